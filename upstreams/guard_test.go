@@ -19,8 +19,8 @@ func waitUntil(t *testing.T, done func() bool) {
 	}
 }
 
-// TestPanicOfRoom: a panic in a callback for room must not leak the slot, the upstream's lock or
-// its breaker's single trial, nor end the probing goroutine.
+// TestPanicOfRoom: a panic in the callback room must not leak the slot, the upstream's lock or the
+// breaker's single trial, and must not end the probing goroutine.
 func TestPanicOfRoom(t *testing.T) {
 	g := guard.New()
 	set, err := NewSet(Options{Guard: g, OnRoom: func(*Upstream) { panic("room") }})

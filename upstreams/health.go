@@ -19,7 +19,7 @@ import (
 type State uint8
 
 // The states. Pending lasts until the first probe; retiring until the last lease is back. A
-// stalled upstream answers its probes and has work, but nothing moves. A busy one has work and
+// stalled upstream answers its probes and has work, but nothing moves. A busy upstream has work and
 // does not answer its probes (busy.go).
 const (
 	StatePending State = iota
@@ -38,8 +38,8 @@ func (s State) String() string {
 // takesCalls reports whether calls may be sent in this state, even if only as a last resort.
 func (s State) takesCalls() bool { return s == StateUp || s == StatePending || s == StateStalled }
 
-// unreachableRow is how many calls in a row must fail to reach the engine to take it down without
-// a probe.
+// unreachableRow is the number of calls in a row whose failure to reach the engine takes it down
+// without a probe.
 const unreachableRow = 2
 
 // liveness is the state machine that decides between up and down. It is pure: the caller
@@ -88,8 +88,8 @@ func (l *liveness) probe(v verdict) {
 	}
 }
 
-// works records a sign of work that came although a probe got no answer. It outranks that probe
-// and the failed ones before it.
+// works records a sign of work that came although a probe got no answer. The sign outranks that
+// probe and the failed probes before it.
 func (l *liveness) works() {
 	if l.serves() {
 		l.become(StateUp)
@@ -151,7 +151,7 @@ type Health struct {
 	back  func() // called just before the upstream comes up from down
 }
 
-// healthFacts is what is known of an upstream's health.
+// healthFacts is what is known about an upstream's health.
 type healthFacts struct {
 	machine  liveness
 	stalled  bool      // no work moves; see stall.go
@@ -233,7 +233,7 @@ type probeResult struct {
 }
 
 // verdict judges the result. An engine that does not answer its probe in time may be working.
-// Even an accepted connection shows no more, because the kernel also accepts for a stopped
+// An accepted connection proves no more than that, because the kernel also accepts for a stopped
 // process.
 func (r *probeResult) verdict() verdict {
 	var f *http1.Failure

@@ -25,8 +25,8 @@ type machines struct {
 // TestHealth plays scripts against the state machine. A script is a list of words. "+" and "-"
 // are good and bad probes, "!" is a refused one, "~" an unanswered one while calls run, and "="
 // an unanswered one while answers flow. A letter is a call's outcome (o ok, t timeout, u
-// unreachable, b bad response, f refused, r rejected, g client gone), in upper case that of a
-// half-open trial. A number lets that many seconds pass.
+// unreachable, b bad response, f refused, r rejected, g client gone). A letter in upper case is the
+// outcome of a half-open trial. A number lets that many seconds pass.
 func TestHealth(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
@@ -109,9 +109,9 @@ func TestHealth(t *testing.T) {
 }
 
 // play plays one word of a script and reports whether it asks for a generation probe. After a
-// letter, @KEY and then /BODY name the call's source; without them each call has a client of its
-// own. "p" is a generation probe and "P" one that is the trial, followed by the result: + ok, -
-// failed, 0 rejected, ~ refused.
+// letter, @KEY and then /BODY name the call's source; without them each call has its own client.
+// "p" is a generation probe, and "P" a generation probe that is the trial. The result follows: +
+// ok, - failed, 0 rejected, ~ refused.
 func play(t *testing.T, h *machines, word string, now *time.Time) (generate bool) {
 	t.Helper()
 	if verdict, ok := map[string]engine.Generation{"+": engine.GenerationOK, "-": engine.GenerationFailed, "0": engine.GenerationRejected, "~": engine.GenerationRefused}[word[1:]]; ok && strings.EqualFold(word[:1], "p") {
@@ -150,9 +150,9 @@ func play(t *testing.T, h *machines, word string, now *time.Time) (generate bool
 // played counts words, so that each word can have a client of its own.
 var played int
 
-// TestBreakerEvidence: five failures open the breaker by themselves only if they are independent
-// of each other. Otherwise they ask for generation probes, as many as asks says, and these
-// decide.
+// TestBreakerEvidence: five failures open the breaker by themselves only if they are independent of
+// each other. Otherwise they ask for generation probes, which decide. The field asks is the number
+// of these probes.
 func TestBreakerEvidence(t *testing.T) {
 	for _, c := range []struct {
 		name, script string

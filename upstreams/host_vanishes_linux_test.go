@@ -149,8 +149,8 @@ func TestHostVanishes(t *testing.T) {
 	w.end()
 }
 
-// TestHostIsThere: connects fail, but running calls go on, because the host gives another sign of
-// life.
+// TestHostIsThere: connects fail, but running calls continue, because the host gives another sign
+// of life.
 func TestHostIsThere(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*testing.T, *busyEngine){

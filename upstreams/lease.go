@@ -10,8 +10,9 @@ import (
 )
 
 // Lease is one held slot of one upstream, and the only way to reach it. Its holder sends with
-// Exchange and gives it back with Release exactly once. Leases are not pooled. A second Release
-// is harmless and counted; on a recycled lease it would release another call's slot.
+// Exchange, and gives the lease back with Release exactly once. Leases are not pooled. A second
+// Release is harmless and counted, whereas on a recycled lease it would release another call's
+// slot.
 type Lease struct {
 	_         noCopy
 	held      atomic.Bool
@@ -35,7 +36,7 @@ type Lease struct {
 	exchange  http1.Exchange // embedded by value, so that a call allocates once
 }
 
-// met is the work at the upstream when the call got its slot, itself included.
+// met is the work at the upstream when the call got its slot, including the call itself.
 type met struct {
 	at     Moment
 	calls  float64 // see callsAt
@@ -49,8 +50,8 @@ type Prompt struct {
 	// Age says how long ago the engine read the cached part, as the number of blocks that it has
 	// started to hold since. The unit is the router's own; Lease.Prompt returns it.
 	Age int
-	// Stays says that the engine holds a part of the prompt that belongs to this conversation
-	// alone. That is a reason to stay there which other edges' calls do not have.
+	// Stays says that the engine holds a part of the prompt that belongs to this conversation alone.
+	// Such a call has a reason to stay there that other edges' calls do not have.
 	Stays bool
 }
 
@@ -61,8 +62,8 @@ func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
 // TryLease takes a slot of the pool if one is free and the key with that id may use the upstream
-// now. If the key's failures opened the breaker, its call may not be the trial. tokens, the
-// estimated size of the call, counts in the upstream's load while the lease is held.
+// now. If the key's failures opened the breaker, its call may not be the trial. The parameter
+// tokens is the call's estimated size, which counts in the upstream's load while the lease is held.
 // Compare-and-swap decides both the limit and the single half-open trial, so the in-flight count
 // never exceeds the limit.
 func (u *Upstream) TryLease(key string, p Pool, tokens int, now time.Time) (*Lease, bool) {
@@ -169,9 +170,9 @@ func (l *Lease) Again() *http1.Exchange {
 // longTrial is how long a trial must run after its first token to pass.
 const longTrial = 3 * time.Second
 
-// FirstToken books the time from sending to the first content. A trial must end well, but one that
-// runs longer than longTrial from here on passes, so that a long stream does not keep all other
-// calls out.
+// FirstToken books the time from sending to the first content. A trial must end well. But a trial
+// that runs longer than longTrial from here on passes, so that a long stream does not keep all
+// other calls out.
 func (l *Lease) FirstToken(ttft time.Duration) {
 	if l.loading {
 		l.model.answered.Store(time.Now().UnixNano())
@@ -208,8 +209,8 @@ func (l *Lease) Counted(tokens, cached int) {
 	l.weight = int64(uncached)
 }
 
-// Answered books the tokens of a complete answer and the time from the first to the last token.
-// at is the time of the last one.
+// Answered books the tokens of a complete answer and the time from the first to the last token. The
+// parameter at is the time of the last token.
 func (l *Lease) Answered(tokens int, took time.Duration, at time.Time) {
 	if l.model == nil {
 		return
@@ -222,8 +223,8 @@ func (l *Lease) Answered(tokens int, took time.Duration, at time.Time) {
 	l.model.speed.wroteAnswer(took, tokens, min(calls, places), At(at))
 }
 
-// callsAt returns how many calls the engine probably has: this edge's, its fleet's and, on average,
-// others'.
+// callsAt returns the engine's probable number of calls: this edge's, its fleet's and the average
+// of others'.
 func callsAt(u *Upstream, now Moment) float64 {
 	_, usual := u.reports.others(now)
 	return float64(u.slots.inFlight()+u.slots.fleet.elsewhere.Load().inFlight(PoolText, true)) + usual
@@ -240,8 +241,8 @@ func (l *Lease) read() {
 	}
 }
 
-// load records that the engine may first have to load the model: until then its silence means
-// nothing.
+// load records that the engine may first have to load the model. Until it has done so, its silence
+// means nothing.
 func (l *Lease) load() {
 	if l.up.engine.Load().Has(config.QuirkLoadsOnDemand) && l.model.loads() {
 		l.loading = true

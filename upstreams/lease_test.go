@@ -57,7 +57,7 @@ func (u *Upstream) recognised(p *engine.Profile) {
 	u.Models.recognise(p)
 }
 
-// failFor takes a lease for the client with that number and fails it.
+// failFor takes a lease for the client with the given number and fails it.
 func (u *Upstream) failFor(t testing.TB, client int, o Outcome) {
 	t.Helper()
 	key := "client" + strconv.Itoa(client)
@@ -186,7 +186,8 @@ func TestDoubleReleaseIsCounted(t *testing.T) {
 	b.Release(OutcomeOK)
 }
 
-// TestHalfOpenLetsOneThrough lets many calls race for the trial of an open breaker: one gets it.
+// TestHalfOpenLetsOneThrough lets many calls race for the trial of an open breaker. One call gets
+// it.
 func TestHalfOpenLetsOneThrough(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 50})
 	for i := range breakerRow {
@@ -229,8 +230,8 @@ func TestHalfOpenLetsOneThrough(t *testing.T) {
 	}
 }
 
-// TestTrialEndsWell: a first token is not enough for a trial to pass. A stream that runs for some
-// seconds after it is.
+// TestTrialEndsWell: a first token is not enough for a trial to pass, but a stream that runs for
+// some seconds after it passes.
 func TestTrialEndsWell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := newTestUpstream(t, config.Concurrency{Shared: 50})

@@ -27,7 +27,7 @@ type Load struct {
 
 // ReadLoad sets l to a pool's load. It reads only atomics and does not allocate. A pick reads
 // dozens of upstreams. It passes its own variable, because copying the result would be half the
-// cost of each.
+// cost of each read.
 func (u *Upstream) ReadLoad(l *Load, p Pool, now Moment) {
 	c, word := u.slots.limits.Load(), u.slots.inUse.Load()
 	l.Active, l.Limit, l.Places, l.Share, l.Elsewhere = c.active(word, p), c.net[p], c.places[p], c.share[p], 0
@@ -96,9 +96,9 @@ func (p *penalty) charge(now Moment) {
 
 func (p *penalty) clear() { p.newest.Store(nil) }
 
-// After an upstream returns from down it looks a quarter full, and less so over slowStartTime, so
-// its share of calls grows gradually. This is a score and not a limit: if it is a route's only
-// upstream, it is used in full.
+// After an upstream returns from down, it looks a quarter full, and less and less so during
+// slowStartTime. So its share of calls grows gradually. This affects the score and not the limit: a
+// route's only upstream is used in full.
 const (
 	slowStartTime  = 3 * time.Second
 	slowStartShare = 0.25
@@ -120,8 +120,8 @@ type Here struct {
 	ID       ID
 	Upstream *Upstream
 	Work     Work
-	// Placed counts the calls that this edge has sent there since it began to share, without
-	// those whose conversation was already there.
+	// Placed counts the calls that this edge has sent to the upstream since it began to share, without
+	// the calls whose conversation was already there.
 	Placed int64
 }
 
@@ -165,7 +165,8 @@ func (s *Set) Share(e *Elsewhere) {
 	}
 }
 
-// Divide ends Share: this edge may use one part in edges of each limit.
+// Divide ends Share. Each limit is divided into as many parts as the given number of edges, and
+// this edge may use one part.
 func (s *Set) Divide(edges int) {
 	for _, u := range s.All() {
 		u.slots.setElsewhere(nil, edges)
@@ -209,7 +210,7 @@ func (v *elsewhere) fewer(before *elsewhere) bool {
 // SlotAccount counts the calls at an upstream exactly, together with the other edges of a fleet.
 // Its methods may be called from any goroutine.
 type SlotAccount interface {
-	// Take takes one of limit slots, if one is free. It may wait for the other edges' store.
+	// Take takes a slot if fewer slots than the limit are taken. It may wait for the fleet's store.
 	Take(limit int, now time.Time) bool
 	Give()
 }
@@ -260,9 +261,10 @@ func (s *slots) setElsewhere(v *elsewhere, edges int) (before *elsewhere) {
 	return before
 }
 
-// parts returns into how many parts the slots are divided. If the work of the other edges is
-// known, or an account counts, it is 1: each edge may use all that the others leave. Otherwise
-// the number of edges seen takes precedence over the configured one. The caller holds mu.
+// parts returns the number of parts into which the slots are divided. If the work of the other
+// edges is known, or an account counts the slots, it is 1: each edge may use all that the others
+// leave. Otherwise the number of edges seen takes precedence over the configured one. The caller
+// holds mu.
 func (s *slots) parts(l Limits, configured int) int {
 	if l.Exact || s.fleet.elsewhere.Load() != nil {
 		return 1

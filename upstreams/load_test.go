@@ -31,8 +31,8 @@ func TestLimitsOf(t *testing.T) {
 	}
 }
 
-// TestSlotsOfAFleet: an edge of a fleet admits its part of the slots, whatever the source of
-// their number. It weighs a call against all slots, since it counts the other edges' calls too.
+// TestSlotsOfAFleet: an edge of a fleet admits calls to its part of the slots, whatever the source
+// of their number. It weighs a call against all slots, since it counts the other edges' calls, too.
 func TestSlotsOfAFleet(t *testing.T) {
 	for _, c := range []struct {
 		name             string
@@ -62,8 +62,8 @@ func TestSlotsOfAFleet(t *testing.T) {
 	}
 }
 
-// While the edges share, an edge may use all slots. When sharing ends, the number of edges it has
-// seen determines its part, not the configured number.
+// While the edges share, an edge may use all slots. When sharing ends, the number of edges that it
+// has seen determines its part, not the configured number.
 func TestSlotsByTheEdgesSeen(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 12})
 	u.slots.configure(&config.Upstream{Edges: 2, Concurrency: config.Concurrency{Shared: 12}}, 1, mustProfile(t, "llamacpp"))
@@ -252,8 +252,8 @@ func TestGhosts(t *testing.T) {
 	}
 }
 
-// TestPlacesSeen plays reports of an engine, two seconds apart: how many calls run, how many
-// wait, and how many it is then assumed to run at once.
+// TestPlacesSeen plays an engine's reports, two seconds apart. A row has the calls that run, the
+// calls that wait, and the number that the engine is then assumed to run at once.
 func TestPlacesSeen(t *testing.T) {
 	type step struct{ running, waiting, want int }
 	for _, c := range []struct {
@@ -424,7 +424,7 @@ func TestSpeedometer(t *testing.T) {
 
 // TestSpeedometerFixedStart: the fixed time before a first token does not count as slowness. Two
 // engines read equally fast, but one gets only short prompts. Fewer than ten long prompts do not
-// show a speed; prompts of one length do.
+// show a speed. Enough prompts of equal length do.
 func TestSpeedometerFixedStart(t *testing.T) {
 	now := At(time.Now())
 	reads := func(m *speedometer, prompts int, tokens ...int64) (v Speed, ok bool) {

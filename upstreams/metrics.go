@@ -109,8 +109,8 @@ func (s *series) show(u *Upstream) {
 	}
 }
 
-// counter creates the counter at c, or exposes the existing one of a revived upstream under its
-// name.
+// counter creates the counter at c. If a revived upstream already has it, counter exposes the
+// existing one under the name.
 func counter(set *metrics.Set, c **metrics.Counter, name string) {
 	if *c == nil {
 		*c = set.NewCounter(name)

@@ -45,7 +45,7 @@ type modeSwitch struct {
 	changed time.Time // zero: never
 }
 
-// handover decides when running calls should leave an upstream that gets no new ones: after the
+// handover decides when running calls should leave an upstream that gets no new calls: after the
 // configured drain time. Calls that no other upstream can take stay.
 type handover struct {
 	due atomic.Bool

@@ -8,8 +8,8 @@ import (
 	"penstock/config"
 )
 
-// TestHandover: running calls should leave an upstream that has received no new ones for the
-// drain time, whatever its mode, even if it was removed from the file. If it takes calls again,
+// TestHandover: running calls should leave an upstream that has taken no new calls for the drain
+// time, whatever its mode, even if it was removed from the file. If the upstream takes calls again,
 // they stay.
 func TestHandover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

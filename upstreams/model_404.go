@@ -18,17 +18,17 @@ import (
 const (
 	// missingUnlisted is how long a name stays away if no list can bring it back.
 	missingUnlisted = 30 * time.Second
-	// missingAgain is how long a listed name stays away after its second 404. Each further one
-	// doubles the time, up to missingAgainMax. The times are short, because a 404 may concern
-	// only what one client asked for.
+	// missingAgain is how long a listed name stays away after its second 404. Each further 404 doubles
+	// the time, up to missingAgainMax. The times are short, because a 404 may concern only one
+	// client's request.
 	missingAgain    = time.Second
 	missingAgainMax = 4 * time.Second
 	// flapsForgotten is the pause after which the next 404 counts as the first again.
 	flapsForgotten = 2 * time.Minute
 	// missingSources is how many independent 404s outweigh a list, or replace one.
 	missingSources = 2
-	// missingReread is how long after a 404 the prober reads the list every confirmPause instead of
-	// with every probe.
+	// missingReread is the period after a 404 in which the prober reads the list every confirmPause
+	// instead of with every probe.
 	missingReread = 30 * time.Second
 )
 
@@ -97,7 +97,8 @@ func (m missingModels) lately(now time.Time) bool {
 	return false
 }
 
-// still returns the names that stay away despite a list whose reading began at begun.
+// still returns the names that stay away despite a list. The parameter begun is the time at which
+// the reading of the list began.
 func (m missingModels) still(p *engine.Profile, list *engine.ModelList, begun time.Time) missingModels {
 	var next missingModels
 	for name, g := range m {

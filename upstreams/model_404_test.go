@@ -105,8 +105,8 @@ func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 	})
 }
 
-// TestModelGoneByOneClient: a single client or body takes a listed model away only once until the
-// list is read, however often it gets a 404.
+// TestModelGoneByOneClient: a single client or body takes a listed model away only once before the
+// list is read again, however many 404s it gets.
 func TestModelGoneByOneClient(t *testing.T) {
 	for name, w := range map[string]func(i int) FailureSource{
 		"one key":  func(i int) FailureSource { return FailureSource{Served: "m", Key: "a", Body: uint64(i + 1)} },
@@ -171,7 +171,7 @@ func TestModelGoneForGood(t *testing.T) {
 	})
 }
 
-// TestNextChance: NextChance returns the rest of the pause.
+// TestNextChance: NextChance returns the remaining pause.
 func TestNextChance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200}

@@ -13,8 +13,7 @@ import (
 	"penstock/upstreams/residency"
 )
 
-// ServedModels are the models of an upstream, as its engine's list and the 404s of calls show
-// them.
+// ServedModels are the models of an upstream, according to its engine's list and to calls' 404s.
 type ServedModels struct {
 	view   atomic.Pointer[modelView]
 	places residency.Places // decides turns if the engine keeps few models in memory
@@ -38,7 +37,7 @@ func (s *ServedModels) init(u *Upstream, profile *engine.Profile, st *settings) 
 	s.places.Configure(st.spec.Residents)
 }
 
-// awaitTurn makes waiting calls look again when the turns change without a call ending. It is
+// awaitTurn makes waiting calls look again when the turns change although no call ends. It is
 // called after a call has ended or begun to wait.
 func (s *ServedModels) awaitTurn(now time.Time) {
 	if s.places.Gate() == nil {
@@ -88,8 +87,8 @@ func (v *modelView) serves(served string) bool {
 	return v.list.Serves(v.profile, served)
 }
 
-// loaded reports whether the engine lists the name as loaded. ok is false if the engine does not
-// say.
+// loaded reports whether the engine lists the name as loaded. The result ok is false if the engine
+// does not say.
 func (v *modelView) loaded(served string) (loaded, ok bool) {
 	m, _ := v.list.Find(v.profile, served)
 	return m.Loaded, m.LoadedKnown
@@ -154,8 +153,8 @@ func setAdapters(s *ServedModels, a *engine.Adapters, at time.Time) {
 	}
 }
 
-// Weigh adjusts a load of the upstream for calls of this model. There is no room while it is not
-// the model's turn.
+// Weigh adjusts a load of the upstream for calls of this model. While it is not the model's turn,
+// the load shows no room.
 func (m *ServedModel) Weigh(l *Load, now time.Time) {
 	if m.away.Load() {
 		l.Penalty += awayPenalty
@@ -186,8 +185,8 @@ func (m *ServedModel) TryLease(key string, p Pool, prompt Prompt, free config.Pe
 	return l, true
 }
 
-// Wait counts a call that waits for a slot, so that its model gets a turn. The caller calls quit
-// when the wait ends; quit is nil if there are no turns.
+// Wait counts a call that waits for a slot, so that its model gets a turn. The caller calls the
+// function quit when the wait ends; it is nil if there are no turns.
 func (m *ServedModel) Wait(now time.Time) (quit func()) {
 	p := m.place.Load()
 	if p == nil {
@@ -337,8 +336,8 @@ func (s *ServedModels) recognise(profile *engine.Profile) {
 	s.show(profile, v.list, v.listed, v.missing)
 }
 
-// setList stores a list whose reading began at begun. A nil list drops the last one: an engine that
-// stops listing is not empty.
+// setList stores a list. The parameter begun is the time at which the reading of the list began. A
+// nil list drops the previous list: an engine that stops listing is not empty.
 func (s *ServedModels) setList(list *engine.ModelList, begun time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -352,8 +351,8 @@ func (s *ServedModels) setList(list *engine.ModelList, begun time.Time) {
 	}
 }
 
-// found returns the models that the engine's lists have shown, for an upstream that publishes them;
-// ok is false until there is a list.
+// found returns the models that the engine's lists have shown, for an upstream that publishes its
+// models. The result ok is false until there is a list.
 func found(s *ServedModels) (models []config.Listed, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -366,7 +365,7 @@ func found(s *ServedModels) (models []config.Listed, ok bool) {
 	return models, s.found.Listed
 }
 
-// told stores how many models the engine can keep loaded, as it reports.
+// told stores how many models the engine can keep loaded according to its report.
 func (s *ServedModels) told(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

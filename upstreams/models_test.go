@@ -37,7 +37,7 @@ func TestServes(t *testing.T) {
 	}
 }
 
-// TestServesVanished: an open list removes only names that it once had.
+// TestServesVanished: a list that need not be complete removes only names that it once had.
 func TestServesVanished(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{})
 	first := engine.NewModelList([]engine.ModelInfo{{ID: "a"}, {ID: "b"}}, nil)
@@ -77,8 +77,9 @@ func serves(t testing.TB, u *Upstream, served string) bool {
 	return want
 }
 
-// TestAdaptersAtHand: while an engine reports its adapters in use, its upstream looks busier for
-// an adapter that it has not used recently. The engine also reports how many adapters it keeps.
+// TestAdaptersAtHand: while an engine reports its adapters in use, the upstream looks busier for an
+// adapter that the engine has not used recently. The engine also reports how many adapters it
+// keeps.
 func TestAdaptersAtHand(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 4})
 	u.recognised(mustProfile(t, "vllm"))

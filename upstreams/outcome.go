@@ -47,7 +47,7 @@ type FailureSource struct {
 }
 
 // independentOf reports whether two failures are independent evidence: they share neither key nor
-// body. Calls without a key may all come from one client, so they count as one key.
+// body. Calls without a key may all come from the same client, so they count as one key.
 func (f FailureSource) independentOf(other FailureSource) bool {
 	return f.Key != other.Key && (f.Body == 0 || f.Body != other.Body)
 }

@@ -23,15 +23,15 @@ const (
 	// listFailuresMax is how many readings in a row may fail before the last list is dropped as
 	// stale.
 	listFailuresMax = 3
-	// kickPause is the least time between a probe and one requested by a failed call.
+	// kickPause is the least time between a probe and the next probe that a failed call requests.
 	kickPause = 100 * time.Millisecond
-	// confirmPause is the time to the next probe after a first bad one, and returnPause after a
-	// first good one.
+	// confirmPause is the time to the next probe after a first bad probe, and returnPause the time
+	// after a first good probe.
 	confirmPause = time.Second
 	returnPause  = 500 * time.Millisecond
 	// backoffMax bounds the pause between probes of an engine that is down. The pause doubles
-	// from returnPause to twice the interval. It is kept short, because a probe costs little and
-	// an engine that has returned gets no traffic until the next one.
+	// from returnPause to twice the interval. It is kept short, because a probe costs little and an
+	// engine that has returned gets no traffic until the next probe.
 	backoffMax = 10 * time.Second
 	// probeTimeout applies if neither config nor profile sets one.
 	probeTimeout = time.Second
@@ -94,7 +94,8 @@ func newProber(u *Upstream, get http1.GetPage, refresh func()) *prober {
 	}
 }
 
-// start starts probing at once. Its goroutine ends soon after stop, and calls last at its end.
+// start starts probing at once. The prober's goroutine ends soon after stop, and calls the function
+// last at its end.
 func (p *prober) start(last func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.ctx, p.stop = ctx, cancel
@@ -298,8 +299,8 @@ func (p *prober) book(good bool, status int, err error, took time.Duration) {
 	flows := reads != p.reads
 	p.reads = reads
 	m := p.up.Health.read().machine
-	// A stopped process leaves a generation probe unanswered as well, so an unanswered one alone
-	// does not show that a busy engine works.
+	// A stopped process also leaves a generation probe unanswered, so an unanswered generation probe
+	// alone does not show that a busy engine works.
 	working := hasCalls(p.up) && (m.state != StateBusy || !p.up.generations.alone())
 	r := probeResult{good: good, flows: flows, working: working, status: status, err: err, took: took}
 	// An engine with a full accept queue leaves connects unanswered, like a vanished host. After
@@ -355,8 +356,8 @@ func (p *prober) recognise(ctx context.Context, s *settings) error {
 	return nil
 }
 
-// readModels reads the list of models. health is the page just read, which may be the list
-// itself.
+// readModels reads the list of models. The parameter health is the page just read, which may be the
+// list itself.
 func (p *prober) readModels(
 	ctx context.Context, healthPath string, health http1.Page, timeout time.Duration, begun time.Time,
 ) {
@@ -389,7 +390,7 @@ func (p *prober) reader(timeout time.Duration) engine.Reader {
 }
 
 // readCapacity reads how many requests the engine runs at once, and how many tokens their prompts
-// may have. A number is kept until another one is read.
+// may have. A number is kept until a new number is read.
 func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
 	r := p.reader(timeout)
 	if n, cache, ok := r.Slots(ctx); ok {
@@ -423,8 +424,8 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 	if load.Counts {
 		u.count(time.Now(), load.Progress)
 	}
-	// The engine counted at some moment of the exchange. Of the own counts before and after, the
-	// greater one errs toward less work of others.
+	// The engine counted its requests at some moment during the exchange. The greater of the edge's
+	// own counts before and after errs toward less work of others.
 	after := u.slots.inFlight()
 	elsewhere = max(elsewhere, u.slots.fleet.elsewhere.Load().inFlight(PoolText, true))
 	report := &Report{Load: load, OwnAtScrape: max(before, after), Elsewhere: elsewhere, At: time.Now(), Source: path}
@@ -469,7 +470,7 @@ func (p *probing) replace(next *prober) (before *prober) {
 	return before
 }
 
-// stop ends probing. done is nil if there was no prober.
+// stop ends probing. The channel done is nil if there was no prober.
 func (p *probing) stop() (done <-chan struct{}) {
 	if prober := p.replace(nil); prober != nil {
 		prober.stop()

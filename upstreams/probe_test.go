@@ -113,8 +113,8 @@ func watchedBy(t *testing.T, s *Set, e *playedEngine, engine string, models ...s
 	return u
 }
 
-// pass lets time pass in a synctest bubble and then waits for what was due. Without the wait, a
-// goroutine that wakes at the same moment could run before or after the test's next step.
+// pass lets time pass in a synctest bubble, and then waits for everything that was due. Without the
+// wait, a goroutine that wakes at the same moment could run before or after the test's next step.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -159,7 +159,7 @@ func TestProbeSchedule(t *testing.T) {
 }
 
 // TestProbeFreezeAndReturn: a frozen engine is down after three probes that time out, sooner than
-// three intervals. It is probed seldom while down, and quickly after a good probe.
+// three intervals. It is probed rarely while down, and soon again after a good probe.
 func TestProbeFreezeAndReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200}
@@ -289,7 +289,8 @@ func TestProbeReadsAliases(t *testing.T) {
 	})
 }
 
-// TestProbeRecognises: `auto` detects the engine, and detects it again when another one returns.
+// TestProbeRecognises: `auto` detects the engine, and detects it again when a different engine
+// returns.
 func TestProbeRecognises(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200, pages: map[string]string{

@@ -32,12 +32,13 @@ type judgedReport struct {
 func (r *judgedReport) fresh(now Moment) bool { return r != nil && now <= r.until }
 
 // othersTime is the time constant of the average of others' work. Reports are seconds old, and
-// other edges read the same ones: if all used only the newest one, they would fill the same
-// seemingly empty engine until the next report. An average moves more slowly, and still shows
+// other edges read the same reports. If all edges used only the newest report, they would fill the
+// same seemingly empty engine until the next report. An average moves more slowly, and still shows
 // lasting work.
 const othersTime = 15 * time.Second
 
-// average sets usual from the previous report's average. before may be nil.
+// average computes the field usual from the previous report's average. The parameter before may be
+// nil.
 func (r *judgedReport) average(before *judgedReport) {
 	r.usual = float64(r.others)
 	if !before.fresh(At(r.At)) {
@@ -48,8 +49,8 @@ func (r *judgedReport) average(before *judgedReport) {
 	}
 }
 
-// reports holds what an engine reports of its work, and what it implies: others' work, ghosts and
-// places.
+// reports holds what an engine reports about its work, and the conclusions from it: others' work,
+// ghosts and places.
 type reports struct {
 	last atomic.Pointer[judgedReport] // nil: none yet
 
@@ -88,7 +89,7 @@ func (r *reports) beginReport(now time.Time) (batch int) {
 
 // set stores a report, which stays fresh for a while. It returns the number of ghosts, the number
 // of requests that the engine was seen to run at once (0: as many as it was given), and the fates
-// of abandoned calls. report is nil if the engine reported nothing.
+// of abandoned calls. The parameter report is nil if the engine reported nothing.
 func (r *reports) set(
 	report *Report, batch int, freshFor time.Duration, now time.Time,
 ) (ghosts, places int, fates [fateCount]int) {
@@ -133,9 +134,9 @@ func (r *reports) queuesForOthers(since time.Time) bool {
 // ghostTracker finds ghosts: slots in which an engine still works after the client has left
 // (llama.cpp's plain requests, some builds of SGLang). An edge can only estimate them. It counts
 // a ghost only if one of its own calls was abandoned *and* the engine's unexplained work rose
-// accordingly above its earlier level, in two reports in a row. Earlier work of others is never
-// taken for ghosts. Others' work that arrives in the same seconds can be, while it lasts, but
-// never for more than the abandoned calls. The mutex of its reports guards it.
+// accordingly above its earlier level, in two reports in a row. Others' earlier work is never taken
+// for ghosts. Others' work that arrives in the same seconds can be taken for ghosts while it lasts,
+// but never for more ghosts than there are abandoned calls. The mutex of its reports guards it.
 type ghostTracker struct {
 	confirmed    int       // ghosts according to the last report
 	baseline     int       // unexplained work before the first abandoned call
@@ -144,7 +145,7 @@ type ghostTracker struct {
 	since        time.Time // when the last calls were abandoned
 }
 
-// ghostLife is how long after the last abandoned call ghosts are suspected.
+// ghostLife is how long ghosts are suspected after the last abandoned call.
 const ghostLife = 10 * time.Minute
 
 // beginReport is called before a report is read. Calls abandoned later are left to the next
@@ -157,8 +158,8 @@ func (g *ghostTracker) beginReport(now time.Time) (batch int) {
 	return batch
 }
 
-// judgeReport evaluates the report's unexplained work. It returns how many slots of abandoned
-// calls the engine has freed since, and how many it now turns out to hold.
+// judgeReport evaluates the report's unexplained work. It returns how many slots of abandoned calls
+// the engine has freed since, and how many it evidently still holds.
 func (g *ghostTracker) judgeReport(batch, unexplained int, now time.Time) (freed, held int) {
 	before := g.unconfirmed + batch
 	if before == 0 || now.Sub(g.since) > ghostLife {

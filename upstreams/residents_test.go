@@ -32,8 +32,8 @@ func withPlaces(t *testing.T, n int, o Options) *Upstream {
 	return u
 }
 
-// TestLeaseTakesTurns: only calls of the resident model get a lease. A call of another model
-// waits for its turn, which wakes it.
+// TestLeaseTakesTurns: only calls of the resident model get a lease. A call of another model waits
+// for its model's turn, which wakes the call.
 func TestLeaseTakesTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var woken atomic.Int64

@@ -6,12 +6,12 @@ import (
 )
 
 // An idle engine is probed less often: probing a thousand idle engines would cost the edge more
-// than their calls. An engine is idle if it has been up, with all of its models and without
-// anyone's work, for restAfter. The first call ends that: the look in the same second asks for a
-// probe. A failed call asks for one at once (health.go).
+// than their calls. An engine is idle if it has been up for the duration restAfter, with all of its
+// models and without anyone's work. The first call ends the idleness: the look in the same second
+// asks for a probe. A failed call asks for a probe at once (health.go).
 
 const (
-	// restAfter is how long an engine must be idle first.
+	// restAfter is the time without work after which an engine is idle.
 	restAfter = time.Minute
 	// restFactor is the factor by which idleness lengthens the interval, up to restIntervalMax.
 	restFactor      = 5
@@ -26,7 +26,8 @@ type rest struct {
 	resting atomic.Bool // the next probe comes later than usual
 }
 
-// restInterval returns the time between the probes of an engine that has been idle for this long.
+// restInterval returns the time between two probes of an engine, given the time for which the
+// engine has been idle.
 func restInterval(interval, idle time.Duration) time.Duration {
 	if idle < restAfter {
 		return interval
@@ -43,8 +44,8 @@ func (p *prober) noteRest(now time.Time) {
 	}
 }
 
-// interval returns the current time between two probes. Others' work in the engine's report keeps
-// the usual interval, because picks use the report.
+// interval returns the current time between two probes. If the engine's report shows others' work,
+// the usual interval stays, because picks use the report.
 func (p *prober) interval(now time.Time) time.Duration {
 	usual := p.up.settings.Load().probe.interval
 	if r := p.up.reports.last.Load(); r.fresh(At(now)) && r.Running+r.Waiting > 0 {

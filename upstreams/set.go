@@ -45,11 +45,11 @@ type Options struct {
 	SlotAccount func(*Upstream) SlotAccount
 	// OnFree is called, from any goroutine, when a lease has been released. It must not block.
 	OnFree func(*Upstream)
-	// Stall decides what happens to an upstream that has stalled. It is called from a goroutine of
-	// the set. Default: it gets no new calls.
+	// Stall decides what happens to an upstream that has stalled. It is called from one of the set's
+	// goroutines. Default: the upstream gets no new calls.
 	Stall func(u *Upstream, now time.Time) Stall
-	// DrainTime is how long calls in progress may stay on an upstream that gets no new ones.
-	// Default: forever.
+	// DrainTime is how long running calls may stay on an upstream that gets no new calls. Default:
+	// forever.
 	DrainTime func() time.Duration
 	// OnRoom is called, from any goroutine, after every other change in the calls that an
 	// upstream takes. It came up or went down, its breaker or mode began to admit or bar calls,
@@ -139,7 +139,8 @@ func (s *Set) Commit(p *Plan) {
 	}
 }
 
-// commit applies the plan to one upstream. renewed says that the profiles have changed.
+// commit applies the plan to one upstream. The parameter renewed says that the profiles have
+// changed.
 func (s *Set) commit(item *planned, renewed bool) {
 	u, st := item.up, item.settings
 	old := u.settings.Swap(st)
@@ -235,7 +236,7 @@ func (s *Set) WaitProbed(ctx context.Context, p *Plan) {
 }
 
 // Retire removes the upstreams that the plan omits. They get no new lease and no probe, and are
-// gone once their last lease is returned. Call it when no new request can pick one of them.
+// gone once their last lease is returned. Call Retire when no new request can pick one of them.
 func (s *Set) Retire(p *Plan) {
 	var out []*Upstream
 	s.mu.Lock()

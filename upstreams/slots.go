@@ -25,8 +25,8 @@ const (
 func (p Pool) String() string { return [...]string{"text", "vision", "audio"}[p] }
 
 // slotUnit returns the value of one in-flight call of a pool within slots.inUse, which is three
-// counters of 21 bits in one word. One compare-and-swap thus enforces a shared limit as well as a
-// separate one, and a reload may switch between them while calls run.
+// counters of 21 bits in one word. One compare-and-swap thus enforces a shared limit as well as
+// separate limits, and a reload may switch between them while calls run.
 func slotUnit(p Pool) uint64 { return 1 << (slotBits * uint(p)) }
 
 const (
@@ -47,9 +47,8 @@ type slots struct {
 	tokens [poolCount]atomic.Int64
 	unread atomic.Int64 // estimated unread prompt tokens
 	reads  atomic.Int64 // Moment since which the engine has been reading its current prompt
-	// holders counts leases by a hash of their key. It needs no lock and no allocation for a
-	// call, however many keys there are. Two keys with the same one of the 256 counters count as
-	// one.
+	// holders counts leases by a hash of their key. A call needs no lock and no allocation for it,
+	// however many keys there are. Two keys that share one of the 256 counters count as one key.
 	holders [256]atomic.Int32
 	limits  atomic.Pointer[capacity]
 
@@ -200,7 +199,7 @@ func (l *Limits) active(word uint64, p Pool) int {
 }
 
 // limitsOf takes the slots from the first source that has a number, in this order: the file, the
-// engine, the profile, the default. A map in the file makes separate pools, and a pool that it
+// engine, the profile, the default. A map in the file makes separate pools, and a pool that the map
 // omits has no slots.
 func limitsOf(c config.Concurrency, reported int, p *engine.Profile) Limits {
 	switch {
@@ -240,10 +239,10 @@ func (l Limits) shareOf(edges int) Limits {
 	return l
 }
 
-// newCapacity computes this edge's part of the limits. A call is weighed against all of the
-// slots, since other edges' work is, too. Ghosts are subtracted, but at least one slot remains,
-// so that an engine full of ghosts still gets calls. Ghosts and seen places apply only to a
-// shared pool, because among several pools it is unknown which one they belong to. Places affect
+// newCapacity computes this edge's part of the limits. A call is weighed against all slots, since
+// other edges' work is weighed against all slots, too. Ghosts are subtracted, but at least one slot
+// remains, so that an engine full of ghosts still gets calls. Ghosts and seen places apply only to
+// a shared pool, because it is unknown to which of several pools they would belong. Places affect
 // the weight and not the limit: the engine accepts more calls, and queues them.
 func newCapacity(all Limits, edges, ghosts, places int, weight float64) *capacity {
 	c := &capacity{Limits: all.shareOf(edges), weight: weight}
@@ -261,8 +260,8 @@ func newCapacity(all Limits, edges, ghosts, places int, weight float64) *capacit
 	return c
 }
 
-// roomier reports whether c may have a free slot that before did not have. If the pools no longer
-// share, each of them may have one.
+// roomier reports whether c may have a free slot that the capacity before did not have. If the
+// pools no longer share their slots, each pool may have one.
 func (c *capacity) roomier(before *capacity) bool {
 	for p := range poolCount {
 		if c.net[p] > before.net[p] {

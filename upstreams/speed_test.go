@@ -290,8 +290,8 @@ type cardSetting struct {
 	nginx, oracle float64
 }
 
-// cardSettings returns settings at several shares of capacity, for six equal cards and for six of
-// which the last is three times slower.
+// cardSettings returns settings at several shares of capacity. Some have six equal cards, others
+// six cards of which the last is three times slower.
 func cardSettings() (all []cardSetting) {
 	alike := slices.Repeat([]card{{speed: 1, places: 48, slots: 48}}, 6)
 	mixed := slices.Clone(alike)
@@ -326,9 +326,9 @@ func TestSpeeds(t *testing.T) {
 				t.Logf("%-12s %+.2f", pick, of[pick])
 			}
 			is, room := of[pickLearned], of[pickRoom]
-			// A p99 depends on a dozen calls, and bounds below compare it with others. The
-			// product used for unknown speeds evens out batches as well; a pick by time does so
-			// only for ten tokens.
+			// A p99 depends on a dozen calls, and the bounds below compare it with others. The product that
+			// is used for unknown speeds also evens out batches, whereas a pick by time considers only ten
+			// tokens.
 			for i := range 2 {
 				if is.first[i] > 1.02*room.first[i] || is.whole[i] > 1.15*room.whole[i] {
 					t.Errorf("first token %.2f, whole answer %.2f, and %.2f, %.2f where nothing is learned",
@@ -345,7 +345,8 @@ func TestSpeeds(t *testing.T) {
 	}
 }
 
-// BenchmarkSpeeds measures the same with more calls and seeds. Its own run time means nothing.
+// BenchmarkSpeeds measures the same as TestSpeeds with more calls and seeds. The benchmark's own
+// run time means nothing.
 func BenchmarkSpeeds(b *testing.B) {
 	for _, s := range cardSettings() {
 		for _, pick := range []string{pickNginx, pickRoom, pickLearned, pickOracle} {

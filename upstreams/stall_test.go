@@ -251,7 +251,7 @@ func TestSlowCounters(t *testing.T) {
 	})
 }
 
-// TestStallNotAllowed: the last target of a route stays, and if too many would leave at once, a
+// TestStallNotAllowed: the last target of a route stays. If too many targets would leave at once, a
 // generation probe decides.
 func TestStallNotAllowed(t *testing.T) {
 	for answer, want := range map[Stall]Breaker{StallStay: BreakerClosed, StallConfirm: BreakerOpen} {
@@ -305,8 +305,8 @@ func TestTrafficOutranksProbes(t *testing.T) {
 		for r.State() == StateUp && time.Since(begin) < time.Minute {
 			pass(100 * time.Millisecond)
 		}
-		// At most: an interval and ten percent, a probe that the last answer outranks, and a
-		// second for each of the two probes.
+		// The upper bound is the sum of an interval and ten percent, a probe that the last answer
+		// outranks, and a second for each of the two probes.
 		if d := time.Since(begin); d > 6400*time.Millisecond || r.State() != StateBusy {
 			t.Errorf("%v after %v", r.State(), d)
 		}

@@ -93,8 +93,8 @@ type PoolStatus struct {
 	Elsewhere int `json:"elsewhere,omitempty"` // calls of the fleet's other edges
 }
 
-// Obstacle explains to the operator why no call for a served name may go here now. It is empty if
-// one may.
+// Obstacle explains to the operator why no call for a served name may go here now; empty if a call
+// may go here.
 func (u *Upstream) Obstacle(served string, now time.Time) string {
 	switch s := u.State(); {
 	case u.Mode() != ModeReady:
@@ -123,9 +123,8 @@ func (u *Upstream) Obstacle(served string, now time.Time) string {
 	return ""
 }
 
-// UnavailableReason explains to the operator why this upstream will not serve a name soon. It is
-// empty if the upstream will, or if that is unknown. An open breaker does not count, because it
-// closes by itself.
+// UnavailableReason explains to the operator why this upstream will not serve a name soon; empty if
+// it will, or if that is unknown. An open breaker does not count, because it closes by itself.
 func (u *Upstream) UnavailableReason(served string) string {
 	switch u.Health.now() {
 	case StateDown:

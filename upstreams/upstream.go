@@ -14,7 +14,7 @@ import (
 // Upstream is one engine process, configured or discovered: its identity, its settings and
 // everything known about it. It survives reloads as long as its ID is configured. It is used by
 // pointer and never copied, and all of its methods are safe for concurrent use. Its parts have
-// locks of their own and do not know each other. The methods that a pick calls read only atomics
+// their own locks and no references to each other. The methods that a pick calls read only atomics
 // and do not allocate.
 type Upstream struct {
 	identity identity
@@ -113,8 +113,9 @@ func ContinuesAnswers(u *Upstream) bool {
 	return u.settings.Load().spec.Prefill == config.PrefillProven || engine.ContinuesAnswers(u.Engine())
 }
 
-// Priority returns the priority to send with a call of a class. It converts the class's rank, 0
-// for the first, to the engine's order. ok is false if calls to this engine carry no priority.
+// Priority returns the priority to send with a call of a class. It converts the class's rank, 0 for
+// the first, to the engine's order. The result ok is false if calls to this engine carry no
+// priority.
 func Priority(u *Upstream, rank int) (number int, ok bool) {
 	order := engine.PriorityOrder(u.Engine())
 	if !u.settings.Load().spec.Priorities || order == "" {
@@ -184,7 +185,7 @@ func (u *Upstream) NextChance(served string, now time.Time) time.Duration {
 }
 
 // ModelGone records that the engine answered a call with a 404 about f.Served. A probe starts at
-// once. Only this name leaves the upstream. It stays if f is the only source and the engine
+// once. Only this name leaves the upstream. The name stays if f is the only source and the engine
 // listed the name after an earlier 404, or never listed it. The name returns when a later reading
 // of the list has it, or after 30 s if the engine has no list or an incomplete one.
 func (u *Upstream) ModelGone(f FailureSource) {

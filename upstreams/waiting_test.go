@@ -243,8 +243,8 @@ func (w *world) check() {
 	}
 }
 
-// onTrial reports whether a running call is the trial of one of a route's upstreams, whose end
-// may free a slot for the waiting calls.
+// onTrial reports whether a running call is the trial of one of a route's upstreams. The end of
+// such a call may free a slot for waiting calls.
 func onTrial(r *routing.Route) bool {
 	return slices.ContainsFunc(r.Targets(), func(t routing.Target) bool {
 		return t.Upstream.Breaker.Position(time.Now()) == upstreams.BreakerHalfOpen && !t.Upstream.EligibleIn(upstreams.StateUp, upstreams.At(time.Now()))
@@ -263,8 +263,8 @@ type timeless struct{ testing.TB }
 // waits while a slot is free for it, and no more calls are woken than there are slots.
 func TestNobodySleepsBesideAFreeSlot(t *testing.T) { nobodySleeps(t, false) }
 
-// TestNobodySleepsInItsTurn: the same holds for engines whose models take turns, and no turn
-// leaks.
+// TestNobodySleepsInItsTurn does the same for engines whose models take turns, and checks that no
+// turn leaks.
 func TestNobodySleepsInItsTurn(t *testing.T) { nobodySleeps(t, true) }
 
 func nobodySleeps(t *testing.T, turns bool) {

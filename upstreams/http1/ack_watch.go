@@ -7,8 +7,8 @@ import (
 )
 
 // defaultAckTimeout allows some retransmissions on a slow and lossy path. It is below the default
-// 10 s in which a stream commits, so that another engine can still be asked. Kernels give up only
-// after a quarter of an hour.
+// 10 s after which a stream commits, so that another engine can still be asked. Kernels give up
+// only after a quarter of an hour.
 const defaultAckTimeout = 5 * time.Second
 
 // ackWatch decides when to check that the engine's host acknowledges a request. It covers the
@@ -23,8 +23,8 @@ func (a *ackWatch) begin(now time.Time, timeout time.Duration) { a.checkAt = now
 // due reports whether to check now.
 func (a *ackWatch) due(now time.Time) bool { return !a.checkAt.IsZero() && !now.Before(a.checkAt) }
 
-// inTime reports whether the host has acknowledged the request within timeout, and sets the time of
-// the next check.
+// inTime reports whether the host has acknowledged the request within the timeout, and sets the
+// time of the next check.
 func (a *ackWatch) inTime(c *conn, now time.Time, timeout time.Duration) bool {
 	silence, waiting := c.ask(socket.UnackedFor)
 	a.checkAt = time.Time{}

@@ -2,11 +2,11 @@ package http1
 
 import "sync/atomic"
 
-// AnswerWatch shows from the reads of an engine's answers whether it works. The zero value is
+// AnswerWatch shows whether an engine works, judged by the reads of its answers. The zero value is
 // ready for use.
 //
-// Every read of every call reports to it, but only the first read after a look writes. The number
-// is then odd, and further reads only load it.
+// Every read of every call reports to the AnswerWatch, but only the first read after a look writes.
+// The state is then odd, and further reads only load it.
 type AnswerWatch struct{ state atomic.Uint64 }
 
 // Looks returns a number that changes if there were reads since the previous call.

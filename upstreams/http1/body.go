@@ -73,7 +73,7 @@ func (b *body) consumed(n int64) {
 }
 
 // payload returns the payload in p, joined if it spans several chunks. It handles the end and
-// errors like unframe, but it also defers an error that comes before any payload.
+// errors like unframe, but also defers an error that comes before any payload.
 func (b *body) payload(p []byte) []byte {
 	start, err := b.skipFraming(p)
 	n := 0

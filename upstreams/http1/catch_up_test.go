@@ -64,7 +64,7 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
-// TestCatchUpEnds: an engine that sends without a pause can barely extend its deadline.
+// TestCatchUpEnds: an engine that sends without a pause can extend its deadline only a little.
 func TestCatchUpEnds(t *testing.T) {
 	begin := time.Unix(1_700_000_000, 0)
 	var c catchUp

@@ -67,7 +67,7 @@ func (noSocket) Control(func(uintptr)) error    { return errors.ErrUnsupported }
 func (noSocket) Read(func(uintptr) bool) error  { return errors.ErrUnsupported }
 func (noSocket) Write(func(uintptr) bool) error { return errors.ErrUnsupported }
 
-// plainConn reads by package socket. In an idle process a read by package net wakes the runtime's
+// plainConn reads with package socket. In an idle process a read by package net wakes the runtime's
 // monitor thread (see requestWriter.pushAtOnce), at least once for each reply above 4 KiB.
 type plainConn struct {
 	net.Conn
@@ -94,7 +94,7 @@ type catchUp struct {
 	since time.Time // when the read noticed that
 }
 
-// catchUpMost is how long after a deadline reads still return bytes: ample for the bytes in a
+// catchUpMost is how long after a deadline reads still return bytes. It is ample for the bytes in a
 // socket and in the network.
 const catchUpMost = time.Second
 
@@ -119,15 +119,15 @@ func (c *conn) close() {
 	}
 }
 
-// reset makes the coming close discard unsent bytes and send a reset. It is for abandoned
-// requests: otherwise the kernel would deliver the rest before the engine sees the end.
+// reset makes the coming close discard unsent bytes and send a reset. It is for abandoned requests.
+// Otherwise the kernel would deliver the rest of the request before the engine sees the end.
 func (c *conn) reset() {
 	if s, ok := c.sock.(interface{ SetLinger(seconds int) error }); ok {
 		_ = s.SetLinger(0) // fails on a closed socket only
 	}
 }
 
-// read reads the bytes that have come. It waits for the first one until the given time (zero:
+// read reads the bytes that have come. It waits for the first byte until the given time (zero:
 // without limit), and returns ErrNotYet if none comes. It never returns both bytes and an error.
 func (c *conn) read(p []byte, until time.Time) (int, error) {
 	c.catchUp.until = until
@@ -163,7 +163,7 @@ func (c *conn) late(err error, until time.Time) error {
 func (c *conn) fetches() bool { return c.poll.grab != nil && !c.secured }
 
 // fetch is read with a buffer from readBuffers, which it takes only when bytes have come. If n is
-// not 0, the caller owns the buffer; otherwise it is nil. See fetches.
+// not 0, the caller owns the buffer; otherwise the buffer is nil. See fetches.
 //
 // fetch first writes poll.unsent, if the connection is quiet. The poller already watches the
 // socket then, so the reply cannot arrive unnoticed. fetch returns errUnsent if it could not
@@ -196,12 +196,12 @@ func (c *conn) fetchNow() (came bool) {
 	return came
 }
 
-// peeks reports whether peek can see received bytes without taking them. Without peeks, an early
-// answer is noticed only when the write fails or times out.
+// peeks reports whether peek can see received bytes without taking them. If not, an early answer is
+// noticed only when the write fails or times out.
 func (c *conn) peeks() bool { return c.poll.probe != nil }
 
-// peek checks what the socket has received, without waiting and without taking anything. Without
-// peeks it sees nothing.
+// peek checks what the socket has received, without waiting and without taking anything. If peeks()
+// is false, it sees nothing.
 func (c *conn) peek() peeked {
 	if !c.peeks() {
 		return peekedQuiet
@@ -209,8 +209,9 @@ func (c *conn) peek() peeked {
 	return c.poll.peek(c.raw)
 }
 
-// leftover reports whether bytes have come although the engine's host has acknowledged nothing of
-// a request whose first write had size bytes. Such bytes cannot be its answer. See errLeftover.
+// leftover reports whether bytes have come although the engine's host has acknowledged no byte of a
+// request. The parameter size is the length of the request's first write. Such bytes cannot be the
+// request's answer. See errLeftover.
 func (c *conn) leftover(size int) (yes bool) {
 	if c.peek() != peekedData {
 		return false
@@ -219,9 +220,9 @@ func (c *conn) leftover(size int) (yes bool) {
 	return yes
 }
 
-// sendHead writes the head of a request on a kept connection that supports fetch, with a look
-// before and after the write. It returns how many bytes were sent, which is less than all if the
-// socket is full or not quiet. The error is errLeftover.
+// sendHead writes the head of a request on a kept connection that supports fetch, and looks before
+// and after the write. It returns how many bytes were sent: fewer than all if the socket is full or
+// not quiet. The error is errLeftover.
 func (c *conn) sendHead(b []byte) (int, error) {
 	p := &c.poll
 	p.head, p.left, p.found, p.err = b, 0, peekedQuiet, errUnsent
@@ -236,7 +237,7 @@ func (c *conn) sendHead(b []byte) (int, error) {
 	return len(b), p.err
 }
 
-// armRead makes the next read return at until, or earlier.
+// armRead makes the next read return at the time until, or earlier.
 func (c *conn) armRead(until time.Time) {
 	if !until.IsZero() && (c.readBy.IsZero() || until.Before(c.readBy)) {
 		c.readWithin(until)
@@ -277,9 +278,9 @@ func (c *conn) send(v *net.Buffers) (int, error) {
 	return n, err
 }
 
-// interruptUnacked ends the running write if the engine's host acknowledges nothing for patience,
-// until stop is called. TLS needs it, because it cannot continue a write after an interruption
-// for a check.
+// interruptUnacked ends the running write if the engine's host acknowledges nothing for the
+// duration patience. It does so until the function stop is called. TLS needs it, because it cannot
+// continue a write after an interruption for a check.
 func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 	done := make(chan struct{})
 	go g.Once(guardEngines, func() {
@@ -301,9 +302,9 @@ func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 	return func() { close(done) }
 }
 
-// armWrite makes the next write return after step, but not later than limit after last. On a
-// plain connection an earlier deadline is fine, so the deadline of the previous exchange mostly
-// serves this one too.
+// armWrite makes the next write return after the duration step, but no later than the duration
+// limit after the time last. On a plain connection an earlier deadline is fine, so the deadline of
+// the previous exchange mostly serves this one too.
 func (c *conn) armWrite(now, last time.Time, step, limit time.Duration) {
 	if step <= 0 {
 		if !c.writeBy.IsZero() {
@@ -334,8 +335,8 @@ func (c *conn) stale(now time.Time) bool {
 	if c.peeks() && !c.secured {
 		return false
 	}
-	// A peek cannot see surplus that TLS has already decrypted or buffered, and some systems have
-	// no peek. So read with a minimal deadline. A healthy connection times out, which does not
+	// A peek cannot see surplus bytes that TLS has already decrypted or buffered, and some systems
+	// have no peek. So read with a minimal deadline. A healthy connection times out, which does not
 	// harm the reading side of TLS.
 	c.readWithin(time.Now().Add(stalePatience))
 	n, err := c.nc.Read(c.poll.one[:])
@@ -344,14 +345,14 @@ func (c *conn) stale(now time.Time) bool {
 	return n > 0 || !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// ask calls question, socket.UnackedFor or socket.SilentFor, on the connection.
+// ask calls the function question (socket.UnackedFor or socket.SilentFor) on the connection.
 func (c *conn) ask(question func(fd uintptr) (ms int, yes bool)) (silence time.Duration, yes bool) {
 	ms := 0
 	_ = c.raw.Control(func(fd uintptr) { ms, yes = question(fd) }) // fails on a closed socket only
 	return time.Duration(ms) * time.Millisecond, yes
 }
 
-// ended returns why the connection ended: the socket's error err, or that its host has vanished.
+// ended returns why the connection ended: the socket's error err, or ErrHostVanished.
 func (c *conn) ended(err error) error {
 	if c.vanished.Load() || errors.Is(err, errUnacked) && c.watch != nil && c.watch.silent(c.addr) {
 		return ErrHostVanished

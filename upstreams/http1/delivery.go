@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// resendWithin bounds how soon after the request a kept connection must end for the request
-	// to be sent again. It is ample for a round trip.
+	// resendWithin is the time after the request within which a kept connection must end for the
+	// request to be sent again. It is ample for a round trip.
 	resendWithin = time.Second
 	// lastWords is how long to read from a connection after a write failed. It is short, because
 	// what the engine sent before it closed has already arrived.
@@ -18,7 +18,8 @@ const (
 // again.
 //
 // A kept connection may turn out to be dead, or to hold bytes that answer something else. The
-// request then goes to a new connection, once. If that one fails as well, the engine has failed.
+// request then goes to a new connection, once. If the new connection fails as well, the engine has
+// failed.
 type delivery struct {
 	t      *Transport
 	c      *conn
@@ -163,8 +164,8 @@ func (d *delivery) written(life *lifetime, in *reply, err error) error {
 }
 
 // lost handles a connection that ended before a byte of the reply. If a kept connection ends soon
-// after the request, the engine most likely closed it just as the request came, and lost sends
-// the request again, once, on a new connection. Otherwise the exchange fails.
+// after the request, the engine most likely closed it just as the request came. In that case lost()
+// sends the request again, once, on a new connection. Otherwise the exchange fails.
 func (d *delivery) lost(life *lifetime, in *reply, cause error) error {
 	if err := life.check(); err != nil {
 		return err
@@ -184,20 +185,20 @@ func (d *delivery) lost(life *lifetime, in *reply, cause error) error {
 	return d.startAnew(life, in)
 }
 
-// worked reports whether the engine may have worked on the request before its connection ended
-// with cause: it had received all of it, and had time.
+// worked reports whether the engine may have worked on the request before its connection ended with
+// the given cause: the engine had received the whole request, and had time.
 func (d *delivery) worked(cause error) bool {
 	return !d.cut && !errors.Is(cause, errUnacked) && !d.ack.writtenWithin(resendWithin, d.t.ackTimeout)
 }
 
-// answersAnother reports whether more bytes came with the reply on a kept connection. The reply
-// may then belong to the previous request, with the right one after it.
+// answersAnother reports whether more bytes came with the reply on a kept connection. The reply may
+// then belong to the previous request, and be followed by the right reply.
 func (d *delivery) answersAnother(in *reply) bool {
 	return d.reused && d.sends <= 1 && in.followed(d.req.Method)
 }
 
 // replace sends the request again on a new connection, because the bytes on this one do not
-// answer it. unsolicited says whether they answer no other request either.
+// answer it. The parameter unsolicited says whether they answer no other request either.
 func (d *delivery) replace(life *lifetime, in *reply, unsolicited bool) error {
 	if err := life.check(); err != nil {
 		return err

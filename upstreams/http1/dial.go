@@ -28,9 +28,9 @@ func (t *Transport) connect(life *lifetime, limit time.Duration) (*conn, error) 
 }
 
 // connectOnce opens a new connection, TLS included, before ctx ends. It tries every address of
-// the upstream's name in turn. Each gets an even share of the remaining time, and a failed
-// address is tried last from then on. It returns the failure of the address that got furthest: a
-// bad certificate is more telling than another address that does not answer.
+// the upstream's name in turn. Each address gets an even share of the remaining time, and a failed
+// address is tried last from then on. The returned failure is that of the address that got
+// furthest: a bad certificate is more telling than another address that does not answer.
 func (t *Transport) connectOnce(ctx context.Context) (*conn, *Failure) {
 	if t.idle.isClosed() {
 		return nil, &Failure{Kind: Unreachable, Reason: ReasonClosed, Err: errTransportClosed}
@@ -61,7 +61,8 @@ func (t *Transport) connectOnce(ctx context.Context) (*conn, *Failure) {
 	return nil, &Failure{Kind: Unreachable, Reason: reason, Err: err}
 }
 
-// dialOne connects to one address. left is the number of remaining addresses, including this one.
+// dialOne connects to one address. The parameter left is the number of remaining addresses,
+// including this one.
 func (t *Transport) dialOne(ctx context.Context, addr string, left int) (*conn, string, error) {
 	share := ctx
 	if end, ok := ctx.Deadline(); ok && left > 1 {

@@ -18,7 +18,7 @@ const (
 )
 
 // dnsCache resolves the host of an upstream into addresses to dial. It keeps the last good answer
-// until it has a newer one, so a request waits for the resolver only before the first answer.
+// until there is a newer one, so a request waits for the resolver only before the first answer.
 type dnsCache struct {
 	host, port string
 	fixed      []string // for literals and localhost, which need no resolver
@@ -78,9 +78,9 @@ func (n *dnsCache) addresses(ctx context.Context) ([]string, error) {
 	return nil, n.lastErr
 }
 
-// demote moves an unreachable address behind the others. Otherwise, as long as the resolver
-// returns it first, every dial would waste its share of the time on it: an IPv6 address that
-// leads nowhere would cost a second each time.
+// demote moves an unreachable address behind the others. Otherwise, as long as the resolver returns
+// that address first, every dial would waste a share of its time on it: an IPv6 address that leads
+// nowhere would cost every dial a second.
 func (n *dnsCache) demote(addr string) {
 	if n.fixed != nil {
 		return
@@ -94,8 +94,8 @@ func (n *dnsCache) demote(addr string) {
 	n.known = n.ordered(slices.Clone(n.known))
 }
 
-// ordered sorts addrs: reachable ones first, in the resolver's order, then unreachable ones by
-// the time of their failure. The caller holds mu.
+// ordered sorts addresses: reachable addresses first, in the resolver's order, then unreachable
+// addresses by the time of their failure. The caller holds mu.
 func (n *dnsCache) ordered(addrs []string) []string {
 	for addr, at := range n.unreachable {
 		if time.Since(at) > unreachableFor {

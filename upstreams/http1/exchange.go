@@ -26,9 +26,9 @@ func (x *Exchange) Begin(t *Transport, w *AnswerWatch) {
 	x.request.t, x.life.upstream, x.answers = t, t.upstream, w
 }
 
-// Send sends r on an idle connection, or on a new one if there is none, and waits until the whole
-// request has been written. It also returns nil if the engine answers and stops reading before
-// that; Await then reads the answer. A small request for an idle connection is written only by
+// Send sends r on an idle connection, or on a new connection if there is none, and waits until the
+// whole request has been written. It also returns nil if the engine answers and stops reading
+// earlier; Await then reads the answer. A small request for an idle connection is written only by
 // Await, which must follow at once. Send copies r and borrows its slices as documented there.
 //
 // The error is a *Failure: Unreachable, Timeout (of the connect or write clock), or Aborted. Send
@@ -96,9 +96,9 @@ func (x *Exchange) awaitMore(until time.Time) error {
 	}
 }
 
-// noReplyYet handles a wait that ended without a reply: until has come, or the acknowledgement
-// must be checked. It returns nil if the caller should keep waiting, because until has not come
-// or the request was sent again after it reached no host.
+// noReplyYet handles a wait that ended without a reply, because the time until has come or because
+// the acknowledgement must be checked. It returns nil if the caller should keep waiting: that time
+// has not come, or the request was sent again after it reached no host.
 func (x *Exchange) noReplyYet(until time.Time) error {
 	if gone := x.life.check(); gone != nil {
 		return gone
@@ -117,7 +117,7 @@ func (x *Exchange) noReplyYet(until time.Time) error {
 	return nil
 }
 
-// Read reads decoded bytes of the body into p, as many as have come. It waits for the first one
+// Read reads decoded bytes of the body into p, as many as have come. It waits for the first byte
 // until the given time (zero: without limit). Await must have returned nil before.
 //
 // It returns io.EOF when the body is complete by its framing (see Framed), and ErrNotYet once the
@@ -261,8 +261,8 @@ func (x *Exchange) Framed() bool {
 	return x.reply.body.kind != bodyUntilClose && x.reply.body.kind != bodyUnknown
 }
 
-// Sends returns how often the request was sent: 0 before Send, and 2 after a dead connection was
-// replaced.
+// Sends returns the number of times that the request was sent: 0 before Send, and 2 after a dead
+// connection was replaced.
 func (x *Exchange) Sends() int { return int(x.request.sends) }
 
 // AtOnce reports whether the request was sent without waiting: it was small, and an idle
@@ -272,6 +272,6 @@ func (x *Exchange) AtOnce() bool {
 }
 
 // Fresh reports whether bytes came from the engine during the last Read, or during a Wait just
-// before it. If not, the last Read returned bytes that had come earlier, for example with the
-// head.
+// before that Read. If not, the last Read returned bytes that had come earlier, for example with
+// the head.
 func (x *Exchange) Fresh() bool { return x.reply.fresh }

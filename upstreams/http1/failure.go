@@ -19,7 +19,7 @@ const (
 	// framing.
 	BadResponse
 	// Aborted means that this side ended the exchange. Failure.Err is the cause passed to Abort, or
-	// the error of the request's own body reader. It says nothing about the upstream.
+	// the error of the request's own body reader. An Aborted exchange says nothing about the upstream.
 	Aborted
 )
 
@@ -100,8 +100,8 @@ func (f *Failure) Detail() string {
 	return ""
 }
 
-// longestDetail bounds Detail: the error of a certificate lists all of its names, which may be a
-// hundred.
+// longestDetail bounds Detail: an error about a certificate lists all of the certificate's names,
+// which may be a hundred.
 const longestDetail = 300
 
 // Unwrap returns the cause.

@@ -117,8 +117,8 @@ func (h *head) advance(in *received) (bool, error) {
 	return h.ready, h.err
 }
 
-// keepNames keeps the values of a complete head in place at the start of b, unless that leaves
-// too little of the buffer for the body.
+// keepNames keeps the values of a complete head in place at the start of b, unless that would leave
+// too little room for the body.
 func (h *head) keepNames(b []byte) {
 	h.names, h.inBuf = b[:h.next], true
 	if h.next > readBuffer/2 {
@@ -157,7 +157,7 @@ func (h *head) value(name string) []byte {
 	return h.names[h.values[f].from:h.values[f].to]
 }
 
-// parse continues with the head at the start of b, which holds all of the head that has come,
+// parse continues to parse the head. The buffer b starts with all of the head that has come,
 // including parsed parts. It returns true after the empty line; head.next is then the size of the
 // head.
 func (h *head) parse(b []byte) (bool, error) {

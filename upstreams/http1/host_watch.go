@@ -23,14 +23,14 @@ func (vanishedError) Unwrap() error { return syscall.ETIMEDOUT }
 // HostWatch tracks every connection of calls and probes to the hosts of one upstream, and whether
 // new connections succeed.
 //
-// A host that has vanished (a cut cable, a power failure) closes no connection, and if it had
-// acknowledged everything, no missing acknowledgement reveals it either. But connecting to it
-// fails in a distinctive way: it times out, or there is no route. From the first such failure on,
-// its open connections are probed (see socket.ProbeEverySecond). Once the upstream is down,
-// EndVanished closes those that have received nothing since. Both signs are needed. An engine
-// whose accept queue is full leaves connects unanswered as well, but its host answers on open
-// connections. A refused connect does not count: a draining engine refuses connects and continues
-// its calls.
+// A host that has vanished (a cut cable, a power failure) closes no connection. If it had
+// acknowledged everything, no missing acknowledgement reveals the loss either. But connecting to
+// the host fails in a distinctive way: the connect times out, or there is no route. From the first
+// such failure on, the host's open connections are probed (see socket.ProbeEverySecond). Once the
+// upstream is down, EndVanished closes the connections that have received nothing since. Both signs
+// are needed. An engine whose accept queue is full leaves connects unanswered as well, but its host
+// answers on open connections. A refused connect does not count: a draining engine refuses connects
+// and continues its calls.
 //
 // Requests cost nothing here, and a new connection costs one map entry.
 type HostWatch struct {
@@ -48,8 +48,8 @@ type HostWatch struct {
 
 // host is one address of an upstream.
 type host struct {
-	// silentSince is the time of the first failed connect since the last success. It is zero
-	// while no connect is known to fail.
+	// silentSince is the time of the first connect that failed since the last one that succeeded. It
+	// is zero while no connect is known to fail.
 	silentSince time.Time
 	conns       map[*conn]struct{}
 }
@@ -69,7 +69,7 @@ const noReuseFor = time.Minute
 
 // distrust counts unsolicited bytes, and ends the reuse of connections for noReuseFor. An engine
 // that has sent a second reply will do so again, and a second reply that arrives after the next
-// request cannot be told apart from the right one.
+// request cannot be distinguished from the right reply.
 func (w *HostWatch) distrust(now time.Time) {
 	w.surplus.Add(1)
 	until := now.Add(w.noReuseFor)
@@ -124,7 +124,8 @@ func noRoute(err error) bool {
 	return errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
 }
 
-// silent reports whether connecting to an address fails as it does for a vanished host.
+// silent reports whether connecting to an address fails in the way that is typical of a vanished
+// host.
 func (w *HostWatch) silent(addr string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,9 +162,9 @@ func (w *HostWatch) closed(c *conn) {
 	}
 }
 
-// EndVanished closes connections to hosts that accept no new ones, if nothing has come on them
-// since connecting first failed although the host owes an answer. It returns their number. Call
-// it while the upstream is down.
+// EndVanished closes connections to hosts that accept no new connections. It closes a connection if
+// nothing has come on it since connecting first failed, although the host owes an answer. It
+// returns the number of closed connections. Call it while the upstream is down.
 func (w *HostWatch) EndVanished() (ended int) {
 	if !w.doubted.Load() {
 		return 0

@@ -19,13 +19,13 @@ type idlePool struct {
 	sweeping bool // the sweeper is set
 }
 
-// longestKept is how long a connection is reused after its first exchange. Otherwise a busy
-// connection would never idle too long, and the edge would not notice that the engine's name has
+// longestKept is how long a connection is reused after its first exchange. Without this bound a
+// busy connection would be reused forever, and the edge would not notice that the engine's name has
 // a new address.
 const longestKept = 5 * time.Minute
 
-// take returns the most recently used connection, or nil if there is none or it is too old. The
-// caller checks whether it still works (see conn.stale).
+// take returns the most recently used connection, or nil if there is none or if that connection is
+// too old. The caller checks whether it still works (see conn.stale).
 func (p *idlePool) take(now time.Time) *conn {
 	for {
 		p.mu.Lock()
@@ -46,8 +46,8 @@ func (p *idlePool) take(now time.Time) *conn {
 	}
 }
 
-// put keeps c for the next exchange. If the engine asked for a shorter time than the pool's
-// limit, keep is that time; 0 means that it did not ask.
+// put keeps c for the next exchange. The parameter keep is the time for which the engine asked to
+// keep the connection, if it is shorter than the pool's limit; 0: the engine did not ask.
 func (p *idlePool) put(c *conn, keep time.Duration, now time.Time) {
 	if keep == 0 || keep > p.keep {
 		keep = p.keep

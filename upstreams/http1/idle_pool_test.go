@@ -298,7 +298,7 @@ func TestIdleConnections(t *testing.T) {
 }
 
 // TestDistrust: after unsolicited bytes right behind a reply, each connection is used only once for
-// a while. What a server sends on a connection that was idle too long does not count.
+// a while. Bytes that a server sends on a connection that was idle too long do not count.
 func TestDistrust(t *testing.T) {
 	for name, late := range map[string]bool{"right behind a reply": false, "long after it": true} {
 		t.Run(name, func(t *testing.T) {

@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// States of a lifetime. An open one becomes aborted or closed, and an aborted one closed.
+// States of a lifetime. An open lifetime becomes aborted or closed, and an aborted lifetime becomes
+// closed.
 const (
 	lifeOpen uint32 = iota
 	lifeAborted

@@ -14,10 +14,10 @@ type Page struct {
 	Body   []byte // valid until the next call of the same GetPage
 }
 
-// GetPage gets pages from one engine. It allows timeout for the connection, and timeout again for
-// the page: with one limit for both, an engine with slow handshakes (three round trips with TLS)
-// would count as dead. It is a function type, so that tests can simulate an engine without a
-// socket. Its error is a *Failure, ErrPageTooLarge or the end of ctx.
+// GetPage gets pages from one engine. The timeout applies to the connection, and again to the page:
+// with one limit for both, an engine with slow handshakes (three round trips with TLS) would count
+// as dead. It is a function type, so that tests can simulate an engine without a socket. Its error
+// is a *Failure, ErrPageTooLarge or the end of ctx.
 type GetPage func(ctx context.Context, path string, timeout time.Duration) (Page, error)
 
 // maxPage bounds a page; the metrics of a busy vLLM are about 100 KB.

@@ -40,11 +40,11 @@ func (p *poll) releaseSpare() {
 	}
 }
 
-// errUnsent is returned by sendHead, and by fetch if it could not write all of poll.unsent. If
+// errUnsent is returned by sendHead, and by fetch if fetch could not write all of poll.unsent. If
 // poll.found is not peekedQuiet, the connection is unusable. Otherwise poll.left is the number of
 // bytes sent.
 var errUnsent = errors.New("the request has yet to be written")
 
 // errLeftover is returned if bytes came before the engine's host had received any of the request.
-// They answer something else, for example the previous request a second time.
+// Such bytes answer something else, for example the previous request a second time.
 var errLeftover = errors.New("the upstream has sent unsolicited bytes")

@@ -41,7 +41,8 @@ func (p *poll) look(fd uintptr) {
 	}
 }
 
-// sendUnsent writes unsent and reports whether only the reply remains to be awaited.
+// sendUnsent writes the request in the field unsent, and reports whether only the reply remains to
+// be awaited.
 func (p *poll) sendUnsent(fd uintptr) bool {
 	p.sendQuiet(fd, p.unsent.b)
 	if errors.Is(p.err, errUnsent) {
@@ -81,8 +82,8 @@ func (p *poll) sendQuiet(fd uintptr, b []byte) {
 	}
 }
 
-// tryFetch reads what has come and reports whether there was anything: bytes, the end or an
-// error. It uses spare, if set, or a pooled buffer, and returns the buffer to the pool if nothing
+// tryFetch reads what has come and reports whether there was anything: bytes, the end or an error.
+// It uses the spare buffer, if set, or a pooled one, and returns the buffer to the pool if nothing
 // has come.
 func (p *poll) tryFetch(fd uintptr) bool {
 	if p.unsent != nil {

@@ -13,7 +13,7 @@ const readBuffer = 4 << 10
 var readBuffers = sync.Pool{New: func() any { return new([readBuffer]byte) }}
 
 // received holds a reply's bytes that have come and are not yet taken, in b[pos:end]. It has no
-// buffer while there are none.
+// buffer while there are no such bytes.
 type received struct {
 	small    *[readBuffer]byte // the pooled buffer, if b is it
 	b        []byte
@@ -185,10 +185,10 @@ func (r *reply) take() []byte {
 	return p
 }
 
-// more reads from the connection directly into p once the buffer is empty, and removes the
-// framing in place. It first returns the buffer to the pool, so that an exchange holds none while
-// it waits for the next event of a stream. It may return 0 bytes without an error if only framing
-// has come.
+// more() reads from the connection directly into p once the buffer is empty, and removes the
+// framing in place. Before the read it returns the buffer to the pool, so that an exchange holds no
+// buffer while it waits for a stream's next event. It may return 0 bytes without an error if only
+// framing has come.
 func (r *reply) more(c *conn, p []byte, until time.Time) (int, error) {
 	r.release()
 	if r.body.kind != bodyChunked {

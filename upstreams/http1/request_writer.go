@@ -19,7 +19,7 @@ const (
 	answerCheck = 50 * time.Millisecond
 )
 
-// errAnswered ends the writing of a request without a failure.
+// errAnswered ends the write of a request without a failure.
 var errAnswered = errors.New("the upstream has answered before it had the whole request")
 
 // bodyError is a failure of the request's own body reader.
@@ -99,7 +99,8 @@ func (w *requestWriter) writePieces(o *outgoing) error {
 	return w.push(&o.vec, true)
 }
 
-// first writes o.b, the start of the request, and checks for bytes that cannot answer it.
+// first() writes o.b, the start of the request, and checks for bytes that cannot answer the
+// request.
 func (w *requestWriter) first(o *outgoing) error {
 	rest := o.b
 	if w.kept && w.c.fetches() {
@@ -148,7 +149,7 @@ func (w *requestWriter) writeStream(o *outgoing) error {
 	return nil
 }
 
-// readSome reads at least one byte, or returns why it cannot.
+// readSome reads at least one byte, or returns an error.
 func readSome(r io.Reader, p []byte) (int, error) {
 	for range 100 {
 		if n, err := r.Read(p); n > 0 || err != nil {

@@ -49,8 +49,8 @@ func (o TransportOptions) ForProbes() TransportOptions {
 }
 
 // Transport is the client of one upstream: its address, its idle connections and what all
-// requests to it share. It is safe for use by any number of goroutines. It starts goroutines only
-// for name look-ups and, briefly, for the timer that closes idle connections.
+// requests to it share. Any number of goroutines may use it. It starts goroutines only for name
+// look-ups and, briefly, for the timer that closes idle connections.
 type Transport struct {
 	upstream   string // its name in a Failure
 	base       string // path in front of every request's path, without a final slash
@@ -123,8 +123,8 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	return t, nil
 }
 
-// authority returns the host and port of u as they are sent, without the zone of an address, which
-// means nothing elsewhere.
+// authority returns the host and port of u in the form that is sent: without an address's zone,
+// which means nothing elsewhere.
 func authority(u *url.URL) string {
 	name, zone, found := strings.Cut(u.Host, "%")
 	if !found {

@@ -4,10 +4,11 @@
 //
 // # What is followed
 //
-// The pods of a selector, or those of an InferencePool (inference.networking.k8s.io/v1), which
-// has a selector and ports (pool.go). Every pod and port with an address is an endpoint (pod.go).
-// A pod with a deletion timestamp does not count, whatever else it says, nor does a pod that has
-// ended or whose role is prefill. Ready is only a hint, because probes judge engines.
+// The watcher follows the pods of a selector, or of an InferencePool
+// (inference.networking.k8s.io/v1), which has a selector and ports (pool.go). Every port of a pod
+// with an address is an endpoint (pod.go). A pod with a deletion timestamp does not count, whatever
+// else it says. Neither does a pod that has ended or whose role is prefill. Ready is only a hint,
+// because probes judge engines.
 //
 // # How it is followed
 //
@@ -16,14 +17,14 @@
 //
 // A list is read in pages, and the watch starts at the list's version (follow.go). Whatever ends
 // the watch (its time limit, a closed connection, 410, an event of type ERROR, invalid bytes),
-// the next step is a list. A watch never continues from the last position, because events lost
-// with the connection are unknown. Objects are identified by their UID, so a pod that was
-// replaced under its name is a new one.
+// the next step is a list. A watch never continues from the last position, because the connection
+// may have lost unknown events. Objects are identified by their UID, so a pod that was replaced
+// under the same name is a new pod.
 //
 // # What may go wrong
 //
-// If an API server is away, slow, hostile or forbidden, the endpoints of the last good list stay.
-// Pages, events, the number of pods and the rate of events are bounded. After a failure the
+// If an API server is away, slow or hostile, or refuses access, the endpoints of the last good list
+// stay. Pages, events, the number of pods and the rate of events are bounded. After a failure the
 // watcher pauses for 200 ms to 10 s.
 //
 // The token and the CA are read from the account's folder for every list. A rotated token is thus

@@ -46,8 +46,8 @@ type Status struct {
 	Failed  uint64    // failed sessions
 }
 
-// New returns a Watcher of the configured pods. Their engines listen on port unless the file or a
-// pool names another one. New sends nothing.
+// New returns a Watcher of the configured pods. Their engines listen on the given port, unless the
+// file or a pool names another port. New sends nothing.
 func New(spec *config.Kubernetes, port int, o Options) *Watcher {
 	w := &Watcher{
 		log: o.Log, spec: *spec, pods: map[string]known{}, changed: func() {},
@@ -155,7 +155,7 @@ func (w *Watcher) wants() bool {
 	return w.wanted != nil
 }
 
-// want sets which pods of a pool to follow, and lists again if that differs.
+// want sets which pods of a pool to follow, and lists them again if that has changed.
 func (w *Watcher) want(next *wanted) {
 	w.mu.Lock()
 	same := w.wanted != nil && w.wanted.selector == next.selector && slices.Equal(w.wanted.ports, next.ports)
@@ -191,7 +191,7 @@ func (w *Watcher) replacePods(next map[string]known) {
 	}
 }
 
-// setPod stores one pod, or removes it if gone. It returns the number of pods.
+// setPod stores one pod, or removes it if the parameter gone is set. It returns the number of pods.
 func (w *Watcher) setPod(uid string, next known, gone bool) (count int) {
 	w.mu.Lock()
 	same := w.pods[uid].same(next)

@@ -110,7 +110,7 @@ func TestListInPages(t *testing.T) {
 	}
 }
 
-// TestEvents: pods come, change and go. A pod being deleted counts as gone before it is.
+// TestEvents: pods come, change and go. A pod that is being deleted already counts as gone.
 func TestEvents(t *testing.T) {
 	api := kubeapi.Start(t)
 	w := newWatcher(api, config.Kubernetes{})

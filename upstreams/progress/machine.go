@@ -101,7 +101,8 @@ func (m *machine) count(at time.Time, sum float64) (restarted bool) {
 	return restarted
 }
 
-// move records a sign of work. unread is the number of prompt tokens that were unread until then.
+// move records a sign of work. The parameter unread is the number of prompt tokens that were unread
+// until then.
 func (m *machine) move(at time.Time, unread int64) {
 	if gap := at.Sub(m.since); m.last.Held > 0 && !m.out && !m.since.IsZero() {
 		m.step = max(m.step-m.step/fade, gap-m.prefill(unread))
@@ -120,9 +121,9 @@ func (m *machine) firstToken(took time.Duration, tokens int64) {
 	}
 }
 
-// prefill returns how long prompts with this many unread tokens may take: the time for the tokens
-// that an engine may read in one step, but not less than its recent steps took. The steps of a
-// long prompt become longer and longer.
+// prefill returns how long an engine may take to read prompts with the given number of unread
+// tokens. It is the time for the tokens that an engine may read in one step, but no less than its
+// recent steps took. The steps of a long prompt become longer and longer.
 func (m *machine) prefill(unread int64) time.Duration {
 	if unread <= 0 {
 		return 0
@@ -148,7 +149,7 @@ func (m *machine) bound() time.Duration {
 	return max(leastBound, boundSteps*m.step) + m.prefill(m.last.Unread)
 }
 
-// stalled reports whether the engine has stalled. An engine that is out stays so until something
+// stalled reports whether the engine has stalled. An engine that is out stays out until something
 // moves.
 func (m *machine) stalled(now time.Time) bool {
 	return m.out || m.last.Waiting > 0 && m.still(now)
@@ -171,7 +172,7 @@ func (m *machine) wantsCount(now time.Time) bool {
 	return m.last.Held > 0 && now.Sub(m.ours) >= countWhenStillBy && now.Sub(m.countedAt) >= countWhenStillBy
 }
 
-// report records how many requests the engine says that it has, including others'. held is the
+// report records how many requests the engine reports, including others'. The parameter held is the
 // number of this edge's calls.
 func (m *machine) report(at time.Time, requests, held int) {
 	missing := held - requests
@@ -192,8 +193,8 @@ func (m *machine) report(at time.Time, requests, held int) {
 	}
 }
 
-// lost reports whether a call that has been silent since silentSince is lost: the engine works,
-// and its reports miss exactly as many calls as wait.
+// lost reports whether a call that has been silent since the time silentSince is lost: the engine
+// works, and its reports miss exactly as many calls as wait.
 func (m *machine) lost(silentSince time.Time, waiting int, now time.Time) bool {
 	return now.Sub(m.moved) < Patience && now.Sub(m.partial) >= partialFor && m.reports > 1 &&
 		m.missing == waiting && !silentSince.After(m.missingSince) && now.Sub(m.missingSince) >= missingFor

@@ -166,7 +166,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestOldCount: work in the first sum read after a move may be older than the stall.
+// TestOldCount: the work in the first sum after a move may be older than the stall.
 func TestOldCount(t *testing.T) {
 	p, sum := newPlay(), 100.0
 	p.seconds(2, false, &sum)

@@ -6,7 +6,7 @@ import (
 )
 
 // numbers are the recent sums of the counters, newest first. For one engine they are the last sum
-// and those that it fell from, for several engines all of them.
+// and the higher sums before a restart, for several engines all sums.
 type numbers struct {
 	seen     []float64
 	returned time.Time // when an earlier, higher sum last came back
@@ -26,11 +26,11 @@ const (
 	numberFell
 )
 
-// several reports whether the numbers come from several engines, because a higher one came back.
+// several reports whether the numbers come from several engines, because a higher number came back.
 func (n *numbers) several(at time.Time) bool { return at.Sub(n.returned) < severalFor }
 
 // take records a number. With several engines, a new number counts as a rise of the next lower
-// one.
+// number.
 func (n *numbers) take(number float64, at time.Time) change {
 	if len(n.seen) == 0 {
 		n.seen = append(make([]float64, 0, numbersKept), number)

@@ -34,8 +34,8 @@ func (b *balanced) seconds(p *play, n int, moving ...int) (stalledAt int) {
 	return 0
 }
 
-// TestSeveralEngines: behind one address each read may show another engine. They have stalled
-// only if all of them stand still. A jump from one engine to another is not a move.
+// TestSeveralEngines: behind one address each read may show another engine. The engines have
+// stalled only if all of them stand still. A jump from one engine to another is not a move.
 func TestSeveralEngines(t *testing.T) {
 	for name, c := range map[string]struct {
 		counts      []float64

@@ -74,8 +74,7 @@ func (w *Watch) Moved(at time.Time) {
 	w.m.move(at, w.m.last.Unread)
 }
 
-// Report records how many requests the engine says that it has, and how many of this edge's it
-// had.
+// Report records how many requests the engine reports, and how many calls it had from this edge.
 func (w *Watch) Report(at time.Time, requests, held int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -97,9 +97,9 @@ func (m *Model) Passes(now time.Time) (ok, cold bool) {
 	return g.passes(m), !m.resident
 }
 
-// Enter starts a call of the model and returns ok if it may be sent. Call Leave when the call has
-// ended. opens reports whether waiting calls of another model may now be sent, because the engine
-// uses this model and an idle one is the next to be evicted.
+// Enter starts a call of the model, and returns ok if the call may be sent. Call Leave when the
+// call has ended. The result opens reports whether waiting calls of another model may now be sent,
+// because the engine uses this model and an idle model is the next to be evicted.
 func (m *Model) Enter(now time.Time) (ok, opens bool) {
 	g := m.gate
 	g.mu.Lock()
@@ -138,7 +138,8 @@ func (m *Model) Cold() bool {
 	return !m.resident || m.cold
 }
 
-// Loaded records that a cold model has answered, took after it was asked (0: unknown).
+// Loaded records that a cold model has answered. The parameter took is the time since the request
+// (0: unknown).
 func (m *Model) Loaded(took time.Duration) {
 	g := m.gate
 	g.mu.Lock()
@@ -199,9 +200,10 @@ func (g *Gate) SetPlaces(n int) {
 	g.places = max(1, n)
 }
 
-// Observe corrects which models are resident from the engine's list of loaded ones, whose reading
-// began at begun. It skips models with a running call, and those that got or lost their place
-// since then. It reports whether a place has changed hands.
+// Observe corrects which models are resident from the engine's list of loaded models. The parameter
+// begun is the time at which the reading of the list began. Observe skips models with a running
+// call, and models that got or lost their place since that time. It reports whether a place has
+// changed hands.
 func (g *Gate) Observe(loaded func(name string) (loaded, ok bool), begun time.Time) (changed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -325,8 +327,8 @@ func (g *Gate) renew(now time.Time) {
 		}
 	}
 	slices.SortStableFunc(g.waiting, func(a, b *Model) int { return a.since.Compare(b.since) })
-	// Engines evict the least recently used model, and some of them do so even if it has work. So
-	// a place can be taken only if it is next in that order and this edge's calls of its model
+	// Engines evict the least recently used model, and some of them do so even if it has work. So a
+	// place can be taken only if its model is next in that order and this edge's calls of that model
 	// have ended.
 	slices.SortStableFunc(g.residents, func(a, b *Model) int { return cmp.Compare(a.used, b.used) })
 	g.idle = 0
@@ -374,8 +376,8 @@ func (g *Gate) passes(m *Model) bool {
 	return turn < g.available()
 }
 
-// place gives m a place: a free one, or that of the least recently used model. passes must have
-// returned true.
+// place gives m a place: a free place, or the place of the least recently used model. passes() must
+// have returned true.
 func (g *Gate) place(m *Model, now time.Time) {
 	for i := 0; i < g.idle && len(g.residents)-i >= g.places; i++ {
 		g.residents[i].evict(now)

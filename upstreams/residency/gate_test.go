@@ -127,8 +127,8 @@ func (e *engine) step() bool {
 	return true
 }
 
-// TestRandomModels checks the cost of random requests: callers that repeatedly ask for one of
-// three models cost at most one swap per four calls.
+// TestRandomModels checks the cost of random requests: callers that repeatedly ask for one of three
+// models cause at most one swap per four calls.
 func TestRandomModels(t *testing.T) {
 	for _, callers := range []int{6, 12, 24} {
 		for _, load := range []time.Duration{50 * time.Millisecond, 8 * time.Second} {
@@ -287,9 +287,9 @@ func TestEnterOpens(t *testing.T) {
 	enter(t, waits, t0, true)
 }
 
-// TestWaitOpens checks that Wait reports if calls may be sent once the waiting call is counted:
-// its model was skipped until then, or another model's call came at the same moment and goes
-// behind it.
+// TestWaitOpens checks that Wait reports if calls may be sent once the waiting call is counted.
+// This is so if the call's model was skipped until then, or if another model's call came at the
+// same moment and goes behind it.
 func TestWaitOpens(t *testing.T) {
 	g := New(1)
 	a, b, c := g.Model("a"), g.Model("b"), g.Model("c")
@@ -352,7 +352,7 @@ func enter(t *testing.T, m *Model, now time.Time, want bool) {
 }
 
 // TestGateProperties drives a gate at random. An engine that evicts the least recently used model
-// never loses work. Never do more models have calls than there are places. No waiter waits
+// never loses work. At no time do more models have calls than there are places. No waiter waits
 // forever, even if others never take their turns, and no state is left behind.
 func TestGateProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -3,8 +3,9 @@
 //
 // An engine is away while its upstream is down, or reports that it sleeps. A call that finds no
 // engine of its model asks for a wake. The request is sent once the engine has been away for
-// `after`. It is repeated only after the time of a start: three times the last start's duration,
-// and at least two minutes. If the request fails, the next may follow ten seconds later.
+// `after`. It is repeated only after the time allowed for a start: three times the last start's
+// duration, and at least two minutes. If the request fails, the next one may follow ten seconds
+// later.
 //
 // The package does no I/O and has no goroutine, and the time is an argument.
 package wake

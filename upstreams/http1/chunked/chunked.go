@@ -1,6 +1,7 @@
 // Package chunked removes the framing of chunked bodies (RFC 9112, 7.1), of replies and of
-// requests. It is one state machine without I/O, fed byte by byte, so that a body can arrive in
-// any pieces. Lines must end in CR LF. Rules describe where the two sides of the edge differ.
+// requests. It is one state machine without I/O, fed byte by byte, so that a body can arrive in any
+// pieces. Lines must end in CR LF. Rules describe the differences between the two sides of the
+// edge.
 package chunked
 
 import (
@@ -16,7 +17,7 @@ var (
 )
 
 // Rules restrict bodies beyond the grammar. Extensions and trailers are skipped, so they are
-// bounded and must not have control characters. Trailers are not parsed.
+// bounded and must not contain control characters. Trailers are not parsed.
 type Rules struct {
 	MaxDigits     uint8 // of a chunk's size, at most 16
 	MaxExtensions int   // bytes between the size of a chunk and the end of its line
@@ -253,8 +254,8 @@ func (d *Decoder) skip(b byte, limit int) error {
 	return nil
 }
 
-// expect moves to the state next if b is the byte that must come. Otherwise it keeps the state:
-// if payload before the byte is delivered first, the byte is parsed again and must fail again.
+// expect moves to the state next if b is the required byte. Otherwise it keeps the state: if
+// payload before the byte is delivered first, the byte is parsed again and must fail again.
 func (d *Decoder) expect(b, want byte, next state) error {
 	if b != want {
 		return ErrMalformed

@@ -32,8 +32,8 @@ func TokenLength[T string | []byte](s T) int {
 	return len(s)
 }
 
-// HasControl reports whether s has a control character other than a tab. A field's value must not
-// (RFC 9110, 5.5).
+// HasControl reports whether s has a control character other than a tab. A header's value must not
+// have any (RFC 9110, 5.5).
 func HasControl[T string | []byte](s T) bool {
 	i := 0
 	for ; len(s)-i >= 8; i += 8 {
@@ -77,9 +77,9 @@ func TrimBlanks[T string | []byte](s T) T {
 // IsBlank reports whether c is a space or a tab: optional white space (RFC 9110, 5.6.3).
 func IsBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// EqualFold reports whether s equals lower when the case of ASCII letters is ignored. lower must
-// be in lower case. Unlike bytes.EqualFold it folds no other letters, such as the Kelvin sign to
-// k.
+// EqualFold reports whether s equals the parameter lower, ignoring the case of ASCII letters. That
+// parameter must be in lower case. Unlike bytes.EqualFold, it folds no other letters, such as the
+// Kelvin sign to k.
 func EqualFold[T string | []byte](s T, lower string) bool {
 	if len(s) != len(lower) {
 		return false

@@ -6,14 +6,14 @@
 // call matters. Package net reads and writes sockets as files. On Linux the kernel then goes
 // through its file layer, and Go's scheduler prepares for each system call to block. Neither is
 // needed here: recvfrom, sendto and sendmsg go directly to the socket, and with MSG_DONTWAIT they
-// never block, so the scheduler need not prepare. In an idle process that preparation wakes the
-// runtime's monitor thread, which then polls every 20 us for some time. The runtime's poller
-// still waits, through syscall.RawConn, and handles deadlines and closing: a Stream reads,
+// never block, so the scheduler need not prepare. In an idle process the scheduler's preparation
+// wakes the runtime's monitor thread, which then polls every 20 us for some time. The runtime's
+// poller still waits, through syscall.RawConn, and handles deadlines and closing: a Stream reads,
 // writes, times out and is closed like its net.TCPConn.
 //
 // UnackedFor tells a vanished host from a program that reads late. Without it the first error
 // comes after a quarter of an hour. ProbeEverySecond and SilentFor do the same if no bytes are in
-// flight: the kernel probes the host, whose kernel answers.
+// flight: our kernel probes the host, and the host's kernel answers.
 //
 // Recv, Send, SendPieces and Peek are for callers that do several things during one stay in the
 // poller. Package http1 does so: it peeks at a kept connection, writes a request and waits for

@@ -7,9 +7,9 @@ import (
 )
 
 // UnackedFor returns for how many milliseconds the peer's host has acknowledged nothing, although
-// bytes or the kernel's repeated window probes are in flight. If neither are, it returns 0; a
-// host whose program reads slowly answers those probes. waiting says whether there are
-// unacknowledged bytes, sent or not.
+// bytes or the kernel's repeated window probes are in flight. If nothing is in flight, it returns
+// 0. A host whose program reads slowly answers the window probes. The result waiting says whether
+// there are unacknowledged bytes, sent or not.
 func UnackedFor(fd uintptr) (milliseconds int, waiting bool) {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
