@@ -8,8 +8,8 @@ const (
 )
 
 // IsBase64 reports whether s is padded base64 of the standard alphabet, not empty and without line
-// breaks. It looks at 32 bytes at a time where the processor can, and otherwise at eight: checking
-// an image of a megabyte takes less time than copying it.
+// breaks. It checks 32 bytes at a time if the processor can, and otherwise eight. Checking an image
+// of a megabyte takes less time than copying it.
 func IsBase64(s []byte) bool {
 	if len(s) == 0 || len(s)%4 != 0 {
 		return false
@@ -36,10 +36,10 @@ func IsBase64(s []byte) bool {
 }
 
 // wordsBase64 reports whether s, in words of eight bytes, holds only bytes of the alphabet. All
-// eight bytes are tested at once. Adding a constant takes a byte below 0x80 to 0x80 or more if it
-// is at least the bound; subtracting it from a constant of 0x80 or more leaves at least 0x80 if it
-// is at most the bound. Neither carries into the next byte or borrows from it, because all collects
-// the bytes of 0x80 and more.
+// eight bytes are tested at once. Adding a constant takes a byte below 0x80 to 0x80 or more if the
+// byte is at least the lower bound. Subtracting such a byte from a constant of 0x80 or more leaves
+// at least 0x80 if the byte is at most the upper bound. Neither operation carries into the next
+// byte or borrows from it, and the variable all collects the bytes of 0x80 and more.
 func wordsBase64(s []byte) bool {
 	a, z, slash, nine := base64Bounds[0], base64Bounds[1], base64Bounds[2], base64Bounds[3]
 	good, all := uint64(highs), uint64(0)
@@ -52,6 +52,6 @@ func wordsBase64(s []byte) bool {
 	return (good&^all)&highs == highs
 }
 
-// base64Bounds are variables because the compiler would load constants anew in every step. The
+// base64Bounds is a variable, because the compiler would load constants anew in every step. The
 // digits directly follow the slash in ASCII.
 var base64Bounds = [...]uint64{(0x80 - 'a') * ones, (0x80 + 'z') * ones, (0x80 - '/') * ones, (0x80 + '9') * ones}

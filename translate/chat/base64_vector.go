@@ -25,7 +25,7 @@ const (
 )
 
 // base64Tables holds the columns by the low half of the byte and by its high half. A byte belongs
-// to the alphabet if the two have a column in common.
+// to the alphabet if its two halves have a column in common.
 var base64Tables = [2][16]byte{
 	{
 		columnDigits | columnRest, inThree, inThree, inThree, inThree, inThree, inThree, inThree, inThree, inThree,

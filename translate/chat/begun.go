@@ -2,24 +2,24 @@ package chat
 
 import "penstock/translate/jsonx"
 
-// Begun is the part of an answer that the client already has, from which another engine continues.
+// Begun is the part of an answer that the client already has, and that another engine continues.
 // The texts are contents of JSON strings and end at whole characters.
 type Begun struct {
 	Text, Reasoning []byte
 	Tokens          int // the number of tokens it counts as
 }
 
-// steered lists the members that rule out a continuation. Some give the whole answer a form that an
-// engine cannot resume halfway, some report its tokens one by one, and with some the client itself
-// says what the last message is.
+// steered lists the members that rule out a continuation. Some of them give the whole answer a form
+// that an engine cannot resume halfway. Some report the answer's tokens one by one. With others the
+// client itself says what the last message is.
 var steered = [...]string{
 	"grammar", "json_schema", "ebnf", "regex", "structural_tag", "structured_outputs", "response_schema",
 	"guided_json", "guided_regex", "guided_choice", "guided_grammar", "echo", "prompt_logprobs", "return_token_ids",
 	"continue_final_message", "add_generation_prompt",
 }
 
-// Continues reports whether an engine could continue the answer of another one: the answer must
-// have one choice and consist only of words.
+// Continues reports whether an engine could continue another engine's answer: the answer must have
+// one choice and consist only of words.
 func Continues(r *Request) bool {
 	logprobs := r.members[memberLogprobs].Kind() == jsonx.True || Given(r.members[memberTopLogprobs])
 	if r.N != 1 || r.StructuredOutput || logprobs {
@@ -41,16 +41,16 @@ func lastMessage(r *Request) jsonx.Value {
 	return messages.Index(messages.Len() - 1)
 }
 
-// GoOn makes the next engine of r continue b, which is borrowed until then. The token limit then
-// covers only the rest of the answer.
+// GoOn makes the next engine of r continue b, which is borrowed until that engine is asked. The
+// token limit then covers only the rest of the answer.
 func (b *Begun) GoOn(r *Request) { r.begun, r.Tokens.said = b, b.Tokens }
 
-// GoesOn reports whether the next engine of r continues the answer of another one.
+// GoesOn reports whether the next engine of r continues another engine's answer.
 func GoesOn(r *Request) bool { return r.begun != nil }
 
-// patch ends the conversation with the part of the answer that exists: in a message of its own, or
-// appended to the message in which the client began the answer. reasoning is the member from which
-// the engine reads a message's reasoning.
+// patch ends the conversation with the existing part of the answer: as a separate message, or
+// appended to the message in which the client began the answer. The parameter reasoning is the
+// member from which the engine reads a message's reasoning.
 func (b *Begun) patch(p *patch, r *Request, reasoning string) {
 	n := len(p.text)
 	if r.Prefilled {

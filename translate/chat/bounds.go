@@ -13,7 +13,7 @@ import (
 // expressions, which it compiles). Engines limit few of them. The bounds are far above what clients
 // are known to send, and the same on every endpoint.
 
-// bound is the most that a member may ask for. 0 sets no limit.
+// bound is the maximum that a member may ask for. 0 sets no limit.
 type bound struct {
 	name     string // of a top-level member, or outer.inner of one in the object outer
 	elements int    // of an array or an object
@@ -117,7 +117,7 @@ var boundNames, boundsOf = func() (*jsonx.Names, [][]*bound) {
 }()
 
 // CheckBounds refuses a request of any dialect that asks an engine for more than the bounds allow.
-// A member that occurs several times, or in another case, is checked each time.
+// If a member occurs several times, or in another case, every occurrence is checked.
 func CheckBounds(root jsonx.Value) *Invalid {
 	if !root.IsObject() {
 		return nil
@@ -160,7 +160,7 @@ func (b *bound) check(v jsonx.Value) string {
 	return ""
 }
 
-// exceeded says how v exceeds b; empty: it does not.
+// exceeded() says how v exceeds b; empty: it does not.
 func (b *bound) exceeded(v jsonx.Value) string {
 	if n, ok := v.Int(); ok && b.value > 0 && (n < 0 || n > b.value) {
 		return "must be between " + strconv.FormatInt(b.least, 10) + " and " + strconv.FormatInt(b.value, 10)

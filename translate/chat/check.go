@@ -8,9 +8,9 @@ import (
 )
 
 // Check applies the rules that depend on the model to a decoded request. It lowers the token limit
-// and Effort to the model's, and chooses the engine's token limit for a request without one
-// (TokenLimit); AppendUpstream then writes these values. The error is an *apierr.Error. A request
-// may be checked again with another model's rules, which then apply to what the client asked for.
+// and Effort to the model's. For a request without a token limit it chooses the engine's
+// (TokenLimit). AppendUpstream then writes these values. The error is an *apierr.Error. A request
+// may be checked again with another model's rules, which then apply to the client's own values.
 //
 // A prompt is never refused for its length: only the engine can count it.
 func (r *Request) Check(rules *ModelRules) error {

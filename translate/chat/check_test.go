@@ -167,8 +167,8 @@ func TestCheckTexts(t *testing.T) {
 	}
 }
 
-// TestCheck_AnotherModel: after one model's rules have lowered a request, the next model's rules
-// apply to it as the client wrote it.
+// TestCheck_AnotherModel: after one model's rules have lowered a request's values, the next model's
+// rules apply to the values that the client wrote.
 func TestCheck_AnotherModel(t *testing.T) {
 	small, large := ModelRules{MaxOutputLength: 7, Efforts: []string{"low"}, LowerEffort: true}, ModelRules{MaxOutputLength: 200, Efforts: []string{"low", "high"}, LowerEffort: true}
 	r := Request{}

@@ -1,7 +1,7 @@
 package chat
 
-// CountRequest holds what an engine's own counter needs to know of a request that it counts in the
-// client's dialect.
+// CountRequest holds what an engine's own counter needs to know about a request that it counts in
+// the client's dialect.
 type CountRequest struct {
 	Served           string // the engine's name for the model
 	Model            []byte // the name that the client wrote

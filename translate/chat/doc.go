@@ -1,13 +1,13 @@
-// Package chat is the request of the chat-completions dialect: the one that clients speak, that
-// engines speak, and that the other dialects are translated to and from. It turns bytes into bytes
-// and knows neither HTTP nor files nor the clock.
+// Package chat defines the request of the chat-completions dialect. Clients and engines speak this
+// dialect, and the other dialects are translated to and from it. The package turns bytes into bytes
+// and uses neither HTTP nor files nor the clock.
 //
 // # Requests
 //
-// A body is scanned once by jsonx, which checks it and notes where its values lie. Decode then
-// walks over those notes and holds the body to the contract's chat table; Check adds what depends
-// on the model. AppendUpstream, or Segments for a vectored write, gives the engine the client's own
-// bytes and changes only the few members that must change:
+// A body is scanned once by jsonx, which validates the body and records where its values lie.
+// Decode then walks over this record and checks the body against the contract's chat table. Check
+// adds what depends on the model. AppendUpstream, or Segments for a vectored write, gives the
+// engine the client's own bytes and changes only the few members that must change:
 //
 //	var r chat.Request // pooled
 //	err := r.Decode(body)
@@ -28,11 +28,11 @@
 // TokenLimit, Reasoning and ToolUse. Paths in errors consist of indexes and our own names, and the
 // sentences are ours, because errors are logged and bodies are not.
 //
-// Members that the edge bases decisions on must be unambiguous. Of two equal member names some
-// readers take the first and some the last, and Go's decoder ignores case. A member that is read
-// here is therefore refused at every level when it occurs twice or in another case. Members that
-// are not read pass unchanged, except those that steer an engine and, at a hosted engine, those
-// that cost money or store data (Hosted of RefusedMembers).
+// Members on which the edge bases decisions must be unambiguous. If a member name occurs twice,
+// some readers take the first and some the last, and Go's decoder ignores case. A member that is
+// read here is therefore refused at every level when it occurs twice or in another case. Members
+// that are not read pass unchanged, except those that steer an engine and, at a hosted engine,
+// those that cost money or store data (Hosted of RefusedMembers).
 //
 // An optional member that is null counts as absent, because SDKs send null for what was not set. An
 // integer may be written 1.0 or 1e2; engines get it in digits.
@@ -41,13 +41,13 @@
 // refused for its length. A token limit that is too high is lowered, unless the edge is strict
 // (token_limit.go).
 //
-// Members that cost an engine far more than a client are bounded by one table for all dialects
+// Members that cost an engine far more work than a client are bounded by one table for all dialects
 // (bounds.go), and schemas by their total size (schema_bounds.go).
 //
 // Nothing is fetched. An https URL of an image is checked for what could lead an engine astray:
 // addresses in any spelling, localhost, user names, anything that two parsers could read
-// differently. Of a data URL the edge checks the alphabet, sniffs the kind and reads the size from
-// the image's header, within its first MiB; it never decodes the pixels. Audio, video and files are
+// differently. In a data URL the edge checks the alphabet, sniffs the kind, and reads the size from
+// the image's header, within its first MiB. It never decodes the pixels. Audio, video and files are
 // accepted where the model's entry names them, and are not inspected (parts.go).
 //
 // reasoning and include_reasoning do not reach the engine, because each engine reads them in its
@@ -55,9 +55,9 @@
 // reasoning in the answer. reasoning.max_tokens is checked and dropped: no engine shares a member
 // for it.
 //
-// Half a surrogate pair, which engines leave behind where they cut texts, becomes U+FFFD in the
-// texts of the conversation (ParseHistory) and in the arguments of its tool calls (Arguments).
+// Engines leave lone surrogates behind where they cut texts. They become U+FFFD in the
+// conversation's texts (ParseHistory) and in the arguments of its tool calls (Arguments).
 //
-// stream_options is dropped when the client does not ask for a stream, because vLLM refuses it then
-// and the contract does not.
+// stream_options is dropped when the client does not ask for a stream, because vLLM would refuse
+// the member and the contract allows it.
 package chat

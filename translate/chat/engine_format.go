@@ -18,7 +18,7 @@ type EngineFormat struct {
 	// Stream asks the engine for events even when the client wants a single answer, so that the
 	// call can be cancelled.
 	Stream bool
-	// TokenMember is the member that the engine reads the token limit from, max_tokens or
+	// TokenMember is the member from which the engine reads the token limit: max_tokens or
 	// max_completion_tokens. With any other value the limit stays where the client wrote it.
 	TokenMember string
 	// ContinuousUsage asks for usage on every chunk of a stream, from engines that know
@@ -31,13 +31,13 @@ type EngineFormat struct {
 	// reasoning_effort.
 	Reasoning *ReasoningFormat
 	// Prefill are members to add when the last message is the beginning of the answer
-	// (Request.Prefilled). Engines that need them would otherwise treat it as a separate message and
-	// start again. They are added after those of Reasoning, in the same way.
+	// (Request.Prefilled). Without these members such engines would treat that beginning as a separate
+	// message and start again. They are added after the members of Reasoning, in the same way.
 	Prefill []Member
 	// DeveloperAsSystem sends the role developer as system, because the engine's chat templates do
 	// not know it.
 	DeveloperAsSystem bool
-	// ToolChoice, ResponseFormat and NullContent say how much the engine reads of those members.
+	// ToolChoice, ResponseFormat and NullContent say how much of these members the engine reads.
 	ToolChoice     ToolChoiceForm
 	ResponseFormat ResponseForm
 	NullContent    NullForm
@@ -53,8 +53,8 @@ type EngineFormat struct {
 type ReasoningFormat struct {
 	// Effort is the top-level member that takes the effort's word; empty: the engine reads none.
 	Effort string
-	// Words are the words of EngineEfforts that the engine takes; empty: those of Efforts. Any
-	// other word becomes the nearest one (word); "none" is left out if it is missing here.
+	// Words are the words of EngineEfforts that the engine takes; empty: those of Efforts. Any other
+	// word becomes the nearest word; "none" is left out if it is missing here.
 	Words []string
 	// Refused are the words that the engine has refused before. They are left out.
 	Refused EffortSet
@@ -63,7 +63,8 @@ type ReasoningFormat struct {
 	// overwritten.
 	Off, On []Member
 	// History is the member of an assistant's message from which the engine reads the reasoning of
-	// earlier turns: NameReasoningContent or NameReasoning. If it is empty, the engine reads none.
+	// earlier turns: NameReasoningContent or NameReasoning. If it is empty, the engine reads no such
+	// reasoning.
 	History string
 }
 
@@ -96,8 +97,8 @@ func (how *ReasoningFormat) added(effort string) []Member {
 }
 
 // word returns the engine's word for the effort of a request; empty: the member is left out. The
-// two words at the top of the scale, xhigh and max, are interchangeable: clients and engines know
-// one, the other, or both.
+// two words at the top of the scale, xhigh and max, are interchangeable, because clients and
+// engines know either word or both.
 func (how *ReasoningFormat) word(r *Reasoning) string {
 	word, takes := r.Effort, func(word string) bool { return slices.Contains(how.Words, word) }
 	switch {
@@ -119,7 +120,7 @@ func (how *ReasoningFormat) word(r *Reasoning) string {
 // EffortSet is a set of words of an effort.
 type EffortSet uint8
 
-// EffortsOf is the set of one word of EngineEfforts; empty for any other.
+// EffortsOf returns the set of one word of EngineEfforts; empty for any other word.
 func EffortsOf(word string) EffortSet {
 	if i := slices.Index(EngineEfforts, word); i >= 0 {
 		return 1 << i
@@ -134,7 +135,7 @@ func (s EffortSet) Has(word string) bool { return s != 0 && s&EffortsOf(word) !=
 type ToolChoiceForm uint8
 
 // The forms of a tool_choice. An engine that reads less gets only the tools that the choice leaves:
-// the named one, or none.
+// the named tool, or none.
 const (
 	ToolChoiceAsSent  ToolChoiceForm = iota
 	ToolChoiceWords                  // auto, none and required
@@ -190,7 +191,7 @@ func (p Priority) Take(edits *jsonx.Edits, root jsonx.Value) []byte {
 	return strconv.AppendInt(nil, int64(p.Number), 10)
 }
 
-// is reports whether key is the priority and the edge handles it.
+// is() reports whether key is the priority and the edge handles it.
 func (p Priority) is(key jsonx.Key) bool {
 	return p.Told && bytes.EqualFold(nameOf(key), []byte(namePriority))
 }
@@ -213,9 +214,9 @@ type Salt struct {
 func (s Salt) Wanted() bool { return s.Member != "" && s.Owner != "" }
 
 // Take removes the client's own salts from a request and returns the text of the salt for the
-// engine, a JSON string. It depends on the owner and on what the client wrote: a client may
-// separate its own users, but whatever it writes, it cannot reach another owner's prompts. It does
-// not reveal the owner.
+// engine, a JSON string. That salt depends on the owner and on what the client wrote. A client may
+// separate its own users, but whatever it writes, it cannot reach another owner's prompts. The salt
+// does not reveal the owner.
 func (s Salt) Take(edits *jsonx.Edits, root jsonx.Value) []byte {
 	h := sha256.New()
 	h.Write([]byte("prompt cache\x00" + s.Owner))

@@ -8,9 +8,10 @@ import (
 
 // WordList is a list of words that are only hints: how hard a model thinks, how its thinking is
 // shown, how closely it looks at a picture. Vendors extend these lists, and their clients send the
-// new words to every server. An unknown word is therefore read as the nearest known one, and the
-// client learns of it in x-penstock-dropped. A strict edge refuses it. Words that decide the form
-// or the meaning of an answer, such as roles, tool choices, types and formats, are never replaced.
+// new words to every server. An unknown word is therefore read as the nearest known word, and the
+// client learns of that in x-penstock-dropped. A strict edge refuses an unknown word. Words that
+// decide the form or the meaning of an answer, such as roles, tool choices, types and formats, are
+// never replaced.
 type WordList struct {
 	Words []string
 	Other string // replaces a word that resembles none in the list

@@ -9,7 +9,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// TestHints: an unknown word of a hint is read as the nearest known one, and reported; a strict
+// TestHints: an unknown word of a hint is read as the nearest known word, and reported. A strict
 // edge refuses it.
 func TestHints(t *testing.T) {
 	t.Parallel()

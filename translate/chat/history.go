@@ -8,9 +8,9 @@ import (
 )
 
 // Arguments writes the arguments of the tool calls that a client sends back. Engines parse them
-// again to fill their templates, and refuse the whole request when they are not a JSON object. So
-// one malformed tool call, or one that the token limit has cut, would end a conversation for good,
-// although its tool message already reports the mistake to the model.
+// again to fill their templates, and refuse the whole request when they are not a JSON object. So a
+// single tool call that is malformed, or that the token limit has cut, would end a conversation for
+// good, although its tool message already reports the mistake to the model.
 //
 // The zero value is ready. An Arguments belongs to one request at a time.
 type Arguments struct {
@@ -37,8 +37,8 @@ func (a *Arguments) Append(dst []byte, v jsonx.Value) []byte {
 // words. The result is valid until the next use of a.
 //
 // It is one complete JSON value without halves of surrogate pairs, whatever the client wrote. The
-// engine's request contains it unchanged, so an object that closed early would smuggle unchecked
-// members of the client into that request.
+// engine's request contains this value unchanged, so an object that closed early would smuggle the
+// client's unchecked members into that request.
 func (a *Arguments) Object(v jsonx.Value) []byte {
 	object, whole := a.read(v)
 	if whole && a.doc.Parse(object, argumentOptions) != nil {
@@ -53,8 +53,8 @@ func (a *Arguments) Sound(v jsonx.Value) bool {
 	return whole
 }
 
-// read returns the object, and whether it is the entire content of a string. A value that is not a
-// string is taken as its JSON text.
+// read returns the object, and whether the object is the entire content of a string. A value that
+// is not a string is read as its JSON text.
 func (a *Arguments) read(v jsonx.Value) (object []byte, whole bool) {
 	text := v.Raw()
 	if v.IsString() {
@@ -134,15 +134,15 @@ func (a *Arguments) Reset() {
 // keepArguments is the largest size of the buffers that are kept from one request to the next.
 const keepArguments = 64 << 10
 
-// ParseHistory is Doc.Parse for the body of a request. If the only errors are halves of surrogate
-// pairs in the conversation, it replaces them by U+FFFD in body itself, whose length does not
-// change. Otherwise one answer of an engine would end a conversation for good, because clients send
-// it back with every turn. members are the members of the request that hold the conversation; with
-// none, nothing is replaced.
+// ParseHistory is Doc.Parse for the body of a request. If the only errors are lone surrogates in
+// the conversation, it replaces these with U+FFFD in body itself, whose length does not change.
+// Otherwise a single answer of an engine could end a conversation for good, because clients send
+// the answer back with every turn. The parameter members lists the request's members that hold the
+// conversation; with none, nothing is replaced.
 //
 // It replaces halves in string values other than names of tools, and in the keys of a tool call's
 // input. Elsewhere (models, other keys, schemas) a half comes from the client itself, and a
-// replacement would change its meaning.
+// replacement would change the client's meaning.
 func ParseHistory(d *jsonx.Doc, body []byte, o jsonx.Options, members ...string) error {
 	err := d.Parse(body, o)
 	if err == nil || len(members) == 0 || !jsonx.IsLone(err) {
@@ -163,8 +163,8 @@ func ParseHistory(d *jsonx.Doc, body []byte, o jsonx.Options, members ...string)
 	return d.Parse(body, o)
 }
 
-// mendValues replaces halves in the strings within v. In the input of a tool call it also replaces
-// them in keys, because the model wrote those and any member there is data.
+// mendValues replaces halves in the strings within v. In a tool call's input it also replaces
+// halves in keys, because the model wrote the keys and any member there is data.
 func mendValues(body []byte, v jsonx.Value) {
 	if v.Lone() {
 		jsonx.MendLone(body[v.Start():v.End()])

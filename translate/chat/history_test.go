@@ -8,8 +8,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Text that an engine once sent does not end a conversation when the client sends it back: halves
-// of surrogate pairs in texts are replaced. Elsewhere, and by a strict edge, they are refused.
+// Text that an engine once sent does not end a conversation when the client sends it back: lone
+// surrogates in texts are replaced. Elsewhere, and by a strict edge, they are refused.
 func TestHalfSurrogatesInHistory(t *testing.T) {
 	const half = `\ud83d`
 	history := `{"model":"m","messages":[{"role":"user","content":"a` + half + `b"},{"role":"user","content":[{"type":"text","text":"\ude00"}]},` +

@@ -8,9 +8,10 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Invalid says what is wrong with one member. Code that knows the member's own name builds it where
-// the mistake is found, and each level above prefixes its own name. Paths therefore cost nothing in
-// a correct request, and can only hold indexes and names of ours. The other dialects use it too.
+// Invalid says what is wrong with one member. The code that finds the mistake and knows the
+// member's own name builds the Invalid, and each level above prefixes its own name. Paths therefore
+// cost nothing in a correct request, and can only hold indexes and names of ours. The other
+// dialects use it too.
 type Invalid struct {
 	Param string
 	Code  string
@@ -82,7 +83,7 @@ func Missing(name string) *Invalid {
 	return &Invalid{Param: name, Code: apierr.CodeMissingParameter, Text: "is required"}
 }
 
-// WrongType is the error of a member whose value is v instead of want, such as "a string".
+// WrongType is the error for a member whose value v is not of the wanted type, such as "a string".
 func WrongType(name, want string, v jsonx.Value) *Invalid {
 	return &Invalid{Param: name, Code: apierr.CodeInvalidType, Text: "must be " + want + ", not " + kindName(v)}
 }
@@ -134,7 +135,8 @@ func ReadElement(want string, v jsonx.Value, names *jsonx.Names, out []jsonx.Val
 	return ReadFields(v, names, out)
 }
 
-// ReadObject is ReadFields for the member of that name, which may be absent, null or an object.
+// ReadObject is ReadFields for the member with the given name, which may be absent, null or an
+// object.
 func ReadObject(name string, v jsonx.Value, names *jsonx.Names, out []jsonx.Value) *Invalid {
 	if e := OptionalObject(name, v); e != nil {
 		return e

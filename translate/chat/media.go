@@ -9,9 +9,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Engines fetch media in requests whose shape differs from chat's parts, too. They recognize a
-// medium by the name of its member, at any depth; a text elsewhere is not a medium, even if it
-// looks like a URL.
+// Engines also fetch media in requests whose shape differs from chat's parts. They recognize a
+// medium by its member's name, at any depth. Text elsewhere is not a medium, even if it looks like
+// a URL.
 
 // mediaNames are the members, and the types of parts, from which engines read media, at every
 // endpoint, at the top level and nested. Speech engines read the sample of a voice from a file of
@@ -33,9 +33,9 @@ var mediaNames = [...]string{
 // placeNames are the members of a medium that hold its location.
 var placeNames = [...]string{"url", "uri", "href", "src", "path", "data", "file", "base64"}
 
-// CheckMedia refuses media that an engine would read from its own disk, or fetch from a place from
-// which chat takes no images. A value with a scheme must be https with the name of a host
-// (ModelRules.ImageHosts), or hold the medium in base64; paths are refused. The error is an
+// CheckMedia refuses media that an engine would read from its own disk, or fetch from a place that
+// chat does not allow for images. A value with a scheme must be an https URL with the name of a
+// host (ModelRules.ImageHosts), or hold the medium in base64. Paths are refused. The error is an
 // *apierr.Error.
 func CheckMedia(root jsonx.Value, rules *ModelRules) error {
 	return (&media{rules: rules}).walk(root).Err()
@@ -120,7 +120,7 @@ func (m *media) walk(v jsonx.Value) *Invalid {
 	return nil
 }
 
-// medium checks a medium: a URL, or an object or an array that holds some.
+// medium checks a medium: a URL, or an object or an array that holds URLs.
 func (m *media) medium(v jsonx.Value) *Invalid {
 	if v.IsString() {
 		return m.url(v)
@@ -144,7 +144,7 @@ func (m *media) medium(v jsonx.Value) *Invalid {
 	return nil
 }
 
-// each calls look for the elements of an array.
+// each() calls the function look for the elements of an array.
 func each(v jsonx.Value, look func(jsonx.Value) *Invalid) *Invalid {
 	for it := v.Iter(); it.Next(); {
 		if e := look(it.Value()); e != nil {
@@ -202,7 +202,7 @@ func (m *media) url(v jsonx.Value) *Invalid {
 }
 
 // hasScheme reports whether any reader could find the scheme of a URL in s. Readers strip blanks
-// before it and control characters in it.
+// before a scheme and control characters in it.
 func hasScheme(s []byte) bool {
 	letters := 0
 	for i, c := range s[:min(len(s), 256)] {
@@ -282,8 +282,8 @@ var knownNames = [...]string{
 	"bootstrap_host", "bootstrap_port", "bootstrap_room",
 }
 
-// spelt returns our spelling of a known name, and otherwise for any other, because errors never
-// repeat a client's words.
+// spelt() returns our spelling of a known name. For any other name it returns the parameter
+// otherwise, because errors never repeat a client's words.
 func spelt(name []byte, otherwise string) string {
 	for _, names := range [...][]string{mediaNames[:], placeNames[:], knownNames[:]} {
 		for _, n := range names {

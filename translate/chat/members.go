@@ -10,8 +10,8 @@ import (
 // members are the members of a request that the edge reads, indexed by the constants below.
 type members [memberCount]jsonx.Value
 
-// The members that the edge reads, in the order of the contract's table. Those after user are not
-// in it.
+// The members that the edge reads, in the order of the contract's table. The members after user are
+// not in the table.
 const (
 	memberModel = iota
 	memberMessages
@@ -82,15 +82,15 @@ const nameOfChoices = "n_cmpl"
 
 var requestMembers = jsonx.NewNames(memberNames...)
 
-// usual are the members of which only their own rule is to be checked: CheckBounds and ReadLimits
-// pass over them. Most requests have no others.
+// usual are the members for which only their own rule is checked: CheckBounds and ReadLimits pass
+// over them. Most requests have no others.
 const usual uint64 = 1<<memberModel | 1<<memberMessages | 1<<memberTemperature | 1<<memberTopP | 1<<memberTopK | 1<<memberMinP |
 	1<<memberFrequencyPenalty | 1<<memberPresencePenalty | 1<<memberRepetitionPenalty |
 	1<<memberMaxTokens | 1<<memberMaxCompletionTokens | 1<<memberSeed | 1<<memberStream | 1<<memberStreamOptions |
 	1<<memberReasoningEffort | 1<<memberUser | 1<<memberParallelToolCalls
 
-// compare reports whether root, of which m are the members that the edge reads, has no others, and
-// whether all of them are usual. No member occurs twice.
+// compare reports whether root has only members that the edge reads, which are in m, and whether
+// all of these are usual. No member occurs twice.
 func (m *members) compare(root jsonx.Value) (known, allUsual bool) {
 	var seen uint64
 	for i := range m {
@@ -175,7 +175,7 @@ func (m *members) checkStop() *Invalid {
 	return nil
 }
 
-// checkPlain checks the members of which only the type matters.
+// checkPlain checks the members for which only the type matters.
 func (m *members) checkPlain() *Invalid {
 	if e := OptionalObject("logit_bias", m[memberLogitBias]); e != nil {
 		return e

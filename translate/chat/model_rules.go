@@ -13,8 +13,8 @@ type ModelRules struct {
 	MaxOutputLength int
 	// Efforts are the reasoning efforts that the model offers; nil: not known, none is refused.
 	Efforts []string
-	// LowerEffort replaces an effort that the model does not offer by the nearest lower one, as the
-	// dialects other than chat require, instead of refusing it.
+	// LowerEffort replaces an effort that the model does not offer with the nearest lower effort,
+	// instead of refusing it. The dialects other than chat require this.
 	LowerEffort bool
 	// ReasoningHistory is ReasoningLoop or ReasoningNone. With any other word, the engine gets all
 	// reasoning of the history.

@@ -31,8 +31,8 @@ func (m *Medium) Param() string {
 // MaxMedia is how many such parts a request may have.
 const MaxMedia = 256
 
-// mediumTokens is the length of a medium in the estimate of a prompt: about half a minute of audio,
-// or some seconds of video.
+// mediumTokens is how many tokens a medium counts in the estimate of a prompt: about half a minute
+// of audio, or some seconds of video.
 const mediumTokens = 1024
 
 // mediumPart is a kind of part that holds a medium. The member has the name of the part's type.
@@ -149,7 +149,7 @@ func readFile(v jsonx.Value, _ string) ([]byte, *Invalid) {
 	return nil, nil
 }
 
-// isDataURL reports whether s is a data URL of a media type that begins with mediaType, in base64.
+// isDataURL reports whether s is a data URL in base64 whose media type begins with mediaType.
 func isDataURL(s []byte, mediaType string) bool {
 	const scheme, encoding = "data:", ";base64"
 	if !hasFoldPrefix(s, scheme) || !hasFoldPrefix(s[len(scheme):], mediaType) {

@@ -47,8 +47,8 @@ func (r *Request) AppendUpstream(dst []byte, format *EngineFormat) []byte {
 	return r.edits.Append(dst, r.body)
 }
 
-// Segments appends to segs the pieces of what AppendUpstream writes, without copying the body, for
-// a vectored write. New text is appended to scratch. The pieces borrow from the body and from the
+// Segments appends to segs what AppendUpstream writes, in pieces for a vectored write, without
+// copying the body. New text is appended to scratch. The pieces borrow from the body and from the
 // returned scratch, and are valid until either is changed or r is reset.
 func (r *Request) Segments(segs [][]byte, scratch []byte, format *EngineFormat) (pieces [][]byte, text []byte) {
 	scratch = r.patch(scratch, format)
@@ -155,9 +155,9 @@ func (r *Request) patchStream(p *patch, format *EngineFormat) {
 	}
 }
 
-// patch writes the limit into the member that the engine reads it from, max_tokens or
-// max_completion_tokens, and lowers its other names. With any other value the limit stays where the
-// client wrote it.
+// patch writes the limit into the member from which the engine reads it, max_tokens or
+// max_completion_tokens, and lowers the limits under other names. With any other member the limit
+// stays where the client wrote it.
 func (t *TokenLimit) patch(p *patch, members *members, member string) {
 	LowerAliases(p.edits, p.root, t.Bound(), "")
 	limit := int64(t.TokenLimit())
@@ -202,8 +202,8 @@ func (r *Reasoning) patch(p *patch, members *members, how *ReasoningFormat) []Me
 	return added
 }
 
-// patchEffort writes word into the member, and removes the effort when either is empty. v is the
-// contract's own member.
+// patchEffort writes word into the member. If either is empty, it removes the effort. The value v
+// is the contract's own member.
 func (r *Reasoning) patchEffort(p *patch, v jsonx.Value, member, word string) {
 	if member != memberNames[memberReasoningEffort] {
 		p.delete(v)
@@ -261,7 +261,7 @@ func (u *ToolUse) patch(p *patch, members *members, form ToolChoiceForm) {
 	}
 }
 
-// positionOf returns the position in tools of the function with a name, or -1.
+// positionOf returns the position in tools of the function with the given name, or -1.
 func positionOf(tools, name jsonx.Value) int {
 	want := string(name.AppendText(nil))
 	for it := tools.Iter(); it.Next(); {
@@ -355,18 +355,18 @@ func (r *Prompt) patch(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	}
 }
 
-// patch collects the changes to a request. Edits borrow from text; when it grows, earlier edits
-// keep the old array.
+// patch collects the changes to a request. Edits borrow from the field text. When that grows,
+// earlier edits keep the old array.
 type patch struct {
 	edits *jsonx.Edits
 	root  jsonx.Value
 	text  []byte
 }
 
-// insert places text after the opening brace. text ends in a comma; the object is never empty.
+// insert places text after the opening brace. The text ends in a comma; the object is never empty.
 func (p *patch) insert(text []byte) { p.edits.Insert(p.root.Start()+1, text) }
 
-// from returns what has been appended to p.text since it was n long.
+// from() returns the bytes of p.text after the first n.
 func (p *patch) from(n int) []byte { return p.text[n:len(p.text):len(p.text)] }
 
 func (p *patch) setString(v jsonx.Value, to string) {
@@ -375,7 +375,7 @@ func (p *patch) setString(v jsonx.Value, to string) {
 	p.edits.Set(v, p.from(n))
 }
 
-// setInt sets v to n in digits, unless it already is.
+// setInt sets v to n in digits, unless v already has that form.
 func (p *patch) setInt(v jsonx.Value, n int64) {
 	var digits [20]byte
 	if bytes.Equal(v.Raw(), strconv.AppendInt(digits[:0], n, 10)) {
@@ -410,7 +410,7 @@ func (p *patch) setOption(options jsonx.Value, name string, add []byte) {
 	}
 }
 
-// addMembers adds the members of list, except those of before, which are already added.
+// addMembers adds the members of list, except the members of before, which were added earlier.
 func (p *patch) addMembers(list, before []Member) {
 	for i := range list {
 		m := &list[i]

@@ -73,8 +73,8 @@ func TestAppendUpstream(t *testing.T) {
 	})
 }
 
-// TestSegments checks that a large body is not copied: all but the new text lies in the body
-// itself.
+// TestSegments checks that a large body is not copied: everything except the new text lies in the
+// body itself.
 func TestSegments(t *testing.T) {
 	body := chatBody(100 << 10)
 	var r Request

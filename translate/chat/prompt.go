@@ -67,8 +67,8 @@ func (p *Prompt) EstimateTokens(bytesPerToken float64) int {
 // tokensPerMessage is what chat templates spend on marking a message's role and end.
 const tokensPerMessage = 4
 
-// Beginning returns the prefix that all turns of a request's conversation share: its messages up to
-// the end of the user's first one. It is nil without a request.
+// Beginning returns the prefix that all turns of a request's conversation share: the messages up to
+// the end of the user's first message. It is nil without a request.
 func Beginning(r *Request) []byte {
 	if r == nil {
 		return nil
@@ -94,7 +94,7 @@ const (
 	messageMemberCount = messageMedia + 9
 )
 
-// messageNames are the members of a message, followed by those in which some engine reads media.
+// messageNames are the members of a message, followed by members in which some engine reads media.
 var messageNames = jsonx.NewNames(
 	append([]string{
 		"role", "content", "name", "tool_call_id", "tool_calls", "reasoning_content", "reasoning",
@@ -185,8 +185,8 @@ func roleOf(v jsonx.Value) string {
 	return ""
 }
 
-// decodeContent reads the content of message i: a string, null, or an array of parts. assistant is
-// whether the message is the assistant's.
+// decodeContent reads the content of message i: a string, null, or an array of parts. The parameter
+// assistant says whether the message is the assistant's.
 func (p *Prompt) decodeContent(i int, v jsonx.Value, assistant bool) *Invalid {
 	switch {
 	case !Given(v):
@@ -215,8 +215,8 @@ const (
 	partMemberCount = partForeign + 7
 )
 
-// partNames are the members of a part, followed by those that hold the media of other types of
-// parts.
+// partNames are the members of a part, followed by the members that hold the media of other types
+// of parts.
 var partNames = jsonx.NewNames(append([]string{"type", "text", "refusal", "file"}, mediaOfParts...)...)
 
 var mediaOfParts = []string{

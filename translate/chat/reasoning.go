@@ -37,7 +37,7 @@ type Reasoning struct {
 var reasoningNames = jsonx.NewNames("effort", "max_tokens", "enabled", "exclude")
 
 // decode reads reasoning_effort and include_reasoning, and their other forms reasoning.effort and
-// reasoning.exclude. A budget inside reasoning is only checked: nothing adds it to the token limit.
+// reasoning.exclude. A budget inside reasoning is checked, but not added to the token limit.
 func (r *Reasoning) decode(members *members) (e *Invalid) {
 	v := members[memberReasoning]
 	if e = OptionalObject("reasoning", v); e != nil {
@@ -142,8 +142,8 @@ func (r *Reasoning) check(rules *ModelRules) *Invalid {
 	return nil
 }
 
-// LowerEffort returns the highest effort of words that is not above effort; if all are above, the
-// lowest of them. It returns "" when words holds none of Efforts.
+// LowerEffort returns the highest of the given words that is not above the effort. If all words are
+// above it, it returns the lowest word. It returns "" if words holds none of Efforts.
 func LowerEffort(words []string, effort string) string {
 	at := slices.Index(Efforts, effort)
 	for i := at; i >= 0; i-- {
@@ -161,10 +161,10 @@ func LowerEffort(words []string, effort string) string {
 
 // The reasoning of earlier turns comes back with the conversation, as reasoning_content or as
 // reasoning. Engines read one of the two names, and most templates print the reasoning of the
-// running tool loop: without it the prompt differs from what the engine has cached, and the model
-// loses its plan.
+// running tool loop. Without that reasoning the prompt differs from what the engine has cached, and
+// the model loses its plan.
 
-// How much of it an engine gets (ModelRules.ReasoningHistory).
+// How much of the reasoning history an engine gets (ModelRules.ReasoningHistory).
 const (
 	ReasoningLoop = "loop" // only the reasoning after the user's last text
 	ReasoningNone = "none"
@@ -214,8 +214,8 @@ func (t *thoughts) pass(i int, role string, text bool) {
 	t.result = role == "tool"
 }
 
-// patch moves the reasoning that is sent to the member that the engine reads, and removes the rest.
-// An empty name means that the engine reads none.
+// patch moves the reasoning that the engine is to get into the member that the engine reads, and
+// removes the rest. An empty name means that the engine reads none.
 func (t *thoughts) patch(p *patch, name string) {
 	for i := range t.list {
 		h := &t.list[i]

@@ -12,7 +12,7 @@ import (
 
 // RefusedMembers are the names of top-level members that steer an engine and that clients must not
 // set. Their case is ignored, because some engines ignore it. Names that begin with x- are always
-// refused, because gateways and engines read them as headers that are written as members.
+// refused, because gateways and engines read such members as headers.
 //
 // Nil and the zero value refuse only those names. A RefusedMembers does not change after it is
 // made, so requests can share it.
@@ -44,8 +44,8 @@ func (n *nameStart) add(pattern string) {
 	}
 }
 
-// has reports whether a name may be in the set. A name that is short, not ASCII, or written with
-// escapes always may be.
+// has reports whether a name may be in the set. It returns true for any name that is short, not
+// ASCII, or written with escapes.
 func (n *nameStart) has(k jsonx.Key) bool {
 	name := k.Raw()
 	return !k.Plain() || len(name) < 2 || n[name[0]&31]>>(name[1]&31)&1 != 0
@@ -62,8 +62,8 @@ type insideRefusal struct{ pattern, outer, inner string }
 
 const controlMembers = "x-*"
 
-// NewRefusedMembers returns the refusal of the names that the patterns match. A trailing * matches
-// any rest, and outer.inner is the member inner of the object outer.
+// NewRefusedMembers returns a RefusedMembers for the names that the patterns match. A trailing *
+// matches any suffix, and outer.inner is the member inner of the object outer.
 func NewRefusedMembers(patterns ...string) *RefusedMembers {
 	r := new(RefusedMembers)
 	begun := *controlStart
@@ -148,7 +148,7 @@ func (r *RefusedMembers) Members(v jsonx.Value) error {
 	return nil
 }
 
-// Name is Members for a name without escapes, such as that of a field of a form.
+// Name is Members for a single name without escapes, such as the name of a form field.
 func (r *RefusedMembers) Name(name string) error {
 	if pattern, found := r.match([]byte(name)); found {
 		return steers(spelt([]byte(name), pattern))
@@ -205,8 +205,8 @@ func (r *RefusedMembers) findInside(k jsonx.Key, v jsonx.Value) (pattern string)
 	return ""
 }
 
-// nameOf returns a name as engines compare it, apart from case: without escapes, and with the two
-// letters outside ASCII that fold into ASCII replaced.
+// nameOf returns a name in the form in which engines compare names, except for case. It has no
+// escapes, and the two letters outside ASCII that fold into ASCII are replaced.
 func nameOf(k jsonx.Key) []byte {
 	name := k.Raw()
 	if !isPlain(name) {
@@ -241,8 +241,8 @@ var engineMembers = []string{
 	"typical", "typical_p", "xtc_probability", "xtc_threshold",
 }
 
-// Passes reports whether a member that a dialect does not define is sent to the engine as on chat:
-// because engines are known to read it, or because an operator allows it.
+// Passes reports whether a member that a dialect does not define is sent to the engine, as in chat.
+// It is sent if engines are known to read it, or if an operator allows it.
 func (r *RefusedMembers) Passes(k jsonx.Key) bool {
 	if _, known := slices.BinarySearch(engineMembers, string(k.Name())); known {
 		return true
@@ -257,10 +257,10 @@ type hostedMember struct {
 	most   string   // what the member may be, as the error says
 }
 
-// hostedMembers are members by which a client would spend the operator's money at a hosted engine,
-// make it store the conversation, or pass the conversation to a third party. Self-hosted engines
-// ignore them or use them for something else, so they are refused only for a model with a hosted
-// engine. null always counts as absent.
+// hostedMembers are members by which a client could spend the operator's money at a hosted engine,
+// make the engine store the conversation, or pass the conversation to a third party. Self-hosted
+// engines ignore them or use them for something else, so they are refused only for a model with a
+// hosted engine. null always counts as absent.
 var hostedMembers = [...]hostedMember{
 	{"store", []string{"false"}, "false or absent: nothing of a conversation is kept at a hosted engine"},
 	{"prompt_cache_retention", []string{`"in_memory"`, `"in-memory"`}, "in_memory or absent: nothing of a conversation is kept at a hosted engine"},
@@ -305,7 +305,8 @@ func (r *RefusedMembers) checkHosted(k jsonx.Key, v jsonx.Value) error {
 	return apierr.Invalid(m.name, apierr.CodeUnsupportedParameter, "%s must be %s.", m.name, m.most)
 }
 
-// findHosted returns the index in hostedMembers of a member whose value is not legal; -1: it is.
+// findHosted returns the index in hostedMembers of a member whose value is not legal; -1: the value
+// is legal.
 func (r *RefusedMembers) findHosted(k jsonx.Key, v jsonx.Value) int {
 	if r == nil || !r.hosted || v.Kind() == jsonx.Null {
 		return -1

@@ -8,7 +8,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Members distinguishes most names from refused ones by their first two bytes. This test compares
+// Members distinguishes most names from refused names by their first two bytes. This test compares
 // each name with each pattern.
 func TestRefusedMembersByTheirFirstBytes(t *testing.T) {
 	patterns := []string{"rid", "bootstrap_*", "b*", "id_slot", "kv_transfer_params", "*", "*foo", "", "e", "E_x", "extra.inner", "o.in", "cache_*"}

@@ -30,7 +30,7 @@ type Request struct {
 
 // Facts are the facts on which the edge bases decisions, except Prompt and ToolUse.
 type Facts struct {
-	// Model is the name that the client wrote, escapes decoded: 1 to MaxModelName bytes without
+	// Model is the name that the client wrote, with escapes decoded: 1 to MaxModelName bytes without
 	// control characters.
 	Model []byte
 	// Stream says that the client wants events.
@@ -43,10 +43,10 @@ type Facts struct {
 	StructuredOutput bool
 	// Implied is set by a translator.
 	Implied
-	// Flex says that the client agrees to be served after others. It is set by a dialect whose
-	// translation loses the member that says so.
+	// Flex says that the client agrees to be served after others. A dialect sets it if its translation
+	// loses the member that says so.
 	Flex bool
-	// N is the number of choices, 1 unless given.
+	// N is the number of choices: 1 if the client gave none.
 	N int
 
 	Tokens    TokenLimit
@@ -66,8 +66,8 @@ type parsed struct {
 
 // Implied holds facts that another dialect implies and no member of the chat request expresses.
 type Implied struct {
-	// Prefilled says that the last message is the beginning of the answer. Chat clients send
-	// engines' own members for that.
+	// Prefilled says that the last message is the beginning of the answer. Chat clients say this with
+	// engines' own members.
 	Prefilled bool
 	// TurnsAreOne says that consecutive messages of one role are one turn.
 	TurnsAreOne bool
@@ -112,8 +112,7 @@ func (r *Request) Reset() {
 // wherever a member is optional. Numbers that must be integers may be written 1.0 or 1e3.
 func (r *Request) Decode(body []byte) error { return r.parse(body) }
 
-// DecodeMended is Decode, but replaces halves of surrogate pairs in the messages of body: see
-// ParseHistory.
+// DecodeMended is Decode, but replaces lone surrogates in the messages of body: see ParseHistory.
 func (r *Request) DecodeMended(body []byte) error { return r.parse(body, memberNames[memberMessages]) }
 
 func (r *Request) parse(body []byte, mend ...string) error {

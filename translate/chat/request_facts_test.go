@@ -58,7 +58,7 @@ func TestRequestFacts(t *testing.T) {
 			t.Errorf("%s: IncludeReasoning is %v", more, r.Reasoning.Include)
 		}
 	}
-	// reasoning.enabled stands for an effort only when there is none.
+	// reasoning.enabled stands for an effort only if the request has no effort.
 	if r := decode(bodyWith(`"reasoning":{"enabled":false}`)); r.Reasoning.Effort != "none" {
 		t.Errorf("effort %q", r.Reasoning.Effort)
 	}

@@ -34,8 +34,8 @@ var fuzzForms = []*EngineFormat{
 	{Served: "m", ToolChoice: ToolChoiceIgnored, ResponseFormat: ResponseValue, NullContent: NullEmptyWithoutCalls, JoinTurns: true},
 }
 
-// FuzzForms: in every form the engine gets a valid request that says no more than the client's, and
-// no message's text is lost.
+// FuzzForms: in every form the engine gets a valid request that says no more than the client's
+// request, and the text of no message is lost.
 func FuzzForms(f *testing.F) {
 	for _, c := range ruleCases {
 		if len(c.body) < 2000 {
@@ -142,9 +142,9 @@ func FuzzRequestDecode(f *testing.F) {
 	})
 }
 
-// changedImages counts the images that are changed for the engine, and by how many bytes they grow:
-// a URL that is a plain string becomes an object, and a detail that engines do not know becomes one
-// that they know.
+// changedImages counts the images that are changed for the engine, and the bytes by which they
+// grow. A URL that is a plain string becomes an object, and a detail that engines do not know
+// becomes a detail that they know.
 func changedImages(r *Request) (n, grown int) {
 	for i := range r.Prompt.Images {
 		switch m := &r.Prompt.Images[i]; {

@@ -365,8 +365,8 @@ var ruleCases = []ruleCase{
 	{"call.function.arguments", callBody(`{"id":"c1","type":"function","function":{"name":"f","arguments":{"a":1}}}`), badType, "messages[1].tool_calls[0].function.arguments"},
 	{"call.function.arguments", callBody(`{"id":"c1","type":"function","function":{"name":"f","arguments":"","arguments":""}}`), dup, "messages[1].tool_calls[0].function.arguments"},
 
-	// The contract does not name n. It is read because the answer has that many choices; the rest
-	// passes.
+	// The contract does not name n. The edge reads it because the answer has that many choices; other
+	// members pass.
 	{"other", bodyWith(`"n":2`), "", ""},
 	{"other", bodyWith(`"n":0`), badValue, "n"},
 	{"other", bodyWith(`"n":128`), "", ""},

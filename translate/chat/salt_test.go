@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSaltsDiffer: whatever a client writes, it never gets another owner's salt, nor another of its
-// own.
+// TestSaltsDiffer: different salts of a client stay different, and whatever a client writes, it
+// never gets another owner's salt.
 func TestSaltsDiffer(t *testing.T) {
 	seen := map[string]string{}
 	for _, owner := range []string{"key a", "key b", "group a", "key a\x00", "key"} {

@@ -20,12 +20,12 @@ const (
 	// mostToolsListed is the same limit for the schemas of all tools: each may have dozens of
 	// parameters, most of them with a short list. No single list may be longer than mostListed.
 	mostToolsListed = 4 * mostListed
-	// leastSchema is the length from which a text can exceed any of the bounds.
+	// leastSchema is the minimum length of a text that can exceed any of the bounds.
 	leastSchema = 2 * mostListed
 	schemaDepth = jsonx.DefaultMaxDepth + 1 // levels that are followed: all that a request may have
 )
 
-// exceeded says how the schemas in v exceed b; empty: they do not. For short ones this costs one
+// exceeded() says how the schemas in v exceed b; empty: they do not. For short schemas it costs one
 // comparison.
 func (b *schemaBound) exceeded(v jsonx.Value) string {
 	raw := v.Raw()
@@ -56,7 +56,7 @@ func (b *schemaBound) exceeded(v jsonx.Value) string {
 }
 
 // plainlyWithin reports whether a text has fewer commas and lists than a schema may have elements,
-// and no patterns. This is true of nearly every text. The check costs a tenth of a scan.
+// and no patterns. Nearly every text does. The check costs a tenth of a scan.
 func plainlyWithin(raw []byte) bool {
 	return bytes.Count(raw, []byte{','})+bytes.Count(raw, []byte{'['}) <= mostListed &&
 		!bytes.Contains(raw, []byte(`"pattern`)) && !bytes.Contains(raw, []byte(`"regex`)) &&

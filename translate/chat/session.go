@@ -24,7 +24,7 @@ type Session struct {
 // the same engine.
 func SessionHash(name []byte) uint64 { return max(xxhash.Sum64(name), 1) }
 
-// SessionHashOf is SessionHash of a string as the body spells it; 0: v is not a string, or is
+// SessionHashOf is SessionHash of a string in the body's spelling; 0: v is not a string, or is
 // empty.
 func SessionHashOf(v jsonx.Value) uint64 {
 	if !v.HasText() {
@@ -35,8 +35,8 @@ func SessionHashOf(v jsonx.Value) uint64 {
 
 // SessionOfUser is SessionHash of the session within metadata.user_id of a Messages request. Claude
 // Code writes it as user_…_account_…_session_ID, and since 2.1.78 as a string of JSON with a member
-// session_id. It is 0 if the id has no such part: the id then identifies a person, who may have
-// many conversations.
+// session_id. It is 0 if the id has no such part, because the id then identifies a person, who may
+// have many conversations.
 func SessionOfUser(v jsonx.Value) uint64 {
 	if !v.HasText() {
 		return 0

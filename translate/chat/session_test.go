@@ -30,7 +30,7 @@ func TestSessionOfUser(t *testing.T) {
 }
 
 // TestSessionOf: the session has a chat request's own cache key, of any type, length and bytes, or
-// the one that a translator has read instead.
+// the cache key that a translator has read instead.
 func TestSessionOf(t *testing.T) {
 	long := strings.Repeat(`é\n`, 100_000)
 	for key, want := range map[string]uint64{

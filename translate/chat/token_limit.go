@@ -10,9 +10,9 @@ import (
 )
 
 // The limit on a completion's tokens is the client's own, lowered to the model's limit and to the
-// room in the engine's context. If the client gave none, it is the model's. The limit has one name
-// in the contract and several more in engines, which read their own names first, so limits under
-// those names are lowered with it.
+// room in the engine's context. If the client gave no limit, it is the model's. The limit has one
+// name in the contract and several more in engines, which read their own names first. So limits
+// under the engines' names are lowered, too.
 
 // limitName is the kind of a member from which some engine reads how much to generate.
 type limitName uint8
@@ -59,9 +59,9 @@ var limitIndex = func() *jsonx.Names {
 	return jsonx.NewNames(names...)
 }()
 
-// eachLimit calls f for each member of root with one of limitNames or the name more, which is
-// another name for the maximum of tokens, or empty. outer is the object in root that contains the
-// member, if any.
+// eachLimit calls f for each member of root with one of limitNames, or with the additional name in
+// the parameter more for the maximum number of tokens; empty: none. The argument outer is the
+// object in root that contains the member, if any.
 func eachLimit(root jsonx.Value, more string, f func(outer, name string, is limitName, v jsonx.Value)) {
 	inside := func(outer string, v jsonx.Value) {
 		for it := v.Iter(); it.Next(); {
@@ -112,7 +112,8 @@ type NamedLimits struct {
 	param   string
 }
 
-// ReadLimits reads the limits of root under other names; more is an additional name, or empty.
+// ReadLimits reads the limits of root under other names. The parameter more is an additional name,
+// or empty.
 func ReadLimits(root jsonx.Value, more string) (n NamedLimits) {
 	eachLimit(root, more, func(outer, name string, is limitName, v jsonx.Value) {
 		if !Given(v) {
@@ -165,7 +166,8 @@ func pathOf(outer, name string) string {
 	return outer + "." + name
 }
 
-// Check refuses a minimum that exceeds most, the limit of the answer; most is 0 if there is none.
+// Check refuses a minimum that exceeds the limit of the answer. The parameter most is that limit;
+// 0: none.
 func (n *NamedLimits) Check(most int) *Invalid {
 	if most = smaller(most, n.Least); most > 0 && n.atMin > most {
 		return WrongValue(n.param, "must be at most "+strconv.Itoa(most)+", the limit of the answer's tokens")
@@ -174,7 +176,8 @@ func (n *NamedLimits) Check(most int) *Invalid {
 }
 
 // Bound returns the limit to which the limits under other names are lowered, given the engine's
-// limit, or -1, and the model's; 0: they stay. limit does not change a request without other names.
+// limit, or -1, and the model's; 0: they stay. The engine's limit does not change a request without
+// other names.
 func (n *NamedLimits) Bound(limit, model int) int {
 	if !n.Given {
 		return model
@@ -197,8 +200,8 @@ func (n *NamedLimits) Lower(limit int) int {
 var noTokenLimit = TokenLimit{Max: -1, fallback: -1, fitted: -1}
 
 // Bound returns the limit to which the limits under other names are lowered; 0: they stay. It is
-// the smallest of all, of the model's limit as the last Check found it, and of the engine's room if
-// the client asks for more.
+// the smallest of all limits, of the model's limit according to the last Check, and of the engine's
+// room if the client asks for more.
 func (t *TokenLimit) Bound() int {
 	bound := t.named.Bound(t.TokenLimit(), t.bound)
 	if t.fitted > 0 && t.fitted < t.Max {
@@ -215,8 +218,8 @@ func (t *TokenLimit) Asked() int {
 	return t.Max
 }
 
-// Generated returns how many completions engines generate for a request with choices: those, or as
-// many as it requests under other names.
+// Generated returns how many completions engines generate for a request: the given number of
+// choices, or the number that it requests under other names, whichever is greater.
 func (t *TokenLimit) Generated(choices int) int { return max(choices, t.named.Choices) }
 
 // TokenLimit returns the limit for engines: Max, or the model's own if the client gave none, minus
@@ -229,7 +232,7 @@ func (t *TokenLimit) TokenLimit() int {
 	return limit
 }
 
-// Left returns how many tokens remain of the limit after said; -1: there is no limit.
+// Left returns how many tokens of the limit remain after the given number; -1: there is no limit.
 func (t *TokenLimit) Left(said int) int {
 	limit := t.Max
 	if limit < 0 {
@@ -282,11 +285,11 @@ func smaller(a, b int) int {
 // words would only be cut off.
 const LeastAnswer = 256
 
-// FitLimit returns the limit to send to an engine instead of asked, where prompt is an estimate of
-// the prompt's tokens: the room that the prompt leaves in the context, less 2 % of the context,
-// because the estimate is not exact. It is never lower than an eighth of the context or
-// LeastAnswer, unless the client asked for less: if the estimate is too high, a lower limit would
-// cut the answer for no reason, while an estimate that is too low costs only a refusal, which
+// FitLimit returns the limit to send to an engine instead of the limit asked. It is the room that
+// the prompt leaves in the context, less 2 % of the context. The parameter prompt is an estimate of
+// the prompt's tokens, which is not exact. The limit is never lower than an eighth of the context
+// or LeastAnswer, unless the client asked for less. If the estimate is too high, a lower limit
+// would cut the answer for no reason, while an estimate that is too low costs only a refusal, which
 // contains the count. A context of 0 is not known.
 func FitLimit(asked, context, prompt int) int {
 	if context <= 0 {
@@ -295,10 +298,11 @@ func FitLimit(asked, context, prompt int) int {
 	return min(asked, max(context-prompt-context/50, context/8, LeastAnswer))
 }
 
-// RefitLimit returns the limit to send to an engine that has refused a limit of sent tokens,
-// because they do not fit into its context together with a prompt of so many tokens. prompt and
-// context are 0 if its message has no numbers. least means that prompt is only a lower bound,
-// because the engine stopped counting. ok is false when no useful limit fits.
+// RefitLimit returns the limit to send to an engine that has refused a limit, because limit and
+// prompt together do not fit into its context. The parameter sent is the refused limit. The
+// parameters prompt and context are numbers from the engine's message; 0: it has none. The
+// parameter least means that prompt is only a lower bound, because the engine stopped counting. The
+// result ok is false if no useful limit fits.
 func RefitLimit(sent, prompt, context int, least bool) (limit int, ok bool) {
 	limit = min(sent, LeastAnswer)
 	switch {
@@ -313,9 +317,9 @@ func RefitLimit(sent, prompt, context int, least bool) (limit int, ok bool) {
 	return limit, limit < sent
 }
 
-// DefaultLimit returns the limit to send to an engine for a request that gives none: bound, or -1
-// if there is no bound or if the prompt and bound together may exceed the context. In the latter
-// case the context is the smaller bound, and engines would refuse requests that they would
+// DefaultLimit returns the limit to send to an engine for a request without a limit: the bound, or
+// -1 if there is no bound or if prompt and bound together may exceed the context. In the latter
+// case the context is the smaller bound, and with a limit engines would refuse requests that they
 // otherwise answer. The estimate of the prompt must therefore be high, see DenseText.
 func DefaultLimit(bound, context, prompt int) int {
 	if bound <= 0 || context > 0 && prompt+bound > context {
@@ -329,7 +333,7 @@ func DefaultLimit(bound, context, prompt int) int {
 const DenseText = 2
 
 // overBound calls f with the path of each member of root that an engine could read as a token limit
-// above bound. more is another alias, or empty.
+// above the bound. The parameter more is another alias, or empty.
 func overBound(root jsonx.Value, bound int, more string, f func(path string, v jsonx.Value)) {
 	eachLimit(root, more, func(outer, name string, is limitName, v jsonx.Value) {
 		if is != limitMost && is != limitInside {
@@ -341,8 +345,9 @@ func overBound(root jsonx.Value, bound int, more string, f func(path string, v j
 	})
 }
 
-// LowerAliases lowers the token limits that engines read from other members than the contract's own
-// to bound. more is an alias of this dialect only, or empty. Without a bound nothing is changed.
+// LowerAliases lowers to the bound all token limits that engines read from members other than the
+// contract's own. The parameter more is an alias of this dialect only, or empty. Without a bound
+// nothing is changed.
 func LowerAliases(edits *jsonx.Edits, root jsonx.Value, bound int, more string) {
 	if bound <= 0 {
 		return

@@ -187,8 +187,9 @@ func (u *ToolUse) decodeAllowed(v, tools jsonx.Value) *Invalid {
 }
 
 // AllowedTools reads the members of a list of allowed tools. Engines do not know such lists: they
-// get only the allowed tools, and the mode, by default auto, as tool_choice. find checks an element
-// and returns its position in tools; AllowedTools appends the positions to positions.
+// get only the allowed tools, and the mode, by default auto, as tool_choice. The function find
+// checks an element and returns its position in tools. AllowedTools appends these positions to the
+// slice positions.
 func AllowedTools(
 	positions []int, mode, list jsonx.Value, find func(jsonx.Value) (int, *Invalid),
 ) (word string, at []int, e *Invalid) {

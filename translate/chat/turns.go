@@ -107,7 +107,7 @@ func joinTurns(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	end()
 }
 
-// joinRun joins a run into one message, which is empty if none of them has content.
+// joinRun joins a run into one message, which is empty if no message of the run has content.
 func joinRun(p *patch, run []joined, developerAsSystem bool) {
 	role := run[0].name.Raw()
 	if developerAsSystem && run[0].role == turnSystem {

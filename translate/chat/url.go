@@ -106,7 +106,7 @@ func hostAllowed(hosts []string, host []byte) bool {
 	return false
 }
 
-// equalFold reports whether a and b are equal apart from the case of ASCII letters.
+// equalFold reports whether a and b are equal, ignoring the case of ASCII letters.
 func equalFold(a []byte, b string) bool {
 	return len(a) == len(b) && hasFoldPrefix(a, b)
 }

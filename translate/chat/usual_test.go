@@ -14,8 +14,8 @@ var refusals = []*RefusedMembers{
 	NewRefusedMembers("USER"), NewRefusedMembers("stream_options.include_*"), NewRefusedMembers("Stream_Options.x").Hosted(),
 }
 
-// TestUsual compares what the edge knows of a request with usual members only with what it finds in
-// a request by looking at each member.
+// TestUsual checks requests that have only usual members. What the edge knows about them must equal
+// what it finds by looking at each member.
 func TestUsual(t *testing.T) {
 	check := func(t rapid.TB, r *Request, body string) {
 		if r.Decode([]byte(body)) != nil {

@@ -13,8 +13,8 @@ import (
 	"penstock/config/testkit/guardpage"
 )
 
-// TestWithoutVectors: a run that requests the code without vectors, as .ci/run and .ci/full do,
-// gets it; other runs on arm64 do not.
+// TestWithoutVectors: a run that requests the code without vectors, like .ci/run and .ci/full, gets
+// that code. Other runs on arm64 do not.
 func TestWithoutVectors(t *testing.T) {
 	off := strings.Contains(os.Getenv("GODEBUG"), map[string]string{"amd64": "cpu.avx2=off", "arm64": "cpu.asimd=off"}[runtime.GOARCH])
 	if off && hasVector {

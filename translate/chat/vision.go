@@ -66,8 +66,8 @@ func (m *Image) estimateTokens() int {
 	return int(min(max(m.Pixels()/pixelsPerToken, minImageTokens), maxImageTokens))
 }
 
-// MaxImages is the most images that a request may have. Reading the sizes of tiny images costs much
-// more than their bytes suggest.
+// MaxImages is the maximum number of images in a request. Reading the sizes of tiny images costs
+// much more than their bytes suggest.
 const MaxImages = 1000
 
 var imageNames = jsonx.NewNames("url", "detail")
@@ -183,7 +183,7 @@ func sniff(b []byte) *imageKind {
 }
 
 // maxImageHeader is the number of bytes of an image that are searched for its size. In a JPEG,
-// previews and camera data may precede it, each up to 64 KiB.
+// previews and camera data of up to 64 KiB each may precede the size.
 const maxImageHeader = 1 << 20
 
 // readData reads a data URL after its scheme. It decodes only the header of the image and checks

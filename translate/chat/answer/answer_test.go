@@ -39,7 +39,7 @@ func parseAnswer(t *testing.T, text []byte) Options {
 	return a
 }
 
-// relay passes upstream bytes through s as the proxy does and returns what the client gets. A
+// relay passes upstream bytes through s, as the proxy does, and returns the client's bytes. A
 // failure is shown as a last line that starts with "!!".
 func relay(s *Stream, a *Options, src io.Reader) []byte {
 	s.Reset(a)
@@ -61,7 +61,7 @@ func relay(s *Stream, a *Options, src io.Reader) []byte {
 	}
 }
 
-// assemble puts upstream bytes together as the proxy does.
+// assemble builds a completion from upstream bytes, as the proxy does.
 func assemble(as *Assembler, a *Options, src io.Reader) []byte {
 	as.Reset()
 	r := sse.NewReader(src, 8<<20)
@@ -81,7 +81,7 @@ func assemble(as *Assembler, a *Options, src io.Reader) []byte {
 	}
 }
 
-// describe returns an error with all of its parts as text.
+// describe returns all parts of an error as text.
 func describe(err error) string {
 	text := err.Error()
 	var e *engineerror.Error

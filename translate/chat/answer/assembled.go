@@ -24,8 +24,8 @@ type assembledChoice struct {
 	logprobsMore              members
 }
 
-// optionalText is the contents of a JSON string, without quotes, and whether the string was
-// present.
+// optionalText is the contents of a JSON string, without quotes. It also records whether the string
+// was present.
 type optionalText struct {
 	raw   []byte
 	given bool
@@ -46,10 +46,10 @@ type member struct {
 	list        bool
 }
 
-// maxMembers is the most unknown members that one object may have.
+// maxMembers is the maximum number of unknown members in one object.
 const maxMembers = 64
 
-// find returns the member with that name; nil: there is none.
+// find returns the member with the given name; nil: there is none.
 func (m members) find(name []byte) *member {
 	for i := range m {
 		if bytes.Equal(m[i].name, name) {
@@ -120,7 +120,8 @@ func (c *assembledChoice) appendLogprobs(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// append appends the tool call, number n of its choice; cut reports that it may be incomplete.
+// append appends the tool call, which is number n of its choice. The parameter cut says that the
+// tool call may be incomplete.
 func (c *assembledToolCall) append(dst []byte, id string, choice, n int, cut bool) []byte {
 	dst = append(dst, `{"id":`...)
 	if len(c.id) > 0 {

@@ -9,12 +9,13 @@ import (
 	"penstock/translate/sse"
 )
 
-// Assembler builds the whole completion from a stream's chunks, as the engine would have sent it
-// without streaming. The edge asks engines for a stream if only streams can be cancelled.
+// Assembler builds the whole completion from a stream's chunks, in the form in which the engine
+// would have sent it without streaming. The edge asks engines for a stream if only streams can be
+// cancelled.
 //
-// Texts are collected as they stand in the source, with their escapes, so nothing is decoded, and a
-// character that was cut in two becomes whole again. Of each unknown member the last value is kept;
-// arrays of a delta are joined.
+// Texts are collected as they stand in the source, with their escapes. So nothing is decoded, and a
+// character that was cut in two becomes whole again. For each unknown member the last value is
+// kept; arrays of a delta are joined.
 //
 // The zero value is ready. An Assembler belongs to one call at a time; Reset prepares it for the
 // next.
@@ -69,7 +70,8 @@ func (a *Assembler) keep(dst *[]byte, raw []byte) error {
 	return nil
 }
 
-// addTopLevel adds the top level of a chunk; hasUsage reports that its usage has counts.
+// addTopLevel adds the top level of a chunk. The parameter hasUsage says that the chunk's usage has
+// counts.
 func (a *Assembler) addTopLevel(c *Chunk, hasUsage bool) error {
 	if len(a.identity.id) == 0 && c.id.HasText() {
 		if err := a.keep(&a.identity.id, c.id.Raw()); err != nil {
@@ -96,8 +98,8 @@ func (a *Assembler) addTopLevel(c *Chunk, hasUsage bool) error {
 	return nil
 }
 
-// keepMember stores a member, replacing an older one of the same name. With join it appends the
-// elements of an array to the older ones. Null changes nothing.
+// keepMember stores a member and replaces an older member of the same name. If the parameter join
+// is set, it appends the elements of an array to the older elements. Null changes nothing.
 func (a *Assembler) keepMember(to *members, k jsonx.Key, v jsonx.Value, join bool) error {
 	if v.IsNull() {
 		return nil
@@ -267,7 +269,8 @@ func (a *Assembler) addText(to *optionalText, v jsonx.Value) error {
 	return badAnswer(notText)
 }
 
-// addToolCalls adds the tool calls of a delta: whole ones, beginnings, or pieces of arguments.
+// addToolCalls adds the tool calls of a delta: whole tool calls, beginnings, or pieces of
+// arguments.
 func (a *Assembler) addToolCalls(to *assembledChoice, v jsonx.Value) error {
 	var p toolcall.Piece
 	for it := v.Iter(); it.Next(); {
@@ -354,8 +357,8 @@ func (a *Assembler) addArguments(to *[]byte, v jsonx.Value) error {
 	return badAnswer(badToolCall)
 }
 
-// Usage returns the token counts so far; without counts from the engine, an estimate of one token
-// for each delta.
+// Usage returns the token counts so far. If the engine has sent none, it estimates one token for
+// each delta.
 func (a *Assembler) Usage() translate.Usage { return a.state.usageSoFar() }
 
 // Done reports whether the rest of the upstream's events can be ignored; see Stream.Done.
@@ -403,7 +406,7 @@ func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// Finished reports whether every choice has its finish_reason, so that Append will succeed.
+// Finished reports whether every choice has its finish_reason. Append then succeeds.
 func (a *Assembler) Finished() bool { return a.state.allFinished(0) }
 
 // Held returns the approximate number of bytes of the stream that a keeps.

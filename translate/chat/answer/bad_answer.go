@@ -12,7 +12,7 @@ import (
 // tool call, function.
 const recordDepth = 7
 
-// The reasons of a BadAnswer are a closed set of our own texts. The one for invalid JSON is
+// The reasons of a BadAnswer are a closed set of our own texts. The reason for invalid JSON is
 // followed by the error and its position.
 const (
 	noChoices        = "no choices"

@@ -10,13 +10,13 @@ type Choice struct {
 	Index    int
 	Numbered bool // the engine gave the index
 	// Body is the delta of a chunk or the message of a completion; see Delta. It is absent or null if
-	// the engine left it out. If the choice has only the other of the two, Body is that one.
+	// the engine left it out. If a choice has the wrong one of the two, Body is that one.
 	Body jsonx.Value
 	// Finish is finish_reason; absent, null and "" all mean that the choice has not ended. See
 	// Finished.
 	Finish jsonx.Value
-	// Stop is what made the engine stop, if it says so (vLLM stop_reason, SGLang matched_stop): a
-	// string is the stop sequence, a number is a token id.
+	// Stop is what made the engine stop, if the engine reports it (vLLM stop_reason, SGLang
+	// matched_stop): a string is the stop sequence, a number is a token id.
 	Stop     jsonx.Value
 	Logprobs jsonx.Value
 	private  bool // see isPrivate
@@ -26,7 +26,7 @@ type Choice struct {
 }
 
 // ReadDelta reads an element of a chunk's choices. The delta may be missing, as in the last chunk
-// of a choice, and in the first one from some hosts. The errors are those of ReadMessage.
+// of a choice and, from some hosts, in the first chunk. The errors are those of ReadMessage.
 func (c *Choice) ReadDelta(v jsonx.Value) error {
 	if err := c.read(v); err != nil {
 		return err
@@ -68,8 +68,9 @@ func (c *Choice) read(v jsonx.Value) error {
 	return nil
 }
 
-// choose makes first the Body, or second if only that is an object: some engines use one type for
-// chunks and completions, and send the member that does not apply as null or as the text so far.
+// choose makes the parameter first the Body, or the parameter second if only that is an object.
+// Some engines use one type for chunks and completions, and send the member that does not apply as
+// null or as the text so far.
 func (c *Choice) choose(first, second jsonx.Value) {
 	if !first.IsObject() && second.IsObject() {
 		first, second = second, first
@@ -129,7 +130,7 @@ func (c *Choice) Finished() bool {
 	return c.Finish.IsString() && c.Finish.End()-c.Finish.Start() > 2
 }
 
-// cut reports whether the choice ended in a way that may leave its last tool call incomplete.
+// cut() reports whether the choice ended in a way that may leave its last tool call incomplete.
 func (c *Choice) cut() bool {
 	finish, _ := finishOf(c.Finish)
 	return isCut(finish)

@@ -48,8 +48,7 @@ func (h *topLevel) parse(data []byte) error {
 			h.private = h.private || isPrivate(name) && !it.Value().IsNull()
 			continue
 		}
-		// Two readers could pick different ones, and so the edge could bill one answer and show the
-		// other.
+		// Two readers could pick different members, so the edge could bill one answer and show the other.
 		if at.Exists() {
 			return badAnswer(translate.DuplicateMember)
 		}
@@ -127,11 +126,11 @@ func (h *topLevel) failure() *engineerror.Error {
 // Values read from it borrow from the event's data and are valid until the next Parse.
 type Chunk struct{ topLevel }
 
-// chunkPool holds chunks to read events into. A stream needs one only while it reads, and most
-// events are read without one (see template), so a waiting stream holds none.
+// chunkPool holds chunks to read events into. A stream needs a chunk only while it reads, and reads
+// most events without one (see template), so a waiting stream holds no chunk.
 var chunkPool = sync.Pool{New: func() any { return new(Chunk) }}
 
-// giveBack returns c to the pool; nothing of it may be used afterwards.
+// giveBack returns c to the pool. No part of c may be used afterwards.
 func (c *Chunk) giveBack() {
 	c.reset()
 	chunkPool.Put(c)
@@ -139,7 +138,7 @@ func (c *Chunk) giveBack() {
 
 // Parse reads the data of one event. The error is a *translate.BadAnswer if the event is not a
 // chunk, or an *engineerror.Error if the engine reports a failure instead. A chunk without choices
-// is valid if it has usage or prompt_progress. One with null choices, or a ping, is valid but
+// is valid if it has usage or prompt_progress. A chunk with null choices, or a ping, is valid but
 // empty.
 func (c *Chunk) Parse(data []byte) error {
 	if err := c.parse(data); err != nil {
@@ -154,7 +153,7 @@ func (c *Chunk) Parse(data []byte) error {
 	return nil
 }
 
-// saysMore reports whether the chunk has content apart from choices.
+// saysMore reports whether the chunk has content other than choices.
 func (c *Chunk) saysMore() bool { return c.usage.IsObject() || c.timings.IsObject() || c.progress }
 
 // isPing reports whether the event only keeps the connection alive.

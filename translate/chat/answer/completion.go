@@ -34,14 +34,15 @@ type Completion struct {
 }
 
 // SingleToolCall sets whether each choice of later answers keeps only its first tool call, because
-// the request forbids parallel ones.
+// the request forbids parallel tool calls.
 func (c *Completion) SingleToolCall(single bool) { c.single = single }
 
 // Parse reads the body of an answer with status 200. The error is a *translate.BadAnswer unless the
 // body is a chat completion with at least one choice, each with a message and an end. A
-// finish_reason of null is no end: Ollama sends it with the text so far when its runner dies. A
-// missing finish_reason counts as forgotten. If the engine sent an error instead of a completion,
-// or aborted a choice, the BadAnswer's cause is the *engineerror.Error.
+// finish_reason of null is not an end: Ollama sends null with the text so far when its runner dies.
+// A missing finish_reason counts as an end that the engine forgot to mark. If the engine sent an
+// error instead of a completion, or aborted a choice, the BadAnswer's cause is the
+// *engineerror.Error.
 func (c *Completion) Parse(body []byte) error {
 	c.finish, c.first = FinishNone, jsonx.Value{}
 	c.generated, c.missing, c.hidesMembers, c.incompleteToolCalls = 0, c.missing[:0], false, false
@@ -119,8 +120,8 @@ func (c *Completion) Choices() jsonx.Value { return c.top.choices }
 // ID returns the completion's id from the engine; it may be absent.
 func (c *Completion) ID() jsonx.Value { return c.top.id }
 
-// Usage returns the token counts; without counts from the engine, an estimate of one token for four
-// bytes of the completion.
+// Usage returns the token counts. If the engine has sent none, it estimates one token for every
+// four bytes of the completion.
 func (c *Completion) Usage() translate.Usage {
 	u, ok := c.engineUsage, c.hasCounts
 	if !ok {
@@ -141,12 +142,13 @@ func (c *Completion) Markup() translate.Markup {
 
 var completionObject = []byte(`"object":"chat.completion"`)
 
-// Append appends the answer for the client. It is the engine's, byte for byte, except that it has
-// the public model, no members meant for routers, and no reasoning if the client wants none.
+// Append appends the answer for the client. It is the engine's answer, byte for byte, except that
+// it has the public model, no members meant for routers, and no reasoning if the client wants none.
 // Members that clients need and the engine left out are added: id, object, created,
 // system_fingerprint, usage, the index, end and logprobs of a choice, the role, content and refusal
 // of its message, the id, type and arguments of a tool call. A choice with tool calls ends with
-// tool_calls, unless it was cut, and their indexes count from 0. c must have been parsed.
+// tool_calls, unless it was cut, and the tool calls' indexes count from 0. Parse must have
+// succeeded before.
 func (c *Completion) Append(dst []byte, a *Options) []byte {
 	c.edits.Reset()
 	c.model = jsonx.AppendStringS(c.model[:0], a.Model)
@@ -226,8 +228,9 @@ func (c *Completion) Append(dst []byte, a *Options) []byte {
 	return dst
 }
 
-// readToolCall makes p a view of a tool call of choice n, and returns what it lacks. It reports
-// false if the tool call is not checked because it is not an object or exceeds the limit.
+// readToolCall makes p a view of a tool call of choice n, and returns what the tool call lacks. It
+// reports false if it did not check the tool call, because that is not an object or exceeds the
+// limit.
 func (c *Completion) readToolCall(n int, p *toolcall.Piece, v jsonx.Value) (toolcall.Part, bool) {
 	if !p.Read(v) {
 		return toolcall.Part{}, false

@@ -14,22 +14,23 @@
 // # Design
 //
 // An answer is passed on as it came, byte for byte, apart from a list of edits. Decoding and
-// encoding it would lose members that the edge does not know and change numbers and escapes.
-// Members that the SDKs need and an engine left out are added (missing_members.go,
+// encoding the answer would lose members that the edge does not know, and would change numbers and
+// escapes. Members that the SDKs need and an engine left out are added (missing_members.go,
 // toolcall_members.go).
 //
-// Nearly every whole answer is one choice of text with counts. AppendPlain copies it in a few
-// pieces; what it does not know, it leaves to Completion, and a fuzz test checks that both write
-// the same.
+// Nearly every whole answer is one choice of text with counts. AppendPlain copies such an answer in
+// a few pieces. It leaves everything else to Completion, and a fuzz test checks that both write the
+// same.
 //
 // A token must cost next to nothing. The chunks of a stream differ only in their text, so a chunk
-// is first compared with the last one (template.go). If it differs otherwise, Stream reads it in
-// one pass if it is a role, a text, an end or the usage in their usual form (plain_chunk.go), and
-// parses it only if it is none of these. Tests compare all three.
+// is first compared with the last one (template.go). If it differs in more than its text, Stream
+// reads it in one pass if it is a role, a text, an end or the usage in their usual form
+// (plain_chunk.go). Stream parses only other chunks. Tests compare all three ways.
 //
-// Half a surrogate pair, which engines leave behind where they cut texts, becomes U+FFFD, and pairs
+// Engines leave lone surrogates behind where they cut texts. Such a half becomes U+FFFD, and pairs
 // whose halves come in two events are joined (surrogate.go).
 //
-// Only this package decides what an engine's answer must contain. An answer that breaks the dialect
-// is a *translate.BadAnswer, one that reports a failure an *engineerror.Error.
+// Only this package decides what an engine's answer must contain. The error for an answer that
+// breaks the dialect is a *translate.BadAnswer. For an answer that reports a failure it is an
+// *engineerror.Error.
 package answer

@@ -38,7 +38,8 @@ func (w *eventWriter) completeTopLevel(c *Chunk, o *Options, pinned bool) {
 	} // see append
 }
 
-// append appends the chunk c of data, with its changes, as an event of one line.
+// append appends the chunk c, which was parsed from data, with its changes, as an event of one
+// line.
 func (w *eventWriter) append(dst []byte, c *Chunk, data []byte) []byte {
 	dst = append(dst, "data: "...)
 	start := len(dst)

@@ -38,8 +38,8 @@ func chatWord(word []byte) (f Finish, known bool) {
 }
 
 // otherWords are words of engines and hosts that mean the same, in lower case. A word that is
-// neither here nor a failure means FinishStop: TGI's eos_token and stop_sequence, Together's eos,
-// Cohere's COMPLETE.
+// neither in this list nor a failure means FinishStop: TGI's eos_token and stop_sequence,
+// Together's eos, Cohere's COMPLETE.
 var otherWords = map[string]Finish{
 	"max_tokens": FinishLength, "model_length": FinishLength, "max_length": FinishLength,
 	"max_output_tokens": FinishLength, "model_context_window_exceeded": FinishLength,
@@ -73,7 +73,7 @@ func finishOf(v jsonx.Value) (f Finish, failed bool) {
 	return FinishStop, slices.ContainsFunc(failureStems[:], isIn)
 }
 
-// wordOf is chatWord of the unchanged text of v.
+// wordOf is chatWord for the unchanged text of v.
 func wordOf(v jsonx.Value) (f Finish, known bool) {
 	text, plain := v.Text()
 	if !plain {
@@ -82,8 +82,8 @@ func wordOf(v jsonx.Value) (f Finish, known bool) {
 	return chatWord(text)
 }
 
-// endWord returns the JSON string that replaces a finish_reason; nil: it stays. called says that
-// the choice has tool calls, which agents run only after the word tool_calls.
+// endWord returns the JSON string that replaces a finish_reason; nil: it stays. The parameter
+// called says that the choice has tool calls, which agents run only after the word tool_calls.
 func endWord(v jsonx.Value, called bool) []byte {
 	f, _ := finishOf(v)
 	if f == FinishStop && called {
@@ -104,7 +104,7 @@ var (
 )
 
 // ClosedFinish returns the JSON string that replaces the finish_reason v of a legacy completion;
-// nil: it stays. failed reports that it is a word for a choice that the engine aborted.
+// nil: it stays. The result failed reports that v is a word for a choice that the engine aborted.
 func ClosedFinish(v jsonx.Value) (word []byte, failed bool) {
 	if !v.HasText() {
 		return nil, false
@@ -115,7 +115,7 @@ func ClosedFinish(v jsonx.Value) (word []byte, failed bool) {
 	return endWord(v, false), false
 }
 
-// Aborted returns the error of a choice that the engine aborted: another engine may succeed.
+// Aborted returns the error for a choice that the engine aborted. Another engine may succeed.
 func Aborted() *engineerror.Error {
 	return &engineerror.Error{Status: 502, Type: "generation_aborted"}
 }

@@ -7,15 +7,15 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// handover is what a stream keeps of earlier engines when another one continues it: the SDKs treat
-// a chunk with another id as another answer, and concatenate a role that comes twice.
+// handover is what a stream keeps from earlier engines when another engine continues it. The SDKs
+// treat a chunk with another id as another answer, and concatenate a role that comes twice.
 type handover struct {
 	pinned bool                              // chunks keep the id and the time of the first
 	roles  [translate.MaxChoices / 64]uint64 // choices that have been announced
 }
 
-// NextEngine prepares for the events of another engine, which continues an answer that has started,
-// and otherwise begins one.
+// NextEngine prepares for the events of another engine. If the answer has started, that engine
+// continues it. Otherwise it begins a new answer.
 func (s *Stream) NextEngine() {
 	for i, seen := range s.state.seen {
 		s.handover.roles[i] |= seen
@@ -57,7 +57,8 @@ func (t *streamState) resume() {
 // resumed reports whether an earlier engine began the answer.
 func (t *streamState) resumed() bool { return t.before.Resumed > 0 }
 
-// goOn returns the usage of a resumed answer; next is the usage that the new engine has counted.
+// goOn returns the usage of a resumed answer. The parameter next is the usage that the new engine
+// has counted.
 func (t *streamState) goOn(next translate.Usage) counts {
 	return counts{Usage: t.before.GoOn(next), summed: true}
 }
@@ -65,7 +66,7 @@ func (t *streamState) goOn(next translate.Usage) counts {
 // knows reports whether an earlier engine announced choice n to the client.
 func (h *handover) knows(n int) bool { return h.roles[n/64]&(1<<(n%64)) != 0 }
 
-// pin records that the chunk takes the id and the time of the first one.
+// pin records that the chunk takes the first chunk's id and time.
 func (i *identity) pin(edits *jsonx.Edits, h *topLevel, o *Options) {
 	id, created := i.id, i.created
 	if len(id) == 0 {

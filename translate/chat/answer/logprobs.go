@@ -11,9 +11,9 @@ import (
 const maxLogprobSearches = 16
 
 // textLogprobs returns the log probabilities that belong to the text of a whole answer, as elements
-// with commas. They are those of the last run of tokens that makes up the text: before it engines
-// list the tokens of reasoning, which other dialects do not show, and after it those of tool calls.
-// It returns nil if no run of tokens is exactly the text.
+// with commas. They belong to the last run of tokens that makes up the text. Before that run
+// engines list the tokens of reasoning, which other dialects do not show, and after it the tokens
+// of tool calls. It returns nil if no run of tokens is exactly the text.
 func textLogprobs(list, content jsonx.Value) []byte {
 	var (
 		all      []byte // the text of all tokens

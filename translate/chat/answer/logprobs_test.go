@@ -6,7 +6,8 @@ import (
 )
 
 // The log probabilities of a whole answer's text are shown even if the model has reasoned or called
-// tools. Those of its other tokens, which the dialects do not show, never are.
+// tools. The log probabilities of its other tokens, which the dialects do not show, are never
+// shown.
 func TestLogprobsOfWholeAnswer(t *testing.T) {
 	for name, c := range map[string]struct{ message, tokens, want string }{
 		"text alone":              {`"content":"ab"`, `a b`, `a b`},

@@ -24,7 +24,7 @@ var (
 	nullFingerprint = []byte(`"system_fingerprint":null`)
 )
 
-// findMissing collects the missing members of choice number n, which is v, and of its message.
+// findMissing collects the missing members of v, which is choice number n, and of its message.
 func (c *Completion) findMissing(n int, v jsonx.Value, choice *Choice, message *Delta) {
 	if !choice.Numbered {
 		c.missing = append(c.missing, missingIndex(v, n))
@@ -60,7 +60,7 @@ func (c *Completion) findMissing(n int, v jsonx.Value, choice *Choice, message *
 	}
 }
 
-// missingIndex returns the addition of the index for choice number n, which is v and has no index,
+// missingIndex returns the index to add to v, which is choice number n and whose index is missing
 // or null.
 func missingIndex(v jsonx.Value, n int) missingMember {
 	member := indexZero // right for nearly every choice, and streams must not allocate

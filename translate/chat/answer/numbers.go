@@ -32,8 +32,8 @@ func IsTime(v jsonx.Value) bool {
 	return true
 }
 
-// BoundTime returns the replacement for v in `created` if v is a number but not a time: its whole
-// seconds, or 0 if clients cannot hold it. It returns nil if v may stay.
+// BoundTime returns the replacement for v in `created` if v is a number but not a time. The
+// replacement is v in whole seconds, or 0 if clients cannot hold it. It returns nil if v may stay.
 func BoundTime(v jsonx.Value) []byte {
 	if !v.IsNumber() || IsTime(v) {
 		return nil
@@ -45,9 +45,9 @@ func BoundTime(v jsonx.Value) []byte {
 	return strconv.AppendInt(nil, int64(f), 10)
 }
 
-// BoundNumbers returns raw, which is valid JSON, with the numbers limited that clients cannot hold:
-// counts of tokens to between 0 and 2^31, all others to between 0 and 2^53. It returns nil if
-// nothing changes, which it finds out with one look at each byte.
+// BoundNumbers returns raw, which is valid JSON, and limits the numbers that clients cannot hold:
+// token counts to the range from 0 to 2^31, all others to the range from 0 to 2^53. It returns nil
+// if nothing changes, and finds that out with one look at each byte.
 func BoundNumbers(raw []byte) []byte {
 	if !largeNumbers(raw) {
 		return nil
@@ -136,7 +136,7 @@ func isNumberByte(c byte) bool {
 	return '0' <= c && c <= '9' || c == '.' || c|0x20 == 'e' || c == '+' || c == '-'
 }
 
-// BoundIn records the limiting of the numbers in an object.
+// BoundIn records the changes that limit the numbers in an object.
 func BoundIn(edits *jsonx.Edits, v jsonx.Value) {
 	if !v.IsObject() || v.SmallIntegers() { // nearly always so for a usage; the tape shows it without reading the bytes
 		return

@@ -54,8 +54,8 @@ func sameBounds(t rapid.TB, raw []byte) {
 	}
 }
 
-// TestBoundNumbersProperty: the result is the same JSON except for numbers, and a float and 64 bits
-// can hold each of its numbers.
+// TestBoundNumbersProperty: the result is the same JSON except for numbers, and each number fits
+// both in a float and in an integer of 64 bits.
 func TestBoundNumbersProperty(t *testing.T) {
 	numbers := rapid.StringMatching(`-?(0|[1-9][0-9]{0,25})(\.[0-9]{1,12})?([eE][+-]?[0-9]{1,4})?`)
 	names := rapid.SampledFrom([]string{"prompt_tokens", "n", `x"tokens`, "cost"})

@@ -12,8 +12,8 @@ type Options struct {
 	ID      string
 	Created int64
 	// N is the number of choices that the client asked for, 0 when unknown. A stream that breaks off
-	// before it had so many is incomplete. One that the engine ended with [DONE] is complete, because
-	// some engines ignore n.
+	// before it had N choices is incomplete. A stream that the engine ended with [DONE] is complete,
+	// because some engines ignore n.
 	N int
 	// Tools are the names of the tools that the request offers.
 	Tools toolcall.Names
@@ -31,6 +31,7 @@ type Options struct {
 	// StripReasoning removes reasoning, reasoning_content and reasoning_details (include_reasoning:
 	// false).
 	StripReasoning bool
-	// StripTimings removes timings for which the client has not asked from chunks before the end.
+	// StripTimings removes timings from chunks before the end, because the client has not asked for
+	// them.
 	StripTimings bool
 }

@@ -2,9 +2,10 @@ package answer
 
 import "penstock/translate/jsonx"
 
-// eachPart calls take for each text in a content that is a list of parts. Mistral sends text beside
-// a thought or a reference in this form. text is the contents of a JSON string. Parts without text
-// mean nothing to a client of another dialect. eachPart returns take's first error.
+// eachPart calls the function take for each text in a content that is a list of parts. Mistral uses
+// this form to send text together with a thought or a reference. The argument text is the contents
+// of a JSON string. Parts without text mean nothing to a client of another dialect. eachPart
+// returns the first error of take.
 func eachPart(content jsonx.Value, take func(text []byte, thought bool) error) error {
 	for it := content.Iter(); it.Next(); {
 		part := it.Value()

@@ -12,9 +12,10 @@ type Facts struct {
 }
 
 // AppendPlain appends the client's answer for the body of an engine's answer with status 200, if
-// the body has the form of nearly every answer: one choice of text that has ended, with counts, in
-// which at most members are missing. It writes what Completion's Parse and Append would write, in
-// one pass and without a tape. For any other body it appends nothing and reports false.
+// the body has the form of nearly every answer: one choice of text that has ended, with counts.
+// Members may be missing, but none needs another change. It writes what Completion's Parse and
+// Append would write, in one pass and without a tape. For any other body it appends nothing and
+// reports false.
 func AppendPlain(dst, body []byte, o *Options) ([]byte, Facts, bool) {
 	if len(body) > translate.MaxAnswer {
 		return dst, Facts{}, false
@@ -51,8 +52,8 @@ func AppendPlain(dst, body []byte, o *Options) ([]byte, Facts, bool) {
 	return append(dst, body[from:]...), Facts{p.usage, p.opening.Markup}, true
 }
 
-// plain reads an answer for AppendPlain, in one pass; it refuses any answer that AppendPlain is not
-// for.
+// plain reads an answer for AppendPlain in one pass. It refuses any answer that AppendPlain does
+// not handle.
 type plain struct {
 	jsonx.Cursor
 	strip   bool // Options.StripReasoning
@@ -92,7 +93,7 @@ const (
 		seenFinish | seenRole | seenPrompt | seenCompletion
 )
 
-// once refuses a member that comes twice.
+// once() refuses a member that comes twice.
 func (p *plain) once(m seenMembers) {
 	if p.seen&m != 0 {
 		p.Refuse()
@@ -155,7 +156,7 @@ func (p *plain) textOrNull() (raw []byte, escaped bool) {
 	return p.String()
 }
 
-// opens looks for markup at the beginning of the content.
+// opens() looks for markup at the beginning of the content.
 func (p *plain) opens(raw []byte, escaped bool) {
 	text := raw
 	if len(raw) > 0 {
@@ -177,7 +178,7 @@ func (p *plain) opens(raw []byte, escaped bool) {
 	p.opening.AddText(text)
 }
 
-// other reads a member that stays as it is.
+// other() reads a member that stays as it is.
 func (p *plain) other(name []byte) {
 	if raw := p.Value(); isPrivate(name) && string(raw) != "null" {
 		p.Refuse()
@@ -296,7 +297,7 @@ func (p *plain) count() (n int, ok bool) {
 	return n, true
 }
 
-// detail reads an object of counts, or null, and returns the first count with that name.
+// detail reads an object of counts, or null, and returns the first count with the given name.
 func (p *plain) detail(of string) (n int, ok bool) {
 	if p.Peek() != '{' {
 		if string(p.Value()) != "null" {

@@ -11,10 +11,10 @@ import (
 // allows.
 const maxPlainChunk = 16 << 10
 
-// appendPlain is appendChunk for the form of nearly every chunk: a piece of the text of one choice,
-// its role or its end, or the usage after all choices, in which only the model has to be replaced
-// and perhaps a role added. It reads the chunk in one pass and without a tape. For any other chunk
-// it changes nothing and reports false.
+// appendPlain is appendChunk for the form of nearly every chunk. Such a chunk is a piece of text,
+// the role or the end of one choice, or the usage after all choices. Only its model has to be
+// replaced, and perhaps a role added. appendPlain reads the chunk in one pass and without a tape.
+// For any other chunk it changes nothing and reports false.
 func (s *Stream) appendPlain(dst, data []byte) ([]byte, bool) {
 	if len(data) == 0 || data[0] != '{' || len(data) > maxPlainChunk || s.handover.pinned || s.options.ContinuousUsage {
 		return dst, false
@@ -63,8 +63,8 @@ func (s *Stream) appendPlain(dst, data []byte) ([]byte, bool) {
 	return dst, true
 }
 
-// takesPlain reports whether appendPlain may write the chunk, which has been read, at this point of
-// the stream.
+// takesPlain reports whether appendPlain may write the chunk that has just been read at this point
+// of the stream.
 func (s *Stream) takesPlain(p *plainChunk) bool {
 	const (
 		needs       = seenID | seenObject | seenCreated | seenModel | seenChoices
@@ -104,7 +104,7 @@ func (s *Stream) appendWithRole(dst, data []byte, p *plainChunk, addRole bool) [
 }
 
 // chunkHead is the beginning of a chunk, up to and including the bracket of its choices. It is the
-// same in all chunks of a stream, so it is not read again.
+// same in all chunks of a stream, so it is read only once.
 type chunkHead struct {
 	text  []byte
 	seen  seenMembers
@@ -120,8 +120,8 @@ func (h *chunkHead) keep(text []byte, p *plainChunk) {
 	}
 }
 
-// plainChunk reads a chunk for appendPlain, in one pass; it refuses any chunk that appendPlain is
-// not for.
+// plainChunk reads a chunk for appendPlain in one pass. It refuses any chunk that appendPlain does
+// not handle.
 type plainChunk struct {
 	plain                             // its message is the delta
 	id, created []byte                // nil: in the known head
@@ -134,7 +134,7 @@ type plainChunk struct {
 	escaped     bool                  // the content has escapes
 }
 
-// read reads data, from the end of the known head if data begins with it.
+// read reads data. If data begins with the known head, read starts at the end of that head.
 func (p *plainChunk) read(data []byte, known *chunkHead) {
 	var (
 		name []byte

@@ -11,7 +11,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// both appends an event to two streams, the second of which always parses, and compares them.
+// both() appends an event to two streams and compares the results. The second stream always parses.
 func both(t rapid.TB, short, long *Stream, data string) (failed bool) {
 	t.Helper()
 	ev := sse.Event{Data: []byte(data)}
@@ -28,8 +28,8 @@ func both(t rapid.TB, short, long *Stream, data string) (failed bool) {
 	return gotErr != nil
 }
 
-// At any point of a stream, a chunk that is read in one pass becomes the same as a parsed one, and
-// other chunks are left to the parser.
+// At any point of a stream, a chunk that is read in one pass becomes the same event as a parsed
+// chunk, and other chunks are left to the parser.
 func TestPlainChunk(t *testing.T) {
 	const (
 		head    = `{"id":"x","object":"chat.completion.chunk","created":1700000000,"model":"m","choices":[`

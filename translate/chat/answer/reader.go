@@ -19,7 +19,7 @@ const (
 // Reader reads an engine's answer for a translator to another dialect: the contents of each event,
 // the tool calls one by one, the end, and the counts. It reads the first choice, because the other
 // dialects have only one. A host that puts text and tool calls into two choices of one answer means
-// both: the tool calls of the other choice count if the first one has ended without any.
+// both: the other choice's tool calls count if the first choice has ended without any.
 //
 //	s.Reset(id)
 //	ok, err := s.Read(ev)    // for each event of a stream; then look at Content, ToolCalls and so on
@@ -39,8 +39,9 @@ type Reader struct {
 	// borrow from the event.
 	Content, Refusal, Reasoning []byte
 	// Logprobs are the log probabilities of the last event's Content, as JSON elements with commas.
-	// They are empty if an event has anything other than content, whose tokens they would reveal. For
-	// a whole answer they are those whose tokens make up the content.
+	// They are empty if an event has anything other than content, because they would reveal its
+	// tokens. For a whole answer they are the log probabilities of the tokens that make up the
+	// content.
 	Logprobs []byte
 	// ToolCalls are the tool calls so far.
 	ToolCalls ToolCalls
@@ -56,9 +57,9 @@ type Reader struct {
 	beside  int  // the choice whose tool calls are read; see readBeside
 }
 
-// Reset prepares r for another answer and releases the last one. id is our id of the answer, from
-// which ids of tool calls are made if the engine gives no usable ones. promptTokens is our estimate
-// of the prompt, for an engine that sends no counts.
+// Reset prepares r for another answer and releases the last one. The parameter id is our id for the
+// answer, from which ids of tool calls are made if the engine gives no usable ids. The parameter
+// promptTokens is our estimate of the prompt, for an engine that sends no counts.
 func (r *Reader) Reset(id string, promptTokens int) {
 	*r = Reader{template: r.template, ToolCalls: r.ToolCalls, StopSequence: r.StopSequence[:0]}
 	r.template.reset()
@@ -74,7 +75,7 @@ func (r *Reader) Offer(names toolcall.Names, single bool) {
 }
 
 // Read reads one event of the engine's stream. It reports whether the event was a chunk of an
-// answer that has begun; otherwise it contains nothing for the client. The error is a
+// answer that has begun. Otherwise the event contains nothing for the client. The error is a
 // *translate.BadAnswer if the event is malformed or the answer too large, or an *engineerror.Error
 // if the engine reports a failure. Events after the end are ignored.
 func (r *Reader) Read(ev sse.Event) (bool, error) {
@@ -158,7 +159,7 @@ func (r *Reader) read(c *Chunk, data []byte) error {
 	return nil
 }
 
-// rememberChunk keeps the chunk as the template for the next one.
+// rememberChunk keeps the chunk as the template for the next chunk.
 func (r *Reader) rememberChunk(data []byte, v jsonx.Value, toolCall bool, d *Delta) {
 	switch v {
 	case d.Content:
@@ -244,8 +245,8 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 	return nil
 }
 
-// readBeside reads the tool calls of a choice other than the first, if the first has ended and no
-// other choice has any.
+// readBeside reads the tool calls of a choice other than the first, if the first choice has ended
+// and no other choice has tool calls.
 func (r *Reader) readBeside(choice *Choice, d *Delta, whole bool) error {
 	ours := r.beside == choice.Index
 	if !ours && (!whole && !r.Finished() || len(r.ToolCalls.List) > 0 || !d.ToolCalls.Index(0).Exists()) {
@@ -331,8 +332,8 @@ func (r *Reader) endTexts() {
 }
 
 // ReadWhole reads the first choice of a whole, parsed completion, as if it had come in one event.
-// Unlike in a stream, the finish_reason may be missing. The error is a *translate.BadAnswer. c must
-// not change while the texts are in use.
+// Unlike in a stream, the finish_reason may be missing. The error is a *translate.BadAnswer. The
+// completion must not change while the texts are in use.
 func (r *Reader) ReadWhole(c *Completion) error {
 	var (
 		choice, first Choice
@@ -369,7 +370,7 @@ func (r *Reader) ReadWhole(c *Completion) error {
 // TextSize returns the number of bytes of text and of tool calls so far, without reasoning.
 func (r *Reader) TextSize() int { return r.size }
 
-// Finished reports whether the choice has its finish_reason: the stream may now end successfully.
+// Finished reports whether the choice has its finish_reason. The stream may then end successfully.
 func (r *Reader) Finished() bool { return r.state.allFinished(0) }
 
 // Done reports whether the stream needs nothing more from the upstream; see Stream.Done.
@@ -378,8 +379,8 @@ func (r *Reader) Done() bool { return r.state.done(0) }
 // Markup returns the kind of markup that the text begins with.
 func (r *Reader) Markup() translate.Markup { return r.opening.Markup }
 
-// Usage returns the token counts so far; without counts from the engine, an estimate: ours of the
-// prompt, and one token for each delta.
+// Usage returns the token counts so far. If the engine has sent none, it returns our estimate of
+// the prompt and one token for each delta.
 func (r *Reader) Usage() translate.Usage {
 	u := r.state.usage.Usage
 	if !u.Estimated { // the usage is not that of a whole completion
@@ -389,8 +390,7 @@ func (r *Reader) Usage() translate.Usage {
 	return u
 }
 
-// End reports whether the stream may end: nil, or ErrNoFinish when the choice lacks its
-// finish_reason.
+// End returns nil if the stream may end, or ErrNoFinish if the choice lacks its finish_reason.
 func (r *Reader) End() error {
 	if !r.Finished() {
 		return translate.ErrNoFinish

@@ -62,7 +62,7 @@ func (out *said) end(s *Reader) {
 	out.Finish, out.Stop, out.Usage = s.Finish, string(s.StopSequence), s.Usage()
 }
 
-// The short cut for chunks that differ only in their text gives the same result as parsing, and a
+// The short cut for chunks that differ only in their text gives the same result as parsing. A
 // translator reads the same from a stream as from the assembled answer.
 func TestSource(t *testing.T) {
 	names, streams, _ := upstreams(t)
@@ -215,7 +215,7 @@ func BenchmarkSource(b *testing.B) {
 	}
 }
 
-// A call of a whole answer gets exactly the members that clients need and the engine left out.
+// A tool call in a whole answer gets exactly the members that clients need and the engine left out.
 func TestCompletionCalls(t *testing.T) {
 	for call, want := range map[string]string{
 		`{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}`:        ``,

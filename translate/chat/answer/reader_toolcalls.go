@@ -44,7 +44,7 @@ func (t *ToolCalls) reset(id string) {
 	*t = ToolCalls{List: list[:0], Touched: t.Touched[:0], tools: t.tools, id: id}
 }
 
-// keep returns b empty, or nil when it has grown large.
+// keep returns b, emptied, or nil if b has grown large.
 func keep(b []byte) []byte {
 	if cap(b) > keepBuffer/keepToolCalls {
 		return nil
@@ -52,9 +52,9 @@ func keep(b []byte) []byte {
 	return b[:0]
 }
 
-// read reads the pieces of tool calls in a delta, or the tool calls of a message if whole. lone
-// says that one of their strings holds half of a surrogate pair. It returns the number of bytes
-// stored.
+// read reads the pieces of tool calls in a delta or, if the parameter whole is set, the tool calls
+// of a message. The parameter lone says that one of their strings holds a lone surrogate. read
+// returns the number of bytes stored.
 func (t *ToolCalls) read(v jsonx.Value, whole, lone bool, h *halves) (int, error) {
 	before := t.held
 	var p toolcall.Piece
@@ -129,7 +129,7 @@ func (t *ToolCalls) take(part *toolcall.Part) {
 	t.held += len(to.ID) + len(to.Name) - before
 }
 
-// takeReleased stores names that waited in vain for a rest.
+// takeReleased stores names that waited in vain for their continuation.
 func (t *ToolCalls) takeReleased(parts []toolcall.Part) {
 	for i := range parts {
 		t.take(&parts[i])
@@ -152,8 +152,8 @@ func (t *ToolCalls) continueLast(text []byte) {
 // Held returns the approximate number of bytes that the tool calls hold.
 func (t *ToolCalls) Held() int { return t.held }
 
-// ID returns the id of tool call i, as the contents of a JSON string: the engine's or, if that is
-// unusable, ours (see package toolcall). It does not change once the tool call has a name.
+// ID returns the id of tool call i, as the contents of a JSON string. It is the engine's id or, if
+// that is unusable, ours (see package toolcall). It does not change once the tool call has a name.
 func (t *ToolCalls) ID(i int) []byte {
 	c := &t.List[i]
 	if len(c.ID) == 0 {
@@ -187,6 +187,6 @@ func isWholeObject(args []byte) bool {
 	return d.Parse(text, jsonx.Options{Record: 1}) == nil
 }
 
-// maxComplete is the longest arguments that are checked: the edge parses them again with every
-// piece, so an engine could make that costly.
+// maxComplete is the maximum length of arguments that are checked. The edge parses them again with
+// every piece, so an engine could make the check costly.
 const maxComplete = 64 << 10

@@ -100,7 +100,7 @@ func TestSingleToolCall(t *testing.T) {
 	}
 }
 
-// each passes on every event of a stream.
+// each() passes on every event of a stream.
 func each(t *testing.T, src []byte, take func(ev sse.Event) error) {
 	t.Helper()
 	r := sse.NewReader(bytes.NewReader(src), 1<<20)

@@ -50,8 +50,8 @@ var _ translate.Stream = (*Stream)(nil)
 // keepBuffer is the largest buffer that is kept for the next event or call.
 const keepBuffer = 64 << 10
 
-// Reset prepares s for a call. It copies o; nil only releases everything, so that s can go into a
-// pool.
+// Reset prepares s for a call and copies o. A nil o only releases everything, so that s can go into
+// a pool.
 func (s *Stream) Reset(o *Options) {
 	s.ofCall = ofCall{}
 	s.out.reset()
@@ -73,8 +73,8 @@ func (s *Stream) Held() int { return cap(s.held.event) }
 
 // Append appends the client's form of one upstream event: at most one event. The error is a
 // *translate.BadAnswer if the event is malformed, or an *engineerror.Error if the engine reports a
-// failure; nothing is then appended, and the stream has failed. Events after the end are ignored.
-// The event's data is not kept.
+// failure. With an error nothing is appended, and the stream has failed. Events after the end are
+// ignored. The event's data is not kept.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	waits := len(s.halves) > 0 || s.held.awaitsTimings
 	if len(ev.Name) == 0 && !waits && !s.Done() {
@@ -155,8 +155,8 @@ func (s *Stream) completeTopLevel(c *Chunk) {
 	s.out.completeTopLevel(c, &s.options, s.handover.pinned)
 }
 
-// editUsage records the changes to the usage of a chunk: the client gets it in the usage chunk, and
-// in others if it asked for that.
+// editUsage records the changes to a chunk's usage. The client gets the usage in the usage chunk,
+// and in other chunks if it asked for that.
 func (s *Stream) editUsage(c *Chunk, usageChunk bool) {
 	switch edits := &s.out.edits; {
 	case !c.usage.Exists():
@@ -172,9 +172,9 @@ func (s *Stream) editUsage(c *Chunk, usageChunk bool) {
 	}
 }
 
-// Finish appends the end of the stream: the usage chunk if the client asked for it, with an
-// estimate if the engine sent no counts, then [DONE]. It returns translate.ErrNoFinish, and appends
-// nothing, when a choice lacks its finish_reason. A second call appends nothing.
+// Finish appends the end of the stream: first the usage chunk, if the client asked for it, with an
+// estimate if the engine sent no counts; then [DONE]. It returns translate.ErrNoFinish, and appends
+// nothing, if a choice lacks its finish_reason. A second call appends nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if !s.Finished() {
 		return dst, translate.ErrNoFinish
@@ -226,9 +226,9 @@ func (s *Stream) Started() bool {
 	return s.started || s.state.unfinished < s.state.choicesSeen || s.closed
 }
 
-// Done reports whether the rest of the upstream's events can be ignored, because [DONE] came, or
-// every choice has ended and the usage is known. Finish reports whether the answer is complete.
+// Done reports whether the rest of the upstream's events can be ignored: [DONE] has come, or every
+// choice has ended and the usage is known. Finish reports whether the answer is complete.
 func (s *Stream) Done() bool { return s.state.done(s.options.N) }
 
-// Finished reports whether every choice has its finish_reason, so that Finish will succeed.
+// Finished reports whether every choice has its finish_reason. Finish then succeeds.
 func (s *Stream) Finished() bool { return s.state.allFinished(s.options.N) }

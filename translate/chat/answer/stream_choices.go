@@ -104,8 +104,8 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 	return nil
 }
 
-// summarize adds a choice to the summary and to the state, and reports whether it is the first
-// chunk of the choice. It also records the removal of reasoning.
+// summarize adds a choice to the summary and to the state, and reports whether this is the choice's
+// first chunk. It also records the removal of reasoning.
 func (s *Stream) summarize(c *Choice, d *Delta, sum *chunkSummary) (first bool) {
 	first = s.state.noteChoice(c)
 	visible, reasoning := d.Visible(), d.Reasoning.HasText()
@@ -128,8 +128,8 @@ func (s *Stream) summarize(c *Choice, d *Delta, sum *chunkSummary) (first bool) 
 	return first
 }
 
-// editToolCalls records the changes to the pieces of tool calls in a delta of a choice. unique
-// reports that the next chunk of the same form may need other changes.
+// editToolCalls records the changes to the pieces of tool calls in a choice's delta. The result
+// unique reports that the next chunk of the same form may need other changes.
 func (s *Stream) editToolCalls(c *Choice, v jsonx.Value, mends bool) (unique bool, err error) {
 	s.template.forget() // its chunk may belong to another tool call
 	edits, choice, shown := &s.out.edits, c.Index, 0
@@ -181,8 +181,8 @@ func (s *Stream) editToolCalls(c *Choice, v jsonx.Value, mends bool) (unique boo
 	return unique, nil
 }
 
-// holdPiece records the change to a piece whose name waits, and reports whether it waits. A name
-// whose rest did not come is sent before the piece.
+// holdPiece records the change to a piece whose name waits, and reports whether the name waits. A
+// name whose continuation did not come is sent before the piece.
 func (s *Stream) holdPiece(choice int, p *toolcall.Piece, part *toolcall.Part) bool {
 	edits := &s.out.edits
 	var before []byte
@@ -206,8 +206,8 @@ var (
 	messageAsDelta = []byte(`null,"delta":`) // inserted before the value of message
 )
 
-// editDelta records that the delta of the choice v gets the members in rest, and makes sure that
-// there is a delta.
+// editDelta records that the delta of the choice v gets the members in the parameter rest, and
+// ensures that there is a delta.
 func editDelta(edits *jsonx.Edits, v jsonx.Value, c *Choice, rest []byte) {
 	switch {
 	case len(rest) > 0 && c.Body.IsObject():

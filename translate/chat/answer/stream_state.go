@@ -27,8 +27,8 @@ type streamState struct {
 }
 
 // allFinished reports whether every choice so far has its finish_reason. It expects at least n
-// choices, unless the engine has ended the stream itself: some engines return one choice whatever n
-// is.
+// choices, unless the engine has ended the stream itself, because some engines return one choice
+// whatever n is.
 func (t *streamState) allFinished(n int) bool {
 	return t.unfinished == 0 && t.choicesSeen > 0 && (t.ended || t.choicesSeen >= n)
 }
@@ -48,7 +48,7 @@ func (t *streamState) noteChoice(c *Choice) (first bool) {
 	return t.noteDelta(c.Index, finish)
 }
 
-// noteDelta is noteChoice for choice n; FinishNone: the choice has not ended.
+// noteDelta is noteChoice for choice n. FinishNone means that the choice has not ended.
 func (t *streamState) noteDelta(n int, finish Finish) (first bool) {
 	word, bit := n/64, uint64(1)<<(n%64)
 	if first = t.seen[word]&bit == 0; first {
@@ -94,7 +94,7 @@ func (t *streamState) noteUsage(c *Chunk) bool {
 	return false
 }
 
-// usagePerChoice adds up the usage of an engine that counts each choice separately. All of them
+// usagePerChoice adds up the usage of an engine that counts each choice separately. All choices
 // have the same prompt.
 type usagePerChoice struct {
 	chunks  counts // sum of the usage chunks
@@ -111,7 +111,8 @@ type counts struct {
 	summed bool // choice by choice
 }
 
-// plus adds the usage of another choice of the same prompt; if p has no counts, it returns u alone.
+// plus() adds the usage of another choice for the same prompt. If p has no counts, it returns u
+// alone.
 func (p counts) plus(u translate.Usage) counts {
 	if !p.Known {
 		return counts{Usage: u}
@@ -119,9 +120,10 @@ func (p counts) plus(u translate.Usage) counts {
 	return counts{Usage: p.Usage.Plus(u), summed: true}
 }
 
-// addChunk records the usage of a chunk without choices that came after so many choices had ended,
-// and returns the usage so far. llama.cpp sends such a chunk after the end of each choice, and it
-// covers only that choice. Other engines send one at the very end, which covers everything.
+// addChunk records the usage of a chunk without choices, and returns the usage so far. The
+// parameter finished is the number of choices that had ended before the chunk. llama.cpp sends such
+// a chunk after the end of each choice, for that choice only. Other engines send one at the very
+// end, for all choices.
 func (p *usagePerChoice) addChunk(u translate.Usage, finished int) counts {
 	if p.count++; p.count != finished || p.count == 1 {
 		p.chunks = counts{Usage: u}
@@ -131,8 +133,8 @@ func (p *usagePerChoice) addChunk(u translate.Usage, finished int) counts {
 	return p.chunks
 }
 
-// addChoice records the usage of a chunk with choices, the first of which is first, and returns the
-// usage so far.
+// addChoice records the usage of a chunk with choices, and returns the usage so far. The parameter
+// first is the first of these choices.
 func (p *usagePerChoice) addChoice(u translate.Usage, c *Chunk, first jsonx.Value) counts {
 	index, ok := first.Get("index").Int()
 	if !ok {
@@ -150,7 +152,7 @@ func (p *usagePerChoice) addChoice(u translate.Usage, c *Chunk, first jsonx.Valu
 	return sum
 }
 
-// usageSoFar returns the usage so far; without counts from the engine, an estimate.
+// usageSoFar returns the usage so far, or an estimate if the engine has sent no counts.
 func (t *streamState) usageSoFar() translate.Usage {
 	u := t.countsSoFar()
 	u.Finish = t.finish

@@ -53,7 +53,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// However the upstream bytes are cut into reads, the client gets the same.
+// However the upstream bytes are cut into reads, the client gets the same bytes.
 func TestFramingIsNotObservable(t *testing.T) {
 	names, streams, answers := upstreams(t)
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -84,8 +84,8 @@ func TestFramingIsNotObservable(t *testing.T) {
 	}
 }
 
-// parsed returns an event that a Stream handles like ev, but always parses: the short cuts are only
-// for events without a name.
+// parsed() returns an event that a Stream handles like ev, but always parses, because the short
+// cuts are only for events without a name.
 func parsed(ev sse.Event) sse.Event {
 	if len(ev.Name) == 0 {
 		ev.Name = []byte("message")
@@ -486,7 +486,7 @@ func TestFinishTwice(t *testing.T) {
 	checkEvents(t, out)
 }
 
-// Nothing of one call appears in the next one that uses the same Stream.
+// No part of a call appears in the next call that uses the same Stream.
 func TestResetForgets(t *testing.T) {
 	names, streams, answers := upstreams(t)
 	var used Stream
@@ -520,7 +520,8 @@ func TestAssembledCallIDsDiffer(t *testing.T) {
 	}
 }
 
-// The repository must have the corpus; otherwise tests that read it would pass on an empty one.
+// The repository must have the corpus. Otherwise tests that read the corpus would pass without any
+// case.
 func TestCorpusIsThere(t *testing.T) {
 	for _, dir := range []string{"stream", "whole"} {
 		entries, err := os.ReadDir(filepath.Join("testdata", dir))

@@ -9,9 +9,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Engines cut texts into tokens, and tokens into pieces of characters, and write the remainder as
+// Engines cut texts into tokens, and tokens into pieces of characters. They write the remainder as
 // an escape: half of a surrogate pair whose other half comes in the next piece, or never. Many
-// parsers refuse such an escape, and clients that accept it cannot send it back. So the first half
+// parsers refuse such an escape, and clients that accept it cannot send it back. So a first half
 // waits for the next piece of its text, and a lone half becomes U+FFFD, in streams and in whole
 // answers.
 
@@ -34,8 +34,8 @@ type textPlace struct {
 type halves []half
 
 // piece returns the part of a piece of a text that may be sent. It puts the half that waited before
-// contents, keeps back a half that has to wait now, unless the piece is the last, and replaces lone
-// halves.
+// the contents and replaces lone halves. Unless the piece is the last, it holds back a half that
+// has to wait now.
 func (h *halves) piece(at textPlace, contents []byte, last bool) []byte {
 	if len(contents) == 0 && !last {
 		return contents

@@ -14,7 +14,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// strictly parses JSON as parsers that refuse halves of surrogate pairs do.
+// strictly() parses JSON like a parser that refuses lone surrogates.
 func strictly(t *rapid.T, text []byte, into any) {
 	t.Helper()
 	var d jsonx.Doc
@@ -50,7 +50,7 @@ func (x *texts) add(more *texts) {
 	}
 }
 
-// all returns the texts in the order of textMembers.
+// all() returns the texts in the order of textMembers.
 func (x *texts) all() [5]string {
 	out := [5]string{x.Content, x.Refusal, x.Reasoning}
 	for i, c := range x.Calls {
@@ -187,7 +187,7 @@ func TestHalfSurrogates(t *testing.T) {
 	})
 }
 
-// A whole answer has no halves either, wherever the engine has put them.
+// A whole answer has no lone halves either, wherever the engine has put them.
 func TestHalfSurrogatesOfWholeAnswers(t *testing.T) {
 	body := []byte(`{"id":"a\ud83d","new\ude00":"\ude00","choices":[{"index":0,"message":{"content":"\ud83d\ude00\ud83d",` +
 		`"reasoning_content":"\ude00","tool_calls":[{"id":"\ud83d","type":"function","function":{"name":"f","arguments":"{\"a\":\"\ud83d\"}"}}]},"finish_reason":"stop",` +

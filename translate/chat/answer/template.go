@@ -68,15 +68,16 @@ type eventTemplate struct {
 	outHead, outTail []byte // of the event for the client
 }
 
-// append appends the event for a chunk with that text.
+// append appends the event for a chunk with the given text.
 func (t *eventTemplate) append(dst, text []byte) []byte {
 	dst = append(dst, t.outHead...)
 	dst = append(dst, text...)
 	return append(dst, t.outTail...)
 }
 
-// remember stores a chunk whose text is data[start:end], and the client's event for it, in which
-// the unchanged text begins at from. The next chunk must need the same changes apart from the text.
+// remember stores a chunk whose text is data[start:end], and the client's event for the chunk. The
+// parameter from is the place in the event where the unchanged text begins. The next chunk must
+// need the same changes apart from the text.
 func (t *eventTemplate) remember(data []byte, start, end int, event []byte, from int) {
 	if !t.template.remember(data, start, end) {
 		return
@@ -86,8 +87,8 @@ func (t *eventTemplate) remember(data []byte, start, end int, event []byte, from
 }
 
 // onlyText returns the only text of a delta, in which the next delta is likely to differ, and
-// whether it belongs to a tool call. It is absent if there is not exactly one text. A piece with a
-// name does not count, because the next one may begin another tool call.
+// whether it belongs to a tool call. The text is absent if there is not exactly one. A piece with a
+// name does not count, because the next piece may begin another tool call.
 func (d *Delta) onlyText() (v jsonx.Value, toolCall bool) {
 	n := 0
 	for _, text := range [...]jsonx.Value{d.Content, d.Reasoning, d.Refusal} {

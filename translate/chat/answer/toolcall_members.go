@@ -15,8 +15,8 @@ import (
 
 var emptyText = []byte(`""`)
 
-// isCut reports whether an answer that ends with f may lack the rest of its last tool call. The
-// arguments then stay as they are, because a tool must not run with fewer arguments than the model
+// isCut reports whether an answer that ends with f may lack the rest of its last tool call. If so,
+// the arguments stay as they are, because a tool must not run with fewer arguments than the model
 // meant.
 func isCut(f Finish) bool { return f == FinishLength || f == FinishContentFilter }
 
@@ -81,8 +81,8 @@ func wrongIndex(p *toolcall.Piece, part *toolcall.Part) bool {
 	return p.Index.Exists() && (!given || index != int64(part.Position))
 }
 
-// addToolCallMembers records the members that the piece with a tool call's name gets. answer is our
-// id of the answer.
+// addToolCallMembers records the members that the piece with a tool call's name gets. The parameter
+// answer is our id for the answer.
 func addToolCallMembers(edits *jsonx.Edits, p *toolcall.Piece, part *toolcall.Part, answer string, choice int) {
 	if part.MakeID {
 		setMember(edits, p.Object, p.ID, "id", append(toolcall.AppendID([]byte{'"'}, answer, choice, part.Position), '"'))
@@ -102,7 +102,7 @@ func appendArguments(dst []byte, v jsonx.Value) []byte {
 	return jsonx.AppendEscaped(dst, raw)
 }
 
-// setMember records a new value for a member of an object; the old one may be absent.
+// setMember records a new value for a member of an object. The old value may be absent.
 func setMember(edits *jsonx.Edits, object, old jsonx.Value, name string, value []byte) {
 	if old.Exists() {
 		edits.Set(old, value)

@@ -18,8 +18,8 @@ import (
 // heardToolCall is a tool call as one reader understands it.
 type heardToolCall struct{ ID, Name, Args string }
 
-// toolCallPiece is one piece of a tool call as an engine sends it. of is the number of its tool
-// call.
+// toolCallPiece is one piece of a tool call as an engine sends it. The field of is the number of
+// the piece's tool call.
 type toolCallPiece struct {
 	of             int
 	index          int // -1: left out
@@ -254,7 +254,7 @@ func (h engineHabits) split(t *rapid.T, name string) []string {
 // engineHabits describes how a generated engine sends its tool calls.
 type engineHabits struct{ index, ids, names string }
 
-// drawn returns the tool calls that an engine means and the deltas in which it sends them.
+// drawn() returns the tool calls that an engine means, and the deltas in which it sends them.
 func (h engineHabits) drawn(t *rapid.T, choice int) (meant []heardToolCall, deltas [][]toolCallPiece) {
 	objects := []string{`{}`, `{"a":1}`, `{"a":{"b":[1,"}"]},"c":"x\"y\\"}`, `{"t":"{}"} `}
 	if h.index == "right" { // without arguments, other indexes do not distinguish tool calls
@@ -356,8 +356,8 @@ func (h engineHabits) number(delta []toolCallPiece) {
 	}
 }
 
-// A streaming client assembles the same as the whole answer, whatever an engine's habits. If the
-// habits distinguish its tool calls at all, both equal what the engine meant.
+// A streaming client assembles the same tool calls as the whole answer has, whatever an engine's
+// habits. If the habits distinguish the tool calls at all, both equal what the engine meant.
 func TestToolCallsOfAnyEngine(t *testing.T) {
 	for _, index := range indexHabits {
 		for _, ids := range idHabits {
@@ -449,8 +449,8 @@ func TestToolCallsOfImpossibleEngines(t *testing.T) {
 	})
 }
 
-// Pieces that differ only in their arguments take the short cut, even if each is changed on the
-// way: an index is added or corrected, an id is not repeated.
+// Pieces that differ only in their arguments take the short cut, even if each piece is changed on
+// the way, because an index is added or corrected or an id is not repeated.
 func TestToolCallShortCut(t *testing.T) {
 	for name, members := range map[string]string{
 		"by the book": `"index":0,`, "no index": ``, "another index": `"index":7,`, "id in each piece": `"id":"a",`,

@@ -16,8 +16,8 @@ var (
 	chunkObject     = []byte(`"object":"chat.completion.chunk"`)
 )
 
-// maxID is the longest id of an engine that is kept. A longer one is replaced by ours where an id
-// is needed.
+// maxID is the maximum length of an engine's id that is kept. A longer id is replaced with ours
+// where an id is needed.
 const maxID = 256
 
 // identity is the raw `id` and `created` of an answer; empty: the engine gave none.

@@ -7,7 +7,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// readUsage reads a `usage` object. ok is false if v is not an object or has no counts.
+// readUsage reads a `usage` object. The result ok is false if v is not an object or has no counts.
 func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 	if !v.IsObject() {
 		return translate.Usage{}, false

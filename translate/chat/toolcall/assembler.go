@@ -51,17 +51,16 @@ type Part struct {
 	Joined   bool // the name had to wait
 	Surplus  bool // the request does not allow this further tool call
 
-	// ID and Name are the accepted ones, as contents of JSON strings: the piece's own, unless they
-	// had to wait.
+	// ID and Name are the accepted id and name, as contents of JSON strings: the piece's own, unless
+	// they had to wait.
 	ID, Name []byte
 
-	// Before are names that waited in vain for a rest: the piece begins another tool call after
-	// theirs.
+	// Before are names that waited in vain for their continuation: the piece begins another tool call.
 	Before []Part
 }
 
-// Unique reports whether the part has something that no later piece of its tool call has, so that a
-// later piece of the same form is treated differently.
+// Unique reports whether the part has something that no later piece of its tool call has. A later
+// piece of the same form is then treated differently.
 func (p *Part) Unique() bool { return p.TakeID || p.MakeID || p.TakeName || p.NeedType }
 
 // keepToolCalls is the number of tool calls whose memory is kept for the next answer.
@@ -144,7 +143,7 @@ func (a *Assembler) find(choice int, index int64, indexed bool, id, name uint64)
 	return byIndex
 }
 
-// later returns the one of two tool calls whose latest piece is newer. i may be -1.
+// later() returns the tool call, i or j, whose latest piece is newer. The index i may be -1.
 func (a *Assembler) later(i, j int) int {
 	if i >= 0 && a.toolCalls[i].touched > a.toolCalls[j].touched {
 		return i
@@ -154,8 +153,8 @@ func (a *Assembler) later(i, j int) int {
 
 func (t *toolCall) is(choice int) bool { return int(t.choice) == choice }
 
-// startsNewToolCall reports whether a piece begins another tool call instead of continuing the tool
-// call at.
+// startsNewToolCall reports whether a piece begins another tool call instead of continuing the one
+// with the index at.
 func (a *Assembler) startsNewToolCall(at int, p *Piece, id, name uint64, indexed bool) bool {
 	if name == 0 {
 		return false
@@ -190,7 +189,7 @@ func (a *Assembler) startsNewToolCall(at int, p *Piece, id, name uint64, indexed
 	return t.args.whole() && !p.Args.HasText() && !a.repeats(t.choice)
 }
 
-// repeats reports whether the engine has repeated a name in a choice. It may then repeat the name
+// repeats reports whether the engine has repeated a name in a choice. If so, it may repeat the name
 // again after the end of the arguments.
 func (a *Assembler) repeats(choice int32) bool {
 	for i := range a.toolCalls {
@@ -266,7 +265,7 @@ func (a *Assembler) add(at int, p *Piece, id, name uint64) Part {
 	return part
 }
 
-// identify decides whether the tool call at gets the id of part or one of ours.
+// identify decides whether the tool call with the index at gets the part's id or one of ours.
 func (a *Assembler) identify(at int, part *Part, id uint64) {
 	t := &a.toolCalls[at]
 	if !t.identified && (id != 0 || part.TakeName) {

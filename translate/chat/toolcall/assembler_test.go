@@ -22,8 +22,8 @@ func read(t testing.TB, text string) *Piece {
 }
 
 // Each case has the pieces of one choice: index (- for none), id, name, arguments. Then follow the
-// position of each and the parts used of it: h nothing yet, i id, I an id of ours, n name, t a type
-// of ours.
+// position of each piece and the parts of it that are used: h nothing yet, i id, I an id of ours, n
+// name, t a type of ours.
 func TestPiece(t *testing.T) {
 	for name, c := range map[string]struct {
 		pieces []string
@@ -102,7 +102,7 @@ func TestPiece(t *testing.T) {
 	}
 }
 
-// Choices have their own tool calls, and their own habits.
+// Each choice has its own tool calls and its own habits.
 func TestChoices(t *testing.T) {
 	var a Assembler
 	for _, c := range []struct{ choice, want int }{{0, 0}, {1, 0}, {0, 1}, {1, 1}} {

@@ -17,9 +17,9 @@
 //
 // According to the API a piece has the index of its tool call, and the first piece also has its id
 // and name. Engines omit the index, give 0 to every tool call (those that send whole ones), or
-// restart the count in each delta. They omit the id, repeat it, give the same one to two tool
-// calls, or make up a new one for every piece (old vLLM). They repeat the name in each piece, or
-// send it in pieces as its tokens come. So the index that clients get is the position in order of
+// restart the count in each delta. They omit the id, repeat it, give two tool calls the same id, or
+// make up a new id for every piece (old vLLM). They repeat the name in each piece, or send the name
+// in pieces as its tokens come. So the index that clients get is the position in order of
 // appearance, and a piece belongs to
 //
 //   - the tool call that last had its index, or without an index the last one of its choice; but
@@ -34,22 +34,23 @@
 //   - Pieces without a name have come since (such engines send the name once), and the id is not
 //     the same.
 //
-// A piece without a name begins a tool call only if no tool call has its index. A piece without a
-// name therefore never changes the assignment, so readers with a short cut for pieces that differ
-// only in their arguments need not ask: see answer.Stream.
+// A piece without a name begins a tool call only if no tool call has its index. Such a piece
+// therefore never changes the assignment, so readers with a short cut for pieces that differ only
+// in their arguments need not ask: see answer.Stream.
 //
-// Nothing marks a name that comes in pieces, so the names of the request's tools decide (Offer). A
-// name that is not a tool's but the beginning of one waits (Part.Hold) for the next piece of the
-// same tool call. If both together are a tool's name or begin one, they form one name; so does a
-// piece that repeats the beginning. The wait ends with a complete name, with the arguments, with
-// the next tool call or with the end of the choice. A tool's name passes at once, even if it is
-// also the beginning of another tool's name: the two cases cannot be told apart.
+// Nothing marks a name that comes in pieces, so the names of the request's tools decide (Offer). If
+// a name is not a tool's name but the beginning of one, it waits (Part.Hold) for the next piece of
+// the same tool call. If both together are a tool's name or the beginning of one, they form one
+// name. A piece that repeats the beginning continues the name, too. The wait ends with a complete
+// name, with the arguments, with the next tool call or with the end of the choice. A tool's name
+// passes at once, even if it is also the beginning of another tool's name, because the two cases
+// cannot be distinguished.
 //
 // # What clients get
 //
 // Clients concatenate the strings of all pieces with one index, so id and name are sent once
 // (Part.TakeID, Part.TakeName). They match results to tool calls by id throughout a conversation,
-// and some drop the earlier of two with the same id. So an id is replaced by one of ours (AppendID)
-// if it is missing when the name comes, if an earlier tool call of the choice has it, or if it is
-// only a count of this answer's tool calls, as in TGI and LMDeploy.
+// and some drop the earlier of two tool calls with the same id. So an id is replaced by one of ours
+// (AppendID) if it is missing when the name comes, if an earlier tool call of the choice has it, or
+// if it is only a count of this answer's tool calls, as in TGI and LMDeploy.
 package toolcall

@@ -4,7 +4,7 @@ import "bytes"
 
 // HasEscapes reports whether arguments, as contents of a JSON string, may hold what MendEscapes
 // looks for: an escape of the arguments themselves, whose backslash is escaped, or the beginning of
-// one at their end.
+// such an escape at their end.
 func HasEscapes(arguments []byte) bool {
 	return bytes.HasSuffix(arguments, escapedBackslash) || bytes.Contains(arguments, ownUnicodeEscape)
 }
@@ -14,9 +14,9 @@ var (
 	ownUnicodeEscape = []byte(`\\u`)
 )
 
-// MendEscapes replaces halves of surrogate pairs by \ufffd where the arguments themselves escape
-// them, with a backslash that is escaped once more. Unless this is the last piece, an escape at the
-// end depends on what follows: MendEscapes returns the offset of that escape, or the length of the
+// MendEscapes replaces lone surrogates with \ufffd where the arguments themselves escape them, with
+// a backslash that is escaped once more. Unless this is the last piece, an escape at the end
+// depends on what follows: MendEscapes returns the offset of that escape, or the length of the
 // arguments.
 func MendEscapes(arguments []byte, last bool) int {
 	for i := 0; ; {

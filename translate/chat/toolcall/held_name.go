@@ -8,7 +8,7 @@ import (
 // Names are the names of the tools that a request offers, each followed by a 0 byte.
 type Names []byte
 
-// find reports whether name is a tool's, and whether a tool's longer name begins with it.
+// find reports whether name is a tool's name, and whether a tool's longer name begins with it.
 func (n Names) find(name []byte) (whole, begins bool) {
 	for rest := []byte(n); len(rest) > 0 && !whole; {
 		var tool []byte
@@ -30,14 +30,14 @@ type heldName struct {
 // maxHeldID is the longest id that is kept.
 const maxHeldID = 256
 
-// Offer sets the names of the request's tools: a name that is the beginning of a longer one waits
-// for its rest. names is borrowed until Reset.
+// Offer sets the names of the request's tools. A name that is the beginning of a longer name waits
+// for its continuation. The names are borrowed until Reset.
 func (a *Assembler) Offer(names Names) { a.names = names }
 
 // Holds reports whether the name of a tool call waits for its rest.
 func (a *Assembler) Holds() bool { return len(a.held) > 0 }
 
-// heldOf returns the waiting name of the tool call at; nil: there is none.
+// heldOf returns the waiting name of the tool call with the index at; nil: there is none.
 func (a *Assembler) heldOf(at int) *heldName {
 	for i := range a.held {
 		if a.held[i].at == at {
@@ -47,8 +47,9 @@ func (a *Assembler) heldOf(at int) *heldName {
 	return nil
 }
 
-// join returns a name extended by a piece, which is either its next part or the same name from its
-// beginning, as from engines that repeat what they sent. nil means that the piece is another name.
+// join returns a name extended by a piece. The piece is either the name's next part or the same
+// name from its beginning, since some engines repeat what they have sent. A nil result means that
+// the piece is another name.
 func (a *Assembler) join(name, piece []byte) []byte {
 	joined := slices.Concat(name, piece)
 	if whole, begins := a.names.find(joined); whole || begins {
@@ -60,8 +61,8 @@ func (a *Assembler) join(name, piece []byte) []byte {
 	return nil
 }
 
-// hold reports whether the name of the tool call at still waits for its rest after this piece.
-// Otherwise part gets the name that waited, if any, and the id that came with it.
+// hold reports whether a tool call's name still waits for its continuation after this piece. If it
+// does not, part gets the name that waited, if any, and the id that came with that name.
 func (a *Assembler) hold(at int, p *Piece, part *Part) bool {
 	h := a.heldOf(at)
 	if h == nil {

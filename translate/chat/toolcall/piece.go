@@ -4,7 +4,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Piece is a view of one element of the tool_calls of a delta or a message: a whole tool call, the
+// Piece is a view of one element of tool_calls in a delta or a message: a whole tool call, the
 // beginning of one, or a piece of its arguments. If a member occurs twice, the last one wins, as in
 // client libraries.
 type Piece struct {

@@ -30,7 +30,7 @@ func textOf(v jsonx.Value) []byte {
 }
 
 // scanner follows arguments closely enough to see where an object begins and ends. It checks
-// nothing else: even in malformed arguments, the brackets are as good a sign as any.
+// nothing else: even in malformed arguments, the brackets are the best available sign.
 type scanner struct {
 	phase phase
 	depth int32
