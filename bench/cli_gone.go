@@ -9,8 +9,8 @@ import (
 
 const onlyCode = "the result is printed all the same: have the script accept exit code 98"
 
-// goneFlags are removed flags of `bench run`, `bench compare` and `bench report`, with what to use
-// instead.
+// goneFlags are removed flags of `bench run`, `bench compare` and `bench report`, each with its
+// replacement.
 var goneFlags = map[string]string{
 	"base-url":           "give the URL as the argument",
 	"backend":            "name the dialect by --mix, such as --mix messages",

@@ -1,14 +1,14 @@
-// Package bench is the load tester's command line: it drives any server that speaks the OpenAI or
-// the Messages dialects, measures what its clients would see, and says whether the numbers can be
-// trusted.
+// Package bench is the load tester's command line. It drives any server that speaks the OpenAI
+// dialects or Messages, measures what the server's clients would see, and says whether the numbers
+// can be trusted.
 //
 // # What a number means
 //
-// Every request has three clocks: when the schedule wanted it (scheduled), when the client began to
-// send it, including a new connection (sent), and when answers came. Latencies are always given
-// from both: vLLM's tool and similar ones print those from sent, while those from scheduled are
-// what a user who came at that moment would have felt. The difference shows a client that waits for
-// a free slot, or for its own processor. README.md has the formulas.
+// Every request has three times: when the schedule wanted it (scheduled), when the client began to
+// send it, including a new connection (sent), and when answers came. Latencies are always measured
+// both from sent and from scheduled. vLLM's tool and similar tools print those from sent. Those
+// from scheduled are what a user who came at that moment would have felt. The difference shows a
+// client that waits for a free slot, or for its own processor. README.md has the formulas.
 //
 // # Where things are
 //

@@ -60,8 +60,8 @@ func TestOutputsAreCheckedBeforeTheLoad(t *testing.T) {
 		t.Errorf("%d requests were sent", n)
 	}
 
-	// All files can be written, but the target cannot be measured. No new file is left behind, and the
-	// old files are unchanged.
+	// All files can be written, but the target cannot be measured. The run leaves no new file behind,
+	// and the old files are unchanged.
 	good := RunCmd{Options: load.Options{Output: []string{filepath.Join(dir, "a.json"), filepath.Join(dir, "a.html")}}}
 	again := RunCmd{Options: load.Options{Output: []string{file}}}
 	for _, c := range []RunCmd{good, again} {

@@ -56,8 +56,8 @@ func ChildrenOf(t *testing.T, pid int) []int {
 	return out
 }
 
-// ParentOf returns the parent of a process; 0 once the process has ended, even if its exit code has
-// not been read yet.
+// ParentOf returns the parent of a process, or 0 once the process has ended, even if its exit code
+// has not been read yet.
 func ParentOf(pid int) int {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

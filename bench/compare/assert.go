@@ -75,8 +75,8 @@ func (a *Assert) parseLimit(s string) (float64, error) {
 	return v, nil
 }
 
-// Check judges a result. A measure without a value does not hold: a check that cannot fail is
-// useless.
+// Check judges a result. An assertion about a measure without a value fails, because a check that
+// cannot fail is useless.
 func (a Assert) Check(r *result.Result) result.Assertion {
 	out := result.Assertion{Text: a.text}
 	v, reason, ok := a.read(r)

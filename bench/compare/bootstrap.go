@@ -19,11 +19,12 @@ func (i *interval) holdsZero() bool { return i.low <= 0 && i.high >= 0 }
 
 // certainty determines the bounds of an interval. Any row of a comparison could show a difference
 // by chance, so each interval is wide enough for all of them to hold together. The few draws cannot
-// show such a width directly. The bounds of 95 % are therefore moved outwards as those of a normal
-// distribution would be.
+// show such a width directly. The 95 % bounds are therefore moved outwards by the factor that
+// applies to a normal distribution.
 type certainty struct{ widening float64 }
 
-// certaintyOf returns the certainty for so many intervals that must all hold with a confidence.
+// certaintyOf returns the certainty for the given number of intervals, which must all hold with the
+// given confidence.
 func certaintyOf(confidence float64, intervals int) certainty {
 	tail := (1 - confidence) / float64(max(1, intervals)) / 2
 	return certainty{deviations(tail) / deviations(drawnTail)}
@@ -32,11 +33,11 @@ func certaintyOf(confidence float64, intervals int) certainty {
 // drawnTail is the share of draws beyond each of the bounds that are read from the draws.
 const drawnTail = 0.025
 
-// deviations returns the number of standard deviations above the mean beyond which a normal
-// distribution has the share tail.
+// deviations returns a number of standard deviations above the mean. The share of a normal
+// distribution beyond it is the parameter tail.
 func deviations(tail float64) float64 { return math.Sqrt2 * math.Erfinv(1-2*tail) }
 
-// intervalOf takes the bounds from draws, which it sorts.
+// intervalOf takes the bounds from the draws, which it sorts.
 func (c certainty) intervalOf(draws []float64) *interval {
 	slices.Sort(draws)
 	at := func(q float64) float64 { return draws[int(math.Round(q*float64(len(draws)-1)))] }
@@ -60,8 +61,8 @@ func poisson(rng *rand.Rand, mean float64) float64 {
 	return max(0, n)
 }
 
-// resampler draws distributions like a measured one: the count of each bucket becomes a Poisson
-// count with that mean.
+// resampler draws distributions like a measured distribution: the count of each bucket becomes a
+// Poisson count with that mean.
 type resampler struct {
 	d      *result.Distribution
 	weight float64 // independent samples per sample: below 1 if samples come in bunches
@@ -69,8 +70,8 @@ type resampler struct {
 	rng    *rand.Rand
 }
 
-// newResampler makes a resampler. independent is the number of samples that are independent of each
-// other: the gaps of one request are not.
+// newResampler makes a resampler. The parameter independent is the number of samples that are
+// independent of each other. The gaps of one request are not.
 func newResampler(d *result.Distribution, independent int, seed uint64) *resampler {
 	w := 1.0
 	if n := float64(d.Count); float64(independent) < n && independent > 0 {
@@ -107,7 +108,7 @@ func (r *resampler) draw(keys []result.Key, out []float64) {
 	}
 }
 
-// quantile returns the value of the bucket that holds the sample of that rank, from 1.
+// quantile returns the value of the bucket that holds the sample with the given rank, from 1.
 func (r *resampler) quantile(rank float64) float64 {
 	for i, n := range r.counts {
 		if rank -= n; rank <= 0 {
@@ -131,7 +132,7 @@ func leastSamples(k result.Key) int {
 const fewCounts = 20
 
 // latencyIntervals returns the intervals of second - first for each key; nil if there are too few
-// samples. requests holds the number of independent samples of each.
+// samples. The parameter requests holds each distribution's number of independent samples.
 func latencyIntervals(first, second *result.Distribution, requests [2]int, keys []result.Key, c certainty) []*interval {
 	out := make([]*interval, len(keys))
 	samples := independentSamples(first, second, requests)
@@ -156,13 +157,13 @@ func latencyIntervals(first, second *result.Distribution, requests [2]int, keys 
 	return out
 }
 
-// independentSamples returns the number of independent samples of the smaller of two distributions:
-// the gaps of one request count as one.
+// independentSamples returns the number of independent samples in the smaller of two distributions.
+// The gaps of one request count as one sample.
 func independentSamples(first, second *result.Distribution, requests [2]int) int {
 	return int(min(first.Count, second.Count, int64(requests[0]), int64(requests[1])))
 }
 
-// seriesInterval returns the interval of the difference of two rates, from their values per
+// seriesInterval returns the interval for the difference between two rates, from their values per
 // interval of time. Neighbours are alike, so they are drawn in blocks. The draws are centred on the
 // rates that the reports give.
 func seriesInterval(first, second []float64, difference float64, c certainty) *interval {
@@ -200,7 +201,7 @@ func blockMean(rng *rand.Rand, v []float64) float64 {
 	return sum / float64(n)
 }
 
-// shareInterval returns the interval of the difference of two shares, k of n.
+// shareInterval returns the interval for the difference between two shares, each k of n.
 func shareInterval(k1, n1, k2, n2 float64, c certainty) *interval {
 	if min(n1, n2) < fewCounts {
 		return nil

@@ -81,11 +81,11 @@ func statistics(measure string) []result.Key {
 	}
 }
 
-// Results compares two results. Each difference has a bootstrap interval, made from the histograms
-// for latencies, from the time series for rates and from the counts for shares; all of them hold
-// together with the given confidence (0.999). A number with too few samples is not judged. A
-// latency that differs by less than the floor of the clients is not called better or worse. Results
-// with several stages are compared stage by stage, by name.
+// Results compares two results. Each difference has a bootstrap interval, which comes from the
+// histograms for latencies, from the time series for rates and from the counts for shares. All
+// intervals hold together with the given confidence (0.999). A number with too few samples is not
+// judged. A latency that differs by less than the floor of the clients is not called better or
+// worse. Results with several stages are compared stage by stage, by name.
 func Results(base, next *result.Result, confidence float64) *Report {
 	c := &Report{Confidence: confidence, Valid: true, Notes: notes(base, next), floors: map[string]float64{}}
 	for _, m := range comparedLatencies {
@@ -116,7 +116,7 @@ func Results(base, next *result.Result, confidence float64) *Report {
 	return c
 }
 
-// part is a summary and its place in the time series; stage -1: the whole measured part.
+// part is a summary and its place in the time series. Stage -1 is the whole measured part.
 type part struct {
 	s      *result.Summary
 	series *result.Series

@@ -32,7 +32,7 @@ func TestCompareGolden(t *testing.T) {
 	}
 }
 
-// TestEqualServers: results of equal servers, of any size and seed, give no verdict. Results of
+// TestEqualServers: results from equal servers, of any size and seed, give no verdict. Results from
 // servers that differ by 20 % give one.
 func TestEqualServers(t *testing.T) {
 	t.Parallel()

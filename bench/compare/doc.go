@@ -2,14 +2,14 @@
 //
 // Every difference has a bootstrap interval: from the histograms for latencies, from the time
 // series in blocks for rates, from the counts for shares. The gaps of one request are not
-// independent, so ITL counts as one sample a request. A latency that differs by less than the
-// clients' own floor (its p99, of the worse run) is not called better or worse, and notes list the
-// differences in the load itself.
+// independent, so ITL counts as one sample for each request. A latency that differs by less than
+// the clients' own floor (the floor's p99 in the worse run) is not called better or worse. Notes
+// list the differences in the load itself.
 //
 // The bootstrap draws every bucket of a histogram as a Poisson count instead of drawing samples: a
 // million gaps cost what a thousand buckets cost, and result files need not hold samples. The price
 // is that samples of one burst look independent.
 //
-// An Assert is a condition on one result, a Regress a bound on how much worse than a baseline; a
-// Judge applies both.
+// An Assert is a condition on one result. A Regress is a bound on how much worse than a baseline a
+// result may be. A Judge applies both.
 package compare

@@ -20,7 +20,7 @@ type Judge struct {
 	asserts []Assert
 }
 
-// Prepare reads everything that the flags name, so that errors are reported before the run. They
+// Prepare reads everything that the flags name, so that errors are reported before the run. These
 // are usage errors: code 2.
 func (c *Checks) Prepare() (*Judge, error) {
 	j := &Judge{c: *c}

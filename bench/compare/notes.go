@@ -72,8 +72,8 @@ func notes(a, b *result.Result) []string {
 	return out
 }
 
-// apart reports whether one of two numbers is more than factor times the other; unknown numbers
-// never are.
+// apart reports whether one of two numbers is more than the given factor times the other. It
+// returns false for unknown numbers.
 func apart(x, y, factor float64) bool {
 	return x > 0 && y > 0 && max(x, y) > factor*min(x, y)
 }
@@ -119,9 +119,9 @@ func mixText(mix map[string]float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// floorOf returns the difference of a measure that two runs cannot resolve, in ms: the p99 that the
-// client measured against a server that does nothing, the larger of the two runs. It is 0 if that
-// was not measured.
+// floorOf returns the largest difference in a measure that two runs cannot resolve, in ms. It is
+// the p99 that the client measured against a server that does nothing, from the run in which that
+// is larger. It is 0 if that was not measured.
 func floorOf(measure string, a, b *result.Result) float64 {
 	worst := 0.0
 	for _, r := range []*result.Result{a, b} {

@@ -118,7 +118,7 @@ func ParseRegress(s string) (Regress, error) {
 	return out, nil
 }
 
-// Check judges a comparison. A measure fails when it is worse by more than its bound and the
+// Check judges a comparison. A measure fails if it is worse by more than its bound, and if the
 // interval confirms that it is worse at all. Without an interval only the numbers decide. An
 // increase in errors or stream faults fails whatever the bound.
 func Check(c *Report, bounds []Regress) []result.Assertion {

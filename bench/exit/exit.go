@@ -1,5 +1,5 @@
-// Package exit has the exit codes of `penstock bench`, and the error that carries one. It knows
-// nothing else, so every package of the load tester can use it to classify a failure for the
+// Package exit has the exit codes of `penstock bench`, and the error that carries one. It has no
+// other contents, so every package of the load tester can use it to classify a failure for the
 // operator.
 package exit
 

@@ -128,7 +128,7 @@ func TestTranscriptions(t *testing.T) {
 	}
 }
 
-// TestAudioOfTheSimulator measures speech of an engine with known times.
+// TestAudioOfTheSimulator measures speech from an engine with known times.
 func TestAudioOfTheSimulator(t *testing.T) {
 	fastset.LeaveOut(t, "audio in real time")
 	t.Parallel()

@@ -20,8 +20,8 @@ type cpuMeter struct {
 	gc   debug.GCStats
 }
 
-// cpuSpan is the processor time, and the time of waiting for a processor, between two moments, in
-// seconds; NaN if unknown.
+// cpuSpan is the processor time, and the time spent waiting for a processor, between two moments,
+// in seconds; NaN if unknown.
 type cpuSpan struct {
 	cpu, waited, wall float64
 	start             time.Time
@@ -38,7 +38,7 @@ func (c *cpuSpan) finish() {
 }
 
 // processor returns how long this process has run, and how long its threads were ready while others
-// had the processors.
+// ran on the processors.
 func processor() (ran, waited float64) {
 	ran, waited = math.NaN(), math.NaN()
 	if d, ok := process.CPUTime(); ok {

@@ -59,7 +59,7 @@ func (s *settings) runEvents(ctx context.Context, c *client.Clock, begin int64) 
 	return out
 }
 
-// blame counts for each event the failures during it and within ten seconds after it.
+// blame counts for each event the failures during the event and within ten seconds after it.
 func blame(events []result.Event, samples []client.Sample) {
 	for i := range events {
 		e := &events[i]
@@ -77,8 +77,8 @@ func blame(events []result.Event, samples []client.Sample) {
 	}
 }
 
-// moved counts for each event the calls that the edge moved to another engine during it and within
-// ten seconds after it, as the edge's metrics report them.
+// moved counts for each event the calls that the edge moved to another engine during the event and
+// within ten seconds after it, according to the edge's metrics.
 func moved(events []result.Event, scrapers []*scraper) {
 	for _, s := range scrapers {
 		if s.source != "edge" {

@@ -10,8 +10,8 @@ import (
 )
 
 // expectation is a kind of failure that belongs to a test, such as the refusals of an overload or
-// the streams that a crash cuts off. A failure that matches one still counts in every number, but
-// does not invalidate the result.
+// the streams that a crash cuts off. A failure that matches an expectation still counts in every
+// number, but does not invalidate the result.
 type expectation struct {
 	words []string // the failure's label must contain all of them
 	event bool     // only from the start of an event until `recovery` after its end
@@ -31,7 +31,7 @@ func parseExpectation(text string) (expectation, error) {
 	return e, nil
 }
 
-// expected reports whether a failure at that time belongs to the test.
+// expected() reports whether a failure at the given time belongs to the test.
 func (f *findings) expected(failure result.ErrorCount, at int64) bool {
 	label := strings.Fields(failure.Label())
 	after := slices.ContainsFunc(f.happened, func(e result.Event) bool { return blames(&e, float64(at)/1e9) })

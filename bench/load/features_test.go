@@ -66,8 +66,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestNonce creates the same workload twice: the second one must miss the cache, unless hits are
-// allowed.
+// TestNonce creates the same workload twice. The second workload must miss the cache, unless hits
+// are allowed.
 func TestNonce(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	o := Options{BaseURL: e.URL(), NumPrompts: 20, MaxConcurrency: []int{2}, InputLen: "200", OutputLen: "2", Seed: 7}
@@ -252,8 +252,8 @@ func TestPoissonIsValid(t *testing.T) {
 	}
 }
 
-// TestSearchAlone begins with one request at a time if no concurrency is given. If even one is too
-// much, the report says so and the exit code is that of a threshold.
+// TestSearchAlone begins with one request at a time if no concurrency is given. If even one request
+// is too much, the report says so and the exit code is exit.Threshold.
 func TestSearchAlone(t *testing.T) {
 	fastset.LeaveOut(t, "a search for the highest rate")
 	e := benchtest.StartEngine(t, sim.Options{Slots: 1, Latency: 20 * time.Millisecond})
@@ -272,7 +272,7 @@ func TestSearchAlone(t *testing.T) {
 	}
 }
 
-// TestSearch looks for the highest rate of an engine that can do at most 40 requests a second. A
+// TestSearch looks for the highest rate of an engine that can serve at most 40 requests a second. A
 // busy machine can only lower the result, so the best of three runs counts.
 func TestSearch(t *testing.T) {
 	fastset.LeaveOut(t, "a search for the highest rate")

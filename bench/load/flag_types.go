@@ -12,15 +12,15 @@ import (
 // refused.
 type Count int
 
-// Span is a duration above 0. A flag of 0 is refused as for Count: otherwise a run of 0 s would
-// become one of 20 s.
+// Span is a duration above 0. A flag of 0 is refused as for Count. Otherwise a run of 0 s would
+// become a run of 20 s.
 type Span time.Duration
 
 // Factor stretches the times of a trace. A flag of 0 is refused as for Count.
 type Factor float64
 
-// The limits of a Factor: at one a day takes a minute and a half, at the other a minute takes most
-// of a day.
+// The limits of a Factor: at the lower limit a day takes a minute and a half, at the upper limit a
+// minute takes most of a day.
 const (
 	leastFactor = 0.001
 	mostFactor  = 1000

@@ -11,8 +11,8 @@ import (
 )
 
 // noopServer answers every request at once with a chat stream from memory, so that only the client
-// is measured. A request with X-Null-Tokens gets that many tokens, at intervals of X-Null-Gap;
-// others get the server's defaults.
+// is measured. A request with X-Null-Tokens gets that many tokens, at intervals of X-Null-Gap.
+// Other requests get the server's defaults.
 type noopServer struct {
 	ln     net.Listener
 	tokens int

@@ -62,8 +62,9 @@ func (f *findings) pairs(measure string) [][2]float64 {
 	return out
 }
 
-// differences compares two targets by the pairs of a measure. The mean is compared by a bootstrap
-// over pairs, which cancels what both have in common, and quantiles by a bootstrap of each side.
+// differences compares two targets by the pairs of a measure. It compares the mean by a bootstrap
+// over pairs, which cancels what both sides have in common, and quantiles by a bootstrap of each
+// side.
 func differences(measure string, pairs [][2]float64, seed uint64) []result.Difference {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	n := len(pairs)

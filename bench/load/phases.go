@@ -9,11 +9,11 @@ import (
 	"penstock/bench/result"
 )
 
-// maxPhases is the most phases of a trace.
+// maxPhases is the maximum number of phases of a trace.
 const maxPhases = 12
 
-// phaseLengths are the possible lengths of a trace's phases; a longer trace has phases of whole
-// hours.
+// phaseLengths are the possible lengths of a trace's phases. If a trace needs longer phases, they
+// last whole hours.
 var phaseLengths = []time.Duration{
 	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second,
 	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour,
@@ -104,7 +104,7 @@ func (f *findings) phase(start, end int64, last bool) result.Phase {
 	return p
 }
 
-// busy returns the mean number of these requests in flight between two times.
+// busy returns the mean number of the given requests in flight between two times.
 func busy(samples []*client.Sample, start, end int64) float64 {
 	sum := int64(0)
 	for _, s := range samples {
@@ -115,8 +115,8 @@ func busy(samples []*client.Sample, start, end int64) float64 {
 	return float64(sum) / float64(end-start)
 }
 
-// waiting returns the number of requests in the engines' queues between two times, as reported by
-// the engines: the sum of each engine's mean. It is nil if no engine reported it.
+// waiting returns the number of requests in the engines' queues between two times, according to the
+// engines' reports: the sum over the engines of each mean. It is nil if no engine reported it.
 func waiting(telemetry []result.Telemetry, start, end float64) *float64 {
 	var out *float64
 	for i := range telemetry {

@@ -39,9 +39,9 @@ func discover(ctx context.Context) (string, error) {
 	return "", exit.Usagef("no edge and no engine answers on the usual ports of this machine: name the target, as in 'penstock bench http://HOST:PORT', or start one with 'penstock' or 'penstock sim'")
 }
 
-// preflight examines the targets before the run: whether they answer, the key is right and the
-// model exists, and what else can be known. It stores what it learns in the workload and in
-// engines. Every error takes one line and has exit.Usage.
+// preflight examines the targets before the run: whether they answer, whether the key is right,
+// whether the model exists, and what else can be learned. It stores its results in the workload and
+// in the field engines. Every error takes one line and has exit.Usage.
 type preflight struct {
 	s    *settings
 	send *client.Sender
@@ -80,8 +80,8 @@ func (f *preflight) run(ctx context.Context) error {
 	return nil
 }
 
-// try sends a short request of a dialect, so that an error is reported before the load and not ten
-// thousand times after.
+// try sends a short request in a dialect, so that an error is reported once before the load and not
+// ten thousand times during it.
 func (f *preflight) try(ctx context.Context, target int, d *client.Dialect, model string, list []string) error {
 	var points [2][2]float64 // words sent, and the tokens that they took
 	for i, words := range []int{20, 220} {

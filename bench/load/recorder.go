@@ -20,7 +20,7 @@ type recorder struct {
 	ttfts   result.Histogram // for clients that leave in mid-prefill
 }
 
-// gapKey is the finest group for which gaps are counted; coarser ones are sums.
+// gapKey is the finest group for which gaps are counted. Coarser groups are sums.
 type gapKey struct {
 	stage    int
 	dialect  *client.Dialect
@@ -61,7 +61,7 @@ func (r *recorder) add(s client.Sample) {
 	r.mu.Unlock()
 }
 
-// halfPrefill returns how long a client waits that leaves in mid-prefill.
+// halfPrefill returns how long a client that leaves in mid-prefill waits.
 func (r *recorder) halfPrefill() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"penstock/bench/sim"
 )
 
-// TestRetryAfter: a refused client of a closed loop waits as long as the target says, but at most
+// TestRetryAfter: a refused client in a closed loop waits as long as the target says, but at most
 // until the end of the run.
 func TestRetryAfter(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})

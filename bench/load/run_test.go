@@ -24,7 +24,7 @@ import (
 )
 
 // bench runs a benchmark without the floor, and fails the test if the run fails. It accepts an
-// invalid result, because the machine of the tests is busy.
+// invalid result, because the test machine is busy.
 func bench(t *testing.T, o Options) (*result.Result, []*result.Record) {
 	t.Helper()
 	o.NoFloor = true
@@ -40,11 +40,11 @@ func bench(t *testing.T, o Options) (*result.Result, []*result.Record) {
 	return r, records
 }
 
-// within reports whether got differs from want by at most a share of want.
+// within() reports whether got differs from want by at most the given share of want.
 func within(got, want, share float64) bool { return math.Abs(got-want) <= share*want }
 
 // TestKnownTimes measures an engine whose times are known. A busy machine can only make a run
-// worse, so the best of six counts.
+// worse, so the best of six runs counts.
 func TestKnownTimes(t *testing.T) {
 	fastset.LeaveOut(t, "times of an engine that are known")
 	const ttft, itl = 1000.0, 250.0 // ms

@@ -10,7 +10,8 @@ import (
 	"penstock/bench/result"
 )
 
-// knee is the share of the offered load that must be delivered; with less, the target is saturated.
+// knee is the share of the offered load that must be delivered. If less is delivered, the target is
+// saturated.
 const knee = 0.95
 
 // outcome is what a finished stage means for the next one.
@@ -39,9 +40,9 @@ func (d *driver) drive(ctx context.Context) *result.Search {
 	return nil
 }
 
-// sweep measures one request at a time, then as many at once as --max-concurrency allows, or
-// growing numbers until the target gets no faster, and then evenly spaced rates between the two
-// throughputs.
+// sweep first measures one request at a time. Then it measures as many at once as --max-concurrency
+// allows, or growing numbers until the target gets no faster. Finally it measures evenly spaced
+// rates between the two throughputs.
 func (d *driver) sweep(ctx context.Context) *result.Search {
 	base := d.s.stages[0]
 	closed := func(clients int) float64 {
@@ -66,8 +67,8 @@ func (d *driver) sweep(ctx context.Context) *result.Search {
 	return d.findings().outcomes("sweep")
 }
 
-// A sweep starts with firstClients at once and repeats with four times as many, up to mostClients,
-// until that brings less than a quarter more answers per second.
+// A sweep starts with firstClients at once, and repeats with four times as many, up to mostClients,
+// until a step brings less than a quarter more answers per second.
 const (
 	firstClients = 8
 	mostClients  = 1024
@@ -85,9 +86,9 @@ func saturate(most int, measure func(clients int) float64) (highest float64) {
 	}
 }
 
-// search finds the highest rate that meets the objectives. It starts with the rate of the flags or
-// a startingRate, doubles it until an objective is broken, then halves the interval until it is
-// less than 5 % wide. It gives up at an eighth of its starting rate.
+// search finds the highest rate that meets the objectives. It starts with the rate in the flags or
+// with startingRate() and doubles the rate until an objective is broken. Then it halves the
+// interval until that is less than 5 % wide. It gives up at an eighth of its starting rate.
 func (d *driver) search(ctx context.Context) *result.Search {
 	base := d.s.stages[0]
 	rate := base.rate
@@ -160,8 +161,8 @@ func (f *findings) stageSummary(stage int) result.Summary {
 	return f.summary(func(k gapKey) bool { return k.stage == stage && k.target == 0 }, f.spans[stage].seconds())
 }
 
-// outcome judges a stage as a whole: 99 of 100 requests must be good, the share of errors within
-// its limit, and the load delivered.
+// outcome judges a stage as a whole: 99 of 100 requests must be good, the share of errors must be
+// within its limit, and the load must have been delivered.
 func (f *findings) outcome(stage int) outcome {
 	sum := f.stageSummary(stage)
 	rate := f.spans[stage].spec.rate

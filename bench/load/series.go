@@ -173,8 +173,8 @@ func countRequests(out *result.Series, samples []client.Sample, index func(int64
 	}
 }
 
-// percentiles returns the percentiles of each interval as columns, in ms, each limited to the
-// interval's maximum; 100 is named max.
+// percentiles returns the percentiles of each interval as columns, in ms. Each value is limited to
+// the interval's maximum. Percentile 100 is named max.
 func percentiles(n int, of func(i int) (h *hdrhistogram.Histogram, high float64)) map[string][]*float64 {
 	out := map[string][]*float64{}
 	for name, p := range map[string]float64{"50": 50, "90": 90, "99": 99, "max": 100} {
@@ -212,7 +212,7 @@ func inFlight(out []int, samples []client.Sample, index func(int64) int) {
 	}
 }
 
-// best returns the highest rate of an interval, or NaN if there is none.
+// best returns the highest rate of any interval, or NaN if there is none.
 func best(values []float64, interval float64) float64 {
 	out := math.NaN()
 	for _, v := range values {

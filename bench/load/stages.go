@@ -51,9 +51,9 @@ func newPendingRequest(q *client.Request, stage int) pendingRequest {
 	return pendingRequest{q, wire, stage}
 }
 
-// perform sends the requests of a session; the first is due at scheduled. If slots is not nil, each
-// takes a slot and returns it; waiting for one counts from the schedule. It returns how long the
-// last answer asks the client to wait.
+// perform sends the requests of a session. The first request is due at the time scheduled. If slots
+// is not nil, each request takes a slot and returns it. The wait for a slot counts in latencies
+// from the schedule. perform returns how long the last answer asks the client to wait.
 func (d *driver) perform(ctx context.Context, j pendingRequest, scheduled int64, slots chan struct{}) time.Duration {
 	for {
 		if slots != nil {
@@ -148,8 +148,8 @@ func (s stageSpec) name() string {
 	return text
 }
 
-// measured returns the stage of a request that is due at the time at, counted from the beginning of
-// the stage.
+// measured returns the stage in which a request counts. The parameter at is the time at which the
+// request is due, counted from the beginning of the stage.
 func (d *driver) measured(spec stageSpec, at time.Duration, index int) int {
 	if at < d.s.Warmup || spec.duration > 0 && at >= d.s.Warmup+spec.duration {
 		return warm
@@ -198,7 +198,7 @@ func (o *openLoop) count() int {
 }
 
 // open runs an open loop: requests are sent when the pacer says so, whatever happens to earlier
-// ones.
+// requests.
 func (d *driver) open(ctx context.Context, begin int64, index int, sp *span) {
 	spec, now := sp.spec, d.send.Clock.Now
 	o := &openLoop{spec: spec, index: index, begin: begin, sp: sp}
@@ -277,7 +277,7 @@ func (d *driver) pacer(spec stageSpec, index int) workload.Pacer {
 }
 
 // closed runs a closed loop: each of a number of clients sends its next request when it has the
-// answer to its last one.
+// answer to the last one.
 func (d *driver) closed(ctx context.Context, begin int64, index int, sp *span) {
 	spec, now := sp.spec, d.send.Clock.Now
 	end := int64(math.MaxInt64)

@@ -105,8 +105,8 @@ func (f *findings) summary(in group, seconds float64) result.Summary {
 	return out
 }
 
-// statusOf returns the status that explains a failure; 0 for an answer with 200, which explains
-// none.
+// statusOf returns the status that explains a failure. It returns 0 for status 200, which explains
+// no failure.
 func statusOf(s *client.Sample) int {
 	if s.Err == result.ErrStatus {
 		return s.Status

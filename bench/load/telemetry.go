@@ -14,8 +14,8 @@ import (
 	"penstock/bench/result"
 )
 
-// sampled are the metrics that are kept from a page: those that people look at when latencies rise.
-// The values of several label sets are added up.
+// sampled are the metrics that are kept from a page, because people look at them when latencies
+// rise. The values of several label sets are added up.
 var sampled = []string{
 	"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc",
 	"vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total", "vllm:num_preemptions_total",
@@ -65,7 +65,7 @@ type reading struct {
 // moved returns how many calls the edge has moved so far.
 func (r *reading) moved() float64 { return r.values[callsMoved] + r.values[streamsResumed] }
 
-// newScrapers returns a scraper for each page of metrics that answers: those of the target, the
+// newScrapers returns a scraper for each metrics page that answers: the pages of the target, the
 // engines and the edge.
 func newScrapers(ctx context.Context, s *settings, first *client.Target, c *client.Clock,
 	open *atomic.Int64,
@@ -135,8 +135,8 @@ func parseMetrics(page []byte) map[string]float64 {
 	return out
 }
 
-// requestsInHand returns the number of requests that the server has according to a page, and the
-// gauge that says so; ok is false if no gauge does.
+// requestsInHand returns the server's number of requests according to a page, and the gauge that
+// shows it. The result ok is false if no gauge does.
 func requestsInHand(values map[string]float64) (n int, source string, ok bool) {
 	for _, names := range inFlightGauges {
 		if _, ok := values[names[0]]; ok {
@@ -181,7 +181,7 @@ func (s *scraper) answered() []reading {
 }
 
 // report builds the columns of the result, with at most one sample per second. A failed reading
-// leaves a gap: a line drawn across it would make a dead engine look idle.
+// leaves a gap, because a line drawn across it would make a dead engine look idle.
 func (s *scraper) report() result.Telemetry {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -93,9 +93,9 @@ func judgeClient(p *result.Penstock, add finding) {
 	}
 }
 
-// judgeDelivery judges whether the delivered load matches the run's own schedule. The nominal rate
-// does not measure the client: random arrivals scatter around it by the square root of their
-// number.
+// judgeDelivery judges whether the delivered load matches the run's own schedule. A comparison with
+// the nominal rate would not judge the client, because random arrivals scatter around it by the
+// square root of their number.
 func judgeDelivery(p *result.Penstock, s *settings, add finding) {
 	for i := range p.Stages {
 		st := &p.Stages[i]

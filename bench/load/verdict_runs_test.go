@@ -22,9 +22,9 @@ type recordedRun struct {
 	Result  result.Result
 }
 
-// TestVerdictOfRecordedRuns judges 41 real runs again, most of them with a fault. Each gets the
-// verdict that it ended with. They ran on a busy machine, so for the golden file each is judged
-// once more without the machine's effects on the client.
+// TestVerdictOfRecordedRuns judges 41 real runs again, most of them with a fault. Each run gets the
+// verdict that it ended with. The runs took place on a busy machine, so for the golden file each is
+// judged once more without the machine's effects on the client.
 func TestVerdictOfRecordedRuns(t *testing.T) {
 	f, err := os.Open("testdata/verdicts.jsonl")
 	if err != nil {

@@ -14,8 +14,8 @@ const (
 // crowd holds the additional lines of a large configuration.
 type crowd struct{ keys, upstreams, deployments string }
 
-// newCrowd makes the lines. All upstreams point to the same engine, which answers each one's
-// probes.
+// newCrowd makes the lines. All upstreams point to the same engine, which answers the probes of
+// each.
 func newCrowd(engine string) crowd {
 	var keys, upstreams, deployments strings.Builder
 	for i := range manyKeys - 1 { // the first key is the client's

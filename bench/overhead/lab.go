@@ -61,7 +61,7 @@ var configs embed.FS
 // proxyArgs are the arguments before the path of the configuration.
 var proxyArgs = map[string][]string{"nginx": {"-e", "stderr", "-c"}, "haproxy": {"-db", "-f"}}
 
-// secure holds the lines with which each proxy speaks TLS; the argument is the path of the file
+// secure holds the lines that make each proxy speak TLS. Their argument is the path of the file
 // with the certificate and its key.
 var secure = map[string]string{
 	"nginx":    " ssl; ssl_certificate {{.Certificate}}; ssl_certificate_key {{.Certificate}}",

@@ -74,7 +74,7 @@ func (m *trial) failures() string {
 }
 
 // doubt says why a measurement cannot be trusted: requests failed or, if it measures times as the
-// client sees them, the verdict has findings. It is empty if it can be trusted.
+// client sees them, the verdict has findings. It returns "" if the measurement can be trusted.
 func (t *measurement) doubt(m *trial) string {
 	if m.result == nil {
 		return ""

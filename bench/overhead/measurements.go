@@ -69,7 +69,7 @@ func (c *Cmd) request() load.Options {
 	}
 }
 
-// steady returns such a load at a fixed rate, which shows waiting.
+// steady returns a load of such answers at a fixed rate, which shows waiting.
 func (c *Cmd) steady() load.Options {
 	o := c.request()
 	o.MaxConcurrency, o.RequestRate, o.Constant = nil, []string{number(c.Rate)}, true
@@ -132,7 +132,7 @@ func (c *Cmd) streams() []measurement {
 // memory returns the measurements of resident memory.
 func (c *Cmd) memory() []measurement {
 	// All streams are open before the first one ends. They open within a second, not at once, so that
-	// a busy machine loses none.
+	// a busy machine loses no stream.
 	hold := load.Options{
 		MaxConcurrency: []int{c.Hold}, NumPrompts: load.Count(c.Hold), Spread: time.Second,
 		InputLen: "64", OutputLen: "4", IgnoreEOS: true,

@@ -199,8 +199,8 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// TestNothingAdded: if rounds differ by more than a proxy adds, the report gives no number, and
-// never a negative one.
+// TestNothingAdded: if rounds differ by more than a proxy adds, the report gives no number, and in
+// particular no negative number.
 func TestNothingAdded(t *testing.T) {
 	for want, edge := range map[string][]float64{
 		"penstock adds less than the rounds differ": {90, 150, 60}, "penstock adds 20.00 ms": {110, 130, 120},

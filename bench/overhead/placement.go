@@ -7,15 +7,16 @@ import (
 	"penstock/bench/process"
 )
 
-// placement is the assignment of processors in a measurement of overhead: the proxy has one to
-// itself, so that client and engine do not take its time, nor the proxy theirs. The zero value
+// placement is the assignment of processors in an overhead measurement. The proxy has a processor
+// to itself, so that client and engine do not take its time, nor the proxy theirs. The zero value
 // binds nothing.
 type placement struct {
 	proxy, rest []int
 	text        string // for people
 }
 
-// place divides the processors of this process and binds it to its own part, until undo is called.
+// place divides the processors of this process, and binds the process to its own part until the
+// function undo is called.
 func place(free bool) (p placement, undo func()) {
 	all := process.Processors()
 	switch {

@@ -52,8 +52,8 @@ type Difference struct {
 	High float64 `json:"high"`
 }
 
-// differenceOf computes the difference of at least one pair. The bounds are those of the sign test:
-// a coin rarely shows as lopsided a split as the values beyond them.
+// differenceOf computes the difference for one or more pairs. The bounds are those of the sign
+// test: a coin rarely gives as lopsided a split as the values beyond the bounds.
 func differenceOf(ours, theirs []float64) Difference {
 	var d []float64
 	for i := range min(len(ours), len(theirs)) {
@@ -98,8 +98,8 @@ func (t *Line) summarise() {
 	}
 }
 
-// over returns the ratio of what one proxy adds to direct and what the other adds; false if the
-// other adds nothing.
+// over() returns the ratio between what one proxy adds to direct and what the other adds; false if
+// the other adds nothing.
 func over(ours, theirs, direct float64) (float64, bool) {
 	return (ours - direct) / (theirs - direct), theirs > direct
 }

@@ -168,8 +168,8 @@ func (s *stage) reload(ctx context.Context) (*trial, error) {
 	return &trial{took: took[len(took)/2]}, nil
 }
 
-// reloadOnce changes a key's limit in text, by the number of the reload, and makes the edge read
-// it.
+// reloadOnce changes a key's limit in the configuration text, by the number of the reload, and
+// makes the edge read the text.
 func (s *stage) reloadOnce(ctx context.Context, text []byte, number int) (time.Duration, error) {
 	limit := fmt.Appendf(nil, "requests_per_minute: %d", 2+number%7)
 	changed := bytes.Replace(text, []byte("requests_per_minute: 1"), limit, 1)
@@ -210,7 +210,7 @@ func (s *stage) loadWhileReloading(ctx context.Context) (*trial, error) {
 	return m, nil
 }
 
-// keepReloading reloads each second until ctx ends, and returns why it ended.
+// keepReloading reloads every second until ctx ends or a reload fails, and returns the reason.
 func (s *stage) keepReloading(ctx context.Context, text []byte) error {
 	for i := 0; ; i++ {
 		_, err := s.reloadOnce(ctx, text, i)

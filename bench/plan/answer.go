@@ -144,8 +144,8 @@ func (a *Answer) alike(best *Row) string {
 		best.Policy, strings.Join(names, ", "))
 }
 
-// shortfall says how far the largest fleet of the first kind is from the objectives, and suggests
-// what to do.
+// shortfall says how far the largest fleet of the first kind is from meeting the objectives, and
+// suggests a remedy.
 func (a *Answer) shortfall() string {
 	for _, r := range a.Rows {
 		for _, o := range a.Objectives {

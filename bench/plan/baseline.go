@@ -7,9 +7,9 @@ import (
 	"penstock/bench/sim/scheduler"
 )
 
-// The baselines are choices to compare the edge's policies with on a fixed fleet: two rules of
-// other proxies, and two choices that no proxy can make, because they know what engines hold and
-// how long answers will be.
+// The baselines are rules with which the edge's policies are compared on a fixed fleet. Two are
+// rules of other proxies. The other two cannot exist in a proxy, because they know what engines
+// hold and how long answers will be.
 const (
 	leastConn   = "least_conn"   // nginx: fewest requests at the engine, in turn among equals
 	sessionHash = "session_hash" // HAProxy: a hash of the session's header; in turn without one
@@ -50,10 +50,11 @@ func (f *fleet) sessionHash(c *call) *engine {
 	return f.engines[(h.Sum64()^f.draw*0x9e3779b97f4a7c15)%uint64(len(f.engines))]
 }
 
-// startTokens is how many tokens of an answer must come before it flows.
+// startTokens is how many tokens of an answer must have come before the answer counts as flowing.
 const startTokens = 10
 
-// soonest returns the engine at which the call's answer flows first, at random among equal ones.
+// soonest returns the engine at which the call's answer flows first, and chooses at random among
+// equals.
 func (f *fleet) soonest(c *call, own float64) *engine {
 	best, least, equal := f.engines[0], 0.0, 0
 	for _, e := range f.engines {
@@ -79,8 +80,8 @@ func (e *engine) unreadHit(c *call) int {
 	return min(e.cache.Known(c.blocks)/scheduler.BlockTokens*traceBlock, c.in-1)
 }
 
-// timeFor returns the time until the answer of a call that comes now flows from the engine, with
-// all lengths known.
+// timeFor returns the time until the answer to a call that comes now flows from the engine, given
+// all lengths.
 func (e *engine) timeFor(c *call, own float64) float64 {
 	unread := func(c *call) float64 { return (c.held - float64(e.unreadHit(c))) / e.k.o.PrefillRate }
 	line := max(0, e.read-e.now)
@@ -90,8 +91,8 @@ func (e *engine) timeFor(c *call, own float64) float64 {
 	return max(line, e.roomIn(c)) + own*unread(c) + e.k.o.Latency.Seconds() + startTokens*e.k.gap(min(e.inHand()+1, e.k.o.Slots))
 }
 
-// roomIn returns the time until there is a slot and room for a call after the waiting ones, if the
-// running requests write to their ends and no others come.
+// roomIn returns the time until there is a slot and room for a call behind the waiting calls, if
+// the running requests write to their ends and no other requests come.
 func (e *engine) roomIn(c *call) float64 {
 	slots, room := e.k.o.Slots-len(e.running), float64(e.k.o.KVTokens)-e.used
 	need := e.room(c)

@@ -145,7 +145,7 @@ func (c *Cmd) answer(q *question) *Answer {
 		}
 		a.Rows = append(a.Rows, rows...)
 	}
-	// If all have a price, the cheapest comes first.
+	// If all kinds have a price, the cheapest comes first.
 	if !slices.ContainsFunc(a.Best, func(r *Row) bool { return r.PriceHour == nil }) {
 		slices.SortStableFunc(a.Best, func(x, y *Row) int { return cmp.Compare(*x.PriceHour, *y.PriceHour) })
 	}

@@ -52,8 +52,8 @@ func count(to *int, text string) (err error) {
 	return nil
 }
 
-// ParseKind reads NAME[:FIGURE=V,…][@PRICE]. If NAME is one of the simulator's speeds, it has that
-// speed's figures; for any other name the necessary figures must be given.
+// ParseKind reads NAME[:FIGURE=V,…][@PRICE]. If NAME is one of the simulator's speeds, the kind has
+// that speed's figures. For any other name the necessary figures must be given.
 func ParseKind(text string) (*Kind, error) {
 	spec, price, priced := strings.Cut(text, "@")
 	name, rest, own := strings.Cut(spec, ":")
@@ -88,12 +88,13 @@ func ParseKind(text string) (*Kind, error) {
 	return k, nil
 }
 
-// gap returns the time between two tokens of a request while so many run, in seconds.
+// gap returns the time, in seconds, between two tokens of a request while the given number of
+// requests run.
 func (k *Kind) gap(running int) float64 {
 	return 1/k.o.TokenRate + k.o.BatchCost.Seconds()*float64(running-1)
 }
 
-// slower returns a kind that takes so many times as long for everything.
+// slower() returns a kind that takes longer for everything, by the given factor.
 func (k *Kind) slower(factor float64) *Kind {
 	out := *k
 	out.o.PrefillRate /= factor
@@ -130,12 +131,13 @@ type engine struct {
 
 func newEngine(k *Kind) *engine {
 	e := &engine{k: k}
-	// The cache counts blocks of its own size; each block of the trace stands for one of those.
+	// The cache counts blocks of its own size. Each block of the trace stands for one such block.
 	e.cache = scheduler.NewPrefixCache(max(1, k.o.KVTokens/traceBlock) * scheduler.BlockTokens)
 	return e
 }
 
-// advance lets time pass. In tokens it counts written tokens by the number of running requests.
+// advance lets time pass. In the slice tokens it counts written tokens by the number of running
+// requests.
 func (e *engine) advance(now float64, tokens []float64) {
 	dt := now - e.now
 	e.now = now
@@ -149,8 +151,8 @@ func (e *engine) advance(now float64, tokens []float64) {
 	tokens[len(e.running)] += n * float64(len(e.decoding))
 }
 
-// next returns the time until a request has written all, or until the written tokens have no room;
-// false if neither will happen.
+// next returns the time until a request has written all its tokens, or until the written tokens
+// have no room; false if neither will happen.
 func (e *engine) next() (in float64, ok bool) {
 	if len(e.decoding) == 0 {
 		return 0, false
@@ -168,7 +170,7 @@ func (e *engine) next() (in float64, ok bool) {
 // whole returns the blocks that the prompt fills, which others may share.
 func (c *call) whole() []uint64 { return c.blocks[:min(len(c.blocks), c.in/traceBlock)] }
 
-// own returns the number of tokens that a call holds outside those blocks.
+// own() returns the number of tokens that a call holds outside its whole blocks.
 func (c *call) own() float64 { return c.held - float64(len(c.whole())*traceBlock) }
 
 // room returns the room that a call would take in the engine.
@@ -176,8 +178,8 @@ func (e *engine) room(c *call) float64 {
 	return c.own() + float64(e.pins.Fresh(c.whole())*traceBlock)
 }
 
-// grant gives slots and room to the head of the queue. It calls start for each request that got
-// them, with the time at which its prompt will have been read.
+// grant gives slots and room to the head of the queue. It calls the function start for each request
+// that got them, with the time at which the request's prompt will have been read.
 func (e *engine) grant(start func(c *call, due float64)) {
 	for len(e.waiting) > 0 {
 		c := e.waiting[0]
@@ -193,7 +195,7 @@ func (e *engine) grant(start func(c *call, due float64)) {
 		if !c.begun {
 			c.begun, c.cached = true, known
 		}
-		// Prompts are read in order: a later one finds what this one will have read by then.
+		// Prompts are read in order: a later prompt finds in the cache what this one will have read.
 		e.cache.Insert(c.blocks)
 		e.read = max(e.read, e.now) + (c.held-float64(known))/e.k.o.PrefillRate
 		start(c, e.read+e.k.o.Latency.Seconds())
@@ -220,10 +222,10 @@ func (e *engine) prefilled(c *call) (done bool) {
 	return false
 }
 
-// almost is the rest of a token at which it counts as written.
+// almost is the remaining fraction of a token below which the token counts as written.
 const almost = 1e-6
 
-// finished takes a request that has written all from its slot; nil if there is none.
+// finished removes a request that has written all its tokens from its slot; nil if there is none.
 func (e *engine) finished() *call {
 	for _, c := range e.decoding {
 		if c.last-e.mark < almost {

@@ -127,8 +127,8 @@ var planner = sync.OnceValues(func() (*upstreams.Set, error) {
 	return upstreams.NewSet(upstreams.Options{Register: nowhere, Unregister: nowhere})
 })
 
-// newFleet makes engines of these kinds behind a policy of the edge or a baseline. Their names
-// depend on the draw, because a prompt's home follows from the names.
+// newFleet makes engines of the given kinds behind one of the edge's policies or a baseline. Their
+// names depend on the draw, because a prompt's home follows from the names.
 func newFleet(kinds []*Kind, policy string, draw uint64) (*fleet, error) {
 	f := &fleet{
 		of: map[*upstreams.Upstream]*engine{}, rng: rand.New(rand.NewPCG(draw, 3)), start: time.Now(), draw: draw,
@@ -173,7 +173,7 @@ func newFleet(kinds []*Kind, policy string, draw uint64) (*fleet, error) {
 	return f, nil
 }
 
-// run plays requests, at their times divided by speed, to the end of the last answer.
+// run plays requests, at their times divided by the parameter speed, to the end of the last answer.
 func (f *fleet) run(requests []request, speed float64) []*call {
 	calls := make([]*call, len(requests))
 	var timed []*call
@@ -210,7 +210,7 @@ func (f *fleet) run(requests []request, speed float64) []*call {
 	return calls
 }
 
-// arrive makes the edge find an engine for a call, after the waiting ones.
+// arrive makes the edge find an engine for a call, behind the waiting calls.
 func (f *fleet) arrive(c *call) {
 	if len(f.waiting) > 0 || !f.send(c, c.at) {
 		f.waiting = append(f.waiting, c)
@@ -246,7 +246,7 @@ func (f *fleet) moment(now float64) time.Time { return f.start.Add(seconds(now))
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // read makes an engine start to write once it has read a prompt. The edge sees the first token, and
-// learns from it how fast the engine is.
+// learns the engine's speed from it.
 func (f *fleet) read(c *call, now float64) {
 	again := c.first >= 0
 	done := c.e.prefilled(c)
@@ -333,8 +333,8 @@ func (f *fleet) outcome(calls []*call) outcome {
 	return o
 }
 
-// gapQuantile returns a quantile of the times between tokens, in seconds. An engine spreads each
-// time evenly by its jitter.
+// gapQuantile returns a quantile of the times between tokens, in seconds. An engine's jitter
+// spreads each time evenly.
 func (f *fleet) gapQuantile(q float64) float64 {
 	k := f.engines[0].k
 	all := 0.0

@@ -57,8 +57,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestDraws: a draw has the same requests, in the same order and number, over the same time. Equal
-// seeds give equal draws.
+// TestDraws: a draw has the trace's requests, in the same order and over the same time. Equal seeds
+// give equal draws.
 func TestDraws(t *testing.T) {
 	trace := newRequests(testTrace(1, 300, 2), 1)
 	again := draw(trace, 5, 3)
@@ -83,8 +83,8 @@ func TestDraws(t *testing.T) {
 	}
 }
 
-// TestFleetKeepsOrder: no engine has more requests than slots, a full fleet serves requests in the
-// order they came, and every slot is given back.
+// TestFleetKeepsOrder: no engine has more requests than slots, a full fleet serves requests in
+// order of arrival, and every slot is given back.
 func TestFleetKeepsOrder(t *testing.T) {
 	for _, policy := range policies {
 		f, err := newFleet(slices.Repeat([]*Kind{kind(t, "l4-8b:slots=3")}, 3), policy, 1)
@@ -129,8 +129,8 @@ func TestPolicyCounts(t *testing.T) {
 	}
 }
 
-// TestNeed: the number found meets the objectives and one engine fewer does not, whatever the first
-// guess.
+// TestNeed: the found number of engines meets the objectives and one engine fewer does not,
+// whatever the first guess.
 func TestNeed(t *testing.T) {
 	s := &search{
 		requests: [][]request{newRequests(testTrace(4, 200, 8), 1)}, objectives: []result.Objective{{Measure: result.TTFT, Limit: 3500}, {Measure: result.ITL, Limit: 45}},
@@ -294,8 +294,8 @@ func TestFixedFleet(t *testing.T) {
 	}
 }
 
-// TestSessionsFollow: a call that follows another one comes when that one's answer is complete and
-// its pause is over, even if the call between them is left out.
+// TestSessionsFollow: a call that follows another call comes when the earlier call's answer is
+// complete and the pause is over, even if a call between them is left out.
 func TestSessionsFollow(t *testing.T) {
 	k := kind(t, "l4-8b")
 	trace := []workload.Call{

@@ -17,7 +17,7 @@ const maxEngines = 512
 // enough is the share of draws in which a fleet has to meet the objectives.
 const enough = 0.95
 
-// enoughOf returns that share as a number of draws.
+// enoughOf returns the share enough as a number of draws.
 func enoughOf(draws int) int { return int(math.Ceil(enough * float64(draws))) }
 
 // shuffled is the number of consecutive gaps between requests that a draw shuffles.
@@ -30,9 +30,9 @@ type search struct {
 	seed       uint64
 }
 
-// draw makes other arrivals of a trace: in each part of it, the gaps between requests are shuffled.
-// So the load over time and the bursts stay, but other requests meet them. Draw 0 is the trace
-// itself.
+// draw makes other arrivals of a trace: in each part of the trace, it shuffles the gaps between
+// requests. So the load over time and the bursts stay, but other requests meet them. Draw 0 is the
+// trace itself.
 func draw(trace []request, seed uint64, n int) []request {
 	if n == 0 {
 		return trace
@@ -67,8 +67,9 @@ func (s *search) try(k *Kind, policy string, engines, n int, speed float64) outc
 	return f.outcome(f.run(fitting(k, s.requests[n]), speed))
 }
 
-// fitting returns the requests that an engine of the kind has room for. A request that follows an
-// omitted one follows that one's predecessor, or comes when the omitted one would have.
+// fitting returns the requests that an engine of the kind has room for. If a request follows an
+// omitted request, it now follows the omitted request's predecessor, or comes when the omitted
+// request would have come.
 func fitting(k *Kind, requests []request) []request {
 	out := make([]request, 0, len(requests))
 	at := make([]int, len(requests)) // the new index of each request; for an omitted one, that of its predecessor
@@ -89,8 +90,8 @@ func (s *search) met(o outcome) bool {
 	return !slices.ContainsFunc(s.objectives, func(b result.Objective) bool { return o.p99[b.Measure] > b.Limit })
 }
 
-// need returns the smallest number of engines that meets the objectives in a draw, searching around
-// a guess; a number above maxEngines if not even maxEngines do.
+// need returns the smallest number of engines that meets the objectives in a draw. It searches
+// around a guess, and returns a number above maxEngines if not even maxEngines meet them.
 func (s *search) need(k *Kind, policy string, n, guess int) int {
 	meets := func(engines int) bool { return s.met(s.try(k, policy, engines, n, 1)) }
 	low, high := 0, maxEngines+1 // low engines do not meet them; high engines do, or are too many
@@ -240,13 +241,13 @@ func (s *search) room(k *Kind, policy string, engines int) *Interval {
 // chance is the accepted probability of a false positive: a difference where there is none.
 const chance = 0.05
 
-// leastDraws is the least number of draws that can show a difference: five that agree may still be
-// chance.
+// leastDraws is the least number of draws that can show a difference. Five draws that agree may
+// still be chance.
 const leastDraws = 6
 
-// tied reports whether the draws do not show which of two rows needs fewer engines: the draws in
-// which they differ split between the two as coins would fall (the sign test). Both have played the
-// same draws. With too few draws for that, equal numbers are tied.
+// tied reports whether the draws do not show which of two rows needs fewer engines, because the
+// draws in which they differ split between the two like coin tosses (the sign test). Both rows have
+// played the same draws. If there are too few draws for the test, equal numbers are tied.
 func tied(a, b *Row) bool {
 	if a.Engines == nil || b.Engines == nil {
 		return false
@@ -293,7 +294,8 @@ func rank(rows []*Row) {
 	})
 }
 
-// better orders rows of a kind: fewer engines, then fewer over the draws, then sooner first tokens.
+// better orders rows of a kind: first by fewer engines, then by fewer engines over the draws, then
+// by sooner first tokens.
 func better(a, b *Row) int {
 	many := func(r *Row) int {
 		if r.Engines == nil {

@@ -17,8 +17,8 @@ import (
 // Patience is how long a child process may take until it is ready.
 const Patience = 30 * time.Second
 
-// Child is a process that we started and that ends with us: by Kill, and on systems that support it
-// (see bindChild) also when we are killed.
+// Child is a process that we started and that ends with us: through Kill, and on systems that
+// support it (see bindChild) also when we are killed.
 type Child struct {
 	name string
 	Cmd  *exec.Cmd
@@ -26,8 +26,8 @@ type Child struct {
 	Done chan struct{} // closed when it has ended
 }
 
-// Start runs a program and waits until ready accepts a line of its standard output; with a nil
-// ready it does not wait. The program runs only on the given processors; nil: on all.
+// Start runs a program and waits until the function ready accepts a line of its standard output. If
+// ready is nil, it does not wait. The program runs only on the given processors; nil: on all.
 func Start(ctx context.Context, name string, argv []string, on []int, ready func(line string) bool) (*Child, error) {
 	c := &Child{name: name, Cmd: exec.Command(argv[0], argv[1:]...), Last: &lastLines{}, Done: make(chan struct{})} //nolint:gosec // our own command lines
 	c.Cmd.Env = childEnv()
@@ -94,8 +94,7 @@ func startOn(cmd *exec.Cmd, on []int) error {
 	return cmd.Start()
 }
 
-// childEnv returns our environment without those of our settings that would change what a child
-// does.
+// childEnv returns our environment without our own settings that would change a child's behaviour.
 func childEnv() []string {
 	var out []string
 	for _, kv := range os.Environ() {

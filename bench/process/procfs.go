@@ -38,7 +38,8 @@ type scheduled struct {
 	Waited float64 // ready to run while no processor was free
 }
 
-// Schedule reads /proc/ID/task/*/schedstat, which only Linux has; id is a number, or self.
+// Schedule reads /proc/ID/task/*/schedstat, which only Linux has. The parameter id is a number, or
+// self.
 func Schedule(id string) (scheduled, error) {
 	pattern := "/proc/" + id + "/task/*/schedstat"
 	threads, err := filepath.Glob(pattern)

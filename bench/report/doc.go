@@ -1,4 +1,4 @@
-// Package report shows a result to people: as the block of text that vLLM's tool prints, and as an
+// Package report shows a result to people: as the text block that vLLM's tool prints, and as an
 // HTML page.
 //
 // The page is a template, one style sheet and one script next to a copy of uPlot, all embedded,

@@ -56,8 +56,8 @@ var faultWords = map[string]string{
 	result.FaultNoDone:   "it ended well, but no [DONE] followed",
 }
 
-// WriteHTML writes the page of one of our results: it needs no network, and its tables need no
-// script. Like the result, it has no prompt, no reply and no key.
+// WriteHTML writes the page for one of our results. The page needs no network, and its tables need
+// no script. Like the result, it has no prompt, no reply and no key.
 func WriteHTML(w io.Writer, r *result.Result) error {
 	return template.Must(template.New("report").Parse(pageHTML)).Execute(w, newPage(r))
 }

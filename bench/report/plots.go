@@ -11,8 +11,8 @@ import (
 	"penstock/bench/result"
 )
 
-// plot is one chart of the page: columns over a common x. The page's script does not know what they
-// mean.
+// plot is one chart of the page: columns over a common x. The page's script does not know the
+// meaning of the columns.
 type plot struct {
 	Group  string    `json:"group"` // the section of the plot: load, time, spread or engine
 	Title  string    `json:"title"`
@@ -47,7 +47,8 @@ type mark struct {
 // shades are the percentiles that plots show, from light to dark.
 var shades = []string{"50", "90", "99"}
 
-// percentileLines returns the lines of the shades; at returns the column of one.
+// percentileLines returns a line for each of the shades. The function at returns the column of a
+// percentile.
 func percentileLines(at func(percentile string) []*float64) []line {
 	var out []line
 	for i, p := range shades {
@@ -160,7 +161,7 @@ func loadPlots(p *result.Penstock) []plot {
 	return out
 }
 
-// or returns a number, or otherwise if it is missing.
+// or() returns the number v or, if it is missing, the parameter otherwise.
 func or(v *float64, otherwise float64) float64 {
 	if v == nil {
 		return otherwise
@@ -229,8 +230,8 @@ func timePlots(p *result.Penstock) []plot {
 	return out
 }
 
-// maxUpstreams is the largest number of upstreams with their own lines; more lines cannot be told
-// apart.
+// maxUpstreams is the largest number of upstreams with their own lines. More lines could not be
+// distinguished.
 const maxUpstreams = 8
 
 // upstreamLines returns the answers of each upstream, or of the busiest ones if there are many. A
@@ -297,7 +298,7 @@ func marksOf(p *result.Penstock) []mark {
 	return marks
 }
 
-// wide reports whether lines span so much that a linear axis would hide the lower part.
+// wide reports whether lines span so wide a range that a linear axis would hide the lower part.
 func wide(lines []line) bool {
 	low, high := math.Inf(1), 0.0
 	for _, l := range lines {
@@ -338,8 +339,8 @@ func spreadPlots(p *result.Penstock) []plot {
 	return out
 }
 
-// addQuantiles adds at most about 200 values of a distribution, more of them where samples are
-// dense.
+// addQuantiles adds at most about 200 values of a distribution. Where samples are dense, it adds
+// more values.
 func addQuantiles(xs map[float64]bool, d *result.Distribution) {
 	if d == nil {
 		return

@@ -13,7 +13,8 @@ import (
 	"penstock/bench/result"
 )
 
-// table is rows of text; Words is the number of leading columns that hold words and not numbers.
+// table is rows of text. The field Words is the number of leading columns that hold words and not
+// numbers.
 type table struct {
 	Title, Note string
 	Head        []string
@@ -31,7 +32,7 @@ type cell struct{ Text, Note string }
 // Narrow reports whether the table has too few columns to fill the page.
 func (t *table) Narrow() bool { return len(t.Head) <= 5 }
 
-// add appends a row; only its first cell may have more than text.
+// add appends a row. Only the row's first cell may have more than text.
 func (t *table) add(class string, first cell, texts ...string) {
 	all := []cell{first}
 	for _, text := range texts {

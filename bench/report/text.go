@@ -19,7 +19,7 @@ type writer struct{ strings.Builder }
 
 func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 
-// row is a line of the block: a label of 40 characters and a value.
+// row writes a line of the block: a label of 40 characters and a value.
 func (w *writer) row(label string, value any) { w.line("%-40s %-10v", label, value) }
 
 func (w *writer) rule(title string, fill byte) {
@@ -30,7 +30,7 @@ func (w *writer) rule(title string, fill byte) {
 	w.line("%s%s%s", strings.Repeat(string(fill), side/2), title, strings.Repeat(string(fill), side-side/2))
 }
 
-// metricTitles are the headings of vLLM's block, and the name of each measure in a line.
+// metricTitles are the headings in vLLM's block, and the name of each measure in a line.
 var metricTitles = map[string][2]string{
 	result.TTFT: {"Time to First Token", "TTFT"}, result.TTFV: {"Time to First Visible Token", "TTFV"},
 	result.TPOT: {"Time per Output Token (excl. 1st token)", "TPOT"}, result.ITL: {"Inter-token Latency", "ITL"},

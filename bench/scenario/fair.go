@@ -68,7 +68,7 @@ func (s *fleetSpec) slots(model string) int {
 }
 
 // saturates reports whether the keys can show how they share a model: at least two keys always have
-// a waiting call, and one asks for little.
+// a waiting call, and one key asks for little.
 func (s *fleetSpec) saturates(model string) bool {
 	slots, large, small := s.slots(model), 0, 0
 	for _, k := range s.Keys {
@@ -111,8 +111,8 @@ func (s *keyService) median() time.Duration {
 	return slices.Sorted(slices.Values(s.Waits))[len(s.Waits)/2]
 }
 
-// fair keeps all keys asking for a time, and judges how they shared the model. It starts to count
-// when every key has had an answer, so that all of them wait, and stops when the time is over and
+// fair keeps all keys busy for a time, and judges how they shared the model. It starts to count
+// when every key has had an answer, so that all keys wait. It stops when the time is over and
 // enough calls of each key are answered.
 func (f *fleet) fair(ctx context.Context, model, span string) (seen string, err error) {
 	limit, err := time.ParseDuration(span)
@@ -174,12 +174,13 @@ func (f *fleet) fair(ctx context.Context, model, span string) (seen string, err 
 	return judge(keys, served, f.spec.slots(model))
 }
 
-// judge compares what keys were served with their weights. It reads no clock, only tokens, and the
-// waits of one key compared with those of another in the same queue.
+// judge compares what keys were served with their weights. It uses no absolute times, only tokens,
+// and the waits of keys in the same queue relative to each other.
 //
 // A key that always has a call waiting is served in proportion to its weight, up to 5 % and the
 // calls that hold the slots when the count begins and ends. A key with fewer calls than slots waits
-// less than half as long as the key that waits longest: it is not behind that key's backlog.
+// less than half as long as the key that waits longest, because it is not behind that key's
+// backlog.
 func judge(keys []keySpec, served []keyService, slots int) (seen string, err error) {
 	var tokens, largest int64
 	weights := 0
@@ -215,8 +216,8 @@ func judge(keys []keySpec, served []keyService, slots int) (seen string, err err
 	return strings.Join(parts, ", "), errors.Join(wrong...)
 }
 
-// ask makes one call of a key, and returns what it was served and how long it waited. No two calls
-// of a key begin with the same word, so that no cache makes one of them cheaper.
+// ask makes one call with a key, and returns what the call was served and how long it waited. No
+// two calls of a key begin with the same word, so that no cache makes one of them cheaper.
 func (f *fleet) ask(ctx context.Context, model string, k *keySpec, name string) (tokens int64, wait time.Duration, err error) {
 	t, err := client.NewTarget(f.URL, false, client.Bearer(f.keys[k.ID]))
 	if err != nil {

@@ -158,20 +158,20 @@ func (f *fleet) writeConfig() error {
 	return os.Rename(tmp, f.config())
 }
 
-// verbs are the events of an engine, each with a description.
+// verbs are the events that happen to an engine.
 var verbs = []string{"crash", "restart", "remove", "add", "wedge", "recover"}
 
 const wantVerb = "%q: want crash, restart, remove, add, wedge or recover with an engine, " +
 	"busy or fair with a model and a duration, or reload"
 
-// Do applies an event to the fleet. "crash ENGINE" kills its process, "restart ENGINE" starts it
-// again on the same address. "remove ENGINE" and "add ENGINE" rewrite the configuration, "reload"
-// changes weights in it; then the edge is asked to read it again. "wedge ENGINE" stops an engine
-// that still answers its probes, and ends when the edge has taken it out; "recover ENGINE" resumes
-// it, and ends when the edge has taken it back. "busy MODEL DURATION" sends calls during which a
-// model's engines are silent for that time, and ends with them: it fails if the edge treats an
-// engine as stalled. "fair MODEL DURATION" keeps all keys of the spec asking for that time: it
-// fails if one of them gets more or less than its share.
+// Do applies an event to the fleet. "crash ENGINE" kills the engine's process, and "restart ENGINE"
+// starts it again on the same address. "remove ENGINE" and "add ENGINE" rewrite the configuration,
+// and "reload" changes weights in it; the edge is then asked to read it again. "wedge ENGINE" stops
+// an engine that still answers its probes, and ends when the edge has taken it out. "recover
+// ENGINE" resumes the engine, and ends when the edge has taken it back. "busy MODEL DURATION" sends
+// calls during which a model's engines are silent for that time, and ends with the calls. It fails
+// if the edge treats an engine as stalled. "fair MODEL DURATION" keeps all keys of the spec busy
+// for that time. It fails if a key gets more or less than its share.
 //
 // It returns what was observed at the edge, if the event waits for that.
 func (f *fleet) Do(ctx context.Context, what string) (seen string, err error) {

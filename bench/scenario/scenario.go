@@ -32,7 +32,7 @@ type Scenario struct {
 	At []string `yaml:"at"`
 }
 
-// Names is the order in which they are listed.
+// Names holds the names of the scenarios in the order in which they are listed.
 var Names = []string{
 	"chat", "agent", "rag", "batch", "vision", "audio", "overload", "mixed", "failover", "wedge", "reload",
 	"fair",
@@ -76,7 +76,7 @@ func parseScenario(b []byte) (*Scenario, error) {
 	return s, nil
 }
 
-// Flags returns the scenario's flags as on a command line, without those that given names.
+// Flags returns the scenario's flags as on a command line, without the flags in the set given.
 func (s *Scenario) Flags(given map[string]bool) []string {
 	var out []string
 	for _, kv := range s.Run {

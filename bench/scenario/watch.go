@@ -75,7 +75,7 @@ var silentCalls = [...]string{
 }
 
 // busy sends each of the silent calls twice, all at once, and watches the model's engines until the
-// calls are answered. It fails when the edge takes one of the engines out, or a call fails.
+// calls are answered. It fails if the edge takes an engine out, or if a call fails.
 func (f *fleet) busy(ctx context.Context, model, silence string) (seen string, err error) {
 	watching, done := context.WithCancel(ctx)
 	defer done()

@@ -66,7 +66,7 @@ func tokenize(e *Engine, x *exchange, v *fastjson.Value) {
 }
 
 // countTokens answers the Messages dialect's counter with the number of prompt tokens of a chat
-// request with these texts. Every text within system, messages and tools counts.
+// request with these texts. All text within system, messages and tools counts.
 func countTokens(e *Engine, x *exchange, v *fastjson.Value) {
 	var all scheduler.Prompt
 	all.Reset(e.o.Seed)

@@ -21,7 +21,7 @@ func (w *slowdown) clear() {
 
 func (w *slowdown) stall(d time.Duration) { w.stalled.Store(time.Now().Add(d).UnixNano()) }
 
-// scale returns d as the slowdown stretches it.
+// scale returns d, stretched by the slowdown.
 func (w *slowdown) scale(d time.Duration) time.Duration {
 	bits := w.slow.Load()
 	if bits == 0 || d == 0 {
@@ -30,7 +30,7 @@ func (w *slowdown) scale(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * math.Float64frombits(bits))
 }
 
-// stands returns for how long the engine will still stand still.
+// stands returns how much longer the engine will stand still.
 func (w *slowdown) stands() time.Duration {
 	until := w.stalled.Load()
 	if until == 0 {
@@ -39,7 +39,7 @@ func (w *slowdown) stands() time.Duration {
 	return max(0, time.Duration(until-time.Now().UnixNano()))
 }
 
-// standTime is how often a request checks whether the engine continues.
+// standTime is the interval at which a request checks whether the engine continues.
 const standTime = 50 * time.Millisecond
 
 // stand waits until the engine continues. It returns false if the client left.
@@ -89,8 +89,8 @@ func (a *answer) gap() time.Duration {
 	return a.e.strain.scale(d)
 }
 
-// throughput returns how many tokens per second so many running requests write together; 0 if
-// tokens take no time.
+// throughput returns how many tokens per second the given number of running requests write
+// together; 0 if tokens take no time.
 func throughput(e *Engine, running int) float64 {
 	if running == 0 || e.o.TokenRate == 0 {
 		return 0
@@ -100,8 +100,8 @@ func throughput(e *Engine, running int) float64 {
 }
 
 // keep waits while the engine stands still, or while the request has lost its slot to an eviction.
-// It moves tick by that time, so everything afterwards is late by as much. It returns false if the
-// client left.
+// It moves tick by the time of the wait, so that everything afterwards is late by as much. It
+// returns false if the client left.
 func (a *answer) keep(tick *time.Time) bool {
 	e, x := a.e, a.x
 	if !a.tenant.Evicted() && e.strain.stands() == 0 {
@@ -131,15 +131,15 @@ func (a *answer) keep(tick *time.Time) bool {
 	return true
 }
 
-// A whole answer need not wake up for each token: it checks its batch after so many tokens or this
+// A whole answer need not wake up for each token. It checks its batch after a number of tokens or a
 // time.
 const (
 	strideTokens = 8
 	strideTime   = 20 * time.Millisecond
 )
 
-// think spends the time of a whole answer, with steps tokens in the longest choice, and counts the
-// tokens. It returns false if the client left.
+// think spends the time of a whole answer and counts its tokens. The parameter steps is the number
+// of tokens in the longest choice. It returns false if the client left.
 func (a *answer) think(steps int) bool {
 	tick := a.first
 	for done := min(steps, 1); ; {
@@ -167,7 +167,7 @@ func (a *answer) think(steps int) bool {
 	}
 }
 
-// upTo returns how many tokens all choices have after so many steps.
+// upTo returns how many tokens all choices have together after the given number of steps.
 func (a *answer) upTo(steps int) int {
 	n := 0
 	for i := range a.choices {

@@ -83,7 +83,8 @@ func TestSharedPrefillIsOneLine(t *testing.T) {
 func TestPreemption(t *testing.T) {
 	for _, stream := range []string{`,"stream":true`, ""} {
 		synctest.Test(t, func(t *testing.T) {
-			// Two prompts of 104 and 60 tokens each need 328; there is room for 260.
+			// Two requests, each with a prompt of 104 tokens and an answer of 60, need 328 tokens; there is
+			// room for 260.
 			e := New(Options{PrefillRate: 10000, TokenRate: 100, KVTokens: 260, CacheTokens: -1, KeepAlive: -1})
 			defer e.Close()
 			took := make(chan time.Duration, 2)

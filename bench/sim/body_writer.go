@@ -115,7 +115,7 @@ func (w *bodyWriter) end() {
 	w.out = append(w.out, w.t.Surplus...)
 }
 
-// repeat writes the same bytes until the client leaves or has taken a gigabyte: such a client has
+// repeat writes the same bytes until the client leaves or has taken a gigabyte. Such a client has
 // failed, and the machine must not fill up.
 func (w *bodyWriter) repeat(p []byte) {
 	for sent := 0; sent < 1<<30 && !w.client.lost; sent += len(p) {

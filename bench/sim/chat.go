@@ -133,7 +133,7 @@ func newAnswer(x *exchange, q *generate.Request) *answer {
 	return a
 }
 
-// enter waits for a slot. It returns false if the request gets none; the client has then been
+// enter waits for a slot. It returns false if the request gets no slot; the client has then been
 // answered.
 func (a *answer) enter() bool {
 	x, e := a.x, a.e
@@ -288,5 +288,5 @@ func (a *answer) timings() []byte {
 }
 
 // loadTime is how long an engine that loads on demand takes for a new model. The recorded router
-// took this long for a tiny one.
+// took this long for a tiny model.
 const loadTime = 50 * time.Millisecond

@@ -44,7 +44,7 @@ type chatWriter struct {
 	at    int64                  // the time in those texts
 }
 
-// chunk is an event with a part of a choice, or of none, in the form for templates. Texts are JSON.
+// chunk is an event, with or without a part of a choice, in the form for templates. Texts are JSON.
 type chunk struct {
 	Family, Frame                           string
 	Legacy, Choice, NullUsage               bool
@@ -202,8 +202,8 @@ func (w *chatWriter) done() bool {
 	return true
 }
 
-// usageChunk reports whether a chunk with usage and no choices comes last. llama.cpp has none for
-// completions.
+// usageChunk reports whether a chunk with usage and no choices comes last. llama.cpp has no such
+// chunk for completions.
 func (w *chatWriter) usageChunk() bool {
 	t := w.told.Faults
 	return t.Usage == fault.UsageUnasked || w.usageLast && t.Usage != fault.UsageOnFinish && !(w.legacy && w.p.Family == "llamacpp")
@@ -233,7 +233,7 @@ func marked(text, mark string) string {
 	return mark
 }
 
-// fill replaces marks by texts; pairs has a mark, then its text.
+// fill replaces marks with texts. The parameter pairs alternates between a mark and its text.
 func fill(form string, pairs ...string) string {
 	for pair := range slices.Chunk(pairs, 2) {
 		form = strings.Replace(form, pair[0], pair[1], 1)
@@ -253,8 +253,7 @@ func (w *chatWriter) render(c *chunk) []byte {
 	return []byte(fill(pages.Form("chat", "chunk", form), markFrame, frame, markUsage, c.Usage, markTook, c.Took))
 }
 
-// frame returns the members that every chunk and answer has. They come first, but last in
-// llama.cpp's.
+// frame returns the members that every chunk and answer has. They come first, or last in llama.cpp.
 func (w *chatWriter) frame(object string) string {
 	if w.legacy {
 		object = "text_completion"
@@ -272,8 +271,8 @@ func (w *chatWriter) frame(object string) string {
 	return string(o)
 }
 
-// delta returns the delta of one token. first says that the choice has no opening chunk, so its
-// first delta has the role.
+// delta returns the delta for one token. The parameter first says that the choice has no opening
+// chunk, so its first delta has the role.
 func (w *chatWriter) delta(p *profile.Piece, first bool) string {
 	d := delta{
 		Family: w.p.Family, Reasoning: w.p.Reasoning, Role: first || w.p.Roles == profile.RoleEach, Legacy: w.legacy,

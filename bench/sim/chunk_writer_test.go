@@ -10,7 +10,7 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// each runs a test for every profile that writes text.
+// each() runs a test for every profile that writes text.
 func each(t *testing.T, f func(t *testing.T, e *Engine, profile string)) {
 	for _, p := range Profiles() {
 		if !profile.ByName[p].Does("chat") {

@@ -11,8 +11,8 @@ type clientWatch struct {
 	lost     bool // a write failed or a wait ended because the client left
 }
 
-// gone returns a channel that is closed when waiting is pointless: when the client has left or, if
-// it is ignored, when the engine stops.
+// gone() returns a channel that is closed when waiting is pointless: when the client has left or,
+// if departures are ignored, when the engine stops.
 func (w *clientWatch) gone() <-chan struct{} {
 	if w.stubborn {
 		return w.stop

@@ -87,7 +87,7 @@ func vector(v []float32, format string) string {
 	return string(append(b, ']'))
 }
 
-// embed returns a unit vector; texts with common words have similar ones.
+// embed returns a unit vector. Texts with common words have similar vectors.
 func embed(text []byte, size int) []float32 {
 	sum := make([]float64, size)
 	for w := range strings.FieldsSeq(strings.ToLower(string(text))) {
@@ -165,7 +165,7 @@ func smallRequest(x *exchange, p *fastjson.Parser) (*fastjson.Value, *generate.R
 	return v, q, true
 }
 
-// small is the answer to work that has only a prefill, in the form for templates.
+// small is the answer to work that consists only of a prefill, in the form for templates.
 type small struct {
 	Family, Model, ID string
 	Created           int64

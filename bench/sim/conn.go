@@ -57,7 +57,7 @@ type Request struct {
 	Time   time.Time `json:"time"`
 }
 
-// Get returns the value of the first header of that name in any case, or "".
+// Get returns the value of the first header with the given name, ignoring case, or "".
 func (r *Request) Get(name string) string { return headerValue(r.Header, name) }
 
 func headerValue(hs []Header, name string) string {
@@ -174,7 +174,8 @@ func (c *conn) watch() bool {
 			return false
 		}
 		close(c.gone)
-		// Closing here and not in serve frees a writer that is blocked on a client that does not read.
+		// Closing the connection here and not in serve frees a writer that is blocked on a client that
+		// does not read.
 		c.close()
 		<-c.done
 		return false

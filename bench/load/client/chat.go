@@ -108,8 +108,8 @@ func (p *Reply) delta(v jsonx.Value) pieces {
 	return got
 }
 
-// wholeChoice reads a whole answer of chat or of completions: take reads its first choice and
-// reports whether it is valid.
+// wholeChoice reads a whole answer of chat or of completions. The function take reads the first
+// choice and reports whether that is valid.
 func (p *Reply) wholeChoice(body []byte, take func(choice jsonx.Value) bool) bool {
 	if p.doc.Parse(body, jsonx.Options{}) != nil {
 		return false

@@ -49,8 +49,8 @@ type Clock struct{ Start time.Time }
 // Now returns the time since the start.
 func (c *Clock) Now() int64 { return int64(time.Since(c.Start)) }
 
-// NewTarget parses a base URL, with or without /v1 at its end. headers are sent with every request;
-// each line includes its end.
+// NewTarget parses a base URL, with or without /v1 at its end. The given headers are sent with
+// every request; each line includes its end.
 func NewTarget(base string, insecure bool, headers []byte) (*Target, error) {
 	if !strings.Contains(base, "://") {
 		base = "http://" + base
@@ -121,7 +121,7 @@ var conns = sync.Pool{New: func() any {
 	return c
 }}
 
-// open returns an idle connection, or a new one if there is none or fresh is set.
+// open returns an idle connection, or a new one if there is none or if the parameter fresh is set.
 func (t *Target) open(ctx context.Context, fresh bool) (*conn, error) {
 	t.mu.Lock()
 	if n := len(t.idle); n > 0 && !fresh {
@@ -152,8 +152,8 @@ func (t *Target) open(ctx context.Context, fresh bool) (*conn, error) {
 	return c, nil
 }
 
-// release returns a connection to the idle ones if it can carry another request, and otherwise
-// closes it.
+// release returns a connection to the idle connections if it can carry another request, and
+// otherwise closes it.
 func (c *conn) release(reusable bool) {
 	t := c.t
 	if reusable && c.br.Buffered() == 0 {
@@ -187,7 +187,7 @@ func (t *Target) Connections() int {
 	return t.opened
 }
 
-// readHead reads the head of the answer and skips interim ones.
+// readHead reads the head of the answer and skips interim answers.
 func (c *conn) readHead() error {
 	for {
 		c.late = nil

@@ -40,7 +40,7 @@ const (
 	pieceTool
 )
 
-// token reports whether an event contained anything that counts as a token; visible reports whether
+// token reports whether an event contained anything that counts as a token. visible reports whether
 // a user would see it.
 func (p pieces) token() bool   { return p != 0 }
 func (p pieces) visible() bool { return p&(pieceText|pieceTool) != 0 }
@@ -63,7 +63,7 @@ func (s faultSet) Names() []string {
 	return out
 }
 
-// fails reports whether any of the faults makes an answer useless; other faults are only counted.
+// fails reports whether any of the faults makes an answer useless. Other faults are only counted.
 func (s faultSet) fails() bool {
 	return s.has(result.FaultNoEnd) || s.has(result.FaultUnparsed) || s.has(result.FaultAfterEnd) ||
 		s.has(result.FaultOrder) || s.has(result.FaultToolJSON)

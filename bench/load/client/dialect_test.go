@@ -134,8 +134,8 @@ func FuzzStreams(f *testing.F) {
 	})
 }
 
-// FuzzChunks compares the reader of chunked bodies with the standard library's on bodies that the
-// latter accepts.
+// FuzzChunks compares our reader of chunked bodies with the standard library's, on bodies that the
+// library accepts.
 func FuzzChunks(f *testing.F) {
 	f.Add([]byte("3\r\nabc\r\n0\r\n\r\n"))
 	f.Add([]byte("2;x=y\r\nab\r\n1\nc\n0\r\nTrailer: 1\r\n\r\n"))

@@ -37,8 +37,8 @@ type Sender struct {
 type observer interface {
 	// FirstToken returns the cell that counts the gaps of the request.
 	FirstToken(s *Sample) *GapCell
-	// Token is called for every token event. gap is None for the first, and for those that came in one
-	// read with an earlier one.
+	// Token is called for every token event. The gap is None for the first event, and for events that
+	// came in the same read as an earlier one.
 	Token(s *Sample, at, gap int64)
 }
 
@@ -247,7 +247,8 @@ func (x *transfer) headers() {
 // maxRetry is the longest Retry-After that is obeyed.
 const maxRetry = 10 * time.Minute
 
-// retryAfter reads seconds or a date; 0: it is neither, or has passed.
+// retryAfter reads seconds or a date. It returns 0 if the value is neither, or if the date has
+// passed.
 func retryAfter(v []byte, now time.Time) time.Duration {
 	if n, err := strconv.ParseUint(string(v), 10, 31); err == nil {
 		return min(time.Duration(n)*time.Second, maxRetry)
@@ -366,8 +367,8 @@ func (x *transfer) stream(ctx context.Context) {
 	}
 }
 
-// token records an event that contained a token. Of several events in one read, only the first has
-// its own time.
+// token records an event that contained a token. If one read returns several events, only the first
+// has its own time.
 func (x *transfer) token(got pieces) {
 	c, s := x.c, x.s
 	at := c.readAt

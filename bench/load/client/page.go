@@ -24,8 +24,8 @@ type page struct {
 	Queue    time.Duration // how long the call waited at the edge, if the edge says so
 }
 
-// Fetch gets or, with a body, posts any page of a target. It is for requests that are not part of
-// the load.
+// Fetch sends a GET or, with a body, a POST for any page of a target. It is for requests that are
+// not part of the load.
 func (t *Target) Fetch(ctx context.Context, path string, body []byte, headers []byte) (*page, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -121,7 +121,8 @@ var pages = []struct{ path, engine string }{
 	{"/version", "vllm"},
 }
 
-// Engine identifies a target by pages that only one kind of server has; empty if none answers.
+// Engine identifies a target by pages that only one kind of server has; empty if no such page
+// answers.
 func (t *Target) Engine(ctx context.Context) string {
 	if p, err := t.Fetch(ctx, t.Path+"/openapi.json", nil, nil); err == nil && p.Status == 200 &&
 		strings.Contains(string(p.Body), "Penstock") {

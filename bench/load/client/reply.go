@@ -78,8 +78,7 @@ func (p *Reply) think(v jsonx.Value) pieces {
 	return pieceReasoning
 }
 
-// call returns the i-th tool call, creating it if it is new; nil if i is out of any plausible
-// range.
+// call returns the i-th tool call, and creates it if it is new. It returns nil if i is implausible.
 func (p *Reply) call(i int) *ToolCall {
 	if i < 0 || i > 128 {
 		p.faults.Add(result.FaultOrder)

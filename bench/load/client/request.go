@@ -79,7 +79,7 @@ func put(dst []byte, format string, args ...[]byte) []byte {
 	return dst
 }
 
-// putNext is put for an element of a list, with a comma before all but the first.
+// putNext is put for an element of a list. It writes a comma before all elements but the first.
 func putNext(dst []byte, format string, args ...[]byte) []byte {
 	if dst[len(dst)-1] != '[' {
 		dst = append(dst, ',')
@@ -92,7 +92,7 @@ func (q *Request) appendModel(dst []byte) []byte {
 	return jsonx.AppendStringS(append(dst, `{"model":`...), q.Model)
 }
 
-// appendSystem appends the system message as a member with that name, and returns the messages
+// appendSystem appends the system message as a member with the given name, and returns the messages
 // after it.
 func (q *Request) appendSystem(dst []byte, name string) ([]byte, []Message) {
 	if len(q.Messages) == 0 || q.Messages[0].Role != "system" {
@@ -102,9 +102,8 @@ func (q *Request) appendSystem(dst []byte, name string) ([]byte, []Message) {
 	return jsonx.AppendString(dst, q.Messages[0].Text), q.Messages[1:]
 }
 
-// appendRest appends the limit of the answer, under the dialect's name for it, and the members that
-// all bodies share, and closes the object. Only chat and completions must be asked for usage in
-// streams.
+// appendRest appends the answer's limit under the dialect's name, and the members that all bodies
+// share. It then closes the object. Only chat and completions must be asked for usage in streams.
 func (q *Request) appendRest(dst []byte, bound string, askUsage bool) []byte {
 	dst = append(append(append(dst, `,"`...), bound...), `":`...)
 	dst = strconv.AppendInt(dst, int64(q.OutWanted), 10)

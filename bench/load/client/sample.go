@@ -117,7 +117,7 @@ func (s *Sample) Latency(measure string) int64 {
 }
 
 // Good reports whether a request met every objective. A missing measure of a completed request
-// breaks no objective: an answer of one token has no TPOT, as in vLLM's tool.
+// breaks no objective. For example, an answer of one token has no TPOT, as in vLLM's tool.
 func (s *Sample) Good(objectives []result.Objective) bool {
 	if !s.Completed() {
 		return false

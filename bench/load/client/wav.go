@@ -28,8 +28,9 @@ func Tone(seconds float64) []byte {
 	return out
 }
 
-// soundHead finds where the sound of an answer begins: in a WAV file after its head, which is often
-// sent before there is any sound, and in anything else at the first byte. Its zero value is ready.
+// soundHead finds where the sound of an answer begins. In a WAV file it begins after the head,
+// which is often sent before there is any sound, and in anything else at the first byte. Its zero
+// value is ready.
 type soundHead struct {
 	head []byte // the bytes so far
 }

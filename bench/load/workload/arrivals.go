@@ -13,8 +13,8 @@ type Pacer interface {
 	Next() (time.Duration, bool)
 }
 
-// gammaPacer draws gaps from a gamma distribution, as in vLLM's tool: shape 1 is Poisson, a larger
-// one calmer, a smaller one burstier, and infinity a constant gap.
+// gammaPacer draws gaps from a gamma distribution, as in vLLM's tool. Shape 1 is Poisson, a larger
+// shape is calmer, a smaller shape is burstier, and infinity gives constant gaps.
 type gammaPacer struct {
 	rng   *rand.Rand
 	rate  float64 // requests per second
@@ -62,8 +62,9 @@ func (p *gammaPacer) Next() (time.Duration, bool) {
 	return seconds(p.at * p.scale), true
 }
 
-// Ramp moves linearly from one rate to another within a time, and then stays there. Arrivals are
-// constant or gamma on the ramp's own time scale, the integral of the rate.
+// Ramp moves linearly from one rate to another within a given time, and then stays at the second
+// rate. Arrivals are constant or gamma on the ramp's own time scale, which is the integral of the
+// rate.
 type Ramp struct {
 	Rng      *rand.Rand
 	Shape    float64
@@ -87,7 +88,7 @@ func (p *Ramp) Next() (time.Duration, bool) {
 	return seconds(p.when(p.sum)), true
 }
 
-// when returns the time by which n arrivals are expected.
+// when() returns the time by which n arrivals are expected.
 func (p *Ramp) when(n float64) float64 {
 	whole := p.Over * (p.From + p.To) / 2 // arrivals in the ramp
 	switch {

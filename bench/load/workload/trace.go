@@ -72,7 +72,7 @@ type agentSession struct {
 	blocks  [][]int64
 }
 
-// read reads one line. use is false for a first line that describes the form.
+// read reads one line. The result use is false for a first line that describes the form.
 func (r *traceReader) read(raw json.RawMessage) (e entry, use bool, err error) {
 	var in struct {
 		Timestamp    *float64
@@ -129,9 +129,10 @@ func lengths(in, out int) bool {
 	return in >= 1 && in <= maxTraceTokens && out >= 0 && out <= maxTraceTokens
 }
 
-// continued names the session of a call that names none: that of the last call whose whole blocks
-// all begin this prompt, if there are at least two (one block may be a preamble that all share), or
-// a new session. It returns "" for a prompt that is too short to tell.
+// continued names the session of a call that names none. It is the session of the last call whose
+// whole blocks all begin this prompt, if there are at least two (one block may be a preamble that
+// all calls share). Otherwise it is a new session. It returns "" for a prompt that is too short to
+// tell.
 func (r *traceReader) continued(c *Call) string {
 	whole := min(c.In/TraceBlock, len(c.Blocks))
 	if whole < 2 {
@@ -171,8 +172,8 @@ type agentCall struct {
 	Sys   int  // tokens of tools and system prompt, with which all sessions begin; only in the first call
 }
 
-// agent places a call of a recorded session after the one before it, and a sub-agent's first call
-// after its parent's last call that began before it.
+// agent places a call of a recorded session after the session's previous call. It places a
+// sub-agent's first call after the last of its parent's calls that began earlier.
 func (r *traceReader) agent(in *agentCall) (Call, error) {
 	if r.sessions == nil {
 		r.sessions = map[string]*agentSession{}
@@ -247,7 +248,7 @@ func (r *traceReader) agentBlocks(s *agentSession, in *agentCall, from int) []in
 	return out
 }
 
-// length returns the duration of a trace, as far as its calls have times.
+// length returns the duration of a trace, judged by the calls that have times.
 func (d *dataset) length() time.Duration {
 	last := time.Duration(0)
 	for i := range d.entries {

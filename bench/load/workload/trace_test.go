@@ -29,9 +29,9 @@ func timed(at, in int, session string, blocks ...int) string {
 	return fmt.Sprintf(`{"timestamp":%d,"input_length":%d,"output_length":1,"hash_ids":%s%s}`, at, in, ids, session)
 }
 
-// TestSessionsOfATrace: a line's session is the one it names, or that of the earlier call whose
-// whole blocks its prompt begins with. A common beginning of one block, or one that continued
-// differently, makes no session.
+// TestSessionsOfATrace: a line's session is the session that it names, or the session of the
+// earlier call whose whole blocks its prompt begins with. A common prefix of one block, or a prefix
+// that continued differently, makes no session.
 func TestSessionsOfATrace(t *testing.T) {
 	calls := readTrace(
 		t,

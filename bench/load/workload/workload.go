@@ -44,7 +44,7 @@ type Share struct {
 	Weight float64
 }
 
-// Workload creates requests. The n-th one depends only on seed, nonce and n, not on when it is
+// Workload creates requests. The n-th request depends only on seed, nonce and n, not on when it is
 // requested. It is safe for concurrent use once prepared.
 type Workload struct {
 	spec  *Spec
@@ -244,9 +244,9 @@ func (w *Workload) TracePacer(count int) *Trace {
 	return &Trace{times}
 }
 
-// tag returns a request's mark, which is in no cache. It begins with the part that differs, so that
-// not even the mark itself is found there. The two prompts of a pair also have different marks,
-// because one would otherwise warm the cache for the other.
+// tag returns a request's mark, which no cache holds. The mark begins with the part that differs,
+// so that not even the rest of it is found in a cache. The two prompts of a pair also have
+// different marks, because one would otherwise warm the cache for the other.
 func (w *Workload) tag(q *client.Request) string {
 	if w.Nonce == "" {
 		return ""
@@ -256,7 +256,8 @@ func (w *Workload) tag(q *client.Request) string {
 	return strconv.FormatUint(h.Sum64(), 36) + " "
 }
 
-// shared returns the mark of a prefix: the same for all requests of the run to one target.
+// shared() returns the mark of a prefix, which is the same for all requests of the run to one
+// target.
 func (w *Workload) shared(q *client.Request) string {
 	if w.Nonce == "" {
 		return ""

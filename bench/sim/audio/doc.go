@@ -1,4 +1,4 @@
-// Package audio holds what a simulated engine hears and says: the form in which a sound file comes,
+// Package audio holds what a simulated engine hears and says: the form that carries a sound file,
 // the made-up transcript, and the cheapest possible sound.
 //
 // No test listens, so speech is a sine tone or silent MP3 frames, made word by word: a test counts
