@@ -26,7 +26,7 @@ func OnLoopback(listen string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// reachable reports whether clients of other networks may reach a listen address: a wildcard
+// reachable reports whether clients in other networks may reach a listen address: a wildcard
 // address, or an address outside the private networks.
 func reachable(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
@@ -52,8 +52,8 @@ func checkListen(listen string) error {
 	return nil
 }
 
-// samePort reports whether two listen addresses conflict: their ports are equal, and their hosts
-// are equal or one is a wildcard. It does not look names up.
+// samePort reports whether two listen addresses conflict: their ports are equal, and so are their
+// hosts unless one is a wildcard. It does not resolve names.
 func samePort(one, other string) bool {
 	a, port, err := net.SplitHostPort(one)
 	b, second, err2 := net.SplitHostPort(other)
@@ -140,8 +140,8 @@ func CheckBaseURL(address string) error {
 	return nil
 }
 
-// leadsTo reports whether a URL certainly leads to listen, a listener of this machine. It does not
-// know the machine's other names and addresses.
+// leadsTo reports whether a URL certainly leads to a listener on this machine, at the address
+// listen. It does not know the machine's other names and addresses.
 func leadsTo(address, listen string) bool {
 	u, err := checkHTTP(address)
 	if err != nil {
@@ -175,9 +175,10 @@ func plainHost(host string) string {
 
 // CheckOpen returns what forbids serving f on ports that are already open, whatever listen and
 // admin.listen say. Such a port belongs to a running process, which moves it only at a restart, or
-// was opened by a service manager. public and admin are the addresses of these ports; admin is
-// empty when there is no admin listener. Validate checks only the addresses in the file: a file
-// that moves every listener to loopback may switch keys off, but the open port would stay open.
+// was opened by a service manager. The parameters public and admin are the addresses of these
+// ports; the latter is empty if there is no admin listener. Validate checks only the addresses in
+// the file: a file that moves every listener to loopback may switch keys off, but the open port
+// would stay open.
 func (f *File) CheckOpen(public, admin string) Problems {
 	c := f.checks().check
 	for _, port := range []struct{ setting, at string }{{"listen", public}, {"admin.listen", admin}} {
@@ -261,7 +262,7 @@ var houseDomains = []string{
 	"local", "localhost", "internal", "intranet", "lan", "home", "corp", "private", "arpa", "svc", "test", "invalid",
 }
 
-// parsePrefix reads a network, or an address as the network that holds it alone.
+// parsePrefix reads a network. A single address becomes a network that holds only this address.
 func parsePrefix(s string) (netip.Prefix, error) {
 	if ip, err := netip.ParseAddr(s); err == nil {
 		ip = ip.Unmap().WithZone("")

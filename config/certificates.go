@@ -21,9 +21,10 @@ import (
 
 // CheckCertificates loads every certificate pair and every CA file that f names, as serving would,
 // and reports those that do not load. It warns of pairs that are not valid now, because every
-// client refuses them, of private keys that every user of the machine can read, and of a Kubernetes
-// account without its token, which the cluster may add later. Call it before a start or a reload:
-// Validate runs at every reload and opens no files. f must have been read from a file.
+// client refuses them, and of private keys that every user of the machine can read. It also warns
+// of a Kubernetes account without its token, which the cluster may add later. Call it before a
+// start or a reload: Validate runs at every reload and opens no files. The File must have been read
+// from a file.
 func (f *File) CheckCertificates() Problems {
 	c := f.checks().check
 	if !f.TLS.Enabled() && f.places().Has("tls.cert") {
@@ -40,8 +41,8 @@ func (f *File) CheckCertificates() Problems {
 	return c.Problems()
 }
 
-// CheckLedger reports what check finds wrong with the file at the ledger's path. Call it before a
-// start, like CheckCertificates.
+// CheckLedger calls check with the path of the ledger's file, and reports the problem that it
+// returns. Call it before a start, like CheckCertificates.
 func CheckLedger(f *File, check func(path string) error) Problems {
 	c := f.checks().check
 	if f.Ledger.Path != "" {
@@ -127,16 +128,17 @@ func (c *checker) pair(path, cert, key string) {
 	}
 }
 
-// week is how long before a certificate or a key expires the edge warns the operator, as the alert
-// PenstockCertificateExpires does.
+// week is the warning time: the edge warns the operator a week before a certificate or a key
+// expires. The alert PenstockCertificateExpires uses the same time.
 const week = 7 * 24 * time.Hour
 
 // renewedDaily is the longest life of a certificate that a machine must be renewing: identities of
 // workloads live an hour to three days.
 const renewedDaily = 3 * 24 * time.Hour
 
-// EndsSoon returns how long before a certificate in a file expires the edge warns the operator: a
-// week, as the alert does, or the last tenth of its life if it lives three days or less.
+// EndsSoon returns the warning time for a certificate in a file: how long before the expiry the
+// edge warns the operator. It is a week, as in the alert, or the last tenth of a life of three days
+// or less.
 func EndsSoon(from, until time.Time) time.Duration {
 	if life := until.Sub(from); life <= renewedDaily {
 		return life / 10
@@ -232,7 +234,7 @@ func (c processChecks) domains(path string, domains []string) {
 	}
 }
 
-// houseNames are suffixes of names for which no public authority issues certificates.
+// houseNames are name suffixes for which no public authority issues certificates.
 var houseNames = []string{".internal", ".local", ".lan", ".home.arpa"}
 
 // privateName reports whether a domain has a meaning only within its own network.
@@ -316,8 +318,9 @@ func (c *checker) folder(a *ACME) {
 	}
 }
 
-// keptOpen warns if other users of the machine can replace the certificates of a folder, or read
-// their keys. It is harmless if they can list the names: the edge writes the files with mode 0600.
+// keptOpen warns if other users of the machine can replace a folder's certificates, or read the
+// private keys. It is harmless if these users can list the names: the edge writes the files with
+// mode 0600.
 func (c *checker) keptOpen(path, folder string) {
 	_ = filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error { // unreadable: not open
 		var info fs.FileInfo

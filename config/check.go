@@ -29,8 +29,8 @@ type checker struct {
 	suggested int // how often didYouMean has searched
 }
 
-// fail reports what is wrong with the value at path. It reports nothing if reading the value has
-// already failed, because that problem is reported.
+// fail reports what is wrong with the value at path. If the value could not be read, fail reports
+// nothing, because that problem is already reported.
 func (c *checker) fail(path, format string, args ...any) { c.report(false, path, format, args) }
 
 func (c *checker) warn(path, format string, args ...any) { c.report(true, path, format, args) }
@@ -73,7 +73,8 @@ func (c *checker) eachOneOf(path, set, what string, values []string) {
 	}
 }
 
-// didYouMean suggests the most similar candidate, for a limited number of problems.
+// didYouMean suggests the most similar candidate. Only a limited number of problems get a
+// suggestion.
 func (c *checker) didYouMean(name string, candidates func() []string) string {
 	if c.suggested++; c.suggested > 2*strictyaml.MaxProblems {
 		return ""
@@ -81,7 +82,7 @@ func (c *checker) didYouMean(name string, candidates func() []string) string {
 	return suggest.DidYouMean(name, candidates())
 }
 
-// number checks that n is from least to most.
+// number checks that n lies between least and most, both included.
 func (c *checker) number(path string, n, least, most int) {
 	if n < least || n > most {
 		c.fail(path, "%d is out of range: %d to %d", n, least, most)
@@ -123,8 +124,8 @@ func (c *checker) visibleName(path, name string) {
 	}
 }
 
-// modelName checks a name that clients send. Blanks and quotes are allowed, because engines list
-// files as models.
+// modelName checks a name that clients send. Blanks and quotes are allowed, because some engines
+// use file names as model names.
 func (c *checker) modelName(path, missing, what, name string, seen map[string]string) {
 	if !presentable(name) {
 		c.fail(path, "%s must have no control characters, and no blanks around it", c.places.Show(path, name))

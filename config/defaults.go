@@ -79,11 +79,11 @@ func (m *Model) SetDefaults() {
 	*m = Model{Kind: KindChat, Policy: PolicyLeastLoaded, PromptCache: CacheShared}
 }
 
-// SetDefaults gives an entry of discover its defaults before it is read.
+// SetDefaults gives an entry in discover its defaults before the entry is read.
 func (d *Discover) SetDefaults() { *d = Discover{Match: "*"} }
 
-// complete fills in values that depend on others: computed defaults, and settings that entries
-// inherit from the file.
+// complete fills in the values that depend on other values: computed defaults, and settings that
+// entries inherit from the file.
 func (f *File) complete() {
 	for i := range f.Keys {
 		f.Keys[i].Edges = f.Fleet.Parts()
@@ -114,8 +114,8 @@ func (f *File) complete() {
 	}
 }
 
-// armName returns the name of a deployment's arm: its upstream, and the served name too if another
-// deployment of the model has the same upstream.
+// armName returns the name of a deployment's arm: the upstream's name. If another deployment of the
+// model has the same upstream, the served name is added.
 func armName(all []Deployment, d *Deployment) string {
 	if slices.ContainsFunc(all, func(o Deployment) bool { return o.Upstream == d.Upstream && o.target() != d.target() }) {
 		return d.Upstream + "/" + d.Served
@@ -124,8 +124,9 @@ func armName(all []Deployment, d *Deployment) string {
 }
 
 // Endpoints returns the paths at which clients may ask for the model: the file's list, or else the
-// paths of the model's kind. Counting tokens belongs to messages. Some of these endpoints exist
-// only at some engines; the catalog lists an endpoint if an engine of the model has it.
+// paths of the model's kind. The endpoint that counts tokens belongs to messages. Some engines lack
+// some of these endpoints; the catalog lists an endpoint if at least one of the model's engines has
+// it.
 func (m *Model) Endpoints() []string {
 	if m.SupportedEndpoints != nil {
 		return m.SupportedEndpoints

@@ -52,9 +52,9 @@ func (c Change) String() string {
 }
 
 // Diff returns the changes from old to next, ordered by path; nil when there are none. Both files
-// are complete, so writing out a default is not a change. Neither is another order of keys,
-// upstreams, models or engines. A certificate file with the same name and other contents is a
-// change.
+// are complete, so a default that is written out is not a change. A different order of keys,
+// upstreams, models or engines is not a change either. If a certificate file keeps its name but its
+// contents differ, that is a change.
 func Diff(old, next *File) []Change {
 	d := &differ{}
 	old, next = written(old), written(next)
@@ -81,9 +81,9 @@ func (f *File) Same(next *File) bool {
 	return reflect.DeepEqual(a, b) && maps.Equal(f.certificates(), next.certificates())
 }
 
-// WithKeys returns f with those settings of next that decide who may call: auth, keys, groups,
-// keys_file, issuers, tls.client_ca, on_revoke and the admin tokens. Its Paths are those of both
-// files.
+// WithKeys returns f with the settings in next that decide who may call: auth, keys, groups,
+// keys_file, issuers, tls.client_ca, on_revoke and the admin tokens. The result's Paths are the
+// paths of both files.
 func (f *File) WithKeys(next *File) *File {
 	out := *f
 	out.Auth, out.Keys, out.Groups, out.KeysFile = next.Auth, next.Keys, next.Groups, next.KeysFile
@@ -102,8 +102,8 @@ func (f *File) WithKeys(next *File) *File {
 	return &out
 }
 
-// ModelsOtherThan returns the ids of f's models that have other deployments or other engines in
-// next. Under such an id, a key may use different things in the two files.
+// ModelsOtherThan returns the ids of f's models whose deployments or engines differ in next. Under
+// such an id, a key may reach different engines in the two files.
 func (f *File) ModelsOtherThan(next *File) []string {
 	var out []string
 	next = WithListed(next, Published(f))
@@ -123,8 +123,8 @@ func (f *File) ModelsOtherThan(next *File) []string {
 	return out
 }
 
-// serving returns the engines of a model, each as its address and the model's name there. byName
-// holds the positions of f's upstreams.
+// serving returns a model's engines, each as a string with its address and the model's name there.
+// The map byName gives the positions of f's upstreams.
 func (f *File) serving(m *Model, byName map[string]int) []string {
 	out := make([]string, 0, len(m.Deployments))
 	for _, d := range m.Deployments {
@@ -173,7 +173,7 @@ func (d *differ) add(kind ChangeKind) {
 	d.changes = append(d.changes, Change{Path: path, Kind: kind})
 }
 
-// below runs f, which compares what one step leads to.
+// below takes one step, calls f to compare the values there, and steps back.
 func (d *differ) below(s step, f func()) {
 	d.path = append(d.path, s)
 	f()
@@ -199,8 +199,8 @@ func (d *differ) compare(old, next reflect.Value) {
 	}
 }
 
-// equal reports whether two values of one type are deeply equal. Scalars and absent values are the
-// most frequent cases, and it compares them without a copy.
+// equal reports whether two values of one type are deeply equal. Scalars and absent values, the
+// most frequent cases, are compared without a copy.
 func equal(a, b reflect.Value) bool {
 	switch kind := a.Kind(); {
 	case kind == reflect.String || kind == reflect.Bool || a.CanInt() || a.CanFloat():
@@ -244,7 +244,7 @@ func byName(list reflect.Value, field int) map[string]reflect.Value {
 	return out
 }
 
-// identity returns the index of the field that names an entry of type t; -1 when entries of t have
+// identity returns the index of the field that names an entry of type t, or -1 if such entries have
 // no name.
 func identity(t reflect.Type) int {
 	var name string
@@ -299,7 +299,7 @@ func needsRestart(path string, old, next *File) bool {
 }
 
 // switchesTLS reports whether TLS is switched on or off, or its certificates move between files and
-// ACME. Replacing a certificate needs no restart.
+// ACME. A replaced certificate needs no restart.
 func switchesTLS(old, next *File) bool {
 	return old.TLS.Enabled() != next.TLS.Enabled() || old.TLS.ACME.Enabled() != next.TLS.ACME.Enabled()
 }

@@ -7,20 +7,20 @@ import (
 	"slices"
 )
 
-// Listed is a model in the list of an engine.
+// Listed is a model in an engine's list.
 type Listed struct {
 	Name, Kind string
 	Parent     string // of an adapter: its base model's name
 	Aliases    []string
 }
 
-// maxDiscovered bounds how many models are discovered.
+// maxDiscovered bounds the number of discovered models.
 const maxDiscovered = 256
 
 // WithListed returns f with the models that its discover entries publish from the engines' lists.
-// listed holds these lists by upstream. The result replaces the models of earlier lists. Names in
-// the file take precedence: a model's id, an alias, and the served name of a deployment. An adapter
-// is published as its base's model under another name.
+// The map listed holds these lists by upstream. Models from earlier lists are dropped. Names in the
+// file take precedence: a model's id, an alias, and a deployment's served name. An adapter is
+// published like the model of its base, under its own name.
 func WithListed(f *File, listed map[string][]Listed) *File {
 	if len(f.Discover) == 0 {
 		return written(f)
@@ -121,8 +121,8 @@ type publisher struct {
 	ids     map[string]int // also to the model's index
 }
 
-// publish adds a model that an upstream lists, or adds the upstream to the existing model of that
-// name. It reports whether it succeeded.
+// publish adds a model that an upstream lists. If a discovered model of that name exists, the
+// upstream is added to it. The result tells whether the model is published.
 func (p *publisher) publish(d *Discover, l Listed) bool {
 	id, at := d.Prefix+l.Name, place{d.Upstream, l.Name}
 	if l.Name == "" || !CanBeModelID(id) {
@@ -172,7 +172,7 @@ func (p *publisher) model(d *Discover, l *Listed) (m Model) {
 	return m
 }
 
-// salted reports whether a model of the file has prompt caches per key at an upstream.
+// salted reports whether a model in the file has one prompt cache per key at an upstream.
 func (p *publisher) salted(upstream string) bool {
 	return slices.ContainsFunc(p.out.Models[:p.written], func(m Model) bool {
 		return m.PromptCache == CachePerKey &&
@@ -180,7 +180,7 @@ func (p *publisher) salted(upstream string) bool {
 	})
 }
 
-// aliasServed reports whether a model of the file has one of the engine's aliases as its served
+// aliasServed reports whether a model in the file uses one of the engine's aliases as its served
 // name.
 func (p *publisher) aliasServed(upstream string, aliases []string) bool {
 	return slices.ContainsFunc(aliases, func(alias string) bool {
@@ -189,7 +189,7 @@ func (p *publisher) aliasServed(upstream string, aliases []string) bool {
 	})
 }
 
-// named reports whether an id or an alias of the file covers a name.
+// named reports whether an id or an alias in the file covers a name.
 func (p *publisher) named(id string) bool {
 	i, taken := p.ids[id]
 	return taken && i < p.written || p.aliased(id)
@@ -199,8 +199,7 @@ func (p *publisher) named(id string) bool {
 const maxVariant = 8
 
 // WithoutVariant returns a model's name without a variant at its end, such as [1m]. Agents append a
-// variant to request a property of the model, for instance a long context. Only one variant is
-// removed.
+// variant to request a model property, for instance a long context. Only one variant is removed.
 func WithoutVariant[T ~string | ~[]byte](model T) T {
 	n := len(model)
 	if n == 0 || model[n-1] != ']' {
@@ -218,7 +217,7 @@ func WithoutVariant[T ~string | ~[]byte](model T) T {
 	return model
 }
 
-// aliased reports whether an alias of the file covers a name.
+// aliased reports whether an alias in the file covers a name.
 func (p *publisher) aliased(id string) bool {
 	for i := range p.out.Models[:p.written] {
 		for _, alias := range p.out.Models[i].Aliases {

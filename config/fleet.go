@@ -9,7 +9,7 @@ import (
 )
 
 // Fleet describes the edges that serve the same keys and engines. Without a store they share no
-// state, so each takes an equal part of the limits of keys and of the slots of engines.
+// state, so each takes an equal part of the key limits and of the engines' slots.
 type Fleet struct {
 	// How many edges serve these keys and engines. Without a store each edge uses only its part of
 	// the limits and slots. If omitted: one, or with fleet.store the number of edges that register
@@ -103,7 +103,7 @@ func ReadKey(entry string) (Key, error) {
 }
 
 // CheckKey returns what is wrong with a key from ReadKey under the configuration f: its class, its
-// group and its tiers. It warns of names of models that f lacks. Paths are relative to the key.
+// group and its tiers. It warns of model names that f lacks. Paths are relative to the key.
 func (f *File) CheckKey(k Key) Problems {
 	alone := *f
 	alone.origin, alone.Keys = nil, []Key{k}
@@ -116,7 +116,7 @@ func (f *File) CheckKey(k Key) Problems {
 	return problems
 }
 
-// FleetStore is the Valkey, or Redis from 7.0 on, through which the edges share the limits of keys.
+// FleetStore is the Valkey, or Redis from 7.0 on, through which the edges share key limits.
 type FleetStore struct {
 	// The address of a Valkey, or Redis from 7.0 on; rediss:// for TLS. Sentinels give the address
 	// themselves: with them, omit it, or write rediss:// with the host name that all their
@@ -140,7 +140,7 @@ type FleetStore struct {
 	Timeout Duration `yaml:"timeout"`
 }
 
-// FleetSentinel finds the store's primary through sentinels, instead of the address of a URL.
+// FleetSentinel finds the store's primary through sentinels, instead of by a URL.
 type FleetSentinel struct {
 	// The name under which the sentinels know the store.
 	Master string `yaml:"master"`
@@ -183,8 +183,9 @@ func (f *Fleet) Parts() int {
 }
 
 // ShareOf returns one edge's part of a number that a fleet shares. It rounds down, so that the
-// parts never exceed the number together. The part is at least 1, because an edge with 0 would
-// serve nothing. 0 means no limit and stays 0; a fleet of 0 or 1 edges leaves n as it is.
+// parts together never exceed the number. The part is at least 1, because an edge with 0 would
+// serve nothing. An n of 0 means no limit and stays 0. In a fleet of 0 or 1 edges, n stays as it
+// is.
 func ShareOf(n, edges int) int {
 	if n <= 0 || edges <= 1 {
 		return n
@@ -192,7 +193,7 @@ func ShareOf(n, edges int) int {
 	return max(1, n/edges)
 }
 
-// Share returns the limits that a single edge allows the key.
+// Share returns the key's limits at a single edge.
 func (k *Key) Share() KeyLimits {
 	l := k.Limits
 	return KeyLimits{
@@ -206,7 +207,8 @@ func (k *Key) Share() KeyLimits {
 	}
 }
 
-// fleet checks how edges share, and warns of numbers that are too small to divide.
+// fleet checks the settings for sharing between edges, and warns of numbers that are too small to
+// divide.
 func (c processChecks) fleet() {
 	f := &c.file.Fleet
 	edges := f.Edges

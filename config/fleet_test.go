@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestShareOf checks that the parts of a number never exceed it together, except where each edge
+// TestShareOf checks that the parts of a number together never exceed it, except where each edge
 // gets at least one.
 func TestShareOf(t *testing.T) {
 	for _, c := range []struct{ n, edges, want int }{

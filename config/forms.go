@@ -6,7 +6,7 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// BindNode accepts one hash as a text, or a list whose elements are texts or {hash, expires}.
+// BindNode accepts one hash as a string, or a list whose elements are strings or {hash, expires}.
 func (h *KeyHashes) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	hashes := make([]KeyHash, 1)
 	if n.IsList() {
@@ -17,8 +17,8 @@ func (h *KeyHashes) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	*h = hashes
 }
 
-// BindNode accepts a text, or a mapping with the members of KeyHash. A text that does not look like
-// a hash may be the key itself, so excerpts never show it.
+// BindNode accepts a string, or a mapping with the members of KeyHash. A string that does not look
+// like a hash may be the key itself, so excerpts never show it.
 func (h *KeyHash) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	if n.IsMapping() {
 		b.Fields(n, h)
@@ -62,7 +62,7 @@ func (c *Concurrency) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 // "file:PATH".
 type Secret string
 
-// Value returns the secret itself, for the one place that sends it.
+// Value returns the secret itself. Only the code that sends the secret should call it.
 func (s Secret) Value() string { return string(s) }
 
 // String hides the value from every formatter.

@@ -30,8 +30,8 @@ type target struct{ upstream, served string }
 func (d Deployment) target() target { return target{d.Upstream, d.Served} }
 
 // withoutGroups replaces each group (InGroup) by its upstreams, except those that the list names
-// directly. The first upstream takes the entry's place and the others follow at the end of the
-// list, so that every entry keeps its position in the file. An empty group stays.
+// directly. The group's first upstream takes the place of its entry, and the others are appended to
+// the list. Every entry thus keeps its position in the file. An empty group stays.
 func withoutGroups(written []Deployment, upstreams []Upstream) []Deployment {
 	if !slices.ContainsFunc(written, func(d Deployment) bool { return isGroup(d.Upstream) }) {
 		return slices.Clone(written) // the usual list: a file may have a thousand
@@ -76,7 +76,7 @@ type Tagged struct {
 	Upstreams []string
 }
 
-// Tags returns the tags of a file's upstreams, in the order in which they first occur.
+// Tags returns the tags of a file's upstreams in the order of their first occurrence.
 func Tags(f *File) (all []Tagged) {
 	for i := range f.Upstreams {
 		for _, tag := range f.Upstreams[i].Tags {

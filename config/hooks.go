@@ -8,8 +8,8 @@ import (
 )
 
 // Hook is a service of the operator that decides about calls before an engine is asked. It can
-// allow a call, refuse it, replace its body or send it to another model. Hooks are asked in their
-// order here, and each one sees what those before it have changed.
+// allow a call, refuse it, replace its body or send it to another model. Hooks are asked in the
+// order of the file, and each hook sees the changes that earlier hooks made.
 type Hook struct {
 	// The name of the hook, for metrics and the log.
 	Name string `yaml:"name"`
@@ -60,8 +60,8 @@ func (h *Hook) SetDefaults() {
 // HasModel reports whether the hook decides about calls for a model.
 func (h *Hook) HasModel(id string) bool { return matchesAny(h.Models, id) }
 
-// HasKey reports whether the hook decides about the calls of a key. An empty id means no key, of
-// an edge that asks for none.
+// HasKey reports whether the hook decides about a key's calls. An empty id means a call without a
+// key, at an edge that asks for no keys.
 func (h *Hook) HasKey(id string) bool { return matchesAny(h.Keys, id) }
 
 func matchesAny(patterns []string, name string) bool {
@@ -132,8 +132,8 @@ func (c hookChecks) url(at string, h *Hook) {
 	}
 }
 
-// models checks the models of a hook. A name that no model has would leave calls without the
-// decision, so it is refused.
+// models checks a hook's models. A name that no model has is refused, because calls would go
+// without the hook's decision.
 func (c hookChecks) models(path string, h *Hook) {
 	if len(h.Models) == 0 {
 		c.check.fail(path, "the hook decides about no call: list models, or leave models out for all")
@@ -153,8 +153,8 @@ func (c hookChecks) models(path string, h *Hook) {
 	}
 }
 
-// keys checks the keys of a hook. Keys that are made at run time, and callers with an issuer's
-// tokens, are not in the file.
+// keys checks a hook's keys. Keys that are made at run time, and callers with an issuer's tokens,
+// are not in the file.
 func (c hookChecks) keys(path string, h *Hook) {
 	switch {
 	case len(h.Keys) == 0:
@@ -187,7 +187,7 @@ func (c hookChecks) pattern(at, pattern string) bool {
 	return false
 }
 
-// anyKey reports whether a pattern matches the id of a key, or may match that of a caller with an
+// anyKey reports whether a pattern matches a key's id, or may match the id of a caller with an
 // issuer's token.
 func (c hookChecks) anyKey(pattern string) bool {
 	prefix := strings.TrimSuffix(pattern, "*")

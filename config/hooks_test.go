@@ -2,7 +2,7 @@ package config
 
 import "testing"
 
-// TestHookMatches checks whose calls a hook decides about, and the words of check about prompts.
+// TestHookMatches checks whose calls a hook decides about, and what check prints about prompts.
 func TestHookMatches(t *testing.T) {
 	for _, c := range []struct {
 		more, prompts string

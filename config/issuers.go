@@ -26,7 +26,7 @@ type Issuer struct {
 }
 
 // IssuerClaims define what the claims of a token mean. A claim within another is written with a
-// dot: realm_access.roles. A claim whose name is the whole text takes precedence, dots included:
+// dot: realm_access.roles. A claim whose name is the whole string, dots included, takes precedence:
 // https://example.com/roles.
 type IssuerClaims struct {
 	// The claim that identifies the caller, for limits and usage. A claim within another is written
@@ -49,10 +49,10 @@ type IssuerTemplate struct {
 	Key string `yaml:"key"`
 }
 
-// Audiences is written as one text or a list.
+// Audiences is written as one string or a list.
 type Audiences []string
 
-// BindNode accepts one text, or a list of them.
+// BindNode accepts one string, or a list of strings.
 func (a *Audiences) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	all := make([]string, 1)
 	if n.IsList() {
@@ -68,7 +68,7 @@ func (i *Issuer) SetDefaults() { i.Claims.Key = "sub" }
 
 const keysFilePrefix = "file:"
 
-// URL returns the URL at which the issuer publishes its keys; ok is false when they are in a file.
+// URL returns the URL at which the issuer publishes its keys, or false if the keys are in a file.
 func (i *Issuer) URL() (string, bool) { return i.JWKS, !strings.HasPrefix(i.JWKS, keysFilePrefix) }
 
 // file returns the file that holds the issuer's keys, "" when they are at a URL.
@@ -94,7 +94,7 @@ func IssuerURLs(f *File) (all []string) {
 	return all
 }
 
-// CheckIssuers reports what check finds wrong with the key sets in files.
+// CheckIssuers calls check with each key set in a file, and reports the problems that it returns.
 func CheckIssuers(f *File, check func(set []byte) error) strictyaml.Problems {
 	c := f.checks().check
 	for i := range f.Issuers {
@@ -107,7 +107,7 @@ func CheckIssuers(f *File, check func(set []byte) error) strictyaml.Problems {
 	return c.Problems()
 }
 
-// isTemplate reports whether a template of an issuer names the key.
+// isTemplate reports whether an issuer's template names the key.
 func isTemplate(all []Issuer, id string) bool {
 	return slices.ContainsFunc(all, func(is Issuer) bool {
 		return slices.ContainsFunc(is.Claims.Templates, func(t IssuerTemplate) bool { return t.Key == id })

@@ -84,8 +84,8 @@ type KeyCertificate struct {
 func (k KeyCertificate) Set() bool { return k != KeyCertificate{} }
 
 // canonical turns the name into the form that is compared: lower case, except after the host of a
-// URI. Its form decides its kind: an IP address; else, with a colon, a URI; else, with an @, a mail
-// address; else a DNS name.
+// URI. The name's form decides what it is. If it is not an IP address, a colon marks a URI,
+// otherwise an @ marks a mail address, and any other name is a DNS name.
 func (k *KeyCertificate) canonical() {
 	k.SPKI = strings.ToLower(k.SPKI)
 	if _, err := netip.ParseAddr(k.SAN); err == nil || !strings.Contains(k.SAN, ":") {
@@ -129,7 +129,7 @@ const HashPrefix = "sha256:"
 // KeyHashes is written as one string or as a list of {hash, expires}.
 type KeyHashes []KeyHash
 
-// KeyLimits bound one key. Zero means no limit.
+// KeyLimits are the limits of one key. Zero means no limit.
 type KeyLimits struct {
 	// The most calls that the key may begin in a minute. Further calls get a 429.
 	RequestsPerMinute int `yaml:"requests_per_minute"`
@@ -187,7 +187,7 @@ type GroupLimits struct {
 	SpendPerMonth money.Amount `yaml:"spend_per_month"`
 }
 
-// AsKey returns a key with the group's limits, which stands for all keys of the group. No real key
+// AsKey returns a key with the group's limits, which stands for all keys in the group. No real key
 // can have its id.
 func (g *Group) AsKey() Key {
 	l := &g.Limits
@@ -276,8 +276,8 @@ func openToOthers(path string, info os.FileInfo) Problems {
 var keysLine = regexp.MustCompile(`^keys:[ \t]*(\[[ \t]*\][ \t]*)?(#.*)?$`)
 
 // AppendKey adds a key at the end of the keys of a keys_file or a configuration, and returns the
-// new text. lines are the key's lines and begin with " - ". The rest of the text stays as it is. An
-// empty text becomes a keys_file.
+// new text. The parameter lines holds the key's lines and begins with " - ". The rest of the text
+// stays as it is. An empty text becomes a keys_file.
 func AppendKey(src []byte, lines string) ([]byte, error) {
 	text := strings.Split(strings.TrimSuffix(string(src), "\n"), "\n")
 	content := func(line string) bool {
@@ -319,7 +319,8 @@ func AppendKey(src []byte, lines string) ([]byte, error) {
 	return out, onlyAppended(src, out)
 }
 
-// onlyAppended checks that after has the keys of before and one more, with an id of its own.
+// onlyAppended checks that the text after has the keys of the text before, and one more with a new
+// id.
 func onlyAppended(before, after []byte) error {
 	var older, newer keysFile
 	strictyaml.Read("", before, &older, strictyaml.Options{})

@@ -35,9 +35,9 @@ type origin struct {
 }
 
 // Load reads the configuration at path with everything it refers to: environment variables, secrets
-// in files and the keys_file. The error is Problems and holds all of them: wrong syntax, unknown
-// and repeated keys, values of a wrong form, dangling references. Validate checks the rules between
-// values; LoadValid does both.
+// in files and the keys_file. The error has the type Problems and holds all that were found: wrong
+// syntax, unknown and repeated keys, malformed values, dangling references. Validate checks the
+// rules between values; LoadValid reads and validates.
 func Load(path string) (*File, error) {
 	f, problems := load(path, strictyaml.ReadBounded)
 	if err := problems.Err(); err != nil {
@@ -59,7 +59,7 @@ func Parse(name string, src []byte) (*File, error) {
 
 // LoadValid reads the configuration at path and checks it with Validate, so that one run finds
 // mistakes of every kind. If Problems.Err returns an error, the File is nil; otherwise the problems
-// are warnings. more holds further checks of the caller.
+// are warnings. The parameter more holds the caller's own checks.
 func LoadValid(path string, k Known, more ...Check) (*File, Problems) {
 	f, problems := load(path, strictyaml.ReadBounded)
 	return valid(f, problems, k, more)
@@ -81,15 +81,16 @@ func ReadText(path string) ([]byte, error) { return strictyaml.ReadBounded(path,
 // Check returns what is wrong with a File. The File may have other mistakes, too.
 type Check func(*File) Problems
 
-// ParseValid is LoadValid for a source that is already in memory; name is as for Parse.
+// ParseValid is LoadValid for a source that is already in memory. The parameter name is as for
+// Parse.
 func ParseValid(name string, src []byte, k Known, more ...Check) (*File, Problems) {
 	f, problems := parse(name, src)
 	return valid(f, problems, k, more)
 }
 
-// Decode binds one YAML document to the struct that into points to, as strictly as Load and by the
+// Decode binds one YAML document to the struct at the pointer into, as strictly as Load and by the
 // same yaml tags. It serves files of other packages that share types with this one. Environment
-// variables are resolved. The error is Problems.
+// variables are resolved. The error has the type Problems.
 func Decode(name string, src []byte, into any) error {
 	return strictyaml.Read(name, src, into, strictyaml.Options{Least: "write it, or leave it out"}).Problems().Err()
 }
@@ -163,8 +164,8 @@ func load(path string, read func(string, int64) ([]byte, error)) (*File, Problem
 	return f, problems
 }
 
-// parse returns a File whenever the source is YAML at all. Values that did not fit have their
-// defaults, so that Validate can find what else is wrong.
+// parse returns a File if the source is YAML at all. A value that did not fit gets its default, so
+// that Validate can find other mistakes.
 func parse(name string, src []byte) (*File, Problems) {
 	f := Defaults()
 	d := strictyaml.Read(name, src, f, strictyaml.Options{

@@ -52,7 +52,7 @@ func (r *Redacted) read(src []byte, to reflect.Type) []byte {
 // isSecret reports whether values of the type are secrets. They are writeOnly in schema.json.
 func isSecret(t reflect.Type) bool { return t == reflect.TypeFor[Secret]() }
 
-// secretsIn returns the secrets within a value in the form in which they are sent.
+// secretsIn returns the secrets within a value, as they are sent.
 func secretsIn(v reflect.Value) (all []string) {
 	if s, ok := v.Interface().(Secret); ok {
 		return []string{s.Value()}
@@ -100,8 +100,8 @@ func misplaced(text string) (words []string) {
 	return words
 }
 
-// shownText returns the part of a text that may be shown: a URL loses its user, password and query,
-// and every text its misplaced credentials.
+// shownText returns the part of a string that may be shown. A URL loses its user, password and
+// query. Misplaced credentials are removed from every string.
 func shownText(path, text string) string {
 	text = shownPlace(path, text)
 	for _, w := range misplaced(text) {

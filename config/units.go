@@ -37,7 +37,7 @@ func ParseDuration(s string) (Duration, error) {
 // number of bytes. KB, MB and GB are the decimal units.
 type Bytes int64
 
-// byteUnits has longer suffixes before those that they end with: KiB before B.
+// byteUnits lists a suffix before any shorter suffix that it ends with: KiB before B.
 var byteUnits = []struct {
 	suffix string
 	factor float64
@@ -110,9 +110,9 @@ func (b *Bytes) UnmarshalYAML(src []byte) error { return parseScalar(src, ParseB
 // UnmarshalYAML implements the decoder's interface.
 func (p *Percent) UnmarshalYAML(b []byte) error { return parseScalar(b, ParsePercent, p) }
 
-// Resolve is how often the addresses of an upstream's name are looked up, and whether they come
-// from SRV records. It is written as a Duration, or as "srv:NAME", a blank and a Duration, which is
-// optional (default: 30 s).
+// Resolve is the interval at which the addresses of an upstream's name are looked up, and whether
+// they come from SRV records. It is written as a Duration, or as "srv:NAME", a blank and a
+// Duration, which is optional (default: 30 s).
 type Resolve struct {
 	Every Duration // 0: the name is one upstream
 	SRV   string   // the records' name; empty: addresses of the URL's host

@@ -21,10 +21,9 @@ type Known struct {
 	Fixed []string
 }
 
-// Validate checks everything beyond the form of single values: names that must be unique or must
-// exist, addresses, ranges, and values that contradict each other. It returns all problems, ordered
-// by position, and repeats the warnings of reading. It changes nothing and reads only f and the
-// clock.
+// Validate checks everything beyond the form of single values: unique names, references, addresses,
+// ranges, and values that contradict each other. It returns all problems, ordered by position, and
+// repeats the warnings of reading. It changes nothing and reads only f and the clock.
 func (f *File) Validate(k Known) Problems {
 	c := f.checks()
 	profiles := engineChecks{c, k}

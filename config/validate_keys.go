@@ -65,8 +65,8 @@ func (c keyChecks) groupOf(k *Key) int {
 	return slices.IndexFunc(c.file.Groups, func(g Group) bool { return k.Group != "" && g.ID == k.Group })
 }
 
-// group checks the group of a key. The usage of callers with an issuer's tokens is stored by
-// caller, so a group's budget would begin without it after each start.
+// group checks a key's group. The usage of callers with an issuer's tokens is stored by caller, so
+// after each start a group's budget would begin without this usage.
 func (c keyChecks) group(at string, k *Key) {
 	its := c.groupOf(k)
 	switch {
@@ -90,7 +90,7 @@ func (c keyChecks) groupIDs() []string {
 	return ids
 }
 
-// cacheGroup checks a key's cache group, and warns if no model separates the prompts of keys.
+// cacheGroup checks a key's cache group, and warns if no model separates keys' prompts.
 func (c keyChecks) cacheGroup(at, name string) {
 	c.check.visibleName(at, name)
 	perKey := func(m Model) bool { return m.PromptCache == CachePerKey }
@@ -129,7 +129,7 @@ func (c keyChecks) tiers(path string, k *Key) {
 	}
 }
 
-// somewhere warns of a key if none of its models has a deployment in one of its tiers.
+// somewhere warns of a key whose tiers include no deployment of its models.
 func (c keyChecks) somewhere(path string, k *Key) {
 	var its []int // tiers of models that the key may use
 	for i := range c.file.Models {
@@ -193,8 +193,8 @@ func (c keyChecks) spend(at string, k *Key) {
 	}
 }
 
-// inForce warns when there are keys but none is valid now. An expired key beside valid ones is no
-// reason to warn.
+// inForce warns if there are keys but none is valid now. An expired key is no reason to warn while
+// other keys are valid.
 func (c keyChecks) inForce() {
 	now := time.Now()
 	ended := func(at time.Time) bool { return !at.IsZero() && !now.Before(at) }
@@ -232,8 +232,8 @@ func (c keyChecks) ending() {
 	}
 }
 
-// hashes checks the form of one key's hashes, and that no other key has them: a hash of two keys
-// would make the caller ambiguous. No message shows a hash.
+// hashes checks the form of one key's hashes, and that no other key has them: with a hash shared by
+// two keys the caller would be ambiguous. No message shows a hash.
 func (c keyChecks) hashes(path string, k *Key, seen map[string]string) {
 	if len(k.Hash) == 0 && !k.Certificate.Set() && !isTemplate(c.file.Issuers, k.ID) {
 		c.check.fail(path, `a key needs a hash: "penstock key new" makes a key and prints it; `+
@@ -339,7 +339,7 @@ func (c keyChecks) modelIDs() []string {
 	return ids
 }
 
-// mayName reports whether a discovered model's name may match a key's pattern.
+// mayName reports whether the name of a model discovered by d may match a key's pattern.
 func (d *Discover) mayName(pattern string) bool {
 	mine, open := strings.CutSuffix(d.Prefix+d.Match, "*")
 	return open && strings.HasPrefix(strings.TrimSuffix(pattern, "*"), mine) || matches(pattern, mine)

@@ -65,7 +65,7 @@ func (c modelChecks) all() {
 	checkDiscover(c)
 }
 
-// turns warns of models that share an upstream in turns but have no queue to wait in.
+// turns warns of models that take turns at an upstream but have no queue in which to wait.
 func (c modelChecks) turns() {
 	models := map[string]map[string]bool{} // upstream to its served names
 	for i := range c.file.Models {
@@ -122,7 +122,7 @@ func (c modelChecks) useless() {
 // largestPool returns the slots of the largest pool; 0 means that the engine reports them.
 func largestPool(c Concurrency) int { return max(c.Shared, c.Text, c.Vision, c.Audio) }
 
-// fallback checks the models that answer in place of m; ids holds the ids of all models.
+// fallback checks the models that answer in place of m. The map ids holds the ids of all models.
 func (c modelChecks) fallback(path string, m *Model, ids map[string]string) {
 	unsure := c.places.NamesBroken("models", "id")
 	all := func() []string { return slices.Sorted(maps.Keys(ids)) }
@@ -144,7 +144,8 @@ func (c modelChecks) fallback(path string, m *Model, ids map[string]string) {
 	}
 }
 
-// checkShadow checks the model that gets copies of m's calls; ids holds the ids of all models.
+// checkShadow checks the model that gets copies of m's calls. The map ids holds the ids of all
+// models.
 func checkShadow(c modelChecks, path string, m *Model, ids map[string]string) {
 	at, id := path+".model", m.Shadow.Model
 	j := modelAt(c, id)
@@ -206,8 +207,8 @@ func (c modelChecks) resume(at string, m *Model) {
 	}
 }
 
-// continues reports whether the engine of an upstream continues an answer, or may do so while it is
-// not yet known.
+// continues reports whether an upstream's engine continues an answer. An engine that is not yet
+// known may do so.
 func (c modelChecks) continues(u *Upstream) bool {
 	if u.Prefill != "" || u.Engine == EngineAuto {
 		return true
@@ -343,7 +344,7 @@ func emptyGroup(c checks, at, group string) {
 	c.check.fail(at, "no upstream has the tag of %s%s", c.places.Show(at, group), hint)
 }
 
-// tiers checks the tiers of a model's deployments.
+// tiers checks the tiers in a model's deployments.
 func (c modelChecks) tiers(path string, m *Model) {
 	lowest, first := MaxTier+1, 0
 	of, when := map[string]int{}, map[int]int{} // upstream and tier to the first deployment with it
@@ -433,7 +434,7 @@ func checkArms(check *checker, path string, m *Model) {
 	}
 }
 
-// modelAt returns the index of the model with an id, or -1.
+// modelAt returns the index of the model with the given id, or -1.
 func modelAt(c modelChecks, id string) int {
 	if i, known := c.models[id]; known {
 		return i
@@ -489,7 +490,7 @@ func (c modelChecks) modalities(path string, values []string) {
 	}
 }
 
-// published checks what the catalog shows of a model.
+// published checks what the catalog shows about a model.
 func (c modelChecks) published(path string, m *Model) {
 	c.check.atLeast0(path, member{"created", int(m.Created)}, member{"context_length", m.ContextLength},
 		member{"max_output_length", m.MaxOutputLength}, member{"capacity_tpm", m.CapacityTPM})

@@ -38,8 +38,8 @@ func (c modelChecks) slots(path string, m *Model) {
 	}
 }
 
-// pool checks that some upstream of the model has slots in a pool, and warns of upstreams that have
-// none. calls describes the calls that need the pool.
+// pool checks that at least one of the model's upstreams has slots in a pool, and warns of
+// upstreams without. The parameter calls describes the calls that need the pool.
 func (c modelChecks) pool(path string, m *Model, pool, calls string, slots func(Concurrency) int) {
 	missing, some := c.without(m, slots)
 	switch {

@@ -57,8 +57,9 @@ func (c engineChecks) madeOfItself(e *Engine) bool {
 	return at != nil
 }
 
-// setBy follows `like` from the named profile to the first own profile of the file for which sets
-// returns true. If there is none, it returns the bundled profile at the end of the chain.
+// setBy follows `like` from the named profile to the first of the file's own profiles for which the
+// function sets returns true. If there is no such profile, it returns the bundled one at the end of
+// the chain.
 func (c engineChecks) setBy(name string, sets func(*Engine) bool) (own *Engine, bundled string) {
 	for range len(c.file.Engines) + 1 { // stops at a cycle
 		i := slices.IndexFunc(c.file.Engines, func(e Engine) bool { return e.Name == name })
@@ -73,14 +74,14 @@ func (c engineChecks) setBy(name string, sets func(*Engine) bool) (own *Engine, 
 	return nil, name
 }
 
-// loadsNone reports whether the engine of an upstream is known not to load models on demand.
+// loadsNone reports whether an upstream's engine is known not to load models on demand.
 func (c engineChecks) loadsNone(u *Upstream) bool {
 	own, bundled := c.setBy(u.Engine, func(e *Engine) bool { return slices.Contains(e.Quirks, QuirkLoadsOnDemand) })
 	return own == nil && slices.Contains(c.bundled.Fixed, bundled)
 }
 
-// salts reports whether the engine of an upstream reads a salt for cached prompts, or may do so
-// while it is not yet known.
+// salts reports whether an upstream's engine reads a salt for cached prompts. An engine that is not
+// yet known may do so.
 func (c engineChecks) salts(u *Upstream) bool {
 	own, bundled := c.setBy(u.Engine, func(e *Engine) bool { return e.CacheSalt != "" })
 	return own != nil || bundled == EngineAuto || slices.Contains(c.bundled.Salting, bundled)
@@ -107,7 +108,7 @@ type upstreamChecks struct {
 	engines engineChecks
 }
 
-// upstreamsByName returns the index of the first upstream of each name.
+// upstreamsByName returns the index of the first upstream with each name.
 func (f *File) upstreamsByName() map[string]int {
 	byName := make(map[string]int, len(f.Upstreams))
 	for i := len(f.Upstreams) - 1; i >= 0; i-- {
@@ -116,7 +117,7 @@ func (f *File) upstreamsByName() map[string]int {
 	return byName
 }
 
-// modelsByID returns the index of the first model of each id.
+// modelsByID returns the index of the first model with each id.
 func modelsByID(f *File) map[string]int {
 	byID := make(map[string]int, len(f.Models))
 	for i := len(f.Models) - 1; i >= 0; i-- {
@@ -202,9 +203,9 @@ func (c upstreamChecks) url(path string, u *Upstream, seen map[string]string) {
 	seen[u.URL] = path
 }
 
-// hosted warns of a hosted API that is not marked external. Through it clients could store
-// conversations and order more expensive service tiers, and no key has consented that its prompts
-// leave the premises. For an engine of one's own at a public name, set external: false.
+// hosted warns of a hosted API that is not marked external. Through such an API, clients could
+// store conversations and order more expensive service tiers, and no key has consented to its
+// prompts leaving the premises. For an engine of one's own at a public name, set external: false.
 func (c upstreamChecks) hosted(path string, u *Upstream) {
 	if u.External || u.Kubernetes.Set() || c.places.Has(path+".external") || c.profile(u.Engine) != openAI ||
 		!publicHost(u.URL) {
@@ -217,7 +218,7 @@ func (c upstreamChecks) hosted(path string, u *Upstream) {
 // openAI is the profile of hosted APIs, and of engines without a profile of their own.
 const openAI = "openai"
 
-// profile returns the bundled profile that an engine of the file is based on.
+// profile returns the bundled profile on which an engine in the file is based.
 func (c upstreamChecks) profile(name string) string {
 	for range len(c.file.Engines) {
 		i := slices.IndexFunc(c.file.Engines, func(e Engine) bool { return e.Name == name })
@@ -306,8 +307,8 @@ func (c upstreamChecks) exact(path string, p Concurrency) {
 	}
 }
 
-// leastQuietInterval is the shortest probe interval at which an engine's answers show in time that
-// it works.
+// leastQuietInterval is the shortest probe interval at which an engine's answers can show in time
+// that the engine works.
 const leastQuietInterval = 500 * time.Millisecond
 
 func (c upstreamChecks) probe(path string, p Probe) {
@@ -332,8 +333,8 @@ func (c upstreamChecks) upstreamTLS(path string, u *Upstream) {
 	}
 }
 
-// clientTLS checks the TLS settings for the server at url. plain and secure are its schemes without
-// and with TLS.
+// clientTLS checks the TLS settings for the server at url. The parameters plain and secure are the
+// URL's schemes without and with TLS.
 func (c checks) clientTLS(path string, t UpstreamTLS, url, plain, secure string) {
 	if (t.Cert == "") != (t.Key == "") {
 		c.check.fail(path, "cert and key go together: give both or none")
@@ -346,9 +347,9 @@ func (c checks) clientTLS(path string, t UpstreamTLS, url, plain, secure string)
 	}
 }
 
-// usedUpstreams returns the upstreams on which models are deployed. sure is false if a deployment
-// could not be read or names an unknown upstream, because it may mean an upstream that seems
-// unused.
+// usedUpstreams returns the upstreams on which models are deployed. The result sure is false if a
+// deployment could not be read or names an unknown upstream, because that deployment may mean an
+// upstream that seems unused.
 func (c upstreamChecks) usedUpstreams() (used map[string]bool, sure bool) {
 	used, sure = map[string]bool{}, !c.places.NamesBroken("models", "deployments")
 	for i := range c.file.Models {

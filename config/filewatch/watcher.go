@@ -42,9 +42,9 @@ const (
 	missingTime = 2 * time.Second
 )
 
-// Prime does the first check, which is the base of Run's comparisons. Call it before the files are
-// read for the first time: otherwise Run misses a change between that read and its own start.
-// Without Prime, Run does the first check itself. Do not call it after Run.
+// Prime does the first check, with which Run compares later ones. Call Prime before the files are
+// first read: otherwise Run misses a change between that read and the start of Run. Without Prime,
+// Run does the first check itself. Do not call it after Run.
 func (w *Watcher) Prime() { w.seen = w.look() }
 
 // Run watches until ctx ends. It starts no goroutine that outlives it.
@@ -57,9 +57,10 @@ func (w *Watcher) Run(ctx context.Context) {
 	w.loop(ctx, dirs)
 }
 
-// loop waits for a reason to check. Then it needs two checks, a settle time apart, with equal
-// results that differ from what was seen; more of them while a file is missing. Every check begins a settle time, and events within it
-// wait for the check at its end, so a busy directory costs at most one check per settle time.
+// loop waits for a reason to check. It reports a change after two checks, a settle time apart, that
+// agree with each other and differ from the last state seen; while a file is missing, after
+// missingTime. Every check begins a settle time. Events within this time wait for the check at its
+// end, so a busy directory costs at most one check per settle time.
 func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 	interval := w.Interval
 	if interval <= 0 {
@@ -130,8 +131,8 @@ func (w *Watcher) look() prints {
 	return out
 }
 
-// differs reports whether a path of p is new or has another content than in old. A path that only
-// old has is not a change.
+// differs reports whether a path in p is new or its content has changed since old. A path that is
+// only in old is not a change.
 func (p prints) differs(old prints) bool {
 	for path, content := range p {
 		if before, ok := old[path]; !ok || before != content {
@@ -154,8 +155,8 @@ func (p prints) lacks(old prints) bool {
 	return false
 }
 
-// fingerprint returns the hash of a regular file's content. If there is none, the value stands for
-// the reason.
+// fingerprint returns the hash of a regular file's content. If there is no content, the value
+// stands for the reason.
 func fingerprint(path string) (sum print) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -6,8 +6,8 @@ package instant
 import "time"
 
 // Time is a point in time on the monotonic clock, in nanoseconds since a century before the process
-// began. The zero value means none. It lies further in the past than any limit that is counted from
-// it.
+// began. The zero value means none. It lies so far in the past that any limit measured from it has
+// passed.
 type Time int64
 
 // epoch is so long ago that the zero value lies before all times in a synctest bubble as well,

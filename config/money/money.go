@@ -47,7 +47,7 @@ func (a Amount) Plus(n Amount) Amount {
 	return Amount{a.Micros + n.Micros + int64(picos/million), picos % million}
 }
 
-// Minus returns a - n. n must not be more than a.
+// Minus returns a - n. The amount n must not exceed a.
 func (a Amount) Minus(n Amount) Amount {
 	if a.Picos < n.Picos {
 		a.Micros, a.Picos = a.Micros-1, a.Picos+million
@@ -60,8 +60,8 @@ func (a Amount) Less(n Amount) bool {
 	return a.Micros < n.Micros || a.Micros == n.Micros && a.Picos < n.Picos
 }
 
-// Over returns one of n equal parts of a, rounded down to a millionth. An n below 2 leaves a as it
-// is.
+// Over divides the amount into n equal parts and returns one, rounded down to a millionth. If n is
+// below 2, it returns the whole amount.
 func (a Amount) Over(n int) Amount {
 	if n < 2 || a.Zero() {
 		return a
@@ -117,7 +117,7 @@ func PriceOf(pricing map[string]any) (p Price) {
 	return p
 }
 
-// Of returns the cost of a call. cached tokens are part of prompt.
+// Of returns the cost of a call. The prompt's tokens include the cached ones.
 func (p Price) Of(prompt, cached, completion int) Amount {
 	cached = min(max(cached, 0), max(prompt, 0))
 	return cost(p.Input, prompt-cached).Plus(cost(p.Cached, cached)).Plus(cost(p.Output, completion))

@@ -42,9 +42,9 @@ type Options struct {
 	Retired map[string]Retired
 }
 
-// Read parses src and binds it to the struct that into points to. Problems show name, and relative
-// paths in the file start from its folder. Problems reports a value that does not fit, and the
-// value keeps its default.
+// Read parses src and binds it to the struct at the pointer into. Problems show the parameter name
+// as the file's name, and relative paths in the file start from that file's folder. A value that
+// does not fit is reported by Problems and keeps its default.
 func Read(name string, src []byte, into any, o Options) *Document {
 	const bytesPerValue = 20 // roughly, in a long file, to allocate in advance
 	places := &Places{marks: make(map[string]mark, len(src)/bytesPerValue), broken: map[string]bool{}}
@@ -119,7 +119,7 @@ func (b *Binder) BrokenBelow(n Node) bool {
 	return b.report.places.anyBroken(n.path, func(rest string) bool { return strings.HasPrefix(rest, ".") })
 }
 
-// Fields binds a mapping to the struct that into points to.
+// Fields binds a mapping to the struct at the pointer into.
 func (b *Binder) Fields(n Node, into any) { b.fields(n, reflect.ValueOf(into).Elem()) }
 
 // List binds a sequence to the slice at the pointer into.
@@ -128,7 +128,7 @@ func (b *Binder) List(n Node, into any) { b.list(n, reflect.ValueOf(into).Elem()
 // Scalar binds a string, number or boolean to the value at the pointer into.
 func (b *Binder) Scalar(n Node, into any) { b.scalar(n, reflect.ValueOf(into).Elem()) }
 
-// bind puts n into v. On a mistake v keeps its value, which is the default.
+// bind stores the node n in v. On a mistake v keeps its value, which is the default.
 func (b *Binder) bind(n Node, v reflect.Value) {
 	if b.report.Full() {
 		return

@@ -15,9 +15,9 @@ type external struct {
 	files []string                    // files that values came from
 }
 
-// expand replaces every ${VAR} of text by the variable's value; $${VAR} stands for the characters
-// ${VAR}. A variable's value is not expanded again, and it cannot change the structure of the file,
-// because the tree is already parsed.
+// expand replaces every ${VAR} in a string with the variable's value; $${VAR} stands for the
+// characters ${VAR}. A variable's value is not expanded again, and it cannot change the structure
+// of the file, because the tree is already parsed.
 func (x *external) expand(text string) (string, error) {
 	var out strings.Builder
 	for {
@@ -55,9 +55,9 @@ func variableName(s string) bool {
 	return s != ""
 }
 
-// secretFile reads the file of a secret, without the line breaks at its end. An empty file is an
-// error: another process may be about to write it, and an absent token would allow access without
-// one. A file that every user of the machine can read gives a warning.
+// secretFile reads a secret's file, without the line breaks at its end. An empty file is an error:
+// another process may be about to write it, and an absent token would allow access without one. A
+// file that every user of the machine can read gives a warning.
 func (x *external) secretFile(name string) (value, warning string, err error) {
 	if name == "" {
 		return "", "", errors.New("file: must be followed by a path")

@@ -16,7 +16,7 @@ const (
 	maxSecretFile = 64 << 10
 )
 
-// ResolvePath joins a relative path of the file with the file's folder. An empty path stays empty.
+// ResolvePath joins a relative path in the file with the file's folder. An empty path stays empty.
 func ResolvePath(dir, name string) string {
 	if name == "" || filepath.IsAbs(name) {
 		return name
@@ -61,7 +61,7 @@ func ReadBounded(name string, limit int64) ([]byte, error) {
 	return text, nil
 }
 
-// FileError returns in one line why a file cannot be read.
+// FileError returns, in one line, the reason why a file cannot be read.
 func FileError(name string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

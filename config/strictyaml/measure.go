@@ -72,7 +72,7 @@ func structure(src string) (n int) {
 	return n
 }
 
-// longBlank returns the first line of a run of too many empty lines; 0 if there is none.
+// longBlank returns the first line of a run of too many empty lines, or 0 if there is no such run.
 func longBlank(src string) int {
 	line, run := 0, 0
 	for text := range strings.Lines(src) {
@@ -86,8 +86,8 @@ func longBlank(src string) int {
 	return 0
 }
 
-// outline follows the structure of a file token by token, as far as the parser's memory depends on
-// it.
+// outline follows, token by token, the part of a file's structure on which the parser's memory
+// depends.
 type outline struct {
 	levels     []level
 	line, last int // of the last token: its line and its length

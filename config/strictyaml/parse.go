@@ -12,8 +12,9 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// parse returns the body of the one document in src and its number of tokens. If there is none, it
-// reports why and returns nil. least is the remedy for an empty file.
+// parse returns the body of the one document in src and its number of tokens. If there is no such
+// document, it reports the reason and returns nil. The parameter least is the remedy for an empty
+// file.
 func (r *report) parse(src []byte, least string) (body ast.Node, size int) {
 	for i, line := range r.src.lines {
 		if !utf8.ValidString(line) || strings.Contains(line, "\x00") {
@@ -51,7 +52,7 @@ func (r *report) parse(src []byte, least string) (body ast.Node, size int) {
 	return nil, 0
 }
 
-// parseBounded parses src, unless that would cost too much. A panic of the parser becomes an error,
+// parseBounded parses src, unless that would cost too much. A panic in the parser becomes an error,
 // because odd input must not take down an edge during a reload.
 func parseBounded(src string) (f *ast.File, size int, err error) {
 	defer func() {

@@ -30,9 +30,9 @@ func (m mark) show(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// problem makes a Problem without its excerpt, which excerpts adds once all secrets of the file are
-// known. The message may quote names from the file, so control characters become blanks: the
-// message stays on one line and cannot control a terminal.
+// problem makes a Problem without its excerpt. The excerpt is added later (source.excerpts), once
+// all secrets in the file are known. The message may quote names from the file, so control
+// characters become blanks: the message stays on one line and cannot control a terminal.
 func (m mark) problem(message string) Problem {
 	message = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -47,9 +47,9 @@ func (m mark) problem(message string) Problem {
 	return p
 }
 
-// Places records for the path of each value, such as upstreams[1].probe.fall, where it stands and
-// whether it could be read. A nil Places belongs to values that no file holds: they have no places,
-// and all count as read.
+// Places records, by the path of each value, such as upstreams[1].probe.fall, where the value
+// stands and whether it could be read. A nil Places belongs to values that no file holds: they have
+// no places, and all count as read.
 type Places struct {
 	marks  map[string]mark
 	broken map[string]bool // reported while reading: checks that depend on them are skipped
@@ -146,8 +146,8 @@ func (p *Places) BrokenWithin(path string) bool {
 }
 
 // NamesBroken reports whether the names in a list are incomplete because one could not be read. A
-// reference to an unknown name may then be right. fields are the fields of the list's entries that
-// hold names.
+// reference to an unknown name may then be right. The parameter fields gives the fields that hold
+// names in the list's entries.
 func (p *Places) NamesBroken(list string, fields ...string) bool {
 	return p.anyBroken(list, func(rest string) bool {
 		_, member, inside := strings.Cut(rest, "].")
@@ -156,8 +156,8 @@ func (p *Places) NamesBroken(list string, fields ...string) bool {
 	})
 }
 
-// anyBroken reports whether is returns true for the rest of any broken path that begins with
-// prefix.
+// anyBroken looks for a broken path that begins with prefix and whose rest satisfies the function
+// is().
 func (p *Places) anyBroken(prefix string, is func(rest string) bool) bool {
 	if p == nil {
 		return false
@@ -170,8 +170,8 @@ func (p *Places) anyBroken(prefix string, is func(rest string) bool) bool {
 	return false
 }
 
-// Append takes over the entries of a list in a second file: their places, and which of them are
-// broken. They follow the first count entries of p's own list.
+// Append takes over list entries from a second file: their places, and which of them are broken.
+// These entries follow the first count entries of the list in p.
 func (p *Places) Append(list string, second *Places, count int) {
 	for path, m := range second.marks {
 		if moved, ok := moveEntry(path, list, count); ok {

@@ -88,8 +88,8 @@ func (p *plainReader) cut(src string) {
 // maxPlainKey bounds a key, in bytes.
 const maxPlainKey = 64
 
-// keyHead returns the length of the key at the start of text with the colon and the blanks after
-// it; 0 if text does not begin with a key.
+// keyHead returns the length of the key at the start of a string, including the colon and the
+// blanks after it. It returns 0 if the string does not begin with a key.
 func keyHead(text string) int {
 	n := 0
 	for n < len(text) && n < maxPlainKey && inKey(text[n], n == 0) {
@@ -108,7 +108,7 @@ func keyHead(text string) int {
 	return n + blanks
 }
 
-// inKey reports whether a key may hold c, or begin with it.
+// inKey reports whether a key may contain the byte c or, if first is true, begin with it.
 func inKey(c byte, first bool) bool {
 	return c == '_' || isLetter(c) || !first && (c == '-' || isDigit(c))
 }
@@ -239,7 +239,7 @@ func (p *plainReader) value(text string, line, column int) ast.Node {
 	return n
 }
 
-// scalar makes a node of an unquoted text. The form of the text decides the type.
+// scalar makes a node from an unquoted string, whose form decides the type.
 func (p *plainReader) scalar(text string, at *token.Position) ast.Node {
 	p.size++
 	switch t := token.New(text, text, at); t.Type { //nolint:exhaustive // the parser reads the others
@@ -311,8 +311,8 @@ func (f *flow) value() ast.Node {
 	return f.scalar(text, at)
 }
 
-// members reads the members in brackets. The next byte is the opening bracket, and last the closing
-// one.
+// members reads the members in brackets. The next byte is the opening bracket, and the parameter
+// last is the closing one.
 func (f *flow) members(last byte, member func()) {
 	f.skip(1)
 	for first := true; !f.odd; first = false {

@@ -23,8 +23,8 @@ type Redaction struct {
 
 // Redact returns the document in src in a form that can be shown to others, and the texts that it
 // removed. It hides values whose type rules call secret and values without a place in the type, and
-// drops comments. Variables are shown by name, and aliases as their values. ok is false if src is
-// not YAML.
+// drops comments. Variables are shown by name, and aliases as their values. The result ok is false
+// if src is not YAML.
 func Redact(src []byte, to reflect.Type, rules Redaction) (text []byte, left []string, ok bool) {
 	places := &Places{marks: map[string]mark{}, broken: map[string]bool{}}
 	r := &report{src: newSource("", src), places: places}

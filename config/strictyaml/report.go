@@ -83,7 +83,7 @@ func isReference(n ast.Node) bool {
 	return ok && (strings.HasPrefix(text, "${") || strings.HasPrefix(text, "file:"))
 }
 
-// secretName reports whether a key of this name is likely to hold a secret.
+// secretName reports whether a key with this name is likely to hold a secret.
 func secretName(name string) bool {
 	name = suggest.Normalize(name)
 	for _, word := range []string{"key", "token", "secret", "pass", "hash", "auth", "bearer", "cred"} {
@@ -94,8 +94,8 @@ func secretName(name string) bool {
 	return false
 }
 
-// countsTokens reports whether a key of a name that looks like a secret's is a number of tokens, as
-// max_tokens is.
+// countsTokens reports whether a key whose name looks like that of a secret holds a number of
+// tokens, as max_tokens does.
 func countsTokens(name, value string) bool {
 	counts := false
 	for word := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '_' || r == '-' || r == ' ' }) {

@@ -12,8 +12,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// text returns the text of a scalar without quotes and with its ${VAR} resolved. want names the
-// expected value in the message about a list or mapping.
+// text returns a scalar's text without quotes and with its ${VAR} resolved. The parameter want
+// names the expected value in the message about a list or mapping.
 func (b *Binder) text(n Node, want string) (string, bool) {
 	raw, ok := rawText(n.ast)
 	if !ok {

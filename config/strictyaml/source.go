@@ -40,8 +40,8 @@ func cut(text string, most int) string {
 	return text[:most] + "..."
 }
 
-// hide keeps the rest of a line from column on, and the following lines up to last, out of every
-// excerpt. This may hide more than the secret, which is safe.
+// hide keeps the rest of a line, beginning at column, and the following lines up to line last out
+// of every excerpt. This may hide more than the secret, which is safe.
 func (s *source) hide(line, column, last int) {
 	for n := line; n <= last; n++ {
 		from := 1
@@ -100,7 +100,7 @@ func (s *source) excerpt(line, column int) string {
 	return fmt.Sprintf("%5d | %s%s%s\n      | %s", line, before, string(window), after, caret)
 }
 
-// keyHash matches the hash of a key. Excerpts show stars in its place, and what follows it.
+// keyHash matches a key's hash. Excerpts show stars in place of the hash, and the text after it.
 var keyHash = regexp.MustCompile(`sha256:[0-9A-Fa-f]+`)
 
 func masked(hash string) string {
@@ -119,7 +119,7 @@ func showable(r rune) rune {
 	return r
 }
 
-// excerpts fills in the excerpts of problems in s.
+// excerpts fills in the excerpts of the problems in s.
 func (s *source) excerpts(ps Problems) {
 	for i := range ps {
 		if ps[i].File == s.name && ps[i].Excerpt == "" {
@@ -128,8 +128,9 @@ func (s *source) excerpts(ps Problems) {
 	}
 }
 
-// secretColumn returns the column from which a line may hold a secret; 0 if it cannot. For a line
-// without a key, the last line with one decides, because the line may continue that value.
+// secretColumn returns the column at which a secret may begin in a line, or 0 if the line cannot
+// hold one. For a line without a key, the last line with a key decides, because the line may
+// continue that key's value.
 func (s *source) secretColumn(line int) int {
 	column, keyed := afterSecretName(s.lines[line-1])
 	for above := line - 1; !keyed && above >= 1; above-- {

@@ -69,7 +69,7 @@ func (v anchorVisitor) Visit(n ast.Node) ast.Visitor {
 	return v
 }
 
-// boundsMark is the broken path that records that exceeded bounds were reported. No file can have
+// boundsMark is marked as a broken path once exceeded bounds have been reported. No file can have
 // this path.
 const boundsMark = "\x00"
 
@@ -223,7 +223,7 @@ func startToken(n ast.Node) *token.Token {
 	return n.GetToken()
 }
 
-// kindOf names the kind of a node, for messages.
+// kindOf names a node's kind, for messages.
 func kindOf(n ast.Node) string {
 	switch x := n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:

@@ -24,12 +24,12 @@ func Choice(name string, candidates []string) string {
 	return ": choose " + List(candidates)
 }
 
-// maxCandidates bounds the words that are compared, and with them the time of a suggestion.
+// maxCandidates bounds the words that are compared, and thus the time that a suggestion takes.
 const maxCandidates = 1000
 
-// Nearest returns the candidate that is most similar to name: it differs only in style of spelling,
-// in at most a third of its letters, or by an added or missing word. It returns "" if no candidate
-// is similar enough.
+// Nearest returns the candidate that is most similar to name, or "" if none is similar enough. A
+// similar candidate differs only in spelling style, in at most a third of its letters, or by an
+// added or missing word.
 func Nearest(name string, candidates []string) string {
 	plain := Normalize(name)
 	best, least := "", max(1, len(plain)/3)+1

@@ -159,7 +159,7 @@ func (c *CA) Count() (accounts, orders, issued int) {
 	return len(c.accounts), len(c.orders), c.issued
 }
 
-// Requests returns the number of requests whose path has a prefix.
+// Requests returns the number of requests whose path begins with prefix.
 func (c *CA) Requests(prefix string) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

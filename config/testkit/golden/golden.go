@@ -40,8 +40,8 @@ func File(t *testing.T, name string, got []byte) {
 	}
 }
 
-// Archives runs f in a subtest for each archive of a folder. f reads the input sections and sets
-// the resulting sections. The archive must then equal the file.
+// Archives runs f in a subtest for each archive in a folder. The function f reads the input
+// sections and sets the resulting sections. The archive must then equal the file.
 func Archives(t *testing.T, folder string, f func(t *testing.T, a *Archive)) {
 	t.Helper()
 	for name, a := range All(t, folder) {
@@ -56,7 +56,7 @@ func Archives(t *testing.T, folder string, f func(t *testing.T, a *Archive)) {
 	}
 }
 
-// All reads the archives of a folder in the order of their names. A name is the file's name without
+// All reads the archives in a folder in the order of their names. A name is the file's name without
 // its extension.
 func All(t testing.TB, folder string) iter.Seq2[string, *Archive] {
 	t.Helper()
@@ -114,7 +114,7 @@ func (a *Archive) Set(name string, text []byte) {
 	a.Files[i].Data = text
 }
 
-// Says reports whether a line of the archive's comment is word.
+// Says reports whether a line of the archive's comment equals the parameter word.
 func (a *Archive) Says(word string) bool {
 	return slices.Contains(strings.Split(string(a.Comment), "\n"), word)
 }

@@ -58,8 +58,8 @@ type event struct {
 	gone       bool
 }
 
-// kind returns the type of the event for a watch with selectors: DELETED for an object that no
-// longer matches, ADDED for one that begins to match, and "" for objects that the watch does not
+// kind returns the event type for a watch with selectors. It is DELETED for an object that no
+// longer matches, ADDED for one that begins to match, and "" for an object that the watch does not
 // see.
 func (e *event) kind(q url.Values) string {
 	was, is := e.before != nil && matches(e.before, q), !e.gone && matches(e.object, q)
@@ -105,7 +105,8 @@ func (s *Server) write(name, text string) {
 	}
 }
 
-// RotateToken makes token the only valid one, and if write is true writes it to the account.
+// RotateToken replaces the valid token. If write is true, it also writes the new token to the
+// account.
 func (s *Server) RotateToken(token string, write bool) {
 	s.mu.Lock()
 	s.token = token
@@ -231,7 +232,7 @@ func (s *Server) Answer(f func(http.ResponseWriter, *http.Request) bool) {
 	s.answer = f
 }
 
-// Requests returns the requested paths and queries that contain a text.
+// Requests returns the requested paths and queries that contain a string.
 func (s *Server) Requests(text string) (out []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

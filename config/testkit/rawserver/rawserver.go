@@ -110,7 +110,8 @@ func (s *Server) URL() string {
 	return "http://" + s.Listener.Addr().String()
 }
 
-// Request reads a whole request and returns its body; ok is false when no more requests come.
+// Request reads a whole request and returns it with its body. The result ok is false when no more
+// requests come.
 func (p *Peer) Request() (r *http.Request, body string, ok bool) {
 	r, err := http.ReadRequest(p.Reader)
 	if err != nil {
@@ -160,7 +161,7 @@ func serverTLS(t *testing.T) *tls.Config {
 	return server
 }
 
-// ClientTLS returns the configuration of a client that trusts every server of ServeTLS.
+// ClientTLS returns a client's configuration that trusts every server from ServeTLS.
 func ClientTLS(t *testing.T) *tls.Config {
 	t.Helper()
 	_, client := certificates()
