@@ -27,8 +27,8 @@ type domain struct {
 	waits    bool      // an order waits for the fleet's store
 }
 
-// again makes the domain due at once, except for the recorded pause after its last attempt. It
-// reduces several failures to one.
+// again makes the domain due at once, except that the recorded pause after its last attempt still
+// applies. Several failures in a row then count as one.
 func (d *domain) again() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -47,8 +47,8 @@ func (d *domain) failed(trouble string) int {
 	return d.failures
 }
 
-// counted adopts the number of failures that other edges have recorded, or this one before its
-// start.
+// counted adopts the number of failures that other edges, or this edge before its restart, have
+// recorded.
 func (d *domain) counted(failures int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

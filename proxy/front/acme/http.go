@@ -115,8 +115,8 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 	refuse(ctx, fasthttp.StatusBadRequest)
 }
 
-// base returns the edge's URL for the request's domain. ok is false if the edge does not serve that
-// domain.
+// base returns the edge's URL for the request's domain. The result ok is false if the edge does not
+// serve that domain.
 func (s *Server) base(ctx *fasthttp.RequestCtx) (url string, ok bool) {
 	host := string(ctx.Host())
 	if name, _, err := net.SplitHostPort(host); err == nil {
@@ -183,7 +183,7 @@ func (m *Manager) httpAnswer(host, token string) (string, bool) {
 	return w.body.String(), true
 }
 
-// answerTime is how long the fleet's store may take to return the answer.
+// answerTime is the time within which the fleet's store must return the answer.
 const answerTime = 5 * time.Second
 
 // answerWriter holds certmagic's answer.

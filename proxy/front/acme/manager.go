@@ -420,8 +420,8 @@ func (m *Manager) look(ctx context.Context, d *domain) time.Time {
 
 func (m *Manager) fleetAvailable() bool { return m.fleet == nil || m.fleet.Available() }
 
-// follow returns when to look again. due is when the next look is due. An edge of a fleet looks
-// earlier, to find what another edge has obtained.
+// follow returns the time of the next look. Normally it is the parameter due; an edge in a fleet
+// looks earlier, to find certificates that other edges have obtained.
 func (m *Manager) follow(due time.Time) time.Time {
 	if soon := time.Now().Add(followPeriod); m.fleet != nil && soon.Before(due) {
 		return soon
@@ -429,8 +429,8 @@ func (m *Manager) follow(due time.Time) time.Time {
 	return due
 }
 
-// takeOverFleet copies the data of versions before certmagic into the store, and what the folder
-// has but the store lacks.
+// takeOverFleet copies two kinds of data into the store: that of versions before certmagic, and
+// what the folder has but the store lacks.
 func (m *Manager) takeOverFleet(ctx context.Context, name string) error {
 	registration, _ := m.accountKeys()
 	cert, _, _ := m.certificateKeys(name)
@@ -456,7 +456,8 @@ func (m *Manager) takeOverFleet(ctx context.Context, name string) error {
 	return errors.Join(m.putBack(ctx, key, registration), m.putBack(ctx, keyKey, meta, certKey))
 }
 
-// putBack copies values into the store if the folder has all of them and the store lacks them.
+// putBack copies values from the folder into the store if the folder has all of them and the store
+// lacks them.
 func (m *Manager) putBack(ctx context.Context, keys ...string) error {
 	if m.fleet.Exists(ctx, keys[len(keys)-1]) {
 		return nil
@@ -586,7 +587,7 @@ func (m *Manager) recordFailure(ctx context.Context, d *domain, err error) (next
 	return next
 }
 
-// describe returns why an attempt failed, for an operator.
+// describe tells an operator why an attempt failed.
 func describe(err error, overHTTP bool) string {
 	text := plaintext.Line(err.Error()) // it may contain an authority's text
 	if len(text) > mostTrouble {
@@ -605,5 +606,5 @@ func describe(err error, overHTTP bool) string {
 		"from the internet", text, port)
 }
 
-// mostTrouble is how many bytes of an authority's explanation are shown.
+// mostTrouble is the number of bytes that are shown of an authority's explanation.
 const mostTrouble = 600

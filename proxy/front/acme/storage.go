@@ -85,8 +85,8 @@ type attempt struct {
 	Failures int       `json:"failures"` // consecutive
 }
 
-// after returns when the next attempt is allowed. An attempt in the future was recorded before the
-// clock was set back, and does not count.
+// after returns the time from which the next attempt is allowed. An attempt in the future was
+// recorded before the clock was set back, and does not count.
 func (a attempt) after(hurried bool, now time.Time) time.Time {
 	switch {
 	case a.Tried.After(now):
@@ -161,8 +161,9 @@ func parsePair(name string, cert, key []byte) (*tls.Certificate, error) {
 	return &pair, pair.Leaf.VerifyHostname(name)
 }
 
-// takeOver copies a domain's certificate of a version before certmagic (DOMAIN.pem with its key)
-// to where certmagic looks for it. The old file is only read, and nothing is overwritten.
+// takeOver copies a domain's certificate, which a version before certmagic stored as DOMAIN.pem
+// with its key, to the place where certmagic looks for it. The old file is only read, and nothing
+// is overwritten.
 func takeOver(ctx context.Context, m *Manager, s certmagic.Storage, name string, pemText []byte) error {
 	certKey, keyKey, metaKey := m.certificateKeys(name)
 	if s.Exists(ctx, certKey) && s.Exists(ctx, keyKey) && s.Exists(ctx, metaKey) {
@@ -186,9 +187,9 @@ func takeOver(ctx context.Context, m *Manager, s certmagic.Storage, name string,
 	return errors.Join(s.Store(ctx, keyKey, key), s.Store(ctx, certKey, cert), s.Store(ctx, metaKey, meta))
 }
 
-// takeOverAccount makes the next order reuse the account of a key. It stores the account without a
-// state, so certmagic looks it up at the authority, which does not create a second account for the
-// same key.
+// takeOverAccount makes the next order reuse the account that belongs to a key. It stores the
+// account without a state, so certmagic looks it up at the authority, which does not create a
+// second account for the same key.
 func takeOverAccount(ctx context.Context, m *Manager, s certmagic.Storage, key []byte) error {
 	registration, keyKey := m.accountKeys()
 	if s.Exists(ctx, registration) && s.Exists(ctx, keyKey) {
@@ -214,9 +215,9 @@ func oldFile(f *certmagic.FileStorage, name string) []byte {
 	return text
 }
 
-// selfSigned returns a certificate that no client trusts. It serves clients that connect without a
-// name before there is any other certificate, and that do not verify it: the service manager's
-// watchdog and health checks.
+// selfSigned returns a certificate that no client trusts. It serves clients that send no name and
+// do not verify the certificate, such as the service manager's watchdog and health checks, before
+// there is any other certificate.
 func selfSigned() *tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -8,6 +8,6 @@
 // for a public listener without keys, LocalRequest for the admin listener.
 //
 // Keys do not belong in browsers, so by default no origin may call the edge with a key from a
-// page. An operator who wants that lists origins (cors.go). Cookies are never allowed, since the
-// API has none.
+// page. An operator who wants such calls lists their origins (cors.go). Cookies are never allowed,
+// since the API has none.
 package browser

@@ -15,9 +15,10 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// CheckPage refuses requests by web pages to an edge without keys: those whose Host is not this
-// machine's (hosts, see OwnHosts), and those of another origin that origins (cors.origins) does not
-// list. Programs send no Origin, and a Host from their configuration.
+// CheckPage refuses web pages' requests to an edge without keys. It refuses a request whose Host is
+// not a name of this machine (the parameter hosts, see OwnHosts), and one from another origin that
+// the parameter origins (cors.origins) does not list. Programs send no Origin, and a Host from
+// their configuration.
 func CheckPage(h *fasthttp.RequestHeader, hosts, origins []string) *apierr.Error {
 	if slices.Contains(origins, "*") {
 		return nil
@@ -35,8 +36,9 @@ func CheckPage(h *fasthttp.RequestHeader, hosts, origins []string) *apierr.Error
 	return nil
 }
 
-// ForeignPage reports whether a request comes from a web page of another origin that origins
-// (cors.origins) does not list. It is needed because a browser sends no preflight for a WebSocket.
+// ForeignPage reports whether a request comes from a web page of another origin that the parameter
+// origins (cors.origins) does not list. It is needed because a browser sends no preflight for a
+// WebSocket.
 func ForeignPage(h *fasthttp.RequestHeader, origins []string) bool {
 	origin := h.Peek(fasthttp.HeaderOrigin)
 	return foreignOrigin(origin, h.Host()) &&

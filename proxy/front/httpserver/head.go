@@ -129,8 +129,8 @@ func Misframed(err error) *apierr.Error {
 	return apierr.BadRequest("A line of the request head does not end in CR LF.")
 }
 
-// Unparsed returns the refusal of a request that err ended before its handler ran, and the
-// request's path as far as it is known.
+// Unparsed returns the refusal of a request that failed with err before its handler ran, and the
+// known part of the request's path.
 func Unparsed(ctx *fasthttp.RequestCtx, err error) (refusal *apierr.Error, path []byte) {
 	var small *fasthttp.ErrSmallBuffer
 	wrong := listen.FramingError(ctx.Conn())
@@ -196,7 +196,7 @@ var unparsedReasons = []struct{ begins, says string }{
 // fasthttp would ignore.
 const reasonExpect = "The Expect header asks for something else than 100-continue."
 
-// scanHead walks the raw header lines once. It returns the number of Host headers, or the reason
+// scanHead reads the raw header lines once. It returns the number of Host headers, or the reason
 // for refusing the head.
 func scanHead(raw []byte) (hosts int, reason string) {
 	sized, chunked := false, false

@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// alarms write to the log what the first sentence of the status page says, so that the log alone
-// says how bad something is and what to do. One goroutine uses them. The zero value is ready.
+// alarms log the first sentence of the status page, so that the log alone says how bad something is
+// and what to do. One goroutine uses them. The zero value is ready.
 type alarms struct {
 	said string    // the subject of the last line; "" while the edge is well
 	at   time.Time // of that line
@@ -21,12 +21,13 @@ type alarms struct {
 type keyLimit struct{ key, limit string }
 
 const (
-	// alarmLeast is the least time between two lines about the edge, because near a bound trouble
-	// comes and goes.
+	// alarmLeast is the least time between two lines about the edge, because trouble comes and goes
+	// near a bound.
 	alarmLeast = 10 * time.Second
-	// keyAgain is how long a key that stays over a limit has no further line about it.
+	// keyAgain is the time after which a key that stays over a limit gets another line.
 	keyAgain = 5 * time.Minute
-	// alarmKeys bounds the lines about keys of one look, and with keyAgain their memory.
+	// alarmKeys bounds the number of lines about keys per look and, with keyAgain, the memory that
+	// they take.
 	alarmKeys = 20
 )
 

@@ -22,7 +22,8 @@ type Readiness struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// readyTimeout is how long RequestReady waits for the answer, for which the edge does no work.
+// readyTimeout is the time that RequestReady waits for the answer. The edge needs no work to give
+// it.
 const readyTimeout = 2 * time.Second
 
 // RequestReady asks a running edge whether it takes new requests. The error names the reason if it
@@ -96,9 +97,9 @@ func (e Edge) get(path string, timeout time.Duration) (body []byte, err error) {
 	return body, err
 }
 
-// ask sends one request to a running edge's admin listener. send is the request's body, or nil. It
-// returns the body of a 200 or 422. If several processes listen on the port, note says which of
-// them has answered. The error says what to correct.
+// ask sends one request to a running edge's admin listener. The parameter send is the request's
+// body, or nil. The function returns the body of a 200 or 422. If several processes listen on the
+// port, the result note says which of them has answered. The error says what to correct.
 func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body []byte, note string, err error) {
 	edge, token := e.Admin, e.Token
 	if !strings.Contains(edge, "://") {

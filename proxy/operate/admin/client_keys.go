@@ -35,8 +35,8 @@ func (r *KeyRequest) Revoke(id string, out io.Writer) error {
 	return r.change(fasthttp.MethodDelete, "/-/keys/"+url.PathEscape(id), nil, out)
 }
 
-// List writes the edge's keys to out, one to a line. Lines that are indented say what the key's owner
-// must know: a limit that refuses calls, a budget that is used up, its end.
+// List writes the edge's keys to out, one per line. Indented lines below say what the key's owner
+// must know: a limit that refuses calls, a budget that is used up, or the key's expiry.
 func (r *KeyRequest) List(out io.Writer) error {
 	body, err := r.Edge.get("/-/keys", keysPatience+readyTimeout)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 // Names are the names of an edge's upstreams and models.
 type Names struct{ Upstreams, Models []string }
 
-// wholeState is the path of the state with all rows of its lists.
+// wholeState is the path of the state with all rows in its lists.
 const wholeState = "/status?limit=1000000"
 
 // AskNames requests a running edge's Names.

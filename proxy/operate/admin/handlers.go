@@ -49,14 +49,14 @@ func (s *Server) ready(ctx *fasthttp.RequestCtx) {
 	ctx.Response.SetBody(body)
 }
 
-// longestCalled is the maximum length in bytes of the name of the configuration in a request's
-// body.
+// longestCalled bounds the name, in bytes, under which problems in a sent configuration are shown.
 const longestCalled = 4096
 
-// reload reloads and answers with what changed, or with what is wrong. ?force=true applies a
-// configuration that leaves a model without a slot, ?dry_run=true applies nothing. A dry run checks
-// the configuration in the request's body, if there is one. Problems show ?called= as its name.
-// ?back=true applies the configuration before the running one, except for its keys.
+// reload reloads and answers with what changed, or with what is wrong. With ?force=true it applies
+// even a configuration that leaves a model without a slot; with ?dry_run=true it applies nothing. A
+// dry run checks the configuration in the request's body, if there is one. Problems show the value
+// of ?called= as that configuration's name. ?back=true applies the configuration before the running
+// one, except for its keys.
 func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 	q := reload.Request{Source: reload.SourceRequest}
 	args := ctx.QueryArgs()
@@ -270,8 +270,9 @@ func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 	ctx.SetStatusCode(fasthttp.StatusSeeOther)
 }
 
-// named returns the upstream with that name, or the upstreams of a group (config.InGroup). If there
-// is none, near is the name that was probably meant, or the names that there are.
+// named returns the upstream with that name, or the upstreams in a group (config.InGroup). If there
+// is no such upstream, the result near gives the name that was probably meant, or the existing
+// names.
 func named(all []*upstreams.Upstream, name string) (found []*upstreams.Upstream, near string) {
 	var labels []string
 	for _, u := range all {

@@ -21,7 +21,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// KeyView is what an operator sees of a key. It contains neither the key itself nor a hash.
+// KeyView shows a key to an operator. It contains neither the key itself nor a hash.
 type KeyView struct {
 	ID         string         `json:"id"`
 	Source     string         `json:"source"` // configuration, or runtime if made at run time
@@ -99,7 +99,7 @@ func timeOf(t time.Time) *time.Time {
 	return &t
 }
 
-// keysPatience bounds how long an operator waits for the store of keys.
+// keysPatience bounds an operator's wait for the key store.
 const keysPatience = 5 * time.Second
 
 // listKeys answers GET /-/keys: the configuration's keys and those made at run time.
@@ -143,7 +143,7 @@ func noSuchKey(id string, ids []string) *apierr.Error {
 	return apierr.NotFound(apierr.CodeNotFound, "There is no key with that id%s", cmp.Or(suggest.DidYouMean(id, ids), "."))
 }
 
-// keyViews returns all keys by id. A key of the configuration hides one with the same id that was
+// keyViews returns all keys by id. A key in the configuration hides one with the same id that was
 // made at run time.
 func (s *Server) keyViews() ([]KeyView, error) {
 	views := []KeyView{}
@@ -365,8 +365,8 @@ func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 	}
 }
 
-// keyTrouble returns the answer for keys that cannot be read or changed. A failure of the store of
-// keys itself is also logged.
+// keyTrouble returns the answer for keys that cannot be read or changed. A failure of the key store
+// itself is also logged.
 func (s *Server) keyTrouble(err error) *apierr.Error {
 	var mistake *runkeys.MistakeError
 	var wrong *config.KeyError

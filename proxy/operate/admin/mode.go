@@ -35,9 +35,9 @@ func orphaned(models []snapshot.Model, leaving []*upstreams.Upstream, now time.T
 // idlePoll is the interval at which AwaitIdle asks.
 const idlePoll = 250 * time.Millisecond
 
-// AwaitIdle waits until an edge has no call at the named upstreams, and reports to out which of
-// them are empty. It does not wait for calls of the fleet's other edges. It returns the error of
-// ctx, or why the edge could not be reached.
+// AwaitIdle waits until an edge has no call at the named upstreams, and writes to out which of them
+// are idle. It does not wait for calls of the fleet's other edges. It returns the error of ctx, or
+// why the edge could not be reached.
 func AwaitIdle(ctx context.Context, edge Edge, names []string, out io.Writer) error {
 	for first := true; ; first = false {
 		body, err := edge.get("/status", topTimeout)

@@ -58,9 +58,9 @@ func partOf(ctx *fasthttp.RequestCtx) (p status.Part, ok bool) {
 	return p, true
 }
 
-// callPage answers with the page of a call that runs or is still kept. For any other call a browser
-// gets a page that says where else to look, with a command. A malformed id gets no such page, so
-// that a link cannot put text into an operator's shell.
+// callPage answers with the page about a call that is running or still kept. For any other call a
+// browser gets a page that says where else to look, with a command. A malformed id gets no such
+// page, so that a link cannot put text into an operator's shell.
 func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
 	id, _ := ctx.UserValue("id").(string)
 	state := s.status(whoAsks(ctx))

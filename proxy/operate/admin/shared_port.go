@@ -43,8 +43,8 @@ func newPortWatch(o *Options) *portWatch {
 	return w
 }
 
-// look returns how many other processes listen on the port, and whether they have done so for
-// longer than a take-over needs. It logs a change of that.
+// look returns how many other processes listen on the port, and whether they have listened for
+// longer than a take-over needs. It logs changes.
 func (w *portWatch) look(now time.Time) (others int, stay bool) {
 	if w.count == nil {
 		return 0, false

@@ -43,7 +43,8 @@ func (s *Server) status(who caller) *status.Status {
 	return out
 }
 
-// see completes the input in, which has its time and may have its lists, and judges the state.
+// see fills in the rest of the input, whose time is set and whose lists may be, and judges the
+// state.
 func see(s *Server, in *status.Input) *status.Status {
 	snap, now, all := s.opts.Reloads.Running(), in.Now, s.opts.Set.All()
 	queues := map[string]*status.Queue{}
@@ -102,7 +103,7 @@ func see(s *Server, in *status.Input) *status.Status {
 	return out
 }
 
-// pageOf returns the reload r in the form of the status page; nil if there was none.
+// pageOf returns the reload r in the form for the status page, or nil if there was no reload.
 func pageOf(r *reload.Result) *status.Reload {
 	if r == nil {
 		return nil

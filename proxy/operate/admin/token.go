@@ -43,8 +43,8 @@ type caller struct {
 // mainToken is the name of admin.token, which has no name of its own.
 const mainToken = "admin.token"
 
-// callerOf finds the given token among those of the configuration. Its running time reveals nothing
-// about a token's first characters.
+// callerOf looks up the given token in the configuration. Its running time reveals nothing about a
+// token's first characters.
 func callerOf(given []byte, a *config.Admin) (c caller, right bool) {
 	if a.Token != "" && subtle.ConstantTimeCompare(given, []byte(a.Token)) == 1 {
 		c, right = caller{mainToken, config.RoleAll}, true
@@ -63,10 +63,11 @@ func callerOf(given []byte, a *config.Admin) (c caller, right bool) {
 	return c, right
 }
 
-// check returns a request's token, or why the request is refused. It slows down an address with too
-// many wrong tokens. A right token still passes, unless it is short: only the brake protects a
-// short token from guesses. If the configuration has no tokens, every request may do everything. A
-// request carries a token as a bearer token, or, from a browser, as the password of Basic.
+// check returns a request's token, or the reason for a refusal. It slows down an address that has
+// sent too many wrong tokens. A right token from this address still passes, unless it is short:
+// only the brake protects a short token from guesses. If the configuration has no tokens, every
+// request may do everything. A request carries a token as a bearer token, or, from a browser, as
+// the password of Basic.
 func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Time) (caller, *apierr.Error) {
 	if !a.Guarded() {
 		return caller{role: config.RoleAll}, nil

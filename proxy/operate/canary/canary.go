@@ -16,7 +16,7 @@ const (
 	Unknown  Verdict = "not yet known"
 )
 
-// Enough is how many values each side needs before a measure is judged.
+// Enough is the number of values that each side needs before a measure is judged.
 const Enough = 50
 
 // The confidence of a verdict, in standard deviations. Shown intervals have 95 %.
@@ -103,8 +103,8 @@ func (c *Comparison) verdict() Verdict {
 	return all
 }
 
-// ratio adds a row for a quantile. worse is 1 if more is worse, -1 if less is worse, 0 if the row
-// is not judged.
+// ratio adds a row for a quantile. The parameter worse is 1 if more is worse, -1 if less is worse,
+// and 0 if the row is not judged.
 func (c *Comparison) ratio(measure, unit string, rest, arm observe.Spread, rank, worse float64) {
 	n, m := arm.Count(), rest.Count()
 	r := Row{Measure: measure, Unit: unit, Values: n, none: n+m == 0}

@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// side returns the counts of an edge for n calls whose first tokens take about ttft.
+// side returns an edge's counts for n calls whose first tokens take about ttft.
 func side(rng *rand.Rand, n int, ttft, speed, failed float64) *observe.Arm {
 	a := &observe.Arm{Calls: uint64(n)}
 	first, tokens, length := map[uint64]uint64{}, map[uint64]uint64{}, map[uint64]uint64{}

@@ -1,5 +1,5 @@
-// Package guard catches panics. A fault of ours ends the call or the round of work that hit it, and
-// never the process with all other calls.
+// Package guard catches panics. A fault in our code ends only the call or the round of work that
+// hit it, never the process with all other calls.
 //
 // # What a panic costs
 //

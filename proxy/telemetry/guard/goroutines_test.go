@@ -177,8 +177,8 @@ func (s *sources) started(pkg string, c *ast.CallExpr) string {
 	return ""
 }
 
-// run returns the place of a function that begins with a Catch. The function is a literal or the
-// name of a method.
+// run returns the place of a function that begins with a Catch. The expression is a function
+// literal or a method's name.
 func (s *sources) run(pkg string, e ast.Expr) string {
 	var bodies []*ast.BlockStmt
 	switch e := e.(type) {

@@ -56,7 +56,7 @@ func New() *Guard {
 // LogTo sets the log for panics.
 func (g *Guard) LogTo(log *zap.Logger) { g.log.Store(log) }
 
-// Panics returns how many panics a place has had.
+// Panics returns the number of panics at a place.
 func (g *Guard) Panics(place string) uint64 {
 	if r := g.places[place]; r != nil {
 		return r.panics.Load()
@@ -64,8 +64,8 @@ func (g *Guard) Panics(place string) uint64 {
 	return 0
 }
 
-// Storm returns a place in a storm: ten panics within ten seconds, and since then no thirty seconds
-// without a panic. It returns "" if there is none.
+// Storm returns a place that is in a storm, or "". A place is in a storm after ten panics within
+// ten seconds, until thirty seconds pass there without a panic.
 func (g *Guard) Storm(now time.Time) string {
 	for _, name := range places {
 		if g.places[name].stormy(now) {
@@ -76,7 +76,7 @@ func (g *Guard) Storm(now time.Time) string {
 }
 
 // Catch must be deferred. It ends a panic that reaches it, counts it for the place and calls after,
-// which may be nil. A panic of after itself is caught and counted, too.
+// which may be nil. A panic in the function after is caught and counted, too.
 func (g *Guard) Catch(place string, after func()) {
 	if g == nil {
 		return
@@ -151,7 +151,7 @@ func (r *record) stormy(now time.Time) bool {
 }
 
 // stack returns the stack of the running goroutine as functions and lines. Go's own stack traces
-// print words of memory beside each function, and some of these are pieces of keys and prompts.
+// also print words of memory for each function, some of which are pieces of keys and prompts.
 func stack() string {
 	var at [64]uintptr
 	var b strings.Builder

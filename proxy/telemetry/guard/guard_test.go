@@ -17,7 +17,8 @@ import (
 const secret = "CANARY-guard"
 
 // TestCatch checks that a panic ends only the functions below Catch, and is counted for its place
-// and logged without its value. A panic of after is caught, too, and so is a panic of the log.
+// and logged without its value. A panic in the function after is caught, too, and so is a panic in
+// the log.
 func TestCatch(t *testing.T) {
 	var log bytes.Buffer
 	g := guard.New()
@@ -97,7 +98,7 @@ func TestLoop(t *testing.T) {
 	})
 }
 
-// TestStorm checks ten panics of one place within ten seconds, followed by thirty calm ones.
+// TestStorm checks ten panics at one place within ten seconds, followed by thirty calm seconds.
 func TestStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := guard.New()

@@ -10,7 +10,7 @@ var injected = struct {
 	times map[*Guard]map[string]int
 }{times: map[*Guard]map[string]int{}}
 
-// Inject makes the next times calls of Point with this name panic.
+// Inject makes the next calls of Point with this name panic. The parameter times is their number.
 func (g *Guard) Inject(point string, times int) {
 	injected.mu.Lock()
 	defer injected.mu.Unlock()
@@ -20,7 +20,7 @@ func (g *Guard) Inject(point string, times int) {
 	injected.times[g][point] = times
 }
 
-// Left returns how many of Inject's panics a point has still to raise.
+// Left returns the number of injected panics that a point has still to raise.
 func (g *Guard) Left(point string) int {
 	injected.mu.Lock()
 	defer injected.mu.Unlock()

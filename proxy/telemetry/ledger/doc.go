@@ -10,26 +10,26 @@
 // The file holds lines of a checksum and a JSON object: first the writer, then rows. Among the rows
 // of one day the last one counts. Rows are appended and synced off the path of requests. When the
 // file has grown much, at the start, and when the day changes, the ledger writes a new file with
-// one row for each day, and replaces the old file with it. A start reads the whole file. It cuts
-// off a truncated last line. It skips a line that does not match its checksum, and a warning names
-// the rows that have no good line left. A ledger that was emptied, or removed while its lock
-// remains, causes a warning as well.
+// one row for each day, and replaces the old file with it. At its start the edge reads the whole
+// file. A truncated last line is cut off. A line that does not match its checksum is skipped, and a
+// warning names the rows that have no good line left. An emptied ledger causes a warning as well,
+// and so does a removed one whose lock remains.
 //
-// A full or failing disk does not affect calls: rows wait in memory, the state is logged once,
-// counted and shown, and the rows are written once that is possible again.
+// A full or failing disk does not affect calls. Rows wait in memory until they can be written. The
+// state is logged once, counted and shown.
 //
 // A path that holds something other than a ledger is refused before anything is created there. Only
-// one edge writes a ledger: a lock beside it refuses a second one. An edge that takes over the
-// ports of another (--share-port) reads the file while that edge still has the lock (before.go), at
-// its start and when the file changes, and adds what is new to usage and to budgets. Once the other
-// edge has ended, it reads what that edge wrote last, including the rows of end users, and then
-// begins to write.
+// one edge writes a ledger: a lock beside it refuses a second one. An edge may take over another
+// edge's ports (--share-port). While the old edge still has the lock (before.go), the new edge
+// reads the file, at its start and when the file changes, and adds new usage to its own and to
+// budgets. Once the old edge has ended, the new edge reads the last rows, including those of end
+// users, and then begins to write.
 //
 // # Export
 //
 // A sink gets the rows that have changed, each with all usage of its day (export.go). Acknowledged
 // rows are stored in a file of the ledger's own form. An export therefore resumes by comparing two
-// sets of rows, and while a sink is away only the newest row of each day waits for it.
+// sets of rows. While a sink is away, only the newest row of each day waits for it.
 //
 // # End users
 //

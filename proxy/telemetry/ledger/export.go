@@ -18,9 +18,9 @@ import (
 )
 
 // Export sends the ledger's rows to a sink. A row holds all usage of its day, as in the ledger, so
-// a sink may get it twice and keeps the last row of each id. Acknowledged rows are kept beside the
-// ledger in a file of the same form, from which an export resumes after any kind of end. While a
-// sink is away, only the last row of each id waits for it.
+// a sink may get a row twice. The sink keeps the last row of each id. Acknowledged rows are kept
+// beside the ledger in a file of the same form, from which an export resumes after any kind of end.
+// While a sink is away, only the last row of each id waits for it.
 type Export struct {
 	sink Sink
 	to   deliverer
@@ -88,7 +88,7 @@ func newExport(o *Options, n int) *Export {
 	return x
 }
 
-// Behind returns how long rows have been waiting for the sink.
+// Behind returns the time for which rows have been waiting for the sink.
 func (x *Export) Behind() time.Duration {
 	x.mu.Lock()
 	defer x.mu.Unlock()

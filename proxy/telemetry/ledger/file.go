@@ -29,8 +29,8 @@ type file struct {
 	small  int64 // the size after the last rewrite
 }
 
-// growth is by how much a file may exceed four times its size after the last rewrite before it is
-// rewritten.
+// growth is the margin for a rewrite: a file is rewritten once it exceeds four times its size after
+// the last rewrite by more than growth.
 const growth = 16 << 20
 
 // Check returns an error if the file at a path exists but was not written by an edge as its ledger.

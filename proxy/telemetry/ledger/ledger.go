@@ -108,7 +108,7 @@ func (l *Ledger) Edge() string { return l.file.header.Edge }
 // Exports returns the exports. Each must run in its own goroutine.
 func (l *Ledger) Exports() []*Export { return l.exports }
 
-// Unsaved returns how long rows have been waiting for the disk.
+// Unsaved returns the time for which rows have been waiting for the disk.
 func (l *Ledger) Unsaved() time.Duration {
 	at := l.behind.Load()
 	if at == 0 {
@@ -160,7 +160,7 @@ func (l *Ledger) adopt(c *content) {
 	}
 }
 
-// follow adds to usage what the previous process has written since the last round.
+// follow adds the usage that the previous process has written since the last round.
 func (l *Ledger) follow() error {
 	info, err := os.Stat(l.file.path)
 	if err != nil {
@@ -186,8 +186,9 @@ func (l *Ledger) follow() error {
 	return nil
 }
 
-// inherit adds to usage what a file holds and usage lacks. Rows of end users are added only if all
-// is true, because a user who drops out of the list has fewer calls from then on.
+// inherit adds the usage that a file holds and the counters lack. Rows of end users are added only
+// if the parameter all is true, because a user who drops out of the list has fewer calls from then
+// on.
 func (l *Ledger) inherit(c *content, all bool) {
 	news := l.before.add(c.rows, all)
 	if len(news) == 0 && !all {
@@ -203,9 +204,9 @@ func (l *Ledger) inherit(c *content, all bool) {
 	}
 }
 
-// Inherited returns a key's usage from one day to another, both included, from the ledger as it was
-// when it was opened late. Other processes have counted that usage, or this one has before its
-// ledger had a name.
+// Inherited returns a key's usage between two days, both included, as the ledger had it when it was
+// opened late. This usage was counted by other processes, or by this one before its ledger had a
+// name.
 func (l *Ledger) Inherited(key string, from, to int64) observe.Amount {
 	return l.before.of(key, from, to)
 }

@@ -137,8 +137,8 @@ func TestDays(t *testing.T) {
 	}
 }
 
-// TestCut checks that, wherever a kill has cut the file, reading it gives a state that was written,
-// and the ledger continues from it.
+// TestCut cuts the file at any place, as a kill does. It checks that reading the file gives a state
+// that was written, and that the ledger continues from this state.
 func TestCut(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
@@ -204,7 +204,7 @@ func TestChangedLine(t *testing.T) {
 }
 
 // TestLocked checks that a ledger refuses a second edge, and that an edge that takes over waits and
-// adds what the first has counted.
+// adds the first edge's usage.
 func TestLocked(t *testing.T) {
 	path := tempLedger(t)
 	first := mustOpen(t, path, noon)

@@ -84,8 +84,8 @@ func appendLine(dst []byte, v any) []byte {
 
 var errLine = errors.New("the line does not fit its checksum")
 
-// parseLine parses a line of appendLine without its line end. If it returns errLine, into may hold
-// the readable part of the line, so that a warning can name it.
+// parseLine parses a line from appendLine, without the line end. If it returns errLine, the value
+// at the pointer into may hold the readable part of the line, so that a warning can name it.
 func parseLine(line []byte, into any) error {
 	sum, text, found := bytes.Cut(bytes.TrimPrefix(line, []byte(userMark)), []byte(" "))
 	var want [4]byte

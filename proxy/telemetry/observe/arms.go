@@ -7,9 +7,9 @@ import (
 )
 
 // For each arm of a model, and for the rest, the edge keeps what a comparison needs: counts, and
-// spreads of the answers that the arm gave to its own calls at the first attempt. For a call that
-// was redirected to another arm only its end counts there, because redirected calls are not a fair
-// sample.
+// spreads of the answers that the arm gave to its own calls at the first attempt. If a call was
+// redirected to another arm, that arm counts only the call's end, because redirected calls are not
+// a fair sample.
 
 // Spread counts values by size: the numbers of buckets with their counts, in order.
 type Spread [][2]uint64
@@ -42,7 +42,7 @@ func (s Spread) Count() (n uint64) {
 	return n
 }
 
-// Since returns the values that were added to s after an earlier state of it.
+// Since returns the values that were added to s since the state earlier.
 func (s Spread) Since(earlier Spread) (out Spread) {
 	for _, b := range s {
 		for _, e := range earlier {
@@ -76,7 +76,7 @@ func (s *spread) read() Spread {
 	return out
 }
 
-// Arm is what an edge has counted of an arm's calls since its start.
+// Arm holds an edge's counts of an arm's calls since the edge's start.
 type Arm struct {
 	Name    string `json:"arm"` // NoArm: the rest
 	Calls   uint64 `json:"calls"`
@@ -91,7 +91,7 @@ type Arm struct {
 	Finish map[string]uint64 `json:"finish_reasons"`
 }
 
-// Finishes are the ways an answer of a chat ends.
+// Finishes are the ways in which a chat answer ends.
 var Finishes = [...]string{"stop", "length", "tool_calls", "content_filter"}
 
 // ModelArms are the arms of a model.
@@ -100,7 +100,7 @@ type ModelArms struct {
 	Arms  []Arm  `json:"arms"` // the rest is first
 }
 
-// Since returns what was counted in a after an earlier state b.
+// Since returns what was counted in a since the earlier state b.
 func (a *Arm) Since(b *Arm) Arm {
 	finish := map[string]uint64{}
 	for word, n := range a.Finish {
