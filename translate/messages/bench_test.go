@@ -33,8 +33,8 @@ var eventCases = []struct {
 	{"thinking/hidden", "", thinkChunk, false},
 }
 
-// feed returns a function that gives s one event of the case. It begins a new stream now and then,
-// because arguments are kept.
+// feed returns a function that gives s one event of the case. Because a stream keeps arguments, the
+// function begins a new one now and then.
 func feed(tb testing.TB, s *Stream, first, chunk string, thinking bool) func() {
 	e := &echo{RequestInfo{thinking: shownIf(thinking)}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	dst := make([]byte, 0, 4<<10)
@@ -73,8 +73,8 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// TestStreamAllocs: a stream costs no allocation, however many events it has and however often its
-// memory is used again.
+// TestStreamAllocs: a stream costs no allocation, whatever its number of events and however often
+// its memory is reused.
 func TestStreamAllocs(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector allocates")

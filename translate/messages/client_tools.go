@@ -7,9 +7,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// clientTool is a tool that the dialect's vendor defines, that clients run, and that requests name
-// only by its type. It holds what the vendor documents about its input, for models that do not know
-// the tool.
+// clientTool is a tool that the dialect's vendor defines and that clients run. Requests name it
+// only by its type. For models that do not know the tool, clientTool holds the vendor's
+// documentation of the input.
 type clientTool struct {
 	kind   string // prefix of the type; a version follows
 	before string // the first version that it no longer covers; empty: all later ones
@@ -34,7 +34,7 @@ const (
 	needsPath   = `},"required":["command","path"]}`
 )
 
-// clientTools are in the order in which a type is matched.
+// clientTools are matched with a type in this order.
 var clientTools = [...]clientTool{
 	{
 		kind: "bash_", about: "Runs commands in a bash shell that stays open from one call to the next.",

@@ -49,8 +49,8 @@ func (c *content) endOrDrop() {
 	c.w.Messages--
 }
 
-// text adds a text, given as the contents of a JSON string. An empty one is left out: Claude Code
-// writes them, and some templates fail on them.
+// text adds a text, given as the contents of a JSON string. Empty texts, which Claude Code writes,
+// are left out because some templates fail on them.
 func (c *content) text(contents []byte) {
 	if len(contents) == 0 {
 		return

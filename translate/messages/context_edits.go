@@ -9,7 +9,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The edits of a conversation that context_management may request. The edge applies the first
+// The edits that context_management may request for a conversation. The edge applies the first kind
 // itself; the others, and unknown kinds, are ignored.
 const (
 	clearThinking = "clear_thinking_20251015"
@@ -143,7 +143,8 @@ func optionalStrings(name string, v jsonx.Value, want string) *fault {
 	return nil
 }
 
-// clearedInputs checks which tools' inputs should be cleared: all, none, or those of some.
+// clearedInputs checks which tools' inputs should be cleared: those of all tools, of none, or of
+// some.
 func clearedInputs(v jsonx.Value) *fault {
 	if _, is := v.Bool(); is {
 		return nil
@@ -192,7 +193,7 @@ func obeys(contextManagement jsonx.Value) bool {
 	return true
 }
 
-// keptTurns returns the number of turns that an edit keeps, by default 1; -1: all.
+// keptTurns returns the number of turns that an edit keeps; -1 means all. The default is 1.
 func keptTurns(keep jsonx.Value) int64 {
 	switch {
 	case !chat.Given(keep):
@@ -205,7 +206,7 @@ func keptTurns(keep jsonx.Value) int64 {
 	return -1
 }
 
-// hasResult reports whether the content of a user's message has a result of a tool.
+// hasResult reports whether the content of a user's message has a tool result.
 func hasResult(content jsonx.Value) bool {
 	if content.IsArray() {
 		for it := content.Iter(); it.Next(); {

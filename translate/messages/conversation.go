@@ -20,12 +20,12 @@ type conversation struct {
 	inPlace   bool // system messages keep their position
 	kept      bool // a message has been kept, at least in part
 	emptied   bool // a message has been left out entirely
-	// begun says that the client's last message so far is text of the assistant without tool calls.
+	// begun says that the client's last message so far is assistant text without tool calls.
 	begun bool
 }
 
-// write writes the messages: the leading system message, which includes the top-level text, then
-// one or more for each of the client's.
+// write writes the messages: first the leading system message, which includes the top-level text,
+// then one or more for each client message.
 func (c *conversation) write(v, system jsonx.Value) *fault {
 	switch {
 	case !chat.Given(v):
@@ -151,9 +151,9 @@ func systemText(v jsonx.Value, w *content, name string) *fault {
 	return nil
 }
 
-// user writes the messages for a user's turn. The results of tools come first, because most
-// templates refuse anything between a call and its result. Then comes what the user says, preceded
-// by the images of the results.
+// user writes the messages for a user's turn. Tool results come first, because most templates
+// refuse anything between a call and its result. The results' images follow, and then what the user
+// says.
 func (c *conversation) user(i int, v jsonx.Value) *fault {
 	if v.IsString() {
 		w := c.open("user")
@@ -203,14 +203,15 @@ func (c *conversation) user(i int, v jsonx.Value) *fault {
 	return nil
 }
 
-// note records whether any of a message's blocks are kept; more is the number of calls or results.
+// note records whether any of a message's blocks are kept. The parameter more is the number of
+// calls or results.
 func (c *conversation) note(w *content, more int) {
 	stays := w.textsSeen+w.imagesSeen+more > 0 || w.leftOut == 0
 	c.kept, c.emptied = c.kept || stays, c.emptied || !stays
 }
 
-// putBlocks adds the blocks of a user's turn, which have already been checked, to w: the images of
-// its results, or everything except the results.
+// putBlocks adds the blocks of a user's turn to w: either the images in its results, or everything
+// except the results. The blocks have already been checked.
 func putBlocks(v jsonx.Value, w *content, results bool) {
 	w.skipText = results
 	for it := v.Iter(); it.Next(); {
@@ -250,8 +251,8 @@ func (c *conversation) result(b *block) (images int, f *fault) {
 	return w.imagesSeen, nil
 }
 
-// assistant writes the message of an assistant's turn, message i: its texts joined into one, its
-// thinking, and its tool calls.
+// assistant writes message i, an assistant's turn: its joined texts, its thinking, and its tool
+// calls.
 func (c *conversation) assistant(i int, v jsonx.Value) *fault {
 	w := c.open("assistant")
 	switch {

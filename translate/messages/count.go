@@ -11,12 +11,12 @@ import (
 // counted are the members of a request on which its number of tokens depends.
 var counted = [...]string{"messages", "system", "tools", "tool_choice", "thinking"}
 
-// CountSegments appends to segs the pieces of a count_tokens request for an engine with a counter:
-// the client's own members that matter, with the engine's name for the model. No other members are
-// sent, because they might steer the engine. Server tools, their blocks in the history and the
-// billing block are removed. Inputs of tool calls that are not objects become objects, because
-// engines refuse others. Sealed thinking is opened, or removed if that fails. Decode must have
-// accepted body; the pieces borrow from it.
+// CountSegments appends to segs the pieces of a count_tokens request for an engine with a counter.
+// They hold the client's own members that matter, with the engine's name for the model. No other
+// members are sent, because they might steer the engine. Server tools, their blocks in the history
+// and the billing block are removed. Inputs of tool calls that are not objects become objects,
+// because engines refuse others. Sealed thinking is opened, or removed if that fails. Decode must
+// have accepted body; the pieces borrow from it.
 func CountSegments(segs [][]byte, body []byte, n *chat.CountRequest) [][]byte {
 	root := parseAgain(body)
 	var edits jsonx.Edits
@@ -93,7 +93,8 @@ func wrapInputs(edits *jsonx.Edits, messages jsonx.Value) {
 	}
 }
 
-// ReadCount reads the answer to a count_tokens request. ok is false when it is not such an answer.
+// ReadCount reads the answer to a count_tokens request. The result ok is false for any other
+// answer.
 func ReadCount(answer []byte) (tokens int, ok bool) {
 	var d jsonx.Doc
 	if d.Parse(answer, jsonx.Options{Record: 1}) != nil {

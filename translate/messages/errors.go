@@ -46,11 +46,11 @@ func (i *RequestInfo) nameOf(param string) string {
 }
 
 // MapError returns an error of the edge, or an engine's failure, in the form that the contract
-// defines for Messages. A failure of an engine is 529 with a Retry-After. The message about a
-// prompt that does not fit begins with the words that make agents compact a conversation. If the
-// prompt would fit with a smaller max_tokens, the message also has the words that make them lower
-// it and retry. The message about images that the model does not take has the words that make
-// agents leave the images out.
+// defines for Messages. A failure of an engine is 529 with a Retry-After. Agents recognise some
+// messages by their words. The message about a prompt that does not fit begins with the words that
+// make agents compact a conversation. If the prompt would fit with a smaller max_tokens, the
+// message also has the words that make agents lower max_tokens and retry. The message about images
+// that the model does not take has the words that make agents leave the images out.
 func MapError(e *apierr.Error) *apierr.Error {
 	own := *e
 	switch {
@@ -78,7 +78,7 @@ func MapError(e *apierr.Error) *apierr.Error {
 // same answer forever.
 const imageRefused = "Could not process image."
 
-// leastRetryAfter is the shortest Retry-After of a failure.
+// leastRetryAfter is the shortest Retry-After for a failure.
 const leastRetryAfter = time.Second
 
 const promptTooLong = "prompt is too long"

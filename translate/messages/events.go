@@ -24,8 +24,8 @@ type streamBlock struct {
 	text     []byte // of the other kinds: text not sent yet; of kindSealed: all of it
 }
 
-// keep stores a piece that is not sent yet. Of a text to be sealed it stores no more than shows
-// that the text is too long.
+// keep stores a piece that is not sent yet. If a text to be sealed is too long, keep stores only
+// enough of it to show this.
 func (b *streamBlock) keep(text []byte) {
 	if b.kind == kindSealed {
 		text = text[:min(len(text), seal.MaxText+1-len(b.text))]
@@ -121,7 +121,7 @@ func (w *blockWriter) beginToolCall(dst []byte, b *streamBlock, id, name []byte)
 	return append(dst, "\",\"input\":{}}}\n\n"...)
 }
 
-// delta appends content_block_delta. text is the contents of a JSON string.
+// delta appends content_block_delta. The parameter text is the contents of a JSON string.
 func (w *blockWriter) delta(dst, text []byte) []byte {
 	dst = append(append(dst, w.lead...), text...)
 	return append(dst, "\"}}\n\n"...)

@@ -38,8 +38,8 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// TestRequests translates the requests of testdata/request. The numbers in their names are those of
-// the list of hard cases.
+// TestRequests translates the requests in testdata/request. The numbers in their names refer to the
+// list of hard cases.
 func TestRequests(t *testing.T) {
 	golden.Archives(t, "testdata/request", func(t *testing.T, ar *golden.Archive) {
 		o := optionsOf(t, ar.Section("options"))
@@ -198,8 +198,8 @@ func wholeOf(e *echo, upstream []byte) ([]byte, error) {
 	return appendWhole(nil, &c, e)
 }
 
-// streamAlone reports whether err ends only the stream, while the whole answer is good: the part
-// already sent reads as an object, or as the beginning of one.
+// streamAlone reports whether err ends only the stream, while the whole answer is good. In this
+// case the part already sent reads as an object, or as the beginning of one.
 func streamAlone(err error) bool { return errors.Is(err, errArguments) || errors.Is(err, errLate) }
 
 // TestAnswers translates the engine's streams of testdata/answer, as a stream and as a whole

@@ -148,7 +148,7 @@ func said(w *content, f *fault, v jsonx.Value) *fault {
 	return f
 }
 
-// visitContent visits the content of a result or of a document: a string, blocks, or nothing.
+// visitContent visits the content of a result or a document: a string, blocks, or nothing.
 func (b block) visitContent(v jsonx.Value, w *content) *fault {
 	switch {
 	case !chat.Given(v):
@@ -254,7 +254,7 @@ func (b block) visitSearchResult(w *content) *fault {
 	return b.visitContent(b.fields[fieldContent], w)
 }
 
-// label writes a member that is an optional text.
+// label writes a member that is an optional string.
 func (b *block) label(name string, field int, w *content) *fault {
 	return said(w, chat.OptionalString(name, b.fields[field]), b.fields[field])
 }

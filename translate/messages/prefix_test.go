@@ -13,7 +13,7 @@ import (
 
 const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 
-// turn draws a message of a conversation. inPlace allows role system in it.
+// turn draws a conversation message. If inPlace is true, its role may be system.
 func turn(t *rapid.T, inPlace bool) map[string]any {
 	text := func() map[string]any {
 		b := map[string]any{"type": "text", "text": rapid.StringN(0, 8, -1).Draw(t, "text")}

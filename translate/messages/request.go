@@ -28,8 +28,8 @@ func (i *RequestInfo) reset() {
 	*i = RequestInfo{images: i.images}
 }
 
-// Request translates the body of a Messages request. The zero value is ready. It is meant to be
-// reused, by one call at a time, and keeps nothing of a body between calls.
+// Request translates the body of a Messages request. The zero value is ready. A Request is meant to
+// be reused, by one call at a time, and keeps nothing of a body between calls.
 type Request struct {
 	info    *RequestInfo // where Decode stores facts
 	doc     jsonx.Doc
@@ -68,8 +68,8 @@ const (
 	memberContextManagement
 	memberMCPServers
 	memberContainer
-	// The following members are chat's and not part of this dialect. They are passed on unchanged,
-	// and chat checks them.
+	// The following members belong to chat and not to this dialect. They are passed on unchanged, and
+	// chat checks them.
 	memberFrequencyPenalty
 	memberCount = memberFrequencyPenalty + 7
 )
@@ -146,8 +146,8 @@ func (r *Request) prefilled(c *chat.Request) bool {
 
 // threadRefused is the error of a request that starts or continues a conversation stored on the
 // server. A continuing request has only new messages, without system and tools, so an answer to it
-// would be wrong. The SDKs' tool runners start every conversation like that, and after this error
-// send the whole conversation themselves.
+// would be wrong. The SDKs' tool runners start every conversation with such a request. After this
+// error they send the whole conversation themselves.
 func threadRefused() error {
 	e := apierr.Invalid("thread", apierr.CodeUnsupportedParameter,
 		"Unsupported parameter: thread. Nothing is stored here: "+
@@ -255,7 +255,7 @@ func (r *Request) translate(o *dialects.Options) *fault {
 	return f
 }
 
-// unmet records as dropped the members that request something the edge does not do.
+// unmet finds the members that request something the edge does not do, and records them as dropped.
 func (r *Request) unmet() {
 	if servers := r.members[memberMCPServers]; chat.Given(servers) && !(servers.IsArray() && servers.Len() == 0) {
 		r.info.dropped.Member("mcp_servers")
@@ -340,8 +340,8 @@ func (r *Request) reasoning(o *dialects.Options) *fault {
 	return nil
 }
 
-// hint reads a word that says how the client wants the model's thinking; "": the client did not
-// say.
+// hint reads the word by which the client says how it wants the model's thinking. It returns "" if
+// there is no such word.
 func (r *Request) hint(list *chat.WordList, v jsonx.Value, strict bool) (string, *fault) {
 	if !chat.Given(v) {
 		return "", nil

@@ -83,8 +83,8 @@ func appendStop(dst []byte, r *answer.Reader, stops []string) []byte {
 }
 
 // stopReason returns why the answer ended. The presence of tool calls decides, not the engine's
-// word: some engines say stop although there are tool calls, and an agent that reads tool_use
-// without a tool call waits forever.
+// finish reason. Some engines report stop although there are tool calls, and an agent that reads
+// tool_use without a tool call waits forever.
 func stopReason(r *answer.Reader, stops []string) (reason, sequence string) {
 	switch {
 	case r.Finish == answer.FinishLength:

@@ -341,7 +341,7 @@ type walk struct {
 	alive bool // there are keep-alives
 }
 
-// checkEvents checks the events of a stream; whole says whether it must be complete.
+// checkEvents checks the events of a stream. If whole is true, the stream must be complete.
 func checkEvents(t *testing.T, out []byte, whole bool) {
 	t.Helper()
 	checkWalk(t, &walk{}, out, whole)
@@ -418,8 +418,8 @@ func id(response any) any {
 	return m["id"]
 }
 
-// soFar checks a keep-alive: its response is the one shown so far. An open item in it has no deltas
-// yet, because otherwise the keep-alive would be a delta.
+// soFar checks that a keep-alive contains the response shown so far. An open item in it has no
+// deltas yet, because otherwise the keep-alive would be a delta.
 func (w *walk) soFar(e event) {
 	response, _ := e.data["response"].(map[string]any)
 	want := w.items
@@ -573,7 +573,7 @@ func (w *walk) inItem(e event) {
 	}
 }
 
-// callText returns the contents of an item of a tool call.
+// callText returns the contents of a tool call's item.
 func callText(item map[string]any) (text any, call bool) {
 	switch item["type"] {
 	case "function_call":

@@ -12,8 +12,9 @@ import (
 	"penstock/translate/seal"
 )
 
-// A conversation is compacted by its own model: the last message asks for a summary, and the
-// engine's answer is sealed in an item, which the client sends instead of the conversation.
+// A conversation is compacted by its own model. The last message asks for a summary, and the
+// engine's answer is sealed in an item. From then on the client sends this item instead of the
+// conversation.
 
 // summaryRequest is the last message of a conversation to be compacted. Everything before it,
 // including the tools, is the same as in the last turn, so that the engine finds it in its prefix
@@ -60,8 +61,7 @@ func unreadableCompaction(n int) *fault {
 		"Send the conversation that it stands for, or begin a new one"}
 }
 
-// noCompaction is the error for a request that asks for a compaction on an edge that cannot seal
-// one.
+// noCompaction is the error for a request for a compaction on an edge that cannot seal one.
 func noCompaction(input jsonx.Value) *fault {
 	n := 0
 	for it := input.Iter(); it.Next(); n = it.Index() {
@@ -82,8 +82,8 @@ func (m *members) forSummary() {
 	}
 }
 
-// checkSummary reports an answer that is not a summary, or not a complete one: the client is about
-// to discard the conversation.
+// checkSummary reports an answer that is not a complete summary, because the client is about to
+// discard the conversation.
 func (o *output) checkSummary() error {
 	switch {
 	case !o.compacts:

@@ -61,9 +61,9 @@ func (c *conversation) write(input, instructions jsonx.Value) {
 // blankLine joins texts of different origin inside a JSON string.
 const blankLine = `\n\n`
 
-// leading writes the leading system message: the instructions, then the text of all system and
-// developer items or, in place, of those at the beginning. It returns the first item whose system
-// text is not included.
+// leading writes the leading system message: the instructions, then the text of the system and
+// developer items. With in_place, only those items at the beginning are included. It returns the
+// first item whose system text is not included.
 func (c *conversation) leading(input, instructions jsonx.Value) (first int) {
 	w, start := c.w, len(c.w.Out)
 	w.Message("system")
@@ -98,7 +98,7 @@ func (c *conversation) leading(input, instructions jsonx.Value) (first int) {
 	return first
 }
 
-// item writes one item, or keeps it for a later one.
+// item writes one item, or keeps it until a later item is written.
 func (c *conversation) item(i *item, index int) {
 	if i.answers(c.foreign) {
 		c.dropped.Item(i.m[fieldType])
@@ -218,8 +218,8 @@ func (c *conversation) output(i *item, index int) {
 	}
 }
 
-// endImages writes the user message with the images of the preceding outputs. It follows all of
-// them, because no other message may come between the results of one turn.
+// endImages writes the user message with the images of the preceding outputs. This message follows
+// all outputs, because no other message may come between the results of one turn.
 func (c *conversation) endImages() {
 	if len(c.pending) == 0 {
 		return
@@ -252,8 +252,9 @@ func (a *assistantTurn) reset() {
 	*a = assistantTurn{text: a.text[:0], toolCalls: a.toolCalls[:0], reasoning: a.reasoning[:0]}
 }
 
-// think adds an item of reasoning. A blank line separates it from an item directly before it. If
-// the model spoke in between there is no blank line, so that its own answer comes back unchanged.
+// think adds a reasoning item. A blank line separates it from a reasoning item directly before it.
+// If the model spoke in between, there is no blank line, so that the model's own answer comes back
+// unchanged.
 func (a *assistantTurn) think(i *item, c *conversation) {
 	before := len(a.reasoning)
 	if before > a.own {

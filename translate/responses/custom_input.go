@@ -67,8 +67,8 @@ func isJSON(text []byte) bool {
 	return d.Parse(text, jsonx.Options{}) == nil
 }
 
-// maxUndecided limits how much is held back while its meaning is undecided, because it is read
-// again with every piece.
+// maxUndecided bounds the text that is held back while its meaning is undecided, because this text
+// is read again with every piece.
 const maxUndecided = 512
 
 // inputTokens should begin the arguments, with optional space between them.
@@ -93,7 +93,7 @@ func (c *customInput) begin() {
 	c.phase = inputText
 }
 
-// text reads the part of the string that has come.
+// text reads the part of the string that has arrived.
 func (c *customInput) text(dst []byte) []byte {
 	in, out := c.pending, c.room[:0]
 	for len(in) > 0 {
@@ -119,11 +119,12 @@ func (c *customInput) text(dst []byte) []byte {
 	return c.fence.add(dst, out)
 }
 
-// plainEscapes are the escapes of one letter and what they mean.
+// plainEscapes are the single-letter escapes and their meanings.
 const plainEscapes = "\"\"\\\\//b\bf\fn\nr\rt\t"
 
-// appendEscape appends the character of the escape at the beginning of in and returns the escape's
-// length; 0: it is incomplete. An invalid escape stands for itself.
+// appendEscape appends the character that the escape at the beginning of the parameter in stands
+// for. It returns the escape's length, or 0 if the escape is incomplete. An invalid escape stands
+// for itself.
 func appendEscape(dst, in []byte) ([]byte, int) {
 	if len(in) < 2 {
 		return dst, 0
@@ -172,12 +173,12 @@ func hexEscape(in []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// wrappings are the members into which models put an input; input is the right one.
+// wrappings are the members into which models put an input. The right one is named input.
 var wrappings = [...]string{"input", "patch", "command", "cmd"}
 
-// unwrap returns the input in complete arguments: a string, possibly in an object, or in an array
-// there, alone or after the name of the tool. Anything else is the input itself: a longer array
-// would lose elements.
+// unwrap returns the input in complete arguments. It is a string, possibly in an object or in an
+// array there, alone or after the tool's name. Anything else is the input itself, because a longer
+// array would lose elements.
 func (c *customInput) unwrap(text []byte) []byte {
 	var d jsonx.Doc
 	if d.Parse(text, jsonx.Options{Record: 4}) != nil {
@@ -208,7 +209,7 @@ func (c *customInput) unwrap(text []byte) []byte {
 	return text
 }
 
-// only returns the value of an object's only member.
+// only returns the value in an object that has a single member.
 func only(v jsonx.Value) jsonx.Value {
 	it := v.Iter()
 	if !it.Next() {

@@ -10,8 +10,8 @@ import (
 // text is a complete sentence without the full stop.
 type fault = chat.Invalid
 
-// refusal returns f as the error that leaves the package. By these words clients distinguish
-// "Unsupported parameter: X" from a broken request.
+// refusal returns f as the error that leaves the package. Clients rely on the wording to
+// distinguish "Unsupported parameter: X" from a broken request.
 func refusal(f *fault) *apierr.Error {
 	if f.Code == apierr.CodeUnsupportedParameter {
 		return apierr.Invalid(f.Param, f.Code, "Unsupported parameter: %s. %s.", f.Param, f.Text)
@@ -19,7 +19,7 @@ func refusal(f *fault) *apierr.Error {
 	return apierr.Invalid(f.Param, f.Code, "%s %s.", f.Param, f.Text)
 }
 
-// optional checks a member that may be absent, null or a value that satisfies is.
+// optional checks a member that may be absent, null or a value that satisfies the function is().
 func optional(name, want string, v jsonx.Value, is func(jsonx.Value) bool) *fault {
 	if chat.Given(v) && !is(v) {
 		return chat.WrongType(name, want, v)
@@ -43,7 +43,7 @@ func optionalCount(name string, v jsonx.Value) *fault {
 }
 
 // An error within a response or a stream may have these codes. The openai SDK has a closed union of
-// them; its other codes are about things that do not happen here.
+// error codes; its other codes are about things that do not happen here.
 const (
 	codeServerError  = "server_error"
 	codeRateLimit    = "rate_limit_exceeded"

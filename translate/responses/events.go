@@ -70,7 +70,7 @@ func (w *eventWriter) open(dst []byte, o *output, p *part) []byte {
 	return dst
 }
 
-// delta sends the unsent part of all, which is the text of p.
+// delta sends the unsent part of p's text, which the parameter all holds.
 func (w *eventWriter) delta(dst []byte, p *part, all []byte) []byte {
 	if len(all) <= p.sent {
 		return dst
@@ -96,7 +96,7 @@ func (w *eventWriter) emptyDelta(dst []byte) []byte {
 	return append(append(dst, w.lead...), w.tail...)
 }
 
-// close sends the end of part n, and of its item when no other part joins it.
+// close sends the end of part n. If no other part joins its item, the item ends, too.
 func (w *eventWriter) close(dst []byte, o *output, n int) []byte {
 	p := &o.parts[n]
 	switch p.kind {

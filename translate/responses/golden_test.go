@@ -116,7 +116,7 @@ func checkWhole(t *testing.T, a *Stream) {
 	checkResponse(t, out)
 }
 
-// newStream returns a Stream for the request in body; without one, for the simplest.
+// newStream returns a Stream for the request in body, or for the simplest request if body is empty.
 func newStream(tb testing.TB, body []byte) *Stream {
 	tb.Helper()
 	if len(body) == 0 {
@@ -234,7 +234,7 @@ func TestAnswer(t *testing.T) {
 }
 
 // checkAgreement checks that a stream and a whole answer have the same content. A whole completion
-// does not have the positions of calls within a text, so texts are compared as one.
+// does not show where calls stand within a text, so texts are joined before the comparison.
 func checkAgreement(t *testing.T, stream, response []byte) {
 	t.Helper()
 	var c checker

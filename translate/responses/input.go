@@ -293,8 +293,8 @@ func appendText(dst []byte, v jsonx.Value) []byte {
 	return dst
 }
 
-// appendJoined appends text to dst, preceded by glue if dst already has text after start. An empty
-// text adds nothing.
+// appendJoined appends a text to dst, preceded by the parameter glue if dst already has text after
+// the offset start. An empty text adds nothing.
 func appendJoined(dst []byte, start int, glue string, text []byte) []byte {
 	if len(text) > 0 && len(dst) > start {
 		dst = append(dst, glue...)

@@ -23,8 +23,8 @@ func newSealed(t *testing.T, body string) *Stream {
 	return s
 }
 
-// relayAlive is like relay with a keep-alive before each event of the engine and at the end of each
-// silence after it. answer is the client's output without the keep-alives.
+// relayAlive is like relay with a keep-alive before each engine event and at the end of each
+// silence after it. The result answer is the client's output without the keep-alives.
 func relayAlive(t *testing.T, a *Stream, src io.Reader) (out, answer []byte) {
 	t.Helper()
 	keep := func() {

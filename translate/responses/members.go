@@ -2,8 +2,8 @@ package responses
 
 import "penstock/translate/jsonx"
 
-// The edge reads these members. The order is that of the contract's table; those after
-// memberPromptCacheKey are not in it.
+// The edge reads these members. They have the order of the contract's table, which lacks those
+// after memberPromptCacheKey.
 const (
 	memberModel = iota
 	memberInput
@@ -26,7 +26,7 @@ const (
 	memberPrompt
 	memberMaxToolCalls
 	memberSafetyIdentifier
-	// A strict edge accepts none of the following members. The first ones have the same name in
+	// A strict edge accepts none of the following members. The first of them have the same name in
 	// chat.
 	memberPresencePenalty
 	memberFrequencyPenalty
