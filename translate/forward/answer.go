@@ -29,8 +29,9 @@ const (
 	noChoices   = "no choices"
 )
 
-// The depths to which answers and events are indexed: down to the members of their members, which
-// an answer needs for its usage and an event for its choices; one deeper for a transcript's deltas.
+// The depths to which answers and events are indexed: down to the members of their members. An
+// answer needs this for its usage, and an event for its choices. A transcript's deltas lie one
+// level deeper.
 const (
 	recordAnswer     = 3
 	recordEvent      = 3
@@ -112,9 +113,9 @@ func (a *Answer) NeedChoices() error {
 // Usage returns the engine's token counts; not Known if it sent none.
 func (a *Answer) Usage() translate.Usage { return a.usage }
 
-// Append appends the answer as received, except that model replaces the model's name where there is
-// one, private members are removed, the numbers of its usage and its time are bounded, and
-// embeddings take the form Vectors. It must be called once after Parse.
+// Append appends the answer as received, with four changes: the parameter model replaces the
+// model's name if there is one, private members are removed, the numbers in the usage and the time
+// are bounded, and embeddings take the form Vectors. It must be called once after Parse.
 func (a *Answer) Append(dst []byte, model string) []byte {
 	if a.model.Exists() {
 		a.edits.Set(a.model, jsonx.AppendStringS(nil, model))
@@ -124,8 +125,8 @@ func (a *Answer) Append(dst []byte, model string) []byte {
 	return a.edits.Append(dst, a.body)
 }
 
-// closeFinish records the change to the end of a choice, and reports whether the engine aborted it.
-// Clients know only OpenAI's words, and typed ones refuse others.
+// closeFinish records the change to the end of a choice, and reports whether the engine aborted the
+// choice. Clients know only OpenAI's words, and typed clients refuse others.
 func closeFinish(edits *jsonx.Edits, finish jsonx.Value) (failed bool) {
 	word, failed := answer.ClosedFinish(finish)
 	if word != nil {

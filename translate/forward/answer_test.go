@@ -47,8 +47,8 @@ func whole(body string) string {
 	return string(a.Append(nil, "public")) + "\n" + usageLine(a.Usage())
 }
 
-// streamed relays a stream. how is "plain" for a transcript in bare text, "cut" for a body that
-// breaks off.
+// streamed relays a stream. The parameter how is "plain" for a transcript in bare text, and "cut"
+// for a body that breaks off.
 func streamed(t *testing.T, text string, choices int, how string) string {
 	var first string
 	for i, src := range []*sse.Reader{sse.NewReader(strings.NewReader(text), 1<<20), sse.NewReader(iotest.OneByteReader(strings.NewReader(text)), 1<<20)} {
@@ -102,7 +102,8 @@ func TestStreamSignsOfLife(t *testing.T) {
 	}
 }
 
-// Whole reports when a stream may end well without waiting for more, not when it may continue.
+// Whole reports when a stream may end well without waiting for more. It does not report when a
+// stream may continue.
 func TestStreamWhole(t *testing.T) {
 	t.Parallel()
 	every := func(member string) string { // of as many choices as there can be

@@ -16,18 +16,18 @@
 // not checked: unknown ones, and those of endpoints for which the contract has no rules, go to the
 // engine as they came, and its error comes back. A member that is read is refused if two readers
 // could read it differently (see jsonx on duplicates). Members that steer an engine are refused as
-// well, and media that it would fetch from a place from which chat takes no images
+// well. So are media that an engine would fetch from a place that chat does not allow for images
 // (chat.CheckMedia). A completion's token limit is lowered to the model's.
 //
 // Embeddings reach the client in the form that it requested (vector.go). Several engines do not
 // know encoding_format and answer with numbers, which SDKs read as base64 without an error.
 // Rankings have one form as well (rerank.go).
 //
-// A stream is passed on event by event, under the rule of the chat dialect: it has ended
-// successfully when every choice has its finish_reason, and [DONE] by itself is not an end. The
-// stream of a transcription has events instead of choices, and ends with transcript.text.done. Some
-// engines mark no end, or return the whole transcript although a stream was requested. The edge
-// adds the marks for them, so a client that asks for a stream gets one, whichever engine serves it.
-// If an engine has no events for speech, the edge wraps the sound in events as it arrives, as
-// base64 in pieces that neither cut a sample nor need padding.
+// A stream is passed on event by event. As in the chat dialect, it has ended successfully when
+// every choice has its finish_reason, and [DONE] by itself is not an end. The stream of a
+// transcription has events instead of choices, and ends with transcript.text.done. Some engines
+// mark no end, or return the whole transcript although a stream was requested. The edge adds the
+// marks for these engines, so a client that asks for a stream gets one from any engine. If an
+// engine has no events for speech, the edge wraps the sound in events as it arrives, as base64 in
+// pieces that neither cut a sample nor need padding.
 package forward

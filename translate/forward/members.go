@@ -136,7 +136,7 @@ func checkTexts(name string, v jsonx.Value) error {
 	return nil
 }
 
-// checkCompletion checks the prompt of a completion, and returns best_of, which costs as much as n.
+// checkCompletion checks a completion's prompt, and returns best_of, which costs as much as n.
 func checkCompletion(prompt, bestOf jsonx.Value, n int) (best int, err error) {
 	if !chat.Given(prompt) {
 		return 0, chat.Missing("prompt").Err()

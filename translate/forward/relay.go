@@ -10,8 +10,8 @@ import (
 )
 
 // Relay is Answer for a body that is too large to be held: it reads the body in pieces and passes
-// each on with the same changes. It holds only the name of one member and the usage. Call Reset,
-// then Append for each piece, and End after the last. A Relay belongs to one call.
+// each piece on with the same changes. It holds only the name of one member and the usage. Call
+// Reset, then Append for each piece, and End after the last. A Relay belongs to one call.
 //
 // The body must follow the grammar of jsonx: RFC 8259 in UTF-8, no deeper than
 // jsonx.DefaultMaxDepth. When an error is found, part of the answer has already been sent, so the
@@ -226,8 +226,8 @@ func (r *Relay) reads() bool {
 	return r.grammar.inObject() && (r.grammar.depth == 1 || r.grammar.depth == 3 && r.list != memberOther)
 }
 
-// beginMember prepares for a name in an object whose members are read. It holds everything from
-// there on.
+// beginMember prepares for a name in an object whose members are read. All bytes from there on are
+// held.
 func (r *Relay) beginMember() {
 	r.sink, r.member, r.held = toHeld, memberOther, r.held[:0]
 }
@@ -344,8 +344,8 @@ func (r *Relay) release(dst []byte) []byte {
 	return append(dst, held...)
 }
 
-// identify returns the kind of the member that has the name. If a name that the edge reads occurs
-// twice, or in another case, readers may differ, so it is refused.
+// identify returns the kind of the member with the name. If a name that the edge reads occurs
+// twice, or in another case, readers may disagree, so the answer is refused.
 func (r *Relay) identify() (memberKind, error) {
 	name := r.held[r.name:]
 	name = name[:bytes.LastIndexByte(name, '"')+1]

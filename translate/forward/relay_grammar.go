@@ -146,7 +146,7 @@ func (g *grammar) inNumbers(c byte) bool {
 	return true
 }
 
-// beginNumber processes the first byte of a number, and reports whether it is one.
+// beginNumber processes a byte that should begin a number, and reports whether it does.
 func (g *grammar) beginNumber(c byte) bool {
 	switch {
 	case c == '-':
@@ -161,8 +161,8 @@ func (g *grammar) beginNumber(c byte) bool {
 	return true
 }
 
-// beginToken processes the first byte of a value other than a container, and reports whether it is
-// one.
+// beginToken processes a byte that should begin a value other than a container, and reports whether
+// it does.
 func (g *grammar) beginToken(c byte) bool {
 	switch c {
 	case '"':

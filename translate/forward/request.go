@@ -237,7 +237,7 @@ func CheckModelName(name []byte) error {
 }
 
 // Check applies the rules that depend on the model. It refuses members that steer an engine, and
-// media that an engine would fetch from a place from which chat takes no images. It lowers a
+// media that an engine would fetch from a place that chat does not allow for images. It lowers a
 // completion's token limit to the model's, and sends the model's limit if the client gave none. The
 // error is an *apierr.Error.
 func (r *Request) Check(rules *chat.ModelRules) error {
@@ -307,8 +307,8 @@ func (r *Request) Asked() int {
 	return r.MaxTokens
 }
 
-// Fit lowers the limit to the room that the next engine has; a negative limit undoes an earlier
-// one.
+// Fit lowers the token limit to the room in the next engine's context. A negative limit undoes an
+// earlier call.
 func (r *Request) Fit(limit int) { r.fitted = limit }
 
 // LongestPrompt returns the approximate number of tokens in the longest prompt of a completion. It
@@ -373,8 +373,9 @@ func (r *Request) Default(name string, v jsonx.Value, value []byte) {
 func (r *Request) Omit(v jsonx.Value) { r.omitted = v }
 
 // Segments appends to segs the pieces of the body for an engine that knows the model as served.
-// They are the client's body, byte for byte, with model replaced, the Default added and the token
-// limit from Check. They are valid until the next call, and only as long as the body.
+// Together they are the client's body, byte for byte, except that the model is replaced, the
+// Default is added, and the token limit comes from Check. The pieces are valid until the next call,
+// and only as long as the body.
 func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 	r.edits.Reset()
 	r.edits.Set(r.named, jsonx.AppendStringS(nil, served))
@@ -424,7 +425,7 @@ type added struct {
 // SetPriority sets the priority in the next engine's queue.
 func (r *Request) SetPriority(p chat.Priority) { r.added.priority = p }
 
-// SetSalt sets how the next engine separates cached prompts.
+// SetSalt sets the way in which the next engine separates cached prompts.
 func (r *Request) SetSalt(s chat.Salt) { r.added.salt = s }
 
 // Size returns the length of the body, for an estimate of its tokens.

@@ -170,8 +170,8 @@ func TestDecodeRerank(t *testing.T) {
 	}
 }
 
-// TestCompletionLimit: the engine of a completion gets the model's limit, under whatever name the
-// client sends its own.
+// TestCompletionLimit: a completion's engine gets the model's limit, whatever name the client uses
+// for its own limit.
 func TestCompletionLimit(t *testing.T) {
 	t.Parallel()
 	code := strings.Repeat("if(a){", 15) // 90 bytes

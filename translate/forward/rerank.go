@@ -70,7 +70,8 @@ type rank struct {
 	document jsonx.Value // may be absent
 }
 
-// read returns the results. formed reports whether they already have the required names and order.
+// read returns the results. The result formed reports whether they already have the required names
+// and order.
 func (r *Rerank) read(results jsonx.Value) (ranked []rank, formed bool, err error) {
 	formed = true
 	bad := &translate.BadAnswer{Reason: notRanked}
@@ -147,7 +148,8 @@ func (m *rankedMembers) edit(edits *jsonx.Edits) {
 	}
 }
 
-// textOf returns the text of a document that is an object, as JSON; nil for any other.
+// textOf returns, as JSON, the text of a document that is an object. It returns nil for any other
+// document.
 func textOf(document jsonx.Value) []byte {
 	var d jsonx.Doc
 	if !document.IsObject() || d.Parse(document.Raw(), jsonx.Options{}) != nil {

@@ -61,8 +61,8 @@ func TestRerank(t *testing.T) {
 	}
 }
 
-// TestRankTexts: Text Embeddings Inference gets texts and return_text, and a document that is an
-// object of text as a plain string.
+// TestRankTexts: Text Embeddings Inference gets texts and return_text. A document that is an object
+// with a text becomes a plain string.
 func TestRankTexts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ body, want string }{

@@ -10,7 +10,7 @@ import (
 // Field is a text field of a form.
 type Field struct{ Name, Value string }
 
-// Seen records which fields of a form have come. The zero value is ready.
+// Seen records which fields of a form have arrived. The zero value is ready.
 type Seen uint32
 
 // Note records the name of a field and returns its index in known; -1 when it is not there. The
@@ -36,7 +36,8 @@ func (s *Seen) Note(name string, known []string) (int, error) {
 // Has reports whether field i has come.
 func (s *Seen) Has(i int) bool { return *s&(1<<i) != 0 }
 
-// NotText returns the error for a known field that came as a file, or err if Note returned one.
+// NotText returns the error for a known field that was sent as a file, or the error that Note
+// returned.
 func NotText(known []string, which int, err error) error {
 	if err != nil {
 		return err

@@ -33,8 +33,8 @@ const (
 
 	speechUsage = `{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}`
 
-	// deltaUnit divides the length of every delta but the last. So no delta ends with half a sample
-	// of 16 bits, and only the last is padded.
+	// deltaUnit divides the length of every delta except the last. So no delta ends within a 16-bit
+	// sample, and only the last is padded.
 	deltaUnit = 6
 
 	noSound  = "no sound"
@@ -96,8 +96,8 @@ func (s *Stream) AppendSound(dst, piece []byte) []byte {
 	return dst
 }
 
-// appendSoundEvent appends the delta of head and tail. head is shorter than a unit, and tail is
-// long enough to complete it.
+// appendSoundEvent appends the delta that consists of head and tail. The head is shorter than a
+// unit, and the tail is long enough to complete the unit.
 func appendSoundEvent(dst, head, tail []byte) []byte {
 	dst = append(dst, `data: {"type":"`+speechDelta+`","audio":"`...)
 	if len(head) > 0 {

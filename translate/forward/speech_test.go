@@ -80,7 +80,7 @@ func TestSound(t *testing.T) {
 	})
 }
 
-// An engine's own events are passed on. How they end decides whether they are complete.
+// An engine's own events are passed on. Their end decides whether they are complete.
 func TestSpeechEvents(t *testing.T) {
 	t.Parallel()
 	const (
@@ -144,7 +144,7 @@ func TestSpeechEvents(t *testing.T) {
 	}
 }
 
-// sameKind reports whether err is of the type of want, or want itself.
+// sameKind reports whether err equals want or has the same type.
 func sameKind(err, want error) bool {
 	var bad *translate.BadAnswer
 	var engine *engineerror.Error

@@ -32,8 +32,8 @@ type Stream struct {
 
 var _ translate.Stream = (*Stream)(nil)
 
-// Reset prepares s for a call. model is the public id, and choices is the number that the client
-// asked for; 0 for a transcription or speech.
+// Reset prepares s for a call. The parameter model is the public id. The parameter choices is the
+// number that the client asked for, or 0 for a transcription or speech.
 func (s *Stream) Reset(model string, choices int) {
 	s.doc.Reset()
 	*s = Stream{model: model, choices: choices, doc: s.doc}
@@ -135,9 +135,9 @@ func (s *Stream) Held() int { return cap(s.transcript.said) }
 // Done reports whether the stream needs nothing more from the engine.
 func (s *Stream) Done() bool { return s.mark }
 
-// Finish appends the successful end of the stream. That is [DONE] for completions, and for a
-// transcription or speech whose engine sent it; transcript.text.done for a transcription in
-// segments, and speech.audio.done for speech without events.
+// Finish appends the successful end of the stream. For completions the end is [DONE], and so it is
+// for a transcription or speech whose engine sent [DONE]. A transcription in segments ends with
+// transcript.text.done, and speech without events ends with speech.audio.done.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	switch {
 	case s.sound.wanted:

@@ -11,8 +11,8 @@ import (
 // This file holds the part of Stream that is specific to transcriptions. Engines have four forms:
 // the events of OpenAI's API (transcript.text.delta, and .done at the end), chunks like those of a
 // chat (vLLM), segments without an end mark, as JSON or as bare text (speaches), and no stream at
-// all but a whole answer. The first is passed on. The others are turned into it, and keep their own
-// members beside: a chunk of vLLM reads as a delta, too.
+// all but a whole answer. The first form is passed on. The others are turned into it and also keep
+// their own members: a vLLM chunk can be read as a delta, too.
 
 // transcript is the state of a Stream of a transcription.
 type transcript struct {

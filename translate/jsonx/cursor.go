@@ -26,11 +26,11 @@ const cursorDepth = 16
 // NewCursor returns a cursor at the beginning of src.
 func NewCursor(src []byte) Cursor { return Cursor{src: src, left: MaxMembers} }
 
-// At returns the offset after the last byte that was read.
+// At returns the offset after the last byte read.
 func (c *Cursor) At() int { return c.at }
 
-// Jump continues at an offset. The caller knows the document up to there from another one with the
-// same beginning. Members before the offset do not count against MaxMembers.
+// Jump continues at an offset. The caller knows the text before the offset from another document
+// with the same beginning. Members before the offset do not count against MaxMembers.
 func (c *Cursor) Jump(at int) { c.at = at }
 
 // Refuse makes the cursor refuse the document.
@@ -39,7 +39,7 @@ func (c *Cursor) Refuse() { c.at, c.refused = len(c.src), true } // nothing more
 // Done reports whether the document was read to its end and not refused.
 func (c *Cursor) Done() bool { return !c.refused && skipSpace(c.src, c.at) >= len(c.src) }
 
-// Peek returns the next byte that is not space; 0 if there is none.
+// Peek returns the next byte that is not space, or 0 at the end.
 func (c *Cursor) Peek() byte {
 	if c.at = skipSpace(c.src, c.at); c.at < len(c.src) {
 		return c.src[c.at]
@@ -56,8 +56,9 @@ func (c *Cursor) Skip(bracket byte) {
 	c.at++
 }
 
-// First enters an object, which must come next, and returns the name of its first member, before
-// the value. It reports false for an empty object, and when the document is refused.
+// First enters an object, which must come next, and returns the name of the object's first member.
+// The value then comes next. First reports false for an empty object, and when the document is
+// refused.
 func (c *Cursor) First() (name []byte, ok bool) {
 	c.Skip('{')
 	if c.Peek() == '}' {
@@ -67,8 +68,9 @@ func (c *Cursor) First() (name []byte, ok bool) {
 	return c.name()
 }
 
-// Next returns the name of the next member, after the value of the one before. It reports false at
-// the end of the object, which it leaves, and when the document is refused.
+// Next returns the name of the next member, once the previous member's value has been read. At the
+// end of the object it leaves the object and reports false. It also reports false when the document
+// is refused.
 func (c *Cursor) Next() (name []byte, ok bool) {
 	switch c.Peek() {
 	case ',':
@@ -115,7 +117,7 @@ func (c *Cursor) name() (name []byte, ok bool) {
 	return c.src[from : end-1], true
 }
 
-// Value reads the value that comes next and returns its text; nil when the document is refused.
+// Value reads the next value and returns its text, or nil when the document is refused.
 func (c *Cursor) Value() []byte {
 	c.Peek()
 	start := c.at
@@ -144,8 +146,8 @@ func (c *Cursor) Digits() (n int) {
 	return n
 }
 
-// String reads the string that comes next and returns its text, quotes included, and whether it has
-// escapes. It returns nil if the next value is not a string.
+// String reads the next string and returns its text, quotes included, and whether it has escapes.
+// It returns nil if the next value is not a string.
 func (c *Cursor) String() (raw []byte, escaped bool) {
 	if c.Peek() != '"' {
 		c.Refuse()

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// Edits is a list of changes to one source that are applied together: everything else stays as it
-// is, byte by byte. The zero value is ready and can be reused after Reset.
+// Edits is a list of changes to one source that are applied together. Everything else stays
+// unchanged, byte for byte. The zero value is ready and can be reused after Reset.
 //
 // Edits borrows the given texts until Reset. Changes may be added in any order. Of two changes at
 // one offset, the one added first comes first. A change within a part that another one replaces or
-// deletes is dropped. Replacements that overlap only in part are a mistake of the caller: applying
+// deletes is dropped. Replacements that overlap only in part are the caller's mistake: applying
 // them panics.
 type Edits struct {
 	list   []edit
@@ -46,7 +46,7 @@ func (e *Edits) Reset() {
 // Len returns the number of changes.
 func (e *Edits) Len() int { return len(e.list) }
 
-// Replace replaces src[start:end] by with.
+// Replace replaces src[start:end] with the text in the parameter with.
 func (e *Edits) Replace(start, end int, with []byte) {
 	if start < 0 || end < start {
 		panic("BUG: jsonx: replacement of a negative range")
@@ -54,17 +54,17 @@ func (e *Edits) Replace(start, end int, with []byte) {
 	e.add(edit{start: start, end: end, with: with, kind: editReplace})
 }
 
-// Insert puts with before src[at]. To insert a member or an element use Add, which adds a comma
-// when one is needed.
+// Insert puts the given text before src[at]. To insert a member or an element use Add, which adds a
+// comma when one is needed.
 func (e *Edits) Insert(at int, with []byte) { e.Replace(at, at, with) }
 
-// Set replaces the value v, which must exist, by the JSON text with.
+// Set replaces the value v, which must exist, with the given JSON text.
 func (e *Edits) Set(v Value, with []byte) {
 	mustExist(v)
 	e.Replace(v.Start(), v.End(), with)
 }
 
-// Add inserts with, a JSON value or a member such as `"n":1`, after the last child of the array or
+// Add inserts a JSON value, or a member such as `"n":1`, after the last child of the array or
 // object v. It adds a comma where one is needed, even when children of v are deleted.
 func (e *Edits) Add(v Value, with []byte) {
 	mustExist(v)
@@ -77,8 +77,8 @@ func (e *Edits) Add(v Value, with []byte) {
 	e.add(x)
 }
 
-// Delete removes the value v with its comma, and with its name if it is a member. v must exist and
-// must not be the root.
+// Delete removes the value v with its comma and, if it is a member, its name. The value must exist
+// and must not be the root.
 func (e *Edits) Delete(v Value) {
 	mustExist(v)
 	if v.i == 0 {
@@ -102,7 +102,8 @@ func (e *Edits) Delete(v Value) {
 	e.add(x)
 }
 
-// Rename gives the member whose value is v another name, which must not need escapes. v must exist.
+// Rename gives the member whose value is v another name, which must not need escapes. The value
+// must exist.
 func (e *Edits) Rename(v Value, name []byte) {
 	mustExist(v)
 	if skipped := skipSpaceBack(v.d.src, v.Start()); v.d.src[skipped-1] != ':' {
@@ -160,15 +161,15 @@ type cursor struct {
 	i   int // index into the list
 	pos int // offset in the source up to which everything is done
 
-	// A deleted child takes the comma before it along; children deleted from the front of their
-	// container take the one after them.
+	// With a deleted child, the comma before it is removed. With children deleted from the front of
+	// their container, the comma after them is removed.
 	leading int // the child at this offset has lost all its predecessors
 	emptied int // the child that ended at this offset was the last and has lost all its predecessors
 	added   int // something has been added at this offset
 }
 
-// step is one splice: src is kept up to from, and src[from:to] is replaced by with, preceded by a
-// comma if needed.
+// step is one splice: src is kept up to the offset from, and src[from:to] is replaced with a text,
+// preceded by a comma if needed.
 type step struct {
 	from, to int
 	comma    bool
@@ -224,8 +225,8 @@ func (e *Edits) Size(n int) int {
 	return n
 }
 
-// Shift returns how many bytes later the byte at of the source, which must not be edited, appears
-// in the result.
+// Shift returns the distance, in bytes, by which the source's byte at the offset moves in the
+// result. The byte must not be edited.
 func (e *Edits) Shift(at int) int {
 	n := 0
 	c := e.start()

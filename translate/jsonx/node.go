@@ -40,7 +40,7 @@ type node struct {
 }
 
 // set writes the members one by one. A literal would be built elsewhere and copied, which stalls on
-// the stores just made; it doubled the time of a Parse.
+// the stores just made. This doubled the time of a Parse.
 func (n *node) set(start, end, next int, kind Kind, flags uint8) {
 	n.start, n.end, n.next = uint32(start), uint32(end), int32(next)
 	n.kind, n.flags = kind, flags

@@ -6,9 +6,9 @@ import (
 	"unsafe"
 )
 
-// Int returns the value of an integral number. ok is false when v is not a number, has a fraction,
-// or does not fit; 1.0 and 1e2 are integral. The time is linear in the length of the number,
-// whatever its exponent.
+// Int returns the value of an integral number. It returns false when v is not a number, has a
+// fraction, or does not fit; 1.0 and 1e2 are integral. The time is linear in the length of the
+// number, whatever its exponent.
 func (v Value) Int() (int64, bool) {
 	if v.d == nil {
 		return 0, false
@@ -91,7 +91,7 @@ func scientificValue(s []byte) (u uint64, ok bool) {
 			exp = -exp
 		}
 	}
-	// Without trailing zeros, all remaining digits must be integral.
+	// Once trailing zeros are removed, all remaining digits must be integral.
 	exp -= len(frac)
 	for len(frac) > 0 && frac[len(frac)-1] == '0' {
 		frac = frac[:len(frac)-1]
@@ -134,8 +134,8 @@ func (v Value) SmallIntegers() bool {
 	return true
 }
 
-// Float returns the value of a number, rounded to the nearest float64. ok is false when v is not a
-// number or is too large to be finite. It allocates only for a number that is too large.
+// Float returns the value of a number, rounded to the nearest float64. It returns false when v is
+// not a number or is too large to be finite. It allocates only for a number that is too large.
 func (v Value) Float() (float64, bool) {
 	if v.Kind() != Number {
 		return 0, false

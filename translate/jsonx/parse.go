@@ -22,7 +22,7 @@ type Options struct {
 	// most 1024.
 	MaxDepth int
 	// Record is the depth down to which the children of containers are recorded; the root container
-	// has depth 1. Deeper containers are validated and are values with a Kind and a Raw text, but
+	// has depth 1. Deeper containers are validated. They are values with a Kind and a Raw text, but
 	// appear to be empty (see Value.Recorded). The default 8 is enough for the deepest path of any
 	// dialect.
 	Record int

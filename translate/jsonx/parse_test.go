@@ -280,8 +280,8 @@ func sameWithoutVectors(t *testing.T, src []byte) {
 	}
 }
 
-// TestVectors puts every byte at every place of a block: in plain text, after an escape, and after
-// a backslash or two.
+// TestVectors puts every byte at every position in a block: in plain text, after an escape, and
+// after one or two backslashes.
 func TestVectors(t *testing.T) {
 	for i := range 130 {
 		for c := range 256 {
@@ -296,8 +296,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestVectorsOnRuns puts runs of backslashes of every length at every place of a block, before
-// bytes that they may escape and others.
+// TestVectorsOnRuns puts runs of backslashes of every length at every position in a block, both
+// before bytes that may be escaped and before others.
 func TestVectorsOnRuns(t *testing.T) {
 	for at := range 66 {
 		for run := range 70 {
@@ -323,8 +323,8 @@ func TestVectorsAfterAString(t *testing.T) {
 	}
 }
 
-// TestVectorsOnCharacters puts characters of several bytes, whole, cut, overlong and out of range,
-// at every place of a block.
+// TestVectorsOnCharacters puts multi-byte characters, whole, cut, overlong and out of range, at
+// every position in a block.
 func TestVectorsOnCharacters(t *testing.T) {
 	bytesOf := func(first, second []byte, rest ...string) (out []string) {
 		for _, a := range first {

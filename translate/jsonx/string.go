@@ -25,7 +25,7 @@ func special(x uint64) uint64 {
 // plain returns the offset of the first special byte at or after i. If there is none, it returns
 // len(s), or the start of the last fewer than eight bytes.
 func plain(s []byte, i int) int {
-	// Text that needs escapes comes in short pieces, for which the wide loop does not pay.
+	// Text that needs escapes comes in short pieces, for which the wide loop is not worthwhile.
 	for range 4 {
 		if len(s)-i < 8 {
 			return i
@@ -54,8 +54,8 @@ func plain(s []byte, i int) int {
 }
 
 // SkipText is for readers of JSON that comes in pieces: s[i:] is within a string and begins with a
-// character or an escape. It skips valid text and returns where to continue the search: possibly i
-// itself, and never after a quote that ends the string.
+// character or an escape. It skips valid text and returns the offset at which to continue the
+// search. This may be i itself, but never lies after a quote that ends the string.
 func SkipText(s []byte, i int) int {
 	if hasVector && i >= 3 && len(s)-i >= 64 {
 		i, _, _, _ = passText(s, i)
@@ -85,7 +85,7 @@ func shortEnd(s []byte, i int) int {
 
 // StringEnd validates the string whose contents begin at i, after the opening quote, as Doc.Parse
 // does with Options.Paired. It returns the offset after the closing quote, or 0 if the string is
-// refused. escaped reports whether it contains an escape.
+// refused. The result escaped reports whether the string contains an escape.
 func StringEnd(s []byte, i int) (end int, escaped bool) {
 	end, flags, reason := scanString(s, i)
 	if reason != "" || flags&flagLone != 0 {
@@ -187,7 +187,8 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 }
 
 // scanUnicodeEscape validates the escape at i, which is not one of the simple ones. It returns the
-// offset after it, or after both halves of a surrogate pair; lone reports half a pair.
+// offset after the escape, or after both halves of a surrogate pair. The result lone reports half a
+// pair.
 func scanUnicodeEscape(s []byte, i int) (end int, lone bool, reason string) {
 	if s[i+1] != 'u' {
 		return i + 1, false, reasonEscape
@@ -210,8 +211,9 @@ func scanUnicodeEscape(s []byte, i int) (end int, lone bool, reason string) {
 }
 
 // passText skips text from i, where a character or an escape begins, as far as the vectors can, or
-// the words if there are no vectors. It returns where to continue and the flags of the text it
-// skipped. If mask is not 0, it marks the special bytes of the 64 from base, and next is base.
+// the words if there are no vectors. It returns the offset at which to continue, and the flags of
+// the skipped text. If the result mask is not 0, it marks the special bytes among the 64 bytes from
+// base, and next equals base.
 func passText(s []byte, i int) (next, base int, mask uint64, flags uint8) {
 	if !hasVector {
 		base, mask, flags = passWords(s, i)

@@ -94,8 +94,7 @@ func (o *output) reset(i *dialects.Identity, info *RequestInfo) {
 	}
 }
 
-// take adds the contents of the reader's last event to the parts. The error is a
-// *translate.BadAnswer.
+// take adds the contents of the last event read to the parts. The error is a *translate.BadAnswer.
 func (o *output) take() error {
 	if text := o.reader.Reasoning; o.sealed && len(text) > 0 {
 		o.kept += o.lastPart(kindReasoning).keep(text)
@@ -134,7 +133,7 @@ func (o *output) lastPart(k kind) *part {
 	return o.add(k)
 }
 
-// touchToolCall finds or adds the part of tool call i, which has received a piece.
+// touchToolCall finds or adds the part for tool call i, of which a piece has arrived.
 func (o *output) touchToolCall(i int) error {
 	for n := len(o.parts) - 1; n >= 0; n-- {
 		p := &o.parts[n]
@@ -170,7 +169,7 @@ func (o *output) readInput(p *part) {
 	}
 }
 
-// custom reports whether p is a call of a custom tool.
+// custom reports whether p is a call to a custom tool.
 func (p *part) custom() bool { return p.input != nil }
 
 // late drops a piece of a tool call whose end the client already has. Only space is allowed there.

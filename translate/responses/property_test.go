@@ -124,7 +124,7 @@ func TestPrefixStable(t *testing.T) {
 	})
 }
 
-// No text is lost, and results come directly after the calls that they answer.
+// No text is lost, and results directly follow the calls that they answer.
 func TestNothingIsLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &drawnConversation{T: t}
@@ -225,8 +225,8 @@ func said(t *rapid.T, arguments string) string {
 	return arguments
 }
 
-// anyTools draws a list of tools: own functions and tools of namespaces, whose names clash with
-// each other and with the names that are made of them.
+// anyTools draws a list of tools: plain functions, and tools in namespaces. Their names clash with
+// each other and with the joined names.
 func anyTools(t *rapid.T) (list []map[string]any) {
 	long := strings.Repeat("n", 60)
 	name := rapid.OneOf(
@@ -247,8 +247,8 @@ func anyTools(t *rapid.T) (list []map[string]any) {
 	return list
 }
 
-// Each tool that the engine does not get unchanged has a unique name there that engines accept. The
-// history uses the same name, and it maps back to the client's name for the tool.
+// Each tool that the engine does not get unchanged has a unique name that engines accept. The
+// history uses the same name. The edge maps it back to the client's name for the tool.
 func TestShownNames(t *testing.T) {
 	form := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 	rapid.Check(t, func(t *rapid.T) {

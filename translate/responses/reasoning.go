@@ -11,7 +11,7 @@ import (
 // includeReasoning is the element of include that asks for sealed reasoning.
 const includeReasoning = "reasoning.encrypted_content"
 
-// keep stores a piece of a part to be sealed; beyond the limit it stores no more than shows that
+// keep stores a piece of a part to be sealed. Beyond the limit it stores only enough to show that
 // the text is too long. It returns the number of bytes stored.
 func (p *part) keep(text []byte) int {
 	text = text[:min(len(text), seal.MaxText+1-len(p.unsealed))]
@@ -39,9 +39,9 @@ func (o *output) appendSealed(dst []byte, p *part) []byte {
 	return append(append(append(dst, '"'), p.text...), `"}`...)
 }
 
-// reasoningOf appends the text of an item of reasoning, as the contents of a JSON string: the
-// sealed text, or the text that another service has shown the client. If the item was sealed
-// elsewhere, it appends nothing and reports false.
+// reasoningOf appends the text of a reasoning item, as the contents of a JSON string: the sealed
+// text, or the text that another service has shown the client. If the item was sealed elsewhere, it
+// appends nothing and reports false.
 func reasoningOf(dst []byte, i *item, opener chat.Opener, model []byte) (out []byte, opened bool) {
 	if blob := i.m[fieldEncryptedContent]; blob.HasText() {
 		text, plain := blob.Text()

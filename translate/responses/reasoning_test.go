@@ -90,7 +90,7 @@ func historyOf(t *testing.T, items []map[string]any) string {
 	return string(tr.body)
 }
 
-// boxOpener opens with a box, whatever the model's name.
+// boxOpener opens blobs with a box, whatever the model's name.
 type boxOpener struct{ seal.Box }
 
 func (o boxOpener) Open(dst, _, blob []byte) ([]byte, bool) { return o.Box.Open(dst, blob) }

@@ -10,8 +10,8 @@ import (
 )
 
 // Request translates the body of a Responses request. It is a checked view of the body, from which
-// the chat request is made. The zero value is ready. It is meant to be reused, by one call at a
-// time, and keeps nothing of a body between calls; RequestInfo holds what outlives the body.
+// the chat request is made. The zero value is ready. A Request is meant to be reused, by one call
+// at a time, and keeps nothing of a body between calls. RequestInfo holds what outlives the body.
 type Request struct {
 	model   []byte // the name that the client wrote, escapes decoded
 	doc     jsonx.Doc
@@ -35,7 +35,7 @@ var parseOptions = jsonx.Options{
 	Record: 6, MaxDepth: jsonx.DefaultMaxDepth - 1, MaxNodes: jsonx.DefaultMaxNodes / 2, Paired: true,
 }
 
-// reset releases the body. It keeps allocated memory for the next one.
+// reset releases the body. It keeps allocated memory for the next body.
 func (r *Request) reset() {
 	r.doc.Reset()
 	r.tools.reset()
@@ -163,9 +163,8 @@ func (r *Request) decodeModel() *fault {
 	return nil
 }
 
-// checkKept refuses members that require storage from one request to the next, or after the answer.
-// It runs before the check of the input, because a client that relies on storage sends half a
-// conversation.
+// checkKept refuses members that require storage between requests, or after the answer. It runs
+// before the check of the input, because a client that relies on storage sends half a conversation.
 func (r *Request) checkKept() *fault {
 	for _, m := range [...]int{memberStore, memberBackground, memberGenerate} {
 		if f := optionalBool(memberNames[m], r.members[m]); f != nil {

@@ -48,7 +48,8 @@ type memberWriter struct{ dst []byte }
 
 func (w *memberWriter) string(s string) { w.dst = append(w.dst, s...) }
 
-// first appends a member without a comma before it: v, or otherwise if v was not given.
+// first appends a member without a comma before it. Its value is v, or the parameter otherwise if v
+// was not given.
 func (w *memberWriter) first(name string, v jsonx.Value, otherwise string) {
 	w.dst = append(append(append(w.dst, '"'), name...), `":`...)
 	if chat.Given(v) {

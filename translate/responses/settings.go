@@ -63,7 +63,7 @@ func (m *members) writeFormat(w *dialects.ChatWriter, info *RequestInfo) {
 	w.String(`}`)
 }
 
-// unmet records as dropped the members that request something the edge does not do.
+// unmet finds the members that request something the edge does not do, and records them as dropped.
 func (m *members) unmet(d *dialects.Dropped) {
 	for _, i := range [...]int{memberMaxToolCalls, memberN, memberServiceTier, memberTruncation, memberContextManagement} {
 		if v := m[i]; chat.Given(v) && !idle(i, v) {

@@ -100,7 +100,8 @@ func notShown(r rune) bool {
 }
 
 // hashName is joinName for names that are too long together, hold other characters, or are already
-// taken. Hashing apart as well distinguishes tools that would otherwise have the same name.
+// taken. The parameter apart is also hashed, to distinguish tools that would otherwise have the
+// same name.
 func hashName(namespace, name, apart string) string {
 	h := fnv.New32a()
 	h.Write([]byte(namespace + "\x00" + name + apart))
@@ -124,7 +125,7 @@ func appendKey(dst []byte, namespace, name jsonx.Value, custom bool) []byte {
 	return strconv.AppendBool(strconv.AppendInt(dst, end, 10), custom)
 }
 
-// append appends the engine's name for a tool, as JSON. A tool of the history that is no longer
+// append appends the engine's name for a tool, as JSON. A tool in the history that is no longer
 // offered gets the name that it would have by itself.
 func (s *shownNames) append(dst []byte, namespace, name jsonx.Value, custom bool) []byte {
 	if !namespace.HasText() && !custom {

@@ -31,7 +31,7 @@ func (t *tools) reset() {
 // keepTools is the greatest number of tools whose memory is kept from one request to the next.
 const keepTools = 64
 
-// any reports whether the engine gets any tool.
+// any reports whether the engine gets a tool at all.
 func (t *tools) any() bool {
 	return len(t.entries) > 0 && (!t.limited || len(t.allowed) > 0)
 }
@@ -70,8 +70,8 @@ const (
 
 const onlyClientTools = "Only function and custom tools run here, in the client"
 
-// decode checks the tools. Hosted tools are dropped if there are others, because agents offer them
-// without being asked; on their own they are refused.
+// decode checks the tools. Hosted tools are dropped if there are other tools, because agents offer
+// hosted tools without being asked. On their own they are refused.
 func (t *tools) decode(v jsonx.Value) *fault {
 	t.reset()
 	if f := optional("tools", "an array of tools", v, jsonx.Value.IsArray); f != nil {
@@ -189,7 +189,7 @@ func checkToolFormat(v jsonx.Value) *fault {
 	return f.In("format")
 }
 
-// custom reports whether the input of the tool is text instead of arguments.
+// custom reports whether the tool's input is text instead of arguments.
 func (t *tool) custom() bool { return t.m[toolType].EqualText("custom") }
 
 // grammar returns the text of the grammar of a custom tool, if it has one.
@@ -368,7 +368,7 @@ func (t *tool) appendFunction(dst []byte) []byte {
 const customParameters = `,"parameters":{"type":"object","properties":{"input":{"type":"string"}},` +
 	`"required":["input"],"additionalProperties":false}`
 
-// appendInputRule appends to a custom tool's description how to give its input, because the
+// appendInputRule appends to a custom tool's description a rule for giving the input, because the
 // description says that the input is not JSON. The grammar is only for the model to read: engines
 // do not know this dialect's grammars.
 func (t *tool) appendInputRule(dst []byte) []byte {

@@ -120,7 +120,8 @@ func (c *Catalog) render(v *View, now time.Time) (*Page, error) {
 	return newPage(list, now.Unix())
 }
 
-// Model returns the entry of the model at a route's index. name is the one that the client used.
+// Model returns the entry of the model at a route's index. The parameter name is the name that the
+// client used.
 func (c *Catalog) Model(name string, index int, messages bool, now time.Time) (*Page, error) {
 	e := c.at(index, now)
 	if messages {
@@ -170,9 +171,8 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// tag returns the ETag of a page: a hash of everything except the time at which it was rendered. A
-// client that polls then learns that nothing has changed, instead of getting a page that differs
-// only in its time.
+// tag returns a page's ETag: a hash of everything except the rendering time. A polling client then
+// learns that nothing has changed, instead of getting a page that differs only in its time.
 func tag(page []byte, second int64) string {
 	stamp := strconv.AppendInt([]byte(`"updated_at":`), second, 10)
 	sum := xxhash.New()

@@ -8,8 +8,8 @@ import (
 	"penstock/translate/chat"
 )
 
-// codexInstructions are the instructions that Codex gives a model of the edge. For OpenAI's models
-// Codex chooses its own text by their names, and it refuses an entry without instructions.
+// codexInstructions are the instructions that Codex gives to the edge's models. Codex refuses an
+// entry without instructions. For OpenAI's own models, it chooses its text by their names instead.
 //
 //go:embed codex_instructions.txt
 var codexInstructions string
@@ -48,7 +48,7 @@ type codexEffort struct {
 	Description string `json:"description"`
 }
 
-// codexTruncation limits how much of a tool's output Codex passes to a model.
+// codexTruncation limits the part of a tool's output that Codex passes to a model.
 type codexTruncation struct {
 	Mode  string `json:"mode"`
 	Limit int    `json:"limit"`
@@ -59,8 +59,8 @@ var effortTexts = map[string]string{
 	"high": "Reasons at length", "xhigh": "Reasons as long as it can",
 }
 
-// codexModelOf returns the Codex entry of a model that answers Responses. rank is its place in the
-// list; the first is preferred.
+// codexModelOf returns the Codex entry for a model that answers Responses. The parameter rank is
+// the model's position in the list; the first is preferred.
 func codexModelOf(e *entry, rank int, strict bool) codexModel {
 	m := codexModel{
 		Slug: e.ID, DisplayName: e.Name, SupportedReasoningLevels: []codexEffort{},

@@ -106,9 +106,9 @@ func (e *entry) live(m *config.Model, r *routing.Route, now time.Time) {
 	e.Capacity = capacityOf(m, r, now)
 }
 
-// capacityOf sums the pools of the model's kind. Separate pools are listed beside their sum; a
-// shared pool is not split. If upstreams differ, the slots of a shared pool count in every pool
-// that may use them, but only once in the sum.
+// capacityOf sums the pools of the model's kind. Separate pools are listed in addition to their
+// sum; a shared pool is not split. If upstreams differ, the slots of a shared pool count in every
+// pool that may use them, but only once in the sum.
 func capacityOf(m *config.Model, r *routing.Route, now time.Time) capacity {
 	c := capacity{Unit: "concurrent_requests", UpdatedAt: now.Unix()}
 	pools := []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision}

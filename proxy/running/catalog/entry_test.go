@@ -9,7 +9,7 @@ import (
 	"penstock/config"
 )
 
-// TestEntry_Efforts checks that clients see the efforts of a reasoning model, and none if it is
+// TestEntry_Efforts checks that clients see a reasoning model's efforts, and no efforts if it is
 // unknown whether the model reasons.
 func TestEntry_Efforts(t *testing.T) {
 	t.Parallel()

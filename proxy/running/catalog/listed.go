@@ -52,8 +52,8 @@ type listedName struct {
 const claudePattern = "claude-*"
 
 // listedNames returns the models' ids, each followed by its aliases. An alias that is a pattern is
-// not listed, except for claudePattern, which is listed as one name that contains the model's own
-// id unless that name leads to another model.
+// not listed, with one exception. claudePattern is listed as a name that contains the model's own
+// id, unless that name leads to another model.
 func listedNames(f *config.File, t *routing.Table) (names []listedName) {
 	listed := map[string]bool{}
 	for i := range f.Models {

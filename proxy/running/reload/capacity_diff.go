@@ -41,8 +41,8 @@ func (s *capacitySide) slotsOf(r *routing.Route) (slots int, ids []upstreams.ID,
 	return slots, ids, assumed
 }
 
-// slotsFor returns how many calls an upstream with limits l runs at once for a model of the given
-// kind.
+// slotsFor returns the number of concurrent calls that an upstream with limits l runs for a model
+// of the given kind.
 func slotsFor(kind string, l upstreams.Limits) int {
 	switch {
 	case kind == config.KindTranscription || kind == config.KindSpeech:
@@ -54,8 +54,8 @@ func slotsFor(kind string, l upstreams.Limits) int {
 }
 
 // compareCapacity lists the models whose slots or upstreams change, in the order of the new file;
-// removed models come last. A model in lost has no slots, because none of its upstreams would take
-// a call.
+// removed models come last. A model in the list lost has no slots, because none of its upstreams
+// would take a call.
 func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityChange {
 	before := map[string]*routing.Route{}
 	for _, r := range old.routes.Routes() {

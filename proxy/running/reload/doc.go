@@ -23,8 +23,8 @@
 // keys.
 //
 // A file that equals the running one makes no new version, so it is harmless if a watcher and a
-// signal report the same change. If the file is replaced while its reload waits for another one,
-// that reload ends without a result of its own (errSuperseded). An operator who waits gets the
+// signal report the same change. If the file is replaced while its reload waits for another reload,
+// the waiting one ends without a result of its own (errSuperseded). An operator who waits gets the
 // result of the newest file.
 //
 // The configuration before the running one is kept in memory, so that an operator can go back to it
@@ -33,8 +33,8 @@
 // During a reload the process has one processor more than GOMAXPROCS is set to, so that requests
 // share a core with the reload and never queue behind it (process.Boost).
 //
-// Models that engines list (`discover`) enter the running file by the same kind of reload as
-// changed addresses: no file is read, and a snapshot is built from the running file and the lists.
+// Models that engines list (`discover`) enter the running file by a reload like the one for changed
+// addresses: no file is read, and a snapshot is built from the running file and the lists.
 //
 // # Locks
 //

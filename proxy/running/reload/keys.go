@@ -20,7 +20,7 @@ var errSuperseded = errors.New("the files have changed again meanwhile")
 
 // readKeys is the first half of a reload. It reads the file and, if the file is valid, puts its
 // keys into force, whatever happens to the rest. It waits only for the files, not for other
-// reloads. If it returns no file, or adds a problem to res, nothing has changed.
+// reloads. If readKeys returns no file, or adds a problem to res, nothing has changed.
 func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 	r.reading.Lock()
 	defer r.reading.Unlock()

@@ -13,7 +13,8 @@ import (
 )
 
 // warmUp is how long a reload waits for the first probe of the upstreams that it adds. Without this
-// wait, calls would be refused for a moment after a reload that replaces all upstreams of a model.
+// wait, calls would be refused for a moment after a reload that replaces all upstreams that a model
+// has.
 const warmUp = 2 * time.Second
 
 // judge is the second half of a reload: models, upstreams and everything else. After an error, or

@@ -37,8 +37,8 @@ type Options struct {
 	// Parse reads the text of a candidate, as Load reads the file in place. If it is nil, Load is
 	// used.
 	Parse func(src []byte, called string) (*config.File, config.Problems)
-	// Public and Admin are the addresses of the listeners. A reload cannot change them, so a file
-	// must not open them to other machines without keys.
+	// Public and Admin are the listeners' addresses. A reload cannot change these, so a file must not
+	// open the listeners to other machines without keys.
 	Public, Admin string
 	Certificate   *listen.Certificate // nil without TLS
 	// AdminCertificate is the admin listener's certificate; nil without TLS.
@@ -212,7 +212,7 @@ func (r *Reloader) reapply(q Request, res *Result) error {
 	}, res)
 }
 
-// swap replaces the running snapshot by the result of next, which it calls with the running one. It
+// swap calls the function next with the running snapshot and makes its result the running one. It
 // runs in one goroutine at a time, so keys that another reload has just put into force are not
 // lost.
 func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot) {
@@ -235,8 +235,8 @@ func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot
 const FileWarning = "the configuration file has a warning"
 
 // record stores, counts and logs the result of a reload. A reload for other addresses or models
-// does not replace the result of a refused file. Neither does a request to go back if there is no
-// earlier configuration.
+// does not replace the result of a refused file. A request to go back does not replace it either if
+// there is no earlier configuration.
 func (r *Reloader) record(q Request, res *Result) {
 	before := r.last.Load()
 	if !(q.Back && !res.OK) && (ofSetFor(r, res.Source) == nil || !res.OK || before == nil || before.OK) {

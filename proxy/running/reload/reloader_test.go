@@ -94,8 +94,8 @@ func newReloads(t *testing.T) *reloads {
 	return r
 }
 
-// begin starts a reload that reads text. By the time the next reload reads its own text, this one
-// waits for the models.
+// begin starts a reload that reads the given text. By the time the next reload reads its own text,
+// this reload waits for the models.
 func (r *reloads) begin(source, text string) {
 	go func() { r.results <- r.Reload(Request{Source: source}) }()
 	<-r.read
@@ -241,8 +241,9 @@ func TestAddressesBesideFile(t *testing.T) {
 	<-r.commit
 }
 
-// TestAddressesMerge checks that any number of address changes, while a reload for them waits
-// behind a slow one, causes one more reload, and that a change after its beginning causes another.
+// TestAddressesMerge checks that address changes are merged. While a reload for them waits behind a
+// slow one, any number of changes causes one more reload. A change after the beginning of that
+// reload causes another.
 func TestAddressesMerge(t *testing.T) {
 	r := newReloads(t)
 	r.run()

@@ -2,9 +2,9 @@ package reload
 
 import "time"
 
-// The sources of reloads, as they are logged. SourceAddresses applies the same file over upstreams
-// whose resolved addresses have changed, SourceModels over upstreams that list other models.
-// SourceRequest is an operator's request, which waits for the result.
+// The sources of reloads, as they are logged. SourceAddresses applies the same file again after the
+// resolved addresses of upstreams have changed, and SourceModels does so after upstreams have
+// listed other models. SourceRequest is an operator's request, which waits for the result.
 const (
 	SourceAddresses = "addresses"
 	SourceModels    = "models"

@@ -64,7 +64,7 @@ func startOfSet(r *Reloader, source string) {
 	r.start(Request{Source: source, onRead: begins}, begins)
 }
 
-// start runs one reload in a goroutine and then calls ended, even after a panic.
+// start runs one reload in a goroutine and then calls the function ended, even after a panic.
 func (r *Reloader) start(q Request, ended func()) {
 	go r.opts.Guard.Once(guard.Reload, func() {
 		defer ended()
@@ -76,8 +76,8 @@ func (r *Reloader) start(q Request, ended func()) {
 // for a file that is mounted by itself, whose keys must also take effect within a second.
 const watchInterval = 500 * time.Millisecond
 
-// OnChange triggers a reload on SIGHUP and, with `watch`, when a file of the configuration changes,
-// until stop is called.
+// OnChange triggers a reload on SIGHUP and, with `watch`, when one of the configuration's files
+// changes. It does so until stop is called.
 func (r *Reloader) OnChange(ctx context.Context) (stop func()) {
 	g := r.opts.Guard
 	ctx, cancel := context.WithCancel(ctx)

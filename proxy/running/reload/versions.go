@@ -19,8 +19,8 @@ type versions struct {
 	previous atomic.Pointer[config.File]
 }
 
-// back returns the configuration before the running one, but with the running one's keys: a revoked
-// key stays revoked.
+// back returns the previous configuration, but with the running configuration's keys: a revoked key
+// stays revoked.
 func (g *versions) back(running *config.File) (*config.File, config.Problems) {
 	before := g.previous.Load()
 	if before == nil {
