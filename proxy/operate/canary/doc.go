@@ -8,7 +8,8 @@
 //
 // The verdict asks two questions of each measure: is it surely worse by more than a little, and is
 // it surely not worse by more than is tolerable? "Surely" is stricter for the first question,
-// because there are several measures and one is enough: equal arms are called worse in at most one
-// of a thousand comparisons (TestEqualArms measures this). If neither answer is sure, the verdict
-// is "not yet known". Length is shown but not judged: a longer answer is different, not worse.
+// because there are several measures and a single worse one decides. Equal arms are called worse in
+// at most one of a thousand comparisons (TestEqualArms measures this). If neither answer is sure,
+// the verdict is "not yet known". Length is shown but not judged: a longer answer is different, not
+// worse.
 package canary

@@ -17,8 +17,8 @@ func (a interval) minus(b interval) interval {
 	return interval{at - math.Hypot(a.at-a.low, b.high-b.at), at, at + math.Hypot(a.high-a.at, b.at-b.low)}
 }
 
-// quantile returns the logarithm of a quantile of a spread, so that differences are ratios. z is
-// the width of the interval on each side in standard deviations.
+// quantile returns the logarithm of a spread's quantile, so that differences are ratios. The
+// parameter z is the width of the interval on each side, in standard deviations.
 func quantile(s observe.Spread, rank, z float64) interval {
 	s = slices.SortedFunc(slices.Values(s), func(a, b [2]uint64) int { return cmp.Compare(a[0], b[0]) })
 	n := float64(s.Count())
@@ -37,7 +37,7 @@ func quantile(s observe.Spread, rank, z float64) interval {
 	return interval{at(n*rank - margin), at(n * rank), at(n*rank + margin)}
 }
 
-// share returns k of n with Wilson's interval.
+// share returns the share of k in n with Wilson's interval.
 func share(k, n uint64, z float64) interval {
 	all, p := float64(n), float64(k)/float64(n)
 	middle := (p + z*z/(2*all)) / (1 + z*z/all)

@@ -53,7 +53,7 @@ func (u *Upstream) Badge() Badge {
 	return Badge{"up", "up", "✓", true}
 }
 
-// down returns how many of the targets are down, in words, or "".
+// down returns, in words, the number of targets that are down, or "".
 func down(all []Target) string {
 	n := 0
 	for i := range all {

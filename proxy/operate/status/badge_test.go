@@ -68,7 +68,7 @@ func TestTargetsDown(t *testing.T) {
 	}
 }
 
-// TestIdleBreakerIsNoTrouble checks that a half-open breaker to which no call comes is trouble for
+// TestIdleBreakerIsNoTrouble checks that a half-open breaker without calls counts as trouble for
 // five minutes after the last failure, and no longer.
 func TestIdleBreakerIsNoTrouble(t *testing.T) {
 	for after, level := range map[time.Duration]string{4 * time.Minute: LevelDegraded, 6 * time.Minute: LevelOK} {

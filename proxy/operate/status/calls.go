@@ -87,8 +87,8 @@ func (c *Call) Slow() bool { return c.slow }
 // Millis returns a duration in milliseconds.
 func Millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// ShownEnded is how many ended calls are shown, and separately how many that failed, were slow or
-// were refused.
+// ShownEnded is the number of ended calls that are shown. It applies separately to those that
+// failed, were slow or were refused.
 const ShownEnded = 100
 
 func rows(flights []Call, ended []observe.Ended) []Call {
@@ -167,7 +167,7 @@ func (r *Reason) ID() string {
 	return strings.Join([]string{r.Code, cause, r.Limit, r.Key, r.Model, r.Upstream}, " ")
 }
 
-// why returns the reason of the failures, in words.
+// why returns the reason for the failures, in words.
 func (r *Reason) why() string { return reason(cmp.Or(r.Cause, r.Code), r.Engine) }
 
 func reasons(counts []observe.ReasonCount) []Reason {

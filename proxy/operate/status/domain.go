@@ -52,7 +52,7 @@ func (d Domain) refused(now time.Time) string {
 	return ""
 }
 
-// delays returns the certificates that could not be renewed yet but are still valid, in words.
+// delays returns, in words, the certificates that could not be renewed yet but are still valid.
 func (c *Certificate) delays(now time.Time) (all []string) {
 	if c == nil {
 		return nil

@@ -35,7 +35,7 @@ func (u *Upstream) rank() int {
 // Idle reports whether the upstream has nothing to show in a row.
 func (u *Upstream) Idle() bool { return u.rank() == rankIdle }
 
-// active returns how many calls of this edge the upstream has.
+// active returns the number of this edge's calls at the upstream.
 func (u *Upstream) active() (n int) {
 	for _, p := range u.Pools {
 		n += p.Active

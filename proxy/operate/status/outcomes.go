@@ -59,8 +59,8 @@ func (m *Model) servedBy() string {
 }
 
 // standIns returns the models that answer m's calls while no engine serves it: its served
-// fallbacks, in order. It does not follow their own fallbacks. It returns all of them, because a
-// key may lack the right to the first.
+// fallbacks, in order. It does not follow the fallbacks' own fallbacks. It returns all served
+// fallbacks, because a key may lack the right to the first.
 func standIns(s *Status, m *Model) (out []string) {
 	if m.Ready {
 		return nil
@@ -141,7 +141,7 @@ func (s *Status) blame(model string) string {
 	return fmt.Sprintf(", on %s (%s)", count(len(where), "upstream"), code)
 }
 
-// hit names the key whose calls find a model full, if most of these calls are one key's.
+// hit names the key whose calls find a model full, if most of these calls come from one key.
 func (s *Status) hit(model string) string {
 	whose := map[string]int{}
 	for i := range s.Refusals {
@@ -182,14 +182,14 @@ func (s *Status) failing(u *Upstream) string {
 	return u.Label + " " + u.fails(most) + ": see its log, or take it out (penstock drain " + u.Label + ")"
 }
 
-// failed returns how many attempts at the upstream failed in the last minute, and how many there
-// were. Attempts whose failure a retry hid from the client count, too.
+// failed returns the numbers of failed attempts and of all attempts at the upstream in the last
+// minute. Attempts whose failure a retry hid from the client count, too.
 func (u *Upstream) failed() (n, all int) {
 	m := &u.History.Minute
 	return m.Failed + m.Retried, m.Calls + m.Retried
 }
 
-// fails describes which share of the attempts fails, and why; why may be empty.
+// fails describes the share of attempts that fail, and the reason. The parameter why may be empty.
 func (u *Upstream) fails(why string) string {
 	n, all := u.failed()
 	text := fmt.Sprintf("fails %d %% of what it is asked (%d of %d in the last minute", percent(n, all), n, all)

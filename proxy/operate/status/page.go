@@ -157,7 +157,7 @@ var helpers = template.FuncMap{
 // idler is a row that a long table folds while nothing happens in it.
 type idler interface{ Idle() bool }
 
-// folded holds how many rows of a table are folded.
+// folded holds the number of folded rows in a table.
 type folded struct {
 	N           int
 	What, State string
@@ -183,7 +183,7 @@ func idle[R idler](rows []R) (n int) {
 	return n
 }
 
-// takers describes how many of a model's targets take calls.
+// takers describes the number of a model's targets that take calls.
 func takers(all []Target) string {
 	return fmt.Sprintf("%d of %s", len(all)-len(missing(all)), count(len(all), "target"))
 }
@@ -331,8 +331,8 @@ func ownPools(u *Upstream) (out []namedPool) {
 	return out
 }
 
-// engineQueue returns how many requests wait within the engine, or -1 if the engine does not report
-// that now.
+// engineQueue returns the number of requests that wait within the engine, or -1 if the engine does
+// not report it now.
 func engineQueue(u *Upstream) int {
 	if u.Report == nil || !u.ReportFresh {
 		return -1

@@ -26,7 +26,7 @@ type Shown struct {
 	rows          map[string]map[string]string // by section and id
 }
 
-// Renewals returns the updates for a page, by section, and records in page that it shows them.
+// Renewals returns the updates for a page, by section, and records that the page now shows them.
 func (s *Status) Renewals(page *Shown) (map[string]Renewal, error) {
 	changed := map[string]Renewal{}
 	for _, id := range Sections {
@@ -41,7 +41,8 @@ func (s *Status) Renewals(page *Shown) (map[string]Renewal, error) {
 	return changed, nil
 }
 
-// renew returns the update for a section with a new text; ok is false if nothing has changed.
+// renew returns the update for a section with a new text. The result ok is false if nothing has
+// changed.
 func (s *Shown) renew(section, text string) (r Renewal, ok bool) {
 	if s.whole == nil {
 		s.whole, s.frames, s.rows = map[string]string{}, map[string]string{}, map[string]map[string]string{}

@@ -102,8 +102,8 @@ func TestFullAndOverLimit(t *testing.T) {
 	})
 }
 
-// TestWaitsSayWhere checks that the sentence counts what waits within engines and for a model's
-// turn, too, like the table below it.
+// TestWaitsSayWhere checks that the sentence, like the table below it, also counts calls that wait
+// within engines or for a model's turn.
 func TestWaitsSayWhere(t *testing.T) {
 	s := sample()
 	s.Upstreams, s.LastReload, s.Models[0].Queue = s.Upstreams[:1], nil, nil
@@ -119,8 +119,8 @@ func TestWaitsSayWhere(t *testing.T) {
 	}
 }
 
-// TestSlotsOfAFleet checks that a model and its only upstream show the same slots in use, and how
-// many of them other edges hold.
+// TestSlotsOfAFleet checks that a model and its only upstream show the same slots in use, and the
+// number that other edges hold.
 func TestSlotsOfAFleet(t *testing.T) {
 	s := &Status{Now: now, Fleet: &fleet.State{StoreAnswers: true}, Models: []Model{{ID: "m", Ready: true, Pools: map[string]Pool{"text": {Active: 6, Total: 8, Elsewhere: 4}}}}}
 	s.Upstreams = []Upstream{{Status: upstreams.Status{

@@ -75,7 +75,8 @@ func (c *Calls) Finish(r *Record, now time.Time) {
 	}
 }
 
-// LastEnd returns when the last call of a model ended; without one, when the edge started.
+// LastEnd returns the time at which a model's last call ended or, if there was none, the edge's
+// start.
 func (c *Calls) LastEnd(model string) time.Time {
 	last := c.begun
 	for k, m := range c.series.models.all() {
@@ -86,7 +87,7 @@ func (c *Calls) LastEnd(model string) time.Time {
 	return last
 }
 
-// Overflowed returns how many calls of a model ended at an upstream of a tier above 0.
+// Overflowed returns the number of a model's calls that ended at an upstream in a tier above 0.
 func (c *Calls) Overflowed(model string, tier int) int64 {
 	if n, ok := c.series.tiers.get(tierKey{model, tier}); ok {
 		return n.Load()
@@ -94,8 +95,8 @@ func (c *Calls) Overflowed(model string, tier int) int64 {
 	return 0
 }
 
-// OfClass returns how many calls of a model and a class have ended. Calls of the first class are
-// not counted.
+// OfClass returns the number of ended calls by model and class. Calls of the first class are not
+// counted.
 func (c *Calls) OfClass(model, class string) int64 {
 	if n, ok := c.series.classes.get(classKey{model, class}); ok {
 		return n.Load()
@@ -103,7 +104,8 @@ func (c *Calls) OfClass(model, class string) int64 {
 	return 0
 }
 
-// FellBack returns how many calls of a model were answered by the model to, or asked it last.
+// FellBack returns the number of a model's calls that the fallback model (the parameter to)
+// answered or was the last to be asked.
 func (c *Calls) FellBack(model, to string) int64 {
 	if n, ok := c.series.fallbacks.get(fallbackKey{model, to}); ok {
 		return n.Load()
@@ -201,9 +203,9 @@ type Meter struct {
 	gaps   [16]float64 // in seconds; the first kept ones are valid
 }
 
-// keepFor is how long a Meter keeps its measurements, as long as events arrive. It is shorter than
-// the time between two reads of the counters. The last measurements before a silence wait for the
-// next event or the end.
+// keepFor is the time for which a Meter keeps its measurements while events arrive. It is shorter
+// than the time between two reads of the counters. The last measurements before a silence wait for
+// the next event or the end.
 const keepFor = 250 * time.Millisecond
 
 // Meter returns the meter of a new stream. Model and upstream are configured names.
@@ -238,7 +240,7 @@ func (m *Meter) Note(events int, at instant.Time) {
 	}
 }
 
-// handOver counts the measurements kept so far.
+// handOver adds the measurements kept so far to the shared counters.
 func (m *Meter) handOver() {
 	if m.model.itl != nil {
 		for _, gap := range m.gaps[:m.kept] {

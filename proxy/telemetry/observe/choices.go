@@ -16,7 +16,7 @@ type Choice struct {
 	Estimates []Estimate
 }
 
-// Estimate is what was expected of one of the upstreams. The best estimate comes first.
+// Estimate holds the expectations for one of the upstreams. The best estimate comes first.
 type Estimate struct {
 	Upstream string  `json:"upstream"`
 	Seconds  float64 `json:"seconds,omitempty"` // until the tenth token of the answer; 0: unknown
@@ -31,8 +31,8 @@ func (c *Choice) copyTo(to *Choice) {
 	to.Estimates = estimates
 }
 
-// expect returns how many of the prompt's tokens, in the engine's count, the engine was expected to
-// have cached.
+// expect returns the number of prompt tokens, in the engine's count, that the engine was expected
+// to have cached.
 func (c *Choice) expect(prompt int) int {
 	if c.Tokens == 0 {
 		return 0
@@ -47,11 +47,11 @@ type Prompts struct {
 	Expected uint64 `json:"expected_cached_tokens"` // the expected part of Prompt
 }
 
-// CachedShare returns the share of the prompts that engines had cached, from 0 to 1; 0 without
+// CachedShare returns the share of prompts, from 0 to 1, that engines had cached; 0 without
 // prompts.
 func (p Prompts) CachedShare() float64 { return float64(p.Cached) / float64(max(1, p.Prompt)) }
 
-// ExpectedShare returns the share that engines were expected to have cached.
+// ExpectedShare returns the share of prompts that engines were expected to have cached.
 func (p Prompts) ExpectedShare() float64 { return float64(p.Expected) / float64(max(1, p.Prompt)) }
 
 // book adds the prompt of an ended call if it had a choice.

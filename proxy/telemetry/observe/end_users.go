@@ -15,8 +15,8 @@ type EndUser [16]byte
 // String returns the name in hexadecimal digits.
 func (u EndUser) String() string { return hex.EncodeToString(u[:]) }
 
-// endUsersListed is how many end users have visible accounts: those with the highest usage in the
-// kept days.
+// endUsersListed is the number of end users with visible accounts: those with the highest usage in
+// the kept days.
 const endUsersListed = 1000
 
 // endUsers are the accounts of end users. They are parts of their keys' accounts. Usage that is in
@@ -226,7 +226,7 @@ func (k *KeyUsage) others() (o UserUsage) {
 	return o
 }
 
-// Beyond returns by how much a exceeds b; each number is at least 0.
+// Beyond returns the amount by which a exceeds b. Each number is at least 0.
 func (a Amount) Beyond(b Amount) Amount {
 	a.subUpTo(b)
 	return a

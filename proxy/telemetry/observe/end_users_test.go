@@ -23,7 +23,7 @@ func bookUser(u *Usage, key string, user EndUser, n int, at time.Time) {
 	u.add(&Record{Key: key, Model: "m", Attempts: 1, PromptTokens: n, User: user, Spend: money.Amount{Micros: int64(n)}}, at)
 }
 
-// wantWhole checks that the users' accounts contain all usage of the keys' exactly once.
+// wantWhole checks that the users' accounts together contain all usage of the keys exactly once.
 func wantWhole(t interface{ Errorf(string, ...any) }, u *Usage, at time.Time) *UsageReport {
 	byUser, byModel := u.ReportUsers(at, at), u.Report(at, at)
 	if byUser.Total != byModel.Total || len(byUser.Keys) != len(byModel.Keys) {

@@ -21,7 +21,8 @@ func textHead(f *Family) string {
 	return "# HELP " + f.Name + " " + f.Help + "\n# TYPE " + f.Name + " " + string(f.Kind) + "\n"
 }
 
-// writePage writes the families with their samples, each below the output of head, and then end.
+// writePage writes the families with their samples, each below the output of the function head. The
+// text in the parameter end follows.
 func writePage(w io.Writer, head func(*Family) string, sample func(string) string, end string,
 	sources []func(io.Writer),
 ) error {

@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 )
 
-// Metrics of keys. The first mostKeys keys, in the order of the configuration, have their own
-// series. The other keys, and removed ones, share otherAccount. The number of series is therefore
-// bounded by the configuration and by mostKeys, whatever clients send.
+// Key metrics. The first mostKeys keys, in the order of the configuration, have their own series.
+// The other keys, and removed ones, share otherAccount. The number of series is therefore bounded
+// by the configuration and by mostKeys, whatever clients send.
 const (
 	mostKeys     = 1000
 	otherAccount = "other"
@@ -84,7 +84,7 @@ func (r *Record) refusal() string {
 	return ""
 }
 
-// AppendKeys appends the metrics of keys. running counts the running calls by Account.
+// AppendKeys appends the key metrics. The parameter running counts the running calls by Account.
 func (c *Calls) AppendKeys(b *bytes.Buffer, running map[string]int) {
 	all := c.series.keys.all()
 	inflight := map[string]int{}

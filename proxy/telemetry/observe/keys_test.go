@@ -10,7 +10,7 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// keysPage returns the page of metrics of keys while some calls run.
+// keysPage returns the page with key metrics while some calls run.
 func keysPage(c *Calls, running map[string]int) string {
 	var b bytes.Buffer
 	c.AppendKeys(&b, running)

@@ -78,8 +78,8 @@ func otlpEndpoint(configured string) (string, error) {
 
 // noRedirects is called by the exporter's transport to choose the proxy of each request. It refuses
 // requests made by a redirect, because the headers may hold a credential, which is for the
-// configured host only. A client with a redirect rule is no alternative: with it the exporter
-// ignores its variables for certificates and the timeout.
+// configured host only. A client with a redirect rule is no alternative: with such a client, the
+// exporter ignores its variables for certificates and the timeout.
 func noRedirects(r *http.Request) (*url.URL, error) {
 	if r.Response != nil {
 		return nil, errors.New("the endpoint redirects: write the URL that it names")
@@ -180,7 +180,7 @@ type endpointHealth struct {
 // retellAfter is the minimum time between two log lines about a failing endpoint.
 const retellAfter = time.Minute
 
-// tell records the result of sending a batch, and how many spans were lost.
+// tell records the result of sending a batch, and the number of lost spans.
 func (h *endpointHealth) tell(err error, lost int) {
 	switch {
 	case err != nil && !h.failing:

@@ -31,7 +31,7 @@ func withoutVariables(t *testing.T) {
 	}
 }
 
-// sendSpan sends one span to an endpoint and returns how many spans were lost, and the log.
+// sendSpan sends one span to an endpoint and returns the number of lost spans, and the log.
 func sendSpan(t *testing.T, to string) (lost uint64, log string) {
 	t.Helper()
 	core, logged := observer.New(zap.DebugLevel)
