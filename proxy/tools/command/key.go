@@ -72,7 +72,7 @@ func (g *given) UnmarshalText(text []byte) error {
 // keyRights holds the flags for the rights of a key.
 type keyRights struct {
 	Models  []string          `help:"Models the key may use: exact ids or patterns that end in *." default:"*"`
-	Expires given             `help:"End of the key, such as 2027-01-01 or 2027-01-01T00:00:00Z."`
+	Expires given             `placeholder:"TIME" help:"End of the key, such as 2027-01-01 or 2027-01-01T00:00:00Z."`
 	Limits  map[string]string `placeholder:"LIMIT=N" help:"Limits of the key, such as requests_per_minute=600; 0: no limit; can be repeated."`
 
 	Operations  []string `help:"Operations that the key may use; all, if it is left out."`
