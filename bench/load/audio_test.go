@@ -122,7 +122,7 @@ func TestTranscriptions(t *testing.T) {
 			continue
 		}
 		ttft, itl, e2el := total.Latency[result.TTFT], total.Latency[result.ITL], total.Latency[result.E2EL]
-		if ttft == nil || itl == nil || e2el.Min < 200 || ttft.Percentile(50) >= e2el.Percentile(50) || told || *r.TotalOutputTokens != 60 {
+		if ttft == nil || itl == nil || itl.Count < 10 || e2el.Min < 200 || ttft.Percentile(50) > e2el.Percentile(50)-150 || told || *r.TotalOutputTokens != 60 {
 			t.Errorf("TTFT %+v, ITL %+v, E2EL %+v, told %v", ttft, itl, e2el, told)
 		}
 	}
