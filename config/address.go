@@ -10,11 +10,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"penstock/config/unixsocket"
 )
 
-// OnLoopback reports whether a listen address can be reached only from this machine. A name other
-// than localhost counts as reachable from outside.
+// OnLoopback reports whether a listen address can be reached only from this machine: it is on
+// loopback, or a Unix socket. A name other than localhost counts as reachable from outside.
 func OnLoopback(listen string) bool {
+	if unixsocket.Is(listen) {
+		return true
+	}
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
 		return false
@@ -39,9 +44,13 @@ func reachable(listen string) bool {
 
 // checkListen returns what is wrong with a listen address.
 func checkListen(listen string) error {
+	if unixsocket.Is(listen) {
+		_, _, err := unixsocket.Listen(listen)
+		return err
+	}
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		return errors.New("want an address and a port, such as 127.0.0.1:4000, or :4000 for every address")
+		return errors.New("want an address and a port, such as 127.0.0.1:4000, :4000 for every address, or unix:/PATH for a Unix socket")
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
 		return fmt.Errorf("the port %q is not a number from 0 to 65535", port)
@@ -53,8 +62,14 @@ func checkListen(listen string) error {
 }
 
 // samePort reports whether two listen addresses conflict: their ports are equal, and so are their
-// hosts unless one is a wildcard. It does not resolve names.
+// hosts unless one is a wildcard. It does not resolve names. Unix sockets conflict if their paths are
+// equal.
 func samePort(one, other string) bool {
+	if unixsocket.Is(one) && unixsocket.Is(other) {
+		a, _, _ := unixsocket.Listen(one)
+		b, _, _ := unixsocket.Listen(other)
+		return a == b
+	}
 	a, port, err := net.SplitHostPort(one)
 	b, second, err2 := net.SplitHostPort(other)
 	if err != nil || err2 != nil || port != second || port == "0" {
@@ -126,15 +141,33 @@ func checkHTTP(address string) (*url.URL, error) {
 
 // CheckBaseURL returns what is wrong with an upstream's address.
 func CheckBaseURL(address string) error {
+	if unixsocket.Is(address) {
+		file, base, err := unixsocket.URL(address)
+		if err != nil {
+			return err
+		}
+		return checkBasePath(base, unixsocket.Address(file)+":")
+	}
+	for _, elsewhere := range []string{"http+unix:", "http://unix:", "https://unix:", "unix@", "unix//", "/"} {
+		if strings.HasPrefix(address, elsewhere) {
+			return errors.New("an engine at a Unix socket is written unix:/PATH, or unix:/PATH:/BASE with a base path")
+		}
+	}
 	u, err := checkHTTP(address)
 	if err != nil {
 		return err
 	}
-	if before, _, found := strings.Cut(u.EscapedPath()+"/", "/v1/"); found {
-		return fmt.Errorf("write the base URL without /v1 and what follows it: %s://%s%s", u.Scheme, u.Host, before)
+	return checkBasePath(u.EscapedPath(), u.Scheme+"://"+u.Host)
+}
+
+// checkBasePath returns what is wrong with the path of an upstream's address, which begins with the
+// parameter before.
+func checkBasePath(path, before string) error {
+	if kept, _, found := strings.Cut(path+"/", "/v1/"); found {
+		return fmt.Errorf("write the base URL without /v1 and what follows it: %s", strings.TrimSuffix(before+kept, ":"))
 	}
-	if strings.ContainsAny(u.EscapedPath(), "%\\") || strings.Contains(u.Path, "//") ||
-		strings.Contains(u.Path+"/", "/../") || strings.Contains(u.Path+"/", "/./") {
+	if strings.ContainsAny(path, "%\\?#") || strings.Contains(path, "//") ||
+		strings.Contains(path+"/", "/../") || strings.Contains(path+"/", "/./") {
 		return errors.New("the path before /v1 must be plain words between single slashes")
 	}
 	return nil
@@ -143,6 +176,11 @@ func CheckBaseURL(address string) error {
 // leadsTo reports whether a URL certainly leads to a listener on this machine, at the address
 // listen. It does not know the machine's other names and addresses.
 func leadsTo(address, listen string) bool {
+	if unixsocket.Is(address) && unixsocket.Is(listen) {
+		a, _, err := unixsocket.URL(address)
+		b, _, err2 := unixsocket.Listen(listen)
+		return err == nil && err2 == nil && a == b
+	}
 	u, err := checkHTTP(address)
 	if err != nil {
 		return false
@@ -272,12 +310,16 @@ func parsePrefix(s string) (netip.Prefix, error) {
 	return p.Masked(), err
 }
 
-// Proxies returns the networks of ListenTrusted, which Validate has checked.
-func (f *File) Proxies() (all []netip.Prefix) {
+// ProxiesAtSocket in ListenTrusted means every peer at a Unix socket.
+const ProxiesAtSocket = "unix"
+
+// Proxies returns the networks of ListenTrusted, which Validate has checked, and whether peers at a
+// Unix socket are listed.
+func (f *File) Proxies() (all []netip.Prefix, atSocket bool) {
 	for _, s := range f.ListenTrusted {
 		if p, err := parsePrefix(s); err == nil {
 			all = append(all, p)
 		}
 	}
-	return all
+	return all, slices.Contains(f.ListenTrusted, ProxiesAtSocket)
 }

@@ -115,9 +115,12 @@ func (c processChecks) listeners() {
 	}
 	for i, network := range f.ListenTrusted {
 		at := element("listen_trusted", i)
+		if network == ProxiesAtSocket {
+			continue
+		}
 		switch prefix, err := parsePrefix(network); {
 		case err != nil:
-			c.check.fail(at, "%s is not a network: write an address or a prefix, such as 10.0.0.0/8", c.places.Show(at, network))
+			c.check.fail(at, "%s is not a network: write an address or a prefix, such as 10.0.0.0/8, or unix for peers at a Unix socket", c.places.Show(at, network))
 		case prefix.Bits() == 0:
 			c.check.fail(at, "every client could claim another address: list the networks of your proxies")
 		}
@@ -133,7 +136,7 @@ func (c processChecks) listeners() {
 		return
 	}
 	if samePort(f.Listen, f.Admin.Listen) {
-		c.check.fail("admin.listen", "the public API already listens at %s: give the admin listener another port",
+		c.check.fail("admin.listen", "the public API already listens at %s: give the admin listener another address",
 			c.places.Show("listen", f.Listen))
 	}
 	c.adminTokens(f.Admin.Tokens)

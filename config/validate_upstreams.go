@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"penstock/config/suggest"
+	"penstock/config/unixsocket"
 )
 
 // engineChecks check the file's own profiles, with Engine.Problems, and check that `like` names a
@@ -186,6 +187,9 @@ func (c upstreamChecks) url(path string, u *Upstream, seen map[string]string) {
 		c.check.fail(path, "%s", err)
 		return
 	}
+	if unixsocket.Is(u.URL) && (u.Resolve != (Resolve{}) || u.Kubernetes.Set()) {
+		c.check.fail(path, "a Unix socket is a single engine on this machine: remove resolve and kubernetes, or write http://HOST:PORT")
+	}
 	for _, own := range []struct{ setting, listen string }{
 		{"listen", c.file.Listen},
 		{"admin.listen", c.file.Admin.Listen},
@@ -260,7 +264,13 @@ func (c upstreamChecks) wake(path string, w Wake) {
 		return
 	}
 	address, query, _ := strings.Cut(w.URL, "?")
-	if _, err := checkHTTP(address); err != nil {
+	err := error(nil)
+	if unixsocket.Is(address) {
+		_, _, err = unixsocket.URL(address)
+	} else {
+		_, err = checkHTTP(address)
+	}
+	if err != nil {
 		c.check.fail(path+".url", "%s", err)
 	} else if strings.ContainsFunc(query, func(r rune) bool { return r <= ' ' || r > '~' || r == '#' }) {
 		c.check.fail(path+".url", "the query holds blanks, a # or other characters that must be escaped")
@@ -338,6 +348,9 @@ func (c upstreamChecks) upstreamTLS(path string, u *Upstream) {
 func (c checks) clientTLS(path string, t UpstreamTLS, url, plain, secure string) {
 	if (t.Cert == "") != (t.Key == "") {
 		c.check.fail(path, "cert and key go together: give both or none")
+	}
+	if t != (UpstreamTLS{}) && unixsocket.Is(url) {
+		c.check.fail(path, "requests over a Unix socket are not encrypted, so none of this is used: remove it")
 	}
 	if t != (UpstreamTLS{}) && strings.HasPrefix(url, plain+"://") {
 		c.check.fail(path, "the url is %s, so none of this is used: write %s or remove it", plain, secure)

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"penstock/config"
+	"penstock/config/unixsocket"
 	"penstock/proxy/front/listen"
 )
 
@@ -48,6 +49,9 @@ func openError(setting, address string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%s: %s is taken by another process: choose another address, or, for a second edge on it, start both with --share-port (an edge that runs without it must end first, or get its port from a socket unit)", setting, address)
 	}
+	if errors.Is(err, syscall.EACCES) && unixsocket.Is(address) {
+		return fmt.Errorf("%s: this user may not create %s: give it a folder that it may write to (systemd: RuntimeDirectory=)", setting, address)
+	}
 	if errors.Is(err, syscall.EACCES) {
 		return fmt.Errorf("%s: this user may not open %s: choose a port from 1024 on, or let a socket unit of the service manager open it", setting, address)
 	}
@@ -65,11 +69,15 @@ func schemeOf(c *listen.Certificate) string {
 	return "https"
 }
 
+// baseURL returns the base URL of a listener, or the address of its Unix socket.
 func baseURL(ln net.Listener, scheme string) string {
 	if ln == nil {
 		return ""
 	}
 	addr := ln.Addr().String()
+	if unixsocket.Is(addr) {
+		return addr
+	}
 	addr = strings.Replace(addr, "[::]", "127.0.0.1", 1)
 	return scheme + "://" + strings.Replace(addr, "0.0.0.0", "127.0.0.1", 1)
 }

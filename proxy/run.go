@@ -72,6 +72,7 @@ func Parse(name string, src []byte) (*config.File, config.Problems) {
 // checkFiles checks the files that a configuration names.
 func checkFiles(f *config.File) config.Problems {
 	files := append(f.CheckCertificates(), config.CheckLedger(f, ledger.Check)...)
+	files = append(files, f.CheckSockets()...)
 	return append(files, config.CheckIssuers(f, func(set []byte) error { _, err := jwt.ParseSet(set); return err })...)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"penstock/config/unixsocket"
 	"penstock/proxy/front/listen"
 	"penstock/proxy/telemetry/guard"
 )
@@ -48,11 +49,21 @@ func answers(ln net.Listener, secure bool, within time.Duration) bool {
 	req, res := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)
 	defer fasthttp.ReleaseResponse(res)
-	req.SetRequestURI(baseURL(ln, scheme) + "/health")
+	base, socket := baseURL(ln, scheme), ""
+	if unixsocket.Is(base) {
+		socket, _, _ = unixsocket.URL(base) // it is open, so its path is right
+		base = scheme + "://localhost"
+	}
+	req.SetRequestURI(base + "/health")
 	req.SetConnectionClose()
 	client := fasthttp.HostClient{ // a fasthttp.Client would leave goroutines
 		Addr: string(req.URI().Host()), IsTLS: secure,
-		Dial:       func(addr string) (net.Conn, error) { return net.DialTimeout("tcp", addr, within) },
+		Dial: func(addr string) (net.Conn, error) {
+			if socket != "" {
+				return net.DialTimeout("unix", socket, within)
+			}
+			return net.DialTimeout("tcp", addr, within)
+		},
 		TLSConfig:  &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // it is this process, and nothing is said to it
 		RetryIfErr: func(*fasthttp.Request, int, error) (bool, bool) { return false, false },
 	}

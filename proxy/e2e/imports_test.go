@@ -15,8 +15,9 @@ var allowed = map[string]struct {
 	ours, modules string
 	never         string
 }{
-	"config":                          {ours: "config/money config/strictyaml config/suggest", never: "net/http log"},
+	"config":                          {ours: "config/money config/strictyaml config/suggest config/unixsocket", never: "net/http log"},
 	"config/instant":                  {never: "net os log"},
+	"config/unixsocket":               {never: "net os log time"},
 	"config/money":                    {never: "net os log time"},
 	"config/filewatch":                {modules: "github.com/fsnotify/fsnotify", never: "net log"},
 	"config/strictyaml":               {ours: "config/suggest", modules: "github.com/goccy/go-yaml/...", never: "net log"},
@@ -42,11 +43,11 @@ var allowed = map[string]struct {
 	"proxy/fleet/places":              {ours: "routing", modules: "github.com/VictoriaMetrics/metrics github.com/cespare/xxhash/v2", never: "net os log"},
 	"proxy/access/limit":              {ours: "config config/money upstreams", modules: "github.com/hashicorp/golang-lru/v2/...", never: "net log"},
 	"proxy/telemetry/guard":           {modules: "go.uber.org/zap/...", never: "net os log"},
-	"proxy/front/listen":              {ours: "config/instant proxy/access/auth proxy/access/auth/cert upstreams/http1/chunked upstreams/http1/httptoken upstreams/http1/socket proxy/telemetry/guard", modules: "github.com/coreos/go-systemd/v22/activation github.com/coreos/go-systemd/v22/daemon github.com/pires/go-proxyproto golang.org/x/sys/...", never: "log"},
+	"proxy/front/listen":              {ours: "config/instant config/unixsocket proxy/access/auth proxy/access/auth/cert upstreams/http1/chunked upstreams/http1/httptoken upstreams/http1/socket proxy/telemetry/guard", modules: "github.com/coreos/go-systemd/v22/activation github.com/coreos/go-systemd/v22/daemon github.com/pires/go-proxyproto golang.org/x/sys/...", never: "log"},
 	"proxy/telemetry/ledger":          {ours: "proxy/telemetry/observe proxy/telemetry/process", modules: "github.com/VictoriaMetrics/metrics github.com/valyala/fasthttp go.uber.org/zap/...", never: "net/http log"},
 	"proxy/telemetry/observe":         {ours: "config config/instant config/money proxy/telemetry/guard", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/... go.opentelemetry.io/otel/... github.com/go-logr/logr", never: "net log"},
 	"proxy/running/catalog":           {ours: "config routing translate/apierr translate/chat upstreams", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net log"},
-	"proxy/front/browser":             {ours: "config translate/apierr upstreams/http1/httptoken", modules: "github.com/valyala/fasthttp", never: "log"},
+	"proxy/front/browser":             {ours: "config config/unixsocket translate/apierr upstreams/http1/httptoken", modules: "github.com/valyala/fasthttp", never: "log"},
 	"proxy/build":                     {never: "net os log"},
 	"proxy/front/plaintext":           {never: "net os log time"},
 	"proxy/telemetry/process":         {modules: "golang.org/x/sys/windows", never: "net log"},
@@ -58,10 +59,10 @@ var allowed = map[string]struct {
 	"proxy/tools/command":             {ours: "config config/suggest proxy proxy/operate/admin proxy/tools/agent proxy/access/auth proxy/build proxy/fleet/keystore proxy/tools/local proxy/operate/openapi proxy/operate/reference proxy/front/plaintext proxy/running/reload proxy/operate/support proxy/operate/top upstreams upstreams/engine", modules: "github.com/alecthomas/kong", never: "net/http log"},
 	"proxy/request/multipart":         {ours: "upstreams/http1/httptoken", never: "net os log mime"},
 	"proxy/operate/canary":            {ours: "proxy/telemetry/observe", never: "net os log"},
-	"proxy/operate/support":           {ours: "config config/strictyaml proxy proxy/operate/admin proxy/build proxy/front/plaintext", never: "log"},
+	"proxy/operate/support":           {ours: "config config/unixsocket config/strictyaml proxy proxy/operate/admin proxy/build proxy/front/plaintext", never: "log"},
 	"proxy/tools/agent":               {ours: "config config/suggest upstreams/http1 proxy/access/auth proxy/front/plaintext", never: "net log"},
 	"proxy/tools/batch":               {ours: "proxy/telemetry/process", never: "log"},
-	"proxy/operate/admin":             {ours: "config config/suggest translate/apierr upstreams proxy/access/auth proxy/access/runkeys proxy/front/browser proxy/build proxy/request/endpoint proxy/request/failure proxy/fleet proxy/fleet/board proxy/telemetry/guard proxy/front/httpserver proxy/access/limit proxy/front/listen proxy/telemetry/observe proxy/front/plaintext proxy/telemetry/process proxy/running/reload proxy/running/snapshot proxy/operate/status proxy/operate/top routing proxy/operate/canary", modules: "github.com/valyala/fasthttp go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
+	"proxy/operate/admin":             {ours: "config config/unixsocket config/suggest translate/apierr upstreams proxy/access/auth proxy/access/runkeys proxy/front/browser proxy/build proxy/request/endpoint proxy/request/failure proxy/fleet proxy/fleet/board proxy/telemetry/guard proxy/front/httpserver proxy/access/limit proxy/front/listen proxy/telemetry/observe proxy/front/plaintext proxy/telemetry/process proxy/running/reload proxy/running/snapshot proxy/operate/status proxy/operate/top routing proxy/operate/canary", modules: "github.com/valyala/fasthttp go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"proxy/running/reload":            {ours: "config config/filewatch routing routing/queue upstreams upstreams/engine proxy/access/auth proxy/access/auth/cert proxy/telemetry/guard proxy/access/limit proxy/front/listen proxy/front/plaintext proxy/telemetry/process proxy/running/snapshot", modules: "github.com/VictoriaMetrics/metrics go.uber.org/zap/...", never: "net log"},
 	"proxy/request/body":              {ours: "upstreams/http1/httptoken translate/apierr translate/forward proxy/access/limit proxy/front/listen proxy/request/multipart", modules: "github.com/valyala/fasthttp github.com/klauspost/compress/...", never: "net/http log"},
 	"proxy/request/endpoint":          {ours: "config upstreams upstreams/engine upstreams/http1/httptoken translate/... proxy/request/body proxy/access/limit proxy/running/snapshot", modules: "github.com/valyala/fasthttp", never: "net/http log"},
@@ -85,7 +86,7 @@ var allowed = map[string]struct {
 	"translate/responses":             {ours: "translate translate/seal translate/chat/toolcall translate/chat/answer translate/engineerror translate/dialects translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
 	"translate/forward":               {ours: "translate translate/chat/answer translate/engineerror translate/chat translate/apierr translate/jsonx translate/sse", never: "net os log"},
 	"translate/audio":                 {ours: "translate/forward translate/chat translate/apierr translate/jsonx", never: "net os log"},
-	"proxy":                           {ours: "config routing routing/queue upstreams upstreams/engine upstreams/http1 upstreams/http1/httptoken translate/... proxy/...", modules: "github.com/valyala/fasthttp github.com/fasthttp/router go.uber.org/zap/... github.com/VictoriaMetrics/metrics golang.org/x/term", never: "net/http log"},
+	"proxy":                           {ours: "config config/unixsocket routing routing/queue upstreams upstreams/engine upstreams/http1 upstreams/http1/httptoken translate/... proxy/...", modules: "github.com/valyala/fasthttp github.com/fasthttp/router go.uber.org/zap/... github.com/VictoriaMetrics/metrics golang.org/x/term", never: "net/http log"},
 	"bench":                           {ours: "bench/compare bench/exit bench/load bench/overhead bench/plan bench/report bench/result bench/scenario proxy/front/plaintext", never: "net log"},
 	"bench/sim":                       {ours: "bench/sim/...", modules: "github.com/valyala/fastjson", never: "log"},
 	"bench/sim/audio":                 {ours: "bench/sim/textgen bench/sim/wire", never: "net os log"},
@@ -118,13 +119,13 @@ var allowed = map[string]struct {
 	"bench/overhead":      {ours: "bench/exit bench/load bench/load/client bench/process bench/result", never: "net/http log"},
 	"bench/benchtest":     {ours: "...", modules: "..."}, // shared by the load tester's tests
 
-	"upstreams/engine":          {ours: "config upstreams/http1", never: "net/http log"},
+	"upstreams/engine":          {ours: "config config/unixsocket upstreams/http1", never: "net/http log"},
 	"upstreams/dns":             {never: "net/http os log"},
 	"upstreams/kubernetes":      {ours: "config upstreams/http1", modules: "go.uber.org/zap/...", never: "net/http log"},
 	"upstreams/progress":        {never: "net os log"},
 	"upstreams/residency":       {never: "net os log"},
 	"upstreams/wake":            {ours: "config", never: "net os log"},
-	"upstreams/http1":           {ours: "upstreams/http1/chunked upstreams/http1/httptoken upstreams/http1/socket", never: "net/http log"},
+	"upstreams/http1":           {ours: "config/unixsocket upstreams/http1/chunked upstreams/http1/httptoken upstreams/http1/socket", never: "net/http log"},
 	"upstreams/http1/chunked":   {ours: "upstreams/http1/httptoken", never: "net os log time"}, // for proxy/front/listen, too
 	"upstreams/http1/httptoken": {never: "net os log time"},
 	"upstreams/http1/socket":    {modules: "golang.org/x/sys/unix", never: "net/http log time"}, // for proxy/front/listen, too

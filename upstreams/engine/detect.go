@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/config/unixsocket"
 	"penstock/upstreams/http1"
 )
 
@@ -109,7 +110,7 @@ const detectTimeout = 3 * time.Second
 // if the engine does not answer. It sends about ten small GETs, over one connection if the engine
 // keeps it open.
 func Detect(ctx context.Context, url, apiKey string, profiles *Profiles) (Detection, error) {
-	if !strings.Contains(url, "://") {
+	if !unixsocket.Is(url) && !strings.Contains(url, "://") {
 		url = "http://" + url
 	}
 	if base, _, found := strings.Cut(url+"/", "/v1/"); found {

@@ -4,21 +4,22 @@ import (
 	"cmp"
 	"context"
 	"net/url"
+	"strings"
 	"time"
 
 	"penstock/config"
+	"penstock/config/unixsocket"
 	"penstock/upstreams/http1"
 )
 
 // Wake sends the request that wakes an engine, and returns the status of the answer. The operator
 // configures the request. It has no body, no credential and nothing from a client.
 func Wake(ctx context.Context, w config.Wake, upstream string, limit time.Duration) (status int, err error) {
-	u, err := url.Parse(w.URL)
+	base, path, err := wakeURL(w.URL)
 	if err != nil {
 		return 0, errNoPage // the configuration was validated
 	}
-	base := url.URL{Scheme: u.Scheme, Host: u.Host}
-	t, err := http1.NewTransport(http1.TransportOptions{Upstream: upstream, URL: base.String(), MaxIdle: 1})
+	t, err := http1.NewTransport(http1.TransportOptions{Upstream: upstream, URL: base, MaxIdle: 1})
 	if err != nil {
 		return 0, err
 	}
@@ -26,7 +27,7 @@ func Wake(ctx context.Context, w config.Wake, upstream string, limit time.Durati
 	x, end := t.ExchangeWhile(ctx)
 	defer end()
 	err = x.Send(&http1.Request{
-		Method: w.Method, Path: cmp.Or(u.RequestURI(), "/"), Accept: "*/*",
+		Method: w.Method, Path: path, Accept: "*/*",
 		ConnectTimeout: wakeConnect, WriteTimeout: wakeConnect, NoReplay: true,
 	})
 	if err == nil {
@@ -36,6 +37,24 @@ func Wake(ctx context.Context, w config.Wake, upstream string, limit time.Durati
 		return 0, err
 	}
 	return x.Status(), nil
+}
+
+// wakeURL splits the address of a wake request into its server and the path with the query.
+func wakeURL(address string) (base, path string, err error) {
+	if unixsocket.Is(address) {
+		address, query, asks := strings.Cut(address, "?")
+		file, path, err := unixsocket.URL(address)
+		if asks {
+			query = "?" + query
+		}
+		return unixsocket.Address(file), cmp.Or(path, "/") + query, err
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", "", err
+	}
+	server := url.URL{Scheme: u.Scheme, Host: u.Host}
+	return server.String(), cmp.Or(u.RequestURI(), "/"), nil
 }
 
 // wakeConnect bounds the connect of a wake request.

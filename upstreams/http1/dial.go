@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -70,7 +71,14 @@ func (t *Transport) dialOne(ctx context.Context, addr string, left int) (*conn, 
 		share, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(left))
 		defer cancel()
 	}
-	sock, err := t.dial(share, "tcp", addr)
+	sock, err := t.dial(share, t.network, addr)
+	for wait := time.Millisecond; t.network == "unix" && errors.Is(err, syscall.EAGAIN); wait = min(2*wait, fullQueueWait) {
+		if !sleep(share, wait) {
+			err = share.Err()
+			break
+		}
+		sock, err = t.dial(share, t.network, addr)
+	}
 	if err != nil {
 		t.hosts.refused(addr, err, time.Now())
 		return nil, ReasonConnect, err
@@ -91,6 +99,22 @@ func (t *Transport) dialOne(ctx context.Context, addr string, left int) (*conn, 
 	}
 	c.nc, c.secured = secured, true
 	return c, "", nil
+}
+
+// fullQueueWait is the longest pause between two connects to a Unix socket whose accept queue is full.
+// The system refuses them at once, whereas it repeats those over TCP.
+const fullQueueWait = 50 * time.Millisecond
+
+// sleep waits for d, and returns false if ctx ends before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 func isTimeout(err error) bool {

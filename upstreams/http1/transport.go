@@ -25,7 +25,7 @@ const (
 // TransportOptions describe how to reach one upstream.
 type TransportOptions struct {
 	Upstream string      // its name in a Failure
-	URL      string      // scheme (http or https), host, optional port and base path; nothing else
+	URL      string      // scheme (http or https), host, optional port and base path; or unix:/PATH[:/BASE]
 	TLS      *tls.Config // for https; copied. Nil: Go's defaults. ServerName defaults to the URL's host
 	// how long an idle connection is kept; 0: 4 s, below common engines' 5 s
 	IdleTimeout time.Duration
@@ -34,7 +34,7 @@ type TransportOptions struct {
 	APIKey      string     // sent as a bearer token; "": none
 	Host        string     // sent as Host; "": the URL's authority
 	Guard       Guard      // catches panics; nil: they are not caught
-	Dial        Dialer     // makes connections; nil: TCP
+	Dial        Dialer     // makes connections; nil: the system's
 	Hosts       *HostWatch // shared by the upstream's transports; nil: a new one
 }
 
@@ -56,6 +56,7 @@ type Transport struct {
 	base       string // path in front of every request's path, without a final slash
 	fixed      []byte // the header lines that all requests share
 	tls        *tls.Config
+	network    string // tcp or unix
 	dns        *dnsCache
 	ackTimeout time.Duration // longest time without an acknowledgement of a request
 	endLife    context.CancelFunc
@@ -73,7 +74,7 @@ var errTransportClosed = errors.New("the transport is closed")
 // NewTransport checks o and prepares a transport. It does not touch the network. Its errors name
 // the upstream and the mistake, but never contain the credential.
 func NewTransport(o TransportOptions) (*Transport, error) {
-	u, err := parseBase(o.URL)
+	u, socket, err := parseBase(o.URL)
 	if err != nil {
 		return nil, fmt.Errorf("upstream %s: %w", o.Upstream, err)
 	}
@@ -119,7 +120,11 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	}
 	life, endLife := context.WithCancel(context.Background())
 	t.endLife = endLife
-	t.dns = newDNSCache(life, u.Hostname(), port, t.guard)
+	if t.network = "tcp"; socket == "" {
+		t.dns = newDNSCache(life, u.Hostname(), port, t.guard)
+	} else {
+		t.network, t.dns = "unix", &dnsCache{fixed: []string{socket}}
+	}
 	return t, nil
 }
 

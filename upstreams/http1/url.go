@@ -6,10 +6,28 @@ import (
 	"net"
 	"net/url"
 	"strings"
+
+	"penstock/config/unixsocket"
 )
 
-// parseBase parses a base URL. Its errors contain no credential.
-func parseBase(raw string) (*url.URL, error) {
+// parseBase parses a base URL. For a server at a Unix socket it also returns the socket's path; the
+// URL is then the one that requests show. Its errors contain no credential.
+func parseBase(raw string) (u *url.URL, socket string, err error) {
+	if unixsocket.Is(raw) {
+		socket, base, err := unixsocket.URL(raw)
+		if err != nil {
+			return nil, "", fmt.Errorf("url: %w", err)
+		}
+		return &url.URL{Scheme: "http", Host: socketHost, Path: base}, socket, nil
+	}
+	u, err = parseHTTP(raw)
+	return u, "", err
+}
+
+// socketHost is the Host of requests over a Unix socket, as nginx sends it.
+const socketHost = "localhost"
+
+func parseHTTP(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
@@ -26,11 +44,16 @@ func parseBase(raw string) (*url.URL, error) {
 }
 
 // NormalizeURL returns a base URL in one form: scheme and host in lower case, no default port, no
-// slash at the end.
+// slash at the end; or unix:/PATH, with :/BASE if there is a base path.
 func NormalizeURL(raw string) (string, error) {
-	u, err := parseBase(raw)
-	if err != nil {
+	u, socket, err := parseBase(raw)
+	switch {
+	case err != nil:
 		return "", err
+	case socket != "" && u.Path != "":
+		return unixsocket.Address(socket) + ":" + u.Path, nil
+	case socket != "":
+		return unixsocket.Address(socket), nil
 	}
 	host := strings.ToLower(u.Hostname())
 	port := u.Port()

@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"penstock/config"
+	"penstock/config/unixsocket"
 	"penstock/translate/apierr"
 	"penstock/upstreams/http1/httptoken"
 )
@@ -57,8 +58,8 @@ func LocalRequest(h *fasthttp.RequestHeader, listening net.Addr) bool {
 		return false
 	}
 	host := string(h.Host())
-	if tcp, ok := listening.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
-		return true
+	if tcp, ok := listening.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() || listening.Network() == "unix" {
+		return true // no browser connects to a Unix socket
 	}
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -74,7 +75,7 @@ func OwnHosts(f *config.File) (hosts []string) {
 	if f.Auth != config.AuthNone {
 		return nil
 	}
-	if host, _, err := net.SplitHostPort(f.Listen); err == nil && host != "" {
+	if host, _, err := net.SplitHostPort(f.Listen); err == nil && host != "" && !unixsocket.Is(f.Listen) {
 		hosts = append(hosts, strings.ToLower(host))
 	}
 	if name, err := os.Hostname(); err == nil {

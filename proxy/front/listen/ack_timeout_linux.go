@@ -1,7 +1,6 @@
 package listen
 
 import (
-	"net"
 	"runtime"
 	"time"
 
@@ -30,7 +29,7 @@ func (w *disconnectWatch) checkAcks(d time.Duration) {
 			runtime.Gosched()
 		}
 		client := &c.client
-		if !client.hasWaiter() || !unackedFor(c.TCPConn, d) {
+		if !client.hasWaiter() || !unackedFor(c.sock, d) {
 			client.unackedChecks = 0
 			continue
 		}
@@ -42,7 +41,7 @@ func (w *disconnectWatch) checkAcks(d time.Duration) {
 
 // unackedFor reports whether bytes are in flight to the client and its host has acknowledged
 // nothing for d. A host acknowledges bytes even if its program reads late.
-func unackedFor(c *net.TCPConn, d time.Duration) bool {
+func unackedFor(c sock, d time.Duration) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return false

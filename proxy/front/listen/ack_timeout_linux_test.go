@@ -48,7 +48,7 @@ func TestHostVanishes(t *testing.T) {
 	l := sweeping(t, every)
 	write := func(c *Conn, size int) {
 		t.Helper()
-		_ = c.TCPConn.SetWriteDeadline(time.Now().Add(every))
+		_ = c.sock.SetWriteDeadline(time.Now().Add(every))
 		_, _ = c.Write(make([]byte, size)) // perhaps more than the buffers hold
 	}
 	gone, goneClient := pair(t, l)

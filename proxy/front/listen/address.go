@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"penstock/config/unixsocket"
 )
 
 // PortOptions configure how a port is opened.
@@ -15,14 +17,18 @@ type PortOptions struct {
 	// given port.
 	Tries int
 	// ReusePort lets another process listen on the same port at the same time (SO_REUSEPORT), if
-	// that process sets the option as well. The kernel distributes new connections between them.
+	// that process sets the option as well. The kernel distributes new connections between them. A
+	// Unix socket is taken over instead: new connections come to this process alone.
 	ReusePort bool
 }
 
-// Listen opens a plain TCP listener on addr (host:port). It turns off Multipath TCP, Go's default,
-// because its sockets accept no filter (see Listener.CloseGracefully) and their connections do not
-// inherit options.
+// Listen opens a plain TCP listener on addr (host:port), or one at a Unix socket (unix:PATH). For
+// TCP it turns off Multipath TCP, Go's default, because its sockets accept no filter (see
+// Listener.CloseGracefully) and their connections do not inherit options.
 func Listen(addr string, how PortOptions) (net.Listener, error) {
+	if unixsocket.Is(addr) {
+		return listenUnix(addr, how.ReusePort)
+	}
 	var config net.ListenConfig
 	config.SetMultipathTCP(false)
 	// A waiting client whose host has vanished is noticed within a minute, but a few lost probes

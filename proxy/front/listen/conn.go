@@ -14,10 +14,16 @@ import (
 	"penstock/upstreams/http1/socket"
 )
 
+// sock is a TCP connection, or one at a Unix socket.
+type sock interface {
+	socket.Conn
+	CloseWrite() error
+}
+
 // Conn is an accepted connection. Only the goroutine that serves it calls its methods, except for
 // the deadlines and Close.
 type Conn struct {
-	*net.TCPConn
+	sock
 	ln         *Listener
 	address    netip.Addr // see networkOf; a proxied client's address, once known
 	generation uint32
@@ -84,12 +90,12 @@ func (c *Conn) SetWriteTimeout(d time.Duration) {
 // SetWriteDeadline sets the write deadline. It ends the effect of SetWriteTimeout.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	c.writes.clear()
-	return c.TCPConn.SetWriteDeadline(t)
+	return c.sock.SetWriteDeadline(t)
 }
 
 // SetDeadline sets the read deadline, and the write deadline like SetWriteDeadline.
 func (c *Conn) SetDeadline(t time.Time) error {
-	c.reads.want(c.TCPConn, t)
+	c.reads.want(c.sock, t)
 	return c.SetWriteDeadline(t)
 }
 
@@ -115,7 +121,7 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 	if c.resumed > 0 {
 		t, c.resumed = time.Now().Add(c.resumed), 0
 	}
-	c.reads.want(c.TCPConn, t)
+	c.reads.want(c.sock, t)
 	return nil
 }
 
@@ -135,7 +141,7 @@ func (c *Conn) read(p []byte) (int, error) {
 		if !c.idle.interrupted.CompareAndSwap(true, false) && c.reads.passed() {
 			// If the process was stopped or got no processor time, the deadline may have passed
 			// although the socket holds bytes from the client.
-			if n, late := readAvailable(c.TCPConn, p); late == nil {
+			if n, late := readAvailable(c.sock, p); late == nil {
 				return n, nil
 			}
 			return n, err
@@ -143,7 +149,7 @@ func (c *Conn) read(p []byte) (int, error) {
 		// CloseGracefully has interrupted the read, or an earlier deadline has expired. If
 		// CloseGracefully runs now, restore overwrites its deadline, but the loop then sees
 		// closing.
-		c.reads.restore(c.TCPConn)
+		c.reads.restore(c.sock)
 	}
 }
 
@@ -158,12 +164,12 @@ func (c *Conn) grace() time.Duration {
 // finalRead reads until the instant.Time until, and then takes bytes that have arrived
 // nevertheless. Without such bytes it returns io.EOF.
 func (c *Conn) finalRead(p []byte, until int64) (int, error) {
-	c.reads.hold(c.TCPConn, until)
+	c.reads.hold(c.sock, until)
 	n, err := c.stream.Read(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		n, err = readAvailable(c.TCPConn, p)
+		n, err = readAvailable(c.sock, p)
 	}
-	c.reads.restore(c.TCPConn)
+	c.reads.restore(c.sock)
 	return n, err
 }
 
@@ -186,7 +192,7 @@ func (c *Conn) WriteNow(p []byte, now instant.Time) (int, error) {
 		if now == 0 {
 			now = instant.Now()
 		}
-		c.writes.extend(c.TCPConn, now, d)
+		c.writes.extend(c.sock, now, d)
 		n, err := c.stream.Write(p[written:min(len(p), written+writePiece)])
 		written += n
 		if err != nil || written == len(p) {
@@ -208,7 +214,7 @@ func (c *Conn) Close() error {
 	if !c.closed.CompareAndSwap(false, true) {
 		return net.ErrClosed
 	}
-	if c.linger.Load() && c.ln.closeLingering(c.TCPConn, c.closeNow) {
+	if c.linger.Load() && c.ln.closeLingering(c.sock, c.closeNow) {
 		return nil
 	}
 	return c.closeNow()
@@ -219,7 +225,9 @@ func (c *Conn) Close() error {
 func Reset(c net.Conn) {
 	if conn := ConnOf(c); conn != nil {
 		conn.linger.Store(false)
-		_ = conn.SetLinger(0)
+		if tcp, ok := conn.sock.(*net.TCPConn); ok { // a Unix socket has no reset
+			_ = tcp.SetLinger(0)
+		}
 		_ = conn.Close()
 	}
 }
@@ -228,5 +236,5 @@ func Reset(c net.Conn) {
 // the descriptor's number as soon as the socket is closed.
 func (c *Conn) closeNow() error {
 	c.ln.unregister(c)
-	return c.TCPConn.Close()
+	return c.sock.Close()
 }

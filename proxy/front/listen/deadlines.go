@@ -1,7 +1,6 @@
 package listen
 
 import (
-	"net"
 	"sync/atomic"
 	"time"
 
@@ -20,22 +19,22 @@ type readDeadline struct {
 }
 
 // want sets the read deadline to t.
-func (d *readDeadline) want(tcp *net.TCPConn, t time.Time) {
+func (d *readDeadline) want(s sock, t time.Time) {
 	by := int64(instant.Of(t))
 	d.wanted.Store(by)
 	if held := d.held.Load(); by != 0 && (held == 0 || by < held) {
-		d.hold(tcp, by)
+		d.hold(s, by)
 	}
 }
 
 // hold sets the deadline of the socket itself.
-func (d *readDeadline) hold(tcp *net.TCPConn, by int64) {
+func (d *readDeadline) hold(s sock, by int64) {
 	d.held.Store(by)
-	_ = tcp.SetReadDeadline(instant.Time(by).Std()) // on a closed connection the read fails anyway
+	_ = s.SetReadDeadline(instant.Time(by).Std()) // on a closed connection the read fails anyway
 }
 
 // restore sets the socket's deadline to the wanted one.
-func (d *readDeadline) restore(tcp *net.TCPConn) { d.hold(tcp, d.wanted.Load()) }
+func (d *readDeadline) restore(s sock) { d.hold(s, d.wanted.Load()) }
 
 // passed reports whether the wanted deadline has passed.
 func (d *readDeadline) passed() bool { return instant.Time(d.wanted.Load()).Passed() }
@@ -48,13 +47,13 @@ type writeDeadline struct {
 
 // extend moves the deadline to timeout from now. Because that costs more than a small write, it
 // does so only if less than seven eighths of timeout are left.
-func (d *writeDeadline) extend(tcp *net.TCPConn, now instant.Time, timeout time.Duration) {
+func (d *writeDeadline) extend(s sock, now instant.Time, timeout time.Duration) {
 	by := now.After(timeout)
 	if instant.Time(d.held.Load()) >= by.After(-timeout/8) {
 		return
 	}
 	d.held.Store(int64(by))
-	_ = tcp.SetWriteDeadline(by.Std()) // on a closed connection the write fails anyway
+	_ = s.SetWriteDeadline(by.Std()) // on a closed connection the write fails anyway
 }
 
 // clear leaves the deadlines to the caller.

@@ -330,7 +330,7 @@ func TestHungUp(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(20 * time.Millisecond)
-			if got := hungUp(server.TCPConn); got != c.want {
+			if got := hungUp(server.sock); got != c.want {
 				t.Errorf("hungUp is %v", got)
 			}
 			if name == "data" {
@@ -346,7 +346,7 @@ func TestHungUp(t *testing.T) {
 	}
 	server, _ := pair(t, l)
 	server.Close()
-	if hungUp(server.TCPConn) {
+	if hungUp(server.sock) {
 		t.Error("a connection that we closed ourselves hung up")
 	}
 }

@@ -40,7 +40,7 @@ func (w *disconnectWatch) run() {
 		}
 		for _, c := range w.ln.snapshot() {
 			w.ln.guard.Once(guard.Clients, func() {
-				if c.client.hasWaiter() && hungUp(c.TCPConn) {
+				if c.client.hasWaiter() && hungUp(c.sock) {
 					c.client.hasLeft(w.ln.guard)
 				}
 			})

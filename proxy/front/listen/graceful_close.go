@@ -2,6 +2,7 @@ package listen
 
 import (
 	"net"
+	"syscall"
 	"time"
 )
 
@@ -33,7 +34,7 @@ func (l *Listener) CloseGracefully() {
 	for _, c := range l.snapshot() {
 		if c.idle.since.Load() != 0 {
 			c.idle.interrupted.Store(true)
-			_ = c.TCPConn.SetReadDeadline(time.Now())
+			_ = c.sock.SetReadDeadline(time.Now())
 		}
 	}
 }
@@ -41,23 +42,30 @@ func (l *Listener) CloseGracefully() {
 // CloseAfterBacklog closes a listener once all connections whose handshake had begun are accepted.
 // Another goroutine must keep accepting meanwhile. On Linux the kernel ignores new connections
 // from the start. On other systems the close resets connections that arrive after the last check.
+// A Unix socket is first removed from the file system.
 func CloseAfterBacklog(ln net.Listener) error {
-	control(ln, dropSYN)
+	waits := func(fd uintptr) bool { return acceptQueue(fd) > 0 }
+	if local, ok := ln.(*unixListener); ok {
+		local.removeFile()
+		waits = acceptable
+	} else {
+		control(ln, dropSYN)
+	}
 	time.Sleep(handshakeWait)
 	for end := time.Now().Add(backlogWait); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		waiting := 0
-		control(ln, func(fd uintptr) { waiting = acceptQueue(fd) })
-		if waiting == 0 {
+		waiting := false
+		control(ln, func(fd uintptr) { waiting = waits(fd) })
+		if !waiting {
 			break
 		}
 	}
 	return ln.Close()
 }
 
-// control calls f with the descriptor of an open TCP listener.
+// control calls f with the descriptor of an open listener.
 func control(ln net.Listener, f func(fd uintptr)) {
-	if tcp, ok := ln.(*net.TCPListener); ok {
-		if raw, err := tcp.SyscallConn(); err == nil {
+	if described, ok := ln.(syscall.Conn); ok {
+		if raw, err := described.SyscallConn(); err == nil {
 			_ = raw.Control(f) // fails only on a closed listener
 		}
 	}

@@ -1,7 +1,6 @@
 package listen
 
 import (
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,7 +23,7 @@ var discardBuffers = sync.Pool{New: func() any { b := make([]byte, 16<<10); retu
 // closeLingering closes the writing half of c, discards in the background what the client still
 // sends, and then calls end. It returns false without calling end if the client has reset the
 // connection or if too many connections are lingering.
-func (l *Listener) closeLingering(c *net.TCPConn, end func() error) bool {
+func (l *Listener) closeLingering(c sock, end func() error) bool {
 	if !l.lingering.tryAcquire() {
 		return false
 	}
@@ -42,7 +41,7 @@ func (l *Listener) closeLingering(c *net.TCPConn, end func() error) bool {
 }
 
 // discardRequest reads until the client ends, has sent lingerBytes, or until has passed.
-func discardRequest(c *net.TCPConn, until time.Time) {
+func discardRequest(c sock, until time.Time) {
 	_ = c.SetReadDeadline(until)
 	buf := discardBuffers.Get().(*[]byte)
 	defer discardBuffers.Put(buf)

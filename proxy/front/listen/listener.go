@@ -18,7 +18,8 @@ import (
 type Options struct {
 	// MaxConns is how many connections may be open at once; 0 means no bound. A further connection
 	// is answered with a 503 and closed. MaxPerAddress is the bound for the connections of one
-	// address; 0 means no bound. For IPv6 it applies to a /64, because one host may own all of it.
+	// address; 0 means no bound. For IPv6 it applies to a /64, because one host may own all of it. It
+	// does not apply to Unix sockets, whose peers have no address.
 	MaxConns, MaxPerAddress int
 	// TLS means that the clients speak TLS. A connection over the bound is then closed without the
 	// 503, which the client could not read.
@@ -68,7 +69,7 @@ type Listener struct {
 	acceptErrors atomic.Uint64
 }
 
-// New wraps ln, which must accept TCP connections.
+// New wraps ln, which must accept connections over TCP or at a Unix socket.
 func New(ln net.Listener, o Options) (*Listener, error) {
 	l := &Listener{
 		Listener: ln, tls: o.TLS, keepSocket: o.KeepSocket, makeRoom: o.MakeRoom, evictAfter: o.EvictAfter,
@@ -99,26 +100,28 @@ func (l *Listener) Accept() (net.Conn, error) {
 			continue
 		}
 		pause = 0
-		tcp, ok := raw.(*net.TCPConn)
+		socket, ok := raw.(sock)
 		if !ok {
 			raw.Close()
 			l.acceptErrors.Add(1)
 			continue
 		}
-		address, header := networkOf(tcp.RemoteAddr()), l.expects(tcp.RemoteAddr())
+		address, header := networkOf(socket.RemoteAddr()), l.expects(socket.RemoteAddr())
 		fromProxy := header != nil && header.listed // comesFrom counts a proxy's clients
-		if most := l.maxOfOne.Load(); most > 0 && !fromProxy && l.openOf(address) >= most {
-			l.reject(tcp, tooManyOfOneBody)
+		if most := l.maxOfOne.Load(); most > 0 && !fromProxy && address.IsValid() && l.openOf(address) >= most {
+			l.reject(socket, tooManyOfOneBody)
 			continue
 		}
 		if most := l.max.Load(); most > 0 && l.open.Load() >= most && !l.evict() {
-			l.reject(tcp, tooManyConnsBody)
+			l.reject(socket, tooManyConnsBody)
 			continue
 		}
-		limitSendBuffer(tcp)
-		c := l.register(tcp, address)
+		if tcp, ok := raw.(*net.TCPConn); ok {
+			limitSendBuffer(tcp)
+		}
+		c := l.register(socket, address)
 		c.header = header
-		if err := errors.Join(c.stream.Open(tcp), l.watch.add(c)); err != nil {
+		if err := errors.Join(c.stream.Open(socket), l.watch.add(c)); err != nil {
 			l.acceptErrors.Add(1)
 			_ = c.Close()
 			continue
@@ -128,8 +131,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 }
 
 // register counts a connection and adds it to the snapshot.
-func (l *Listener) register(tcp *net.TCPConn, address netip.Addr) *Conn {
-	c := &Conn{TCPConn: tcp, ln: l, fd: -1, address: address}
+func (l *Listener) register(s sock, address netip.Addr) *Conn {
+	c := &Conn{sock: s, ln: l, fd: -1, address: address}
 	c.idle.idle()
 	l.open.Add(1)
 	l.mu.Lock()
@@ -186,7 +189,7 @@ func (l *Listener) refusalResponse(head, body string) []byte {
 // reject answers and closes a connection over the bound. The socket is new, so its buffer has room
 // for the few bytes. A rejected connection does not count as open while it lingers, because
 // rejected clients would otherwise keep others out.
-func (l *Listener) reject(c *net.TCPConn, body string) {
+func (l *Listener) reject(c sock, body string) {
 	l.rejected.Add(1)
 	if !l.tls {
 		_ = c.SetWriteDeadline(time.Now().Add(refusalTimeout))

@@ -101,7 +101,7 @@ func TestDiscardIsBounded(t *testing.T) {
 		}
 	})
 	start := time.Now()
-	discardRequest(server.TCPConn, start.Add(100*time.Millisecond))
+	discardRequest(server.sock, start.Add(100*time.Millisecond))
 	if d := time.Since(start); d < 90*time.Millisecond || d > 2*time.Second {
 		t.Errorf("discarded for %v", d)
 	}
@@ -403,7 +403,7 @@ func TestWriteToSlowReader(t *testing.T) {
 	t.Parallel()
 	l := open(t, Options{})
 	server, client := pair(t, l)
-	for _, err := range []error{server.SetWriteBuffer(64 << 10), client.SetReadBuffer(64 << 10)} {
+	for _, err := range []error{server.sock.(*net.TCPConn).SetWriteBuffer(64 << 10), client.SetReadBuffer(64 << 10)} {
 		if err != nil {
 			t.Fatal(err)
 		}

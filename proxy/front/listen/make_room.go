@@ -96,7 +96,7 @@ func (l *Listener) evict() bool {
 		w := l.room.next[0]
 		l.room.next = l.room.next[1:]
 		c := w.conn
-		if c.idle.waiting.Load() != w.since || hasUnread(c.TCPConn) || !c.closed.CompareAndSwap(false, true) {
+		if c.idle.waiting.Load() != w.since || hasUnread(c.sock) || !c.closed.CompareAndSwap(false, true) {
 			continue // its request has arrived since the check, or is about to be read
 		}
 		l.evicted.Add(1)
@@ -125,7 +125,7 @@ func (l *Listener) lookForRoom() {
 	}
 	l.mu.Unlock()
 	most := l.max.Load()
-	crowds := func(address netip.Addr) bool { return l.openOf(address) > most/2 }
+	crowds := func(address netip.Addr) bool { return address.IsValid() && l.openOf(address) > most/2 }
 	found := mayGo(idle, now-int64(l.evictAfter), crowds)
 	leastNeeded(found)
 	found = found[:min(len(found), leastBatch+count/batchShare)]
@@ -163,7 +163,7 @@ func keepHalf(conns []waiting, known, most int) []waiting {
 }
 
 // networkOf returns the address by which connections are counted. For IPv6 that is the /64,
-// because one host may own all of it.
+// because one host may own all of it. A peer at a Unix socket has no address.
 func networkOf(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

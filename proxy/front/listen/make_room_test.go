@@ -145,7 +145,7 @@ func TestMakeRoom_Spares(t *testing.T) {
 	if _, err := io.WriteString(client, "POST / HTTP/1.1\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, func() bool { return hasUnread(asking.TCPConn) })
+	waitFor(t, func() bool { return hasUnread(asking.sock) })
 	silent, _ := pair(t, l)
 	half, _ := pair(t, l)
 	SetActive(half) // only the first byte of its head has arrived

@@ -5,7 +5,6 @@ package listen
 import (
 	"errors"
 	"io"
-	"net"
 	"syscall"
 
 	"penstock/upstreams/http1/socket"
@@ -13,7 +12,7 @@ import (
 
 // hungUp reports whether the client has closed its side, or the connection has failed. It reads
 // nothing from the socket, and does not see a FIN behind unread data.
-func hungUp(c *net.TCPConn) bool {
+func hungUp(c sock) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return false
@@ -33,7 +32,7 @@ func hungUp(c *net.TCPConn) bool {
 }
 
 // hasUnread reports whether the socket holds unread bytes.
-func hasUnread(c *net.TCPConn) bool {
+func hasUnread(c sock) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return false
@@ -47,7 +46,7 @@ func hasUnread(c *net.TCPConn) bool {
 }
 
 // readAvailable reads without waiting. It returns io.EOF if there is nothing to read.
-func readAvailable(c *net.TCPConn, p []byte) (int, error) {
+func readAvailable(c sock, p []byte) (int, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return 0, err

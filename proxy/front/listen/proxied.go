@@ -22,8 +22,14 @@ import (
 
 // proxied holds the peers of a listener that send the header, and counts closed connections.
 type proxied struct {
-	peers                      atomic.Pointer[[]netip.Prefix] // nil: no peers
+	peers                      atomic.Pointer[proxies] // nil: no peers
 	missing, unlisted, invalid atomic.Uint64
+}
+
+// proxies are the peers that send the header.
+type proxies struct {
+	networks []netip.Prefix
+	atSocket bool
 }
 
 // ProxyHeaders counts connections that were closed because of the PROXY protocol's header.
@@ -33,15 +39,16 @@ type ProxyHeaders struct {
 	Invalid  uint64 // a listed peer sent an unreadable one
 }
 
-// SetProxies sets the networks whose connections begin with the PROXY protocol's header. It applies
-// to later connections. The listener closes a connection from another network that begins with the
-// header, and one from these networks without it. If peers is empty, the header is not recognized.
-func (l *Listener) SetProxies(peers []netip.Prefix) {
-	if len(peers) == 0 {
+// SetProxies sets the networks whose connections begin with the PROXY protocol's header, and whether
+// those at a Unix socket do. It applies to later connections. The listener closes a connection of
+// another peer that begins with the header, and one of these peers without it. If there are none,
+// the header is not recognized.
+func (l *Listener) SetProxies(networks []netip.Prefix, atSocket bool) {
+	if len(networks) == 0 && !atSocket {
 		l.proxied.peers.Store(nil)
 		return
 	}
-	l.proxied.peers.Store(&peers)
+	l.proxied.peers.Store(&proxies{networks, atSocket})
 }
 
 // ProxyHeaders returns how many connections were closed because of the header.
@@ -59,10 +66,10 @@ func (l *Listener) expects(peer net.Addr) *proxyHeader {
 	}
 	tcp, ok := peer.(*net.TCPAddr)
 	if !ok {
-		return new(proxyHeader)
+		return &proxyHeader{listed: peers.atSocket}
 	}
 	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
-	return &proxyHeader{listed: slices.ContainsFunc(*peers, func(p netip.Prefix) bool { return p.Contains(ip) })}
+	return &proxyHeader{listed: slices.ContainsFunc(peers.networks, func(p netip.Prefix) bool { return p.Contains(ip) })}
 }
 
 // proxyHeader is the beginning of a connection, until it has been read.
@@ -78,7 +85,7 @@ func (c *Conn) RemoteAddr() net.Addr {
 	if c.behind != nil {
 		return c.behind
 	}
-	return c.TCPConn.RemoteAddr()
+	return c.sock.RemoteAddr()
 }
 
 // readBehindHeader is Read for a connection whose header has not been read completely.

@@ -64,7 +64,7 @@ func TestProxyHeader(t *testing.T) {
 			for _, p := range c.peers {
 				peers = append(peers, netip.MustParsePrefix(p))
 			}
-			l.SetProxies(peers)
+			l.SetProxies(peers, false)
 			server, client := pair(t, l)
 			go func() {
 				for rest := c.send; rest != ""; {
@@ -113,7 +113,7 @@ func TestProxyHeader(t *testing.T) {
 // the clients behind a proxy.
 func TestProxyHeader_PerAddress(t *testing.T) {
 	l := open(t, Options{MaxPerAddress: 1})
-	l.SetProxies([]netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")})
+	l.SetProxies([]netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, false)
 	for i, c := range []struct{ address, want string }{
 		{"10.0.0.1", "GET"}, {"10.0.0.2", "GET"}, {"10.0.0.1", ""},
 	} {
@@ -139,7 +139,7 @@ func TestProxyHeader_PerAddress(t *testing.T) {
 // TestProxyHeader_TLS checks that the header is read before the TLS handshake.
 func TestProxyHeader_TLS(t *testing.T) {
 	l := open(t, Options{TLS: true})
-	l.SetProxies([]netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")})
+	l.SetProxies([]netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, false)
 	server, client := pair(t, l)
 	hello := make(chan string, 1)
 	go func() {

@@ -5,7 +5,7 @@ package listen
 import (
 	"errors"
 	"io"
-	"net"
+	"io/fs"
 )
 
 // These replace functions that exist only on Unix systems.
@@ -23,13 +23,22 @@ func (*disconnectWatch) remove(*Conn) {}
 func (*disconnectWatch) close() error { return nil }
 
 // hasUnread returns false, because sockets cannot be peeked at on these systems.
-func hasUnread(*net.TCPConn) bool { return false }
+func hasUnread(sock) bool { return false }
 
 // readAvailable returns no bytes.
-func readAvailable(*net.TCPConn, []byte) (int, error) { return 0, io.EOF }
+func readAvailable(sock, []byte) (int, error) { return 0, io.EOF }
 
 // descriptors returns 0, because there is no limit.
 func descriptors() int { return 0 }
 
 // setReusePort fails, because the option does not exist on these systems.
 func setReusePort(uintptr) error { return errors.New("ports cannot be shared on this system") }
+
+// limitMode does nothing, because sockets have no mode.
+func limitMode(uintptr, fs.FileMode) {}
+
+// lockFolder does nothing.
+func lockFolder(string) (unlock func()) { return func() {} }
+
+// acceptable returns false.
+func acceptable(uintptr) bool { return false }

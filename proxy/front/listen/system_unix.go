@@ -2,7 +2,13 @@
 
 package listen
 
-import "golang.org/x/sys/unix"
+import (
+	"io/fs"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
 
 // descriptors returns the limit on the process's open descriptors, or 0 if unknown. The Go runtime
 // has already raised the soft limit to the hard one.
@@ -17,4 +23,30 @@ func descriptors() int {
 // setReusePort allows several sockets with this option to bind to the same address.
 func setReusePort(fd uintptr) error {
 	return unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
+}
+
+// limitMode lets bind create a Unix socket with at most the given permissions, so that nobody else
+// connects before they are set. Only Linux applies them.
+func limitMode(fd uintptr, mode fs.FileMode) { _ = unix.Fchmod(int(fd), uint32(mode)) }
+
+// lockFolder keeps other edges from opening or removing Unix sockets in a folder until unlock is
+// called. If the system cannot lock it, only that protection is missing.
+func lockFolder(folder string) (unlock func()) {
+	f, err := os.Open(folder)
+	if err != nil {
+		return func() {}
+	}
+	for range 100 { // another edge holds it for a moment
+		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != unix.EWOULDBLOCK { //nolint:errorlint // a system call returns it bare
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return func() { _ = f.Close() }
+}
+
+// acceptable reports whether a connection waits to be accepted.
+func acceptable(fd uintptr) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	return err == nil && n > 0
 }

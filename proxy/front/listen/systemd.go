@@ -19,7 +19,7 @@ type Sockets struct{ Public, Admin net.Listener }
 // InheritSockets returns the sockets of the service manager and removes their description from the
 // environment. A socket named "admin" (FileDescriptorName=) becomes the admin listener. Of the
 // others, the first becomes the public listener and the second the admin listener. It is an error
-// if there are more sockets, or one that is not TCP.
+// if there are more sockets, or one that is neither TCP nor a Unix stream socket.
 func InheritSockets() (Sockets, error) {
 	var s Sockets
 	for _, f := range activation.Files(true) {
@@ -44,11 +44,15 @@ func inherit(f *os.File, slot *net.Listener) error {
 	if err != nil {
 		return err
 	}
-	if _, tcp := ln.(*net.TCPListener); !tcp {
+	switch ln := ln.(type) {
+	case *net.TCPListener:
+		*slot = ln
+	case *net.UnixListener:
+		*slot = &unixListener{UnixListener: ln, file: ln.Addr().String()}
+	default:
 		ln.Close()
-		return fmt.Errorf("it is %s, and must be TCP: ListenStream=ADDRESS:PORT", ln.Addr().Network())
+		return fmt.Errorf("it is %s, and must be TCP or a Unix socket: ListenStream=ADDRESS:PORT or ListenStream=/PATH", ln.Addr().Network())
 	}
-	*slot = ln
 	return nil
 }
 

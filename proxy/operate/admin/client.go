@@ -13,6 +13,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"penstock/config/unixsocket"
 	"penstock/proxy/front/plaintext"
 )
 
@@ -102,13 +103,18 @@ func (e Edge) get(path string, timeout time.Duration) (body []byte, err error) {
 // port, the result note says which of them has answered. The error says what to correct.
 func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body []byte, note string, err error) {
 	edge, token := e.Admin, e.Token
-	if !strings.Contains(edge, "://") {
+	network, base := "tcp", edge
+	switch {
+	case unixsocket.Is(edge):
+		network, base = "unix", "http://localhost"
+	case !strings.Contains(edge, "://"):
 		edge = "http://" + edge
+		base = edge
 	}
 	req, res := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)
 	defer fasthttp.ReleaseResponse(res)
-	req.SetRequestURI(strings.TrimRight(edge, "/") + path)
+	req.SetRequestURI(strings.TrimRight(base, "/") + path)
 	req.Header.SetMethod(method)
 	req.Header.Set("Connection", "close")
 	if send != nil {
@@ -125,7 +131,16 @@ func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body
 	}
 	client := fasthttp.HostClient{ // a fasthttp.Client or its dialer would leave goroutines behind
 		Addr: fasthttp.AddMissingPort(string(req.URI().Host()), secure), IsTLS: secure, TLSConfig: trusted,
-		Dial:       func(addr string) (net.Conn, error) { return net.DialTimeout("tcp", addr, timeout) },
+		Dial: func(addr string) (net.Conn, error) {
+			if network == "unix" {
+				file, _, err := unixsocket.Listen(edge)
+				if err != nil {
+					return nil, err
+				}
+				addr = file
+			}
+			return net.DialTimeout(network, addr, timeout)
+		},
 		RetryIfErr: func(*fasthttp.Request, int, error) (bool, bool) { return false, false },
 	}
 	if err := client.DoTimeout(req, res, timeout); err != nil {

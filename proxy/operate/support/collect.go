@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"penstock/config"
+	"penstock/config/unixsocket"
 	"penstock/proxy"
 	"penstock/proxy/build"
 	"penstock/proxy/operate/admin"
@@ -37,7 +38,7 @@ func edgeOf(given admin.Edge, says *config.Admin) admin.Edge {
 	given.Token = cmp.Or(given.Token, says.Token.Value())
 	if given.Admin == "" {
 		given.Admin = reachable(says.Listen)
-		if says.TLS.Enabled() {
+		if says.TLS.Enabled() && !unixsocket.Is(given.Admin) {
 			given.Admin = "https://" + given.Admin
 		}
 	}
@@ -49,6 +50,9 @@ func edgeOf(given admin.Edge, says *config.Admin) admin.Edge {
 
 // reachable returns the address at which this machine reaches a listener.
 func reachable(listen string) string {
+	if unixsocket.Is(listen) {
+		return listen
+	}
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		return defaultAdmin

@@ -59,7 +59,7 @@ func (s *Services) begin(ctx *fasthttp.RequestCtx, ep *endpoint.Endpoint) *Call 
 	c.poison.begin(s.Poison, &c.body)
 	c.record = observe.Record{Dialect: ep.Dialect.Name, Start: now, Phase: observe.PhaseBody}
 	if c.config.snapshot.Config.Log.Client {
-		c.record.Client = ctx.RemoteIP().String()
+		c.record.Client = clientAddress(ctx.RemoteAddr())
 	}
 	if s.Tracer != nil {
 		c.trace.span = s.Tracer.Call(ep.Traced, clientTraceparent(&ctx.Request.Header), now)

@@ -37,6 +37,15 @@ func connectionOf(c net.Conn) connection {
 	return other
 }
 
+// clientAddress returns the address of a client for the log: its IP address, or "unix" for a peer at
+// a Unix socket.
+func clientAddress(a net.Addr) string {
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		return tcp.IP.String()
+	}
+	return a.Network()
+}
+
 func (cl *client) begin(ctx *fasthttp.RequestCtx) {
 	cl.ctx, cl.conn, cl.http11 = ctx, connectionOf(ctx.Conn()), ctx.Request.Header.IsHTTP11()
 	cl.requestID = endpoint.AppendRequestID(cl.requestID[:0])

@@ -199,7 +199,7 @@ func (s *CallSpan) Attempt(number int, upstream, engine, base, served string, no
 		return nil
 	}
 	address, port := base, 0
-	if u, err := url.Parse(base); err == nil {
+	if u, err := url.Parse(base); err == nil && u.Host != "" { // else a Unix socket
 		address = u.Hostname()
 		port, _ = strconv.Atoi(u.Port())
 	}

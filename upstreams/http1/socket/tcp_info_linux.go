@@ -21,10 +21,11 @@ func UnackedFor(fd uintptr) (milliseconds int, waiting bool) {
 	return milliseconds, info.Unacked > 0 || info.Notsent_bytes > 0
 }
 
-// UnackedBytes returns how many bytes the peer's host has not acknowledged, sent or not.
+// UnackedBytes returns how many bytes the peer's host has not acknowledged, sent or not. For a Unix
+// socket it returns 0: the kernel counts whole buffers there, until the peer has read all of one.
 func UnackedBytes(fd uintptr) int {
 	n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
-	if err != nil {
+	if domain, _ := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DOMAIN); err != nil || domain == unix.AF_UNIX {
 		return 0
 	}
 	return n

@@ -1,0 +1,44 @@
+package config
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"penstock/config/unixsocket"
+)
+
+// CheckSockets reports Unix sockets that a start could not open or reach, because of what is at their
+// paths. Call it before a start, like CheckCertificates. The socket of an engine may appear later.
+func (f *File) CheckSockets() Problems {
+	c := f.checks().check
+	for _, l := range []struct{ at, listen string }{
+		{"listen", f.Listen}, {"admin.listen", f.Admin.Listen}, {"tls.acme.http", f.TLS.ACME.HTTP},
+	} {
+		if unixsocket.Is(l.listen) {
+			if file, _, err := unixsocket.Listen(l.listen); err == nil {
+				c.socket(l.at, file, c.fail)
+			}
+		}
+	}
+	for i := range f.Upstreams {
+		if url := f.Upstreams[i].URL; unixsocket.Is(url) {
+			if file, _, err := unixsocket.URL(url); err == nil {
+				c.socket(element("upstreams", i)+".url", file, c.warn)
+			}
+		}
+	}
+	return c.Problems()
+}
+
+// socket reports what makes the path of a Unix socket unusable.
+func (c *checker) socket(at, file string, report func(at, format string, of ...any)) {
+	folder := filepath.Dir(file)
+	if in, err := os.Stat(folder); err != nil || !in.IsDir() {
+		report(at, "there is no folder %s for the Unix socket: create it (systemd: RuntimeDirectory=), or mount it", folder)
+		return
+	}
+	if is, err := os.Lstat(file); err == nil && is.Mode().Type() != fs.ModeSocket {
+		report(at, "%s exists and is not a socket: choose another path, or remove it", file)
+	}
+}

@@ -1,0 +1,83 @@
+// Package unixsocket reads addresses of Unix sockets: unix:/PATH, also written unix:///PATH.
+package unixsocket
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// Prefix begins every address of a Unix socket.
+const Prefix = "unix:"
+
+// DefaultMode lets the edge's user and group connect to a listener.
+const DefaultMode fs.FileMode = 0o660
+
+// Is reports whether an address names a Unix socket.
+func Is(address string) bool { return strings.HasPrefix(address, Prefix) }
+
+// Listen reads the address of a listener: unix:/PATH, or unix:/PATH|MODE with the socket's
+// permissions in octal.
+func Listen(address string) (file string, mode fs.FileMode, err error) {
+	file, digits, given := strings.Cut(pathOf(address), "|")
+	mode = DefaultMode
+	if given {
+		n, err := strconv.ParseUint(digits, 8, 32)
+		if err != nil || n > 0o777 || n&0o222 == 0 {
+			return "", 0, fmt.Errorf("%q is not a mode in which anyone could connect: write it in octal, such as |0660", digits)
+		}
+		mode = fs.FileMode(n)
+	}
+	return file, mode, check(file)
+}
+
+// URL reads the address of a server: unix:/PATH, or unix:/PATH:/BASE with the path in front of every
+// request's path.
+func URL(address string) (file, base string, err error) {
+	file, base, _ = strings.Cut(pathOf(address), ":")
+	base = strings.TrimRight(base, "/")
+	if base != "" && !strings.HasPrefix(base, "/") {
+		return "", "", errors.New("after the second colon comes the base path, which begins with a slash: unix:/PATH:/BASE")
+	}
+	return file, base, check(file)
+}
+
+// Address returns the address of a socket's path.
+func Address(file string) string { return Prefix + file }
+
+// pathOf returns what follows the prefix, with one slash at its beginning.
+func pathOf(address string) string {
+	rest := strings.TrimPrefix(address, Prefix)
+	if strings.HasPrefix(rest, "///") {
+		return rest[2:]
+	}
+	return rest
+}
+
+// MaxPath returns the maximum length of a socket's path in bytes, which the system's sockaddr_un
+// sets.
+func MaxPath() int {
+	if runtime.GOOS == "linux" || runtime.GOOS == "windows" {
+		return 107
+	}
+	return 103
+}
+
+func check(file string) error {
+	switch {
+	case !strings.HasPrefix(file, "/") || file == "/":
+		return errors.New("a Unix socket needs its whole path: write unix:/run/NAME.sock")
+	case len(file) > MaxPath():
+		return fmt.Errorf("the path of the Unix socket has %d bytes, and the system allows %d: choose a shorter one, such as /run/NAME.sock",
+			len(file), MaxPath())
+	case path.Clean(file) != file:
+		return fmt.Errorf("the path of the Unix socket has surplus slashes or dots: write unix:%s", path.Clean(file))
+	case strings.ContainsFunc(file, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(`:|%?#"\`, r) }):
+		return errors.New(`the path of a Unix socket cannot hold blanks or any of : | % ? # " \ here: choose another name`)
+	}
+	return nil
+}
