@@ -23,7 +23,7 @@ const defaultSlots = 16
 // Options describes a simulated engine. The zero value is a vLLM look-alike with 16 slots that
 // answers as fast as it can. Options are read once, by New.
 type Options struct {
-	// Listen is the TCP address, default "127.0.0.1:0" (any free port).
+	// Listen is the TCP address, default "127.0.0.1:0" (any free port), or unix:/PATH.
 	Listen string
 	// Models are the served names, default "sim", or those that the engine comes with (speaches,
 	// kokoro). Engines that ignore the request's name answer with the first one.
@@ -287,8 +287,8 @@ func (e *Engine) Addr() string { return e.server.address() }
 // URL returns the base URL without a trailing slash and without /v1; empty before Start.
 func (e *Engine) URL() string {
 	a := e.Addr()
-	if a == "" {
-		return ""
+	if a == "" || strings.HasPrefix(a, unixPrefix) {
+		return a
 	}
 	return "http://" + a
 }

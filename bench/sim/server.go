@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,7 +14,7 @@ import (
 type server struct {
 	mu       sync.Mutex
 	ln       net.Listener
-	addr     net.Addr // address of the first listener, which relisten reuses
+	addr     string // address of the first listener, which relisten reuses
 	take     func(net.Conn)
 	conns    map[*conn]struct{}
 	accepted atomic.Int64
@@ -22,13 +23,16 @@ type server struct {
 	stop     chan struct{} // closed by close
 }
 
+// unixPrefix begins the address of a Unix socket.
+const unixPrefix = "unix:"
+
 func newServer() *server { return &server{conns: map[*conn]struct{}{}, stop: make(chan struct{})} }
 
 // start listens, and passes each connection to take.
 func (s *server) start(addr string, take func(net.Conn)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.addr != nil || s.closed {
+	if s.addr != "" || s.closed {
 		return errors.New("simulated engine was started before")
 	}
 	s.take = take
@@ -37,11 +41,18 @@ func (s *server) start(addr string, take func(net.Conn)) error {
 
 // listen opens the listener; the caller holds mu.
 func (s *server) listen(addr string) error {
-	ln, err := net.Listen("tcp", addr)
+	network := "tcp"
+	file, local := strings.CutPrefix(addr, unixPrefix)
+	if local {
+		network, addr = "unix", file
+	}
+	ln, err := net.Listen(network, addr)
 	if err != nil {
 		return fmt.Errorf("listen for simulated engine: %w", err)
 	}
-	s.ln, s.addr = ln, ln.Addr()
+	if s.ln, s.addr = ln, ln.Addr().String(); local {
+		s.addr = unixPrefix + s.addr
+	}
 	s.wg.Go(func() { s.accept(ln) })
 	return nil
 }
@@ -58,13 +69,13 @@ func (s *server) unlisten() {
 func (s *server) relisten() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.addr == nil {
+	if s.closed || s.addr == "" {
 		return errors.New("simulated engine is not running")
 	}
 	if s.ln != nil {
 		return nil
 	}
-	return s.listen(s.addr.String())
+	return s.listen(s.addr)
 }
 
 // drop closes a share of the connections, except spare, which requested it.
@@ -108,10 +119,7 @@ func (s *server) close() {
 func (s *server) address() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.addr == nil {
-		return ""
-	}
-	return s.addr.String()
+	return s.addr
 }
 
 // open returns the number of connections.

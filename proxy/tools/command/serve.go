@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"penstock/config"
 	"penstock/proxy"
@@ -70,7 +71,10 @@ func (s *Serve) Run() error {
 	return proxy.Run(end, proxy.RunOptions{
 		Config: f, Warnings: problems, SharePort: s.SharePort, Load: proxy.LoadAgain(name), Parse: proxy.ParseBeside(name),
 		Ready: func(public, admin string) {
-			fmt.Printf("penstock: serving %s/v1 (admin: %s)\n", public, admin)
+			if !strings.HasPrefix(public, "unix:") {
+				public += "/v1"
+			}
+			fmt.Printf("penstock: serving %s (admin: %s)\n", public, admin)
 		},
 	})
 }
