@@ -12,12 +12,13 @@ import (
 // read-only once Load or Parse has returned it. The rest of the program is built from it.
 type File struct {
 	// The address of the public API. The default port is 4000 because engines use 8000, 8080, 11434
-	// and 30000 themselves.
+	// and 30000 themselves. unix:/PATH is a Unix socket, which the edge's user and group may use;
+	// unix:/PATH|0666 sets another mode.
 	Listen string `yaml:"listen"`
 	// Networks, such as 10.0.0.0/8, of TCP proxies whose connections begin with the PROXY protocol
 	// header (version 1 or 2). The address in the header is the client's, for limits and the log. A
 	// connection from these networks without the header, and one from any other peer with it, is
-	// closed and counted.
+	// closed and counted. The word unix stands for every peer at a Unix socket.
 	ListenTrusted []string `yaml:"listen_trusted"`
 	// The operator's listener: /metrics, /status, /-/ready and the commands that change a running
 	// edge.
@@ -113,7 +114,8 @@ const AuthNone = "none"
 
 // Admin is the operator's listener. An empty Listen switches it off.
 type Admin struct {
-	// The address of the operator's listener. Empty switches it off.
+	// The address of the operator's listener, which may be a Unix socket as `listen` may. Empty
+	// switches it off.
 	Listen string `yaml:"listen"`
 	// The bearer token of the operator's listener. It is required when `listen` is not on loopback;
 	// /-/ready needs no token.
@@ -258,7 +260,8 @@ type Log struct {
 	Access bool `yaml:"access"`
 	// Send the upstream's name and the call's timings in response headers.
 	DebugHeaders bool `yaml:"debug_headers"`
-	// Write the peer's address in each line. Behind a balancer it is the address of the balancer.
+	// Write the peer's address in each line. Behind a balancer it is the address of the balancer; at
+	// a Unix socket it is the word unix.
 	Client bool `yaml:"client"`
 	// Write a hash of the session that the client names in each line. It is keyed with a secret of
 	// the process, so it tells sessions apart but changes with a restart.
@@ -436,7 +439,8 @@ type Seal struct {
 type Upstream struct {
 	// The name of the upstream in deployments, logs and pages.
 	Name string `yaml:"name"`
-	// The engine's base URL, without /v1.
+	// The engine's base URL, without /v1. An engine at a Unix socket (vLLM's --uds) is unix:/PATH, or
+	// unix:/PATH:/BASE with a base path.
 	URL string `yaml:"url"`
 	// Words, such as [h100, eu]. Deployments and `penstock drain` select all upstreams with a tag
 	// as tag:h100.
