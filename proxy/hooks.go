@@ -21,7 +21,7 @@ func hooksOf(r *reload.Reloader, hooks *hook.Client) func(now time.Time) []statu
 				continue
 			}
 			all = append(all, status.Hook{
-				Name: u.Hook, Calls: u.Asked, Undecided: u.Failed, Cause: string(u.Cause), Open: list[i].OnError == config.HookOpen,
+				Name: u.Hook, Calls: u.Asked, Undecided: u.Failed, Cause: string(u.Last.Cause), Detail: string(u.Last.Detail), Words: u.Last.Detail.Words(), Open: list[i].OnError == config.HookOpen,
 			})
 		}
 		return all

@@ -67,7 +67,7 @@ var allowed = map[string]struct {
 	"proxy/request/body":              {ours: "upstreams/http1/httptoken translate/apierr translate/forward proxy/access/limit proxy/front/listen proxy/request/multipart", modules: "github.com/valyala/fasthttp github.com/klauspost/compress/...", never: "net/http log"},
 	"proxy/request/endpoint":          {ours: "config upstreams upstreams/engine upstreams/http1/httptoken translate/... proxy/request/body proxy/access/limit proxy/running/snapshot", modules: "github.com/valyala/fasthttp", never: "net/http log"},
 	"proxy/request/failure":           {ours: "routing upstreams upstreams/http1 translate/... proxy/request/body proxy/access/limit proxy/telemetry/observe proxy/request/retry proxy/running/snapshot", never: "net os log"},
-	"proxy/request/hook":              {ours: "config translate/jsonx upstreams", modules: "github.com/VictoriaMetrics/metrics", never: "os log"}, // net/http: it asks hooks
+	"proxy/request/hook":              {ours: "config translate/jsonx upstreams proxy/telemetry/observe", modules: "github.com/VictoriaMetrics/metrics", never: "os log"}, // net/http: it asks hooks
 	"proxy/request/retry":             {never: "net os log"},
 	"proxy/request/poison":            {ours: "upstreams", never: "net os log"},
 	"proxy/request/attempt":           {ours: "config config/instant routing upstreams upstreams/http1 upstreams/progress translate/... proxy/request/endpoint proxy/request/failure proxy/telemetry/guard proxy/access/limit proxy/telemetry/observe proxy/running/snapshot", never: "net log"},

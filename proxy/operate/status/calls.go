@@ -51,6 +51,10 @@ type Call struct {
 	Choice    string             `json:"choice,omitempty"`
 	Estimates []observe.Estimate `json:"-"`
 
+	Hooks      float64 `json:"hook_ms,omitempty"`     // the wait for hooks
+	HookFailed string  `json:"hook_failed,omitempty"` // the last hook without a decision
+	HookDetail string  `json:"hook_detail,omitempty"` // what was wrong with its answer: a word of hook.Details
+
 	Queue       float64  `json:"queue_ms"`
 	TTFT        float64  `json:"ttft_ms"` // 0: not yet, or never
 	Duration    float64  `json:"duration_ms"`
@@ -112,6 +116,9 @@ func rowOf(e *observe.Ended) Call {
 	}
 	if r.Choice != nil {
 		c.Choice, c.Expected, c.Estimates = r.Choice.Reason, r.ExpectedCached, r.Choice.Estimates
+	}
+	if h := r.Hooks; h != nil {
+		c.Hooks, c.HookFailed, c.HookDetail = Millis(h.Took), h.Failed, h.Detail
 	}
 	for i := range r.Failed {
 		a := &r.Failed[i]

@@ -209,9 +209,11 @@ func (i Issuer) Problem() string {
 type Hook struct {
 	Name      string `json:"name"`
 	Calls     int    `json:"calls"`
-	Undecided int    `json:"undecided"` // part of Calls
-	Cause     string `json:"cause"`     // of the last one without a decision: a word of upstreams.Causes
-	Open      bool   `json:"open"`      // on_error: open
+	Undecided int    `json:"undecided"`        // part of Calls
+	Cause     string `json:"cause"`            // of the last one without a decision: a word of upstreams.Causes
+	Detail    string `json:"detail,omitempty"` // what was wrong with its answer: a word of hook.Details
+	Words     string `json:"-"`                // the detail in words
+	Open      bool   `json:"open"`             // on_error: open
 }
 
 // Text describes the hook in one line.
@@ -220,8 +222,12 @@ func (h Hook) Text() string {
 	if h.Open {
 		then = "so they passed unchecked"
 	}
+	cause := upstreams.Cause(h.Cause).Words()
+	if h.Words != "" {
+		cause += ": " + h.Words
+	}
 	return fmt.Sprintf("the hook %s gave no decision on %d of %s in the last minute (%s), %s: see its log, or penstock explain hook_unavailable",
-		h.Name, h.Undecided, count(h.Calls, "call"), upstreams.Cause(h.Cause).Words(), then)
+		h.Name, h.Undecided, count(h.Calls, "call"), cause, then)
 }
 
 // Problem returns Text if the hook fails for too many calls; "" otherwise.

@@ -10,9 +10,9 @@ import (
 	"penstock/proxy/request/body"
 	"penstock/proxy/request/failure"
 	"penstock/proxy/request/hook"
+	"penstock/proxy/telemetry/observe"
 	"penstock/translate/apierr"
 	"penstock/translate/jsonx"
-	"penstock/upstreams"
 )
 
 // hooks asks the operator's hooks how to handle an admitted call, before the call waits for an
@@ -71,6 +71,10 @@ func (h hooks) obey(of *config.Hook) *failure.Failure {
 		answered = time.Now()
 	}
 	c.times.awaited += answered.Sub(begun)
+	if c.record.Hooks == nil {
+		c.record.Hooks = new(observe.Hooks)
+	}
+	c.record.Hooks.Took += answered.Sub(begun)
 	var blamed *hook.Failure
 	switch {
 	case err == nil:
@@ -82,12 +86,25 @@ func (h hooks) obey(of *config.Hook) *failure.Failure {
 	case !errors.As(err, &blamed):
 		return h.ended(err)
 	}
-	c.shared.Log.Warn("hook failed", zap.ByteString("request_id", c.client.requestID), zap.String("hook", of.Name),
-		zap.String("cause", string(blamed.Cause)), zap.String("on_error", of.OnError))
+	c.record.Hooks.Failed, c.record.Hooks.Detail = of.Name, string(blamed.Detail)
+	h.warn(of, blamed)
 	if of.OnError == config.HookOpen {
 		return nil
 	}
 	return failure.HookUnavailable(blamed.Cause)
+}
+
+// warn logs that a hook gave no decision.
+func (h hooks) warn(of *config.Hook, blamed *hook.Failure) {
+	c := h.call
+	fields := []zap.Field{
+		zap.ByteString("request_id", c.client.requestID), zap.String("hook", of.Name),
+		zap.String("cause", string(blamed.Cause)), zap.String("on_error", of.OnError),
+	}
+	if blamed.Detail != "" {
+		fields = append(fields, zap.String("detail", string(blamed.Detail)))
+	}
+	c.shared.Log.Warn("hook failed", fields...)
 }
 
 // ended returns the failure for an error of apply.
@@ -112,9 +129,6 @@ func (h hooks) question(of *config.Hook) *hook.Question {
 	return q
 }
 
-// errDecision blames a hook for a decision that the call cannot follow.
-var errDecision = &hook.Failure{Cause: upstreams.CauseHookAnswer}
-
 // apply does what a hook says.
 func (h hooks) apply(d *hook.Decision) error {
 	switch c := h.call; d.Action {
@@ -122,13 +136,13 @@ func (h hooks) apply(d *hook.Decision) error {
 		return failure.RefusedByHook(d.Status, d.Message)
 	case hook.Rewrite:
 		if c.ep.Form {
-			return errDecision
+			return hook.Misunderstood(hook.DetailUploadReplaced)
 		}
 		if most := c.ep.BodyLimit(c.config.snapshot.Config, c.rates.key.Bodies()); int64(len(d.Body)) > most {
 			return c.ep.TooLarge(most)
 		}
 		if streams(d.Body) != streams(c.body.Client()) { // the client reads what it has asked for
-			return errDecision
+			return hook.Misunderstood(hook.DetailStreamChanged)
 		}
 		return h.rewrite(int64(len(d.Body)), func(dst []byte) []byte { return append(dst, d.Body...) })
 	case hook.Route:
@@ -152,7 +166,7 @@ func (h hooks) route(model string) error {
 	}
 	named := doc.Root().Get("model")
 	if !named.Exists() { // the endpoint would have refused the request
-		return errDecision
+		return hook.Misunderstood(hook.DetailModel)
 	}
 	edits.Set(named, jsonx.AppendStringS(nil, model))
 	return h.rewrite(int64(edits.Size(len(src))), func(dst []byte) []byte { return edits.Append(dst, src) })

@@ -60,10 +60,18 @@ func (c *Client) Undecided(now time.Time) []Undecided { return c.recent.undecide
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Failure says that a hook gave no valid answer. It is an error.
-type Failure struct{ Cause upstreams.Cause }
+type Failure struct {
+	Cause  upstreams.Cause
+	Detail Detail // of CauseHookAnswer
+}
 
 // Error implements error. It holds no text of the question or the answer.
-func (f *Failure) Error() string { return "the hook failed: " + string(f.Cause) }
+func (f *Failure) Error() string {
+	if f.Detail == "" {
+		return "the hook failed: " + string(f.Cause)
+	}
+	return "the hook failed: " + string(f.Cause) + ", " + f.Detail.Words()
+}
 
 // Errors of Ask that do not blame the hook.
 var (
@@ -103,8 +111,9 @@ func (c *Client) Ask(h *config.Hook, q *Question, of *Call, use func(*Decision) 
 	c.metrics.GetOrCreateFloatCounter(`penstock_hook_seconds_total{hook="` + h.Name + `"}`).Add(time.Since(begun).Seconds())
 	var d Decision
 	if err == nil {
-		if d, err = Parse(a.bytes); err != nil {
-			err = &Failure{upstreams.CauseHookAnswer}
+		var wrong Detail
+		if d, wrong = Parse(a.bytes); wrong != "" {
+			err = Misunderstood(wrong)
 		}
 	}
 	if err != nil {
@@ -117,7 +126,7 @@ func (c *Client) Ask(h *config.Hook, q *Question, of *Call, use func(*Decision) 
 		return err
 	}
 	c.count(h, d.Action.String())
-	c.recent.add(h.Name, "", time.Now())
+	c.recent.add(h.Name, nil, time.Now())
 	return err
 }
 
@@ -135,7 +144,7 @@ func (c *Client) post(ctx context.Context, h *config.Hook, q *question, to *answ
 		})
 		r, err := http.NewRequestWithContext(traced, http.MethodPost, h.Before, q.reader())
 		if err != nil {
-			return &Failure{upstreams.CauseHookUnreachable}
+			return &Failure{Cause: upstreams.CauseHookUnreachable}
 		}
 		r.ContentLength = q.size()
 		r.GetBody = func() (io.ReadCloser, error) { return q.reader(), nil }
@@ -149,12 +158,12 @@ func (c *Client) post(ctx context.Context, h *config.Hook, q *question, to *answ
 			break
 		}
 		if !reused || try == maxTries || ctx.Err() != nil {
-			return &Failure{upstreams.CauseHookUnreachable}
+			return &Failure{Cause: upstreams.CauseHookUnreachable}
 		}
 	}
 	defer reply.Body.Close()
 	if reply.StatusCode != http.StatusOK {
-		return &Failure{upstreams.CauseHookStatus}
+		return &Failure{Cause: upstreams.CauseHookStatus}
 	}
 	return to.read(reply.Body, reply.ContentLength)
 }
@@ -165,7 +174,7 @@ func causeOf(ctx context.Context, err error) error {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ErrLeft
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &Failure{upstreams.CauseHookTimeout}
+		return &Failure{Cause: upstreams.CauseHookTimeout}
 	}
 	return err
 }
@@ -173,7 +182,7 @@ func causeOf(ctx context.Context, err error) error {
 func (c *Client) countError(h *config.Hook, err error) {
 	var f *Failure
 	if errors.As(err, &f) {
-		c.recent.add(h.Name, f.Cause, time.Now())
+		c.recent.add(h.Name, f, time.Now())
 	}
 	switch {
 	case errors.Is(err, ErrLeft):
@@ -199,7 +208,7 @@ type answer struct {
 // read reads the whole answer. announced is its length, or negative if that is unknown.
 func (a *answer) read(from io.Reader, announced int64) error {
 	if announced > a.most {
-		return &Failure{upstreams.CauseHookAnswer}
+		return Misunderstood(DetailTooLong)
 	}
 	a.bytes = make([]byte, 0, firstRead)
 	for {
@@ -212,11 +221,11 @@ func (a *answer) read(from io.Reader, announced int64) error {
 		a.bytes = a.bytes[:len(a.bytes)+n]
 		switch {
 		case int64(len(a.bytes)) > a.most:
-			return &Failure{upstreams.CauseHookAnswer}
+			return Misunderstood(DetailTooLong)
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return &Failure{upstreams.CauseHookAnswer}
+			return Misunderstood(DetailBreaksOff)
 		}
 	}
 }

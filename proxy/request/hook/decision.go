@@ -63,27 +63,33 @@ var membersOf = [...][]int{
 	Allow: {}, Refuse: {memberStatus, memberMessage}, Rewrite: {memberBody}, Route: {memberModel},
 }
 
-// errAnswer says that an answer is not of the documented form. It does not say more, because an
-// answer may hold a prompt.
-var errAnswer = errors.New("the answer is not a decision")
-
 // Parse parses an answer. It accepts only what README.md describes: an unknown member, a member of
 // another action or a value out of bounds makes the answer invalid, because a guess could let a
-// call pass that was to be refused.
-func Parse(answer []byte) (Decision, error) {
+// call pass that was to be refused. The detail says what is wrong, with no text of the answer, which
+// may hold a prompt; it is empty if nothing is.
+func Parse(answer []byte) (Decision, Detail) {
 	var doc jsonx.Doc
 	if doc.Parse(answer, jsonx.Options{Record: 1}) != nil {
-		return Decision{}, errAnswer
+		return Decision{}, DetailNotJSON
 	}
 	root := doc.Root()
 	var members [memberCount]jsonx.Value
-	if !root.IsObject() || root.Fields(memberNames, members[:]) != nil {
-		return Decision{}, errAnswer
+	if !root.IsObject() {
+		return Decision{}, DetailNotAnObject
+	}
+	if err := root.Fields(memberNames, members[:]); err != nil {
+		if other, ok := errors.AsType[*jsonx.MemberError](err); ok && other.Problem == jsonx.CaseVariant {
+			return Decision{}, DetailWrongCase
+		}
+		return Decision{}, DetailMemberTwice
 	}
 	word, ok := textOf(members[memberAction])
+	if !ok {
+		return Decision{}, DetailNoAction
+	}
 	action := slices.Index(actionWords[:], word)
-	if !ok || action < 0 {
-		return Decision{}, errAnswer
+	if action < 0 {
+		return Decision{}, DetailUnknownAction
 	}
 	d := Decision{Action: Action(action)}
 	given := 1
@@ -92,45 +98,53 @@ func Parse(answer []byte) (Decision, error) {
 			given++
 		}
 	}
-	if root.Len() != given || !d.read(&members) {
-		return Decision{}, errAnswer
+	if root.Len() != given {
+		return Decision{}, DetailOtherMember
 	}
-	return d, nil
+	if wrong := d.read(&members); wrong != "" {
+		return Decision{}, wrong
+	}
+	return d, ""
 }
 
-// read reads the members of the decision's action. It returns false if one of them is invalid.
-func (d *Decision) read(members *[memberCount]jsonx.Value) (ok bool) {
+// read reads the members of the decision's action. It returns what is wrong with them.
+func (d *Decision) read(members *[memberCount]jsonx.Value) Detail {
 	switch d.Action {
 	case Refuse:
 		return d.readRefusal(members[memberStatus], members[memberMessage])
 	case Rewrite:
+		if !members[memberBody].IsObject() {
+			return DetailBody
+		}
 		d.Body = members[memberBody].Raw()
-		return members[memberBody].IsObject()
 	case Route:
-		d.Model, ok = textOf(members[memberModel])
-		return ok && config.CanBeModelID(d.Model)
+		model, ok := textOf(members[memberModel])
+		if !ok || !config.CanBeModelID(model) {
+			return DetailModel
+		}
+		d.Model = model
 	default:
-		return true
 	}
+	return ""
 }
 
-func (d *Decision) readRefusal(status, message jsonx.Value) bool {
+func (d *Decision) readRefusal(status, message jsonx.Value) Detail {
 	d.Status, d.Message = usualStatus, usualMessage
 	if status.Exists() {
 		n, ok := status.Int()
 		if !ok || !slices.Contains(Statuses(), int(n)) {
-			return false
+			return DetailStatus
 		}
 		d.Status = int(n)
 	}
 	if message.Exists() {
 		text, ok := textOf(message)
 		if !ok || text == "" || len(text) > maxMessage {
-			return false
+			return DetailMessage
 		}
 		d.Message = text
 	}
-	return true
+	return ""
 }
 
 func textOf(v jsonx.Value) (text string, ok bool) {

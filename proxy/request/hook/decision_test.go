@@ -12,12 +12,12 @@ func TestParse(t *testing.T) {
 	for _, c := range []struct {
 		name, answer string
 		want         Decision
-		invalid      bool
+		wrong        Detail
 	}{
 		{name: "allow", answer: `{"action":"allow"}`, want: Decision{Action: Allow}},
 		{name: "allow with blanks", answer: " {\n\"action\" : \"allow\" }\n", want: Decision{Action: Allow}},
-		{name: "allow with more", answer: `{"action":"allow","note":"fine"}`, invalid: true},
-		{name: "allow with a status", answer: `{"action":"allow","status":403}`, invalid: true},
+		{name: "allow with more", answer: `{"action":"allow","note":"fine"}`, wrong: DetailOtherMember},
+		{name: "allow with a status", answer: `{"action":"allow","status":403}`, wrong: DetailOtherMember},
 		{
 			name: "refuse", answer: `{"action":"refuse","status":451,"message":"No \u00e9."}`,
 			want: Decision{Action: Refuse, Status: 451, Message: "No é."},
@@ -26,44 +26,44 @@ func TestParse(t *testing.T) {
 			name: "refuse without words", answer: `{"action":"refuse"}`,
 			want: Decision{Action: Refuse, Status: usualStatus, Message: usualMessage},
 		},
-		{name: "refuse with 200", answer: `{"action":"refuse","status":200}`, invalid: true},
-		{name: "refuse with 401", answer: `{"action":"refuse","status":401}`, invalid: true},
-		{name: "refuse with 500", answer: `{"action":"refuse","status":500}`, invalid: true},
-		{name: "refuse with a text as its status", answer: `{"action":"refuse","status":"403"}`, invalid: true},
-		{name: "refuse without a status number", answer: `{"action":"refuse","status":null}`, invalid: true},
-		{name: "refuse with a long message", answer: `{"action":"refuse","message":"` + long + `"}`, invalid: true},
-		{name: "refuse with an empty message", answer: `{"action":"refuse","message":""}`, invalid: true},
-		{name: "refuse with a body", answer: `{"action":"refuse","body":{}}`, invalid: true},
+		{name: "refuse with 200", answer: `{"action":"refuse","status":200}`, wrong: DetailStatus},
+		{name: "refuse with 401", answer: `{"action":"refuse","status":401}`, wrong: DetailStatus},
+		{name: "refuse with 500", answer: `{"action":"refuse","status":500}`, wrong: DetailStatus},
+		{name: "refuse with a text as its status", answer: `{"action":"refuse","status":"403"}`, wrong: DetailStatus},
+		{name: "refuse without a status number", answer: `{"action":"refuse","status":null}`, wrong: DetailStatus},
+		{name: "refuse with a long message", answer: `{"action":"refuse","message":"` + long + `"}`, wrong: DetailMessage},
+		{name: "refuse with an empty message", answer: `{"action":"refuse","message":""}`, wrong: DetailMessage},
+		{name: "refuse with a body", answer: `{"action":"refuse","body":{}}`, wrong: DetailOtherMember},
 		{
 			name: "rewrite", answer: `{"action":"rewrite","body":{"model":"m", "n":1}}`,
 			want: Decision{Action: Rewrite, Body: []byte(`{"model":"m", "n":1}`)},
 		},
-		{name: "rewrite without a body", answer: `{"action":"rewrite"}`, invalid: true},
-		{name: "rewrite with a text", answer: `{"action":"rewrite","body":"{}"}`, invalid: true},
-		{name: "rewrite with a list", answer: `{"action":"rewrite","body":[]}`, invalid: true},
-		{name: "rewrite with a model", answer: `{"action":"rewrite","body":{},"model":"m"}`, invalid: true},
+		{name: "rewrite without a body", answer: `{"action":"rewrite"}`, wrong: DetailBody},
+		{name: "rewrite with a text", answer: `{"action":"rewrite","body":"{}"}`, wrong: DetailBody},
+		{name: "rewrite with a list", answer: `{"action":"rewrite","body":[]}`, wrong: DetailBody},
+		{name: "rewrite with a model", answer: `{"action":"rewrite","body":{},"model":"m"}`, wrong: DetailOtherMember},
 		{name: "route", answer: `{"action":"route","model":"qwen3:8b"}`, want: Decision{Action: Route, Model: "qwen3:8b"}},
-		{name: "route to nothing", answer: `{"action":"route","model":""}`, invalid: true},
-		{name: "route to a pattern", answer: `{"action":"route","model":"qwen*"}`, invalid: true},
-		{name: "route to a long name", answer: `{"action":"route","model":"` + long + `"}`, invalid: true},
-		{name: "route without a model", answer: `{"action":"route"}`, invalid: true},
-		{name: "no action", answer: `{}`, invalid: true},
-		{name: "another action", answer: `{"action":"deny"}`, invalid: true},
-		{name: "an action in capitals", answer: `{"action":"ALLOW"}`, invalid: true},
-		{name: "a member in capitals", answer: `{"Action":"allow"}`, invalid: true},
-		{name: "an action twice", answer: `{"action":"refuse","action":"allow"}`, invalid: true},
-		{name: "an action that is null", answer: `{"action":null}`, invalid: true},
-		{name: "a text", answer: `"allow"`, invalid: true},
-		{name: "a list", answer: `[{"action":"allow"}]`, invalid: true},
-		{name: "nothing", answer: ``, invalid: true},
-		{name: "HTML", answer: `<html>`, invalid: true},
-		{name: "half", answer: `{"action":"allow"`, invalid: true},
-		{name: "two", answer: `{"action":"allow"}{"action":"allow"}`, invalid: true},
+		{name: "route to nothing", answer: `{"action":"route","model":""}`, wrong: DetailModel},
+		{name: "route to a pattern", answer: `{"action":"route","model":"qwen*"}`, wrong: DetailModel},
+		{name: "route to a long name", answer: `{"action":"route","model":"` + long + `"}`, wrong: DetailModel},
+		{name: "route without a model", answer: `{"action":"route"}`, wrong: DetailModel},
+		{name: "no action", answer: `{}`, wrong: DetailNoAction},
+		{name: "another action", answer: `{"action":"deny"}`, wrong: DetailUnknownAction},
+		{name: "an action in capitals", answer: `{"action":"ALLOW"}`, wrong: DetailUnknownAction},
+		{name: "a member in capitals", answer: `{"Action":"allow"}`, wrong: DetailWrongCase},
+		{name: "an action twice", answer: `{"action":"refuse","action":"allow"}`, wrong: DetailMemberTwice},
+		{name: "an action that is null", answer: `{"action":null}`, wrong: DetailNoAction},
+		{name: "a text", answer: `"allow"`, wrong: DetailNotAnObject},
+		{name: "a list", answer: `[{"action":"allow"}]`, wrong: DetailNotAnObject},
+		{name: "nothing", answer: ``, wrong: DetailNotJSON},
+		{name: "HTML", answer: `<html>`, wrong: DetailNotJSON},
+		{name: "half", answer: `{"action":"allow"`, wrong: DetailNotJSON},
+		{name: "two", answer: `{"action":"allow"}{"action":"allow"}`, wrong: DetailNotJSON},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := Parse([]byte(c.answer))
-			if (err != nil) != c.invalid {
-				t.Fatalf("%+v, %v", got, err)
+			got, wrong := Parse([]byte(c.answer))
+			if wrong != c.wrong || (wrong == "") != (wrong.Words() == "") {
+				t.Fatalf("%+v, %q, want %q", got, wrong, c.wrong)
 			}
 			if got.Action != c.want.Action || got.Status != c.want.Status || got.Message != c.want.Message ||
 				got.Model != c.want.Model || string(got.Body) != string(c.want.Body) {
@@ -82,8 +82,8 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, answer []byte) {
-		d, err := Parse(answer)
-		if err != nil {
+		d, wrong := Parse(answer)
+		if wrong != "" {
 			return
 		}
 		var other struct {

@@ -6,38 +6,35 @@ import (
 	"sync"
 	"time"
 
-	"penstock/upstreams"
+	"penstock/proxy/telemetry/observe"
 )
 
 // Undecided says how many questions to a hook brought no decision in the last minute.
 type Undecided struct {
 	Hook   string
 	Asked  int
-	Failed int             // the part of Asked without a decision
-	Cause  upstreams.Cause // of the last failure
+	Failed int     // the part of Asked without a decision
+	Last   Failure // the last one
 }
 
-const (
-	recentSlot  = 10 * time.Second
-	recentSlots = 6
-)
+// recentWindow is how far back recent counts.
+const recentWindow = time.Minute
 
-// recent counts the questions of the last minute by hook, in a ring of slots.
+// recent counts the questions of the last minute by hook.
 type recent struct {
 	mu   sync.Mutex
 	rows map[string]*recentRow
 }
 
 type recentRow struct {
-	cause upstreams.Cause
-	slots [recentSlots]struct {
-		at            int64 // the slot's number since 1970; in another slot the counts are stale
-		asked, failed int
-	}
+	last   Failure
+	counts observe.Ring[recentCounts]
 }
 
-// add counts a question that was answered or failed. An empty cause means a decision.
-func (r *recent) add(hook string, cause upstreams.Cause, now time.Time) {
+type recentCounts struct{ asked, failed int }
+
+// add counts a question that was answered or failed. A nil failure means a decision.
+func (r *recent) add(hook string, failed *Failure, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	row := r.rows[hook]
@@ -45,18 +42,14 @@ func (r *recent) add(hook string, cause upstreams.Cause, now time.Time) {
 		if r.rows == nil {
 			r.rows = map[string]*recentRow{}
 		}
-		row = new(recentRow)
+		row = &recentRow{counts: observe.NewRing[recentCounts](int(recentWindow / observe.RingSlot))}
 		r.rows[hook] = row
 	}
-	at := now.UnixNano() / int64(recentSlot)
-	slot := &row.slots[at%recentSlots]
-	if slot.at != at {
-		slot.at, slot.asked, slot.failed = at, 0, 0
-	}
+	slot := row.counts.At(now)
 	slot.asked++
-	if cause != "" {
+	if failed != nil {
 		slot.failed++
-		row.cause = cause
+		row.last = *failed
 	}
 }
 
@@ -65,15 +58,12 @@ func (r *recent) add(hook string, cause upstreams.Cause, now time.Time) {
 func (r *recent) undecided(now time.Time) (all []Undecided) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	newest := now.UnixNano() / int64(recentSlot)
 	for name, row := range r.rows {
-		u := Undecided{Hook: name, Cause: row.cause}
-		for i := range row.slots {
-			if s := &row.slots[i]; s.at > newest-recentSlots {
-				u.Asked += s.asked
-				u.Failed += s.failed
-			}
-		}
+		u := Undecided{Hook: name, Last: row.last}
+		row.counts.Each(now, recentWindow, func(n *recentCounts) {
+			u.Asked += n.asked
+			u.Failed += n.failed
+		})
 		switch {
 		case u.Asked == 0:
 			delete(r.rows, name)

@@ -14,19 +14,19 @@ func TestRecent(t *testing.T) {
 	var r recent
 	start := time.Unix(1_800_000_000, 0)
 	for i := range 10 {
-		r.add("guard", "", start.Add(time.Duration(i)*time.Second))
+		r.add("guard", nil, start.Add(time.Duration(i)*time.Second))
 	}
-	r.add("other", "", start)
+	r.add("other", nil, start)
 	if got := r.undecided(start.Add(10 * time.Second)); len(got) != 0 {
 		t.Errorf("got %v, want no hook without a failure", got)
 	}
-	r.add("guard", upstreams.CauseHookTimeout, start.Add(15*time.Second))
-	r.add("guard", upstreams.CauseHookUnreachable, start.Add(16*time.Second))
-	want := []Undecided{{Hook: "guard", Asked: 12, Failed: 2, Cause: upstreams.CauseHookUnreachable}}
+	r.add("guard", &Failure{Cause: upstreams.CauseHookTimeout}, start.Add(15*time.Second))
+	r.add("guard", Misunderstood(DetailNoAction), start.Add(16*time.Second))
+	want := []Undecided{{Hook: "guard", Asked: 12, Failed: 2, Last: *Misunderstood(DetailNoAction)}}
 	if got := r.undecided(start.Add(20 * time.Second)); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	want = []Undecided{{Hook: "guard", Asked: 2, Failed: 2, Cause: upstreams.CauseHookUnreachable}}
+	want = []Undecided{{Hook: "guard", Asked: 2, Failed: 2, Last: *Misunderstood(DetailNoAction)}}
 	if got := r.undecided(start.Add(65 * time.Second)); !slices.Equal(got, want) {
 		t.Errorf("a minute later: got %v, want %v", got, want)
 	}

@@ -153,6 +153,12 @@ func (a accessLog) write(r *Record, now time.Time) {
 	if r.MissedArm != "" {
 		fields = append(fields, zap.String("missed_arm", r.MissedArm))
 	}
+	if r.Hooks != nil {
+		fields = append(fields, zap.Float64("hook_ms", milliseconds(r.Hooks.Took)))
+		if r.Hooks.Detail != "" {
+			fields = append(fields, zap.String("hook_detail", r.Hooks.Detail))
+		}
+	}
 	ce.Write(fields...)
 	*f = [fieldsOf]zap.Field{} // the pool must not keep the record alive
 	fieldPool.Put(f)

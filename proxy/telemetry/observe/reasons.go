@@ -8,17 +8,11 @@ import (
 )
 
 // ReasonWindow is how far back Reasons counts.
-const ReasonWindow = reasonSlots * reasonSlot
+const ReasonWindow = 5 * time.Minute
 
-// The window is a ring of slots, so that old refusals drop out of the count by themselves. The
-// number of reasons with a key is bounded, because a configuration may have thousands of keys and
-// models.
-const (
-	reasonSlot   = 10 * time.Second
-	reasonSlots  = 30
-	mostReasons  = 512
-	minuteReason = int64(time.Minute / reasonSlot)
-)
+// mostReasons bounds the number of reasons with a key, because a configuration may have thousands of
+// keys and models.
+const mostReasons = 512
 
 // OtherKeys is the key of calls whose own key has no row left.
 const OtherKeys = "(others)"
@@ -53,23 +47,15 @@ type Reasons struct {
 }
 
 type reasonRow struct {
-	slots [reasonSlots]struct {
-		at    int64 // the slot's number since 1970; in another slot the count is stale
-		count int
-	}
-	last time.Time
+	counts Ring[int]
+	last   time.Time
 }
 
 func (r *Reasons) add(reason Reason, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	row := r.row(reason, now)
-	at := now.UnixNano() / int64(reasonSlot)
-	slot := &row.slots[at%reasonSlots]
-	if slot.at != at {
-		slot.at, slot.count = at, 0
-	}
-	slot.count++
+	*row.counts.At(now)++
 	row.last = now
 }
 
@@ -95,7 +81,7 @@ func (r *Reasons) row(reason Reason, now time.Time) *reasonRow {
 			return row
 		}
 	}
-	row := new(reasonRow)
+	row := &reasonRow{counts: NewRing[int](int(ReasonWindow / RingSlot))}
 	r.rows[reason] = row
 	return row
 }
@@ -105,18 +91,10 @@ func (r *Reasons) Counts(now time.Time) []ReasonCount {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := []ReasonCount{}
-	newest := now.UnixNano() / int64(reasonSlot)
 	for reason, row := range r.rows {
 		c := ReasonCount{Reason: reason, Last: row.last}
-		for i := range row.slots {
-			s := &row.slots[i]
-			if s.at > newest-reasonSlots {
-				c.Count += s.count
-			}
-			if s.at > newest-minuteReason {
-				c.Minute += s.count
-			}
-		}
+		row.counts.Each(now, ReasonWindow, func(n *int) { c.Count += *n })
+		row.counts.Each(now, time.Minute, func(n *int) { c.Minute += *n })
 		if c.Count > 0 {
 			out = append(out, c)
 		}

@@ -109,10 +109,18 @@ type Record struct {
 	// engine's answer, or 0 without an answer.
 	Cause        string
 	EngineStatus int
+	Hooks        *Hooks // nil: no hook was asked
 	// Failed lists the failed attempts, oldest first, even if a later one was answered.
 	Failed []FailedAttempt
 
 	streamed int // events that a Meter counted while the stream ran
+}
+
+// Hooks says what hooks did to a call.
+type Hooks struct {
+	Took   time.Duration // all waits for them
+	Failed string        // the last hook without a decision; empty: none
+	Detail string        // what was wrong with its answer, a word of hook.Details; empty: it gave none
 }
 
 // SetTokens records the tokens of the prompt and the answer.

@@ -1,0 +1,40 @@
+package observe
+
+import "time"
+
+// RingSlot is the time that one slot of a Ring covers.
+const RingSlot = 10 * time.Second
+
+// Ring counts over a window of slots, so that old counts drop out by themselves. T holds the counts
+// of a slot.
+type Ring[T any] struct{ slots []ringSlot[T] }
+
+type ringSlot[T any] struct {
+	at     int64 // the slot's number since 1970; in another slot the counts are stale
+	counts T
+}
+
+// NewRing returns a ring of n slots.
+func NewRing[T any](n int) Ring[T] { return Ring[T]{make([]ringSlot[T], n)} }
+
+// At returns the counts of the slot at the time now.
+func (r *Ring[T]) At(now time.Time) *T {
+	at := slotAt(now)
+	slot := &r.slots[at%int64(len(r.slots))]
+	if slot.at != at {
+		*slot = ringSlot[T]{at: at}
+	}
+	return &slot.counts
+}
+
+// Each calls f with the counts of the slots of the window before the time now, at most all slots.
+func (r *Ring[T]) Each(now time.Time, window time.Duration, f func(*T)) {
+	newest := slotAt(now)
+	for i := range r.slots {
+		if s := &r.slots[i]; s.at > newest-int64(window/RingSlot) {
+			f(&s.counts)
+		}
+	}
+}
+
+func slotAt(now time.Time) int64 { return now.UnixNano() / int64(RingSlot) }
