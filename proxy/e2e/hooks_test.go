@@ -243,16 +243,28 @@ func TestHookAdmitsAnew(t *testing.T) {
 func TestHookFailures(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		name, cause, more string
-		answer            http.HandlerFunc
+		name, cause, detail, more string
+		answer                    http.HandlerFunc // nil: nothing listens
 	}{
-		{"status", "hook_status", "", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, rig.Canary, 500) }},
-		{"redirect", "hook_status", "", func(w http.ResponseWriter, r *http.Request) {
+		{"refuses connections", "hook_unreachable", "", "", nil},
+		{"dies in its answer", "hook_answer", "breaks_off", "", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "18")
+			io.WriteString(w, `{"action":`)
+		}},
+		{"10 MB", "hook_answer", "too_long", "", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "10485760")
+			io.WriteString(w, `{"action":`)
+		}},
+		{"other member", "hook_answer", "other_member", "", func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, `{"action":"allow","reason":"`+rig.Canary+`"}`)
+		}},
+		{"status", "hook_status", "", "", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, rig.Canary, 500) }},
+		{"redirect", "hook_status", "", "", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/"+rig.Canary, http.StatusTemporaryRedirect)
 		}},
-		{"garbage", "hook_answer", "", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>"+rig.Canary) }},
-		{"unknown action", "hook_answer", "", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"action":"`+rig.Canary+`"}`) }},
-		{"100 MB", "hook_answer", "", func(w http.ResponseWriter, _ *http.Request) {
+		{"garbage", "hook_answer", "not_json", "", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>"+rig.Canary) }},
+		{"unknown action", "hook_answer", "unknown_action", "", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"action":"`+rig.Canary+`"}`) }},
+		{"100 MB", "hook_answer", "too_long", "", func(w http.ResponseWriter, _ *http.Request) {
 			piece := bytes.Repeat([]byte("x"), 1<<20)
 			for range 100 {
 				if _, err := w.Write(piece); err != nil {
@@ -260,9 +272,9 @@ func TestHookFailures(t *testing.T) {
 				}
 			}
 		}},
-		{"hangs up", "hook_unreachable", "", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
-		{"silent", "hook_timeout", "timeout: 50ms", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }},
-		{"drips", "hook_timeout", "timeout: 50ms", func(w http.ResponseWriter, r *http.Request) {
+		{"hangs up", "hook_unreachable", "", "", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+		{"silent", "hook_timeout", "", "timeout: 50ms", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }},
+		{"drips", "hook_timeout", "", "timeout: 50ms", func(w http.ResponseWriter, r *http.Request) {
 			io.WriteString(w, `{"action":`)
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
@@ -272,7 +284,9 @@ func TestHookFailures(t *testing.T) {
 			t.Run(c.name+" "+onError, func(t *testing.T) {
 				t.Parallel()
 				h := newHook(t)
-				h.does(c.answer)
+				if h.does(c.answer); c.answer == nil {
+					h.Close()
+				}
 				members := `hooks: [{ name: guard, before: "` + h.URL + `", send: body, on_error: ` + onError + ", " + cmp.Or(c.more, "timeout: 60s") + ` }]`
 				p := start(t, rig.Setup{Top: members})
 				for _, w := range rig.AllWays {
@@ -301,6 +315,10 @@ func TestHookFailures(t *testing.T) {
 				p.End()
 				if log := p.Log.String(); strings.Count(log, `"hook failed"`) != len(rig.AllWays) || !strings.Contains(log, `"cause":"`+c.cause+`"`) {
 					t.Errorf("the log does not say what failed: %s", log)
+				}
+				if log := p.Log.String(); c.detail != "" && (strings.Count(log, `"detail":"`+c.detail+`"`) != len(rig.AllWays) ||
+					strings.Count(log, `"hook_detail":"`+c.detail+`"`) != len(rig.AllWays)) || strings.Count(log, `"hook_ms":`) != len(rig.AllWays) {
+					t.Errorf("the log does not say what was wrong, or how long it took: %s", log)
 				}
 			})
 		}

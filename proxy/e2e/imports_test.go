@@ -56,7 +56,7 @@ var allowed = map[string]struct {
 	"proxy/operate/openapi":           {never: "net os log time"},
 	"proxy/tools/local":               {ours: "config config/strictyaml proxy proxy/access/auth proxy/tools/migrate proxy/front/plaintext upstreams/engine", never: "net log"},
 	"proxy/tools/migrate":             {ours: "config proxy/access/auth proxy/front/plaintext", modules: "github.com/goccy/go-yaml/...", never: "net os log time"},
-	"proxy/tools/command":             {ours: "config config/suggest proxy proxy/operate/admin proxy/tools/agent proxy/access/auth proxy/build proxy/fleet/keystore proxy/tools/local proxy/operate/openapi proxy/operate/reference proxy/front/plaintext proxy/running/reload proxy/operate/support proxy/operate/top upstreams upstreams/engine", modules: "github.com/alecthomas/kong", never: "net/http log"},
+	"proxy/tools/command":             {ours: "config config/suggest proxy proxy/operate/admin proxy/tools/agent proxy/access/auth proxy/build proxy/fleet/keystore proxy/tools/local proxy/operate/openapi proxy/operate/reference proxy/front/plaintext proxy/request/hook proxy/running/reload proxy/operate/support proxy/operate/top upstreams upstreams/engine", modules: "github.com/alecthomas/kong", never: "net/http log"},
 	"proxy/request/multipart":         {ours: "upstreams/http1/httptoken", never: "net os log mime"},
 	"proxy/operate/canary":            {ours: "proxy/telemetry/observe", never: "net os log"},
 	"proxy/operate/support":           {ours: "config config/unixsocket config/strictyaml proxy proxy/operate/admin proxy/build proxy/front/plaintext", never: "log"},

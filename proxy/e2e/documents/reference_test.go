@@ -16,6 +16,7 @@ import (
 
 	"penstock/config/testkit/golden"
 	"penstock/proxy/e2e/rig"
+	"penstock/proxy/request/hook"
 	"penstock/proxy/telemetry/observe"
 	"penstock/upstreams"
 )
@@ -71,6 +72,8 @@ var logFields = map[string]string{
 	"client":                 "The peer's address, with `log.client: true`; a dash otherwise.",
 	"session":                "A hash of the session that the client names, with `log.sessions: true`: in a header of Claude Code, Codex or opencode, `X-Session-Id`, `X-Session-Affinity`, the session in `metadata.user_id` of Messages, or else `prompt_cache_key`. Only if it names one. It tells sessions apart, is keyed with a secret of the process, and is another one after a restart.",
 	"dropped":                "What was left out of the request, as in `x-penstock-dropped`; only if something was.",
+	"hook_ms":                "How long the call waited for hooks; only if one was asked.",
+	"hook_detail":            "What was wrong with the answer of a hook that gave no decision, one of the [details](#answers-of-hooks); only if it answered.",
 	"cause":                  "Why the attempt failed that the call ended with, one of the [causes](#causes); only if an engine failed the call, or a hook did.",
 	"engine_status":          "The HTTP status of the engine's answer to that attempt; only if it answered.",
 	"failed_attempts":        "Every attempt that failed, oldest first, whether or not a later one was answered: a list of objects with the [fields below](#failed-attempts); only if one did.",
@@ -191,6 +194,11 @@ func TestReferenceLog(t *testing.T) {
 		row("cause", "meaning") + "| --- | --- |\n")
 	for _, c := range upstreams.Causes() {
 		b.WriteString(row("`"+string(c.Cause)+"`", c.Meaning))
+	}
+	b.WriteString("\n## Answers of hooks\n\n`hook_detail`, and `detail` in a line \"hook failed\", say what is wrong with a hook's answer. `penstock explain hook_answer` has them, too.\n\n" +
+		row("detail", "meaning") + "| --- | --- |\n")
+	for _, d := range hook.Details() {
+		b.WriteString(row("`"+string(d.Detail)+"`", d.Meaning))
 	}
 	b.WriteString("\n## Certificates\n\nLines about certificates that the edge obtains itself (`tls.acme`), as \"certificate obtained\" and \"certificate not obtained\", have these.\n\n" +
 		fieldTable(t, "lines about certificates", read(t, "proxy/front/acme/manager.go"), logField, acmeFields))

@@ -25,13 +25,15 @@ type edges struct {
 
 const chatPath = "/v1/chat/completions"
 
-// shared is the configuration of the fleet. Its upstream "gone" never answers.
+// shared is the configuration of the fleet. Its upstream "gone" never answers, and its hook gives no
+// decision.
 const shared = `
 timeouts: { linger: 0s, drain: 1s, connect: 10s }
 tracing: { otlp: "http://127.0.0.1:1" }
 fleet: { edges: 2, store: { url: "redis://{{store}}", timeout: 1s }, keys: { secrets: ["a-secret-of-the-store's-keys-0123456789"] } }
 seal: { keys: ["a-key-that-seals-reasoning-0123456789"] }
 ledger: { path: usage.ledger, export: [{ file: usage.jsonl }] }
+hooks: [{ name: guard, before: "{{jwks}}/decide", timeout: 60s, on_error: open, models: [tiers] }]
 issuers: [{ issuer: "https://idp.test", name: corp, audience: penstock, jwks: "{{jwks}}", claims: { templates: [{ claim: groups, value: staff, key: tester }] } }]
 keys:
   - { id: tester, hash: "{{hash}}", limits: { requests_per_minute: 100000 } }

@@ -55,6 +55,7 @@ func (s *Status) Runbooks() (all []string) {
 	add(s.Unsaved > unsavedMost, "PenstockLedgerUnsaved")
 	add(slices.ContainsFunc(s.Discoveries, func(d Discovery) bool { return d.Problem() != "" }), "PenstockDiscoveryStale")
 	add(slices.ContainsFunc(s.Issuers, func(i Issuer) bool { return i.Problem() != "" }), "PenstockIssuerKeys")
+	add(slices.ContainsFunc(s.Hooks, func(h Hook) bool { return h.Problem() != "" }), "PenstockHookFails")
 	add(s.Fleet.Trouble() != "", "PenstockStoreLost")
 	add(s.LastReload != nil && !s.LastReload.OK, "PenstockReloadFailed")
 	return all

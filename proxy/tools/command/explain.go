@@ -12,12 +12,14 @@ import (
 	"penstock/config/suggest"
 	"penstock/proxy"
 	"penstock/proxy/operate/reference"
+	"penstock/proxy/request/hook"
+	"penstock/upstreams"
 )
 
 // Explain describes a code, a setting or an alert.
 type Explain struct {
-	Word   string `arg:"" name:"word" values:"words" help:"Code of an error, such as capacity_full, all codes of a status, such as 429, a setting or a group of them, such as upstreams.concurrency or limits, a word of theirs, such as queue, timeout or rpm, or an alert that the log or the status page names, such as PenstockFull."`
-	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is an array: name, and status, cause and remedy of a code, value, default and meaning of a setting, or remedy of an alert."`
+	Word   string `arg:"" name:"word" values:"words" help:"Code of an error, such as capacity_full, all codes of a status, such as 429, a setting or a group of them, such as upstreams.concurrency or limits, a word of theirs, such as queue, timeout or rpm, an alert that the log or the status page names, such as PenstockFull, or the cause of a hook's failure, such as hook_answer."`
+	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is an array: name, and status, cause and remedy of a code, value, default and meaning of a setting, remedy of an alert, or meaning of a cause."`
 }
 
 // members returns the row as the members of a JSON object.
@@ -41,15 +43,24 @@ var (
 	codeColumns    = []string{"status", "cause", "remedy"}
 	settingColumns = []string{"value", "default", "meaning"}
 	alertColumns   = []string{"remedy"}
+	causeColumns   = []string{"meaning"}
 )
 
 // isCode reports whether the row describes an error code.
 func (r *explained) isCode() bool { return r.columns[0] == codeColumns[0] }
 
-// references returns the rows of all codes and settings, which are generated from the code, and of
-// the alerts.
+// references returns the rows of all codes and settings, which are generated from the code, of the
+// causes of hooks that fail, with the mistakes in their answers, and of the alerts.
 func references() []explained {
 	all := append(rowsOf(reference.Errors, codeColumns), rowsOf(config.Reference(), settingColumns)...)
+	for _, c := range upstreams.Causes() {
+		if name := string(c.Cause); strings.HasPrefix(name, "hook_") { // others may mean many things
+			all = append(all, explained{name, causeColumns, []string{strings.ReplaceAll(c.Meaning, "`", "")}})
+		}
+	}
+	for _, d := range hook.Details() {
+		all = append(all, explained{string(upstreams.CauseHookAnswer) + "." + string(d.Detail), causeColumns, []string{strings.ReplaceAll(d.Meaning, "`", "")}})
+	}
 	alerts := proxy.Alerts()
 	for _, name := range slices.Sorted(maps.Keys(alerts)) {
 		all = append(all, explained{name, alertColumns, []string{alerts[name]}})
