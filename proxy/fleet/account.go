@@ -40,7 +40,34 @@ func newAccount(t *terms, id string) *account {
 
 // Take takes one of the key's requests per minute.
 func (a *account) Take(l config.KeyLimits, now time.Time) limit.Decision {
+	if a.refund(limitsOf(l), now) {
+		return allowed
+	}
 	return a.take(limitsOf(l), needs{requests: 1}, now)
+}
+
+// GiveBack gives back a request that Take has just taken. The store may count it already, so the
+// next request is free in its place.
+func (a *account) GiveBack() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.usage.giveBack()
+}
+
+// refund reports whether a request is free because an earlier one was given back.
+func (a *account) refund(l needs, at time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.usage.cells[requests].refunds == 0 {
+		return false
+	}
+	a.usage.follow(l)
+	now := a.terms.since(at)
+	if !a.terms.store.Available() || !a.usage.refund(now) {
+		return false
+	}
+	a.active = now
+	return true
 }
 
 // Reserve takes a place in the key's concurrency and holds an estimate of its tokens. The caller

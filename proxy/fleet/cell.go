@@ -29,6 +29,7 @@ type cell struct {
 	running int64 // held by running calls
 	charged int64 // used for good since the edge began
 	acked   int64 // part of charged: reported in the last answered message
+	refunds int64 // part of charged: given back, so that as many calls charge nothing
 
 	// As of the last answer, minus what time has paid since.
 	at   time.Duration

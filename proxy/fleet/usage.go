@@ -28,7 +28,7 @@ func (u *usage) follow(l needs) {
 	u.limits = l
 	for i, n := range l {
 		if c := &u.cells[i]; c.limit != n {
-			c.limit, c.spare, c.seen, c.alone = n, 0, false, 0
+			c.limit, c.spare, c.seen, c.alone, c.refunds = n, 0, false, 0, 0
 		}
 	}
 }
@@ -103,6 +103,30 @@ func (u *usage) hold(n needs) {
 		c.take(taken, u.lost)
 	}
 	u.cells[requests].settle(n[requests], n[requests], u.lost) // a request is used for good at once
+}
+
+// giveBack gives back a request that was used for good.
+func (u *usage) giveBack() {
+	switch c := &u.cells[requests]; {
+	case c.limit == 0:
+	case !u.lost:
+		c.refunds++
+	case c.unacked() > 0: // no message has reported it
+		c.settle(0, -1, true)
+	}
+}
+
+// refund takes one of the requests that were given back. Their number is at most the debt, because
+// what time has paid is not owed again.
+func (u *usage) refund(now time.Duration) bool {
+	c := &u.cells[requests]
+	c.catchUp(now)
+	if c.refunds = min(c.refunds, int64(c.debt)); c.refunds == 0 || u.lost {
+		c.refunds = 0
+		return false
+	}
+	c.refunds--
+	return true
 }
 
 // missing returns how much of a cell the whole fleet lacks for a call.

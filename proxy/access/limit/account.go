@@ -12,6 +12,8 @@ import (
 type Account interface {
 	// Take takes one of the key's requests per minute.
 	Take(l config.KeyLimits, now time.Time) Decision
+	// GiveBack gives back a request that Take has just taken.
+	GiveBack()
 	// Reserve takes a place in the key's concurrency and holds an estimate of the call's tokens. The
 	// result held is what an allowed call holds.
 	Reserve(l config.KeyLimits, estimate int64, now time.Time) (held int64, d Decision)

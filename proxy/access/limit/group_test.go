@@ -149,11 +149,14 @@ func (o oneRequest) Take(config.KeyLimits, time.Time) Decision {
 	return Decision{OK: o.of[o.id] <= 1, LimitName: RequestsPerMinute}
 }
 
+func (o oneRequest) GiveBack() { o.of[o.id]-- }
+
 func (o oneRequest) Reserve(config.KeyLimits, int64, time.Time) (int64, Decision) { return 0, allowed }
 func (o oneRequest) Settle(int64, int64)                                          {}
 func (o oneRequest) Levels(config.KeyLimits, time.Time) (r, t Level)              { return r, t }
 
-// TestGroupOfAFleet: the fleet counts a group by an account of its own, which no key can have.
+// TestGroupOfAFleet: the fleet counts a group by an account of its own, which no key can have. A
+// request that the group refuses is given back to its key.
 func TestGroupOfAFleet(t *testing.T) {
 	now, counted := time.Now(), accounts{}
 	keys := NewKeys(8, now)
@@ -165,7 +168,7 @@ func TestGroupOfAFleet(t *testing.T) {
 	if d := b.Take(now); d.OK || d.Group != "g" {
 		t.Errorf("%+v", d)
 	}
-	if counted["group g"] != 2 || counted["a"] != 1 || counted["b"] != 1 {
+	if counted["group g"] != 2 || counted["a"] != 1 || counted["b"] != 0 {
 		t.Errorf("counted: %v", counted)
 	}
 }

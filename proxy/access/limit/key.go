@@ -81,8 +81,7 @@ func (k *Key) Wait() Decision {
 func (k *Key) StopWaiting() { k.state.waiting.Add(-1) }
 
 // Take takes one of the requests per minute of the key and of its group. A refused request takes
-// nothing, with one exception: in a fleet, a request that the group refuses has taken one from the
-// key.
+// nothing.
 func (k *Key) Take(now time.Time) Decision {
 	d := k.take(now)
 	if !d.OK || k.group == nil {
@@ -91,7 +90,9 @@ func (k *Key) Take(now time.Time) Decision {
 	if d = k.group.take(now); d.OK {
 		return d
 	}
-	if k.state.shared == nil {
+	if a := k.state.shared; a != nil {
+		a.GiveBack()
+	} else {
 		k.state.requests.giveBack(int64(k.limits.RequestsPerMinute))
 	}
 	return k.byGroup(d)

@@ -1,0 +1,83 @@
+package fleet
+
+import (
+	"testing"
+	"time"
+
+	"penstock/config"
+)
+
+// takeAll returns how many requests in a row an edge admits.
+func (w *world) takeAll(edge int) (n int) {
+	for n < 1000 && w.keys[edge].Take(w.limits, w.now).OK {
+		n++
+	}
+	return n
+}
+
+// TestGiveBack: a request that is given back does not count, at the edge that took it, with the
+// store and without it. Once time has paid it, it is not given a second time.
+func TestGiveBack(t *testing.T) {
+	const perMinute = 20
+	limits := config.KeyLimits{RequestsPerMinute: perMinute}
+	giveBack := func(w *world, n int) {
+		for range n {
+			if !w.keys[0].Take(limits, w.now).OK {
+				t.Error("refused")
+			}
+			w.keys[0].GiveBack()
+		}
+	}
+	w := newWorld(2, limits, config.LostClosed)
+	giveBack(w, perMinute+5) // each one with the refund of the last
+	if n := w.takeAll(0); n != perMinute {
+		t.Errorf("%d of %d are left", n, perMinute)
+	}
+	if n := w.takeAll(1); n != 0 {
+		t.Errorf("another edge admits %d more", n)
+	}
+
+	w = newWorld(2, limits, config.LostClosed)
+	giveBack(w, 5)
+	w.pass(100 * time.Millisecond) // the store has heard of them
+	other := w.takeAll(1)
+	if n := other + w.takeAll(0); n < perMinute-1 || n > perMinute {
+		t.Errorf("the fleet admits %d of %d", n, perMinute)
+	}
+
+	w = newWorld(2, limits, config.LostClosed)
+	giveBack(w, 1)
+	for range 10 * 60 {
+		w.pass(200 * time.Millisecond)
+	}
+	if n := w.takeAll(0); n > perMinute {
+		t.Errorf("%d of %d are left two minutes later", n, perMinute)
+	}
+
+	cut := func() *world { // each edge has its part
+		w := newWorld(2, limits, "")
+		w.keys[0].Take(limits, w.now)
+		w.pass(time.Second)
+		w.lines[0].cut = true
+		return w
+	}
+	whole := cut().takeAll(0)
+	w = cut()
+	giveBack(w, 3)
+	if n := w.takeAll(0); n != whole || n == 0 {
+		t.Errorf("without the store %d are left of %d", n, whole)
+	}
+}
+
+// TestGiveBack_NoLimit: without a limit nothing is given back, and a later limit is exact.
+func TestGiveBack_NoLimit(t *testing.T) {
+	w := newWorld(1, config.KeyLimits{}, config.LostClosed)
+	for range 5 {
+		w.keys[0].Take(w.limits, w.now)
+		w.keys[0].GiveBack()
+	}
+	w.limits.RequestsPerMinute = 10
+	if n := w.takeAll(0); n > 10 {
+		t.Errorf("%d of 10", n)
+	}
+}
