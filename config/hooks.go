@@ -7,17 +7,23 @@ import (
 	"time"
 )
 
-// Hook is a service of the operator that decides about calls before an engine is asked. It can
-// allow a call, refuse it, replace its body or send it to another model. Hooks are asked in the
-// order of the file, and each hook sees the changes that earlier hooks made.
+// Hook is a service of the operator that decides about calls before an engine is asked (before), or
+// a sink that gets a copy of each call (after). A hook that decides can allow a call, refuse it,
+// replace its body or send it to another model. Such hooks are asked in the order of the file, and
+// each one sees the changes that earlier ones made.
 type Hook struct {
 	// The name of the hook, for metrics and the log.
 	Name string `yaml:"name"`
 	// The URL that is asked, by one POST, before a call waits for an engine.
 	Before string `yaml:"before"`
+	// In place of before: where a copy of each call goes once it has ended. An http or https URL, the
+	// path of a file, or unix:PATH for a stream socket. Each copy is a line of JSON that holds the
+	// request and the answer. Needs models and keys: no call is copied unless both are named.
+	After string `yaml:"after"`
 	// The bearer token that the hook is sent.
 	Token Secret `yaml:"token"`
-	// How long the hook may take to answer. Its time counts towards timeouts.total.
+	// How long the hook may take to answer, or with after, to take copies. A decision's time counts
+	// towards timeouts.total.
 	Timeout Duration `yaml:"timeout"`
 	// What happens to a call if the hook gives no valid answer in time: closed refuses it with a
 	// 503, open lets it continue.
@@ -31,6 +37,12 @@ type Hook struct {
 	// The ids of the keys whose calls the hook decides about. A trailing * matches any rest. The id
 	// of an entry that gives an issuer's tokens their rights stands for all of its callers.
 	Keys []string `yaml:"keys"`
+	// With after: the most bytes of a request, and of an answer, that are copied. A longer one is cut
+	// and marked as truncated.
+	Bytes Bytes `yaml:"bytes"`
+	// With after: the most memory that copies may hold until the sink has taken them. Calls are not
+	// copied while it is used up.
+	Memory Bytes `yaml:"memory"`
 }
 
 // Values of Hook.OnError.
@@ -52,15 +64,19 @@ const MaxHooks = 16
 const longestHook = 60 * time.Second
 
 // SetDefaults gives an entry of hooks its defaults before it is read: it is asked about all calls,
-// without their prompts, and refuses them if it fails.
+// without their prompts, and refuses them if it fails. The models and keys of a hook with after have
+// no default (copyChecks).
 func (h *Hook) SetDefaults() {
-	*h = Hook{Timeout: seconds(2), OnError: HookClosed, Send: HookMeta, Models: []string{"*"}, Keys: []string{"*"}}
+	*h = Hook{
+		Timeout: seconds(2), OnError: HookClosed, Send: HookMeta, Models: []string{"*"}, Keys: []string{"*"},
+		Bytes: 1 << 20, Memory: 64 << 20,
+	}
 }
 
-// HasModel reports whether the hook decides about calls for a model.
+// HasModel reports whether the hook is for calls for a model.
 func (h *Hook) HasModel(id string) bool { return matchesAny(h.Models, id) }
 
-// HasKey reports whether the hook decides about a key's calls. An empty id means a call without a
+// HasKey reports whether the hook is for a key's calls. An empty id means a call without a
 // key, at an edge that asks for no keys.
 func (h *Hook) HasKey(id string) bool { return matchesAny(h.Keys, id) }
 
@@ -74,15 +90,18 @@ func (h *Hook) ReadsPrompts() string {
 	if h.Send != HookBody {
 		return ""
 	}
-	of := "the prompts"
-	all := func(patterns []string) bool { return slices.Contains(patterns, "*") }
-	if all(h.Keys) && all(h.Models) {
-		return "all prompts"
+	if whose := h.whose(); whose != "" {
+		return "the prompts" + whose
 	}
-	if !all(h.Keys) {
+	return "all prompts"
+}
+
+// whose returns, in words, whose calls the hook is for. It returns "" for all calls.
+func (h *Hook) whose() (of string) {
+	if !slices.Contains(h.Keys, "*") {
 		of += " of the keys " + strings.Join(h.Keys, ", ")
 	}
-	if !all(h.Models) {
+	if !slices.Contains(h.Models, "*") {
 		of += " for the models " + strings.Join(h.Models, ", ")
 	}
 	return of
@@ -102,7 +121,12 @@ func (c hookChecks) all() {
 	for i := range list {
 		h, at := &list[i], element("hooks", i)
 		c.check.name(at+".name", "a hook needs a name, which appears in metrics and the log", "hook", h.Name, names)
-		c.url(at, h)
+		if copies := (copyChecks{c}); h.After != "" || h.Before == "" && c.places.Has(at+".after") {
+			copies.all(at, i)
+		} else {
+			c.url(at, h)
+			copies.unused(at)
+		}
 		if h.Timeout <= 0 || h.Timeout.D() > longestHook {
 			c.check.fail(at+".timeout", "%s is out of range: more than 0s, and at most %s", h.Timeout, Duration(longestHook))
 		}
@@ -118,7 +142,7 @@ func (c hookChecks) url(at string, h *Hook) {
 	u, err := url.Parse(h.Before)
 	switch {
 	case h.Before == "":
-		c.check.fail(path, "a hook needs the URL that is asked, such as http://127.0.0.1:8090/decide")
+		c.check.fail(path, "a hook needs the URL that is asked, such as http://127.0.0.1:8090/decide, or after, the place where copies go")
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		c.check.fail(path, "it must begin with http:// or https:// and a host, such as http://127.0.0.1:8090/decide")
 	case u.User != nil:
@@ -135,7 +159,7 @@ func (c hookChecks) url(at string, h *Hook) {
 // models checks a hook's models. A name that no model has is refused, because calls would go
 // without the hook's decision.
 func (c hookChecks) models(path string, h *Hook) {
-	if len(h.Models) == 0 {
+	if len(h.Models) == 0 && h.After == "" {
 		c.check.fail(path, "the hook decides about no call: list models, or leave models out for all")
 	}
 	unsure := c.places.NamesBroken("models", "id", "aliases")
@@ -157,8 +181,10 @@ func (c hookChecks) models(path string, h *Hook) {
 // are not in the file.
 func (c hookChecks) keys(path string, h *Hook) {
 	switch {
-	case len(h.Keys) == 0:
+	case len(h.Keys) == 0 && h.After == "":
 		c.check.fail(path, "the hook decides about no call: list keys, or leave keys out for all")
+	case c.file.Auth == AuthNone && !matchesAny(h.Keys, "") && h.After != "":
+		return // copyChecks
 	case c.file.Auth == AuthNone && !matchesAny(h.Keys, ""):
 		c.check.fail(path, "auth: none has no keys: leave keys out, so that the hook decides about all calls")
 		return

@@ -75,7 +75,7 @@ func secretsIn(v reflect.Value) (all []string) {
 // pathsOfURLs may hold a secret, as in the webhooks of many services.
 var (
 	hiddenTexts = []string{"keys.hash", "keys.hash.hash", "tls.acme.email"}
-	pathsOfURLs = []string{"upstreams.wake.url", "ledger.export.url", "hooks.before", "tracing.otlp"}
+	pathsOfURLs = []string{"upstreams.wake.url", "ledger.export.url", "hooks.before", "hooks.after", "tracing.otlp"}
 )
 
 // credentials matches words that look like a credential: a prefix by which a service marks its

@@ -88,8 +88,9 @@ type File struct {
 	// Identity providers whose tokens (JWT, OpenID Connect) are accepted as well as keys.
 	// proxy/access/auth/README.md shows Keycloak, Entra and Kubernetes.
 	Issuers []Issuer `yaml:"issuers"`
-	// Services of yours that decide about each call before an engine is asked. They are asked in this
-	// order. proxy/request/hook/README.md has the form of questions and answers.
+	// Services of yours that decide about each call before an engine is asked, in this order, and
+	// places that get copies of calls. proxy/request/hook/README.md has the form of questions and
+	// answers, and proxy/request/hook/copies/README.md that of copies.
 	Hooks []Hook `yaml:"hooks"`
 	// Your own profiles for engines that are not bundled, in the form of the bundled ones.
 	Engines []Engine `yaml:"engines"`

@@ -34,7 +34,8 @@ func (p *publicAPI) models(ctx *fasthttp.RequestCtx) {
 		Messages: wantsMessages(ctx), Codex: ctx.QueryArgs().Has("client_version"),
 	}
 	if key != nil {
-		v.Scope, v.Allow = key.ID, func(id string) bool {
+		v.Scope, v.Template = scopeOf(key)
+		v.Allow = func(id string) bool {
 			m, found := snap.ModelByID(id)
 			return found && snap.MayUse(key, m)
 		}
@@ -47,6 +48,17 @@ func (p *publicAPI) models(ctx *fasthttp.RequestCtx) {
 	}
 	page, err := snap.Catalog.List(&v, time.Now())
 	p.respondPage(ctx, key, page, err)
+}
+
+// scopeOf returns the scope of a key in the catalog, and the id of the key whose rights it has.
+func scopeOf(key *auth.Key) (scope, template string) {
+	if key == nil {
+		return catalog.Public, ""
+	}
+	if key.Template != nil {
+		template = key.Template.ID
+	}
+	return key.ID, template
 }
 
 // wantsMessages reports whether a client of Anthropic's API requests the catalog.
@@ -93,7 +105,9 @@ func (p *publicAPI) modelByID(ctx *fasthttp.RequestCtx) {
 		p.refusePage(ctx, apierr.ModelNotFound(id, snap.NearestModel(id, key)))
 		return
 	}
-	page, err := snap.Catalog.Model(id, m.Route.Index, wantsMessages(ctx), time.Now())
+	v := catalog.View{Messages: wantsMessages(ctx)}
+	v.Scope, v.Template = scopeOf(key)
+	page, err := snap.Catalog.Model(id, m.Route.Index, &v, time.Now())
 	p.respondPage(ctx, key, page, err)
 }
 

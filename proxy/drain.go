@@ -65,6 +65,7 @@ func (e *Edge) close() error {
 		err = errors.Join(err, e.admin.Release())
 	}
 	e.services.Hooks.Close()
+	e.services.Copies.Close()
 	_ = e.services.Tracer.Close(limit) // lost spans are not an error of the edge
 	return err
 }

@@ -26,6 +26,7 @@ import (
 	"penstock/proxy/request/call"
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/hook"
+	"penstock/proxy/request/hook/copies"
 	"penstock/proxy/request/poison"
 	"penstock/proxy/request/shadow"
 	"penstock/proxy/request/websocket"
@@ -169,6 +170,7 @@ func (e *Edge) newServices(started time.Time) (*call.Services, error) {
 		ServeNext: func(conn net.Conn) error { return e.server.ServeConn(conn) },
 		Poison:    poison.New(),
 		Hooks:     hook.NewClient(e.metrics),
+		Copies:    copies.New(copies.Options{Log: e.log, Guard: e.guard, Metrics: e.metrics}),
 	}
 	s.Shadows = shadow.New(shadow.Options{
 		Guard: e.guard, Replies: s.Replies, Calls: s.Calls,
@@ -218,6 +220,7 @@ func (e *Edge) reloadOptions(started time.Time, queues *queue.Queues) reload.Opt
 			s := e.services
 			s.Calls.Configured(modelNames(f), upstreamNames(f), keyIDs(f))
 			s.Calls.SetLog(f.Log)
+			s.Copies.Apply(f.Hooks)
 			s.Bodies.SetLimit(f.Limits.BodyMemory.Of(e.opts.MemoryLimit))
 			s.Replies.SetLimit(f.Limits.ReplyMemory.Of(e.opts.MemoryLimit))
 			if e.fleet != nil {
@@ -250,6 +253,7 @@ func (e *Edge) adminOptions(started time.Time) admin.Options {
 		Draining: e.ending.draining.Load, Connections: e.listener.Open, Exposition: e.writeMetrics,
 		TurnedAway: e.away.recent,
 		Starting:   e.shared.Starting, Issuers: issuersOf(e.reloads), Hooks: hooksOf(e.reloads, e.services.Hooks),
+		Copies:   copiesOf(e.reloads, e.services.Copies),
 		InFlight: func(now time.Time) []status.Call { return call.InFlight(e.listener, now) },
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"penstock/config"
 	"penstock/proxy/operate/status"
 	"penstock/proxy/request/hook"
+	"penstock/proxy/request/hook/copies"
 	"penstock/proxy/running/reload"
 )
 
@@ -23,6 +24,20 @@ func hooksOf(r *reload.Reloader, hooks *hook.Client) func(now time.Time) []statu
 			all = append(all, status.Hook{
 				Name: u.Hook, Calls: u.Asked, Undecided: u.Failed, Cause: string(u.Last.Cause), Detail: string(u.Last.Detail), Words: u.Last.Detail.Words(), Open: list[i].OnError == config.HookOpen,
 			})
+		}
+		return all
+	}
+}
+
+// copiesOf returns a function that lists the hooks of the running configuration that have lost
+// copies of calls in the last minute, for operators.
+func copiesOf(r *reload.Reloader, c *copies.Copies) func(now time.Time) []status.Copies {
+	return func(now time.Time) (all []status.Copies) {
+		for _, l := range c.Lost(now) {
+			list := r.Running().Config.Hooks
+			if slices.ContainsFunc(list, func(h config.Hook) bool { return h.Name == l.Hook && h.After != "" }) {
+				all = append(all, status.Copies{Hook: l.Hook, Calls: l.Calls, Lost: l.Lost, Why: l.Why})
+			}
 		}
 		return all
 	}

@@ -52,6 +52,7 @@ type Options struct {
 	TurnedAway  func(now time.Time) bool // reports whether clients were rejected recently
 	Issuers     func(now time.Time) []status.Issuer
 	Hooks       func(now time.Time) []status.Hook
+	Copies      func(now time.Time) []status.Copies
 	InFlight    func(now time.Time) []status.Call         // running calls
 	Exposition  func(w io.Writer, openMetrics bool) error // writes the metrics
 }

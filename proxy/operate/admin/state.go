@@ -91,7 +91,7 @@ func see(s *Server, in *status.Input) *status.Status {
 			shown.Shadow = status.ShadowOf(c.ID, m.Shadow.Config.ID, float64(c.Shadow.Share)/100, s.opts.Calls)
 		}
 	}
-	out.Issuers, out.Hooks = s.opts.Issuers(now), s.opts.Hooks(now)
+	out.Issuers, out.Hooks, out.Copies = s.opts.Issuers(now), s.opts.Hooks(now), s.opts.Copies(now)
 	for i, u := range all {
 		if s.opts.Board != nil && u.Mode() != upstreams.ModeReady {
 			setting, _ := s.opts.Board.Mode(u.ID())

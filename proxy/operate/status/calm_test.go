@@ -180,6 +180,15 @@ func TestSentencesOfStates(t *testing.T) {
 			func(s *Status) { s.Hooks = []Hook{{Name: "guard", Calls: 2, Undecided: 2, Cause: "hook_timeout"}} },
 			"gave no decision on 3 of 40 calls in the last minute (no decision in time), so they were refused",
 		},
+		{
+			func(s *Status) {
+				s.Copies = []Copies{{Hook: "archive", Calls: 58, Lost: 58, Why: "sink not reachable"}}
+			},
+			func(s *Status) {
+				s.Copies = []Copies{{Hook: "archive", Calls: 1000, Lost: 3, Why: "sink not reachable"}}
+			},
+			"the hook archive lost the copies of 58 of 58 calls in the last minute (sink not reachable): see the sink's own log",
+		},
 		{store(false, false, "divide"), store(true, false, "divide"), "the fleet's store does not answer, so each edge allows its part"},
 		{store(false, false, "open"), store(true, false, "open"), "no limits of keys are held"},
 		{store(false, false, "closed"), store(true, false, "closed"), "calls of all keys are refused"},

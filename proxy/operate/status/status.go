@@ -60,6 +60,8 @@ type Status struct {
 
 	Hooks []Hook `json:"hooks,omitempty"` // that gave no decision on some calls of the last minute
 
+	Copies []Copies `json:"copies,omitempty"` // of hooks that have lost some in the last minute
+
 	Operable bool `json:"operable"` // upstreams can be drained, because an admin token is set
 }
 
@@ -234,6 +236,28 @@ func (h Hook) Text() string {
 func (h Hook) Problem() string {
 	if Bounds.Failed.share(h.Undecided, h.Calls) {
 		return h.Text()
+	}
+	return ""
+}
+
+// Copies are the copies of the last minute's calls for a hook that has lost some of them.
+type Copies struct {
+	Hook  string `json:"hook"`
+	Calls int    `json:"calls"`
+	Lost  int    `json:"lost"` // part of Calls
+	Why   string `json:"why"`  // of the last one that was lost, in words
+}
+
+// Text describes the copies in one line.
+func (c Copies) Text() string {
+	return fmt.Sprintf("the hook %s lost the copies of %d of %s in the last minute (%s): see the sink's own log", c.Hook, c.Lost,
+		count(c.Calls, "call"), c.Why)
+}
+
+// Problem returns Text if too many copies were lost; "" otherwise.
+func (c Copies) Problem() string {
+	if Bounds.Failed.share(c.Lost, c.Calls) {
+		return c.Text()
 	}
 	return ""
 }

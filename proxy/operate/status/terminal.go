@@ -72,6 +72,9 @@ func (s *Status) Notes() (out []string) {
 	for _, h := range s.Hooks {
 		out = append(out, h.Text())
 	}
+	for _, c := range s.Copies {
+		out = append(out, c.Text())
+	}
 	if s.Fleet != nil && !s.Fleet.StoreAnswers {
 		out = append(out, "The store does not answer: limits are held without it ("+s.Fleet.WhenLost+").")
 	}

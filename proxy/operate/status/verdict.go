@@ -70,6 +70,11 @@ func (s *Status) Judge(w *Watch) {
 			troubles = append(troubles, t)
 		}
 	}
+	for _, c := range s.Copies {
+		if t := c.Problem(); t != "" {
+			troubles = append(troubles, t)
+		}
+	}
 	for _, d := range s.Discoveries {
 		if t := d.Problem(); t != "" {
 			troubles = append(troubles, t)

@@ -13,6 +13,7 @@ import (
 	"penstock/proxy/request/body"
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/failure"
+	"penstock/proxy/request/hook/copies"
 	"penstock/proxy/telemetry/guard"
 	"penstock/proxy/telemetry/observe"
 	"penstock/upstreams"
@@ -41,6 +42,7 @@ type Call struct {
 	trace   trace
 	meter   observe.Meter
 	record  observe.Record
+	copy    *copies.Copy // for the sinks of hooks; nil: the call is not copied
 
 	finished bool
 }
@@ -241,6 +243,9 @@ func (c *Call) account() {
 	}
 	c.shared.Calls.Finish(&c.record, now)
 	c.trace.span.End(&c.record, now)
+	if c.copy != nil {
+		copied{c}.end(now)
+	}
 	if c.request != nil {
 		c.request.Recycle()
 		c.request = nil

@@ -25,9 +25,10 @@ type hooks struct{ call *Call }
 // the call, or nil if the call continues.
 func (h hooks) ask() *failure.Failure {
 	c := h.call
+	copied{c}.begin() // before a hook changes the request
 	list := c.config.snapshot.Config.Hooks
 	for i := range list {
-		if !h.decides(&list[i]) {
+		if list[i].Before == "" || !h.concerns(&list[i]) {
 			continue
 		}
 		c.setPhase(&phaseHook)
@@ -42,8 +43,8 @@ func (h hooks) ask() *failure.Failure {
 	return nil
 }
 
-// decides reports whether a hook decides about the call.
-func (h hooks) decides(of *config.Hook) bool {
+// concerns reports whether a hook is for the call.
+func (h hooks) concerns(of *config.Hook) bool {
 	c := h.call
 	return of.HasModel(c.record.Model) &&
 		(of.HasKey(c.record.Key) || c.record.Template != "" && of.HasKey(c.record.Template))

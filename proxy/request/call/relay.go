@@ -92,6 +92,9 @@ func (r *relay) run(to chunkWriter) (n int64, err error) {
 		err = failure.ErrPanicked // cuts the connection: what was sent must not look complete
 	})
 	c.shared.Guard.Point("relay.run")
+	if c.copy != nil {
+		to = copyingWriter{to, c.copy}
+	}
 	for {
 		if r.done {
 			r.complete()

@@ -14,6 +14,7 @@ import (
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/failure"
 	"penstock/proxy/request/hook"
+	"penstock/proxy/request/hook/copies"
 	"penstock/proxy/request/poison"
 	"penstock/proxy/request/shadow"
 	"penstock/proxy/running/snapshot"
@@ -38,6 +39,7 @@ type Services struct {
 	Poison   *poison.Requests
 	Shadows  *shadow.Shadows
 	Hooks    *hook.Client
+	Copies   *copies.Copies
 	Calls    *observe.Calls
 	Tracer   *observe.Tracer // nil: traces are off
 	Counters Counters

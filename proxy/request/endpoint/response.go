@@ -39,6 +39,10 @@ var (
 // HeaderDropped is the header that names what was omitted from a request.
 const HeaderDropped = "X-Penstock-Dropped"
 
+// HeaderRetained is the header of calls that are copied for a sink of the operator (hooks with
+// after).
+const HeaderRetained = "X-Penstock-Retained"
+
 // DroppedToolCalls stands for tool calls that were omitted from an answer: those after the first,
 // if the request forbids parallel calls but the engine made some. A stream cannot name it in its
 // head, which has been sent by then.

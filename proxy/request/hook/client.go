@@ -20,7 +20,7 @@ import (
 type Client struct {
 	http    *http.Client
 	metrics *metrics.Set
-	recent  recent
+	recent  Recent[Failure]
 }
 
 const (
@@ -54,7 +54,7 @@ func NewClient(set *metrics.Set) *Client {
 }
 
 // Undecided returns the hooks that gave no decision on some questions of the last minute, by name.
-func (c *Client) Undecided(now time.Time) []Undecided { return c.recent.undecided(now) }
+func (c *Client) Undecided(now time.Time) []Failures[Failure] { return c.recent.Failures(now) }
 
 // Close closes the idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
@@ -126,7 +126,7 @@ func (c *Client) Ask(h *config.Hook, q *Question, of *Call, use func(*Decision) 
 		return err
 	}
 	c.count(h, d.Action.String())
-	c.recent.add(h.Name, nil, time.Now())
+	c.recent.Add(h.Name, nil, time.Now())
 	return err
 }
 
@@ -182,7 +182,7 @@ func causeOf(ctx context.Context, err error) error {
 func (c *Client) countError(h *config.Hook, err error) {
 	var f *Failure
 	if errors.As(err, &f) {
-		c.recent.add(h.Name, f, time.Now())
+		c.recent.Add(h.Name, f, time.Now())
 	}
 	switch {
 	case errors.Is(err, ErrLeft):

@@ -9,40 +9,40 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// Undecided says how many questions to a hook brought no decision in the last minute.
-type Undecided struct {
-	Hook   string
-	Asked  int
-	Failed int     // the part of Asked without a decision
-	Last   Failure // the last one
+// Failures says how often a hook has failed in the last minute.
+type Failures[F any] struct {
+	Hook          string
+	Asked, Failed int
+	Last          F // the last failure
 }
 
-// recentWindow is how far back recent counts.
+// recentWindow is how far back Recent counts.
 const recentWindow = time.Minute
 
-// recent counts the questions of the last minute by hook.
-type recent struct {
+// Recent counts what hooks were asked, and how often they failed, in the last minute. F describes a
+// failure. Any goroutine may use it.
+type Recent[F any] struct {
 	mu   sync.Mutex
-	rows map[string]*recentRow
+	rows map[string]*recentRow[F]
 }
 
-type recentRow struct {
-	last   Failure
+type recentRow[F any] struct {
+	last   F
 	counts observe.Ring[recentCounts]
 }
 
 type recentCounts struct{ asked, failed int }
 
-// add counts a question that was answered or failed. A nil failure means a decision.
-func (r *recent) add(hook string, failed *Failure, now time.Time) {
+// Add counts a question that was answered or failed. A nil failure means that it was answered.
+func (r *Recent[F]) Add(hook string, failed *F, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	row := r.rows[hook]
 	if row == nil {
 		if r.rows == nil {
-			r.rows = map[string]*recentRow{}
+			r.rows = map[string]*recentRow[F]{}
 		}
-		row = &recentRow{counts: observe.NewRing[recentCounts](int(recentWindow / observe.RingSlot))}
+		row = &recentRow[F]{counts: observe.NewRing[recentCounts](int(recentWindow / observe.RingSlot))}
 		r.rows[hook] = row
 	}
 	slot := row.counts.At(now)
@@ -53,13 +53,13 @@ func (r *recent) add(hook string, failed *Failure, now time.Time) {
 	}
 }
 
-// undecided returns the hooks that failed in the last minute, by name. It forgets hooks that were
+// Failures returns the hooks that failed in the last minute, by name. It forgets hooks that were
 // not asked in that time.
-func (r *recent) undecided(now time.Time) (all []Undecided) {
+func (r *Recent[F]) Failures(now time.Time) (all []Failures[F]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for name, row := range r.rows {
-		u := Undecided{Hook: name, Last: row.last}
+		u := Failures[F]{Hook: name, Last: row.last}
 		row.counts.Each(now, recentWindow, func(n *recentCounts) {
 			u.Asked += n.asked
 			u.Failed += n.failed
@@ -71,6 +71,6 @@ func (r *recent) undecided(now time.Time) (all []Undecided) {
 			all = append(all, u)
 		}
 	}
-	slices.SortFunc(all, func(a, b Undecided) int { return strings.Compare(a.Hook, b.Hook) })
+	slices.SortFunc(all, func(a, b Failures[F]) int { return strings.Compare(a.Hook, b.Hook) })
 	return all
 }

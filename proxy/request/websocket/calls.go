@@ -220,7 +220,7 @@ func (c *calls) run(t *turn) (status int) {
 	handle(ctx)
 	events := &eventWriter{
 		peer: c.peer, lanes: &c.lanes, turn: t, to: to, from: from,
-		dropped: headersOf(&ctx.Response, endpoint.HeaderDropped), lead: leadOf(t.lane),
+		told: headersOf(&ctx.Response, endpoint.HeaderDropped, endpoint.HeaderRetained), lead: leadOf(t.lane),
 	}
 	if c.answer(ctx, events) != nil {
 		return fasthttp.StatusInternalServerError

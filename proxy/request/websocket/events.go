@@ -16,7 +16,7 @@ type eventWriter struct {
 	to, from *lane
 	kept     bool // the response has ended well
 	leftOut  int  // how many events were omitted
-	dropped  []header
+	told     []header
 	lead     []byte // the beginning of every message of a named lane
 	pieces   [][]byte
 }
@@ -58,8 +58,8 @@ func (w *eventWriter) message(name, data []byte) [][]byte {
 	if len(w.lead) > 0 {
 		w.pieces = append(w.pieces, w.lead)
 	}
-	if len(w.dropped) > 0 && string(name) == "response.created" { // as in a POST's answer
-		w.pieces = append(w.pieces, appendHeaders([]byte{'{'}, w.dropped))
+	if len(w.told) > 0 && string(name) == "response.created" { // as in a POST's answer
+		w.pieces = append(w.pieces, appendHeaders([]byte{'{'}, w.told))
 	}
 	before := len(w.pieces)
 	switch string(name) {

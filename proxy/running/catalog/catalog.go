@@ -18,11 +18,16 @@ import (
 // Public is the scope of a request without a key.
 const Public = ""
 
+// featureRetained marks a model whose calls are copied for a sink of the operator (hooks with
+// after). Without it nothing of a call is kept.
+const featureRetained = "retained"
+
 // maxScopes bounds how many rendered lists are kept.
 const maxScopes = 256
 
 // Catalog renders the models of one configuration. It is safe for concurrent use.
 type Catalog struct {
+	file   *config.File
 	models []config.Model
 	routes []*routing.Route
 	static []entry
@@ -52,7 +57,7 @@ func New(f *config.File, t *routing.Table, started time.Time) (*Catalog, error) 
 	if err != nil {
 		return nil, err
 	}
-	c := &Catalog{models: f.Models, routes: t.Routes(), names: listedNames(f, t), strict: f.Strict, pages: pages}
+	c := &Catalog{file: f, models: f.Models, routes: t.Routes(), names: listedNames(f, t), strict: f.Strict, pages: pages}
 	for i := range f.Models {
 		c.static = append(c.static, newEntry(&f.Models[i], started.Unix()))
 	}
@@ -92,7 +97,7 @@ func (c *Catalog) render(v *View, now time.Time) (*Page, error) {
 	shown := make(map[int]entry, len(c.static)) // by the model's index
 	for i := range c.static {
 		if v.Allow(c.static[i].ID) {
-			shown[i] = c.at(i, now)
+			shown[i] = c.at(i, v, now)
 			if !v.Messages {
 				list.Data = append(list.Data, shown[i])
 			}
@@ -120,11 +125,11 @@ func (c *Catalog) render(v *View, now time.Time) (*Page, error) {
 	return newPage(list, now.Unix())
 }
 
-// Model returns the entry of the model at a route's index. The parameter name is the name that the
-// client used.
-func (c *Catalog) Model(name string, index int, messages bool, now time.Time) (*Page, error) {
-	e := c.at(index, now)
-	if messages {
+// Model returns the entry of the model at a route's index, as a view shows it. The parameter name is
+// the name that the client used.
+func (c *Catalog) Model(name string, index int, v *View, now time.Time) (*Page, error) {
+	e := c.at(index, v, now)
+	if v.Messages {
 		i := slices.IndexFunc(c.names, func(n listedName) bool { return n.id == name })
 		if i < 0 { // the name matched a pattern: use the model's own name
 			i = slices.IndexFunc(c.names, func(n listedName) bool { return n.model == index })
@@ -134,8 +139,11 @@ func (c *Catalog) Model(name string, index int, messages bool, now time.Time) (*
 	return newPage(e, now.Unix())
 }
 
-func (c *Catalog) at(i int, now time.Time) entry {
+func (c *Catalog) at(i int, v *View, now time.Time) entry {
 	e := c.static[i]
+	if c.file.Retained(e.ID, v.Scope, v.Template) {
+		e.SupportedFeatures = append(slices.Clone(e.SupportedFeatures), featureRetained)
+	}
 	e.live(&c.models[i], c.routes[i], now)
 	e.SupportedEndpoints = c.endpoints(e.SupportedEndpoints, c.routes[i])
 	return e

@@ -102,6 +102,7 @@ func defaultEffort(efforts []string) string {
 
 // forCodex reports whether Codex can use the model. Codex sends tools with every request.
 func (e *entry) forCodex() bool {
-	tools := e.SupportedFeatures == nil || slices.Contains(e.SupportedFeatures, chat.FeatureTools)
+	unknown := e.SupportedFeatures == nil || slices.Equal(e.SupportedFeatures, []string{featureRetained})
+	tools := unknown || slices.Contains(e.SupportedFeatures, chat.FeatureTools)
 	return e.Kind == config.KindChat && tools && slices.Contains(e.SupportedEndpoints, "/v1/responses")
 }

@@ -13,8 +13,10 @@ import (
 
 // View selects what one client sees of the catalog.
 type View struct {
-	Scope string               // Public, or the id of the client's key
-	Allow func(id string) bool // the models of the scope
+	Scope string // Public, or the id of the client's key
+	// Template is the id of the key that gives the client's token its rights, or empty.
+	Template string
+	Allow    func(id string) bool // the models of the scope
 	// Messages adds the members that clients of Anthropic's API read, and an entry for each alias:
 	// these clients choose among names that look like Anthropic's.
 	Messages bool

@@ -8,6 +8,7 @@ const (
 	Connection = "connection"  // the request: an error, or the connection
 	Stream     = "stream"      // the stream, which is cut
 	Shadow     = "shadow"      // the copy of one call
+	Copies     = "copies"      // the copies of calls that were being sent, counted as lost
 	End        = "end"         // the rest of one call's accounting; slot, key and memory are free
 	StatusPage = "status_page" // the page's connection; its script reconnects
 	WebSocket  = "websocket"   // the connection: 1011
@@ -36,7 +37,7 @@ const (
 )
 
 var places = []string{
-	Handler, Admin, Connection, Stream, Shadow, WebSocket, End, StatusPage, Accept, Clients, Linger, Probe,
+	Handler, Admin, Connection, Stream, Shadow, Copies, WebSocket, End, StatusPage, Accept, Clients, Linger, Probe,
 	Stall, Generation, Addresses, Names, Engines, Wake, Room, Reload, Files, History, Log, Spans, Watchdog, Shutdown,
 	Fleet, Ledger, Issuers, ACME,
 }

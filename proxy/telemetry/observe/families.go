@@ -96,6 +96,7 @@ var families = []Family{
 	{"penstock_streams_resumed_total", Counter, "Times that another upstream was asked to go on with a stream whose upstream was lost, had stalled or was drained for timeouts.drain. The retry budget does not count them."},
 	{"penstock_resumed_prompt_tokens_total", Counter, "Prompt tokens that engines read again to resume streams, with the beginning of the answer. No key is charged for them."},
 	{"penstock_hook_decisions_total", Counter, "Answers of hooks, by the hook and the result: allow, refuse, rewrite, route; error and timeout if there was no valid decision, and on_error decided."},
+	{"penstock_hook_copies_total", Counter, "Copies of calls for hooks with `after`, by the hook and the result: delivered; or why they were lost: full (the sink is slower than the calls), unreachable, timeout, status (an error from the sink), write (to a file), ended (the sink was removed or the edge ended)."},
 	{"penstock_hook_seconds_total", Counter, "Seconds that calls have waited for hooks, by the hook."},
 	{"penstock_retry_budget", Gauge, "Retries that the budget allows in ten seconds of the present traffic."},
 	{"penstock_retry_budget_used", Gauge, "Retries of the last ten seconds."},

@@ -60,7 +60,8 @@ func (m *model) reasons() bool {
 
 // serves reports whether the model can serve an agent that sends tools to an endpoint.
 func (m *model) serves(endpoint string) bool {
-	tools := m.SupportedFeatures == nil || slices.Contains(m.SupportedFeatures, "tools")
+	unknown := m.SupportedFeatures == nil || slices.Equal(m.SupportedFeatures, []string{"retained"})
+	tools := unknown || slices.Contains(m.SupportedFeatures, "tools")
 	return m.Kind == config.KindChat && tools && slices.Contains(m.SupportedEndpoints, endpoint)
 }
 

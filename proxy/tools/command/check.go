@@ -68,6 +68,8 @@ func (c *Check) Run() error {
 		for i := range f.Hooks {
 			if h := &f.Hooks[i]; h.ReadsPrompts() != "" {
 				fmt.Println(plaintext.Text(fmt.Sprintf("hook %s: receives %s", h.Name, h.ReadsPrompts())))
+			} else if h.Copies() != "" {
+				fmt.Println(plaintext.Text(fmt.Sprintf("hook %s: copies %s", h.Name, h.Copies())))
 			}
 		}
 		if c.Against != "" {

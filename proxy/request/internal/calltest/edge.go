@@ -30,6 +30,7 @@ import (
 	"penstock/proxy/request/call"
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/hook"
+	"penstock/proxy/request/hook/copies"
 	"penstock/proxy/request/poison"
 	"penstock/proxy/request/shadow"
 	"penstock/proxy/running/snapshot"
@@ -82,6 +83,7 @@ func New(t testing.TB, yaml string, engines ...*Engine) *Edge {
 		Log: zap.NewNop(), Guard: g, Current: e.running.Load, Calls: calls,
 		Bodies: limit.NewMemory(256 << 20), Replies: replies, Retries: limit.NewRetries(time.Now()),
 		Counters: call.NewCounters(e.Metrics), Poison: poison.New(), Hooks: hook.NewClient(e.Metrics),
+		Copies:  copies.New(copies.Options{Log: zap.NewNop(), Guard: g, Metrics: e.Metrics}),
 		Shadows: shadow.New(shadow.Options{Guard: g, Replies: replies, Calls: calls}),
 	}
 	e.keys = &snapshot.Sources{

@@ -1,0 +1,175 @@
+package config
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Sink is where the copies of a hook go (after). One field is set.
+type Sink struct{ URL, File, Socket string }
+
+// socketScheme marks the path of a Unix socket in Hook.After.
+const socketScheme = "unix:"
+
+// Sink returns where the hook's copies go; the zero value for a hook that decides.
+func (h *Hook) Sink() Sink {
+	switch path, socket := strings.CutPrefix(h.After, socketScheme); {
+	case socket:
+		return Sink{Socket: path}
+	case strings.Contains(h.After, "://"):
+		return Sink{URL: h.After}
+	}
+	return Sink{File: h.After}
+}
+
+// String describes the sink without what may be secret: the path of a URL.
+func (s Sink) String() string {
+	switch u, err := url.Parse(s.URL); {
+	case s.Socket != "":
+		return "the socket " + s.Socket
+	case s.URL == "":
+		return "the file " + s.File
+	case err != nil:
+		return "a URL"
+	default:
+		return u.Scheme + "://" + u.Host
+	}
+}
+
+// Copies returns, in words, which calls are copied to where. It returns "" for a hook that decides.
+func (h *Hook) Copies() string {
+	if h.After == "" {
+		return ""
+	}
+	what := "requests and answers"
+	if h.whose() == "" {
+		what = "all requests and answers"
+	}
+	return what + h.whose() + ", to " + h.Sink().String()
+}
+
+// Retained reports whether a hook copies calls of a key for a model. An empty key means a client
+// that shows none: then the answer is true if calls of any key are copied. The parameter template
+// is the id of the entry that gives an issuer's token its rights, or empty.
+func (f *File) Retained(model, key, template string) bool {
+	return slices.ContainsFunc(f.Hooks, func(h Hook) bool {
+		return h.After != "" && h.HasModel(model) && (key == "" || h.HasKey(key) || template != "" && h.HasKey(template))
+	})
+}
+
+// The bounds of Hook.Bytes and Hook.Memory. A copy holds a request and an answer.
+const (
+	mostCopied     = 64 << 20
+	mostCopyMemory = 16 << 30
+)
+
+// copyChecks check the hooks that get copies.
+type copyChecks struct{ hookChecks }
+
+// ofCopies are the settings of a hook that only copies have, and ofDecisions those that they do not
+// have.
+var (
+	ofCopies    = []string{"bytes", "memory"}
+	ofDecisions = []string{"on_error", "send"}
+)
+
+// unused checks that a hook that decides has no settings of copies.
+func (c copyChecks) unused(at string) {
+	for _, name := range ofCopies {
+		if path := at + "." + name; c.places.Has(path) {
+			c.check.fail(path, "it is for copies of calls (after): remove it")
+		}
+	}
+}
+
+func (c copyChecks) all(at string, i int) {
+	h := &c.file.Hooks[i]
+	if h.Before != "" {
+		c.check.fail(at+".after", "a hook has either before or after: write two hooks")
+		return
+	}
+	for _, name := range ofDecisions {
+		if path := at + "." + name; c.places.Has(path) {
+			c.check.fail(path, "it is for hooks that decide (before): remove it")
+		}
+	}
+	c.whose(at+".models", "models", len(h.Models), "")
+	if c.file.Auth == AuthNone {
+		if c.whose(at+".keys", "keys", len(h.Keys), `auth: none has no keys: write ["*"]`) && !matchesAny(h.Keys, "") {
+			c.check.fail(at+".keys", `auth: none has no keys: write ["*"], which copies the calls of everyone`)
+		}
+	} else {
+		c.whose(at+".keys", "keys", len(h.Keys), "")
+	}
+	switch {
+	case h.Bytes < 1 || h.Bytes > mostCopied:
+		c.check.fail(at+".bytes", "%s is out of range: 1B to %s", h.Bytes, Bytes(mostCopied))
+	case h.Memory < 2*h.Bytes || h.Memory > mostCopyMemory:
+		c.check.fail(at+".memory", "%s is out of range: from %s, twice the bytes, to %s", h.Memory, 2*h.Bytes, Bytes(mostCopyMemory))
+	}
+	c.sink(at, i)
+}
+
+// whose checks that a hook names whose calls it copies, since no call is copied by default.
+func (c copyChecks) whose(path, name string, n int, more string) bool {
+	if n > 0 && c.places.Has(path) {
+		return true
+	}
+	if more == "" {
+		more = `list them, or write ["*"] for all`
+	}
+	c.check.fail(path, "a hook copies no call unless its %s are named: %s", name, more)
+	return false
+}
+
+// sink checks the place where copies go.
+func (c copyChecks) sink(at string, i int) {
+	h, path := &c.file.Hooks[i], at+".after"
+	if slices.ContainsFunc(c.file.Hooks[:i], func(o Hook) bool { return o.After == h.After }) {
+		c.check.fail(path, "another hook copies to it: name all models and keys in one hook")
+	}
+	to := h.Sink()
+	if to.URL == "" && h.Token != "" {
+		c.check.fail(at+".token", "a token is for a URL")
+	}
+	switch {
+	case to.URL != "":
+		c.sinkURL(at, to.URL)
+	case h.After == "":
+		c.check.fail(path, "copies need a place: a URL, a file, or unix:PATH")
+	case to.Socket == "" && to.File == "":
+		c.check.fail(path, "the path of the socket is missing: write unix:PATH")
+	case to.File != "":
+		c.sinkFile(path, to.File)
+	}
+}
+
+func (c copyChecks) sinkURL(at, text string) {
+	path := at + ".after"
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		c.check.fail(path, "it must be a URL that begins with http:// or https:// and a host, the path of a file, or unix:PATH")
+	case u.User != nil:
+		c.check.fail(path, "a URL must not hold a user or a password: write the credential as token, beside after")
+	case u.Fragment != "":
+		c.check.fail(path, "a fragment (#) is never sent: remove it")
+	case u.Scheme == "http" && !loopbackHost(u.Hostname()):
+		c.check.warn(path, "requests and answers are sent over http, where anyone on the network path can read them: write https")
+	}
+}
+
+func (c copyChecks) sinkFile(path, name string) {
+	exported := func(s LedgerSink) bool { return s.File == name }
+	switch info, err := os.Stat(filepath.Dir(name)); {
+	case slices.ContainsFunc(c.file.origin.files, func(own string) bool { return sameFile(own, name) }):
+		c.check.fail(path, "copies would be appended to this file of the configuration: name another file")
+	case name == c.file.Ledger.Path || slices.ContainsFunc(c.file.Ledger.Export, exported):
+		c.check.fail(path, "the ledger writes to this file: name another file")
+	case err != nil || !info.IsDir():
+		c.check.warn(path, "its folder does not exist: copies are lost until it does")
+	}
+}

@@ -1,0 +1,87 @@
+package copies
+
+import "time"
+
+// Copy is the copy of a call while the call runs. The call's goroutine owns it. A call that several
+// hooks name has a list of them.
+type Copy struct {
+	Model string // the client's choice
+
+	of              *hookSink
+	next            *Copy
+	most            int
+	request, answer part
+	held            int64
+	dropped         bool // there was no memory for it
+}
+
+// part is the beginning of a request or an answer.
+type part struct {
+	bytes []byte
+	size  int64 // of the whole
+}
+
+// leastPart is the smallest buffer of a part.
+const leastPart = 1 << 10
+
+// Request adds the bytes of the request to the copy.
+func (c *Copy) Request(b []byte) {
+	for ; c != nil; c = c.next {
+		c.add(&c.request, b)
+	}
+}
+
+// Answer adds bytes that the client has received to the copy.
+func (c *Copy) Answer(b []byte) {
+	for ; c != nil; c = c.next {
+		c.add(&c.answer, b)
+	}
+}
+
+func (c *Copy) add(to *part, b []byte) {
+	to.size += int64(len(b))
+	b = b[:min(len(b), c.most-len(to.bytes))]
+	if len(b) == 0 || c.dropped {
+		return
+	}
+	if need := len(to.bytes) + len(b); need > cap(to.bytes) {
+		size := min(c.most, max(need, 2*cap(to.bytes), leastPart))
+		if !c.of.reserve(int64(size)) {
+			c.drop()
+			return
+		}
+		old := to.bytes
+		to.bytes = append(make([]byte, 0, size), old...)
+		c.of.free(int64(cap(old)))
+		c.held += int64(size - cap(old))
+	}
+	to.bytes = append(to.bytes, b...)
+}
+
+// drop frees what the copy holds.
+func (c *Copy) drop() {
+	c.of.free(c.held)
+	c.held, c.request.bytes, c.answer.bytes, c.dropped = 0, nil, nil, true
+}
+
+// Facts describe a call.
+type Facts struct {
+	RequestID, Key, Endpoint string
+	Model                    string // the last one that was to answer
+	Stream                   bool
+	Start                    time.Time
+	Took, TTFT               time.Duration // TTFT is 0 without an answer
+	Status                   int
+	Outcome, Code            string
+}
+
+// End hands the copy over to its sinks. The caller must not touch it afterwards.
+func (c *Copy) End(f *Facts) {
+	for ; c != nil; c = c.next {
+		if c.dropped {
+			c.of.lose(1, lostFull)
+			continue
+		}
+		c.of.put(&entry{Facts: *f, asked: c.Model, request: c.request, answer: c.answer, held: c.held})
+	}
+}

@@ -1,0 +1,92 @@
+package copies
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"time"
+	"unicode/utf8"
+)
+
+// entry is the copy of a call that has ended.
+type entry struct {
+	Facts
+	asked           string // the model
+	request, answer part
+	held            int64
+}
+
+// document is the form in which a sink gets a copy. README.md describes the members.
+type document struct {
+	Version   int     `json:"version"`
+	Hook      string  `json:"hook"`
+	RequestID string  `json:"request_id"`
+	Key       string  `json:"key"`
+	Model     string  `json:"model"`
+	Answered  string  `json:"answered_by,omitempty"`
+	Endpoint  string  `json:"endpoint"`
+	Stream    bool    `json:"stream"`
+	Time      string  `json:"time"`
+	Duration  float64 `json:"duration_ms"`
+	TTFT      float64 `json:"ttft_ms,omitempty"`
+	Status    int     `json:"status"`
+	Outcome   string  `json:"outcome"`
+	Code      string  `json:"code,omitempty"`
+	Request   content `json:"request"`
+	Answer    content `json:"answer"`
+}
+
+// content is a request or an answer in a document.
+type content struct {
+	Bytes     int64   `json:"bytes"` // of the whole
+	Truncated bool    `json:"truncated,omitempty"`
+	Body      *string `json:"body,omitempty"`
+	Base64    string  `json:"body_base64,omitempty"` // in place of Body, if it is not UTF-8
+}
+
+const version = 1
+
+// appendLine appends the document of an entry and a newline.
+func appendLine(dst []byte, hook string, e *entry) ([]byte, error) {
+	millis := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	to := bytes.NewBuffer(dst)
+	enc := json.NewEncoder(to)
+	enc.SetEscapeHTML(false)
+	answered := e.Model
+	if answered == e.asked {
+		answered = ""
+	}
+	err := enc.Encode(&document{
+		Version: version, Hook: hook, RequestID: e.RequestID, Key: e.Key, Model: e.asked, Answered: answered, Endpoint: e.Endpoint,
+		Stream: e.Stream, Time: e.Start.UTC().Format(time.RFC3339Nano), Duration: millis(e.Took), TTFT: millis(e.TTFT),
+		Status: e.Status, Outcome: e.Outcome, Code: e.Code, Request: contentOf(&e.request), Answer: contentOf(&e.answer),
+	})
+	return to.Bytes(), err
+}
+
+func contentOf(p *part) content {
+	c := content{Bytes: p.size, Truncated: p.size > int64(len(p.bytes))}
+	text := p.bytes
+	if c.Truncated {
+		text = wholeRunes(text)
+	}
+	if utf8.Valid(text) {
+		c.Body = new(string(text))
+	} else {
+		c.Base64 = base64.StdEncoding.EncodeToString(p.bytes)
+	}
+	return c
+}
+
+// wholeRunes returns b without an incomplete character at its end.
+func wholeRunes(b []byte) []byte {
+	for i := len(b) - 1; i >= max(0, len(b)-utf8.UTFMax); i-- {
+		if utf8.RuneStart(b[i]) {
+			if !utf8.FullRune(b[i:]) {
+				return b[:i]
+			}
+			break
+		}
+	}
+	return b
+}

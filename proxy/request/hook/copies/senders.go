@@ -1,0 +1,160 @@
+package copies
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"penstock/config"
+)
+
+func senderOf(h *config.Hook) sender {
+	switch to := h.Sink(); {
+	case to.URL != "":
+		return newURLSender(to.URL, h.Token.Value())
+	case to.Socket != "":
+		return &socketSender{path: to.Socket}
+	default:
+		return fileSender(to.File)
+	}
+}
+
+// urlSender posts lines to a URL.
+type urlSender struct {
+	url, token string
+	http       *http.Client
+}
+
+const (
+	idleTime = 30 * time.Second
+	// The most that is read of a sink's answer, which means nothing.
+	mostAnswer = 64 << 10
+)
+
+func newURLSender(url, token string) *urlSender {
+	return &urlSender{url: url, token: token, http: &http.Client{
+		Transport: &http.Transport{
+			DialContext:            (&net.Dialer{KeepAlive: idleTime}).DialContext,
+			IdleConnTimeout:        idleTime,
+			DisableCompression:     true,
+			MaxResponseHeaderBytes: mostAnswer,
+			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+			TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{}, // HTTP/1.1 alone
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+func (u *urlSender) send(ctx context.Context, lines []byte) (result string) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, u.url, bytes.NewReader(lines))
+	if err != nil {
+		return lostUnreachable
+	}
+	r.Header.Set("Content-Type", "application/x-ndjson")
+	r.Header.Set("User-Agent", "penstock")
+	if u.token != "" {
+		r.Header.Set("Authorization", "Bearer "+u.token)
+	}
+	reply, err := u.http.Do(r)
+	if err != nil {
+		return lostUnreachable
+	}
+	defer reply.Body.Close()
+	_, _ = io.CopyN(io.Discard, reply.Body, mostAnswer) // so that the connection can be used again
+	if reply.StatusCode/100 != 2 {
+		return lostStatus
+	}
+	return delivered
+}
+
+func (u *urlSender) end() { u.http.CloseIdleConnections() }
+
+// fileSender appends lines to a file. It opens the file each time, because the file may be moved
+// away.
+type fileSender string
+
+func (path fileSender) send(_ context.Context, lines []byte) (result string) {
+	if err := path.write(lines); err != nil {
+		return lostWrite
+	}
+	return delivered
+}
+
+var errNoFile = errors.New("not a regular file")
+
+func (path fileSender) write(lines []byte) (err error) {
+	f, err := os.OpenFile(string(path), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if bad := f.Close(); err == nil {
+			err = bad
+		}
+	}()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return errNoFile
+	}
+	if torn(f, info.Size()) {
+		if _, err := f.WriteString("\n"); err != nil {
+			return err
+		}
+	}
+	_, err = f.Write(lines)
+	return err
+}
+
+// torn reports whether a file ends within a line, because an earlier write broke off.
+func torn(f *os.File, size int64) bool {
+	var last [1]byte
+	if size == 0 {
+		return false
+	}
+	_, err := f.ReadAt(last[:], size-1)
+	return err == nil && last[0] != '\n'
+}
+
+func (fileSender) end() {}
+
+// socketSender writes lines to a Unix socket that takes a stream.
+type socketSender struct {
+	path string
+	conn net.Conn
+}
+
+func (s *socketSender) send(ctx context.Context, lines []byte) (result string) {
+	if s.conn == nil {
+		conn, err := new(net.Dialer).DialContext(ctx, "unix", s.path)
+		if err != nil {
+			return lostUnreachable
+		}
+		s.conn = conn
+	}
+	conn := s.conn
+	end := context.AfterFunc(ctx, func() { _ = conn.SetWriteDeadline(time.Unix(1, 0)) })
+	_, err := conn.Write(lines)
+	if !end() || err != nil { // the deadline may be set, or the sink has a part of a line
+		s.end()
+	}
+	if err != nil {
+		return lostUnreachable
+	}
+	return delivered
+}
+
+func (s *socketSender) end() {
+	if s.conn != nil {
+		_ = s.conn.Close()
+	}
+	s.conn = nil
+}
