@@ -150,6 +150,7 @@ func New(o Options) (*Edge, error) {
 
 // abandon stops the parts that New had started when it failed.
 func abandon(e *Edge) error {
+	e.services.Copies.Close()
 	e.reloads.Running().Issued.Close()
 	if e.made != nil {
 		e.made.Close()

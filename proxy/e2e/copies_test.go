@@ -1,0 +1,375 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"penstock/bench/sim"
+	"penstock/proxy/access/auth"
+	"penstock/proxy/e2e/rig"
+)
+
+// copyOf is what a sink gets of a call.
+type copyOf struct {
+	Hook, Key, Model, Endpoint, Outcome, Code string
+	RequestID                                 string `json:"request_id"`
+	AnsweredBy                                string `json:"answered_by"`
+	Stream                                    bool
+	Status                                    int
+	Request, Answer                           struct {
+		Bytes     int
+		Truncated bool
+		Body      string
+		Base64    string `json:"body_base64"`
+	}
+}
+
+// copySink collects copies.
+type copySink struct {
+	t    testing.TB
+	mu   sync.Mutex
+	text string
+}
+
+func (s *copySink) add(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text += text
+}
+
+func (s *copySink) all() (all []copyOf) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return copiesIn(s.t, s.text)
+}
+
+func copiesIn(t testing.TB, text string) (all []copyOf) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		var c copyOf
+		if err := json.Unmarshal([]byte(line), &c); err != nil {
+			t.Fatalf("%v: %.200q", err, line)
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// newCopySink starts a URL that takes copies.
+func newCopySink(t testing.TB) (*copySink, string) {
+	s := &copySink{t: t}
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if text, err := io.ReadAll(r.Body); err == nil {
+			s.add(string(text))
+		}
+	}))
+	t.Cleanup(server.Close)
+	return s, server.URL
+}
+
+// next waits for the n-th copy.
+func (s *copySink) next(n int) copyOf {
+	s.t.Helper()
+	rig.WaitFor(s.t, rig.Patience, "the copy arrives", func() bool { return len(s.all()) >= n })
+	return s.all()[n-1]
+}
+
+// copied returns how many copies had a result.
+func copied(e *rig.Edge, result string) float64 {
+	return e.Metric("penstock_hook_copies_total", `hook="archive"`, `result="`+result+`"`)
+}
+
+// copiesTo returns the setting for a sink, with further members.
+func copiesTo(after, more string) string {
+	return `hooks: [{ name: archive, after: "` + after + `", timeout: 60s` + strings.TrimSuffix(", "+more, ", ") + ` }]`
+}
+
+const ofTester = "models: [sim], keys: [tester]"
+
+// TestCopies checks the copy of a call in every dialect, whole and streamed, refused by its engine,
+// and rewritten by a hook: the bytes that the client has sent and received.
+func TestCopies(t *testing.T) {
+	t.Parallel()
+	for _, w := range rig.AllWays {
+		t.Run(w.String(), func(t *testing.T) {
+			t.Parallel()
+			sink, url := newCopySink(t)
+			h := newHook(t)
+			p := start(t, rig.Setup{
+				Top:    fmt.Sprintf("hooks:\n  - { name: archive, after: %q, timeout: 60s, %s }\n  - { name: guard, before: %q, timeout: 60s, send: body }\n", url, ofTester, h.URL),
+				Models: twoModels,
+			})
+			h.rewrites(rig.Canary, "word")
+			sent := w.Body("sim", rig.Canary, "")
+			r := p.Say(w, rig.Canary, "").WantStatus(200)
+			if r.Header.Get("X-Penstock-Retained") != "true" {
+				t.Errorf("the client is not told: %v", r.Header)
+			}
+			c := sink.next(1)
+			if c.Hook != "archive" || c.Key != "tester" || c.Model != "sim" || c.AnsweredBy != "" || c.Endpoint != w.Path || c.Stream != w.Stream ||
+				c.Status != 200 || c.Outcome != "ok" || c.RequestID != r.Header.Get("X-Request-Id") {
+				t.Errorf("%+v", c)
+			}
+			if c.Request.Body != sent || c.Request.Bytes != len(sent) || c.Answer.Body != r.Body || c.Answer.Bytes != len(r.Body) {
+				t.Errorf("%q, want %q\n%q, want %q", c.Request.Body, sent, c.Answer.Body, r.Body)
+			}
+			h.says(`{"action":"route","model":"other"}`)
+			p.Edge.Ask(w, "").WantStatus(200)
+			if c = sink.next(2); c.Model != "sim" || c.AnsweredBy != "other" {
+				t.Errorf("%+v", c)
+			}
+			h.says(`{"action":"refuse","status":403}`)
+			r = p.Edge.Ask(w, "")
+			if c = sink.next(3); c.Status != 403 || c.Code != "refused_by_hook" || c.Answer.Body != r.Body {
+				t.Errorf("%+v, want %q", c, r.Body)
+			}
+			wantShown(t, p.MetricsText(), func(name string) bool { return name == "penstock_hook_copies_total" })
+			rig.WaitFor(t, rig.Patience, "copies are counted", func() bool { return copied(p.Edge, "delivered") == 3 })
+		})
+	}
+}
+
+// TestCopiesForms checks what is copied of uploads, of audio, for HTTP/1.0, and of a large answer.
+func TestCopiesForms(t *testing.T) {
+	t.Parallel()
+	sink, url := newCopySink(t)
+	p := start(t, rig.Setup{
+		Top: copiesTo(url, `models: ["*"], keys: ["*"]`),
+		Models: "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }\n" +
+			"- { id: voice, kind: audio-speech, deployments: [{ upstream: up-0, served: sim }] }\n" +
+			"- { id: vectors, kind: embedding, deployments: [{ upstream: up-0, served: sim }] }\n",
+	})
+	upload := rig.Transcription
+	r := p.Post(upload.Path, upload.Body("ears", "RIFF", ""), upload.ContentType()).WantStatus(200)
+	if c := sink.next(1); c.Request.Bytes != 0 || c.Answer.Body != r.Body {
+		t.Errorf("an upload: %+v, want %q", c, r.Body)
+	}
+	r = p.Post(rig.Speech.Path, rig.Speech.Body("voice", "one", "")).WantStatus(200)
+	if c := sink.next(2); c.Answer.Base64 != base64.StdEncoding.EncodeToString([]byte(r.Body)) || c.Request.Body != rig.Speech.Body("voice", "one", "") {
+		t.Errorf("speech: %+v", c)
+	}
+	client := p.Dial()
+	_ = client.Send(strings.Replace(p.Request(chatPath, p.Chat(`"stream":true`)), "HTTP/1.1", "HTTP/1.0", 1))
+	r = client.Reply("POST").WantStatus(200)
+	if c := sink.next(3); c.Answer.Body != r.Body || !strings.Contains(r.Body, "data: ") {
+		t.Errorf("HTTP/1.0: %+v, want %q", c, r.Body)
+	}
+	p.Engines[0].SetFault(sim.Fault{Spec: "padded=10000000"})
+	r = p.Post("/v1/embeddings", `{"model":"vectors","input":"a"}`).WantStatus(200)
+	if c := sink.next(4); !c.Answer.Truncated || c.Answer.Bytes != len(r.Body) || c.Answer.Bytes < 10_000_000 || c.Answer.Body != r.Body[:1<<20] {
+		t.Errorf("10 MB: %d bytes of %d, want %d of %d", len(c.Answer.Body), c.Answer.Bytes, 1<<20, len(r.Body))
+	}
+}
+
+// TestCopiesByConsent checks that nothing is copied but the calls of the named keys for the named
+// models, and that catalog and answers tell each client about its own calls.
+func TestCopiesByConsent(t *testing.T) {
+	t.Parallel()
+	sink, url := newCopySink(t)
+	set := func(hooks string) rig.Setup {
+		return rig.Setup{
+			Top: "catalog: { public: true }\n" + hooks, Models: twoModels, Keys: `- { id: spare, hash: "` + auth.Hash("spare") + `" }`,
+			Model: "supported_features: [tools]",
+		}
+	}
+	p := start(t, set(copiesTo(url, ofTester)))
+	const spare, nobody = "Authorization: Bearer spare", "Authorization: "
+	other := rig.Chat.Body("other", "Hi", "")
+	told := func(want bool, body string, header ...string) {
+		t.Helper()
+		if r := p.Post(chatPath, body, header...).WantStatus(200); (r.Header.Get("X-Penstock-Retained") != "") != want {
+			t.Errorf("told: %v, want %v", !want, want)
+		}
+	}
+	features := func(model string, header ...string) string {
+		t.Helper()
+		var list struct {
+			Data []struct {
+				ID                string
+				SupportedFeatures []string `json:"supported_features"`
+			}
+		}
+		r := p.Get("/v1/models", header...).WantStatus(200)
+		if err := json.Unmarshal([]byte(r.Body), &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range list.Data {
+			if m.ID == model {
+				one := p.Get("/v1/models/"+model, header...).WantStatus(200)
+				if got := fmt.Sprint(m.SupportedFeatures); strings.Contains(one.Body, `"retained"`) != strings.Contains(got, "retained") {
+					t.Errorf("the list has %s, the entry %s", got, one.Body)
+				}
+				return fmt.Sprint(m.SupportedFeatures)
+			}
+		}
+		return "no model"
+	}
+	told(false, p.Chat(""), spare)
+	told(false, other)
+	told(true, p.Chat(""))
+	if c := sink.next(1); c.Key != "tester" || c.Model != "sim" {
+		t.Errorf("%+v", c)
+	}
+	for _, c := range []struct{ got, want string }{
+		{features("sim"), "[tools retained]"}, {features("sim", spare), "[tools]"}, {features("sim", nobody), "[tools retained]"},
+		{features("other"), "[]"},
+	} {
+		if c.got != c.want {
+			t.Errorf("the catalog lists %s, want %s", c.got, c.want)
+		}
+	}
+	p.Reload(set(""))
+	told(false, p.Chat(""))
+	if got := features("sim"); got != "[tools]" {
+		t.Errorf("after the hook is gone: %s", got)
+	}
+	p.Reload(set(copiesTo(url, "models: [other], keys: [spare]")))
+	told(false, p.Chat(""), spare)
+	told(true, other, spare)
+	if c := sink.next(2); c.Key != "spare" || c.Model != "other" {
+		t.Errorf("%+v", c)
+	}
+	if n := len(sink.all()); n != 2 {
+		t.Errorf("%d copies, want 2", n)
+	}
+}
+
+// TestCopiesOfCutStream checks that the copy of a stream whose client leaves has what the client
+// was sent.
+func TestCopiesOfCutStream(t *testing.T) {
+	t.Parallel()
+	sink, url := newCopySink(t)
+	p := start(t, rig.Setup{Top: copiesTo(url, ofTester)})
+	s := p.OpenStream(chatPath, p.Chat(`"stream":true,"sim":{"tokens":100000,"delay_ms":20}`))
+	if _, ok := s.Next(); !ok {
+		t.Fatal("no event")
+	}
+	s.Leave()
+	c := sink.next(1)
+	if c.Outcome != "client_gone" || c.Answer.Bytes == 0 || c.Answer.Truncated || !strings.HasPrefix(c.Answer.Body, "data: {") {
+		t.Errorf("%+v", c)
+	}
+	p.Rest()
+	if l := p.LastCall(); l.BytesOut != int64(c.Answer.Bytes) {
+		t.Errorf("the copy has %d bytes, the log %d", c.Answer.Bytes, l.BytesOut)
+	}
+}
+
+// TestCopiesToFile checks a file: its mode, and that it can be rotated. What calls have left is
+// written before the edge ends.
+func TestCopiesToFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "copies.jsonl")
+	p := start(t, rig.Setup{Top: copiesTo(path, ofTester)})
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	rig.WaitFor(t, rig.Patience, "the copy is written", func() bool { return copied(p.Edge, "delivered") == 1 })
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		p.Post(chatPath, p.Chat("")).WantStatus(200)
+	}
+	p.End()
+	for name, want := range map[string]int{path: 20, path + ".1": 1} {
+		info, err := os.Stat(name)
+		text, _ := os.ReadFile(name)
+		if n := len(copiesIn(t, string(text))); err != nil || info.Mode().Perm() != 0o600 || n != want {
+			t.Errorf("%s: %d copies, want %d; %v, %v", filepath.Base(name), n, want, info, err)
+		}
+	}
+}
+
+// TestCopiesToSocket checks a Unix socket.
+func TestCopiesToSocket(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "s")
+	socket, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { socket.Close() })
+	p := start(t, rig.Setup{Top: copiesTo("unix:"+path, ofTester)})
+	got := make(chan string, 1)
+	go func() {
+		conn, err := socket.Accept()
+		if err != nil {
+			return
+		}
+		text, _ := io.ReadAll(conn)
+		got <- string(text)
+	}()
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	rig.WaitFor(t, rig.Patience, "copies are sent", func() bool { return copied(p.Edge, "delivered") == 2 })
+	p.End()
+	if all := copiesIn(t, <-got); len(all) != 2 || all[0].Answer.Body == "" {
+		t.Errorf("%+v", all)
+	}
+}
+
+// TestCopiesBadSink checks that a sink which hangs, refuses or is away costs calls nothing, and
+// that metrics, verdict and log say so without content.
+func TestCopiesBadSink(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, more, result, why string
+		answer                  http.HandlerFunc
+	}{
+		{
+			"hangs", "bytes: 2KiB, memory: 4KiB", "full", "the sink is slower than the calls",
+			func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		},
+		{
+			"refuses", "", "status", "the sink answered with an error",
+			func(w http.ResponseWriter, _ *http.Request) { http.Error(w, rig.Canary, 500) },
+		},
+		{"away", "", "unreachable", "sink not reachable", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(c.answer)
+			t.Cleanup(server.Close)
+			if c.answer == nil {
+				server.Close()
+			}
+			p := start(t, rig.Setup{Top: copiesTo(server.URL, strings.TrimSuffix(ofTester+", "+c.more, ", "))})
+			for range 2 {
+				for _, w := range rig.AllWays {
+					p.Say(w, rig.Canary, "").WantStatus(200)
+				}
+			}
+			rig.WaitFor(t, rig.Patience, "what is lost is counted", func() bool { return copied(p.Edge, c.result) >= 1 })
+			if v := p.Status().Verdict; v.Level != "degraded" || !strings.Contains(v.Text, "the hook archive lost the copies of ") || !strings.Contains(v.Text, c.why) {
+				t.Errorf("the verdict does not name the hook: %+v", v)
+			}
+			p.End()
+			if log := p.Log.String(); !strings.Contains(log, `"event":"copies_lost"`) || !strings.Contains(log, `"cause":"`+c.result+`"`) {
+				t.Errorf("the log does not say what is lost: %s", log)
+			}
+		})
+	}
+}
+
+// TestCopiesCheck checks that penstock check says what is copied where, without the path of a URL.
+func TestCopiesCheck(t *testing.T) {
+	t.Parallel()
+	text := "hooks:\n  - { name: archive, after: \"http://127.0.0.1:8090/CANARY\", keys: [team-a], models: [sim] }\n" +
+		"  - { name: all, after: copies.jsonl, keys: [\"*\"], models: [\"*\"] }\n" +
+		"keys: [{ id: team-a, hash: \"" + auth.Hash("a") + "\" }]\nupstreams: [{ name: gpu-a, url: \"http://127.0.0.1:8000\" }]\n" +
+		"models: [{ id: sim, deployments: [{ upstream: gpu-a }] }]\n"
+	out, errs, code := rig.RunProgram(t, text, "check", "-")
+	if code != 0 || !strings.Contains(out, "\nhook archive: copies requests and answers of the keys team-a for the models sim, to http://127.0.0.1:8090\n") ||
+		!strings.Contains(out, "\nhook all: copies all requests and answers, to the file copies.jsonl\n") || strings.Contains(out, "CANARY") {
+		t.Errorf("%d %s%s", code, out, errs)
+	}
+}
