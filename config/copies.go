@@ -128,9 +128,6 @@ func (c copyChecks) whose(path, name string, n int, more string) bool {
 // sink checks the place where copies go.
 func (c copyChecks) sink(at string, i int) {
 	h, path := &c.file.Hooks[i], at+".after"
-	if slices.ContainsFunc(c.file.Hooks[:i], func(o Hook) bool { return o.After == h.After }) {
-		c.check.fail(path, "another hook copies to it: name all models and keys in one hook")
-	}
 	to := h.Sink()
 	if to.URL == "" && h.Token != "" {
 		c.check.fail(at+".token", "a token is for a URL")

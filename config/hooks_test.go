@@ -39,3 +39,43 @@ models:
 		}
 	}
 }
+
+// TestCopies checks which calls are retained, and what check prints about it.
+func TestCopies(t *testing.T) {
+	for _, c := range []struct{ after, who, want string }{
+		{"https://copies.example/secret?q", "models: [llama], keys: [team-a]", "requests and answers of the keys team-a for the models llama, to https://copies.example"},
+		{"copies.jsonl", `models: ["*"], keys: ["*"]`, "all requests and answers, to the file copies.jsonl"},
+		{"unix:/run/copies", `models: ["q*"], keys: ["*"]`, "requests and answers for the models q*, to the socket /run/copies"},
+	} {
+		text := `hooks: [{ name: archive, after: "` + c.after + `", ` + c.who + ` }]
+keys:
+  - { id: team-a, hash: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" }
+upstreams: [{ name: gpu-a, url: "http://10.0.0.11:8000" }]
+models:
+  - { id: llama, deployments: [{ upstream: gpu-a }] }
+  - { id: qwen, deployments: [{ upstream: gpu-a }] }
+`
+		f, problems := ParseValid("test.yaml", []byte(text), bundled)
+		if f == nil || len(problems) > 0 {
+			t.Fatalf("%s: %v", c.after, problems)
+		}
+		if got := f.Hooks[0].Copies(); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+	f := File{Hooks: []Hook{
+		{Before: "http://127.0.0.1/", Models: []string{"*"}, Keys: []string{"*"}},
+		{After: "copies.jsonl", Models: []string{"llama"}, Keys: []string{"team-*"}},
+	}}
+	for _, c := range []struct {
+		model, key, template string
+		want                 bool
+	}{
+		{"llama", "team-a", "", true}, {"llama", "", "", true}, {"llama", "other", "", false}, {"qwen", "team-a", "", false}, {"qwen", "", "", false},
+		{"llama", "corp/anna", "team-b", true}, {"llama", "corp/anna", "guests", false},
+	} {
+		if got := f.Retained(c.model, c.key, c.template); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}

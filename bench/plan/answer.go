@@ -51,13 +51,16 @@ type Answer struct {
 	// Best holds the best policy of each kind that meets the objectives: in the order of the kinds,
 	// or the cheapest first if all have a price.
 	Best []*Row `json:"best"`
+	// Pools compares two pools by prompt length with each of Best. A row is missing if no two pools
+	// meet the objectives.
+	Pools []*Pools `json:"pools"`
 	// Rows holds all kinds and policies.
 	Rows []*Row `json:"rows"`
 }
 
 func newAnswer(c *Cmd, s *search) *Answer {
 	return &Answer{
-		Trace: newTrace(c.Trace, s.requests[0]), Objectives: s.objectives, Draws: len(s.requests), Seed: c.Seed, Best: []*Row{},
+		Trace: newTrace(c.Trace, s.requests[0]), Objectives: s.objectives, Draws: len(s.requests), Seed: c.Seed, Best: []*Row{}, Pools: []*Pools{},
 	}
 }
 
@@ -110,6 +113,12 @@ func (a *Answer) text() string {
 		fmt.Fprintf(&b, "%d %s with policy %s: %s. They take %s times this load.\n",
 			*r.Engines, r.Engine, r.Policy, enough, r.Room.text(1))
 		b.WriteString(a.alike(r))
+	}
+	for _, p := range a.Pools {
+		b.WriteString(p.text())
+	}
+	if len(a.Pools) > 0 {
+		b.WriteString(assumptions)
 	}
 	for i, r := range a.Rows {
 		if r.TooLong > 0 && !slices.ContainsFunc(a.Rows[:i], func(o *Row) bool { return o.Engine == r.Engine }) {

@@ -149,5 +149,10 @@ func (c *Cmd) answer(q *question) *Answer {
 	if !slices.ContainsFunc(a.Best, func(r *Row) bool { return r.PriceHour == nil }) {
 		slices.SortStableFunc(a.Best, func(x, y *Row) int { return cmp.Compare(*x.PriceHour, *y.PriceHour) })
 	}
+	for _, best := range a.Best {
+		if p := s.pools(best, a.Best); p != nil {
+			a.Pools = append(a.Pools, p)
+		}
+	}
 	return a
 }

@@ -13,6 +13,9 @@
 // the draws, with the minimum and the maximum. If the draws do not decide between policies, the
 // output says so and does not rank them.
 //
+// A plan also compares one pool with two pools by prompt length (pools.go). Each of the two is
+// played alone with its part of the trace.
+//
 // The edge learns the speed of its engines from the calls of the trace, like a real edge that has
 // just started: until it knows the speed of every engine, it chooses by tokens to be read and by
 // calls.

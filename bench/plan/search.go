@@ -67,17 +67,19 @@ func (s *search) try(k *Kind, policy string, engines, n int, speed float64) outc
 	return f.outcome(f.run(fitting(k, s.requests[n]), speed))
 }
 
-// fitting returns the requests that an engine of the kind has room for. If a request follows an
-// omitted request, it now follows the omitted request's predecessor, or comes when the omitted
-// request would have come.
-func fitting(k *Kind, requests []request) []request {
+// fitting returns the requests that an engine of the kind has room for.
+func fitting(k *Kind, requests []request) []request { return keeping(requests, k.fits) }
+
+// keeping returns the requests that keep selects. If a request follows an omitted request, it now
+// follows the omitted request's predecessor, or comes when the omitted request would have come.
+func keeping(requests []request, keep func(*request) bool) []request {
 	out := make([]request, 0, len(requests))
 	at := make([]int, len(requests)) // the new index of each request; for an omitted one, that of its predecessor
 	for i, r := range requests {
 		if before := r.after; before >= 0 {
 			r.at, r.after = requests[before].at, at[before]
 		}
-		if at[i] = r.after; k.fits(&r) {
+		if at[i] = r.after; keep(&r) {
 			at[i] = len(out)
 			out = append(out, r)
 		}
@@ -140,6 +142,7 @@ type Row struct {
 	Tied bool `json:"tied"`
 
 	needs []int // by draw
+	kind  *Kind
 }
 
 // Interval is a median over the draws, with the 5th and the 95th percentile.
@@ -171,7 +174,7 @@ func (s *search) each(f func(n int)) {
 
 // row returns the result for a kind and a policy.
 func (s *search) row(k *Kind, policy string) *Row {
-	row := &Row{Engine: k.Name, Policy: policy, P99: map[string]Interval{}}
+	row := &Row{Engine: k.Name, Policy: policy, P99: map[string]Interval{}, kind: k}
 	for i := range s.requests[0] {
 		if !k.fits(&s.requests[0][i]) {
 			row.TooLong++

@@ -1,0 +1,169 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"penstock/bench/result"
+)
+
+// Pools says what two pools by prompt length (deployments[].prompt_tokens) need in place of one.
+type Pools struct {
+	// Engine is the kind of the engines that take the long prompts, and of the one pool that is
+	// compared.
+	Engine string `json:"engine"`
+	// OnePool is the number of engines without a split, and its price; null without a price.
+	OnePool      int      `json:"one_pool"`
+	OnePoolPrice *float64 `json:"one_pool_price_hour"`
+	// Split is the most tokens of a prompt for the pool Short; longer ones go to the pool Long.
+	Split int  `json:"split"`
+	Short Pool `json:"short"`
+	Long  Pool `json:"long"`
+	// Engines is the sum of both, and PriceHour its price; null without a price.
+	Engines   int      `json:"engines"`
+	PriceHour *float64 `json:"price_hour"`
+}
+
+// Pool is one of two pools.
+type Pool struct {
+	Engine   string `json:"engine"`
+	Policy   string `json:"policy"`
+	Requests int    `json:"requests"` // of the trace
+	// Engines is the number that meets the objectives in 95 % of the draws.
+	Engines int `json:"engines"`
+
+	kind *Kind
+}
+
+// splitQuantiles are the quantiles of the prompts' lengths at which a split is tried.
+var splitQuantiles = []float64{0.25, 0.5, 0.75, 0.9, 0.95, 0.99}
+
+// splits returns the lengths at which a split is tried, without those that leave a pool empty.
+func splits(requests []request) (all []int) {
+	lengths := make([]int, len(requests))
+	for i := range requests {
+		lengths[i] = requests[i].in
+	}
+	slices.Sort(lengths)
+	for _, q := range splitQuantiles {
+		if at := lengths[int(math.Ceil(q*float64(len(lengths))))-1]; at < lengths[len(lengths)-1] {
+			all = append(all, at)
+		}
+	}
+	return slices.Compact(all)
+}
+
+// part returns the search over the requests that keep selects. Each pool is thus played alone.
+func (s *search) part(keep func(*request) bool) *search {
+	out := &search{objectives: s.objectives, seed: s.seed}
+	for _, draw := range s.requests {
+		out.requests = append(out.requests, keeping(draw, keep))
+	}
+	return out
+}
+
+// enough returns the number of engines that meets the objectives in 95 % of the first draws. It
+// returns a number above maxEngines if none does.
+func (s *search) enough(k *Kind, policy string, draws int) int {
+	if len(fitting(k, s.requests[0])) == 0 {
+		return maxEngines + 1
+	}
+	needs := make([]int, draws)
+	if needs[0] = s.need(k, policy, 0, 1); needs[0] > maxEngines {
+		return needs[0]
+	}
+	first := *s
+	first.requests = s.requests[:draws]
+	first.each(func(n int) {
+		if n > 0 {
+			needs[n] = s.need(k, policy, n, needs[0])
+		}
+	})
+	slices.Sort(needs)
+	return needs[enoughOf(draws)-1]
+}
+
+// pools looks for the best two pools whose long prompts go to the engines of the row one, and whose
+// short prompts go to those of any row in all. Kinds are mixed only if both have a price. It returns
+// nil if no two pools meet the objectives.
+func (s *search) pools(one *Row, all []*Row) (best *Pools) {
+	best = s.bestSplit(one, all, splits(s.requests[0]), 1)
+	if best == nil || len(s.requests) == 1 {
+		return best
+	}
+	short := all[slices.IndexFunc(all, func(r *Row) bool { return r.kind == best.Short.kind })]
+	return s.bestSplit(one, []*Row{short}, []int{best.Split}, len(s.requests)) // with all draws
+}
+
+// bestSplit returns the cheapest two pools of some splits in a number of draws.
+func (s *search) bestSplit(one *Row, all []*Row, splits []int, draws int) (best *Pools) {
+	for _, at := range splits {
+		short := s.part(func(r *request) bool { return r.in <= at })
+		long := s.part(func(r *request) bool { return r.in > at })
+		down := long.enough(one.kind, one.Policy, draws)
+		for _, r := range all {
+			if r.kind != one.kind && (r.kind.Price == 0 || one.kind.Price == 0) {
+				continue
+			}
+			p := &Pools{
+				Engine: one.Engine, OnePool: *one.Engines, OnePoolPrice: one.PriceHour, Split: at,
+				Short: Pool{r.Engine, r.Policy, len(short.requests[0]), short.enough(r.kind, r.Policy, draws), r.kind},
+				Long:  Pool{one.Engine, one.Policy, len(long.requests[0]), down, one.kind},
+			}
+			if max(p.Short.Engines, p.Long.Engines) > maxEngines {
+				continue
+			}
+			p.Engines = p.Short.Engines + p.Long.Engines
+			if one.kind.Price > 0 {
+				p.PriceHour = new(float64(p.Short.Engines)*r.kind.Price + float64(p.Long.Engines)*one.kind.Price)
+			}
+			if best == nil || p.cost() < best.cost() {
+				best = p
+			}
+		}
+	}
+	return best
+}
+
+// cost returns what is compared: the price, or the number of engines without one.
+func (p *Pools) cost() float64 {
+	if p.PriceHour != nil {
+		return *p.PriceHour
+	}
+	return float64(p.Engines)
+}
+
+// onePoolCost returns the cost of the one pool.
+func (p *Pools) onePoolCost() float64 {
+	if p.PriceHour != nil {
+		return *p.OnePoolPrice
+	}
+	return float64(p.OnePool)
+}
+
+// text describes the pools in a sentence or two.
+func (p *Pools) text() string {
+	priced := func(price *float64) string {
+		if price == nil {
+			return ""
+		}
+		return " (" + result.NumberText(*price) + "/h)"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "One pool: %d %s%s. Two pools: %d %s for prompts of up to %d tokens (%d requests), %d %s for longer ones (%d)%s: ",
+		p.OnePool, p.Engine, priced(p.OnePoolPrice), p.Short.Engines, p.Short.Engine, p.Split, p.Short.Requests,
+		p.Long.Engines, p.Long.Engine, p.Long.Requests, priced(p.PriceHour))
+	if saved := 1 - p.cost()/p.onePoolCost(); saved > 0 {
+		fmt.Fprintf(&b, "%s %% less.\n", result.NumberText(100*saved))
+	} else {
+		b.WriteString("a split saves nothing here.\n")
+	}
+	return b.String()
+}
+
+// assumptions says what the numbers of pools leave out.
+const assumptions = "Each of two pools is played alone and has to meet the objectives itself. The edge also sends short prompts to engines for long ones, " +
+	"and sessions may grow from one pool into the other: both are left out. Engines of a pool for short prompts have the same slots and room here: " +
+	"give them as an --engine of their own, with a price, if a shorter context gives them more.\n"

@@ -1,0 +1,82 @@
+package plan
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"penstock/bench/load/workload"
+	"penstock/bench/result"
+)
+
+// lengths returns a trace whose prompts have the given lengths in turn.
+func lengths(n int, every time.Duration, in ...int) (trace []workload.Call) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	at := time.Duration(0)
+	for i := range n {
+		at += time.Duration(rng.ExpFloat64() * float64(every))
+		trace = append(trace, workload.Call{At: at, After: -1, In: in[i%len(in)], Out: 40})
+	}
+	return trace
+}
+
+// TestPools checks the comparison with two pools: where the split is, which kinds it mixes, and
+// that each pool has as many engines as it needs and no more.
+func TestPools(t *testing.T) {
+	const small, big = "small:prefill=8000,token=50,slots=16,kv=8000", "big:prefill=8000,token=50,slots=16,kv=200000"
+	for _, c := range []struct {
+		name    string
+		engines []string
+		in      []int
+		split   int // 0: there are no pools
+		short   string
+		saves   bool
+	}{
+		{"one length", []string{big}, []int{500}, 0, "", false},
+		{"long prompts in the way", []string{big}, []int{200, 200, 200, 200, 200, 200, 200, 200, 200, 9000}, 200, "big", true},
+		{"nothing to gain", []string{big}, []int{500, 510}, 500, "big", false},
+		{"kinds without a price", []string{big, small}, []int{200, 200, 200, 9000}, 200, "big", true},
+		{"a cheaper kind for short prompts", []string{big + "@4", small + "@1"}, []int{200, 200, 200, 9000}, 200, "small", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			q := question{policies: policies[:1]}
+			q.search.objectives = []result.Objective{{Measure: result.TTFT, Limit: 1800}}
+			for _, text := range c.engines {
+				q.kinds = append(q.kinds, kind(t, text))
+			}
+			requests := newRequests(lengths(400, 50*time.Millisecond, c.in...), 1)
+			q.search.requests = [][]request{requests, draw(requests, 0, 1)}
+			a := new(Cmd).answer(&q)
+			i := slices.IndexFunc(a.Pools, func(p *Pools) bool { return p.Engine == "big" })
+			if i < 0 || c.split == 0 {
+				if i >= 0 || c.split != 0 {
+					t.Fatalf("%+v", a.Pools)
+				}
+				return
+			}
+			p := a.Pools[i]
+			if p.Split != c.split || p.Short.Engine != c.short || p.Long.Engine != "big" || p.Engines != p.Short.Engines+p.Long.Engines ||
+				p.Short.Requests+p.Long.Requests != len(requests) || c.saves != (p.cost() < p.onePoolCost()) {
+				t.Errorf("%+v: %s", p, p.text())
+			}
+			for _, pool := range []struct {
+				Pool
+				keep func(*request) bool
+			}{{p.Short, func(r *request) bool { return r.in <= c.split }}, {p.Long, func(r *request) bool { return r.in > c.split }}} {
+				part, missed := q.search.part(pool.keep), 0
+				for n := range part.requests {
+					if !part.met(part.try(pool.kind, pool.Policy, pool.Engines, n, 1)) {
+						t.Errorf("%d %s are not enough in draw %d", pool.Engines, pool.Pool.Engine, n)
+					}
+					if pool.Engines == 1 || !part.met(part.try(pool.kind, pool.Policy, pool.Engines-1, n, 1)) {
+						missed++
+					}
+				}
+				if missed == 0 {
+					t.Errorf("%d %s are more than enough", pool.Engines, pool.Pool.Engine)
+				}
+			}
+		})
+	}
+}
