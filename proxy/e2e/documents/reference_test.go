@@ -128,6 +128,7 @@ var events = map[string]string{
 	"upstream_lacks":      "An engine refuses a `feature` (tools, forced_tool, json_schema and so on) that others of its model answer: `refused` calls with `status`, and the `remedy`.",
 	"breaker_open":        "An engine fails its calls and gets none for a while; `cause`, `remedy`.",
 	"breaker_closed":      "It gets calls again.",
+	"copies_lost":         "A hook with `after` has lost `copies` of calls since the last such line; `cause` (a result of penstock_hook_copies_total) and `why` are of the last one.",
 	"certificate_invalid": "Clients refuse the certificate in a file; `setting`, `remedy`.",
 	"key_created, key_changed, key_rotated, key_revoked": "A key was made or changed at run time; `key`, and `who` did it.",
 }
