@@ -140,13 +140,13 @@ func (s *socketSender) send(ctx context.Context, lines []byte) (result string) {
 		}
 		s.conn = conn
 	}
-	conn := s.conn
-	end := context.AfterFunc(ctx, func() { _ = conn.SetWriteDeadline(time.Unix(1, 0)) })
-	_, err := conn.Write(lines)
-	if !end() || err != nil { // the deadline may be set, or the sink has a part of a line
-		s.end()
-	}
-	if err != nil {
+	until, _ := ctx.Deadline()
+	_ = s.conn.SetWriteDeadline(until)
+	if _, err := s.conn.Write(lines); err != nil {
+		s.end() // the sink may have a part of a line
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return lostTimeout
+		}
 		return lostUnreachable
 	}
 	return delivered

@@ -111,7 +111,10 @@ func (s *hookSink) close() {
 	if !s.closed {
 		s.closed = true
 		close(s.stop)
-		time.AfterFunc(flushTime, s.cancel)
+		time.AfterFunc(flushTime, func() {
+			defer s.copies.opts.Guard.Catch(guard.Copies, nil)
+			s.cancel()
+		})
 	}
 }
 
