@@ -124,6 +124,7 @@ func (e *Edge) Load(yaml string) {
 	e.Set.WaitProbed(context.Background(), plan)
 	e.queues.Apply(next.QueueConfigs())
 	e.running.Store(next)
+	e.Services.Copies.Apply(f.Hooks)
 	e.Set.Retire(plan)
 	e.queues.OfferAll()
 	e.Services.Calls.Configured(ids(f.Models, func(m *config.Model) string { return m.ID }),
@@ -138,6 +139,7 @@ func ids[T any](all []T, id func(*T) string) (out []string) {
 }
 
 func (e *Edge) close() {
+	e.Services.Copies.Close()
 	if s := e.running.Load(); s != nil {
 		s.Issued.Close()
 	}

@@ -1,0 +1,67 @@
+package call_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"penstock/proxy/request/internal/calltest"
+)
+
+// TestCopies checks what is copied of calls: what the client has sent and received, whole, as a
+// stream, as an error, and of a client that leaves. A call for a model that the hook does not name
+// is not copied.
+func TestCopies(t *testing.T) {
+	stream := `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`
+	for _, c := range []struct {
+		name, path, body string
+		client           calltest.Client
+		outcome          string // "": there is no copy
+	}{
+		{"whole", chatPath, chat(""), calltest.Client{}, "ok"},
+		{"stream", chatPath, stream, calltest.Client{}, "ok"},
+		{"messages", messagesPath, `{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}`, calltest.Client{}, "ok"},
+		{"count", "/v1/messages/count_tokens", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, calltest.Client{}, "ok"},
+		{"the client leaves", chatPath, stream, calltest.Client{Stays: 1}, "client_gone"},
+		{"another model", chatPath, strings.Replace(stream, `"m"`, `"other"`, 1), calltest.Client{}, ""},
+		{"no model", chatPath, strings.Replace(stream, `"m"`, `"none"`, 1), calltest.Client{}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "copies")
+			synctest.Test(t, func(t *testing.T) {
+				a := &calltest.Engine{Name: "a", Models: []string{"m"}}
+				if strings.Contains(c.body, `"stream":true`) {
+					a.Answer = events(false, delta("one"), delta("two"), `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, "[DONE]")
+				}
+				e := calltest.New(t, oneEngine(fmt.Sprintf("hooks: [{ name: archive, after: %q, models: [m], keys: [\"*\"] }]", path),
+					"  - {id: other, deployments: [{upstream: a, served: m}]}\n"), a)
+				answer := e.Send(&c.client, c.path, c.body)
+				e.Services.Copies.Close()
+				text, _ := os.ReadFile(path)
+				if told := string(answer.Header.Peek("X-Penstock-Retained")); (told == "true") != (c.outcome != "") {
+					t.Errorf("the header is %q", told)
+				}
+				if c.outcome == "" {
+					if len(text) > 0 {
+						t.Errorf("a copy: %s", text)
+					}
+					return
+				}
+				var got struct {
+					Outcome, Endpoint string
+					Request, Answer   struct{ Body string }
+				}
+				if err := json.Unmarshal(text, &got); err != nil {
+					t.Fatalf("%v: %q", err, text)
+				}
+				if got.Outcome != c.outcome || got.Endpoint != c.path || got.Request.Body != c.body || got.Answer.Body != answer.Body || answer.Body == "" {
+					t.Errorf("%s; the client got %q", text, answer.Body)
+				}
+			})
+		})
+	}
+}
