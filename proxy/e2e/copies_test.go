@@ -312,6 +312,7 @@ func TestCopiesToSocket(t *testing.T) {
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 	rig.WaitFor(t, rig.Patience, "copies are sent", func() bool { return copied(p.Edge, "delivered") == 2 })
 	p.End()
+	rig.WaitFor(t, rig.Patience, "the socket is closed", func() bool { return len(got) == 1 })
 	if all := copiesIn(t, <-got); len(all) != 2 || all[0].Answer.Body == "" {
 		t.Errorf("%+v", all)
 	}
@@ -348,7 +349,7 @@ func TestCopiesBadSink(t *testing.T) {
 					p.Say(w, rig.Canary, "").WantStatus(200)
 				}
 			}
-			rig.WaitFor(t, rig.Patience, "what is lost is counted", func() bool { return copied(p.Edge, c.result) >= 1 })
+			rig.WaitFor(t, rig.Patience, "what is lost is counted", func() bool { return copied(p.Edge, c.result) >= 10 })
 			if v := p.Status().Verdict; v.Level != "degraded" || !strings.Contains(v.Text, "the hook archive lost the copies of ") || !strings.Contains(v.Text, c.why) {
 				t.Errorf("the verdict does not name the hook: %+v", v)
 			}

@@ -156,15 +156,12 @@ func TestURL(t *testing.T) {
 	want := `{"version":1,"hook":"archive","request_id":"req_1","key":"team-a","model":"llama","endpoint":"/v1/messages","stream":true,` +
 		`"time":"2027-01-15T08:00:00Z","duration_ms":1500,"ttft_ms":20,"status":200,"outcome":"ok",` +
 		`"request":{"bytes":12,"body":"{\"a\":\n\"<b>\"}"},"answer":{"bytes":18,"body":"data: 1\n\ndata: 2\n\n"}}` + "\n"
-	r.close() // sends what is left
+	r.waitFor("it is delivered", func() bool { return r.count(delivered) == 1 && len(got) == 1 })
 	if line := <-got; line != want {
 		t.Errorf("%s, want %s", line, want)
 	}
 	if head.Get("Authorization") != "Bearer secret" || head.Get("Content-Type") != "application/x-ndjson" {
 		t.Errorf("%v", head)
-	}
-	if r.count(delivered) != 1 {
-		t.Errorf("%d are counted", r.count(delivered))
 	}
 }
 
@@ -206,15 +203,18 @@ func TestBounds(t *testing.T) {
 // the memory stays within its bound, and what is lost is counted.
 func TestSlowSink(t *testing.T) {
 	asked, free := make(chan struct{}, 1024), make(chan struct{})
-	c := newCollector(t, func(http.ResponseWriter, *http.Request) {
+	c := newCollector(t, func(_ http.ResponseWriter, q *http.Request) {
 		asked <- struct{}{}
-		<-free
+		select {
+		case <-free:
+		case <-q.Context().Done():
+		}
 	})
 	const memory = 64 << 10
 	r := newRig(t, c.URL, func(h *config.Hook) { h.Bytes, h.Memory = 16<<10, memory })
 	text := strings.Repeat("CANARY", 2<<10)
 	r.call("req_0", text, text)
-	<-asked
+	r.waitFor("the sink is asked", func() bool { return len(asked) > 0 })
 	for i := range 20 {
 		r.call(fmt.Sprint("req_", i+1), text, text)
 		if held := r.sink().held.Load(); held > memory {
@@ -240,13 +240,16 @@ func TestSlowSink(t *testing.T) {
 // TestLongQueue checks that copies without bytes are bounded, too.
 func TestLongQueue(t *testing.T) {
 	asked, free := make(chan struct{}, 1024), make(chan struct{})
-	c := newCollector(t, func(http.ResponseWriter, *http.Request) {
+	c := newCollector(t, func(_ http.ResponseWriter, q *http.Request) {
 		asked <- struct{}{}
-		<-free
+		select {
+		case <-free:
+		case <-q.Context().Done():
+		}
 	})
 	r := newRig(t, c.URL)
 	r.call("req_0", "")
-	<-asked
+	r.waitFor("the sink is asked", func() bool { return len(asked) > 0 })
 	for range mostQueued + 5 {
 		r.call("req_1", "")
 	}
@@ -372,12 +375,14 @@ func TestSocket(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		_ = socket.(*net.UnixListener).SetDeadline(time.Now().Add(time.Minute))
 		id := fmt.Sprint("req_", i)
 		r.call(id, "x", "y")
 		conn, err := socket.Accept()
 		if err != nil {
 			t.Fatal(err)
 		}
+		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 		line, err := bufio.NewReader(conn).ReadString('\n')
 		if d := read(t, line); err != nil || d.RequestID != id {
 			t.Errorf("%q, %v", line, err)
@@ -426,7 +431,7 @@ func TestCloseIsBounded(t *testing.T) {
 	for range 3 * batchCopies {
 		r.call("req_1", "x", "y")
 	}
-	<-asked
+	r.waitFor("the sink is asked", func() bool { return len(asked) > 0 })
 	r.close()
 	if n := r.count(lostEnded); n != 3*batchCopies {
 		t.Errorf("%d are counted as lost, want all", n)
