@@ -136,14 +136,25 @@ const week = 7 * 24 * time.Hour
 // workloads live an hour to three days.
 const renewedDaily = 3 * 24 * time.Hour
 
-// EndsSoon returns the warning time for a certificate in a file: how long before the expiry the
-// edge warns the operator. It is a week, as in the alert, or the last tenth of a life of three days
-// or less.
+// EndsSoon returns how long before the expiry of a certificate in a file, or of a key, the edge
+// mentions it. It is a week, as in the alert. For a life of three days or less it is the time at
+// which the renewal is overdue.
 func EndsSoon(from, until time.Time) time.Duration {
-	if life := until.Sub(from); life <= renewedDaily {
-		return life / 10
+	if until.Sub(from) <= renewedDaily {
+		overdue, _ := RenewalOverdue(from, until)
+		return overdue
 	}
 	return week
+}
+
+// RenewalOverdue returns the remaining times at which a certificate in a file should have been
+// renewed, and at which it must be renewed now. Programs renew when a third of the life is left
+// (certmagic, step) or earlier (SPIFFE, certbot for short lives). A certificate with less than a
+// quarter left was therefore forgotten. Long lives do not make these times longer than a week and a
+// day.
+func RenewalOverdue(from, until time.Time) (overdue, urgent time.Duration) {
+	life := until.Sub(from)
+	return min(week, life/4), min(week/7, life/10)
 }
 
 // inDays returns a remaining time in words.

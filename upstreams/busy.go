@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"penstock/upstreams/http1"
 )
 
 // Some engines do not answer their health page while they work: whisper and image servers never
@@ -16,10 +18,10 @@ import (
 //	as soon as a probe is refused or reset
 //	after busyBound in which no byte was read, no call ended and no counter moved
 //
-// After half of busyBound, calls that have sent nothing leave the upstream for one with a free
-// slot, and the operator is warned that the engine may have stopped (Health.Unheard). Nothing
-// distinguishes a stopped process from a working one, but the longer a process is silent, the
-// likelier it has stopped.
+// Nothing distinguishes a stopped process from a working one, but the longer a process is silent,
+// the likelier it has stopped. After suspectLeast, or one and a half times the longest recent
+// answer, the operator is warned (Health.suspectedSince). After half of busyBound, calls that have
+// sent nothing leave the upstream for one with a free slot (Health.Unheard).
 //
 // If an engine's counters can be read, the stall rule (stall.go) takes the upstream out sooner.
 // Accepted connections prove nothing: the kernel also accepts them for a stopped process.
@@ -33,6 +35,8 @@ const (
 	// its answers take longer.
 	busyLeast   = time.Minute
 	busyAnswers = 3
+	// suspectLeast is the least silence of a busy engine that the operator is warned of.
+	suspectLeast = 10 * time.Second
 	// answersFor is how long the longest answer is remembered.
 	answersFor = 10 * time.Minute
 )
@@ -71,6 +75,9 @@ func (f busyFacts) verdict() busyEnd {
 // unheard reports whether the engine has been silent for longer than its work explains: half of
 // busyBound.
 func (f busyFacts) unheard() bool { return f.still >= busyBound(f.longest)/2 }
+
+// suspect reports whether the engine has been silent for so long that the operator should look.
+func (f busyFacts) suspect() bool { return f.still >= max(suspectLeast, f.longest*3/2) }
 
 // busyBound returns how long a busy engine may be silent, given the duration of its longest recent
 // answer.
@@ -130,9 +137,14 @@ func (p *prober) judgeBusy(l *looker, now time.Time) {
 			zap.Int("calls", u.slots.inFlight()))
 		u.Health.endBusy(false, "nothing comes", now)
 	case busyStays:
-		if f.unheard() && u.Health.setUnheard(l.heard.at) {
+		if f.suspect() && u.Health.setSuspected(l.heard.at) {
 			u.hooks.log.Warn("upstream does not answer its probes and nothing comes from it: it is busy or has stopped",
-				zap.Duration("for", f.still), zap.Int("calls", u.slots.inFlight()))
+				zap.String("event", "upstream_suspect"), zap.String("cause", http1.ReasonTimeout),
+				zap.Duration("for", f.still), zap.Int("calls", u.slots.inFlight()),
+				zap.String("remedy", "look at its process and its log: penstock explain upstream_suspect"))
+		}
+		if f.unheard() {
+			u.Health.setUnheard()
 		}
 	}
 }

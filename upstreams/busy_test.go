@@ -88,14 +88,36 @@ func TestBusyUnheard(t *testing.T) {
 			t.Errorf("%v of silence, answers of %v: %t", c.still, c.longest, got)
 		}
 	}
+	for _, c := range []struct {
+		still, longest time.Duration
+		want           bool
+	}{
+		{10*time.Second - 1, 0, false},
+		{10 * time.Second, 0, true},
+		{40 * time.Second, 30 * time.Second, false}, // its answers take long
+		{45 * time.Second, 30 * time.Second, true},
+	} {
+		if got := (busyFacts{still: c.still, longest: c.longest}).suspect(); got != c.want {
+			t.Errorf("%v of silence, answers of %v: suspect is %t", c.still, c.longest, got)
+		}
+	}
 	synctest.Test(t, func(t *testing.T) {
 		core, lines := observer.New(zap.WarnLevel)
 		r := busyRig(t, Options{Log: zap.New(core)}, 1)
 		r.until(t, StateBusy)
 		r.waits(t)
-		pass(20 * time.Second)
+		suspected := func() int { return lines.FilterField(zap.String("event", "upstream_suspect")).Len() }
+		pass(4 * time.Second)
+		if s := r.Status(time.Now()); s.Unheard != 0 || suspected() != 0 {
+			t.Errorf("suspected after %v s, %d warnings", s.Unheard, suspected())
+		}
+		pass(9 * time.Second)
+		if s := r.Status(time.Now()); s.State != "busy" || s.Unheard < 9 || s.Unheard > 20 || suspected() != 1 {
+			t.Errorf("%s, nothing for %v s, %d warnings", s.State, s.Unheard, suspected())
+		}
+		pass(7 * time.Second)
 		if r.Health.Unheard() {
-			t.Error("doubtful within half a minute")
+			t.Error("calls leave it within half a minute")
 		}
 		pass(15 * time.Second)
 		if s := r.Status(time.Now()); !r.Health.Unheard() || s.State != "busy" || s.Unheard < 30 || s.Unheard > 40 {

@@ -140,7 +140,8 @@ type Health struct {
 	suspect  atomic.Bool   // the machine is suspicious, so calls must report to it
 	returned atomic.Int64  // when it last came back from down (ticks); 0: never
 	silent   atomic.Bool   // down, and its running calls will get no answer
-	unheard  atomic.Int64  // last sign (ticks) of a doubtful busy upstream; 0: not doubtful
+	quiet    atomic.Int64  // last sign (ticks) of a suspected busy upstream; 0: not suspected
+	unheard  atomic.Bool   // it has been silent for so long that calls leave it
 
 	Wake wake.Waker // for an engine that is down or asleep
 
@@ -301,14 +302,27 @@ func (h *Health) Silent() bool { return h.silent.Load() }
 
 // Unheard reports whether the upstream is busy, answers no probe, and has been silent for longer
 // than its work explains. It may have stopped.
-func (h *Health) Unheard() bool { return h.unheard.Load() != 0 }
+func (h *Health) Unheard() bool { return h.unheard.Load() }
 
-// setUnheard records the start of the silence that puts a busy upstream in doubt. It reports
-// whether the doubt is new.
-func (h *Health) setUnheard(since time.Time) (begins bool) {
+// setUnheard records that calls should leave a busy upstream.
+func (h *Health) setUnheard() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.now() == StateBusy && h.unheard.Swap(ticks(since)) == 0
+	h.unheard.Store(h.now() == StateBusy)
+}
+
+// setSuspected records the start of the silence that puts a busy upstream in doubt. It reports
+// whether the doubt is new.
+func (h *Health) setSuspected(since time.Time) (begins bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.now() == StateBusy && h.quiet.Swap(ticks(since)) == 0
+}
+
+// suspectedSince returns when a suspected busy upstream gave its last sign.
+func (h *Health) suspectedSince() (since int64, suspected bool) {
+	since = h.quiet.Load()
+	return since, since != 0
 }
 
 // StalledSince returns when the upstream was taken out because its work did not move.
@@ -359,7 +373,8 @@ func (h *Health) publish(cause string, now time.Time) {
 	if state == before {
 		return
 	}
-	h.unheard.Store(0)
+	h.quiet.Store(0)
+	h.unheard.Store(false)
 	if state == StateUp && (before == StateDown || before == StateStalled) {
 		h.back()
 		h.returned.Store(ticks(now))

@@ -24,7 +24,7 @@ type Status struct {
 	Quirks        []string           `json:"quirks,omitempty"`
 	State         string             `json:"state"`
 	StateSeconds  float64            `json:"state_seconds"`
-	Unheard       float64            `json:"unheard_seconds,omitempty"` // silent for too long
+	Unheard       float64            `json:"unheard_seconds,omitempty"` // busy, and silent for so long that it may have stopped
 	Downs         uint64             `json:"downs"`                     // how often it went down or stalled, since the start
 	Mode          string             `json:"mode"`                      // the operator's setting
 	ModeSeconds   float64            `json:"mode_seconds"`              // since it was set; -1: never changed
@@ -158,7 +158,7 @@ func (u *Upstream) Status(now time.Time) Status {
 		Lacks: Lacking(u, now), Refuses: RefusingNow(u, now), Generation: u.generations.result(), Wake: u.Health.Wake.Status(now),
 		Progress: progressStatus(u.Progress.Facts(now)), Speeds: speedsOf(&u.Models, At(now)),
 	}
-	if since := u.Health.unheard.Load(); since != 0 {
+	if since, suspected := u.Health.suspectedSince(); suspected {
 		st.Unheard = time.Duration(ticks(now) - since).Seconds()
 	}
 	if report := u.reports.last.Load(); report != nil {

@@ -107,30 +107,194 @@ var failedLineFields = map[string]string{
 // limit.
 var (
 	edgeFields = map[string]string{
-		"event":  "`edge_degraded` (warn), `edge_out` (error: no engine serves a model) or `edge_ok` (info).",
+		"event":  "`edge_degraded` (warn), `edge_failing` (error), `edge_out` (error) or `edge_ok` (info); see [Events](#events).",
 		"state":  "The first sentence of the status page: what is wrong where, which share of how many calls, why.",
-		"remedy": "Commands that print what to do.",
+		"remedy": "What to do: commands that print it, or what to change.",
 	}
 	keyFields = map[string]string{
 		"event": "`key_over_limit`.", "key": "The key's id.", "limit": "The limit; with `group_` in front, of the key's group.",
-		"refused": "Calls that it refused in the last minute.", "model": "The model that was asked for.", "remedy": "A command that explains the limit.",
+		"refused": "Calls that it refused in the last minute.", "model": "The model that was asked for.",
+		"used": "The used part; of budgets alone.", "of": "The limit's value; likewise.", "until": "When the budget begins anew; likewise.",
+		"remedy": "What to change, and a command that explains the limit.",
 	}
 )
 
-// logEvent matches the name of an event in a log line.
-var logEvent = regexp.MustCompile(`zap\.String\("event", "(\w+)"`)
+// wordsIn returns the words that a pattern finds in a part of a source: from a text to the end of
+// the declaration.
+func wordsIn(t *testing.T, file, from, pattern string) (words []string) {
+	t.Helper()
+	_, text, ok := strings.Cut(read(t, file), from)
+	if !ok {
+		t.Fatalf("%s has no %s", file, from)
+	}
+	end := len(text)
+	for _, mark := range []string{"\n}\n", "\n)\n"} {
+		if i := strings.Index(text, mark); i >= 0 {
+			end = min(end, i)
+		}
+	}
+	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text[:end], -1) {
+		words = append(words, m[1])
+	}
+	return words
+}
 
 // events explains the other lines that have an event's name.
 var events = map[string]string{
-	"upstream_up":         "An engine answers its probes again; `upstream_pending`, `upstream_busy` likewise name its new state.",
-	"upstream_down":       "An engine does not answer; `cause` says why, `remedy` what to do.",
-	"upstream_stalled":    "An engine has work and nothing moves; `remedy` says what to do.",
+	"upstream_up":         "An engine answers its probes again.",
+	"upstream_pending":    "An engine has not been probed yet, so it gets calls only if no other one is up.",
+	"upstream_busy":       "An engine has calls and does not answer its probes. It keeps its calls and gets no new ones until it does. Some engines are so during each call.",
+	"upstream_suspect":    "A busy engine has sent nothing `for` 10 s, or for longer than its answers take: it is busy or has stopped. Look at its process, its log and `nvidia-smi`; `penstock drain NAME` takes it out. It is down after a minute of silence, see `PenstockUpstreamDown`.",
+	"upstream_down":       "An engine does not answer; `cause` says why. `PenstockUpstreamDown` says what to do.",
+	"upstream_stalled":    "An engine has work and nothing moves. `PenstockUpstreamStalled` says what to do.",
+	"edge_ok":             "The first sentence of the status page names no trouble any more.",
+	"edge_degraded":       "The first sentence of the status page has changed: something is wrong, and most calls are answered. `state` is the sentence, `remedy` what to do.",
+	"edge_failing":        "The first sentence of the status page has changed: at least half of a model's calls of the last minute (five or more) failed or found it full, or no client can connect. `state` is the sentence, `remedy` what to do.",
+	"edge_out":            "The first sentence of the status page has changed: no engine serves a model. `PenstockModelWithoutEngine` says what to do.",
+	"key_over_limit":      "A limit of a key refuses its calls. The owner of the key has to wait, or the limit has to be raised; `remedy` names it.",
 	"upstream_lacks":      "An engine refuses a `feature` (tools, forced_tool, json_schema and so on) that others of its model answer: `refused` calls with `status`, and the `remedy`.",
-	"breaker_open":        "An engine fails its calls and gets none for a while; `cause`, `remedy`.",
-	"breaker_closed":      "It gets calls again.",
+	"breaker_open":        "An engine fails its calls and gets none for a while; `cause`. `PenstockBreakerOpen` says what to do.",
+	"breaker_closed":      "An engine whose breaker was open serves its calls and gets new ones again.",
 	"copies_lost":         "A hook with `after` has lost `copies` of calls since the last such line; `cause` (a result of penstock_hook_copies_total) and `why` are of the last one.",
 	"certificate_invalid": "Clients refuse the certificate in a file; `setting`, `remedy`.",
-	"key_created, key_changed, key_rotated, key_revoked": "A key was made or changed at run time; `key`, and `who` did it.",
+	"key_created":         "A key was made at run time; `key`, and `who` did it.",
+	"key_changed":         "A key was changed at run time; `key`, and `who` did it.",
+	"key_rotated":         "A key got another secret at run time; `key`, and `who` did it.",
+	"key_revoked":         "A key was revoked at run time; `key`, and `who` did it.",
+}
+
+// outcomes explains how calls end.
+var outcomes = map[string]string{
+	"ok":            "The call was answered.",
+	"client_error":  "The request was invalid or not allowed; `code` says why.",
+	"limited":       "A limit of its key, a full model or a memory budget refused the call; `code` says which.",
+	"no_route":      "No engine of the model takes calls.",
+	"upstream_fail": "An engine failed the call before the client got anything; `cause` and `failed_attempts` say why.",
+	"stream_broken": "An engine failed the call after the client had got a part of the answer.",
+	"timeout":       "The answer, or a part of it, did not come in time; `cause` names the setting.",
+	"client_gone":   "The client disconnected before the end of its answer, or did not read it within `timeouts.write`.",
+	"drained":       "The edge's own shutdown ended the call.",
+	"internal":      "The edge failed; its log has the reason.",
+}
+
+// states explains the states on the status page and in penstock top.
+var states = map[string]string{
+	"up":                "An upstream takes calls.",
+	"busy":              "An upstream has calls and does not answer its probes: it keeps its calls and gets no new ones until it does. Some engines are so during each call.",
+	"incomplete":        "An upstream refuses a feature (tools, JSON schemas and so on) that others of its model answer, or does not serve a model that the configuration expects there. Its row says which, and with which flag the engine has to be started.",
+	"suspect":           "A call could not reach an upstream, or a busy upstream has sent nothing for so long that it may have stopped. The next probes decide.",
+	"failing":           "An upstream answers its probes and fails more than 2 % of what it is asked, or a model fails or refuses at least half of its calls. `PenstockUpstreamFails` and `PenstockErrors` say what to do.",
+	"breaker open":      "An upstream has failed its calls and gets none for a while. `PenstockBreakerOpen` says what to do.",
+	"breaker half-open": "The breaker of an upstream lets one call try whether it serves again.",
+	"down":              "An upstream does not answer its probes or cannot be reached. `PenstockUpstreamDown` says what to do.",
+	"stalled":           "An upstream has work and nothing moves. `PenstockUpstreamStalled` says what to do. Of a call that its client left: the client had stopped reading.",
+	"pending":           "An upstream has not been probed yet: it gets calls only if no other one is up.",
+	"draining":          "An operator took an upstream out (`penstock drain`): its calls end, no new ones come. `penstock ready NAME` lets calls in again. Of an edge: it shuts down.",
+	"maintenance":       "An operator took an upstream out (`penstock maintenance`), and it is not probed. `penstock ready NAME` lets calls in again.",
+	"retiring":          "The configuration does not have an upstream any more, or Kubernetes takes its pod away: its calls end.",
+	"ready":             "No operator has taken the upstream out.",
+	"served":            "A model is served, and its calls go well.",
+	"degraded":          "A model is served, and a part of its calls fails, finds it full or waits. Of an edge: something is wrong, and most calls are answered.",
+	"fallback":          "No engine serves a model, and its fallback answers its calls.",
+	"out":               "No engine serves a model. `PenstockModelWithoutEngine` says what to do.",
+	"over limit":        "A limit of a key refused calls in the last minute.",
+	"expired":           "A key's end has passed, so its calls are refused.",
+	"used up":           "A budget of a key is used up until it begins anew.",
+	"ends soon":         "A key ends within a week.",
+	"nearly used up":    "A budget of a key is nine tenths used.",
+	"body":              "The edge reads a call's request.",
+	"hook":              "An operator's hook decides about a call.",
+	"queued":            "A call waits for a slot of an engine.",
+	"waiting":           "An engine works on a call and has sent nothing yet.",
+	"streaming":         "An engine answers a call.",
+	"done":              "A call was answered.",
+	"left":              "A call's client disconnected; the page says in which phase.",
+	"failed":            "A call failed at an engine, or for lack of one.",
+	"refused":           "A call was refused before an engine was asked.",
+}
+
+// stateSources are the places of the words for states, with the pattern of a word.
+var stateSources = []struct{ file, from, pattern string }{
+	{"proxy/operate/status/badge.go", "func (u *Upstream) Badge(", `Badge\{"([^"]+)"`},
+	{"upstreams/health.go", "func (s State) String() string {", `"(\w+)"`},
+	{"proxy/operate/status/status.go", "// States of a model.", `Model\w+ += "(\w+)"`},
+	{"proxy/operate/status/status.go", "// The values of Key.Badge.", `badge\w+ += "([^"]+)"`},
+	{"proxy/operate/status/calls.go", "// States of a call in addition", `State\w+ += "(\w+)"`},
+	{"proxy/telemetry/observe/record.go", "// The phases of a call.", `Phase += "(\w+)"`},
+}
+
+// wordTable returns a table of words. It reports words without a meaning and meanings without a
+// word.
+func wordTable(t *testing.T, what string, words []string, meanings map[string]string) string {
+	t.Helper()
+	for name := range meanings {
+		if !slices.Contains(words, name) {
+			t.Errorf("there is no %s %q", what, name)
+		}
+	}
+	slices.Sort(words)
+	var b strings.Builder
+	b.WriteString("\n" + row(what, "meaning") + "| --- | --- |\n")
+	for _, name := range slices.Compact(words) {
+		if meanings[name] == "" {
+			t.Errorf("the %s %q has no meaning", what, name)
+		}
+		b.WriteString(row("`"+name+"`", meanings[name]))
+	}
+	return b.String()
+}
+
+// eventNames returns the names of events in the sources: literals, and those that are made of a
+// state, a level or a change of a key.
+func eventNames(t *testing.T) (names []string) {
+	t.Helper()
+	made := map[string][2]string{ // the file and the pattern of the second part
+		`"upstream_"+state.String()`: {"upstreams/health.go", `State(?:Pending|Up|Down|Stalled|Busy)\b`},
+		`"edge_"+v.Level`:            {"proxy/operate/status/status.go", `Level(?:OK|Degraded|Failing|Out)\b`},
+		"event":                      {"upstreams/breaker.go", `"(breaker_\w+)"`},
+		"c.event":                    {"proxy/operate/admin/keys.go", `"(key_\w+)"`},
+	}
+	pattern := regexp.MustCompile(`zap\.String\("event", ([^)]+\(\)|[^)]+)\)`)
+	for _, dir := range []string{"proxy", "upstreams", "routing", "config"} {
+		for _, path := range sources(t, dir) {
+			for _, m := range pattern.FindAllStringSubmatch(read(t, path), -1) {
+				if name, err := strconv.Unquote(m[1]); err == nil {
+					names = append(names, name)
+					continue
+				}
+				from, ok := made[m[1]]
+				if !ok {
+					t.Errorf("%s makes the name of an event of %s: add its words to the table", path, m[1])
+					continue
+				}
+				prefix, _, _ := strings.Cut(strings.Trim(m[1], `"`), `"`)
+				for _, w := range regexp.MustCompile(from[1]).FindAllStringSubmatch(read(t, from[0]), -1) {
+					if len(w) > 1 {
+						names = append(names, w[1])
+					} else {
+						names = append(names, prefix+strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(w[0], "State"), "Level")))
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
+// sources returns the paths of the Go files of a folder that are not tests.
+func sources(t *testing.T, dir string) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(top, dir), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+			path, err = filepath.Rel(top, path)
+			files = append(files, filepath.ToSlash(path))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }
 
 // fieldTable returns a table of the fields that the pattern field finds in a part of a source. Each
@@ -178,24 +342,22 @@ func TestReferenceLog(t *testing.T) {
 		fieldTable(t, "lines about upstreams that failed", function(t, "proxy/request/call/answer.go", "func (a answer) warn("), logField, failedLineFields))
 	b.WriteString("\n## The edge's state\n\nWhen what the first sentence of the status page is about changes, a line says it: at most one in ten seconds, and none for other numbers. It needs the admin listener.\n\n" +
 		fieldTable(t, "lines about the edge", function(t, "proxy/operate/admin/alarm.go", "func (a *alarms) edge("), logField, edgeFields))
-	b.WriteString("\nA limit of a key that refuses calls has a line of level warn, and the next one five minutes later at the earliest.\n\n" +
+	b.WriteString("\nA limit of a key that refuses calls has a line of level warn, a second one after a minute, and then one every five minutes.\n\n" +
 		fieldTable(t, "lines about keys", function(t, "proxy/operate/admin/alarm.go", "func (a *alarms) overLimits("), logField, keyFields))
-	b.WriteString("\n## Events\n\nOther lines that are made for a filter have the name of an `event`.\n\n" + row("event", "meaning") + "| --- | --- |\n")
-	for _, name := range slices.Sorted(maps.Keys(events)) {
-		b.WriteString(row("`"+strings.ReplaceAll(name, ", ", "`, `")+"`", events[name]))
-	}
-	for _, file := range []string{"upstreams/features.go", "proxy/edge.go"} {
-		for _, m := range logEvent.FindAllStringSubmatch(read(t, file), -1) {
-			if events[m[1]] == "" {
-				t.Errorf("the event %s of %s has no meaning", m[1], file)
-			}
-		}
-	}
+	b.WriteString("\n## Events\n\nLines that are made for a filter have the name of an `event`. `penstock explain NAME` explains it, and the words of the next three tables.\n" +
+		wordTable(t, "event", eventNames(t), events))
+	b.WriteString("\n## Outcomes\n" + wordTable(t, "outcome", wordsIn(t, "proxy/telemetry/observe/record.go", "// The closed set of outcomes.", `"(\w+)"`), outcomes))
 	b.WriteString("\n## Causes\n\nThe log, a call's page, the events of the status page and the label `cause` of `penstock_upstream_failures_total` have the same words.\n\n" +
 		row("cause", "meaning") + "| --- | --- |\n")
 	for _, c := range upstreams.Causes() {
 		b.WriteString(row("`"+string(c.Cause)+"`", c.Meaning))
 	}
+	b.WriteString("\n## States\n\nThe status page and `penstock top` show the state of an upstream, a model, a key or a call.\n")
+	var words []string
+	for _, s := range stateSources {
+		words = append(words, wordsIn(t, s.file, s.from, s.pattern)...)
+	}
+	b.WriteString(wordTable(t, "state", append(words, "ready"), states))
 	b.WriteString("\n## Answers of hooks\n\n`hook_detail`, and `detail` in a line \"hook failed\", say what is wrong with a hook's answer. `penstock explain hook_answer` has them, too.\n\n" +
 		row("detail", "meaning") + "| --- | --- |\n")
 	for _, d := range hook.Details() {

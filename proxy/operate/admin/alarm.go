@@ -14,7 +14,13 @@ import (
 type alarms struct {
 	said string    // the subject of the last line; "" while the edge is well
 	at   time.Time // of that line
-	keys map[keyLimit]time.Time
+	keys map[keyLimit]told
+}
+
+// told says what the log has on a limit of a key.
+type told struct {
+	at    time.Time
+	lines int // since the limit began to refuse calls
 }
 
 // keyLimit is a limit of a key that refuses its calls.
@@ -24,8 +30,10 @@ const (
 	// alarmLeast is the least time between two lines about the edge, because trouble comes and goes
 	// near a bound.
 	alarmLeast = 10 * time.Second
-	// keyAgain is the time after which a key that stays over a limit gets another line.
-	keyAgain = 5 * time.Minute
+	// keySecond is the time after which a key that stays over a limit gets a second line, whose count
+	// covers a whole minute, and keyAgain the time to each further line.
+	keySecond = time.Minute
+	keyAgain  = 5 * time.Minute
 	// alarmKeys bounds the number of lines about keys per look and, with keyAgain, the memory that
 	// they take.
 	alarmKeys = 20
@@ -56,20 +64,19 @@ func (a *alarms) edge(s *status.Status, log *zap.Logger) {
 		return
 	}
 	write, msg := log.Warn, "the edge is degraded"
-	if v.Level == status.LevelOut {
+	switch v.Level {
+	case status.LevelFailing:
+		write, msg = log.Error, "most calls fail or are refused"
+	case status.LevelOut:
 		write, msg = log.Error, "models are out"
 	}
-	var remedy []string
-	for _, alert := range alerts {
-		remedy = append(remedy, "penstock explain "+alert)
-	}
-	write(msg, zap.String("event", "edge_"+v.Level), zap.String("state", v.Text), zap.Strings("remedy", remedy))
+	write(msg, zap.String("event", "edge_"+v.Level), zap.String("state", v.Text), zap.Strings("remedy", s.Remedies()))
 }
 
 // overLimits logs the key limits that have refused calls in the last minute.
 func (a *alarms) overLimits(s *status.Status, log *zap.Logger) {
-	for of, at := range a.keys {
-		if s.Now.Sub(at) >= keyAgain {
+	for of, t := range a.keys {
+		if s.Now.Sub(t.at) > keyAgain {
 			delete(a.keys, of)
 		}
 	}
@@ -77,19 +84,29 @@ func (a *alarms) overLimits(s *status.Status, log *zap.Logger) {
 	for i := range s.Refusals {
 		r := &s.Refusals[i]
 		of := keyLimit{r.Key, r.Limit}
-		if r.Limit == "" || r.Minute == 0 || lines == alarmKeys {
+		t, known := a.keys[of]
+		pause := keyAgain
+		if t.lines == 1 {
+			pause = keySecond
+		}
+		if r.Limit == "" || r.Minute == 0 || lines == alarmKeys || known && s.Now.Sub(t.at) < pause {
 			continue
 		}
-		if _, told := a.keys[of]; told {
+		l := s.LimitOf(r.Key, r.Limit)
+		if !l.Over {
 			continue
 		}
 		if a.keys == nil {
-			a.keys = map[keyLimit]time.Time{}
+			a.keys = map[keyLimit]told{}
 		}
-		a.keys[of] = s.Now
+		a.keys[of] = told{s.Now, t.lines + 1}
 		lines++
+		used, most, until := zap.Skip(), zap.Skip(), zap.Skip()
+		if !l.Until.IsZero() {
+			used, most, until = zap.String("used", l.Used), zap.String("of", l.Limit), zap.Time("until", l.Until.UTC())
+		}
 		log.Warn("a key is over its limit", zap.String("event", "key_over_limit"), zap.String("key", r.Key),
 			zap.String("limit", r.Limit), zap.Int("refused", r.Minute), zap.String("model", r.Model),
-			zap.String("remedy", "penstock explain "+strings.TrimPrefix(r.Limit, "group_")))
+			used, most, until, zap.String("remedy", l.Remedy))
 	}
 }

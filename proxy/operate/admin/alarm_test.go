@@ -58,11 +58,16 @@ func TestAlarms(t *testing.T) {
 	want(look(10*time.Second, status.LevelOK, "Healthy"), zap.InfoLevel, "edge_ok")
 
 	over := status.Reason{Key: "team-a", Limit: "group_tokens_per_minute", Model: "m", Minute: 12, Count: 40}
-	want(look(time.Second, status.LevelOK, "Healthy", over), zap.WarnLevel, "key_over_limit", `"key":"team-a"`, `"refused":12`, `"remedy":"penstock explain tokens_per_minute"`)
-	if all := look(time.Minute, status.LevelOK, "Healthy", over); all != nil {
+	want(look(time.Second, status.LevelOK, "Healthy", over), zap.WarnLevel, "key_over_limit", `"key":"team-a"`, `"refused":12`, `"remedy":"raise groups[].limits.tokens_per_minute, or wait (penstock explain tokens_per_minute)"`)
+	if all := look(30*time.Second, status.LevelOK, "Healthy", over); all != nil {
 		t.Errorf("again: %v", all)
 	}
-	want(look(5*time.Minute, status.LevelOK, "Healthy", over), zap.WarnLevel, "key_over_limit")
+	over.Minute = 40 // the count of a whole minute
+	want(look(30*time.Second, status.LevelOK, "Healthy", over), zap.WarnLevel, "key_over_limit", `"refused":40`)
+	if all := look(4*time.Minute, status.LevelOK, "Healthy", over); all != nil {
+		t.Errorf("a third time: %v", all)
+	}
+	want(look(time.Minute, status.LevelOK, "Healthy", over), zap.WarnLevel, "key_over_limit")
 	over.Minute = 0
 	if all := look(time.Hour, status.LevelOK, "Healthy", over); all != nil {
 		t.Errorf("no more: %v", all)

@@ -1,9 +1,16 @@
 // Package reference holds the pages generated from the code. A test of the documents writes them.
 package reference
 
-import _ "embed" // for the page below
+import _ "embed" // for the pages below
 
 // Errors is the table of error codes, each with its cause and remedy, as Markdown.
 //
 //go:embed errors.md
 var Errors string
+
+// Log explains the lines of the log and the words that they share with the status page, as
+// Markdown. The sections Events, Outcomes, Causes and States have a table each of words and
+// meanings.
+//
+//go:embed log.md
+var Log string

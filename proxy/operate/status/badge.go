@@ -10,7 +10,8 @@ import "strconv"
 //   - breaker open and half-open; without calls for five minutes after the last failure, half-open
 //     counts as up
 //   - failing, with more failed attempts in the last minute than Bounds allows
-//   - suspect, when a call could not reach it and no probe has confirmed that
+//   - suspect, when a call could not reach it and no probe has confirmed that, or when it is busy
+//     and has been silent for so long that it may have stopped
 //   - incomplete, when it refuses a feature that others answer, or lacks a model
 //   - busy
 //   - up
@@ -38,15 +39,15 @@ func (u *Upstream) Badge() Badge {
 	case u.Breaker == "open":
 		return Badge{"breaker open", "down", "✕", false}
 	case u.failsCalls():
-		return Badge{"breaker " + u.Breaker, "warn", "!", false}
+		return Badge{"breaker half-open", "warn", "!", false}
+	case most(u.failed()):
+		return Badge{"failing", "down", "✕", false}
 	case Bounds.Attempts.share(u.failed()):
 		return Badge{"failing", "warn", "!", false}
-	case u.Suspect:
+	case u.Suspect, u.Unheard > 0:
 		return Badge{"suspect", "warn", "!", false}
 	case len(u.Lacks)+len(u.Missing) > 0:
 		return Badge{"incomplete", "warn", "!", false}
-	case u.State == "busy" && u.Unheard > 0:
-		return Badge{u.State, "warn", "▸", true}
 	case u.State == "busy":
 		return Badge{u.State, "up", "▸", true}
 	}

@@ -20,6 +20,12 @@ var Bounds = struct{ Failed, Attempts, Full, TTFT, Queue Bound }{
 	Queue:    Bound{"PenstockQueueing", 1, 5},
 }
 
+// leastMost is the least number of calls that most applies to.
+const leastMost = 5
+
+// most reports whether n calls of all are at least half of them, so that clients mostly get nothing.
+func most(n, all int) bool { return n >= leastMost && 2*n >= all }
+
 // share reports whether n calls of all are too many.
 func (b *Bound) share(n, all int) bool { return n >= b.Least && float64(n) > b.Most*float64(all) }
 

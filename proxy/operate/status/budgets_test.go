@@ -93,14 +93,14 @@ func TestKeysOverTheirLimitsAreNamed(t *testing.T) {
 		{Reason: observe.Reason{Key: "spent", Limit: "tokens_per_day", Outcome: observe.Limited}, Count: 9, Minute: 9},
 	}})
 	s.Judge(nil)
-	if notes := s.Keys[3].Notes; len(notes) != 1 || notes[0] != "is over its tokens per day, 9 calls refused in the last minute, until 2026-11-22 00:00 UTC" {
+	if notes := s.Keys[3].Notes; len(notes) != 1 || notes[0] != "is over its tokens per day (250 of 300), 9 calls refused in the last minute, until 2026-11-22 00:00 UTC: raise keys[].limits.tokens_per_day, or wait" {
 		t.Errorf("%q", notes)
 	}
 	s.Keys = slices.Delete(s.Keys, 3, 4)
 	s.Judge(nil)
-	const want = " Keys: the key team-a is over its tokens per minute, 12 calls refused in the last minute; " +
+	const want = " Keys: the key team-a is over its tokens per minute, 12 calls refused in the last minute: raise keys[].limits.tokens_per_minute, or wait; " +
 		"the key gone expired 1 h 0 min ago (2026-11-21T11:00:00Z); " +
-		"the group staff is over its requests per minute, 1 call refused in the last minute; 1 more."
+		"the group staff is over its requests per minute, 1 call refused in the last minute: raise groups[].limits.requests_per_minute, or wait; 1 more."
 	if v := s.Verdict; v.Level != LevelOK || !strings.HasSuffix(v.Text, want) {
 		t.Errorf("%+v", v)
 	}
@@ -120,7 +120,51 @@ func TestKeysOverTheirLimitsAreNamed(t *testing.T) {
 			t.Errorf("the terminal lacks %q:\n%s", want, text)
 		}
 	}
-	if text, _ := json.Marshal(s); !strings.Contains(string(text), `"notes":["is over its tokens per minute, 12 calls refused in the last minute"],"badge":"over limit"`) {
+	if text, _ := json.Marshal(s); !strings.Contains(string(text), `"notes":["is over its tokens per minute, 12 calls refused in the last minute: raise keys[].limits.tokens_per_minute, or wait"],"badge":"over limit"`) {
 		t.Error("the JSON lacks it")
+	}
+}
+
+// TestBudgetIsSaidOnce checks that the note of a used-up budget that refuses calls has its use, its
+// end and the remedy once.
+func TestBudgetIsSaidOnce(t *testing.T) {
+	k := Key{ID: "a", Budgets: []Budget{{"spend_per_day", "5.01", "5", 1.002, now.Add(12 * time.Hour)}}, over: []overLimit{{limit: "spend_per_day", calls: 7}}}
+	const want = "is over its spend per day (5.01 of 5), 7 calls refused in the last minute, until 2026-11-22 00:00 UTC: raise keys[].limits.spend_per_day, or wait"
+	if k.describe(now); len(k.Notes) != 1 || k.Notes[0] != want {
+		t.Errorf("%q", k.Notes)
+	}
+}
+
+// TestRaisedLimitIsNotOver checks that a key does not count as over its limit any more as soon as
+// the limit is raised, and that it does again when the new limit refuses a call.
+func TestRaisedLimitIsNotOver(t *testing.T) {
+	w := new(Watch)
+	look := func(after time.Duration, limit int64, last time.Time) *Status {
+		s := sample()
+		s.Now = now.Add(after)
+		s.Keys = []Key{{ID: "a", Requests: &Use{Limit: limit}}}
+		s.measure(&observe.Outlook{Refusals: []observe.ReasonCount{
+			{Reason: observe.Reason{Key: "a", Limit: "requests_per_minute", Outcome: observe.Limited}, Count: 3, Minute: 3, Last: last},
+		}})
+		s.Judge(w)
+		return s
+	}
+	over := func(s *Status) bool {
+		in := s.LimitOf("a", "requests_per_minute").Over
+		if in != strings.Contains(s.Verdict.Text, "the key a is over its requests per minute") || in != (s.Keys[0].Badge == badgeOver) {
+			t.Errorf("%t, badge %q: %s", in, s.Keys[0].Badge, s.Verdict.Text)
+		}
+		return in
+	}
+	if !over(look(0, 10, now)) {
+		t.Error("not over at first")
+	}
+	for second := range 5 {
+		if over(look(time.Duration(2+second)*time.Second, 100, now.Add(time.Second))) {
+			t.Errorf("still over %d s after the change", second)
+		}
+	}
+	if !over(look(8*time.Second, 100, now.Add(8*time.Second))) {
+		t.Error("the new limit refuses, too")
 	}
 }

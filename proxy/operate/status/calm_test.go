@@ -137,11 +137,11 @@ func TestSentencesOfStates(t *testing.T) {
 		trouble, calm func(*Status)
 		want          string
 	}{
-		{up(func(u *Upstream) { u.State, u.LastFailure = "down", failed("probe") }), up(func(u *Upstream) { u.LastFailure = failed("probe") }), "gpu is down for "},
+		{up(func(u *Upstream) { u.State, u.LastFailure = "down", failed("probe") }), up(func(u *Upstream) { u.LastFailure = failed("probe") }), "gpu is down"},
 		{up(func(u *Upstream) { u.State = "pending" }), up(func(u *Upstream) { u.State = "up" }), "gpu has not been probed yet"},
 		{up(func(u *Upstream) { u.State = "stalled" }), up(func(u *Upstream) { u.Progress = upstreams.ProgressStatus{Still: 100} }), "gpu has stalled"},
-		{up(func(u *Upstream) { u.State = "down" }), up(func(u *Upstream) { u.State = "retiring" }), "gpu is down for "},
-		{up(func(u *Upstream) { u.State = "down" }), up(func(u *Upstream) { u.State = "busy" }), "gpu is down for "},
+		{up(func(u *Upstream) { u.State = "down" }), up(func(u *Upstream) { u.State = "retiring" }), "gpu is down"},
+		{up(func(u *Upstream) { u.State = "down" }), up(func(u *Upstream) { u.State = "busy" }), "gpu is down"},
 		{up(func(u *Upstream) { u.Mode = "drain" }), up(func(u *Upstream) { u.Mode, u.State = "drain", "retiring" }), "gpu is in drain mode"},
 		{up(func(u *Upstream) { u.Breaker, u.LastFailure = "open", failed("call") }), up(func(u *Upstream) { u.LastFailure = failed("call") }), "gpu answers its probes but fails its calls (no connection; breaker open)"},
 		{up(func(u *Upstream) { u.Breaker = "half-open" }), up(func(u *Upstream) { u.Suspect = true }), "fails its calls (breaker half-open)"},

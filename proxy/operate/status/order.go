@@ -45,7 +45,7 @@ func (u *Upstream) active() (n int) {
 
 func (m *Model) rank() int {
 	switch {
-	case m.State == ModelOut:
+	case m.State == ModelOut, m.State == ModelFailing:
 		return rankOut
 	case m.State == ModelDegraded, m.State == ModelFallback, down(m.Targets) != "":
 		return rankTrouble

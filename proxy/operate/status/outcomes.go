@@ -17,6 +17,8 @@ func (s *Status) judge() {
 			m.State = ModelFallback
 		case !m.Ready:
 			m.State = ModelOut
+		case m.failing():
+			m.State = ModelFailing
 		case len(m.Troubles) > 0:
 			m.State = ModelDegraded
 		default:
@@ -52,10 +54,16 @@ func (s *Status) soles() {
 
 // servedBy reports whether the model is served by its own engines, by its fallback, or not at all.
 func (m *Model) servedBy() string {
-	if m.State == ModelDegraded {
+	if m.State == ModelDegraded || m.State == ModelFailing {
 		return ModelServed
 	}
 	return m.State
+}
+
+// failing reports whether most of the model's calls fail or find it full.
+func (m *Model) failing() bool {
+	n := &m.History.Minute
+	return most(n.Failed+n.Full, n.Calls)
 }
 
 // standIns returns the models that answer m's calls while no engine serves it: its served
@@ -172,14 +180,19 @@ func (s *Status) failing(u *Upstream) string {
 	if !Bounds.Attempts.share(u.failed()) || s.told(u.Name) {
 		return ""
 	}
+	return u.Label + " " + u.fails(s.whyFails(u)) + since(u.FailingSeconds) + ": see its log, or take it out (penstock drain " + u.Label + ")"
+}
+
+// whyFails returns the most frequent reason why attempts at the upstream failed in the last minute.
+func (s *Status) whyFails(u *Upstream) string {
 	why := map[string]int{}
 	for i := range s.Attempts {
 		if r := &s.Attempts[i]; r.Upstream == u.Name {
 			why[r.why()] += r.Minute
 		}
 	}
-	most, _, _ := greatest(why)
-	return u.Label + " " + u.fails(most) + ": see its log, or take it out (penstock drain " + u.Label + ")"
+	word, _, _ := greatest(why)
+	return word
 }
 
 // failed returns the numbers of failed attempts and of all attempts at the upstream in the last

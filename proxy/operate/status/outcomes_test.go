@@ -128,7 +128,7 @@ func TestVerdictByOutcomes(t *testing.T) {
 				d.end("qwen", "tgi-2", timeout)
 			}
 		}, ", most on tgi-1 (answer cut off)", ModelDegraded},
-		{"they fail here and there", func(d *desk, _ int) { d.end("qwen", "tgi-1", timeout); d.end("qwen", "tgi-2", timeout) }, "on 2 upstreams (stream silent for too long)", ModelDegraded},
+		{"they fail here and there", func(d *desk, _ int) { d.end("qwen", "tgi-1", timeout); d.end("qwen", "tgi-2", timeout) }, "Failing: qwen fails 50 % of its calls (120 of 240 in the last minute), on 2 upstreams (stream silent for too long)", ModelFailing},
 		{"no upstream is asked", func(d *desk, _ int) { d.end("qwen", "", down) }, "most before an upstream was asked (no healthy route)", ModelDegraded},
 		{"an upstream of many fails", func(d *desk, second int) {
 			for range 30 {
@@ -153,7 +153,7 @@ func TestVerdictByOutcomes(t *testing.T) {
 			for range 18 {
 				d.end("qwen", "", refusedFull)
 			}
-		}, "qwen is full for 90 % of its calls (1080 of 1200 in the last minute): all 2 slots are in use, most calls are of team-b", ModelDegraded},
+		}, "qwen is full for 90 % of its calls (1080 of 1200 in the last minute): all 2 slots are in use, most calls are of team-b", ModelFailing},
 		{"engines are full", func(d *desk, _ int) {
 			d.end("qwen", "tgi-1", func(r *observe.Record) {
 				refusedFull(r)
@@ -186,7 +186,11 @@ func TestVerdictByOutcomes(t *testing.T) {
 					c.second(d, second)
 					s = d.look()
 				})
-				if s.Verdict.Level != LevelDegraded || !strings.Contains(s.Verdict.Text, c.want) || s.Models[0].State != c.state {
+				level := LevelDegraded
+				if c.state == ModelFailing {
+					level = LevelFailing
+				}
+				if s.Verdict.Level != level || !strings.Contains(s.Verdict.Text, c.want) || s.Models[0].State != c.state {
 					t.Errorf("in trouble: %s, %+v, want %q", s.Models[0].State, s.Verdict, c.want)
 				}
 				if s.Models[1].State != ModelServed || strings.Contains(s.Verdict.Text, "gemma") {

@@ -7,7 +7,10 @@ import (
 )
 
 // pair describes a certificate in a file and the end of its validity, in one line.
-type pair struct{ Text, Level string }
+type pair struct {
+	Of, Text, Level string
+	Soon            string // in how long it ends, if it is not overdue yet but the headline mentions it
+}
 
 // pairsOf returns the certificates in files, of the public and the admin listener.
 func pairsOf(s *Status) (out []pair) {
@@ -18,14 +21,20 @@ func pairsOf(s *Status) (out []pair) {
 		if c.Certificate == nil || len(c.Domains) > 0 {
 			continue
 		}
-		p := pair{"certificate of " + c.of + ": until " + c.NotAfter.UTC().Format(time.RFC3339), LevelOK}
+		p := pair{Of: c.of, Text: "certificate of " + c.of + ": until " + c.NotAfter.UTC().Format(time.RFC3339), Level: LevelOK}
+		overdue, urgent := config.RenewalOverdue(c.NotBefore, c.NotAfter)
 		switch left := c.NotAfter.Sub(s.Now); {
 		case c.Trouble(s.Now) != "":
 			p.Level = LevelOut
 			p.Text += ": " + c.Trouble(s.Now)
-		case left < config.EndsSoon(c.NotBefore, c.NotAfter):
+		case left < urgent:
+			p.Level = LevelFailing
+			p.Text += ", which is in " + Ago(left)
+		case left < overdue:
 			p.Level = LevelDegraded
 			p.Text += ", which is in " + Ago(left)
+		case left < config.EndsSoon(c.NotBefore, c.NotAfter):
+			p.Soon = "the certificate of " + c.of + " ends in " + Ago(left)
 		}
 		out = append(out, p)
 	}

@@ -23,8 +23,16 @@ func TestPairs(t *testing.T) {
 			`warn">!</span> certificate of the public listener (tls): until 2026-11-27T12:00:00Z, which is in 6 d 0 h</li>`,
 		}, "Degraded: "},
 		{&Certificate{NotBefore: now, NotAfter: now.Add(4 * day)}, nil, []string{ // made by hand for a few days
-			`warn">!</span> certificate of the public listener (tls): until 2026-11-25T12:00:00Z, which is in 4 d 0 h</li>`,
+			`up">✓</span> certificate of the public listener (tls): until 2026-11-25T12:00:00Z</li>`,
+		}, "Healthy: "},
+		{&Certificate{NotBefore: now.Add(-5 * day), NotAfter: now.Add(2 * day)}, nil, []string{ // of seven days, renewed at a third
+			`up">✓</span> certificate of the public listener (tls): until 2026-11-23T12:00:00Z</li>`,
+		}, "Healthy: "},
+		{&Certificate{NotBefore: now.Add(-6 * day), NotAfter: now.Add(day)}, nil, []string{ // not renewed
+			`warn">!</span> certificate of the public listener (tls): until 2026-11-22T12:00:00Z, which is in 1 d 0 h</li>`,
 		}, "Degraded: the certificate of the public listener"},
+		{until(4 * day), nil, []string{`warn">!</span> certificate of the public listener (tls): until 2026-11-25T12:00:00Z, which is in 4 d 0 h</li>`}, "Degraded: the certificate of"},
+		{until(20 * time.Hour), nil, []string{`down">✕</span> certificate of the public listener (tls): until 2026-11-22T08:00:00Z, which is in 20 h 0 min</li>`}, "Degraded: the certificate of"},
 		{&Certificate{NotBefore: now.Add(-1 * day), NotAfter: now.Add(2 * day)}, nil, []string{ // renewed each day
 			`up">✓</span> certificate of the public listener (tls): until 2026-11-23T12:00:00Z</li>`,
 		}, "Healthy: "},
@@ -62,9 +70,23 @@ func TestWhatFailsNowComesFirst(t *testing.T) {
 	s := sample()
 	s.Upstreams, s.LastReload = s.Upstreams[:1], nil
 	s.Upstreams[0].State, s.Upstreams[0].LastFailure = "stalled", nil
-	s.Certificate = &Certificate{NotBefore: now, NotAfter: now.Add(4 * 24 * time.Hour)}
+	s.Certificate = &Certificate{NotBefore: now.Add(-60 * 24 * time.Hour), NotAfter: now.Add(4 * 24 * time.Hour)}
 	s.Judge(nil)
 	if down, ends := strings.Index(s.Verdict.Text, "has stalled"), strings.Index(s.Verdict.Text, "which is in 4 d"); down < 0 || ends < down {
 		t.Error(s.Verdict.Text)
+	}
+}
+
+// TestCertificateOfFewDaysIsMentioned checks that the first sentence mentions a certificate that
+// was made for a few days, without trouble, and not one that is renewed each day.
+func TestCertificateOfFewDaysIsMentioned(t *testing.T) {
+	for life, want := range map[time.Duration]bool{24 * time.Hour: false, 4 * 24 * time.Hour: true, 30 * 24 * time.Hour: false} {
+		s := sample()
+		s.Upstreams, s.LastReload = s.Upstreams[:1], nil
+		s.Certificate = &Certificate{NotBefore: now, NotAfter: now.Add(life)}
+		s.Judge(nil)
+		if v := s.Verdict; v.Level != LevelOK || strings.Contains(v.Text, "Look at: the certificate of the public listener (tls) ends in ") != want {
+			t.Errorf("a life of %v: %+v", life, v)
+		}
 	}
 }

@@ -17,7 +17,7 @@ func (u *Upstream) Runbook() string {
 	switch {
 	case u.State == "down":
 		return "PenstockUpstreamDown"
-	case u.State == "stalled":
+	case u.State == "stalled", u.Unheard > 0:
 		return "PenstockUpstreamStalled"
 	case u.failsCalls():
 		return "PenstockBreakerOpen"
@@ -61,9 +61,42 @@ func (s *Status) Runbooks() (all []string) {
 	return all
 }
 
-// ends reports whether a certificate from a file is invalid or expires soon.
+// Remedies returns what to do about the verdict's troubles: commands, or what to change. It is never
+// empty.
+func (s *Status) Remedies() (all []string) {
+	for _, alert := range s.Runbooks() {
+		all = append(all, "penstock explain "+alert)
+	}
+	add := func(trouble bool, remedy string) {
+		if trouble && !slices.Contains(all, remedy) {
+			all = append(all, remedy)
+		}
+	}
+	for _, i := range s.byTrouble() {
+		u := &s.Upstreams[i]
+		add(u.Mode != "ready", "penstock ready "+u.Label)
+		add(u.Unheard > 0, "penstock explain upstream_suspect")
+		for j := range u.Lacks {
+			add(u.Mode == "ready", u.Label+": "+u.Lacks[j].Remedy())
+		}
+		add(len(u.Missing) > 0, "penstock doctor --config FILE says what "+u.Label+" serves")
+		add(u.State == "pending", "penstock explain pending")
+		add(u.unread() != "", u.Label+": look at its metrics page")
+	}
+	add(slices.ContainsFunc(s.Hooks, func(h Hook) bool { return h.Problem() != "" }), "penstock explain hook_unavailable")
+	add(s.TurnedAway, "penstock explain limits.connections")
+	add(s.AdminPortShared, "penstock explain admin.listen")
+	add(len(all) == 0, "penstock top")
+	return all
+}
+
+// ends reports whether a certificate from a file is invalid or should have been renewed.
 func (c *Certificate) ends(now time.Time) bool {
-	return c != nil && len(c.Domains) == 0 && (c.Trouble(now) != "" || c.NotAfter.Sub(now) < config.EndsSoon(c.NotBefore, c.NotAfter))
+	if c == nil || len(c.Domains) > 0 {
+		return false
+	}
+	overdue, _ := config.RenewalOverdue(c.NotBefore, c.NotAfter)
+	return c.Trouble(now) != "" || c.NotAfter.Sub(now) < overdue
 }
 
 // runbook is the text of one alert.

@@ -67,7 +67,7 @@ type Status struct {
 
 // Verdict is the state of the edge in one sentence.
 type Verdict struct {
-	Level string `json:"level"` // ok, degraded, out, draining
+	Level string `json:"level"` // ok, degraded, failing, out, draining
 	Text  string `json:"text"`
 	// About names the models and upstreams in trouble. As long as it is unchanged, nothing new has
 	// happened.
@@ -78,6 +78,7 @@ type Verdict struct {
 const (
 	LevelOK       = "ok"
 	LevelDegraded = "degraded"
+	LevelFailing  = "failing" // most calls of a model fail or are refused, or no client can connect
 	LevelOut      = "out"
 	LevelDraining = "draining"
 )
@@ -302,12 +303,18 @@ type Upstream struct {
 	// BreakerIdle reports that the breaker is half-open only because no call has come since its last
 	// failure left the window of five minutes. The next call tries the engine.
 	BreakerIdle bool `json:"breaker_idle,omitempty"`
+
+	// FailingSeconds and RefusingSeconds are how long it has failed too many of its attempts, and
+	// how long it has refused a feature.
+	FailingSeconds  float64 `json:"failing_seconds,omitempty"`
+	RefusingSeconds float64 `json:"refusing_seconds,omitempty"`
 }
 
 // States of a model.
 const (
 	ModelServed   = "served"
 	ModelDegraded = "degraded" // served, but its calls fail, find it full or wait
+	ModelFailing  = "failing"  // likewise, most of its calls
 	ModelFallback = "fallback" // no engine serves it, and another model answers in its place
 	ModelOut      = "out"
 )
@@ -317,7 +324,7 @@ type Model struct {
 	ID             string          `json:"id"`
 	Ready          bool            `json:"ready"`
 	Found          bool            `json:"discovered,omitempty"` // an engine lists it, but not the file
-	State          string          `json:"state"`                // served, degraded, fallback, out
+	State          string          `json:"state"`                // served, degraded, failing, fallback, out
 	Fallback       []string        `json:"fallback,omitempty"`   // models that may answer in its place
 	StandIns       []string        `json:"stand_ins,omitempty"`  // those that answer while no engine serves it
 	Deprecated     time.Time       `json:"deprecated,omitzero"`
@@ -430,6 +437,29 @@ type Key struct {
 type overLimit struct {
 	limit string // with group_ in front, of its group
 	calls int
+	last  time.Time
+}
+
+// limitNow returns the value of one of the key's limits.
+func (k *Key) limitNow(limit string) string {
+	if b := k.budget(limit); b != nil {
+		return b.Limit
+	}
+	of := func(u *Use) string {
+		if u == nil {
+			return ""
+		}
+		return strconv.FormatInt(u.Limit, 10)
+	}
+	switch strings.TrimPrefix(limit, groupLimit) {
+	case "requests_per_minute":
+		return of(k.Requests)
+	case "tokens_per_minute":
+		return of(k.Tokens)
+	case "concurrency":
+		return strconv.Itoa(k.Concurrency)
+	}
+	return ""
 }
 
 // budgetNear is the share of a budget above which the page mentions it.
@@ -442,14 +472,24 @@ func (k *Key) describe(now time.Time) (urgent, shown int) {
 	var soon, old []string
 	k.Notes, k.Badge = nil, k.badgeOf(now)
 	for _, o := range k.over {
-		k.Notes = append(k.Notes, noteOver+strings.ReplaceAll(strings.TrimPrefix(o.limit, groupLimit), "_", " ")+", "+
-			refusedCalls(o.calls)+" in the last minute"+k.renewal(o.limit))
+		name, b := strings.TrimPrefix(o.limit, groupLimit), k.budget(o.limit)
+		text := noteOver + strings.ReplaceAll(name, "_", " ")
+		if b != nil {
+			text += " (" + b.Used + " of " + b.Limit + ")"
+		}
+		text += ", " + refusedCalls(o.calls) + " in the last minute"
+		if b != nil {
+			text += ", until " + b.renewal()
+		}
+		k.Notes = append(k.Notes, text+k.remedy(name))
 	}
-	for _, b := range k.Budgets {
-		text := "has used " + b.Used + " of " + b.Limit + " of its " + b.Name + ", until " + b.Renews.UTC().Format("2006-01-02 15:04 UTC")
+	for i := range k.Budgets {
+		b := &k.Budgets[i]
+		text := "has used " + b.Used + " of " + b.Limit + " of its " + b.Name + ", until " + b.renewal()
 		switch {
+		case slices.ContainsFunc(k.over, func(o overLimit) bool { return k.budget(o.limit) == b }): // said above
 		case b.Share >= 1:
-			k.Notes = append(k.Notes, text)
+			k.Notes = append(k.Notes, text+k.remedy(b.Name))
 		case b.Share >= budgetNear:
 			soon = append(soon, text)
 		}
@@ -473,14 +513,52 @@ func (k *Key) describe(now time.Time) (urgent, shown int) {
 	return urgent, shown
 }
 
-// renewal returns until when a budget refuses calls, as the end of a sentence; "" for other limits.
-func (k *Key) renewal(limit string) string {
+// remedy says, as the end of a sentence, what to do when a limit refuses calls.
+func (k *Key) remedy(limit string) string {
+	where := "keys[].limits."
+	if k.IsGroup {
+		where = "groups[].limits."
+	}
+	return ": raise " + where + limit + ", or wait"
+}
+
+// OverLimit describes a limit that refuses calls of a key, for the log.
+type OverLimit struct {
+	Used, Limit string    // of a budget, else empty
+	Until       time.Time // likewise: when it begins anew
+	Remedy      string
+	Over        bool // false: it was changed since, and has refused nothing after that
+}
+
+// LimitOf describes a limit of a key, or with group_ in front a limit of its group.
+func (s *Status) LimitOf(key, limit string) OverLimit {
+	name, ofGroup := strings.CutPrefix(limit, groupLimit)
+	i := slices.IndexFunc(s.Keys, func(k Key) bool { return k.ID == key && !k.IsGroup })
+	if i >= 0 && ofGroup {
+		group := s.Keys[i].Group
+		i = slices.IndexFunc(s.Keys, func(k Key) bool { return k.ID == group && k.IsGroup })
+	}
+	k := &Key{IsGroup: ofGroup}
+	if i >= 0 {
+		k = &s.Keys[i]
+	}
+	o := OverLimit{Over: true, Remedy: strings.TrimPrefix(k.remedy(name), ": ") + " (penstock explain " + name + ")"}
+	if b := k.budget(limit); b != nil {
+		o.Used, o.Limit, o.Until = b.Used, b.Limit, b.Renews
+	}
+	o.Over = i < 0 || slices.ContainsFunc(k.over, func(o overLimit) bool { return o.limit == limit })
+	return o
+}
+
+// budget returns the key's budget of that name; nil if it has none.
+func (k *Key) budget(limit string) *Budget {
+	limit = strings.TrimPrefix(limit, groupLimit)
 	for i := range k.Budgets {
-		if k.Budgets[i].Name == strings.TrimPrefix(limit, groupLimit) {
-			return ", until " + k.Budgets[i].Renews.UTC().Format("2006-01-02 15:04 UTC")
+		if k.Budgets[i].Name == limit {
+			return &k.Budgets[i]
 		}
 	}
-	return ""
+	return nil
 }
 
 // refusedCalls describes how many calls were refused.
@@ -544,13 +622,16 @@ type Budget struct {
 	Renews time.Time `json:"renews"`
 }
 
+// renewal returns when the budget begins anew.
+func (b Budget) renewal() string { return b.Renews.UTC().Format("2006-01-02 15:04 UTC") }
+
 // Text describes the budget in one line.
 func (b Budget) Text() string {
 	text := b.Name + " "
 	if b.Share >= 1 {
 		text += "is used up: "
 	}
-	return text + b.Used + " of " + b.Limit + ", until " + b.Renews.UTC().Format("2006-01-02 15:04 UTC")
+	return text + b.Used + " of " + b.Limit + ", until " + b.renewal()
 }
 
 // fullest returns the used share of the fullest budget; -1 without one.
@@ -713,9 +794,9 @@ func (k *Key) refusedBy(all []observe.ReasonCount, group *Key) {
 		case r.Limit != "":
 			k.OverLimit += r.Count
 			if group != nil && strings.HasPrefix(r.Limit, groupLimit) {
-				group.exceeds(r.Limit, r.Minute)
+				group.exceeds(r)
 			} else {
-				k.exceeds(r.Limit, r.Minute)
+				k.exceeds(r)
 			}
 		case r.Outcome == observe.Limited:
 			k.Full += r.Count
@@ -727,13 +808,17 @@ func (k *Key) refusedBy(all []observe.ReasonCount, group *Key) {
 }
 
 // exceeds adds calls of the last minute that a limit refused.
-func (k *Key) exceeds(limit string, calls int) {
-	if calls == 0 {
+func (k *Key) exceeds(r *observe.ReasonCount) {
+	if r.Minute == 0 {
 		return
 	}
-	i := slices.IndexFunc(k.over, func(o overLimit) bool { return o.limit == limit })
+	i := slices.IndexFunc(k.over, func(o overLimit) bool { return o.limit == r.Limit })
 	if i < 0 {
-		i, k.over = len(k.over), append(k.over, overLimit{limit: limit})
+		i, k.over = len(k.over), append(k.over, overLimit{limit: r.Limit})
 	}
-	k.over[i].calls += calls
+	o := &k.over[i]
+	o.calls += r.Minute
+	if r.Last.After(o.last) {
+		o.last = r.Last
+	}
 }

@@ -126,7 +126,7 @@ func TestVerdict(t *testing.T) {
 	}{
 		{func(s *Status) { s.Upstreams, s.LastReload, s.Models[0].Queue = s.Upstreams[:1], nil, nil }, LevelOK, "Healthy: 1 of 1 upstream takes calls, 2 calls in flight, 1 waiting within the engines."},
 		{func(s *Status) { s.Upstreams, s.LastReload = s.Upstreams[:1], nil }, LevelOK, "2 calls in flight, 2 waiting for a slot, 1 waiting within the engines."},
-		{func(*Status) {}, LevelDegraded, "is down for 2 min (no connection); the configuration on disk is invalid"},
+		{func(*Status) {}, LevelDegraded, "is down for 2 min (no connection); the configuration on disk is invalid, so the previous one stays in force (edge.yaml:3:1: "},
 		{func(s *Status) { s.Upstreams[0].Mode, s.Upstreams[0].ModeSeconds = "drain", 2 }, LevelDegraded, "gpu-a is in drain mode for 2 s"},
 		{func(s *Status) { s.Upstreams[0].Breaker = "open" }, LevelDegraded, "answers its probes but fails its calls (breaker open)"},
 		{func(s *Status) {
@@ -139,10 +139,10 @@ func TestVerdict(t *testing.T) {
 		{func(s *Status) { s.Models[1].Ready = false }, LevelOut, "Out: no engine serves two. Trouble: "},
 		{func(s *Status) {
 			s.Upstreams, s.LastReload, s.Certificate = s.Upstreams[:1], nil, &Certificate{NotBefore: now.Add(-2 * time.Hour), NotAfter: now.Add(-time.Hour)}
-		}, LevelDegraded, "Degraded: the certificate expired on "},
+		}, LevelFailing, "Failing: the certificate expired on "},
 		{func(s *Status) {
 			s.Upstreams, s.LastReload, s.Certificate = s.Upstreams[:1], nil, &Certificate{NotBefore: now.Add(time.Hour), NotAfter: now.Add(2 * time.Hour)}
-		}, LevelDegraded, "Degraded: the certificate is not valid before "},
+		}, LevelFailing, "Failing: the certificate is not valid before "},
 		{func(s *Status) {
 			s.Upstreams, s.LastReload, s.Certificate = s.Upstreams[:1], nil, &Certificate{NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour)}
 		}, LevelOK, "Healthy: "},

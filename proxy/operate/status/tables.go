@@ -143,6 +143,8 @@ func modelRow(m *Model) Row {
 		state, r.Level, r.Why = "OUT", LevelOut, "no engine serves it"
 	case ModelFallback:
 		r.Level, r.Why = LevelDegraded, m.inPlace()
+	case ModelFailing:
+		r.Level = LevelFailing
 	case ModelDegraded:
 		r.Level = LevelDegraded
 	}

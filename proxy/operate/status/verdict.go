@@ -20,15 +20,16 @@ func (s *Status) Judge(w *Watch) {
 		s.Upstreams[i].rest(s.Now)
 	}
 	s.judge()
-	w.see(s)
-	keys := s.soon()
+	w.changed(s)
+	keys, concerns := s.soon(), s.concerns()
+	w.see(s, concerns)
 	if s.Draining {
 		s.Verdict = Verdict{LevelDraining, fmt.Sprintf("Shutting down: %s left.", count(int(s.InFlight), "call")), nil}
 		return
 	}
-	var out, troubles, about []string
+	var out, failing, troubles, about []string
 	served := "Every model is served."
-	for i := range s.Models {
+	for _, i := range places(len(s.Models), func(i int) int { return s.Models[i].rank() }) {
 		m := &s.Models[i]
 		if m.State != ModelServed {
 			about = append(about, m.ID)
@@ -39,8 +40,13 @@ func (s *Status) Judge(w *Watch) {
 			served = "No model is out."
 		case ModelOut:
 			out = append(out, m.ID+since(m.TroubleSeconds))
-		case ModelDegraded:
-			troubles = append(troubles, m.ID+" "+strings.Join(m.Troubles, ", and ")+since(m.TroubleSeconds))
+		case ModelFailing, ModelDegraded:
+			t := m.ID + " " + strings.Join(m.Troubles, ", and ") + since(m.TroubleSeconds)
+			if m.State == ModelFailing {
+				failing = append(failing, t)
+			} else {
+				troubles = append(troubles, t)
+			}
 			served = "No model is out."
 		}
 	}
@@ -58,47 +64,26 @@ func (s *Status) Judge(w *Watch) {
 			}
 		}
 	}
-	troubles = append(ownTroubles(s), troubles...)
-	troubles = append(troubles, s.Certificate.delays(s.Now)...)
-	for _, p := range pairsOf(s) { // what fails now comes first
-		if p.Level == LevelDegraded {
-			troubles = append(troubles, "the "+p.Text)
+	var own, others []string
+	for i := range concerns {
+		switch c := &concerns[i]; {
+		case c.level == LevelFailing:
+			failing = append(failing, c.text)
+		case c.own:
+			own = append(own, c.text)
+		default:
+			others = append(others, c.text)
 		}
 	}
-	for _, h := range s.Hooks {
-		if t := h.Problem(); t != "" {
-			troubles = append(troubles, t)
-		}
-	}
-	for _, c := range s.Copies {
-		if t := c.Problem(); t != "" {
-			troubles = append(troubles, t)
-		}
-	}
-	for _, d := range s.Discoveries {
-		if t := d.Problem(); t != "" {
-			troubles = append(troubles, t)
-		}
-	}
-	for _, i := range s.Issuers {
-		if t := i.Problem(); t != "" {
-			troubles = append(troubles, t)
-		}
-	}
-	if t := s.Fleet.Trouble(); t != "" {
-		troubles = append(troubles, t)
-	}
-	if r := s.LastReload; r != nil && r.KeysInForce {
-		troubles = append(troubles, "the configuration on disk was refused: its keys are in force, its models are not")
-	} else if r != nil && !r.OK {
-		troubles = append(troubles, "the configuration on disk is invalid, so the previous one stays in force")
-	}
+	troubles = slices.Concat(own, troubles, others) // what fails now comes first
 	switch {
 	case len(out) > 0:
 		s.Verdict = Verdict{LevelOut, "Out: no engine serves " + list(out) + ".", about}
-		if len(troubles) > 0 {
-			s.Verdict.Text += " Trouble: " + strings.Join(clip(troubles), "; ") + "."
+		if all := append(failing, troubles...); len(all) > 0 {
+			s.Verdict.Text += " Trouble: " + strings.Join(clip(all), "; ") + "."
 		}
+	case len(failing) > 0:
+		s.Verdict = Verdict{LevelFailing, "Failing: " + strings.Join(clip(append(failing, troubles...)), "; ") + ".", about}
 	case len(troubles) > 0:
 		s.Verdict = Verdict{LevelDegraded, "Degraded: " + strings.Join(clip(troubles),
 			"; ") + ". " + served, about}
@@ -106,12 +91,90 @@ func (s *Status) Judge(w *Watch) {
 		s.Verdict = Verdict{LevelOK, fmt.Sprintf("Healthy: %d of %s, %s in flight, %s.", good,
 			takes(len(s.Upstreams)), count(int(s.InFlight), "call"), s.waiting()), nil}
 	}
-	if r := s.refusing(); len(r) > 0 {
-		s.Verdict.Text += " Look at: " + strings.Join(clip(r), "; ") + "."
+	look := s.refusing()
+	for _, p := range pairsOf(s) {
+		if p.Soon != "" {
+			look = append(look, p.Soon)
+		}
+	}
+	if len(look) > 0 {
+		s.Verdict.Text += " Look at: " + strings.Join(clip(look), "; ") + "."
 	}
 	if len(keys) > 0 {
 		s.Verdict.Text += " Keys: " + strings.Join(keys, "; ") + "."
 	}
+}
+
+// concern is a trouble that is not one of a model or an upstream.
+type concern struct {
+	of    string // its subject, unchanged while it lasts
+	text  string
+	level string
+	own   bool // of the edge itself, so it stands before those of models
+}
+
+// reloadConcern is the subject of a refused configuration.
+const reloadConcern = "the configuration on disk"
+
+// concerns returns the troubles of everything but models and upstreams, worst first.
+func (s *Status) concerns() (all []concern) {
+	add := func(of, text string) {
+		if text != "" {
+			all = append(all, concern{of: of, text: text, level: LevelDegraded})
+		}
+	}
+	all = ownTroubles(s)
+	for _, t := range s.Certificate.delays(s.Now) {
+		add("a certificate's renewal", t)
+	}
+	for _, p := range pairsOf(s) {
+		if p.Level == LevelDegraded || p.Level == LevelFailing {
+			all = append(all, concern{"the certificate of " + p.Of, "the " + p.Text, LevelDegraded, p.Level == LevelFailing})
+		}
+	}
+	for _, h := range s.Hooks {
+		add("the hook "+h.Name, h.Problem())
+	}
+	for _, c := range s.Copies {
+		add("copies for the hook "+c.Hook, c.Problem())
+	}
+	for _, d := range s.Discoveries {
+		add(d.Source, d.Problem())
+	}
+	for _, i := range s.Issuers {
+		add("the issuer "+i.Name, i.Problem())
+	}
+	add("the fleet", s.Fleet.Trouble())
+	add(reloadConcern, s.LastReload.trouble())
+	return all
+}
+
+// trouble returns why the configuration on disk is not in force, with the first problem's place; ""
+// if it is.
+func (r *Reload) trouble() string {
+	if r == nil || r.OK && !r.KeysInForce {
+		return ""
+	}
+	text := "the configuration on disk is invalid, so the previous one stays in force"
+	if r.KeysInForce {
+		text = "the configuration on disk was refused: its keys are in force, its models are not"
+	}
+	return text + r.firstProblem()
+}
+
+// firstProblem returns the first problem of a refused file, with its place, in brackets; "" without
+// one.
+func (r *Reload) firstProblem() string {
+	if len(r.Problems) == 0 {
+		return ""
+	}
+	text, _, _ := strings.Cut(r.Problems[0], "\n")
+	place, _, _ := strings.Cut(text, ": ")
+	text = text[strings.LastIndexAny(place, `/\`)+1:] // without the folder
+	if n := len(r.Problems) - 1; n > 0 {
+		text += fmt.Sprintf(", and %d more", n)
+	}
+	return " (" + text + ")"
 }
 
 // soon describes which keys are over a limit or have expired, and then which keys expire and which
@@ -149,7 +212,7 @@ func (s *Status) refusing() (all []string) {
 		}
 		for _, r := range u.Refuses {
 			if s.alone(u, &r) {
-				all = append(all, u.Label+" "+refusesText(&r)+", the others of its model did not: "+r.Remedy())
+				all = append(all, u.Label+" "+refusesText(&r)+since(u.RefusingSeconds)+", the others of its model did not: "+r.Remedy())
 			}
 		}
 	}
@@ -160,6 +223,21 @@ func (s *Status) refusing() (all []string) {
 func refusesText(r *upstreams.Refusing) string {
 	return fmt.Sprintf("refused %d of its last %s with %s (status %d)", r.Refused, count(r.Answers, "call"),
 		featureWords(r.Feature), r.Status)
+}
+
+// refusal describes the first feature that the upstream refuses and the others of its model do not;
+// "" without one.
+func (s *Status) refusal(u *Upstream) string {
+	if len(u.Lacks) > 0 {
+		l := &u.Lacks[0]
+		return "refuses calls with " + featureWords(l.Feature) + ": " + l.Remedy()
+	}
+	for i := range u.Refuses {
+		if s.alone(u, &u.Refuses[i]) {
+			return refusesText(&u.Refuses[i])
+		}
+	}
+	return ""
 }
 
 // alone reports whether a model has other engines that take calls and do not refuse what u refuses.
@@ -188,7 +266,7 @@ func (v Verdict) sign() string {
 		return "✓"
 	case LevelDegraded:
 		return "!"
-	case LevelOut:
+	case LevelFailing, LevelOut:
 		return "✕"
 	}
 	return "↓"
@@ -203,31 +281,32 @@ func (v Verdict) title() string {
 	return v.sign() + " Penstock"
 }
 
-// ownTroubles describes the troubles of the edge itself, worst first.
-func ownTroubles(s *Status) (out []string) {
+// ownTroubles returns the troubles of the edge itself, worst first.
+func ownTroubles(s *Status) (all []concern) {
+	add := func(level, of, text string) { all = append(all, concern{of, text, level, true}) }
 	if s.Panicking != "" {
-		out = append(out, "the edge panics repeatedly ("+s.Panicking+
+		add(LevelFailing, "panics", "the edge panics repeatedly ("+s.Panicking+
 			"), so it is not ready; its log has the stacks")
 	}
 	if t := s.Certificate.Trouble(s.Now); t != "" {
-		out = append(out, t+", so clients cannot connect")
+		add(LevelFailing, "the certificate", t+", so clients cannot connect")
 	}
 	if t := s.AdminCertificate.Trouble(s.Now); t != "" {
-		out = append(out, "the admin listener's "+strings.TrimPrefix(t, "the ")+
+		add(LevelDegraded, "the admin listener's certificate", "the admin listener's "+strings.TrimPrefix(t, "the ")+
 			", so scrapers and commands cannot connect")
 	}
 	if s.Unsaved > unsavedMost {
-		out = append(out, fmt.Sprintf("the ledger has not been written for %.0f s, "+
+		add(LevelDegraded, "the ledger", fmt.Sprintf("the ledger has not been written for %.0f s, "+
 			"so usage is in memory alone; the log says why", s.Unsaved))
 	}
 	if s.TurnedAway {
-		out = append(out, "clients are turned away: the limit of open connections is reached (limits.connections, limits.connections_per_address)")
+		add(LevelDegraded, "the limit of connections", "clients are turned away: the limit of open connections is reached (limits.connections, limits.connections_per_address)")
 	}
 	if s.AdminPortShared {
-		out = append(out, "the admin port is shared with "+count(s.OnAdminPort, "other edge")+
+		add(LevelDegraded, "the admin port", "the admin port is shared with "+count(s.OnAdminPort, "other edge")+
 			", so reloads, drains and pages reach one of them at random: give each its own admin.listen")
 	}
-	return out
+	return all
 }
 
 // inPlace describes which models answer the model's calls in its place.
@@ -278,6 +357,14 @@ func since(seconds float64) string {
 	return ", for " + Ago(secondsOf(seconds))
 }
 
+// lasts describes how long a state has lasted, if that is a second or more.
+func lasts(seconds float64) string {
+	if seconds < 1 {
+		return ""
+	}
+	return " for " + Ago(secondsOf(seconds))
+}
+
 // Since returns how many seconds the upstream has been in the shown state: the operator's mode,
 // which takes precedence, or its health.
 func (u *Upstream) Since() float64 {
@@ -292,28 +379,29 @@ const Busy = "it has calls and does not answer its probes: no new calls until it
 
 // trouble returns why an upstream takes no calls; "" if it does.
 func (u *Upstream) trouble() string {
-	since := " for " + Ago(secondsOf(u.Since()))
+	lasts := lasts(u.Since())
 	switch {
 	case u.State == "retiring":
 		return ""
 	case u.Mode != "ready":
-		return u.Label + " is in " + u.Mode + " mode" + since
+		return u.Label + " is in " + u.Mode + " mode" + lasts
 	case u.State == "pending":
 		return u.Label + " has not been probed yet"
 	case u.State == "down" && u.LastFailure != nil:
-		return u.Label + " is down" + since + " (" + reason(u.LastFailure.Why(), u.LastFailure.Status) + ")"
+		return u.Label + " is down" + lasts + " (" + reason(u.LastFailure.Why(), u.LastFailure.Status) + ")"
 	case u.State == "stalled":
-		return u.Label + " has stalled" + since + ": it has work and nothing moves"
+		return u.Label + " has stalled" + lasts + ": it has work and nothing moves"
 	case u.Unheard > 0:
-		return u.Label + " does not answer its probes, and nothing has come from it for " + Ago(secondsOf(u.Unheard)) + ": it is busy or has stopped"
+		return u.Label + " does not answer its probes, and nothing has come from it for " + Ago(secondsOf(u.Unheard)) +
+			": it is busy or has stopped. Look at its process and its log, or take it out (penstock drain " + u.Label + ")"
 	case u.State == "busy":
 		return "" // some engines are busy during each call
 	case u.State != "up":
-		return u.Label + " is " + u.State + since
+		return u.Label + " is " + u.State + lasts
 	case len(u.Lacks) > 0: // before the breaker, whose failure may be older
 		l := u.Lacks[0]
-		return fmt.Sprintf("%s refuses calls with %s (status %d, %s), which others of its model answer: %s", u.Label,
-			featureWords(l.Feature), l.Status, refusedCalls(l.Refused), l.Remedy())
+		return fmt.Sprintf("%s refuses calls with %s (status %d, %s), which others of its model answer%s: %s", u.Label,
+			featureWords(l.Feature), l.Status, refusedCalls(l.Refused), since(u.RefusingSeconds), l.Remedy())
 	case u.failsCalls() && u.LastFailure != nil && u.LastFailure.During == "call":
 		return u.Label + " answers its probes but fails its calls (" + reason(u.LastFailure.Why(), u.LastFailure.Status) + "; breaker " + u.Breaker + ")"
 	case u.failsCalls():

@@ -29,6 +29,9 @@ type Watch struct {
 	reload    time.Time
 	upstreams map[string]*watched // by label
 	models    map[string]*watched
+	concerns  map[string]*lasting // by subject
+	keys      map[string]*lasting // that are over a limit, by label
+	limits    map[string]limitOf  // that refuse calls, by key and name
 	total     watched
 	events    []Event // oldest first
 	noted     int     // events since the start
@@ -37,8 +40,8 @@ type Watch struct {
 // Event is an entry of the list of events.
 type Event struct {
 	At    time.Time `json:"at"`
-	Kind  string    `json:"kind"`            // up, down, stalled, breaker, mode, drained, model, reload, start
-	Level string    `json:"level,omitempty"` // ok, degraded, out
+	Kind  string    `json:"kind"`            // up, down, stalled, breaker, mode, drained, trouble, model, key, edge, reload, start
+	Level string    `json:"level,omitempty"` // ok, degraded, failing, out
 	Who   string    `json:"who,omitempty"`   // an upstream or a model
 	Text  string    `json:"text"`
 
@@ -60,10 +63,12 @@ type Hour struct {
 type watched struct {
 	state, breaker, mode string
 	since, broken, moded time.Time // when these states began
+	level                string    // of a model: its state at the last check
 	drained              bool      // the event was recorded
 	told                 bool      // that no engine serves the model was recorded
 	downs                uint64    // of an upstream, in its own count
-	trouble, troubled    time.Time // of a model: when its trouble began, and when it was last seen
+	trouble              lasting   // of a model, or an upstream that fails
+	refusing, unheard    lasting   // of an upstream
 	minutes              [hourMinutes]minute
 }
 
@@ -74,8 +79,76 @@ type minute struct {
 	down                 float64 // seconds
 }
 
+// limitOf is the value of a key's limit, and when it last changed.
+type limitOf struct {
+	value   string
+	changed time.Time
+}
+
+// changed removes the limits that were changed since they last refused a call: the calls that they
+// refused before say nothing about the new limit.
+func (w *Watch) changed(s *Status) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := map[string]limitOf{}
+	for i := range s.Keys {
+		k := &s.Keys[i]
+		k.over = slices.DeleteFunc(k.over, func(o overLimit) bool {
+			name := k.label() + " " + o.limit
+			l, known := w.limits[name]
+			if value := k.limitNow(o.limit); !known {
+				l.value = value
+			} else if l.value != value {
+				l = limitOf{value, s.Now}
+			}
+			now[name] = l
+			return o.last.Before(l.changed)
+		})
+	}
+	w.limits = now
+}
+
+// lasting is a trouble that comes and goes near a bound. It is over once it has not been seen for
+// troubleEnds.
+type lasting struct{ began, seen time.Time }
+
+// look records whether the trouble is there. It reports whether it has just begun or is over.
+func (l *lasting) look(there bool, now time.Time) (begins, over bool) {
+	switch {
+	case there:
+		l.seen = now
+		if begins = l.began.IsZero(); begins {
+			l.began = now
+		}
+	case !l.began.IsZero() && now.Sub(l.seen) >= troubleEnds:
+		over = true
+	}
+	return begins, over
+}
+
+// seconds returns how long the trouble has lasted.
+func (l *lasting) seconds(now time.Time) float64 {
+	if l.began.IsZero() {
+		return 0
+	}
+	return now.Sub(l.began).Seconds()
+}
+
+// end forgets the trouble, and returns how long it lasted, in words.
+func (l *lasting) end() string {
+	took := l.seen.Sub(l.began)
+	*l = lasting{}
+	if took < time.Second {
+		return ""
+	}
+	return " after " + Ago(took)
+}
+
 // see records the changes since the last check, and fills in what only the watch knows.
-func (w *Watch) see(s *Status) {
+func (w *Watch) see(s *Status, concerns []concern) {
 	if w == nil {
 		return
 	}
@@ -85,6 +158,7 @@ func (w *Watch) see(s *Status) {
 	if w.looked.IsZero() {
 		step = 0
 		w.upstreams, w.models = map[string]*watched{}, map[string]*watched{}
+		w.concerns, w.keys = map[string]*lasting{}, map[string]*lasting{}
 		w.addEvent(s.Now, Event{Kind: "start", Text: "the edge has started"})
 	}
 	known := map[string]bool{}
@@ -101,6 +175,7 @@ func (w *Watch) see(s *Status) {
 		w.model(s, m)
 	}
 	forget(w.models, known)
+	w.others(s, concerns)
 	w.total.row(s.Now).set(&s.Total.Minute)
 	s.Hour = w.total.hour(s.Now)
 	if r := s.LastReload; r != nil && !r.At.Equal(w.reload) {
@@ -112,6 +187,51 @@ func (w *Watch) see(s *Status) {
 	w.looked = s.Now
 	s.Events = slices.Clone(w.events)
 	slices.Reverse(s.Events)
+}
+
+// watchedKeys bounds how many keys over a limit have events at a time, so that they do not displace
+// all other events.
+const watchedKeys = 20
+
+// others records the troubles that are neither a model's nor an upstream's.
+func (w *Watch) others(s *Status, concerns []concern) {
+	now := s.Now
+	for i := range concerns {
+		c := &concerns[i]
+		if c.of == reloadConcern { // the reload has its own event
+			continue
+		}
+		if w.concerns[c.of] == nil {
+			w.concerns[c.of] = &lasting{}
+		}
+		if begins, _ := w.concerns[c.of].look(true, now); begins {
+			w.addEvent(now, Event{Kind: "edge", Level: c.level, Text: c.text})
+		}
+	}
+	for of, l := range w.concerns {
+		if _, over := l.look(false, now); over {
+			w.addEvent(now, Event{Kind: "edge", Level: LevelOK, Text: of + ": the trouble is over" + l.end()})
+			delete(w.concerns, of)
+		}
+	}
+	for i := range s.Keys {
+		k := &s.Keys[i]
+		if k.Badge != badgeOver || w.keys[k.label()] == nil && len(w.keys) >= watchedKeys {
+			continue
+		}
+		if w.keys[k.label()] == nil {
+			w.keys[k.label()] = &lasting{}
+		}
+		if begins, _ := w.keys[k.label()].look(true, now); begins {
+			w.addEvent(now, Event{Kind: "key", Level: LevelDegraded, Text: k.label() + " " + k.Notes[0]})
+		}
+	}
+	for label, l := range w.keys {
+		if _, over := l.look(false, now); over {
+			w.addEvent(now, Event{Kind: "key", Level: LevelOK, Text: label + " is within its limits again" + l.end()})
+			delete(w.keys, label)
+		}
+	}
 }
 
 func forget(all map[string]*watched, known map[string]bool) {
@@ -130,6 +250,9 @@ func reloaded(r *Reload) Event {
 		e.Level, e.Text = LevelDegraded, "the configuration was refused, its keys are in force"
 	default:
 		e.Level, e.Text = LevelDegraded, fmt.Sprintf("the configuration was refused, #%d stays in force", r.Version)
+	}
+	if e.Level == LevelDegraded {
+		e.Text += r.firstProblem()
 	}
 	return e
 }
@@ -179,9 +302,35 @@ func (w *Watch) upstream(s *Status, u *Upstream, step time.Duration) {
 		}
 		was.state, was.since = u.State, now
 	}
+	was.fails(s, u, say)
 	w.breaker(u, was, now, say)
 	w.mode(u, was, now, say)
 	u.Hour = was.hour(now)
+}
+
+// fails records that an upstream fails its attempts, refuses a feature or is not heard, and how long
+// it has done so.
+func (w *watched) fails(s *Status, u *Upstream, say func(kind, level, format string, args ...any)) {
+	now, refusal := s.Now, s.refusal(u)
+	for _, t := range []struct {
+		*lasting
+		there bool
+		text  func() string
+		again string
+	}{
+		{&w.trouble, s.failing(u) != "", func() string { return u.fails(s.whyFails(u)) }, "fails few of its attempts again"},
+		{&w.refusing, refusal != "", func() string { return refusal }, "refuses no feature any more"},
+		{&w.unheard, u.Unheard > 0, func() string { return "does not answer its probes, and nothing comes from it" }, "is heard again"},
+	} {
+		begins, over := t.look(t.there, now)
+		if begins {
+			say("trouble", LevelDegraded, "%s", t.text())
+		}
+		if over {
+			say("trouble", LevelOK, "%s%s", t.again, t.end())
+		}
+	}
+	u.FailingSeconds, u.RefusingSeconds = w.trouble.seconds(now), w.refusing.seconds(now)
 }
 
 // between describes how often an upstream went down and came back, or the reverse, since the last
@@ -277,18 +426,19 @@ func (w *Watch) model(s *Status, m *Model) {
 	if by != ModelServed {
 		m.TroubleSeconds = now.Sub(was.since).Seconds()
 	}
-	if len(m.Troubles) > 0 {
-		if was.trouble.IsZero() {
-			was.trouble = now
-			say(LevelDegraded, m.Troubles[0])
+	begins, over := was.trouble.look(len(m.Troubles) > 0, now)
+	switch level := m.State; {
+	case begins || level == ModelFailing && was.level == ModelDegraded:
+		if level != ModelFailing {
+			level = LevelDegraded
 		}
-		was.troubled = now
-		if by == ModelServed {
-			m.TroubleSeconds = now.Sub(was.trouble).Seconds()
-		}
-	} else if !was.trouble.IsZero() && now.Sub(was.troubled) >= troubleEnds {
-		say(LevelOK, "has recovered after "+Ago(was.troubled.Sub(was.trouble)))
-		was.trouble = time.Time{}
+		say(level, m.Troubles[0])
+	case over:
+		say(LevelOK, "has recovered"+was.trouble.end())
+	}
+	was.level = m.State
+	if len(m.Troubles) > 0 && by == ModelServed {
+		m.TroubleSeconds = was.trouble.seconds(now)
 	}
 	m.Hour = was.hour(now)
 }

@@ -57,7 +57,7 @@ func styleOf(level string) style {
 	switch level {
 	case status.LevelOK:
 		return styleOK
-	case status.LevelOut:
+	case status.LevelOut, status.LevelFailing:
 		return styleOut
 	case status.LevelDegraded, status.LevelDraining:
 		return styleDegraded
@@ -72,7 +72,7 @@ func inTrouble(t *status.Table) (n int) {
 		return 0
 	}
 	for i := range t.Rows {
-		if l := t.Rows[i].Level; l == status.LevelOut || l == status.LevelDegraded {
+		if l := t.Rows[i].Level; l == status.LevelOut || l == status.LevelFailing || l == status.LevelDegraded {
 			n++
 		}
 	}

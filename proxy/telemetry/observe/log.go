@@ -24,7 +24,7 @@ func NewLogger(l config.Log, sink zapcore.WriteSyncer) (*zap.Logger, error) {
 		TimeKey: "ts", LevelKey: "level", MessageKey: "msg",
 		EncodeTime:     zapcore.TimeEncoderOfLayout("2006-01-02T15:04:05.000Z07:00"),
 		EncodeLevel:    zapcore.LowercaseLevelEncoder,
-		EncodeDuration: zapcore.MillisDurationEncoder,
+		EncodeDuration: zapcore.StringDurationEncoder, // with its unit
 	}
 	enc := zapcore.NewJSONEncoder(ec)
 	if l.Format == config.LogFormatConsole {

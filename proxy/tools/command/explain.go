@@ -16,10 +16,10 @@ import (
 	"penstock/upstreams"
 )
 
-// Explain describes a code, a setting or an alert.
+// Explain describes a code, a setting, an alert, or a word of the log or the status page.
 type Explain struct {
-	Word   string `arg:"" name:"word" values:"words" help:"Code of an error, such as capacity_full, all codes of a status, such as 429, a setting or a group of them, such as upstreams.concurrency or limits, a word of theirs, such as queue, timeout or rpm, an alert that the log or the status page names, such as PenstockFull, or the cause of a hook's failure, such as hook_answer."`
-	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is an array: name, and status, cause and remedy of a code, value, default and meaning of a setting, remedy of an alert, or meaning of a cause."`
+	Word   string `arg:"" name:"word" values:"words" help:"Code of an error, such as capacity_full, all codes of a status, such as 429, a setting or a group of them, such as upstreams.concurrency or limits, a word of theirs, such as queue, timeout or rpm, an alert that the log or the status page names, such as PenstockFull, or a word of theirs: an event, an outcome, a cause or a state, such as upstream_lacks, idle_timeout or busy."`
+	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is an array: name, and status, cause and remedy of a code, value, default and meaning of a setting, remedy of an alert, or meaning of a word of the log."`
 }
 
 // members returns the row as the members of a JSON object.
@@ -43,23 +43,53 @@ var (
 	codeColumns    = []string{"status", "cause", "remedy"}
 	settingColumns = []string{"value", "default", "meaning"}
 	alertColumns   = []string{"remedy"}
-	causeColumns   = []string{"meaning"}
+	wordColumns    = []string{"meaning"}
 )
 
 // isCode reports whether the row describes an error code.
 func (r *explained) isCode() bool { return r.columns[0] == codeColumns[0] }
 
-// references returns the rows of all codes and settings, which are generated from the code, of the
-// causes of hooks that fail, with the mistakes in their answers, and of the alerts.
-func references() []explained {
-	all := append(rowsOf(reference.Errors, codeColumns), rowsOf(config.Reference(), settingColumns)...)
-	for _, c := range upstreams.Causes() {
-		if name := string(c.Cause); strings.HasPrefix(name, "hook_") { // others may mean many things
-			all = append(all, explained{name, causeColumns, []string{strings.ReplaceAll(c.Meaning, "`", "")}})
+// isWord reports whether the row describes a word of the log or the status page.
+func (r *explained) isWord() bool { return &r.columns[0] == &wordColumns[0] }
+
+// wordSections are the sections of the log's reference that explain words.
+var wordSections = []string{"Events", "Outcomes", "Causes", "States"}
+
+// logWords returns the words of the log and the status page.
+func logWords() (rows []explained) {
+	for _, name := range wordSections {
+		_, section, _ := strings.Cut(reference.Log, "\n## "+name+"\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		rows = append(rows, rowsOf(section, wordColumns)...)
+	}
+	return rows
+}
+
+// alertNamed matches the name of an alert.
+var alertNamed = regexp.MustCompile(`Penstock[A-Z]\w+`)
+
+// withAlerts adds the alerts that the meanings of words name, because they say what to do.
+func withAlerts(rows, all []explained) []explained {
+	var names []string
+	for i := range rows {
+		if rows[i].isWord() {
+			names = append(names, alertNamed.FindAllString(rows[i].cells[0], -1)...)
 		}
 	}
+	for i := range all {
+		if slices.Contains(names, all[i].name) {
+			rows = append(rows, all[i])
+		}
+	}
+	return rows
+}
+
+// references returns the rows of all codes and settings and of the words of the log, which are
+// generated from the code, and of the alerts.
+func references() []explained {
+	all := slices.Concat(rowsOf(reference.Errors, codeColumns), rowsOf(config.Reference(), settingColumns), logWords())
 	for _, d := range hook.Details() {
-		all = append(all, explained{string(upstreams.CauseHookAnswer) + "." + string(d.Detail), causeColumns, []string{strings.ReplaceAll(d.Meaning, "`", "")}})
+		all = append(all, explained{string(upstreams.CauseHookAnswer) + "." + string(d.Detail), wordColumns, []string{strings.ReplaceAll(d.Meaning, "`", "")}})
 	}
 	alerts := proxy.Alerts()
 	for _, name := range slices.Sorted(maps.Keys(alerts)) {
@@ -76,12 +106,16 @@ const mostWhole = 20
 func (e *Explain) Run() error {
 	word := strings.ReplaceAll(strings.Trim(e.Word, "."), "[]", "")
 	all := references()
-	rows := named(all, word)
-	if rows == nil {
-		rows = about(all, strings.ToLower(word))
+	rows := withAlerts(named(all, word), all)
+	if !slices.ContainsFunc(rows, func(r explained) bool { return !r.isWord() }) {
+		for _, row := range about(all, strings.ToLower(word)) {
+			if !row.isWord() || rows == nil { // a word of the log may be one of settings, too: timeout
+				rows = append(rows, row)
+			}
+		}
 	}
 	if rows == nil {
-		return usageError(fmt.Sprintf("explain: %q is neither an error's code nor a setting or an alert%s", e.Word, hintFor(all, word)))
+		return usageError(fmt.Sprintf("explain: %q is neither an error's code nor a setting, an alert or a word of the log%s", e.Word, hintFor(all, word)))
 	}
 	if e.Format == formatJSON {
 		all := make([]map[string]string, len(rows))

@@ -1,0 +1,38 @@
+package command
+
+import (
+	"regexp"
+	"slices"
+	"testing"
+
+	"penstock/proxy/operate/reference"
+	"penstock/upstreams"
+)
+
+// TestExplainKnowsTheWords checks that explain knows each word in a table of the log's reference,
+// and each cause. A test of the documents compares these tables with the sets in the code.
+func TestExplainKnowsTheWords(t *testing.T) {
+	words := []string{"upstream_lacks", "edge_failing", "upstream_suspect", "idle_timeout", "client_gone", "busy", "over limit"}
+	for _, c := range upstreams.Causes() {
+		words = append(words, string(c.Cause))
+	}
+	if n := len(logWords()); n < 80 || n > len(regexp.MustCompile("(?m)^\\| `").FindAllString(reference.Log, -1)) {
+		t.Errorf("%d words", n)
+	}
+	all := references()
+	for _, word := range words {
+		if !slices.ContainsFunc(named(all, word), func(r explained) bool { return r.isWord() && r.cells[0] != "" }) {
+			t.Errorf("explain does not know %s", word)
+		}
+	}
+}
+
+// TestExplainSaysWhatToDo checks that a word whose meaning names an alert comes with what to do
+// about it.
+func TestExplainSaysWhatToDo(t *testing.T) {
+	all := references()
+	rows := withAlerts(named(all, "upstream_down"), all)
+	if len(rows) != 2 || rows[1].name != "PenstockUpstreamDown" || rows[1].cells[0] == "" {
+		t.Errorf("%v", rows)
+	}
+}
