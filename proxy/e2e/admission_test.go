@@ -186,18 +186,13 @@ func TestFault85_OneKeyFloods(t *testing.T) {
 		t.Parallel()
 		// With one slot, and a queue that one key has filled, another key's call is served next but one,
 		// not last.
-		p := start(t, rig.Setup{Keys: keys, Upstream: "concurrency: 1", Model: "queue: { depth: 20, wait: 30s }"})
+		p := start(t, rig.Setup{Engines: recording(), Keys: keys, Upstream: "concurrency: 1", Model: "queue: { depth: 20, wait: 5m }"})
 		release := p.hold(1, p.Chat(endless))
-		var mu sync.Mutex
-		var order []string
 		var wg sync.WaitGroup
 		queued := 1.0
 		ask := func(who, key string) {
 			wg.Go(func() {
-				p.Post(chatPath, p.Chat(`"sim":{"ttft_ms":20}`), "Authorization: Bearer "+key).WantStatus(200)
-				mu.Lock()
-				order = append(order, who)
-				mu.Unlock()
+				p.Post(chatPath, p.Chat(`"user":"`+who+`","sim":{"ttft_ms":20}`), "Authorization: Bearer "+key).WantStatus(200)
 			})
 			queued++
 			rig.WaitFor(t, rig.Patience, "queued", func() bool { return p.Metric("penstock_calls_inflight") == queued })
@@ -209,7 +204,15 @@ func TestFault85_OneKeyFloods(t *testing.T) {
 		ask("other", other)
 		release()
 		wg.Wait()
-		if i := slices.Index(order, "other"); i > 2 {
+		var order []string // in which the engine was asked: replies that are ready may be read in any order
+		for _, r := range p.Engines[0].Recorded() {
+			for _, who := range []string{"flood", "other"} {
+				if strings.Contains(string(r.Body), `"user":"`+who+`"`) {
+					order = append(order, who)
+				}
+			}
+		}
+		if i := slices.Index(order, "other"); i > 1 || len(order) != 14 {
 			t.Errorf("the order was %v", order)
 		}
 	})
@@ -231,7 +234,7 @@ func TestQueue(t *testing.T) {
 		p.Post(chatPath, p.Chat("")).WantError(429, "rate_limit_error", "capacity_full")
 		release()
 		for range 2 {
-			(<-got).WantStatus(200)
+			rig.Receive(t, rig.Patience, "the answer to a call that waited", got).WantStatus(200)
 		}
 		waited := 0
 		for _, l := range p.Told() {
@@ -254,7 +257,7 @@ func TestQueue(t *testing.T) {
 			return p.Metric("penstock_calls_inflight") == 2 && p.Metric("penstock_upstream_inflight") == 1 && p.Engines[1].Stats().Requests > 0
 		})
 		release()
-		(<-got).WantStatus(200)
+		rig.Receive(t, rig.Patience, "the answer to the call that waited", got).WantStatus(200)
 	})
 	t.Run("too long", func(t *testing.T) {
 		t.Parallel()
@@ -262,7 +265,7 @@ func TestQueue(t *testing.T) {
 		release := p.hold(1, p.Chat(endless))
 		r := p.Post(chatPath, p.Chat(""))
 		r.WantError(429, "rate_limit_error", "capacity_full")
-		if r.Took < 300*time.Millisecond || r.Took > rig.Patience {
+		if r.Within(time.Second); r.Took < 300*time.Millisecond {
 			t.Errorf("waited %v", r.Took)
 		}
 		release()
@@ -275,13 +278,10 @@ func TestQueueNoticesRoom(t *testing.T) {
 	t.Parallel()
 	s := rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 1, probe: { interval: 500ms }", Model: "queue: { depth: 8, wait: 60s }", Retry: "budget: 100%"}
 	// waiting starts s with a failing second engine, a full first one, and a waiting call.
-	waiting := func(t *testing.T, trouble func(p *penstock), more ...func(p *penstock)) (p *penstock, got chan *rig.Reply) {
+	waiting := func(t *testing.T, trouble func(p *penstock)) (p *penstock, got chan *rig.Reply) {
 		p = start(t, s)
 		trouble(p)
 		t.Cleanup(p.hold(1, p.Chat(endless)))
-		for _, do := range more {
-			do(p)
-		}
 		got = make(chan *rig.Reply, 1)
 		held := p.Metric("penstock_calls_inflight")
 		go func() { got <- p.Post(chatPath, p.Chat("")) }()
@@ -290,12 +290,7 @@ func TestQueueNoticesRoom(t *testing.T) {
 	}
 	served := func(t *testing.T, got chan *rig.Reply) {
 		t.Helper()
-		select {
-		case r := <-got:
-			r.WantStatus(200)
-		case <-time.After(2 * rig.Patience):
-			t.Fatal("the call still waits")
-		}
+		rig.Receive(t, 2*rig.Patience, "the call is answered", got).WantStatus(200)
 	}
 	t.Run("an engine comes up", func(t *testing.T) {
 		t.Parallel()
@@ -322,15 +317,19 @@ func TestQueueNoticesRoom(t *testing.T) {
 	})
 	t.Run("a breaker lets a trial through", func(t *testing.T) {
 		t.Parallel()
-		_, got := waiting(t, func(p *penstock) {
-			p.Engines[1].SetFault(sim.Fault{Spec: "status=502", Count: 6}) // the call is retried elsewhere while there is room; the generation probe fails, too
-		}, func(p *penstock) {
-			for range 5 { // each fails there at once and then waits for the other engine
-				go p.Post(chatPath, p.Chat(""))
-			}
-			rig.WaitFor(t, rig.Patience, "the breaker opens", func() bool { s, _ := p.state(); return s.Upstreams[1].Breaker != "closed" })
-			rig.WaitFor(t, rig.Patience, "all wait", func() bool { return p.Metric("penstock_calls_inflight") == 6 })
+		p := start(t, s)
+		p.Engines[1].SetFault(sim.Fault{Spec: "status=502"}) // of the generation probe, too
+		t.Cleanup(p.hold(1, p.Chat(endless)))
+		for range 5 { // each fails there, at once or as a trial, and then waits for the other engine
+			go p.Post(chatPath, p.Chat(""))
+		}
+		rig.WaitFor(t, rig.Patience, "the breaker opens", func() bool { s, _ := p.state(); return s.Upstreams[1].Breaker != "closed" })
+		rig.WaitFor(t, rig.Patience, "all wait", func() bool {
+			return p.Metric("penstock_calls_inflight") == 6 && p.Metric("penstock_upstream_inflight") == 1
 		})
+		p.Engines[1].SetFault()
+		got := make(chan *rig.Reply, 1)
+		go func() { got <- p.Post(chatPath, p.Chat("")) }() // on a slow machine the breaker may be half-open already
 		served(t, got)
 	})
 	t.Run("more slots", func(t *testing.T) {
@@ -390,31 +389,32 @@ func TestTokensSettleOnDisconnect(t *testing.T) {
 func TestTokensOfAnAbandonedAnswer(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { tokens_per_minute: 1000 }"})
-	for _, stream := range []string{"", `"stream":true,`} { // also before the first token
+	abandoned := func(more string) { // only work that has reached the engine is charged
+		t.Helper()
 		ctx, cancel := context.WithCancel(context.Background())
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
-			if res, err := p.Try(ctx, "POST", chatPath, p.Chat(stream+`"max_tokens":300,"sim":{"ttft_ms":60000}`)); err == nil {
+			if res, err := p.Try(ctx, "POST", chatPath, p.Chat(more)); err == nil {
 				res.Body.Close()
 			}
 		}()
 		rig.WaitFor(t, rig.Patience, "the engine works", func() bool { return p.Engines[0].Stats().Running == 1 })
 		cancel()
 		<-gone
-		rig.WaitFor(t, rig.Patience, "the call is over", func() bool { return p.Metric("penstock_calls_inflight") == 0 })
+		rig.WaitFor(t, rig.Patience, "the call is over", func() bool {
+			return p.Metric("penstock_calls_inflight") == 0 && p.Engines[0].Stats().Running == 0
+		})
+	}
+	for _, stream := range []string{"", `"stream":true,`} { // also before the first token
+		abandoned(stream + `"max_tokens":300,"sim":{"ttft_ms":60000}`)
 		l := p.LastCall()
 		if l.Outcome != "client_gone" || l.PromptTokens == 0 || !l.TokensEstimated || l.CompletionTokens != map[string]int{"": 300}[stream] {
 			t.Errorf("stream %q: the log says %+v", stream, l)
 		}
 	}
 	for range 2 {
-		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-		if res, err := p.Try(ctx, "POST", chatPath, p.Chat(`"max_tokens":300,"sim":{"ttft_ms":60000}`)); err == nil {
-			res.Body.Close()
-		}
-		cancel()
-		rig.WaitFor(t, rig.Patience, "the call is over", func() bool { return p.Metric("penstock_calls_inflight") == 0 })
+		abandoned(`"max_tokens":300,"sim":{"ttft_ms":60000}`)
 	}
 	p.Post(chatPath, p.Chat(`"max_tokens":300`)).WantStatus(429)
 }
@@ -469,9 +469,7 @@ func TestFault88_AbortsInEveryPhase(t *testing.T) {
 	p.Client.CloseIdleConnections()
 	rig.WaitFor(t, rig.Patience, "all client connections are gone", func() bool { return p.Metric("penstock_client_connections") == 0 })
 	for i, e := range p.Engines {
-		if n := e.Stats().Conns; n > 24 {
-			t.Errorf("engine %d has %d connections", i, n)
-		}
+		rig.WaitFor(t, rig.Patience, fmt.Sprintf("engine %d has few connections", i), func() bool { return e.Stats().Conns <= 24 })
 	}
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 	if n := p.Metric("penstock_upstream_breaker_open"); n != 0 {

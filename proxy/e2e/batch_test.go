@@ -162,13 +162,14 @@ func TestBatchContinues(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
 		p := start(t, rig.Setup{Upstream: "concurrency: 4"})
 		out, args := batchOf(t, p, 40, `"sim":{"tokens":2,"delay_ms":150}`)
+		p.Engines[0].SetFault(sim.Fault{Spec: "blackhole", After: 12}) // so that the batch cannot end before the signal
 		others := p.Metric("penstock_client_connections")
 		cmd := rig.StartProcess(t, args...)
 		lines := func() int {
 			text, _ := os.ReadFile(out)
 			return bytes.Count(text, []byte("\n"))
 		}
-		rig.WaitFor(t, rig.Patience, "a part of the batch is done", func() bool { return lines() >= 8 })
+		rig.WaitFor(t, rig.Patience, "a part of the batch is done", func() bool { return lines() == 12 && p.Engines[0].Stats().Running == 4 })
 		cmd.Signal(signal)
 		<-cmd.Done
 		had := lines()
@@ -178,6 +179,7 @@ func TestBatchContinues(t *testing.T) {
 		rig.WaitFor(t, rig.Patience, "edge and engine are at rest", func() bool { // a call that was sent may not have begun yet
 			return p.Metric("penstock_client_connections") <= others && p.Metric("penstock_calls_inflight") == 0 && p.Engines[0].Stats().Running == 0
 		})
+		p.Engines[0].SetFault()
 		before := p.Engines[0].Stats().Requests
 		whole, _ := os.ReadFile(out)
 		if err := os.WriteFile(out, append(whole, `{"id":"x","custom_id":"call-3`...), 0o600); err != nil {

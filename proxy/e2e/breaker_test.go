@@ -55,20 +55,23 @@ func TestOneClientLeavesTheEngineToOthers(t *testing.T) {
 			if u := p.Upstream("up-0"); u.State != "up" || u.Breaker != "closed" {
 				t.Errorf("%s, breaker %s", u.State, u.Breaker)
 			}
-			p.Rest()
+			p.Told() // waits until all are counted
 			if n := p.Metric("penstock_calls_finished_total"); n != 6*rounds {
 				t.Errorf("%v calls are counted, want %d: a generation probe is none", n, 6*rounds)
 			}
-			sent, tokens := 0, p.Metric("penstock_tokens_total", `kind="prompt"`)
-			for _, r := range p.Engines[0].Recorded() {
-				if strings.Contains(r.Get("User-Agent"), "probe") {
-					sent++
+			tokens := p.Metric("penstock_tokens_total", `kind="prompt"`)
+			rig.WaitFor(t, rig.Patience, "every generation probe that the engine saw is counted", func() bool {
+				sent := 0
+				for _, r := range p.Engines[0].Recorded() {
+					if strings.Contains(r.Get("User-Agent"), "probe") {
+						sent++
+					}
 				}
-			}
-			if n := p.Metric("penstock_upstream_generation_probes_total", `result="ok"`); n == 0 || int(n) != sent {
-				t.Errorf("%v generation probes are counted, the engine saw %d", n, sent)
-			}
+				n := p.Metric("penstock_upstream_generation_probes_total", `result="ok"`)
+				return n > 0 && int(n) == sent
+			})
 			p.Post(chatPath, p.Chat("")).WantStatus(200)
+			p.Told()
 			if after := p.Metric("penstock_tokens_total", `kind="prompt"`); after <= tokens {
 				t.Error("a client's tokens are not counted any more")
 			}
@@ -108,13 +111,14 @@ func TestEngineThatFailsEverything(t *testing.T) {
 			p.Edge.Ask(c.way, "").WantStatus(200)
 			p.Engines[0].SetFault(sim.Fault{Spec: "status=500"})
 			begun := time.Now()
-			for p.Upstream("up-0").Breaker == "closed" {
-				p.Edge.Ask(c.way, "")
-				if time.Since(begun) > 2*time.Second {
-					t.Fatal("the engine is still in use")
+			rig.WaitFor(t, 2*time.Second, "the engine is out of use", func() bool {
+				if p.Upstream("up-0").Breaker == "closed" {
+					p.Edge.Ask(c.way, "")
 				}
-			}
-			if n := p.Metric("penstock_upstream_generation_probes_total", `result="failed"`); n != 1 {
+				return p.Upstream("up-0").Breaker != "closed"
+			})
+			n := p.Metric("penstock_upstream_generation_probes_total", `result="failed"`)
+			if n < 1 || n > 1 && time.Since(begun) < time.Second { // later the next one may be the breaker's trial
 				t.Errorf("%v generation probes failed", n)
 			}
 			if u := p.Upstream("up-0"); u.LastFailure == nil || u.LastFailure.Status != 500 {
@@ -142,8 +146,9 @@ func TestHalfOpenIsNotOneClients(t *testing.T) {
 		r := p.Post(chatPath, p.Chat(failing))
 		return strings.Contains(r.Body, "upstream_failed")
 	})
-	if b := p.Upstream("up-0").Breaker; b != "open" {
-		t.Fatalf("the breaker is %s after the failed trial", b)
+	// On a slow machine the next trial may be over by now.
+	if p.Upstream("up-0").Breaker == "closed" && p.Metric("penstock_upstream_generation_probes_total", `result="ok"`) == 0 {
+		t.Fatal("the breaker is closed after the failed trial")
 	}
 	trials := p.Metric("penstock_upstream_attempts_total", `result="bad_response"`)
 	rig.WaitFor(t, rig.Patience, "the breaker closes", func() bool {

@@ -39,19 +39,23 @@ func TestEngineThatBreaksEveryAnswer(t *testing.T) {
 				p := start(t, s)
 				p.Post(chatPath, p.Chat(`"stream":true`)).WantStatus(200)
 				p.Engines[0].SetFault(sim.Fault{Spec: fault})
-				until := time.Now().Add(2 * time.Second)
+				over := make(chan struct{})
 				var wait sync.WaitGroup
 				for _, header := range headers {
 					wait.Go(func() {
-						for time.Now().Before(until) && p.Upstream("up-0").Breaker == "closed" {
-							p.Post(chatPath, p.Chat(`"stream":true,"max_tokens":20`), header...)
-						}
+						until(over, func() {
+							if p.Upstream("up-0").Breaker == "closed" {
+								p.Post(chatPath, p.Chat(`"stream":true,"max_tokens":20`), header...)
+							}
+						})
 					})
 				}
+				defer wait.Wait()
+				end := sync.OnceFunc(func() { close(over) })
+				defer end()
+				rig.WaitFor(t, 2*time.Second, "the engine is out of use", func() bool { return p.Upstream("up-0").Breaker != "closed" })
+				end()
 				wait.Wait()
-				if p.Upstream("up-0").Breaker == "closed" {
-					t.Fatalf("the engine is still in use; generation probes: %v passed", p.Metric("penstock_upstream_generation_probes_total", `result="ok"`))
-				}
 				p.Engines[0].SetFault()
 				rig.WaitFor(t, rig.Patience, "the engine serves again", func() bool {
 					return p.Post(chatPath, p.Chat(`"stream":true`), headers[0]...).Status == 200 && p.Upstream("up-0").Breaker == "closed"
@@ -73,22 +77,23 @@ func TestBrokenTrialFails(t *testing.T) {
 			failed := func() float64 {
 				return p.Metric("penstock_upstream_attempts_total", `result="bad_response"`) + p.Metric("penstock_upstream_generation_probes_total", `result="failed"`)
 			}
+			closed, asked := time.Now(), time.Now() // closed: at this time the breaker was closed for certain
 			rig.WaitFor(t, rig.Patience, "the breaker opens", func() bool {
+				closed, asked = asked, time.Now()
 				p.Post(chatPath, p.Chat(`"stream":true`))
 				return p.Upstream("up-0").Breaker != "closed"
 			})
-			// Trials follow after 1 s, 2 s and 4 s: at most two in 4.5 s, and the breaker does not
-			// close between them.
-			opened, before := time.Now(), failed()
-			for time.Since(opened) < 4500*time.Millisecond {
+			// Trials follow after 1 s and then 2 s, and the breaker does not close between them.
+			before := failed()
+			rig.WaitFor(t, 3*time.Second+rig.Patience, "two trials have failed", func() bool {
 				if p.Upstream("up-0").Breaker == "closed" {
 					t.Fatal("the breaker is closed, and the engine ends no answer")
 				}
 				other(`"stream":true`)
-				time.Sleep(20 * time.Millisecond)
-			}
-			if n := failed() - before; n < 1 || n > 2 {
-				t.Errorf("%v trials in 4.5 s", n)
+				return failed()-before >= 2
+			})
+			if took := time.Since(closed); took < 3*time.Second {
+				t.Errorf("two trials within %v", took)
 			}
 		})
 	}

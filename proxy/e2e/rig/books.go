@@ -18,7 +18,7 @@ func (e *Edge) Rest() {
 			begun.WantAtOnce(e.T, "it comes to rest")
 			return
 		}
-		if begun.Took() > Patience {
+		if begun.exceeds(Patience) {
 			e.T.Errorf("not at rest: %s", left)
 			return
 		}
@@ -71,7 +71,7 @@ func checkBooks(e *Edge) {
 	}
 	var lines, finished, counted int
 	begun := StartWatch()
-	for ; begun.Took() < Patience; time.Sleep(time.Millisecond) { // a call is counted before it is logged
+	for ; !begun.exceeds(Patience); time.Sleep(time.Millisecond) { // a call is counted before it is logged
 		lines, finished, counted = len(e.Calls()), int(e.Metric("penstock_calls_finished_total")), int(e.Metric("penstock_calls_total"))
 		told := lines == finished || lines == 0 // without any line the access log is off or elsewhere
 		if lines < finished {                   // lines for which the log has no room are dropped and counted

@@ -2,7 +2,9 @@ package rig
 
 import (
 	"net/http"
+	"runtime"
 	"testing"
+	"time"
 
 	"penstock/bench/sim"
 )
@@ -42,6 +44,33 @@ func newEdge(t testing.TB, s Setup) *Edge {
 		e.Engines = append(e.Engines, StartEngine(t, o))
 	}
 	return e
+}
+
+// endInTime stops the edge with end when the test still runs shortly before the deadline of its
+// package. Requests and streams that wait for the edge then fail, so that this test ends and the
+// others report their results. Without it the deadline ends the process.
+func (e *Edge) endInTime(end func()) {
+	const enough = 30 * time.Second // for the rest of the package
+	d, ok := e.T.(interface{ Deadline() (time.Time, bool) })
+	if !ok {
+		return
+	}
+	deadline, ok := d.Deadline()
+	if !ok {
+		return
+	}
+	ended := make(chan struct{})
+	timer := time.AfterFunc(time.Until(deadline)-enough, func() {
+		defer close(ended)
+		stacks := make([]byte, 1<<20)
+		e.T.Errorf("still running %v before the deadline of the package: the edge is stopped\n%s", enough, stacks[:runtime.Stack(stacks, true)])
+		end()
+	})
+	e.T.Cleanup(func() {
+		if !timer.Stop() {
+			<-ended
+		}
+	})
 }
 
 // warm waits until every upstream is up, unless the setup is Cold.

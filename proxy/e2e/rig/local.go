@@ -3,7 +3,6 @@ package rig
 import (
 	"context"
 	"testing"
-	"time"
 
 	"penstock/config"
 	"penstock/proxy"
@@ -83,6 +82,10 @@ func (p *Local) run(f *config.File) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stop = cancel
 	go func() { p.served <- e.Serve(ctx) }()
+	p.endInTime(func() {
+		cancel()
+		p.Client.CloseIdleConnections()
+	})
 }
 
 // Reload gives the running edge the configuration of another setup with the same engines.
@@ -135,15 +138,10 @@ func (p *Local) End() {
 	}
 	p.stop()
 	begun := StartWatch()
-	select {
-	case err := <-p.served:
-		begun.WantAtOnce(p.T, "Serve returns")
-		if err != nil {
-			p.T.Errorf("Serve: %v", err)
-		}
-	case <-time.After(Patience):
-		p.T.Errorf("Serve has not returned %v after its context ended", Patience)
+	if err := Receive(p.T, Patience, "Serve returns after its context ended", p.served); err != nil {
+		p.T.Errorf("Serve: %v", err)
 	}
+	begun.WantAtOnce(p.T, "Serve returns")
 	if !p.Setup.Untidy {
 		p.checkLog()
 	}

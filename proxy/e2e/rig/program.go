@@ -72,6 +72,7 @@ func (p *Program) run() {
 		cmd.Stderr = p.Setup.Stderr
 	}
 	p.Adopt(StartCommand(p.T, cmd))
+	p.endInTime(func() { _ = cmd.Process.Kill() })
 	m := p.Says(`serving (https?://(\S+))/v1 \(admin: (https?://[^)]+)\)`)
 	p.URL, p.Addr, p.Admin = m[1], m[2], m[3]
 	p.warm()

@@ -20,9 +20,8 @@ const Grace = 8 * time.Second
 const AtOnce = 5 * time.Second
 
 // WaitFor polls until cond holds, and fails the test if it does not hold within limit. It returns
-// how long that took. The limit Patience allows for a busy machine; on an idle machine a late
-// success fails, too. A shorter limit is the time that the product may take; a busy machine extends
-// it, up to Patience.
+// how long that took. A busy machine extends the limit. With the limit Patience a late success
+// fails, too, unless the machine is busy.
 func WaitFor(t testing.TB, limit time.Duration, what string, cond func() bool) time.Duration {
 	t.Helper()
 	begun := StartWatch()
@@ -33,12 +32,29 @@ func WaitFor(t testing.TB, limit time.Duration, what string, cond func() bool) t
 	}()
 	// cond usually sends requests
 	for pause := 200 * time.Microsecond; !cond(); pause = min(2*pause, 20*time.Millisecond) {
-		if took := begun.Took(); took > max(limit, min(limit+begun.Held(), Patience)) {
-			t.Fatalf("not within %v, which a busy machine makes %v: %s", limit, took, what)
+		if begun.exceeds(limit) {
+			t.Fatalf("not within %v, which a busy machine makes %v: %s", limit, begun.Took(), what)
 		}
 		time.Sleep(pause)
 	}
 	return begun.Took()
+}
+
+// Receive returns the next value of from, or the zero value if from is closed. It fails the test if
+// nothing comes within limit, which a busy machine extends, so that a missing event does not block
+// the package until its timeout.
+func Receive[T any](t testing.TB, limit time.Duration, what string, from <-chan T) T {
+	t.Helper()
+	for begun := StartWatch(); ; {
+		select {
+		case v := <-from:
+			return v
+		case <-time.After(100 * time.Millisecond):
+			if begun.exceeds(limit) {
+				t.Fatalf("not within %v, which a busy machine makes %v: %s", limit, begun.Took(), what)
+			}
+		}
+	}
 }
 
 // StopWatch measures a time, and how busy the machine was during it.
@@ -57,6 +73,12 @@ func (w StopWatch) Took() time.Duration { return time.Since(w.begun) }
 // of a goroutine that only sleeps. That goroutine is the control measurement, in the same process
 // at the same time.
 func (w StopWatch) Held() time.Duration { return 10 * time.Duration(lateness.Load()-w.late) }
+
+// exceeds reports whether the time since the start exceeds limit. A busy machine extends the limit
+// by up to twice Patience.
+func (w StopWatch) exceeds(limit time.Duration) bool {
+	return w.Took() > limit+min(w.Held(), 2*Patience)
+}
 
 // WantAtOnce fails the test if more than AtOnce has passed, not counting the machine's possible
 // delay.
