@@ -42,7 +42,7 @@ func wantShut(c *rig.Raw, limit time.Duration) {
 
 func TestFault38_Slowloris(t *testing.T) {
 	t.Parallel()
-	e := start(t, rig.Setup{Timeouts: "client_header: 500ms, client_idle: 700ms"})
+	e := start(t, rig.Setup{Timeouts: "client_header: 3s, client_idle: 3s"})
 	whole := e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
 	for name, send := range map[string]func(c *rig.Raw){
 		"nothing":     func(*rig.Raw) {},

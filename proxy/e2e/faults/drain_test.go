@@ -65,7 +65,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 func TestFault78_DrainOrder(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.StreamWays, rig.Setup{Untidy: true, Timeouts: "connect: 2s"}, func(e *edge, w rig.Way) {
-		e.rewrite("linger: 0s, drain: 5s", "linger: 1s, drain: 500ms")
+		e.rewrite("linger: 0s, drain: 5s", "linger: 8s, drain: 500ms")
 		if r, status := e.askReload(""); status != 200 {
 			e.T.Fatalf("status %d: %+v", status, r)
 		}
@@ -194,14 +194,14 @@ func TestUpgradeKeepsBudgets(t *testing.T) {
 	t.Parallel()
 	key, hash, _ := auth.NewKey()
 	e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 8}}, Untidy: true, Config: `
-timeouts: { linger: 200ms, drain: 20s }
+timeouts: { linger: 200ms, drain: 5m }
 ledger: usage.ledger
 keys: [{ id: tester, hash: "{{hash}}" }, { id: other, hash: "` + hash + `", limits: { tokens_per_day: 1000 } }]
 upstreams: [{ name: a, url: "{{up-0}}", engine: sim, concurrency: 8, probe: { timeout: 15s } }]
 models: [{ id: sim, deployments: [{ upstream: a }] }]
 `})
 	run := sharePort(e)
-	stream := e.OpenStream(rig.ChatStream.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":1000,"delay_ms":10`))
+	stream := e.OpenStream(rig.ChatStream.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":1000,"delay_ms":200`))
 	stream.Next()
 	bearer := "Authorization: Bearer " + key
 	call := rig.Chat.Body("sim", rig.Prompt, `"tokens":600`)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,17 +34,17 @@ func TestFault75_ExpiryByTheWallClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := start(t, rig.Setup{})
-	ends := time.Now().Add(5 * time.Second).UTC() // from now, because a start may be slow
+	ends := time.Now().Add(10 * time.Second).UTC() // from now, because a start may be slow
 	e.rewrite("\nkeys:\n", "\nkeys:\n  - { id: short, hash: \""+hash+"\", expires: "+ends.Format(time.RFC3339Nano)+" }\n")
 	if status, body := e.Reload(); status != 200 {
 		t.Fatalf("%d %s", status, body)
 	}
 	bearer := "Authorization: Bearer " + short
-	stream := e.OpenStream(rig.ChatStream.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":80,"delay_ms":100`), bearer)
+	stream := e.OpenStream(rig.ChatStream.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":150,"delay_ms":100`), bearer)
 	if time.Now().Before(ends.Add(-time.Second)) {
 		e.Post(rig.Chat.Path, e.Chat(""), bearer).WantStatus(200)
 	}
-	rig.WaitFor(t, rig.Patience, "the key has ended", func() bool { return e.Post(rig.Chat.Path, e.Chat(""), bearer).Status == 401 })
+	rig.WaitFor(t, 10*time.Second+rig.Patience, "the key has ended", func() bool { return e.Post(rig.Chat.Path, e.Chat(""), bearer).Status == 401 })
 	if early := time.Until(ends); early > 0 {
 		t.Errorf("it ended %v early", early)
 	}
@@ -55,7 +56,7 @@ func TestFault75_ExpiryByTheWallClock(t *testing.T) {
 			t.Errorf("the stream of a key that has ended was ended: %v", ev)
 		}
 	}
-	if events < 50 {
+	if events < 120 {
 		t.Errorf("%d events", events)
 	}
 }
@@ -141,36 +142,31 @@ func TestFault77_OutOfDescriptors(t *testing.T) {
 		defer c.Close()
 		crowd = append(crowd, c)
 	}
-	turnedAway := 0
-	for _, c := range crowd {
-		_ = c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
-		buf := make([]byte, 1024)
-		n, err := c.Read(buf)
-		switch text := string(buf[:n]); {
-		case strings.HasPrefix(text, "HTTP/1.1 503 ") && strings.Contains(text, "Retry-After: "), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-			turnedAway++
-		case n > 0:
-			t.Errorf("%q", text)
-		}
-	}
-	if turnedAway < 100 {
-		t.Errorf("%d of 150 were turned away", turnedAway)
-	}
+	pending := slices.Clone(crowd) // clients that have neither an answer nor an end
+	rig.WaitFor(t, rig.Patience, "100 of 150 are turned away", func() bool {
+		pending = slices.DeleteFunc(pending, func(c net.Conn) bool {
+			_ = c.SetReadDeadline(time.Now().Add(5 * time.Millisecond))
+			buf := make([]byte, 1024)
+			n, err := c.Read(buf)
+			switch text := string(buf[:n]); {
+			case strings.HasPrefix(text, "HTTP/1.1 503 ") && strings.Contains(text, "Retry-After: "), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+				return true
+			case n > 0:
+				t.Errorf("%q", text)
+			}
+			return false
+		})
+		return len(pending) <= 50
+	})
 	if n := e.Descriptors(); n >= 80 {
 		t.Errorf("%d descriptors", n)
 	}
 	// An accepted connection is served, whatever happens outside. An idle connection makes room for
 	// a new one, so the newest open one is sure to stay.
-	var inside net.Conn
-	for _, c := range crowd {
-		_ = c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
-		if _, err := c.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
-			inside = c
-		}
-	}
-	if inside == nil {
+	if len(pending) == 0 {
 		t.Fatal("no client is inside")
 	}
+	inside := pending[0] // clients are accepted in order, so the last ones may still be turned away
 	_ = inside.SetDeadline(time.Now().Add(rig.Patience))
 	if _, err := io.WriteString(inside, e.Request(rig.Chat.Path, e.Chat(""))); err != nil {
 		t.Fatal(err)
@@ -179,10 +175,10 @@ func TestFault77_OutOfDescriptors(t *testing.T) {
 	if _, err := io.ReadFull(inside, answer); err != nil || string(answer) != "HTTP/1.1 200" {
 		t.Errorf("a client inside gets %q, %v", answer, err)
 	}
-	used := e.ProcessorTime()
+	used, looked := e.ProcessorTime(), time.Now()
 	time.Sleep(500 * time.Millisecond) // time in which it would spin
-	if used = e.ProcessorTime() - used; used > 300*time.Millisecond {
-		t.Errorf("it worked for %v of half a second", used)
+	if used = e.ProcessorTime() - used; used > time.Since(looked)*3/5 {
+		t.Errorf("it worked for %v of %v", used, time.Since(looked))
 	}
 	events := 0
 	for _, ok := s.Next(); ok; _, ok = s.Next() {
@@ -230,10 +226,10 @@ func TestFault79_KilledAndRestarted(t *testing.T) {
 	<-e.Done
 	rig.WaitFor(t, rig.Patience, "the engine is free", func() bool { return e.Engines[0].Stats().Running == 0 })
 	e.Setup.Cold = true // no waiting for probes
-	begun := time.Now()
+	begun := rig.StartWatch()
 	e.Relaunch()
 	e.Ask(rig.Chat, "").WantStatus(200)
-	if took := time.Since(begun); took > 5*time.Second+rig.Grace {
+	if took := begun.Took(); took > 5*time.Second+rig.Grace+begun.Held() {
 		t.Errorf("the first answer came after %v", took)
 	}
 	for _, w := range rig.AllWays {

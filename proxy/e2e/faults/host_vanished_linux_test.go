@@ -119,20 +119,16 @@ func hostVanishesUnderCalls(t *testing.T, stream string) {
 	v.vanish()
 	begun := time.Now()
 	broken := 0
-	for i := range asked {
-		select {
-		case r := <-results:
-			switch {
-			case !strings.HasPrefix(r.text, "200 "):
-				t.Errorf("%s: %s", r.kind, r.text)
-			case !strings.Contains(r.text, `"error"`):
-			case r.kind == "shown" && strings.Contains(r.text, `"upstream_bad_response"`) && strings.Contains(r.text, `"Hi"`):
-				broken++
-			default:
-				t.Errorf("%s: %s", r.kind, r.text)
-			}
-		case <-time.After(25 * time.Second):
-			t.Fatalf("%d calls wait on", asked-i)
+	for range asked {
+		r := rig.Receive(t, 25*time.Second, "the calls end", results)
+		switch {
+		case !strings.HasPrefix(r.text, "200 "):
+			t.Errorf("%s: %s", r.kind, r.text)
+		case !strings.Contains(r.text, `"error"`):
+		case r.kind == "shown" && strings.Contains(r.text, `"upstream_bad_response"`) && strings.Contains(r.text, `"Hi"`):
+			broken++
+		default:
+			t.Errorf("%s: %s", r.kind, r.text)
 		}
 	}
 	t.Logf("all have ended %v after the host went", time.Since(begun))

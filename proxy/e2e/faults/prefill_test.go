@@ -17,7 +17,7 @@ import (
 // PENSTOCK_FULL=1 it sends sixty, with less memory: two busy processors can send that many in the
 // time that a refused client has.
 func TestFault87_LongPrefills(t *testing.T) {
-	prompts, limit, silence := 60, "80MiB", "5s"
+	prompts, limit, silence := 60, "80MiB", "15s"
 	if os.Getenv("PENSTOCK_FULL") != "" {
 		prompts, limit, silence = 1000, "400MiB", "15s"
 	}

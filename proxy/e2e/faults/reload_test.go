@@ -169,16 +169,23 @@ func TestFault67_PartialWrite(t *testing.T) {
 	f, err := os.OpenFile(e.Path, os.O_WRONLY|os.O_TRUNC, 0o600)
 	must(t, err)
 	defer f.Close()
+	begun := time.Now()
 	for i := 0; i < cut; i += 40 { // faster than the watcher checks
 		_, err = f.WriteString(next[i:min(i+40, cut)])
 		must(t, err)
 		time.Sleep(5 * time.Millisecond)
 	}
-	rig.WaitFor(t, rig.Patience, "the torn file is reported", func() bool { return e.Metric("penstock_reloads_total", `result="bad"`) == 1 })
+	slow := time.Since(begun) > 500*time.Millisecond // so that the watcher may have seen it twice
+	reports := func() float64 { return e.Metric("penstock_reloads_total", `result="bad"`) }
+	rig.WaitFor(t, rig.Patience, "the torn file is reported", func() bool { return reports() > 0 })
+	if slow {
+		time.Sleep(3 * time.Second)
+	}
+	told := reports()
 	time.Sleep(3 * time.Second) // a check at the interval finds nothing new
 	e.Ask(rig.Chat, "").WantStatus(200)
-	if bad := e.Metric("penstock_reloads_total", `result="bad"`); bad != 1 {
-		t.Errorf("told of %v times", bad)
+	if n := reports(); n != told || !slow && n != 1 {
+		t.Errorf("told of %v times, then %v", told, n)
 	}
 	_, err = f.WriteString(next[cut:])
 	must(t, err)

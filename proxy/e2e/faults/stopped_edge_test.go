@@ -44,22 +44,22 @@ func TestStoppedEdge(t *testing.T) {
 	engine.Start()
 	defer engine.Close()
 	e := start(t, rig.Setup{Fakes: []string{engine.URL}, Untidy: true, Config: `
-timeouts: { answer: 3s }
+timeouts: { answer: 10s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: a, url: "` + engine.URL + `", engine: openai, concurrency: 4, probe: { path: /health, interval: 1m } }]
 models: [{ id: m, deployments: [{ upstream: a }] }]
 `})
 	got := make(chan *rig.Reply, 1)
 	go func() { got <- e.Post(rig.Chat.Path, rig.Chat.Body("m", rig.Prompt, "")) }()
-	<-asked
+	rig.Receive(t, rig.Patience, "the engine is asked", asked)
 	at := time.Now()
 	e.Signal(syscall.SIGSTOP)
 	answered.Store(false)
 	close(goOn)
 	rig.WaitFor(t, rig.Patience, "the engine has answered", answered.Load)
-	time.Sleep(time.Until(at.Add(4 * time.Second))) // the timeout passes in the meantime
+	time.Sleep(time.Until(at.Add(11 * time.Second))) // the timeout passes in the meantime
 	e.Signal(syscall.SIGCONT)
-	if r := <-got; r.Status != 200 {
+	if r := rig.Receive(t, rig.Patience, "the call is answered", got); r.Status != 200 {
 		t.Errorf("status %d: %s", r.Status, r.Body)
 	}
 }

@@ -124,11 +124,11 @@ func TestFault16_Silence(t *testing.T) {
 	})
 	t.Run("comments are life", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.StreamWays, rig.Setup{Timeouts: "idle: 1s"}, func(e *edge, w rig.Way) {
+		inWays(t, rig.StreamWays, rig.Setup{Timeouts: "idle: 3s"}, func(e *edge, w rig.Way) {
 			e.fault("stall-after=3;ping=100ms")
 			s := e.OpenStream(w.Path, w.Body("sim", rig.Prompt, ""))
 			s.Next()
-			time.Sleep(2500 * time.Millisecond) // more than twice the idle limit, without any effect
+			time.Sleep(7 * time.Second) // more than twice the idle limit, without any effect
 			if n := e.Engines[0].Stats().Running; n != 1 {
 				e.T.Errorf("%d running: a stream with signs of life was cut", n)
 			}

@@ -17,7 +17,7 @@ func TestFault71_UpstreamRemoved(t *testing.T) {
 	e := start(t, rig.Setup{Forgets: true, Engines: []sim.Options{{}, {}}, Upstream: "probe: { interval: 500ms }"})
 	var held []*rig.Stream
 	for range 6 {
-		s := e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":100,"delay_ms":20`))
+		s := e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":100,"delay_ms":100`))
 		s.Next()
 		held = append(held, s)
 	}
@@ -102,7 +102,7 @@ func TestFault71_StateCarriesOver(t *testing.T) {
 		e := start(t, rig.Setup{Upstream: "concurrency: 2"})
 		var held []*rig.Stream
 		for range 2 {
-			s := e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":100,"delay_ms":20`))
+			s := e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":100,"delay_ms":100`))
 			s.Next()
 			held = append(held, s)
 		}
@@ -183,7 +183,7 @@ func TestFault72_LimitLowered(t *testing.T) {
 	e := start(t, rig.Setup{Upstream: "concurrency: 6"})
 	var held []*rig.Stream
 	for range 6 {
-		s := e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":100,"delay_ms":20`))
+		s := e.OpenStream(rig.Chat.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":100,"delay_ms":100`))
 		s.Next()
 		held = append(held, s)
 	}

@@ -230,7 +230,7 @@ func TestFault32_EngineRestarts(t *testing.T) {
 				return e.Status().Upstreams[0].Breaker != "closed"
 			})
 			e.Engines[0].Reset()
-			e.fault("status=500;delay=1s") // long enough that all of them arrive during the trial
+			e.fault("status=500;delay=3s") // long enough that all of them arrive during the trial
 			rig.WaitFor(e.T, rig.Patience, "the breaker is half-open", func() bool { return e.Status().Upstreams[0].Breaker == "half-open" })
 			bodies := make(chan *rig.Reply, 12)
 			for range cap(bodies) {
@@ -238,7 +238,7 @@ func TestFault32_EngineRestarts(t *testing.T) {
 			}
 			failed := 0
 			for range cap(bodies) {
-				if r := <-bodies; strings.Contains(r.Body, "upstream_failed") {
+				if r := rig.Receive(e.T, rig.Patience, "every call is answered", bodies); strings.Contains(r.Body, "upstream_failed") {
 					failed++
 				} else {
 					r.WantRefused(w, rig.NoRoute)

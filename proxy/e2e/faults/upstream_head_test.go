@@ -39,7 +39,7 @@ func TestFault05_NotHTTP(t *testing.T) {
 
 func TestFault06_Blackhole(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.EveryWay, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Timeouts: "first_event: 300ms, answer: 300ms"}, func(e *edge, w rig.Way) {
+	inWays(t, rig.EveryWay, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Timeouts: "first_event: 1500ms, answer: 1500ms"}, func(e *edge, w rig.Way) {
 		e.fault("blackhole")
 		r := e.Ask(w, "")
 		r.WantRefused(w, rig.Refusal{Status: 504, Kind: "timeout_error", Code: "generation_timeout", After: "5"})
@@ -86,9 +86,9 @@ func TestFault07_Closed(t *testing.T) {
 				_ = reply200(c, "application/json\r\nConnection: close", `{"data":[{"id":"sim"}]}`)
 				c.Close()
 			})
-			e := start(t, rig.Setup{Fakes: []string{url}, Upstream: rig.QuietProbes, Timeouts: "first_event: 400ms, answer: 400ms"})
+			e := start(t, rig.Setup{Fakes: []string{url}, Upstream: rig.QuietProbes, Timeouts: "first_event: 1500ms, answer: 1500ms"})
 			e.Say(w, rig.Prompt+strings.Repeat("x", 8<<20), "").WantRefused(w, rig.TooSlow)
-			c := <-hung
+			c := rig.Receive(t, rig.Patience, "the engine has the connection", hung)
 			_ = c.SetDeadline(time.Now().Add(rig.Patience))
 			if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Error("the connection is still open")
@@ -99,7 +99,7 @@ func TestFault07_Closed(t *testing.T) {
 
 func TestFault08_HeaderDrips(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 400ms, answer: 400ms"}, func(e *edge, w rig.Way) {
+	inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 1500ms, answer: 1500ms"}, func(e *edge, w rig.Way) {
 		e.fault("slow-header;gap=50ms") // a byte at a time, for longer than a minute
 		r := e.Ask(w, "")
 		r.WantRefused(w, rig.TooSlow)
@@ -186,7 +186,7 @@ func TestFault11_Surplus(t *testing.T) {
 				})
 				e := start(t, rig.Setup{Fakes: []string{f.url}, Upstream: rig.QuietProbes})
 				e.Ask(w, "").Text(w)
-				<-written
+				rig.Receive(t, rig.Patience, "the forgery is written", written)
 				for range 3 {
 					if text := e.Ask(w, "").Text(w); text != "Good." {
 						t.Errorf("the next client was told %q", text)

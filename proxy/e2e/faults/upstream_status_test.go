@@ -108,7 +108,7 @@ func TestFault28_ModelGone(t *testing.T) {
 	t.Parallel()
 	t.Run("alone", func(t *testing.T) {
 		t.Parallel()
-		inWays(t, rig.EveryWay, rig.Setup{Upstream: "probe: { interval: 500ms }"}, func(e *edge, w rig.Way) {
+		inWays(t, rig.EveryWay, rig.Setup{Upstream: "probe: { interval: 3s }"}, func(e *edge, w rig.Way) { // the call is to notice it, not a probe
 			engine := e.Engines[0]
 			engine.SetModels("another")
 			e.Ask(w, "").WantRefused(w, rig.NoRoute)

@@ -74,6 +74,13 @@ func (w StopWatch) Took() time.Duration { return time.Since(w.begun) }
 // at the same time.
 func (w StopWatch) Held() time.Duration { return 10 * time.Duration(lateness.Load()-w.late) }
 
+// Step returns how late the machine may make one step, such as a request: ten times the mean delay
+// of the goroutine that only sleeps.
+func (w StopWatch) Step() time.Duration {
+	naps := max(1, (w.Took()-time.Duration(lateness.Load()-w.late))/nap)
+	return w.Held() / naps
+}
+
 // exceeds reports whether the time since the start exceeds limit. A busy machine extends the limit
 // by up to twice Patience.
 func (w StopWatch) exceeds(limit time.Duration) bool {
@@ -89,13 +96,15 @@ func (w StopWatch) WantAtOnce(t testing.TB, what string) {
 	}
 }
 
+// nap is how long the goroutine of watchMachine sleeps at a time.
+const nap = 5 * time.Millisecond
+
 // lateness is the total delay, in nanoseconds, with which a goroutine that only sleeps has woken
 // up.
 var lateness atomic.Int64
 
 // watchMachine updates lateness until stop is called.
 func watchMachine() (stop func()) {
-	const nap = 5 * time.Millisecond
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
