@@ -79,7 +79,7 @@ func TestAgentEndsBySignal(t *testing.T) {
 		}))
 		defer silent.Close()
 		p := rig.StartProcess(t, "agent", "codex", "--url", silent.URL)
-		<-asked
+		rig.Receive(t, 2*rig.Patience, "the program asks", asked)
 		p.Signal(s)
 		p.Exits(rig.Patience, -1)
 		if w, _ := p.Cmd.ProcessState.Sys().(syscall.WaitStatus); w.Signal() != s {

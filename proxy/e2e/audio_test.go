@@ -26,7 +26,7 @@ const (
 // audioConfig serves every kind of model from the engine up-0 under a name that differs from the
 // engine's.
 const audioConfig = `
-timeouts: { linger: 0s, drain: 5s, client_body: 2s }
+timeouts: { linger: 0s, drain: 5s, client_body: 20s }
 keys: [{ id: tester, hash: "{{hash}}" }]
 upstreams: [{ name: up-0, url: "{{up-0}}", engine: sim, concurrency: { text: 4, audio: 2 } }]
 models:

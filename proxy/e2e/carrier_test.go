@@ -12,7 +12,7 @@ import (
 // announces that it closes.
 func TestConnectionAfterStream(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Limits: "header: 16KiB", Timeouts: "client_header: 3s, client_idle: 3s"})
+	p := start(t, rig.Setup{Limits: "header: 16KiB", Timeouts: "client_header: 8s, client_idle: 8s"})
 	stream := func(c *rig.Raw) *rig.Reply {
 		t.Helper()
 		if err := c.Send(p.Request(chatPath, p.Chat(`"stream":true,"sim":{"text":"hello there"}`))); err != nil {

@@ -27,7 +27,7 @@ import (
 func command(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	t.Helper()
 	program := rig.Binary(t) // the first test builds it, which must not count as the command's time
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "ENGINE_API_KEY=engine-secret")
@@ -53,29 +53,12 @@ func serveSaying(t *testing.T, pattern string, args ...string) []string {
 	t.Helper()
 	cmd := exec.Command(rig.Binary(t), append([]string{"serve"}, args...)...)
 	cmd.Env = append(os.Environ(), "ENGINE_API_KEY=engine-secret")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	p := rig.StartCommand(t, cmd)
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("the edge ended with %v", err)
-		}
+		p.Signal(syscall.SIGTERM)
+		p.Exits(2*rig.Patience, 0)
 	})
-	line := make([]byte, 4096)
-	n, err := out.Read(line)
-	if err != nil {
-		t.Fatalf("the edge says nothing: %v", err)
-	}
-	found := regexp.MustCompile(pattern).FindStringSubmatch(string(line[:n]))
-	if found == nil {
-		t.Fatalf("the edge says %q", line[:n])
-	}
-	return found
+	return p.Says(pattern)
 }
 
 // TestInitToServing takes a new user's short way: init writes a file for the engines, with a key,

@@ -58,9 +58,10 @@ func TestDrainCode(t *testing.T) {
 			t.Errorf("%s: the engines are told to be at fault", r.way)
 		}
 	}
-	(<-whole[rig.Chat]).WantError(503, "api_error", "shutting_down")
-	(<-whole[rig.Responses]).WantError(503, "api_error", "shutting_down")
-	if r := (<-whole[rig.Messages]).WantStatus(529); !strings.Contains(r.Body, "shutting down") || r.Header.Get("Retry-After") == "" {
+	reply := func(w rig.Way) *rig.Reply { return rig.Receive(t, rig.Patience, "the plain answer", whole[w]) }
+	reply(rig.Chat).WantError(503, "api_error", "shutting_down")
+	reply(rig.Responses).WantError(503, "api_error", "shutting_down")
+	if r := reply(rig.Messages).WantStatus(529); !strings.Contains(r.Body, "shutting down") || r.Header.Get("Retry-After") == "" {
 		t.Errorf("messages: %s", r.Body)
 	}
 	<-ended

@@ -27,7 +27,7 @@ func until(over <-chan struct{}, f func()) {
 // its calls are a tenth of the size and it has as many loops.
 func TestKeysShareSlotsByTokens(t *testing.T) {
 	t.Parallel()
-	const loops, smallTokens, largeTokens, most = 8, 6, 60, 300
+	const loops, smallTokens, largeTokens, most = 16, 6, 60, 200
 	other, hash, _ := auth.NewKey()
 	p := start(t, rig.Setup{
 		Key: "weight: 2", Keys: `- { id: other, hash: "` + hash + `" }`,
@@ -41,7 +41,7 @@ func TestKeysShareSlotsByTokens(t *testing.T) {
 		close(over)
 	})
 	loop := func(served *atomic.Int64, tokens int, headers ...string) {
-		body := p.Chat(fmt.Sprintf(`"sim":{"tokens":%d,"delay_ms":2}`, tokens))
+		body := p.Chat(fmt.Sprintf(`"sim":{"tokens":%d,"delay_ms":10}`, tokens)) // so slow that both keys always have waiting calls
 		for range loops {
 			all.Go(func() {
 				until(over, func() {

@@ -57,7 +57,7 @@ func TestDrainHandsOver(t *testing.T) {
 			t.Run(way+"/"+dialect, func(t *testing.T) {
 				t.Parallel()
 				p := start(t, handedOver(resumes, false))
-				const controls = `"tokens":60,"delay_ms":60`
+				const controls = `"tokens":60,"delay_ms":120`
 				want, err := ask(t, p, rig.Prompt, controls)
 				if err != nil || len(want.text) < 100 {
 					t.Fatalf("undisturbed: %+v, %v", want, err)
@@ -80,7 +80,7 @@ func TestDrainHandsOver(t *testing.T) {
 				if d := time.Since(at); d < time.Second {
 					t.Errorf("the stream left after %v, before the drain time was over", d)
 				}
-				if got := <-answered; got != want {
+				if got := rig.Receive(t, 2*rig.Patience, "the stream ends", answered); got != want {
 					t.Errorf("%+v; want %+v", got, want)
 				}
 				if l := p.LastCall(); l.Outcome != "ok" || l.CompletionTokens != 60 || l.Attempts != 2 || l.Resumed != 1 || l.Upstream != "up-1" {
@@ -137,7 +137,7 @@ func TestDrainMovesSilentCalls(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the engine has the call", func() bool { return p.Engines[0].Stats().Running == 1 })
 	p.mode("up-1", "ready", rig.AdminToken)
 	drained(p)
-	if r := <-answered; r.Status != 200 || rig.IsError(r.Events()[len(r.Events())-1]) {
+	if r := rig.Receive(t, 2*rig.Patience, "the call is answered", answered); r.Status != 200 || rig.IsError(r.Events()[len(r.Events())-1]) {
 		t.Errorf("%d %s", r.Status, r.Body)
 	}
 	if n := p.Metric("penstock_calls_moved_total", `reason="drained"`); n != 1 {
@@ -172,7 +172,7 @@ func TestStalledStreamContinues(t *testing.T) {
 	})
 	wedge(p)
 	for range calls {
-		if got := <-answered; got != want {
+		if got := rig.Receive(t, 2*rig.Patience, "the streams end", answered); got != want {
 			t.Errorf("%+v; want %+v", got, want)
 		}
 	}

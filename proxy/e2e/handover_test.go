@@ -160,7 +160,7 @@ func TestWhitespaceDoesNotCommit(t *testing.T) {
 			p := start(t, rig.Setup{
 				Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin", Stream: "whole_keepalive: 50ms",
 			})
-			p.Engines[0].SetFault(sim.Fault{Spec: "head-cut;delay=400ms"})
+			p.Engines[0].SetFault(sim.Fault{Spec: "head-cut;delay=2s"})
 			kept := 0
 			for range 2 {
 				r := p.Post(w.Path, w.Body("sim", rig.Prompt, "")).WantStatus(200)

@@ -177,6 +177,7 @@ func TestKeysSurviveAKill(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	p.Signal(syscall.SIGKILL)
+	<-p.Done // until then it owns the file
 	if text, err := os.ReadFile(file); err != nil || strings.Contains(string(text), made.Key) || !strings.Contains(string(text), `"id":"guest"`) {
 		t.Errorf("the file: %v\n%s", err, text)
 	}
@@ -208,6 +209,9 @@ func TestKeysAtRunTimeInTheStore(t *testing.T) {
 	a := start(t, setup)
 	setup.Fakes = []string{a.Engines[0].URL()}
 	b := start(t, setup)
+	for _, edge := range []*penstock{a, b} {
+		rig.WaitFor(t, rig.Patience, "the edge has read the store's keys", func() bool { return edge.Fetch("GET", edge.Admin+"/-/ready").Status == 200 })
+	}
 	made, _ := a.keys(201, keeperToken, "POST", "", `{"id":"guest","limits":{"concurrency":3}}`)
 	key := "Authorization: Bearer " + made.Key
 	a.Post(chatPath, a.Chat(""), key).WantStatus(200)

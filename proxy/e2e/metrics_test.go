@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"penstock/bench/sim"
 	"penstock/proxy/e2e/rig"
@@ -198,9 +199,10 @@ func TestMetricsPage(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{
 		Engines: []sim.Options{{TokenRate: 100}, {TokenRate: 100}}, Upstream: "concurrency: 1, probe: { interval: 100ms }",
-		Model: "queue: { depth: 1, wait: 1s }", Key: "limits: { requests_per_minute: 100000, concurrency: 4 }", Timeouts: "write: 300ms",
+		Model: "queue: { depth: 1, wait: 60s }", Key: "limits: { requests_per_minute: 100000, concurrency: 4 }", Timeouts: "write: 300ms",
 		Models: `- { id: 'odd "name" \ of ünïcode', deployments: [{ upstream: up-0, served: sim }, { upstream: up-1, served: sim, traffic: 10% }], shadow: { model: sim, share: 0.0001% } }`,
 	})
+	begun := rig.StartWatch()
 	streamed := p.Chat(`"stream":true,"max_tokens":20`)
 	p.Post(chatPath, streamed).WantStatus(200)
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
@@ -221,7 +223,7 @@ func TestMetricsPage(t *testing.T) {
 	for range 2 { // both slots
 		held = append(held, p.OpenStream(chatPath, p.Chat(endless)))
 	}
-	done := make(chan int)
+	done := make(chan int, 1)
 	go func() { done <- p.Post(chatPath, p.Chat("")).Status }()
 	rig.WaitFor(t, rig.Patience, "one waits", func() bool { return p.Metric("penstock_model_queue_waiting") == 1 })
 	p.Post(chatPath, p.Chat("")).WantStatus(429)
@@ -229,7 +231,7 @@ func TestMetricsPage(t *testing.T) {
 		s.Next()
 		s.Leave()
 	}
-	if status := <-done; status != 200 {
+	if status := rig.Receive(t, rig.Patience, "the call that waited is answered", done); status != 200 {
 		t.Errorf("the call that waited got %d", status)
 	}
 	rig.WaitFor(t, rig.Patience, "the engines' counts were read after the clients left", func() bool {
@@ -263,7 +265,7 @@ func TestMetricsPage(t *testing.T) {
 	if n := p.Metric("penstock_overhead_seconds_count"); n < 5 {
 		t.Errorf("%v overheads", n)
 	}
-	if sum, n := p.Metric("penstock_overhead_seconds_sum"), p.Metric("penstock_overhead_seconds_count"); sum/n > 0.1 {
+	if sum, n := p.Metric("penstock_overhead_seconds_sum"), p.Metric("penstock_overhead_seconds_count"); sum/n > 0.1+begun.Step().Seconds() {
 		t.Errorf("the edge says that it adds %v s a call: it counts somebody else's time as its own", sum/n)
 	}
 	rig.WaitFor(t, rig.Patience, "gaps between the tokens are measured", func() bool { // on a busy machine tokens arrive in bunches
@@ -320,9 +322,10 @@ func TestIdleModel(t *testing.T) {
 	p.Rest()
 	begun := idle()
 	rig.WaitFor(t, rig.Patience, "it grows", func() bool { return idle() > begun+0.2 })
+	asked := time.Now()
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 	p.Rest()
-	if got := idle(); got >= begun+0.2 {
+	if got := idle(); got > time.Since(asked).Seconds() {
 		t.Errorf("%v s behind another call", got)
 	}
 }

@@ -3,7 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 
@@ -103,25 +102,28 @@ func TestEngineServesFirstClassFirst(t *testing.T) {
 			t.Parallel()
 			p, first := ordered(t, profile, "")
 			release := p.hold(1, p.Chat(endless))
+			served := make(chan string, 2)
+			next := make(chan struct{})
 			var calls sync.WaitGroup
-			var mu sync.Mutex
-			var order []string
 			send := func(class string, waiting int64, header ...string) {
-				calls.Go(func() {
-					p.Post(chatPath, p.Chat(`"sim":{"tokens":3,"delay_ms":50}`), header...).WantStatus(200)
-					mu.Lock()
-					order = append(order, class)
-					mu.Unlock()
+				calls.Go(func() { // the engine serves one stream until its client leaves
+					s := p.OpenStream(chatPath, p.Chat(endless), header...)
+					s.Next()
+					served <- class
+					<-next
+					s.Leave()
 				})
 				rig.WaitFor(t, rig.Patience, class+" waits at the engine", func() bool { return int64(p.Engines[0].Stats().Waiting) == waiting })
 			}
 			send("nightly", 1)
 			send("people", 2, first)
 			release()
-			calls.Wait()
-			if got := strings.Join(order, " "); got != "people nightly" {
-				t.Errorf("served %s", got)
+			one := rig.Receive(t, rig.Patience, "a call is served", served)
+			close(next)
+			if other := rig.Receive(t, rig.Patience, "the other call is served", served); one != "people" || other != "nightly" {
+				t.Errorf("served %s, then %s", one, other)
 			}
+			calls.Wait()
 		})
 	}
 }

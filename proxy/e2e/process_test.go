@@ -104,7 +104,7 @@ func TestStartWithoutConfig(t *testing.T) {
 func TestServe(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{})
-	path, key := writeConfig(t, engine, "linger: 500ms, drain: 20s")
+	path, key := writeConfig(t, engine, "linger: 10s, drain: 20s") // the linger ends with the last call
 	p := rig.StartProcess(t, "serve", "--config", path)
 	m := p.Says(`serving (http://\S+)/v1 \(admin: (http://[^)]+)\)`)
 	base, admin := m[1], m[2]
@@ -119,7 +119,7 @@ func TestServe(t *testing.T) {
 	if got := get(admin + "/-/ready"); got != 200 {
 		t.Errorf("ready: %d", got)
 	}
-	s := openProcessStream(t, base, key, `"tokens":30,"delay_ms":50`)
+	s := openProcessStream(t, base, key, `"tokens":30,"delay_ms":200`)
 	s.Next()
 	p.Signal(syscall.SIGTERM)
 	rig.WaitFor(t, 5*time.Second, "readiness turns", func() bool { return get(admin+"/-/ready") == 503 })
@@ -202,7 +202,7 @@ func TestSecondSignal(t *testing.T) {
 			rig.WaitFor(t, 5*time.Second, "it drains", func() bool { return strings.Contains(p.Err.String(), "draining") })
 			p.Signal(sig)
 			wantLastWord(t, s)
-			p.Exits(10*time.Second, code)
+			p.Exits(rig.Patience, code)
 			if log := p.Err.String(); !strings.Contains(log, `"msg":"call"`) || !strings.Contains(log, `"drained"`) {
 				t.Errorf("the log:\n%s", log)
 			} else if at := strings.LastIndexByte(strings.TrimSpace(log), '\n'); log[at+1] != '{' {
@@ -234,10 +234,10 @@ func TestSecondSignalIsSoon(t *testing.T) {
 		rig.WaitFor(t, rig.Patience, "both streams run", func() bool { return engine.Stats().Running == 2 })
 		p.Signal(syscall.SIGTERM)
 		rig.WaitFor(t, rig.Patience, "it drains", func() bool { return strings.Contains(p.Err.String(), `"draining"`) })
-		begun := time.Now()
+		begun := rig.StartWatch()
 		p.Signal(syscall.SIGTERM)
 		p.Exits(rig.Patience, 143)
-		best = min(best, time.Since(begun))
+		best = min(best, begun.Took()-begun.Held())
 		var last rig.Event
 		for e, ok := s.Next(); ok; e, ok = s.Next() {
 			last = e

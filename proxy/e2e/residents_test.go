@@ -94,7 +94,7 @@ func TestTurnInCatalog(t *testing.T) {
 		}
 		return x, y
 	}
-	held := p.OpenStream(chatPath, rig.ChatBody("x", `"stream":true,"max_tokens":500,"sim":{"tokens":400,"delay_ms":20}`))
+	held := p.OpenStream(chatPath, rig.ChatBody("x", `"stream":true,"max_tokens":500,"sim":{"tokens":400,"delay_ms":200}`))
 	held.Next()
 	rig.WaitFor(t, rig.Patience, "the catalog shows the call", func() bool { x, _ := available(); return x == 3 })
 	if _, y := available(); y != 0 {

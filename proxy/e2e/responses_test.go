@@ -353,18 +353,22 @@ func TestResponses_BrokenStream(t *testing.T) {
 		"error-in-stream=4": "server_error", "error-in-stream=4;code=429": "rate_limit_exceeded", "error-in-stream=4;code=400": "invalid_prompt",
 		"invalid-json=4": "server_error", "stall-after=4": "server_error", "bad-chunk=4": "server_error",
 	} {
-		p := start(t, rig.Setup{Timeouts: "idle: 300ms"}) // a separate edge with a fresh breaker
+		s := rig.Setup{} // a separate edge with a fresh breaker
+		if strings.HasPrefix(fault, "stall") {
+			s.Timeouts = "idle: 2s"
+		}
+		p := start(t, s)
 		p.Engines[0].SetFault(sim.Fault{Spec: fault})
 		client := p.sdk()
-		s := client.Responses.NewStreaming(context.Background(), respond(`"delay_ms":5`))
+		stream := client.Responses.NewStreaming(context.Background(), respond(`"delay_ms":5`))
 		deltas := 0
-		for s.Next() {
-			if s.Current().Type == "response.output_text.delta" {
+		for stream.Next() {
+			if stream.Current().Type == "response.output_text.delta" {
 				deltas++
 			}
 		}
-		if s.Err() == nil || deltas == 0 {
-			t.Errorf("%s: %d deltas, then %v: a broken stream looks whole", fault, deltas, s.Err())
+		if stream.Err() == nil || deltas == 0 {
+			t.Errorf("%s: %d deltas, then %v: a broken stream looks whole", fault, deltas, stream.Err())
 		}
 		r := p.Post("/v1/responses", `{"model":"sim","stream":true,"input":"`+rig.Canary+` [[sim {\"delay_ms\":5}]]"}`).WantStatus(200)
 		events := r.Events()
@@ -454,7 +458,7 @@ func TestResponses_Cancel(t *testing.T) {
 			rig.WaitFor(t, rig.Patience, "the engine works", func() bool { return p.Engines[0].Stats().Running == 1 })
 			time.Sleep(50 * time.Millisecond)
 			cancel()
-			if err := <-ended; !errors.Is(err, context.Canceled) {
+			if err := rig.Receive(t, rig.Patience, "the stream ends", ended); !errors.Is(err, context.Canceled) {
 				t.Errorf("the client sees %v", err)
 			}
 			took := rig.WaitFor(t, rig.Patience, "the engine is free", func() bool { return p.Engines[0].Stats().Running == 0 })

@@ -84,7 +84,7 @@ func TestZeroRetention(t *testing.T) {
 	for _, format := range []string{config.LogFormatJSON, config.LogFormatConsole} {
 		s := rig.Setup{Engines: []sim.Options{{}, {}}, Config: strings.Replace(audioConfig, "upstreams: [{", "seal: { keys: [\"a-key-that-seals-"+retained+"\"] }\nend_users: { secret: a-secret-of-all-end-users-"+retained+", header: X-Canary-User }\ntracing: { otlp: "+r.url+" }\nlog: { format: "+format+", level: debug, debug_headers: true }\nadmin: { token: "+rig.AdminToken+" }\n"+
 			"stream: { commit_after: 300ms, keepalive: 100ms }\nupstreams: [{ name: up-1, url: \"{{up-1}}\", engine: sim, probe: { interval: 100ms } }, {", 1)}
-		s.Config = strings.ReplaceAll(s.Config, "drain: 5s,", "drain: 5s, first_event: 500ms, answer: 500ms, idle: 500ms,")
+		s.Config = strings.ReplaceAll(s.Config, "drain: 5s,", "drain: 5s, first_event: 1500ms, answer: 1500ms, idle: 1500ms,")
 		s.Config = strings.ReplaceAll(s.Config, "id: talk, deployments: [{ upstream: up-0", "id: talk, deployments: [{ upstream: up-1, served: sim }, { upstream: up-0")
 		if format == config.LogFormatConsole {
 			log, err := observe.NewLogger(config.Log{Level: "debug", Format: format}, &console)

@@ -357,7 +357,7 @@ func TestSDK_Cancel(t *testing.T) {
 					ended <- s.Err()
 					s.Close()
 				}()
-				<-started
+				rig.Receive(t, rig.Patience, "the answer begins", started)
 				rig.WaitFor(t, rig.Patience, "the engine works", func() bool { return c.ready(p) })
 				before := e.Stats()
 				cancel()
@@ -365,7 +365,7 @@ func TestSDK_Cancel(t *testing.T) {
 					s := e.Stats()
 					return s.Aborted == before.Aborted+1 && s.Running+s.Waiting == before.Running+before.Waiting-1 && s.Conns == before.Conns-1
 				})
-				if err := <-ended; !errors.Is(err, context.Canceled) {
+				if err := rig.Receive(t, rig.Patience, "the SDK returns", ended); !errors.Is(err, context.Canceled) {
 					t.Errorf("the SDK says %v", err)
 				}
 			})

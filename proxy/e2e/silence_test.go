@@ -98,7 +98,7 @@ func TestResponses_Silence(t *testing.T) {
 			if c.include {
 				params.Include = []responses.ResponseIncludable{responses.ResponseIncludableReasoningEncryptedContent}
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
+			ctx, cancel := context.WithTimeout(context.Background(), 3*rig.Patience)
 			defer cancel()
 			client := p.sdk()
 			stream := client.Responses.NewStreaming(ctx, params)
@@ -113,7 +113,10 @@ func TestResponses_Silence(t *testing.T) {
 				if piece < len(c.want) && last.Type == c.want[piece] && last.Delta == "" && next > 2 {
 					if alive++; alive == 3 {
 						piece, alive = piece+1, 0
-						engine.goOn <- struct{}{}
+						select {
+						case engine.goOn <- struct{}{}:
+						case <-ctx.Done(): // the engine has ended its answer
+						}
 					}
 				}
 			}

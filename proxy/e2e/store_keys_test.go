@@ -16,7 +16,7 @@ const storeSecret = "0123456789abcdef0123456789abcdef"
 
 // storeKeys returns the fleet section with keys in a store.
 func storeKeys(address, more string) string {
-	return "on_revoke: abort\nfleet: { edges: 2, store: { url: \"redis://" + address + "\", timeout: 500ms }, keys: { secrets: [" + storeSecret + "]" + more + " } }"
+	return "on_revoke: abort\nfleet: { edges: 2, store: { url: \"redis://" + address + "\", timeout: 1s }, keys: { secrets: [" + storeSecret + "]" + more + " } }"
 }
 
 // keyCommand runs penstock key on the store and returns its first line.

@@ -54,7 +54,7 @@ func TestTranscriptions_Memory(t *testing.T) {
 
 func TestTranscriptions_SlowClient(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Config: strings.Replace(audioConfig, "client_body: 2s", "client_body: 1s", 1)})
+	p := start(t, rig.Setup{Config: strings.Replace(audioConfig, "client_body: 20s", "client_body: 1s", 1)})
 	for _, sent := range []int{100, 300 << 10} { // within the window, and streaming
 		c := p.Dial()
 		body, contentType := form(text("model", "ears"), wav(strings.Repeat("x", 400<<10)))

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,8 +31,14 @@ func TestWaitingStreamIsKeptAlive(t *testing.T) {
 				t.Fatal(err)
 			}
 			release := p.hold(1, p.Chat(endless))
-			time.AfterFunc(600*time.Millisecond, release)
+			var freed sync.WaitGroup
+			freed.Go(func() {
+				rig.WaitFor(t, rig.Patience, "the call waits", func() bool { return p.Metric("penstock_model_queue_waiting") == 1 })
+				time.Sleep(600 * time.Millisecond)
+				release()
+			})
 			got, err := ask(t, p, rig.Prompt, `"tokens":5`)
+			freed.Wait()
 			if err != nil || got != want || got.text == "" {
 				t.Errorf("it gets %+v, %v, and should get %+v", got, err, want)
 			}
@@ -51,7 +58,7 @@ func TestWaitingStreamIsKeptAlive(t *testing.T) {
 // TestWaitingStreamEnds checks that a failed wait after keep-alives ends with the dialect's error.
 func TestWaitingStreamEnds(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Upstream: oneSlot, Model: "queue: { depth: 4, wait: 400ms }", Stream: soonAlive})
+	p := start(t, rig.Setup{Upstream: oneSlot, Model: "queue: { depth: 4, wait: 2s }", Stream: soonAlive})
 	defer p.hold(1, p.Chat(endless))()
 	for _, w := range rig.StreamWays {
 		r := p.Local.Edge.Ask(w, "").WantStatus(200)

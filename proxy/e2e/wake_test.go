@@ -42,9 +42,7 @@ func newScript(t *testing.T, start func()) *script {
 
 // stopped returns an edge with one engine that does not run yet, and the script that starts it.
 func stopped(t *testing.T, model string, more rig.Setup) (*penstock, *script) {
-	ln := rig.Listen(t)
-	address := ln.Addr().String()
-	ln.Close()
+	address := rig.KeptAddress()
 	s := newScript(t, func() { rig.StartEngine(t, sim.Options{Listen: address}) })
 	more.Fakes, more.Cold, more.Model = []string{"http://" + address}, true, model
 	more.Upstream = fmt.Sprintf("probe: { interval: 200ms }, wake: { url: %q }", s.URL+"/start?engine=a")
