@@ -34,7 +34,11 @@ func endUserName(id string) string {
 func callsByUser(t *testing.T, e *rig.Edge, query string) map[string]uint64 {
 	t.Helper()
 	var r observe.UsageReport
-	if err := json.Unmarshal([]byte(e.Fetch("GET", e.Admin+"/-/usage?by=user"+query).WantStatus(200).Body), &r); err != nil {
+	page := e.Fetch("GET", e.Admin+"/-/usage?by=user"+query)
+	if page.Status == 502 && strings.Contains(query, "fleet") {
+		return nil // on a busy machine the store may be late
+	}
+	if err := json.Unmarshal([]byte(page.WantStatus(200).Body), &r); err != nil {
 		t.Fatal(err)
 	}
 	out := map[string]uint64{}
@@ -76,6 +80,7 @@ func TestEndUsers(t *testing.T) {
 	want := map[string]uint64{endUserName(alice): uint64(calls), endUserName(bob): uint64(calls), "": 2}
 	check := func(when string) {
 		t.Helper()
+		p.Rest()
 		got := callsByUser(t, p.Edge, "")
 		for user, n := range want {
 			if got[user] != n || len(got) != len(want) {
@@ -197,7 +202,11 @@ func TestFleetEndUsers(t *testing.T) {
 			return len(got) == 3 && got[endUserName("alice")] == 2 && got[endUserName("bob")] == 2 && got[""] == 2
 		})
 		var all observe.UsageReport
-		r := e.Fetch("GET", e.Admin+"/-/usage?fleet=true").WantStatus(200)
+		var r *rig.Reply
+		rig.WaitFor(t, rig.Patience, "the store tells its usage", func() bool {
+			r = e.Fetch("GET", e.Admin+"/-/usage?fleet=true")
+			return r.Status == 200
+		})
 		if err := json.Unmarshal([]byte(r.Body), &all); err != nil || all.Total.Calls != 6 || strings.Contains(r.Body, "user") {
 			t.Errorf("%v, %s", err, r.Body)
 		}

@@ -177,7 +177,7 @@ func TestFault95_EngineHeadersStayHere(t *testing.T) {
 // log of every test for the prompt.)
 func TestFault96_NothingIsKept(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Upstream: "probe: { interval: 100ms }", Timeouts: "first_event: 300ms, answer: 300ms, client_body: 300ms"})
+	p := start(t, rig.Setup{Upstream: "probe: { interval: 100ms }", Timeouts: "first_event: 2s, answer: 2s, client_body: 1s"})
 	const word = "QQCANARYQQ"
 	var shown strings.Builder
 	see := func(r *rig.Reply) {

@@ -104,7 +104,7 @@ func TestMessages_Errors(t *testing.T) {
 // with an integer Retry-After, and that a client's mistake keeps its status.
 func TestMessages_EngineFailures(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Untidy: true, Retry: "attempts: 1", Timeouts: "first_event: 1500ms, answer: 1500ms"})
+	p := start(t, rig.Setup{Untidy: true, Retry: "attempts: 1", Timeouts: "first_event: 3s, answer: 3s"})
 	for _, c := range []struct {
 		fault, kind, code string
 		status            int
@@ -175,7 +175,7 @@ func (p *penstock) heal() {
 // looks like a normal end.
 func TestMessages_BrokenStreams(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Untidy: true, Timeouts: "idle: 300ms"})
+	p := start(t, rig.Setup{Untidy: true, Timeouts: "idle: 2s"})
 	for fault, kind := range map[string]string{
 		"cut-after=4":                "overloaded_error",
 		"reset-after=4":              "overloaded_error",
