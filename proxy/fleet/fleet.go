@@ -36,6 +36,7 @@ type Fleet struct {
 
 	signer  *sign.Signer
 	clock   storeTime   // by the last heartbeat
+	unheard bool        // the answer to the last heartbeat was lost
 	ignored atomic.Bool // the last heartbeat had more members than are read
 
 	client  *atomic.Pointer[valkey.Client]
@@ -46,7 +47,7 @@ type Fleet struct {
 	late    atomic.Bool // the last heartbeat's answer was late
 	prefix  string      // of the store's keys and channels
 
-	forgotten atomic.Int64 // how often the store did not know this edge
+	forgotten atomic.Int64 // how often the store did not know this edge, or may not have known it
 
 	taken atomic.Bool // edges take turns with some slots
 

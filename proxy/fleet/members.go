@@ -98,8 +98,13 @@ func (f *Fleet) beat(ctx context.Context) {
 		}
 		if !a.known {
 			f.remind()
+		}
+		if !a.known || f.unheard { // a lost answer may have said so
 			f.forgotten.Add(1)
 		}
+		f.unheard = false
+	} else {
+		f.unheard = true
 	}
 	// A failed first heartbeat is logged although it changes no state.
 	up, told := f.terms.store.Available(), f.told.Swap(true)

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -80,5 +81,36 @@ func TestMembersAreBounded(t *testing.T) {
 	}
 	if len(members) != membersMost || self != 1 {
 		t.Errorf("%d members, %d of them this edge", len(members), self)
+	}
+}
+
+// lossy is a store whose answers to heartbeats may be lost.
+type lossy struct {
+	store
+	lost bool
+}
+
+func (l *lossy) Heartbeat(context.Context, string, string) (alive, error) {
+	if l.lost {
+		return alive{}, context.DeadlineExceeded
+	}
+	return alive{known: true}, nil
+}
+
+// TestLostAnswer checks that rows are sent again after a heartbeat without an answer. The store may
+// have heard it after it had forgotten everything, and would know this edge from then on.
+func TestLostAnswer(t *testing.T) {
+	f := newWorld(1, config.KeyLimits{}, config.LostDivide).edges[0]
+	s := &lossy{store: f.terms.store}
+	f.terms.store, f.self, f.log = s, func() Member { return Member{} }, zap.NewNop()
+	for i, step := range []struct {
+		lost bool
+		want int64
+	}{{false, 0}, {true, 0}, {true, 0}, {false, 1}, {false, 1}} {
+		s.lost = step.lost
+		f.beat(t.Context())
+		if n := f.forgotten.Load(); n != step.want {
+			t.Errorf("heartbeat %d: the rows are sent again %d times, want %d", i, n, step.want)
+		}
 	}
 }
