@@ -21,7 +21,7 @@ const sealKey = "0123456789abcdef0123456789abcdef"
 
 // shared returns the setup of an edge that shares its certificates.
 func shared(ca *acmeca.CA, store, more string) rig.Setup {
-	top := settings(ca, "a.test", more) + fmt.Sprintf("\nseal: { keys: [%s] }\nfleet: { edges: 2, store: { url: \"redis://%s\", timeout: 500ms }, secrets: [0123456789abcdef0123456789abcdef] }", sealKey, store)
+	top := settings(ca, "a.test", more) + fmt.Sprintf("\nseal: { keys: [%s] }\nfleet: { edges: 2, store: { url: \"redis://%s\", timeout: 1s }, secrets: [0123456789abcdef0123456789abcdef] }", sealKey, store)
 	return rig.Setup{Top: top, Files: map[string]string{"ca.pem": ca.PEM}, Cold: true}
 }
 

@@ -183,7 +183,7 @@ func TestConsentOfMoves(t *testing.T) {
 	t.Run("drained", func(t *testing.T) {
 		t.Parallel()
 		p, o := confined(t, "")
-		body := fmt.Sprintf(prompts[chatPath], `,"stream":true,"max_tokens":64,"sim":{"tokens":50,"delay_ms":100}`)
+		body := fmt.Sprintf(prompts[chatPath], `,"stream":true,"max_tokens":64,"sim":{"tokens":50,"delay_ms":200}`)
 		var done sync.WaitGroup
 		done.Go(func() { p.Post(chatPath, body).WantStatus(200) })
 		done.Go(func() {

@@ -175,9 +175,7 @@ func TestShadowWakesNoEngine(t *testing.T) {
 			var woken atomic.Int32
 			script := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { woken.Add(1) }))
 			t.Cleanup(script.Close)
-			ln := rig.Listen(t)
-			asleep := ln.Addr().String()
-			ln.Close()
+			asleep := rig.KeptAddress()
 			p := rig.Start(t, rig.Setup{
 				Engines: []sim.Options{{}, {}}, Cold: true,
 				Config: fmt.Sprintf(`timeouts: { linger: 0s, connect: 10s }
