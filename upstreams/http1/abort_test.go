@@ -128,7 +128,7 @@ func abortOnce(t *testing.T, secure bool, size int, reader bool, engine func(*ra
 	var at time.Time
 	select {
 	case at = <-closed:
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Fatal("the engine never saw the close")
 	}
 	err := <-result
@@ -145,7 +145,7 @@ func abortOnce(t *testing.T, secure bool, size int, reader bool, engine func(*ra
 // untilReset waits, without reading what is queued, until the connection has ended: even a busy
 // engine must be able to notice the end.
 func untilReset(p *rawserver.Peer) time.Time {
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		// fails after a reset, even while bytes are queued
 		if _, err := p.TCP.Write([]byte{0}); err != nil {
 			return time.Now()

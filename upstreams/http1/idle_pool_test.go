@@ -76,7 +76,7 @@ func TestStaleConnections(t *testing.T) {
 				mustEcho(t, tr, "first")
 				if tt.sends == 1 {
 					spoiled <- true
-					time.Sleep(30 * time.Millisecond) // until it has happened and arrived
+					waitUnquiet(t, tr)
 				}
 				x := mustEcho(t, tr, "second")
 				if x.Sends() != tt.sends || x.request.reused {
@@ -88,6 +88,16 @@ func TestStaleConnections(t *testing.T) {
 			})
 		}
 	}
+}
+
+// waitUnquiet waits until what the engine has done with its idle connection has arrived.
+func waitUnquiet(t *testing.T, tr *Transport) {
+	t.Helper()
+	if !canPeek {
+		time.Sleep(30 * time.Millisecond)
+		return
+	}
+	waitFor(t, "the idle connection has bytes, or has ended", func() bool { return tr.idle.conns[0].peek() != peekedQuiet })
 }
 
 func TestReplayLimits(t *testing.T) {
@@ -317,7 +327,7 @@ func TestDistrust(t *testing.T) {
 			tr.hosts.onDistrust = func(time.Duration) { told++ }
 			mustEcho(t, tr, "first")
 			spoiled <- true
-			time.Sleep(30 * time.Millisecond) // until it has arrived
+			waitUnquiet(t, tr)
 			if late {
 				tr.idle.conns[0].kept = time.Now().Add(-2 * time.Second)
 			}

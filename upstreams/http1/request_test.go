@@ -338,7 +338,7 @@ func TestSlowEngineIsServed(t *testing.T) {
 		_ = p.TCP.SetReadBuffer(64 << 10)
 		b, total := make([]byte, 512<<10), 0
 		for total < size {
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond)
 			n, err := io.ReadFull(p.Reader, b)
 			if total += n; err != nil && err != io.ErrUnexpectedEOF {
 				return
@@ -347,7 +347,7 @@ func TestSlowEngineIsServed(t *testing.T) {
 		p.Send(rawserver.Sized("took my time"))
 	})
 	r := post(strings.Repeat("a", size))
-	r.WriteTimeout = 200 * time.Millisecond
+	r.WriteTimeout = 1500 * time.Millisecond
 	begin := time.Now()
 	_, body, _, err := roundTrip(transportTo(t, s.URL()), r)
 	if err != nil || body != "took my time" {

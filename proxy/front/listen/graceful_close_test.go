@@ -152,7 +152,7 @@ func TestCloseGracefullyServesReceivedRequests(t *testing.T) {
 func waitUnread(t *testing.T, c *Conn) {
 	t.Helper()
 	in := make([]byte, 1)
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if peeked(c, in) {
 			return
 		}
@@ -166,12 +166,13 @@ func TestCloseGracefullyWaitsForTheNextRequest(t *testing.T) {
 	l := open(t, Options{})
 	ended := answerAll(l, func() {})
 	c := dial(t, l.Addr())
+	begun := time.Now()
 	if got, err := ask(c, "first"); got != "FIRST" {
 		t.Fatal(got, err)
 	}
 	l.CloseGracefully()
 	<-ended
-	if got, err := ask(c, "second"); got != "SECOND" {
+	if got, err := ask(c, "second"); got != "SECOND" && time.Since(begun) < idleGrace { // later the connection may be closed
 		t.Errorf("after CloseGracefully: %q, %v", got, err)
 	}
 	_ = c.SetReadDeadline(time.Now().Add(20 * idleGrace))

@@ -196,7 +196,7 @@ func TestConnectionLimit(t *testing.T) {
 	}
 	// Rejected clients still linger, but must not keep others out.
 	first.Close()
-	for deadline := time.Now().Add(5 * time.Second); l.Open() > 1; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); l.Open() > 1; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the place does not become free")
 		}
@@ -360,7 +360,7 @@ func TestAcceptEndsWithClose(t *testing.T) {
 func TestWriteDeadline(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
-	const d = 80 * time.Millisecond
+	const d = 400 * time.Millisecond
 	echo := func(text string) {
 		t.Helper()
 		if _, err := io.WriteString(server, text); err != nil {
@@ -381,7 +381,7 @@ func TestWriteDeadline(t *testing.T) {
 
 	start := time.Now()
 	_, err := server.Write(make([]byte, 64<<20)) // the client does not read
-	if elapsed := time.Since(start); err == nil || elapsed < d/2 || elapsed > 5*time.Second {
+	if elapsed := time.Since(start); err == nil || elapsed < d/2 || elapsed > 30*time.Second {
 		t.Errorf("a stalled write ended with %v after %v", err, elapsed)
 	}
 	// A deadline set by the caller is kept.
