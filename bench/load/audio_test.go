@@ -41,11 +41,12 @@ func TestSpeech(t *testing.T) {
 	defer server.Close()
 	r, records := bench(t, Options{BaseURL: server.URL, Model: "tts", Mix: "speech", NumPrompts: 6, MaxConcurrency: []int{6}, InputLen: "5"})
 	ttft, e2el := r.Penstock.Total.Latency[result.TTFT], r.Penstock.Total.Latency[result.E2EL]
-	if r.Completed != 6 || ttft == nil || ttft.Min < wait.Seconds()*1000 || e2el.Min < wait.Seconds()*2000 {
+	// A busy client notes late that it has sent a request, so its times may be shorter than the server's.
+	if r.Completed != 6 || ttft == nil || ttft.Min < wait.Seconds()*500 || e2el.Min < wait.Seconds()*1500 {
 		t.Errorf("completed %d: TTFT %+v, E2EL %+v", r.Completed, ttft, e2el)
 	}
 	for _, x := range records {
-		if x.FirstByteNS == nil || x.FirstTokenNS == nil || x.SentNS == nil || *x.FirstTokenNS-*x.SentNS < int64(wait) || *x.FirstByteNS > *x.FirstTokenNS || x.Chunks != 0 {
+		if x.FirstByteNS == nil || x.FirstTokenNS == nil || x.SentNS == nil || *x.FirstTokenNS-*x.SentNS < int64(wait/2) || *x.FirstByteNS > *x.FirstTokenNS || x.Chunks != 0 {
 			t.Errorf("the head of the file counts as sound: %+v", x)
 		}
 	}
@@ -107,7 +108,7 @@ func transcriber(manner string, gap time.Duration) http.HandlerFunc {
 func TestTranscriptions(t *testing.T) {
 	t.Parallel()
 	for _, manner := range []string{"stream", "ignore", "refuse"} {
-		server := httptest.NewServer(transcriber(manner, 100*time.Millisecond))
+		server := httptest.NewServer(transcriber(manner, 500*time.Millisecond))
 		r, _ := bench(t, Options{BaseURL: server.URL, Model: "asr", Mix: "transcription", NumPrompts: 20, MaxConcurrency: []int{10}})
 		server.Close()
 		total := &r.Penstock.Total
@@ -122,7 +123,7 @@ func TestTranscriptions(t *testing.T) {
 			continue
 		}
 		ttft, itl, e2el := total.Latency[result.TTFT], total.Latency[result.ITL], total.Latency[result.E2EL]
-		if ttft == nil || itl == nil || itl.Count < 10 || e2el.Min < 200 || ttft.Percentile(50) > e2el.Percentile(50)-150 || told || *r.TotalOutputTokens != 60 {
+		if ttft == nil || itl == nil || itl.Count < 10 || e2el.Min < 750 || ttft.Percentile(50) > e2el.Percentile(50)-500 || told || *r.TotalOutputTokens != 60 {
 			t.Errorf("TTFT %+v, ITL %+v, E2EL %+v, told %v", ttft, itl, e2el, told)
 		}
 	}

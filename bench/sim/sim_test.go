@@ -294,7 +294,7 @@ func plainOf(t testing.TB, body string) *completion {
 // eventually waits until a condition holds.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for range 400 {
+	for range 6000 { // half a minute, for a busy machine
 		if ok() {
 			return
 		}

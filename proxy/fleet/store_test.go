@@ -189,7 +189,7 @@ func TestSilentStore(t *testing.T) {
 	if _, err := r.Exchange(ctx, "a", &message{edge: "one", number: 1}); err == nil {
 		t.Error("no error")
 	}
-	if waited := time.Since(began); waited > time.Second {
+	if waited := time.Since(began); waited > 10*time.Second {
 		t.Errorf("it waited %s", waited)
 	}
 }
