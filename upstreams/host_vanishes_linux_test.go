@@ -141,7 +141,7 @@ func TestHostVanishes(t *testing.T) {
 			if f.Kind != http1.Unreachable && f.Kind != http1.BadResponse {
 				t.Errorf("kind %v", f.Kind)
 			}
-		case <-time.After(15 * time.Second):
+		case <-time.After(30 * time.Second):
 			t.Fatal("a call waits on")
 		}
 	}

@@ -198,7 +198,7 @@ func TestAbortBeforeConnected(t *testing.T) {
 			begin := time.Now()
 			x.Abort(errTestCause)
 			f := wantFailure(t, <-result, Aborted, ReasonAborted)
-			if f.Sent || !errors.Is(f, errTestCause) || time.Since(begin) > 100*time.Millisecond {
+			if f.Sent || !errors.Is(f, errTestCause) || time.Since(begin) > 5*time.Second {
 				t.Errorf("failure %v, sent %v, after %v", f, f.Sent, time.Since(begin))
 			}
 			x.Close()
@@ -323,7 +323,7 @@ func TestCloseEndsTheExchange(t *testing.T) {
 			if want == io.EOF && err != io.EOF {
 				t.Errorf("the engine read %v", err)
 			}
-		case <-time.After(time.Second):
+		case <-time.After(30 * time.Second):
 			t.Fatal("the engine did not notice")
 		}
 	}

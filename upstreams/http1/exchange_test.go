@@ -347,7 +347,7 @@ func TestDeadlines(t *testing.T) {
 			if err := x.Await(begin.Add(wait * time.Millisecond)); err != ErrNotYet {
 				t.Fatal(err)
 			}
-			if took := time.Since(begin); took < wait*time.Millisecond || took > 2*time.Second {
+			if took := time.Since(begin); took < wait*time.Millisecond || took > 20*time.Second {
 				t.Errorf("round %d: a wait of %v ms took %v", round, int(wait), took)
 			}
 		}
@@ -534,7 +534,7 @@ func TestDialFailures(t *testing.T) {
 		if f := wantFailure(t, err, Unreachable, ReasonConnect); f.Sent || x.Sends() != 0 {
 			t.Errorf("sent %v, %d sends", f.Sent, x.Sends())
 		}
-		if time.Since(begin) > time.Second {
+		if time.Since(begin) > 10*time.Second {
 			t.Error("a refused connection was waited for")
 		}
 	})

@@ -43,7 +43,7 @@ func post(body string) *Request {
 	return &Request{Method: "POST", Path: "/v1/chat/completions", ContentType: "application/json", Body: [][]byte{[]byte(body)}, ConnectTimeout: 2 * time.Second, WriteTimeout: 2 * time.Second}
 }
 
-func soon() time.Time { return time.Now().Add(5 * time.Second) }
+func soon() time.Time { return time.Now().Add(30 * time.Second) }
 
 // readAll reads the body to its end or first failure.
 func readAll(x *Exchange) (string, error) {

@@ -321,7 +321,7 @@ func TestWriteTimeout(t *testing.T) {
 		if f := wantFailure(t, err, Timeout, ReasonTimeout); f.Clock != ClockWrite || !f.Sent {
 			t.Errorf("clock %q, sent %v", f.Clock, f.Sent)
 		}
-		if took < 140*time.Millisecond || took > 3*time.Second {
+		if took < 140*time.Millisecond || took > 20*time.Second {
 			t.Errorf("Send gave up after %v", took)
 		}
 	}

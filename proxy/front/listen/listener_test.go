@@ -102,7 +102,7 @@ func TestDiscardIsBounded(t *testing.T) {
 	})
 	start := time.Now()
 	discardRequest(server.sock, start.Add(100*time.Millisecond))
-	if d := time.Since(start); d < 90*time.Millisecond || d > 2*time.Second {
+	if d := time.Since(start); d < 90*time.Millisecond || d > 20*time.Second {
 		t.Errorf("discarded for %v", d)
 	}
 	close(stop)
@@ -328,7 +328,7 @@ func TestAcceptBacksOff(t *testing.T) {
 	l := wrap(t, &failing{ln, []error{emfile, emfile, emfile, emfile, syscall.ENOMEM, syscall.ECONNABORTED, emfile}}, Options{})
 	start := time.Now()
 	server, client := pair(t, l)
-	if d := time.Since(start); d < 100*time.Millisecond || d > 5*time.Second {
+	if d := time.Since(start); d < 100*time.Millisecond || d > 30*time.Second {
 		t.Errorf("seven errors took %v", d)
 	}
 	if l.AcceptErrors() != 7 {
