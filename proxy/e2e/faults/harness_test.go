@@ -36,7 +36,7 @@ func startSecure(t *testing.T, secure bool, s rig.Setup) (*edge, func(testing.TB
 			conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
 		}
 		t.Cleanup(func() { conn.Close() })
-		_ = conn.SetDeadline(time.Now().Add(rig.Patience))
+		_ = conn.SetDeadline(time.Now().Add(3 * rig.Patience))
 		return rig.NewRaw(t, conn)
 	}
 }

@@ -26,7 +26,8 @@
 // # A busy machine
 //
 // The tests wait most of the time and run in parallel, on machines that have other work. Therefore
-// the rig is patient unless a test measures: it waits for conditions, up to Patience, and never for
-// a fixed time. By default a Setup gives probes and connections long timeouts, so that a good
+// the rig is patient unless a test measures: it waits for conditions, up to Patience, which a busy
+// machine extends, and never for a fixed time. A test that still runs shortly before the deadline
+// of its package loses its edge, so that it fails alone. By default a Setup gives probes and connections long timeouts, so that a good
 // engine that is late does not count as a bad one. Measurements have Slack.
 package rig

@@ -22,7 +22,7 @@ type Raw struct {
 }
 
 // Dial connects to the public listener. The connection is closed when the test ends, and its
-// deadline is Patience from now.
+// deadline is three times Patience from now, to which a busy machine may extend a wait.
 func (e *Edge) Dial() *Raw {
 	e.T.Helper()
 	c, err := net.Dial("tcp", e.Addr)
@@ -30,7 +30,7 @@ func (e *Edge) Dial() *Raw {
 		e.T.Fatal(err)
 	}
 	e.T.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(Patience))
+	_ = c.SetDeadline(time.Now().Add(3 * Patience))
 	return NewRaw(e.T, c)
 }
 
