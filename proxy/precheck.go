@@ -35,6 +35,7 @@ func (p *publicAPI) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.Reque
 	httpserver.OriginForm(h)
 	n := h.ContentLength()
 	if n == 0 {
+		h.Del(fasthttp.HeaderExpect) // no body follows an invitation, so the path alone decides
 		body.ForgetCutOff(h)
 		return conf
 	}

@@ -231,7 +231,7 @@ type body struct {
 }
 
 // rules apply to chunked answers. They tolerate what the edge tolerates, and more.
-var rules = chunked.Rules{MaxDigits: 15, MaxExtensions: 4 << 10, MaxTrailers: 64 << 10, BlankEnd: true, Folded: true}
+var rules = chunked.Rules{MaxDigits: 15, MaxExtensions: 4 << 10, MaxTrailers: 64 << 10, Folded: true}
 
 // Read returns the available bytes, at most one chunk. It returns io.EOF after the end of the body,
 // and io.ErrUnexpectedEOF if the connection ends earlier.

@@ -98,6 +98,20 @@ func TestFault41_ExpectContinue(t *testing.T) {
 	})
 }
 
+// TestFault41_ExpectWithoutBody checks that a request that expects an invitation, but has no body, is
+// answered like any other.
+func TestFault41_ExpectWithoutBody(t *testing.T) {
+	t.Parallel()
+	e := start(t, rig.Setup{})
+	c := e.Dial()
+	for range 2 { // the connection stays open
+		_ = c.Send(e.Head("GET", "/v1/models", "Expect: 100-continue"))
+		c.Reply("GET").WantStatus(200)
+	}
+	_ = c.Send(e.Head("PUT", "/v1/models", "Expect: 100-continue", "Content-Length: 0"))
+	c.Reply("PUT").WantStatus(405)
+}
+
 // TestFault42_Pipelining checks that pipelined requests are answered in order, or not at all, and
 // that their bytes do not count as a disconnect.
 func TestFault42_Pipelining(t *testing.T) {
@@ -200,9 +214,10 @@ func (e *edge) framings(w rig.Way) (all map[string]string, legal map[string]bool
 		"chunk huge": head(te) + "ffffffffffffffffff\r\n" + body + "\r\n" + last, "chunk word": head(te) + "zz\r\n" + body + "\r\n" + last, "chunk blank": sized("%x \r\n%s\r\n"), "chunk no CRLF": sized("%x\r\n%s"),
 		"chunk LF": head(te) + fmt.Sprintf("%x\n%s\n0\n\n", len(body), body), "chunk CR": head(te) + fmt.Sprintf("%x\r%s\r0\r\r", len(body), body), "chunk extension": sized("%x;a=b\r\n%s\r\n"),
 		"chunk quoted extension": sized("%x;a=\"b\\\"c\"\r\n%s\r\n"), "chunk extension with LF": sized("%x;a=\n%s\r\n"), "chunk extension with CR": sized("%x;a=\rb\r\n%s\r\n"), "chunk zeros": sized("0000000%x\r\n%s\r\n"),
+		"chunk extension without a name": sized("%x;\r\n%s\r\n"), "chunk extension with a bad name": sized("%x;a[=b\r\n%s\r\n"),
 		"chunk lies": head(te) + fmt.Sprintf("%x\r\n%s\r\n", len(body)-2, body) + last, "chunk ends early": head(te) + chunk + "0\r\n", "trailers": head(te) + chunk + "0\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
 		"bad trailer": head(te) + chunk + "0\r\nX Y: z\r\n\r\n", "trailer with LF": head(te) + chunk + "0\r\nX: z\n\r\n",
-	}, map[string]bool{"two CL agree": true, "CL underscore": true, "chunk extension": true, "chunk quoted extension": true, "chunk blank": true, "chunk zeros": true}
+	}, map[string]bool{"two CL agree": true, "CL underscore": true, "chunk extension": true, "chunk quoted extension": true, "chunk zeros": true}
 }
 
 // TestFault44_Framing sends a complete valid request after each framing. That request must never be

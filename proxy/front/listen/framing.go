@@ -49,7 +49,6 @@ const maxEmptyLines = 256
 // the extensions of all chunks and the trailers together. A folded trailer is refused.
 var chunkRules = chunked.Rules{
 	MaxDigits: 15, MaxExtensions: maxExtraBytes, MaxTrailers: maxExtraBytes, Total: true,
-	BlankEnd: true,
 }
 
 // maxExtraBytes bounds the extensions of a body's chunks and its trailers together. Both are

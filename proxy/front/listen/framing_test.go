@@ -47,7 +47,9 @@ func TestFraming(t *testing.T) {
 
 		{chunked + "2\r\n{}\r\n0\r\n\r\nGET / HTTP/1.1\r\n\r\n", good, 2},
 		{chunked + "2;a=b\r\n{}\r\n0 ;c\r\nX: y\r\nZ: \r\n\r\n", good, 1},
-		{chunked + "00000A \r\n0123456789\r\n0\r\n\r\n", good, 1},
+		{chunked + "00000A\r\n0123456789\r\n0\r\n\r\n", good, 1},
+		{chunked + "00000A \r\n0123456789\r\n0\r\n\r\n", framing, 1},
+		{chunked + "A;\r\n0123456789\r\n0\r\n\r\n", framing, 1},
 		{chunked + "2\n{}\r\n0\r\n\r\n", framing, 1},
 		{chunked + "2\r\n{}\n0\r\n\r\n", framing, 1},
 		{chunked + "2\r\n{}0\r\n\r\n", framing, 1},

@@ -25,8 +25,6 @@ type Rules struct {
 	// Total adds up the extensions of all chunks and the trailers, and applies each limit to the
 	// sum.
 	Total bool
-	// BlankEnd accepts blanks between a size and the end of its line.
-	BlankEnd bool
 	// Folded accepts trailer lines that begin with a blank and so continue the previous line (RFC
 	// 9112, 5.2).
 	Folded bool
@@ -38,7 +36,9 @@ type state uint8
 const (
 	inSize      state = iota // in the digits of a size
 	inBlanks                 // in the blanks after a size
-	inExtension              // in the extension
+	atExtension              // after a semicolon, before the extension's name
+	inName                   // in the extension's name
+	inExtension              // in the rest of the extension
 	atSizeLF                 // at the LF of the size's line
 	inPayload
 	atPayloadCR // at the CR after the payload
@@ -159,18 +159,30 @@ func (d *Decoder) step(b byte, r *Rules) error {
 	case inBlanks:
 		switch {
 		case b == ';':
-			d.state = inExtension
-		case b == '\r' && r.BlankEnd:
-			d.state = atSizeLF
-			return nil
+			d.state = atExtension
 		case !httptoken.IsBlank(b):
 			return ErrMalformed
 		}
 		return d.skip(b, r.MaxExtensions)
-	case inExtension:
-		if b == '\r' {
+	case atExtension:
+		switch {
+		case httptoken.IsTokenByte(b):
+			d.state = inName
+		case !httptoken.IsBlank(b):
+			return ErrMalformed
+		}
+		return d.skip(b, r.MaxExtensions)
+	case inName, inExtension:
+		switch {
+		case b == '\r':
 			d.state = atSizeLF
 			return nil
+		case d.state == inName && (b == '=' || httptoken.IsBlank(b)):
+			d.state = inExtension // values may be quoted, so what they hold is only skipped
+		case d.state == inName && b == ';':
+			d.state = atExtension
+		case d.state == inName && !httptoken.IsTokenByte(b):
+			return ErrMalformed
 		}
 		return d.skip(b, r.MaxExtensions)
 	case atSizeLF:
@@ -219,7 +231,7 @@ func (d *Decoder) size(b byte, r *Rules) error {
 		d.state = atSizeLF
 		return nil
 	case b == ';':
-		d.state = inExtension
+		d.state = atExtension
 		return d.skip(b, r.MaxExtensions)
 	case httptoken.IsBlank(b):
 		d.state = inBlanks

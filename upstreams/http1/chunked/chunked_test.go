@@ -12,7 +12,7 @@ import (
 // The rules for both sides, as far as the tests need them.
 var (
 	strict  = &Rules{MaxDigits: 16, MaxExtensions: 8, MaxTrailers: 8, Folded: true}
-	lenient = &Rules{MaxDigits: 15, MaxExtensions: 16, MaxTrailers: 16, Total: true, BlankEnd: true}
+	lenient = &Rules{MaxDigits: 15, MaxExtensions: 16, MaxTrailers: 16, Total: true}
 )
 
 // decode feeds a body in pieces of n bytes, like a reader that takes payload from its buffer.
@@ -70,16 +70,21 @@ func TestBodies(t *testing.T) {
 		{body: "0\r\n\n", strict: "malformed", lenient: "malformed"},
 		{body: "0\r\nX: y\n\r\n", strict: "malformed", lenient: "malformed"},
 		// blanks and extensions
-		{body: "1 \r\na\r\n0\r\n\r\n", payload: "a", strict: "malformed"},
+		{body: "1 \r\na\r\n0\r\n\r\n", strict: "malformed", lenient: "malformed"},
+		{body: "1;\r\na\r\n0\r\n\r\n", strict: "malformed", lenient: "malformed"},
+		{body: "1;x[=y\r\na\r\n0\r\n\r\n", strict: "malformed", lenient: "malformed"},
+		{body: "1; x = \"y\"\r\na\r\n0\r\n\r\n", payload: "a", strict: "large"},
+		{body: "1;x;y=z\r\na\r\n0\r\n\r\n", payload: "a"},
+		{body: "1;x;\r\na\r\n0\r\n\r\n", strict: "malformed", lenient: "malformed"},
 		{body: "1 \t ;x\r\na\r\n0\r\n\r\n", payload: "a"},
 		{body: "1 x\r\na\r\n", strict: "malformed", lenient: "malformed"},
 		{body: "1;\x01\r\na\r\n", strict: "malformed", lenient: "malformed"},
 		{body: "1;2345678\r\na\r\n0\r\n\r\n", payload: "a"},
 		{body: "1;23456789\r\na\r\n0\r\n\r\n", payload: "a", strict: "large"},
 		{body: "1;2345678\r\na\r\n1;2345678\r\nb\r\n0\r\n\r\n", payload: "ab"},
-		{body: "1;2345678\r\na\r\n1;2345678\r\nb\r\n0;\r\n\r\n", payload: "ab", lenient: "large"},
+		{body: "1;2345678\r\na\r\n1;2345678\r\nb\r\n0;x\r\n\r\n", payload: "ab", lenient: "large"},
 		{body: "1;2345678\r\na\r\n0\r\n12345678\r\n\r\n", payload: "a"},
-		{body: "1;2345678\r\na\r\n0;\r\n12345678\r\n\r\n", payload: "a", lenient: "large"},
+		{body: "1;2345678\r\na\r\n0;x\r\n12345678\r\n\r\n", payload: "a", lenient: "large"},
 		// trailers
 		{body: "0\r\n1234\r\n5678\r\n\r\n"},
 		{body: "0\r\n1234\r\n56789\r\n\r\n", strict: "large"},
@@ -110,7 +115,7 @@ func TestBodies(t *testing.T) {
 // payload is moved or copied. If the standard library accepts the body, it reads the same
 // payload.
 func FuzzBodies(f *testing.F) {
-	for _, s := range []string{"3\r\nabc\r\n1;x\r\nd\r\n0\r\nX: y\r\n\r\nmore", "1 \r\na\r\n0\r\n\r\n", "4000000000000000\r\na"} {
+	for _, s := range []string{"3\r\nabc\r\n1;x\r\nd\r\n0\r\nX: y\r\n\r\nmore", "1 ;x = \"y\";z\r\na\r\n0\r\n\r\n", "4000000000000000\r\na"} {
 		f.Add([]byte(s), uint8(0), true)
 		f.Add([]byte(s), uint8(3), false)
 	}
