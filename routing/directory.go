@@ -374,30 +374,40 @@ func (d *directory) again(blocks []uint64, m member, session uint64) (n int, bef
 		return 0, 0
 	}
 	h, first := &d.holds[m], d.linkOf(e, m)
-	links, entries, fresh := d.links.all, d.entries.all, h.fresh // every block of every turn passes here
-	last := first
-	for next := first; next != 0 && n < len(blocks); n++ {
+	rest, n, before := d.renew(first, blocks, h.fresh, session)
+	if first != h.newest {
+		f, last := d.links.at(first), h.oldest
+		d.links.at(f.newer).older = rest
+		if rest != 0 {
+			r := d.links.at(rest)
+			last, r.newer = r.newer, f.newer
+		} else {
+			h.oldest = f.newer
+		}
+		d.links.at(last).older, f.newer = h.newest, 0
+		d.links.at(h.newest).newer = last
+		h.newest = first
+	}
+	return n, before
+}
+
+// renew marks the leading blocks in the list from the link next on as read by a session. It returns
+// the first link that it did not mark, or 0; the number of blocks; and the session that read the
+// last of them before. Every block of every turn passes here, so the loop has few variables. The
+// caller holds mu.
+func (d *directory) renew(next int32, blocks []uint64, fresh uint32, session uint64) (rest int32, n int, before uint64) {
+	links, entries := d.links.all, d.entries.all
+	for n < len(blocks) && next != 0 {
 		l := links.at(next)
 		e := entries.at(l.entry)
 		if e.block != blocks[n] {
 			break
 		}
-		l.read, before, e.session = fresh, e.session, session
-		last, next = next, l.older
+		before, e.session = e.session, session
+		l.read, next = fresh, l.older
+		n++
 	}
-	if first != h.newest {
-		f, l := d.links.at(first), d.links.at(last)
-		d.links.at(f.newer).older = l.older
-		if l.older != 0 {
-			d.links.at(l.older).newer = f.newer
-		} else {
-			h.oldest = f.newer
-		}
-		l.older, f.newer = h.newest, 0
-		d.links.at(h.newest).newer = last
-		h.newest = first
-	}
-	return n, before
+	return next, n, before
 }
 
 // part records how a prompt continued after its known part. The caller holds mu.
