@@ -35,19 +35,22 @@ func TokenLength[T string | []byte](s T) int {
 // HasControl reports whether s has a control character other than a tab. A header's value must not
 // have any (RFC 9110, 5.5).
 func HasControl[T string | []byte](s T) bool {
-	i := 0
-	for ; len(s)-i >= 8; i += 8 {
-		w := s[i : i+8]
-		if !suspect(word(w)) {
-			continue
-		}
-		for j := range len(w) {
-			if isControl(w[j]) {
-				return true
-			}
+	last := len(s) - 8
+	if last < 0 {
+		return anyControl(s)
+	}
+	for i := 0; i < last; i += 8 {
+		if w := s[i : i+8]; suspect(word(w)) && anyControl(w) {
+			return true
 		}
 	}
-	for ; i < len(s); i++ {
+	w := s[last:] // may overlap the word before
+	return suspect(word(w)) && anyControl(w)
+}
+
+// anyControl is HasControl byte by byte.
+func anyControl[T string | []byte](s T) bool {
+	for i := range len(s) {
 		if isControl(s[i]) {
 			return true
 		}
@@ -84,20 +87,35 @@ func EqualFold[T string | []byte](s T, lower string) bool {
 	if len(s) != len(lower) {
 		return false
 	}
-	i := 0
-	for ; len(s)-i >= 8; i += 8 {
-		want := word(lower[i : i+8])
-		differ := word(s[i:i+8]) ^ want
-		if differ&^(0x20*ones) != 0 {
+	last := len(s) - 8
+	if last < 0 {
+		return equalFoldShort(s, lower)
+	}
+	for i := 0; i < last; i += 8 {
+		if !equalFoldWord(word(s[i:i+8]), word(lower[i:i+8])) {
 			return false
 		}
-		for ; differ != 0; differ &= differ - 1 {
-			if c := byte(want >> (bits.TrailingZeros64(differ) &^ 7)); c < 'a' || c > 'z' {
-				return false
-			}
+	}
+	return equalFoldWord(word(s[last:]), word(lower[last:])) // may overlap the word before
+}
+
+// equalFoldWord is EqualFold for eight bytes.
+func equalFoldWord(is, lower uint64) bool {
+	differ := is ^ lower
+	if differ&^(0x20*ones) != 0 {
+		return false
+	}
+	for ; differ != 0; differ &= differ - 1 {
+		if c := byte(lower >> (bits.TrailingZeros64(differ) &^ 7)); c < 'a' || c > 'z' {
+			return false
 		}
 	}
-	for ; i < len(s); i++ {
+	return true
+}
+
+// equalFoldShort is EqualFold byte by byte, for texts of one length.
+func equalFoldShort[T string | []byte](s T, lower string) bool {
+	for i := range len(s) {
 		c := s[i]
 		if c >= 'A' && c <= 'Z' {
 			c += 'a' - 'A'

@@ -73,3 +73,21 @@ func TestEqualFold(t *testing.T) {
 		}
 	}
 }
+
+// TestEqualFoldOfAnyLength changes each byte of texts of each length to each other byte, and
+// compares EqualFold with the same comparison byte by byte.
+func TestEqualFoldOfAnyLength(t *testing.T) {
+	const all = "content-[a]~z9-transfer-encoding"
+	for n := range len(all) {
+		lower := all[:n]
+		for at := range n {
+			for c := range 256 {
+				text := []byte(strings.ToUpper(lower))
+				text[at] = byte(c)
+				if got, want := EqualFold(text, lower), equalFoldShort(text, lower); got != want || EqualFold(string(text), lower) != want {
+					t.Errorf("%q and %q: %v", text, lower, got)
+				}
+			}
+		}
+	}
+}
