@@ -135,7 +135,7 @@ func (m *Model) Endpoints() []string {
 	case KindChat:
 		return []string{"/v1/chat/completions", "/v1/messages", "/v1/responses", "/v1/completions", "/tokenize", "/detokenize"}
 	case KindTranscription:
-		return []string{"/v1/audio/transcriptions"}
+		return []string{"/v1/audio/transcriptions", "/v1/realtime"}
 	case KindSpeech:
 		return []string{"/v1/audio/speech"}
 	case KindImage:

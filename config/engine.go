@@ -55,8 +55,8 @@ type Engine struct {
 	Asleep EngineValue `yaml:"asleep"`
 
 	// The paths of operations, where they differ from the usual ones; an empty path means that the
-	// engine lacks the operation. Counting, scoring, classifying, pooling and tokenizing have no
-	// usual path: an engine has them only if their paths are given here.
+	// engine lacks the operation. Counting, scoring, classifying, pooling, tokenizing and realtime
+	// sessions have no usual path: an engine has them only if their paths are given here.
 	Paths map[string]string `yaml:"paths"`
 	// The idle time after which connections to it are closed. It should be shorter than the
 	// engine's own.
@@ -334,6 +334,9 @@ const (
 	// QuirkRanksTexts: rerank takes texts and return_text instead of documents and
 	// return_documents.
 	QuirkRanksTexts = "ranks_texts"
+	// QuirkTranscriptionEvents: realtime sessions have vLLM's events (transcription.delta,
+	// transcription.done) and audio at 16 kHz instead of OpenAI's.
+	QuirkTranscriptionEvents = "transcription_events"
 )
 
 // EngineQuirks are the words that Engine.Quirks may hold.
@@ -341,12 +344,13 @@ var EngineQuirks = []string{
 	QuirkCancelOnlyStreams, QuirkContinuousUsage, QuirkOwnHost, QuirkLoadsOnDemand,
 	QuirkStreamsTranscriptions, QuirkDeveloperAsSystem, QuirkContinuesAnswers,
 	QuirkTokenTimings, QuirkBuffersCalls, QuirkStreamsSpeech, QuirkRanksTexts,
+	QuirkTranscriptionEvents,
 }
 
 // EngineOperations are the keys that Engine.Paths may hold.
 var EngineOperations = []string{
 	OpChat, "completions", OpMessages, "count_tokens", OpResponses, OpTranscriptions, OpSpeech,
-	OpEmbeddings, OpRerank, OpImages, "image_edits", OpScore, OpClassify, OpPooling, OpTokenize, "detokenize", OpModerations,
+	OpEmbeddings, OpRerank, OpImages, "image_edits", OpScore, OpClassify, OpPooling, OpTokenize, "detokenize", OpModerations, OpRealtime,
 }
 
 // EngineEndpoint is an endpoint that only some engines have.
@@ -364,6 +368,7 @@ var SomeEngines = []EngineEndpoint{
 	{"/tokenize", OpTokenize, OpTokenize},
 	{"/detokenize", OpTokenize, "detokenize"},
 	{"/v1/moderations", OpModerations, OpModerations},
+	{"/v1/realtime", OpRealtime, OpRealtime},
 }
 
 // Over returns e with every missing member taken from base; paths are merged one by one. Quirks and

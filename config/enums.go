@@ -120,7 +120,7 @@ var words = map[string][]string{
 	"models.supported_endpoints": {
 		"/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses",
 		"/v1/responses/compact", "/v1/responses/input_tokens", "/v1/audio/transcriptions", "/v1/audio/speech", "/v1/embeddings", "/v1/rerank",
-		"/v1/images/generations", "/v1/images/edits", "/v1/score", "/v1/classify", "/v1/pooling", "/tokenize", "/detokenize", "/v1/moderations",
+		"/v1/images/generations", "/v1/images/edits", "/v1/score", "/v1/classify", "/v1/pooling", "/tokenize", "/detokenize", "/v1/moderations", "/v1/realtime",
 	},
 	"models.supported_reasoning_efforts": {"none", "low", "medium", "high", "xhigh"},
 }
@@ -129,6 +129,6 @@ var words = map[string][]string{
 func Operations() []string {
 	return slices.Clone([]string{
 		OpChat, OpMessages, OpResponses, OpCompact, OpTranscriptions, OpSpeech, OpEmbeddings,
-		OpRerank, OpImages, OpScore, OpClassify, OpPooling, OpTokenize, OpModerations,
+		OpRerank, OpImages, OpScore, OpClassify, OpPooling, OpTokenize, OpModerations, OpRealtime,
 	})
 }

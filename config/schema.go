@@ -815,6 +815,7 @@ const (
 	OpPooling        = "pooling"
 	OpTokenize       = "tokenize"
 	OpModerations    = "moderations"
+	OpRealtime       = "realtime"
 )
 
 // Policies of a route.

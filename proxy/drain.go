@@ -35,6 +35,7 @@ func (e *Edge) drain() {
 	end.waitOrHurry(t.Linger.D(), func() bool { return direct && end.calls() == 0 })
 	e.listener.CloseGracefully()
 	e.websockets.Review()
+	e.sessions.Review()
 	gone := func() bool { return e.listener.Open() == 0 }
 	if !end.waitOrHurry(t.Drain.D(), gone) {
 		if calls := end.calls(); calls > 0 && end.cut.Load() == 0 {

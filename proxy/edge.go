@@ -28,6 +28,7 @@ import (
 	"penstock/proxy/request/hook"
 	"penstock/proxy/request/hook/copies"
 	"penstock/proxy/request/poison"
+	"penstock/proxy/request/realtime"
 	"penstock/proxy/request/shadow"
 	"penstock/proxy/request/websocket"
 	"penstock/proxy/running/reload"
@@ -67,6 +68,7 @@ type Edge struct {
 	fleetUsage *fleet.Rows // nil if the edge shares nothing
 
 	websockets *websocket.Carrier
+	sessions   *realtime.Sessions
 }
 
 // retiredKeys is how many removed keys keep the state of their limits.
@@ -98,6 +100,7 @@ func New(o Options) (*Edge, error) {
 	e.keys = limit.NewKeys(retiredKeys, started)
 	e.ending = newEnding(&o, e.services.Calls.InFlight)
 	e.websockets = websocket.New(e.services, e.ending.draining.Load)
+	e.sessions = realtime.New(e.services, e.ending.draining.Load)
 	if e.set, err = upstreams.NewSet(upstreams.Options{
 		Log: o.Log, Guard: e.guard,
 		Register: e.registry.Add, Unregister: e.registry.Remove,
@@ -143,7 +146,7 @@ func New(o Options) (*Edge, error) {
 	warnOfCertificates(e)
 	e.registerGauges()
 	e.server = (&publicAPI{
-		services: e.services, websockets: e.websockets, draining: e.ending.draining.Load,
+		services: e.services, websockets: e.websockets, sessions: e.sessions, draining: e.ending.draining.Load,
 	}).server(c)
 	return e, nil
 }

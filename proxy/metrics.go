@@ -30,11 +30,13 @@ func (e *Edge) registerGauges() {
 	gauge("penstock_client_connections_limit", func() float64 { return float64(e.listener.Max()) })
 	gauge("penstock_websocket_connections", func() float64 {
 		open, _ := e.websockets.Connections()
-		return float64(open)
+		sessions, _ := e.sessions.Connections()
+		return float64(open + sessions)
 	})
 	gauge("penstock_websocket_connections_total", func() float64 {
 		_, opened := e.websockets.Connections()
-		return float64(opened)
+		_, sessions := e.sessions.Connections()
+		return float64(opened + sessions)
 	})
 	gauge("penstock_accept_errors_total", func() float64 {
 		n := e.listener.AcceptErrors()

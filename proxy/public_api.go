@@ -16,6 +16,7 @@ import (
 	"penstock/proxy/request/call"
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/failure"
+	"penstock/proxy/request/realtime"
 	"penstock/proxy/request/websocket"
 	"penstock/proxy/telemetry/guard"
 	"penstock/translate/apierr"
@@ -26,6 +27,7 @@ import (
 type publicAPI struct {
 	services   *call.Services
 	websockets *websocket.Carrier
+	sessions   *realtime.Sessions
 	draining   func() bool
 }
 

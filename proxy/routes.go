@@ -23,6 +23,7 @@ func (p *publicAPI) routes() fasthttp.RequestHandler {
 		r.GET(path, h)
 		r.HEAD(path, h)
 	}
+	r.GET(endpoint.Realtime.Path, p.realtime)
 	get("/v1/models", p.models)
 	get("/v1/models/{id:*}", p.modelByID)
 	get("/health", p.withoutAuth(p.health))
@@ -32,6 +33,13 @@ func (p *publicAPI) routes() fasthttp.RequestHandler {
 	r.GET("/", p.withoutAuth(p.root))
 	r.HEAD("/", p.withoutAuth(p.headRoot))
 	return r.Handler
+}
+
+// realtime answers GET /v1/realtime.
+func (p *publicAPI) realtime(ctx *fasthttp.RequestCtx) {
+	if refused := p.sessions.Serve(ctx); refused != nil {
+		p.respondError(ctx, endpoint.Realtime.Dialect, refused)
+	}
 }
 
 // allowedAnywhere lists the methods that some path of the edge accepts.

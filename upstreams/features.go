@@ -53,6 +53,7 @@ var operations = []string{
 	config.OpChat, engine.OpCompletions, config.OpMessages, config.OpResponses, config.OpTranscriptions,
 	config.OpSpeech, config.OpEmbeddings, config.OpRerank, config.OpImages, engine.OpImageEdits,
 	config.OpScore, config.OpClassify, config.OpPooling, config.OpTokenize, engine.OpDetokenize, config.OpModerations,
+	config.OpRealtime,
 }
 
 // FeatureOf returns the feature of an engine's operation (config.OpChat and the like), or 0.

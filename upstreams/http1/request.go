@@ -29,7 +29,8 @@ type Request struct {
 	Body [][]byte
 
 	// BodyReader yields the body up to io.EOF. It is sent in chunks as it is read, on the goroutine
-	// that calls Send. Such a request cannot be sent twice, so it never uses a kept connection.
+	// that calls Send. Such a request cannot be sent twice, so it never uses a kept connection. An
+	// *Upgrade makes the request a WebSocket handshake, which has no body.
 	BodyReader io.Reader
 
 	ConnectTimeout time.Duration // for resolving, connecting and TLS together; 0: 10 s

@@ -122,6 +122,10 @@ func (w *requestWriter) first(o *outgoing) error {
 
 // writeStream sends the head and the pieces of BodyReader as they come.
 func (w *requestWriter) writeStream(o *outgoing) error {
+	if u, ok := w.req.BodyReader.(*Upgrade); ok {
+		o.b = w.t.appendUpgrade(o.b[:0], w.req, u)
+		return w.push(o.one(o.b), false)
+	}
 	o.b = w.t.appendHead(o.b[:0], w.req, -1)
 	for first, done := true, false; !done; first = false {
 		if !first && w.reply.answers(w.c) {

@@ -61,6 +61,9 @@ func (c *clock) firstEvent() time.Duration {
 	return c.limit(c.limits.FirstEvent, config.FirstEventUnseen)
 }
 
+// idle returns how long the reply may be silent once it has begun.
+func (c *clock) idle() time.Duration { return c.limit(c.limits.Idle, config.IdleUnseen) }
+
 // look returns the time at which to check the engine next; 0: no check.
 func (c *clock) look() instant.Time {
 	if c.completeAt != 0 {
@@ -118,7 +121,7 @@ func (c *clock) deadline() (at instant.Time, limit upstreams.Cause) {
 	case c.streams && !c.begun:
 		at, limit = c.from().After(c.firstEvent()), upstreams.CauseFirstEventTimeout
 	case c.headed:
-		at = max(c.readAt, c.loadedAt).After(c.limit(c.limits.Idle, config.IdleUnseen))
+		at = max(c.readAt, c.loadedAt).After(c.idle())
 		limit = upstreams.CauseIdleTimeout
 	}
 	if !c.streams {

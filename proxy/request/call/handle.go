@@ -27,6 +27,18 @@ func (s *Services) Handler(ep *endpoint.Endpoint) fasthttp.RequestHandler {
 
 // run takes the call through its steps. It returns nil once the answer has been handed to fasthttp.
 func (c *Call) run() *failure.Failure {
+	if f := c.enter(); f != nil {
+		return f
+	}
+	if c.ep.Local != nil {
+		return counter{c}.answer()
+	}
+	c.shared.Retries.Call(c.record.Start)
+	return c.serve()
+}
+
+// enter takes the call through the steps before it needs an engine.
+func (c *Call) enter() *failure.Failure {
 	c.shared.Guard.Point("call.run")
 	if err := (gate{c}).pass(); err != nil {
 		return failure.FromClient(err)
@@ -45,11 +57,7 @@ func (c *Call) run() *failure.Failure {
 		}
 	}
 	c.setPhase(&phaseWaiting)
-	if c.ep.Local != nil {
-		return counter{c}.answer()
-	}
-	c.shared.Retries.Call(c.record.Start)
-	return c.serve()
+	return nil
 }
 
 // panicked answers a call whose handler has panicked, and ends the call even if the answer panics

@@ -14,7 +14,9 @@ import (
 // engine's own form, in which the edge changes only the model.
 func atSomeEngines() (all []*Endpoint) {
 	for i := range config.SomeEngines {
-		all = append(all, atSome(&config.SomeEngines[i]))
+		if e := &config.SomeEngines[i]; e.Operation != config.OpRealtime { // see Realtime
+			all = append(all, atSome(e))
+		}
 	}
 	return all
 }

@@ -54,16 +54,22 @@ var callHeaders = [...]string{fasthttp.HeaderHost, fasthttp.HeaderAuthorization,
 
 // keepHead keeps the part of the upgrade's head that each call's request repeats.
 func (c *calls) keepHead(ctx *fasthttp.RequestCtx) {
+	c.head = headOf(ctx, c.terms.services)
+	c.query = append(c.query, ctx.URI().QueryString()...)
+}
+
+// headOf returns the headers of an upgrade that a call reads.
+func headOf(ctx *fasthttp.RequestCtx, services *call.Services) (head []header) {
 	names := callHeaders[:]
-	if n := c.terms.services.Current().Secrets.EndUsers; n != nil && n.Header() != "" {
+	if n := services.Current().Secrets.EndUsers; n != nil && n.Header() != "" {
 		names = append(slices.Clip(names), n.Header())
 	}
 	for _, name := range names {
 		for _, value := range ctx.Request.Header.PeekAll(name) {
-			c.head = append(c.head, header{name, string(value)})
+			head = append(head, header{name, string(value)})
 		}
 	}
-	c.query = append(c.query, ctx.URI().QueryString()...)
+	return head
 }
 
 // enqueue queues a turn to run after those before it, or refuses it.
@@ -242,20 +248,24 @@ func (c *calls) refuse(lane string, e *apierr.Error) {
 
 // request makes the request of a turn: a POST with the relevant part of the upgrade's head.
 func (c *calls) request(t *turn, before []byte) *fasthttp.RequestCtx {
+	pieces, size := t.body(before)
+	return request(callConn{Conn: c.raw, client: c.client, shown: c.shown}, endpoint.Responses.Path, c.query, c.head, pieces, size)
+}
+
+// request makes the request of a call from its parts.
+func request(conn callConn, path string, query []byte, head []header, pieces [][]byte, size int64) *fasthttp.RequestCtx {
 	ctx := new(fasthttp.RequestCtx)
-	ctx.Init2(callConn{Conn: c.raw, client: c.client, shown: c.shown}, nil, true)
+	ctx.Init2(conn, nil, true)
 	h := &ctx.Request.Header
 	h.SetMethod(fasthttp.MethodPost)
-	uri := endpoint.Responses.Path
-	if len(c.query) > 0 {
-		uri += "?" + string(c.query)
+	if len(query) > 0 {
+		path += "?" + string(query)
 	}
-	h.SetRequestURI(uri)
+	h.SetRequestURI(path)
 	h.SetContentType("application/json")
-	for _, x := range c.head {
+	for _, x := range head {
 		h.Add(x.name, x.value)
 	}
-	pieces, size := t.body(before)
 	body := net.Buffers(pieces)
 	ctx.Request.SetBodyStream(&body, int(size))
 	return ctx

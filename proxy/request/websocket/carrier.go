@@ -68,8 +68,12 @@ func carried(ep *endpoint.Endpoint) *endpoint.Endpoint {
 
 // Wants reports whether a request wants to upgrade to WebSocket.
 func Wants(ctx *fasthttp.RequestCtx) bool {
-	return ctx.IsGet() && string(ctx.URI().PathOriginal()) == endpoint.Responses.Path &&
-		asksWebSocket(ctx.Request.Header.Peek(fasthttp.HeaderUpgrade))
+	return ctx.IsGet() && string(ctx.URI().PathOriginal()) == endpoint.Responses.Path && Asked(ctx)
+}
+
+// Asked reports whether a request, whatever its path, wants to upgrade to WebSocket.
+func Asked(ctx *fasthttp.RequestCtx) bool {
+	return asksWebSocket(ctx.Request.Header.Peek(fasthttp.HeaderUpgrade))
 }
 
 // asksWebSocket reports whether an Upgrade header lists websocket.

@@ -37,7 +37,7 @@ func (h *handshake) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 }
 
 // accept checks the handshake of a request and prepares the answer, or returns what is wrong.
-func accept(ctx *fasthttp.RequestCtx) (*peer, *apierr.Error) {
+func accept(ctx *fasthttp.RequestCtx, protocols ...string) (*peer, *apierr.Error) {
 	from := &ctx.Request.Header
 	if n := body.Announced(from); n > 0 || n == -1 { // -2: a GET without a body
 		ctx.SetConnectionClose()
@@ -47,7 +47,7 @@ func accept(ctx *fasthttp.RequestCtx) (*peer, *apierr.Error) {
 	if from.IsHTTP11() {
 		request.ProtoMinor = 1
 	}
-	for _, name := range [...]string{"Connection", "Upgrade", "Sec-Websocket-Version", "Sec-Websocket-Key"} {
+	for _, name := range [...]string{"Connection", "Upgrade", "Sec-Websocket-Version", "Sec-Websocket-Key", "Sec-Websocket-Protocol"} {
 		for _, value := range from.PeekAll(name) {
 			request.Header.Add(name, string(value))
 		}
@@ -60,10 +60,11 @@ func accept(ctx *fasthttp.RequestCtx) (*peer, *apierr.Error) {
 	ws, err := websocket.Accept(h, &request, &websocket.AcceptOptions{
 		InsecureSkipVerify: true, // origins are checked as for every request
 		CompressionMode:    websocket.CompressionDisabled,
+		Subprotocols:       protocols,
 		OnPingReceived:     func(ctx context.Context, _ []byte) bool { return p.mayPong(ctx) },
 	})
 	response := &ctx.Response
-	for _, name := range [...]string{"Connection", "Upgrade", "Sec-Websocket-Version", "Sec-Websocket-Accept"} {
+	for _, name := range [...]string{"Connection", "Upgrade", "Sec-Websocket-Version", "Sec-Websocket-Accept", "Sec-Websocket-Protocol"} {
 		if value := h.header.Get(name); value != "" {
 			response.Header.Set(name, value)
 		}

@@ -63,15 +63,25 @@ func (s *session) takeConn(from net.Conn) {
 	g := s.terms.services.Guard
 	defer g.Catch(guard.WebSocket, nil)
 	g.Point("websocket.hijack")
-	listen.Upgraded(s.raw)
-	if plain, ok := s.raw.(*listen.Conn); ok {
-		s.peer.late.Conn = plain
-		plain.Unread(from)
+	if plain := take(from, s.raw, s.peer); plain != nil {
 		plain.DetachOnClose(s.serve)
 		return
 	}
-	s.peer.late.Conn = from
 	s.serve()
+}
+
+// take makes a connection from fasthttp the peer's. It returns the connection if it is plain, and so
+// leaves fasthttp.
+func take(from, raw net.Conn, p *peer) *listen.Conn {
+	listen.Upgraded(raw)
+	plain, ok := raw.(*listen.Conn)
+	if !ok {
+		p.late.Conn = from
+		return nil
+	}
+	p.late.Conn = plain
+	plain.Unread(from)
+	return plain
 }
 
 // serve reads the connection until it ends.
@@ -133,9 +143,11 @@ func (s *session) tooLarge(refused *apierr.Error) {
 }
 
 // linger gives a client that is still sending time to read why the connection is closed.
-func (s *session) linger() {
-	if s.client != nil {
-		s.client.Linger()
+func (s *session) linger() { linger(s.client) }
+
+func linger(client *listen.Conn) {
+	if client != nil {
+		client.Linger()
 	}
 }
 
@@ -199,20 +211,29 @@ func (s *session) takeRequest() *apierr.Error {
 // readFailed closes the connection after a failed read. It sends no close frame if the connection
 // itself has failed, or if the peer or the edge has closed it before.
 func (s *session) readFailed(err error) {
+	if code, reason := closeFor(err); code != 0 {
+		if errors.Is(err, errEmptyFrames) {
+			s.linger()
+		}
+		s.peer.close(code, reason)
+	}
+}
+
+// closeFor returns the code of the close after a failed read, or 0 if none is sent.
+func closeFor(err error) (code websocket.StatusCode, reason string) {
 	var failed net.Error
 	switch {
 	case errors.Is(err, errSlow):
-		s.peer.close(websocket.StatusPolicyViolation, "the message came too slowly")
+		return websocket.StatusPolicyViolation, "the message came too slowly"
 	case errors.Is(err, errEmptyFrames):
-		s.linger()
-		s.peer.close(websocket.StatusPolicyViolation, "the message has too many empty frames")
+		return websocket.StatusPolicyViolation, "the message has too many empty frames"
 	case errors.Is(err, errCloseReason):
-		s.peer.close(websocket.StatusInvalidFramePayloadData, "the reason of the close is not UTF-8")
+		return websocket.StatusInvalidFramePayloadData, "the reason of the close is not UTF-8"
 	case websocket.CloseStatus(err) >= 0, errors.Is(err, net.ErrClosed), errors.As(err, &failed),
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-	default:
-		s.peer.close(websocket.StatusProtocolError, "")
+		return 0, ""
 	}
+	return websocket.StatusProtocolError, ""
 }
 
 // end runs after the reading of the connection has ended.

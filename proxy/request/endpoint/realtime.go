@@ -1,0 +1,76 @@
+package endpoint
+
+import (
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"penstock/config"
+	"penstock/proxy/running/snapshot"
+	"penstock/translate/forward"
+	"penstock/upstreams"
+	"penstock/upstreams/http1"
+)
+
+// Realtime is GET /v1/realtime: sessions that transcribe speech, over WebSocket. Package realtime
+// moves the messages of a session. Its call is an ordinary one whose body names the model, and whose
+// exchange is a WebSocket connection. It is not in All, because it takes no POST.
+var Realtime = &Endpoint{
+	Path: "/v1/realtime", Operation: config.OpRealtime, atEngine: config.OpRealtime,
+	Traced:  config.OpRealtime, // the conventions have no name for it yet
+	Dialect: withChatErrors("realtime", ""),
+	New: func() Request {
+		r := new(Session)
+		r.decode = (*forward.Request).DecodePlain
+		r.begin(&r.own, config.OpRealtime, upstreams.PoolAudio)
+		return r
+	},
+}
+
+// Session is the codec of a realtime session. Any goroutine may call Spend and Took.
+type Session struct {
+	someEnginesRequest
+	upgrade *http1.Upgrade
+	spent   atomic.Bool
+	came    atomic.Int64
+}
+
+// Estimate implements Request. The edge does not estimate tokens of audio.
+func (*Session) Estimate(float64) (prompt, output int) { return 0, 0 }
+
+// Check implements Request.
+func (r *Session) Check(m *snapshot.Model, now time.Time) (Checked, error) {
+	out, err := r.someEnginesRequest.Check(m, now)
+	out.PromptBytes = 0
+	return out, err
+}
+
+// Fill implements Request. It makes a new handshake for each engine.
+func (r *Session) Fill(to Target) (Sending, error) {
+	profile := to.Upstream.Engine()
+	path := profile.Path(config.OpRealtime)
+	if path == "" {
+		return Sending{}, ErrNoPath
+	}
+	if !profile.Has(config.QuirkTranscriptionEvents) {
+		path += "?intent=transcription&model=" + url.QueryEscape(to.Served)
+	}
+	r.upgrade = http1.NewUpgrade()
+	return Sending{Path: path, Reader: r.upgrade}, nil
+}
+
+// Upgrade returns the last handshake.
+func (r *Session) Upgrade() *http1.Upgrade { return r.upgrade }
+
+// Spend records that an engine has received audio, which is not kept. Another engine cannot replace
+// that engine any more.
+func (r *Session) Spend() { r.spent.Store(true) }
+
+// Spent implements Request.
+func (r *Session) Spent() bool { return r.spent.Load() }
+
+// Took counts bytes of the client's messages.
+func (r *Session) Took(n int64) { r.came.Add(n) }
+
+// Came implements Request.
+func (r *Session) Came() int64 { return r.came.Load() }

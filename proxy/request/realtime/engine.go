@@ -1,0 +1,210 @@
+package realtime
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"penstock/config"
+	"penstock/proxy/request/call"
+	"penstock/proxy/request/failure"
+	"penstock/proxy/telemetry/guard"
+	"penstock/translate/apierr"
+	"penstock/translate/engineerror"
+	"penstock/translate/jsonx"
+	"penstock/translate/realtime"
+	"penstock/upstreams/http1"
+)
+
+// errBinary ends the reading of an engine that sends something else than text.
+var errBinary = errors.New("the engine's message is not text")
+
+// meet exchanges the first messages with an engine that has accepted the connection: it awaits
+// session.created, and sends the settings.
+func (s *session) meet(e *call.Engine) error {
+	ws, err := adopt(e.Conn)
+	if err != nil {
+		return failure.BadResponse(err)
+	}
+	form := realtime.OpenAI
+	if e.Profile.Has(config.QuirkTranscriptionEvents) {
+		form = realtime.VLLM
+	}
+	messages, refused := s.talk.Meet(form, e.Served)
+	if refused != nil {
+		_ = ws.CloseNow()
+		f := failure.FromClient(refused)
+		return f
+	}
+	var buf bytes.Buffer
+	var doc jsonx.Doc
+	for h := (realtime.Heard{}); !h.Created; {
+		if err := readText(ws, &buf); err != nil {
+			return cause(err)
+		}
+		if h, err = s.talk.Engine(&doc, buf.Bytes(), func(*engineerror.Error) {}); err != nil {
+			return failure.BadResponse(err)
+		}
+	}
+	for _, m := range messages {
+		if err := ws.Write(context.Background(), websocket.MessageText, m); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	s.engine, s.about = ws, e
+	s.changed.Broadcast()
+	s.mu.Unlock()
+	return nil
+}
+
+// cause returns the failure for what an engine has sent, and other errors unchanged.
+func cause(err error) error {
+	var failed *http1.Failure
+	if errors.Is(err, errBinary) || errors.Is(err, websocket.ErrMessageTooBig) || websocket.CloseStatus(err) >= 0 {
+		if !errors.As(err, &failed) {
+			return failure.BadResponse(&http1.Failure{Kind: http1.BadResponse, Reason: http1.ReasonEOF, Sent: true, Err: err})
+		}
+	}
+	return err
+}
+
+// writeText writes a message to an engine.
+func writeText(ws *websocket.Conn, about *call.Engine, message []byte) error {
+	_ = about.Conn.SetWriteDeadline(time.Now().Add(about.Idle)) // fails on a closed connection only
+	return ws.Write(context.Background(), websocket.MessageText, message)
+}
+
+// run reads the engine and tells the client, until the session ends. Then it ends the call and
+// closes the connection.
+func (s *session) run(done chan<- struct{}) {
+	defer close(done)
+	defer s.call.End()
+	defer s.all.services.Guard.Catch(guard.WebSocket, func() {
+		s.stop(&ending{})
+		s.side.Close(closeFault, "internal error")
+	})
+	s.all.services.Guard.Point("realtime.run")
+	var buf bytes.Buffer
+	var doc jsonx.Doc
+	for {
+		err := s.hear(&buf, &doc)
+		if err == nil {
+			continue
+		}
+		if refused := s.leave(err); refused != nil {
+			s.tell(refused)
+			return
+		}
+		if s.isOver() {
+			s.conclude()
+			return
+		}
+	}
+}
+
+// hear reads an event of the engine, and passes on what it means.
+func (s *session) hear(buf *bytes.Buffer, doc *jsonx.Doc) error {
+	s.mu.Lock()
+	ws := s.engine
+	over := s.over
+	s.mu.Unlock()
+	if over {
+		return errOver
+	}
+	if err := readText(ws, buf); err != nil {
+		return cause(err)
+	}
+	now := time.Now()
+	h, err := s.talk.Engine(doc, buf.Bytes(), s.call.Redact)
+	if err != nil {
+		return failure.BadResponse(err)
+	}
+	s.heard.Store(now.UnixNano())
+	s.spoken.Store(now.UnixNano())
+	if h.Text {
+		s.call.FirstText(time.Unix(0, s.sent.Load()))
+	}
+	if h.Counted {
+		s.call.Used(h.Prompt, h.Completion)
+	}
+	for _, event := range h.Client {
+		if s.side.Send(event) != nil {
+			s.stop(&ending{})
+			return errOver
+		}
+		s.call.Sent(int64(len(event)))
+	}
+	if h.Changed {
+		s.mu.Lock()
+		s.changed.Broadcast()
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// leave leaves the engine after an error. It returns nil if the session is over or another engine
+// has taken over, and otherwise the error that ends the session.
+func (s *session) leave(err error) *apierr.Error {
+	s.mu.Lock()
+	ws, end, over := s.engine, s.end, s.over
+	s.engine = nil
+	s.mu.Unlock()
+	if ws != nil {
+		_ = ws.CloseNow()
+	}
+	if over && s.call.Cause() == nil {
+		if end.failed == nil {
+			return nil
+		}
+		err = end.failed
+	}
+	if refused := s.call.Lost(err); refused != nil {
+		return refused
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over && s.engine != nil { // it has ended meanwhile
+		_ = s.engine.CloseNow()
+	}
+	return nil
+}
+
+// tell ends a session whose call has failed.
+func (s *session) tell(refused *apierr.Error) {
+	s.stop(&ending{})
+	cause := s.call.Cause()
+	s.call.End()
+	code, reason := closeFault, closeReason(refused.Message)
+	switch {
+	case errors.Is(cause, failure.ErrClientGone):
+		s.side.Cut()
+		return
+	case errors.Is(cause, failure.ErrDrained):
+		code, reason = closeGoing, reasonDrains
+	case errors.Is(cause, failure.ErrRevoked):
+		code = closePolicy
+	}
+	_ = s.side.Send(s.talk.Error(refused, nil)) // on failure, the close fails too
+	s.side.Close(code, reason)
+}
+
+// conclude ends a session that the client or the edge has ended.
+func (s *session) conclude() {
+	end := s.end
+	if end.clean {
+		s.call.Complete()
+	} else {
+		s.call.Leave()
+	}
+	s.call.End()
+	if end.error != nil {
+		_ = s.side.Send(s.talk.Error(end.error, nil)) // on failure, the close fails too
+	}
+	if end.code != 0 {
+		s.side.Close(end.code, end.reason)
+	}
+}

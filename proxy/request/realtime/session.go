@@ -1,0 +1,351 @@
+package realtime
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/valyala/fasthttp"
+
+	"penstock/config"
+	"penstock/proxy/access/auth"
+	"penstock/proxy/request/call"
+	"penstock/proxy/request/endpoint"
+	socket "penstock/proxy/request/websocket"
+	"penstock/proxy/telemetry/guard"
+	"penstock/translate/apierr"
+	"penstock/translate/jsonx"
+	"penstock/translate/realtime"
+)
+
+const (
+	// modelTime is how long a session may have no model.
+	modelTime = 10 * time.Second
+	// earlyMessage is the maximum length of a message before the model is known. It has room for
+	// settings and no audio.
+	earlyMessage = 64 << 10
+	// mostMessage is the maximum length of a message with audio: OpenAI's 15 MiB, in base64.
+	mostMessage = 21 << 20
+)
+
+// session is one session. Its goroutine reads the client; run reads the engine.
+type session struct {
+	all   *Sessions
+	side  *socket.Socket
+	key   *auth.Key // nil: the edge requires none
+	query []byte
+	talk  *realtime.Talk
+	begun time.Time
+
+	heard  atomic.Int64 // when a message of either side last arrived, in Unix nanoseconds
+	spoken atomic.Int64 // when the engine last sent one, or was last told that audio has ended
+	sent   atomic.Int64 // when audio was last sent
+
+	mu      sync.Mutex
+	changed sync.Cond       // an engine is there, Talk.Waits has changed, or the session is over
+	call    *call.Dialogue  // nil: no model is known yet
+	engine  *websocket.Conn // nil: there is none now
+	about   *call.Engine    // of the last engine
+	over    bool
+	end     *ending // why the session is over, if its call is not the reason
+	timer   *time.Timer
+}
+
+// ending is an end that the edge or the client has brought about.
+type ending struct {
+	code   int           // of the close; 0: the client has closed, or the connection has failed
+	reason string        // of the close
+	error  *apierr.Error // nil: no event
+	failed error         // of the engine: it is at fault
+	clean  bool          // the session has ended well
+}
+
+// begin admits the call of a session, and finds its engine. It returns the refusal, or nil.
+func (s *session) begin(model string) *fasthttp.Response {
+	body := append(jsonx.AppendStringS([]byte(`{"model":`), model), '}')
+	ctx := s.side.Request(endpoint.Realtime.Path, s.query, body)
+	d := s.all.services.Talk(ctx, s.meet)
+	if d == nil {
+		return &ctx.Response
+	}
+	s.mu.Lock()
+	s.call = d
+	s.mu.Unlock()
+	return nil
+}
+
+// serve runs the session from its upgrade to its end.
+func (s *session) serve() {
+	s.all.add(s)
+	defer s.all.remove(s)
+	message := s.side.NewMessage(call.ReadingOf(s.all.services.Current(), s.key))
+	defer message.Free()
+	err := s.side.Send(s.talk.Created())
+	if s.call == nil {
+		s.startClock(false)
+		if s.all.draining() {
+			s.drainIdle()
+		}
+		if err != nil || !s.awaitModel(message) {
+			return
+		}
+	}
+	done := make(chan struct{})
+	go s.all.services.Guard.Once(guard.WebSocket, func() { s.run(done) })
+	defer func() {
+		s.stop(&ending{}) // does nothing unless writing to the client has failed, or after a panic
+		<-done
+	}()
+	if err != nil {
+		return
+	}
+	s.startClock(true)
+	r := reader{session: s, message: message}
+	for r.next(mostOf(s.all.services.Current().Config, s.key)) {
+	}
+}
+
+// mostOf returns the maximum length of a message.
+func mostOf(c *config.File, key *auth.Key) int64 {
+	return min(mostMessage, endpoint.Realtime.BodyLimit(c, key.Bodies()))
+}
+
+// awaitModel reads messages until one names the model, and begins the call. It returns false if the
+// session is over.
+func (s *session) awaitModel(message *socket.Message) bool {
+	r := reader{session: s, message: message, early: true}
+	for s.talk.Settings().Model == "" {
+		if !r.next(earlyMessage) {
+			return false
+		}
+	}
+	answer := s.begin(s.talk.Settings().Model)
+	if answer == nil {
+		return true
+	}
+	s.refused(answer)
+	return false
+}
+
+// refused tells the client that its call was refused.
+func (s *session) refused(answer *fasthttp.Response) {
+	code := closePolicy
+	if status := answer.StatusCode(); status == 429 || status >= 500 {
+		code = closeAgain
+	}
+	s.stop(&ending{})
+	if body := answer.Body(); len(body) > 0 {
+		_ = s.side.Send(s.talk.Refusal(body)) // on failure, the close fails too
+	}
+	s.side.Close(code, "the session was refused")
+}
+
+// reader reads the client of a session.
+type reader struct {
+	*session
+	message *socket.Message
+	audio   *realtime.Audio
+	doc     jsonx.Doc
+	early   bool // no model is known yet
+}
+
+// next reads a message and does what it says. It returns false once the session is over.
+func (r *reader) next(most int64) bool {
+	clean, err := r.side.Receive(r.message, most)
+	if err != nil {
+		r.lost(clean, err)
+		return false
+	}
+	defer r.message.Release()
+	r.heard.Store(time.Now().UnixNano())
+	r.mu.Lock()
+	if r.call != nil {
+		r.call.Took(int64(len(r.message.Bytes())))
+	}
+	r.mu.Unlock()
+	m, refused := realtime.ParseClient(&r.doc, r.message.Bytes())
+	if refused == nil {
+		refused, err = r.take(&m)
+	}
+	if refused != nil && err == nil {
+		err = r.refuse(refused, &m)
+	}
+	return err == nil && !r.isOver()
+}
+
+// lost ends the session after a failed read.
+func (r *reader) lost(clean bool, err error) {
+	var refused *apierr.Error
+	switch {
+	case errors.As(err, &refused):
+		code := closeTooBig
+		if refused.Code != apierr.CodeRequestTooLarge {
+			code = closeAgain
+		}
+		r.stop(&ending{code: code, reason: "the message was refused", error: refused})
+	default:
+		r.stop(&ending{clean: clean})
+	}
+}
+
+// errOver ends the reading of a session that is over.
+var errOver = errors.New("the session is over")
+
+// refuse tells the client that its message is invalid. Such a message counts as a request of the
+// key, so that a client cannot send any number of them.
+func (r *reader) refuse(refused *apierr.Error, m *realtime.ClientMessage) error {
+	limited := call.TakeRequest(r.all.services.Current(), r.key, time.Now())
+	if limited != nil {
+		r.stop(&ending{code: closePolicy, reason: "too many invalid messages", error: limited})
+		return errOver
+	}
+	return r.side.Send(r.talk.Error(refused, m))
+}
+
+// take does what a message says.
+func (r *reader) take(m *realtime.ClientMessage) (refused *apierr.Error, err error) {
+	var client, engine []byte
+	switch {
+	case m.Kind == realtime.Update:
+		client, engine, refused = r.talk.Update(m)
+	case r.early:
+		return apierr.Invalid("session.audio.input.transcription.model", apierr.CodeMissingParameter,
+			"The session has no model yet: send session.update with the model, or name it in the query."), nil
+	case m.Kind == realtime.Append:
+		if refused = realtime.Check(m.Audio); refused == nil {
+			err = r.append(m.Audio)
+		}
+		return refused, err
+	default:
+		if err := r.await(); err != nil {
+			return nil, err
+		}
+		r.spoken.Store(time.Now().UnixNano())
+		if m.Kind == realtime.Commit {
+			engine, client, refused = r.talk.Commit()
+		} else {
+			engine, client = r.talk.Clear()
+		}
+	}
+	if refused != nil {
+		return refused, nil
+	}
+	if client != nil {
+		err = r.side.Send(client)
+	}
+	if engine != nil && err == nil {
+		err = r.toEngine(engine, false)
+	}
+	return nil, err
+}
+
+// append passes audio on.
+func (r *reader) append(audio []byte) error {
+	if err := r.await(); err != nil {
+		return err
+	}
+	start, begins := r.talk.Append()
+	if begins {
+		r.audio = r.talk.Audio()
+	}
+	if start != nil {
+		if err := r.toEngine(start, true); err != nil {
+			return err
+		}
+	}
+	return r.audio.Pieces(audio, func(message []byte) error { return r.toEngine(message, true) })
+}
+
+// await waits until the engine takes audio. Meanwhile the client's messages wait in its socket.
+func (r *reader) await() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for !r.over && r.talk.Waits() {
+		r.changed.Wait()
+	}
+	if r.over {
+		return errOver
+	}
+	return nil
+}
+
+// toEngine writes a message to the engine. With audio no other engine can take over.
+func (r *reader) toEngine(message []byte, audio bool) error {
+	r.mu.Lock()
+	for !r.over && r.engine == nil {
+		r.changed.Wait()
+	}
+	if r.over {
+		r.mu.Unlock()
+		return errOver
+	}
+	ws, about := r.engine, r.about
+	if audio {
+		r.call.Spend()
+	}
+	r.mu.Unlock()
+	if audio {
+		r.sent.Store(time.Now().UnixNano())
+	}
+	if err := writeText(ws, about, message); err != nil && audio {
+		_ = ws.CloseNow() // run notices that the engine is lost, and ends the session
+		return r.awaitEnd()
+	}
+	return nil
+}
+
+// awaitEnd waits for the end of a session whose engine was lost.
+func (r *reader) awaitEnd() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for !r.over {
+		r.changed.Wait()
+	}
+	return errOver
+}
+
+// stop ends the session for the given reason, unless it has ended. It wakes both goroutines.
+func (s *session) stop(why *ending) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return
+	}
+	s.over, s.end = true, why
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	if s.engine != nil {
+		_ = s.engine.CloseNow()
+	}
+	s.changed.Broadcast()
+}
+
+func (s *session) isOver() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over
+}
+
+// drainIdle ends a session that has no model yet.
+func (s *session) drainIdle() {
+	s.mu.Lock()
+	idle := s.call == nil && !s.over
+	s.mu.Unlock()
+	if idle {
+		s.stop(&ending{})
+		s.side.Close(closeGoing, reasonDrains)
+	}
+}
+
+// closeReason shortens a message to what a close frame can hold.
+func closeReason(text string) string {
+	const most = 100
+	if len(text) > most {
+		text = text[:strings.LastIndexByte(text[:most], ' ')+1]
+	}
+	return strings.TrimSpace(text)
+}

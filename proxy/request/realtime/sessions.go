@@ -1,0 +1,205 @@
+package realtime
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/access/auth"
+	"penstock/proxy/front/browser"
+	"penstock/proxy/front/listen"
+	"penstock/proxy/request/call"
+	"penstock/proxy/request/endpoint"
+	socket "penstock/proxy/request/websocket"
+	"penstock/proxy/telemetry/guard"
+	"penstock/translate/apierr"
+	"penstock/translate/realtime"
+)
+
+// Sessions are the open sessions. Any goroutine may call its methods.
+type Sessions struct {
+	services *call.Services
+	draining func() bool
+
+	mu     sync.Mutex
+	open   map[*session]struct{}
+	ofKey  map[string]int // sessions, by the key's id
+	opened uint64
+}
+
+// New returns the sessions of an edge.
+func New(s *call.Services, draining func() bool) *Sessions {
+	return &Sessions{services: s, draining: draining, open: map[*session]struct{}{}, ofKey: map[string]int{}}
+}
+
+// shareOfKey limits the sessions of one key to 1/4 of limits.connections, as for WebSocket
+// connections of other kinds. A session without a model holds no place of its key's concurrency.
+const shareOfKey = 4
+
+// Serve takes over the connection of a request to endpoint.Realtime.Path, or returns the refusal.
+// Before that it applies the rules for calls and for web pages, as the server has applied its own.
+func (s *Sessions) Serve(ctx *fasthttp.RequestCtx) *apierr.Error {
+	snap, h := s.services.Current(), &ctx.Request.Header
+	if !socket.Asked(ctx) {
+		ctx.Response.Header.Set(fasthttp.HeaderUpgrade, "websocket")
+		ctx.Response.Header.Set(fasthttp.HeaderConnection, fasthttp.HeaderUpgrade)
+		return apierr.New(fasthttp.StatusUpgradeRequired, apierr.CodeMethodNotAllowed, "This path is served over WebSocket only.")
+	}
+	side := socket.NewSocket(ctx, s.services)
+	if key, ok := keyIn(h.PeekAll("Sec-Websocket-Protocol")); ok && len(h.Peek(fasthttp.HeaderAuthorization)) == 0 {
+		h.Set(fasthttp.HeaderAuthorization, "Bearer "+key)
+		side.SetKey(key)
+	}
+	args := ctx.URI().QueryArgs()
+	key, err := call.Authenticate(snap, h, ctx.URI().QueryString(), listen.SenderOf(ctx.Conn()), endpoint.Realtime, time.Now())
+	if a := (*apierr.Error)(nil); errors.As(err, &a) {
+		return a
+	}
+	if browser.ForeignPage(h, snap.Config.CORS.Origins) {
+		return apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
+			"The edge refuses pages of other origins: add the page's origin to cors.origins.")
+	}
+	if s.draining() {
+		e := apierr.New(fasthttp.StatusServiceUnavailable, apierr.CodeShuttingDown, "The edge is about to end. Connect again.")
+		e.RetryAfter = time.Second
+		return e
+	}
+	if intent := args.Peek("intent"); len(intent) > 0 && string(intent) != "transcription" {
+		return apierr.Invalid("intent", apierr.CodeUnsupportedParameter, "intent must be transcription: the edge has no other realtime sessions.")
+	}
+	if refused := s.mayOpen(key); refused != nil {
+		return refused
+	}
+	return s.upgrade(ctx, side, key, string(args.Peek("model")))
+}
+
+// upgrade answers the handshake, once the call of a session whose model is known has its engine.
+func (s *Sessions) upgrade(ctx *fasthttp.RequestCtx, side *socket.Socket, key *auth.Key, model string) *apierr.Error {
+	if refused := side.Accept(ctx, "realtime"); refused != nil {
+		return refused
+	}
+	one := newSession(s, side, key, ctx.URI().QueryString())
+	if model != "" {
+		one.talk.SetModel(model)
+		if answer := one.begin(model); answer != nil {
+			side.Discard()
+			replace(&ctx.Response, answer)
+			return nil
+		}
+	}
+	side.Serve(ctx, one.serve)
+	return nil
+}
+
+// replace makes an answer to a handshake the refusal of its call.
+func replace(dst, refusal *fasthttp.Response) {
+	for _, name := range [...]string{"Connection", "Upgrade", "Sec-Websocket-Version", "Sec-Websocket-Accept", "Sec-Websocket-Protocol"} {
+		dst.Header.Del(name)
+	}
+	dst.SetStatusCode(refusal.StatusCode())
+	for name, value := range refusal.Header.All() {
+		if string(name) != fasthttp.HeaderContentLength {
+			dst.Header.SetBytesKV(name, value)
+		}
+	}
+	dst.SetBody(refusal.Body())
+}
+
+// keyIn finds the key among the subprotocols that a browser offers, because browsers cannot set the
+// headers of a WebSocket. OpenAI's clients call it openai-insecure-api-key.
+func keyIn(offered [][]byte) (key string, found bool) {
+	for _, list := range offered {
+		for one := range bytes.SplitSeq(list, []byte{','}) {
+			if key, ok := strings.CutPrefix(string(bytes.TrimSpace(one)), "openai-insecure-api-key."); ok {
+				return key, true
+			}
+		}
+	}
+	return "", false
+}
+
+// mayOpen returns an error if a key has too many sessions.
+func (s *Sessions) mayOpen(key *auth.Key) *apierr.Error {
+	if key == nil {
+		return nil
+	}
+	most := max(1, s.services.Current().Config.Limits.Connections/shareOfKey)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ofKey[key.ID] < most {
+		return nil
+	}
+	e := apierr.New(fasthttp.StatusTooManyRequests, apierr.CodeRateLimited,
+		"This key has reached its limit of realtime sessions: %d, a quarter of limits.connections. Close some.", most)
+	e.RetryAfter = time.Second
+	return e
+}
+
+// Connections returns how many sessions are open, and how many were opened in total.
+func (s *Sessions) Connections() (open int, opened uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open), s.opened
+}
+
+// Review ends the sessions without a model if the edge drains. The calls of the other sessions end
+// like all calls.
+func (s *Sessions) Review() {
+	if !s.draining() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for one := range s.open {
+		go s.services.Guard.Once(guard.WebSocket, one.drainIdle)
+	}
+}
+
+func (s *Sessions) add(one *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open[one] = struct{}{}
+	s.opened++
+	if one.key != nil {
+		s.ofKey[one.key.ID]++
+	}
+}
+
+func (s *Sessions) remove(one *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, open := s.open[one]; !open {
+		return
+	}
+	delete(s.open, one)
+	if one.key == nil {
+		return
+	}
+	if s.ofKey[one.key.ID]--; s.ofKey[one.key.ID] == 0 {
+		delete(s.ofKey, one.key.ID)
+	}
+}
+
+func newSession(s *Sessions, side *socket.Socket, key *auth.Key, query []byte) *session {
+	one := &session{all: s, side: side, key: key, query: bytes.Clone(query), talk: realtime.NewTalk(rand.Text()), begun: time.Now()}
+	one.changed.L = &one.mu
+	one.heard.Store(one.begun.UnixNano())
+	return one
+}
+
+// The codes of closes.
+const (
+	closeNormal  = int(websocket.StatusNormalClosure)
+	closeGoing   = int(websocket.StatusGoingAway)
+	closePolicy  = int(websocket.StatusPolicyViolation)
+	closeTooBig  = int(websocket.StatusMessageTooBig)
+	closeFault   = int(websocket.StatusInternalError)
+	closeAgain   = int(websocket.StatusTryAgainLater)
+	reasonDrains = "the edge is about to end"
+)

@@ -1,0 +1,240 @@
+package websocket
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/coder/websocket"
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/access/auth/cert"
+	"penstock/proxy/front/listen"
+	"penstock/proxy/request/body"
+	"penstock/proxy/request/call"
+	"penstock/proxy/telemetry/guard"
+	"penstock/translate/apierr"
+)
+
+// Socket is the client's side of a WebSocket connection, for other protocols than that of Responses.
+// One goroutine reads from it. Any goroutine may write to it and close it.
+type Socket struct {
+	services *call.Services
+	peer     *peer
+	raw      net.Conn     // the connection as the server knows it
+	client   *listen.Conn // beneath raw; nil if the connection is not a listen.Conn (tests)
+	shown    *cert.Peer   // the client's identity by its certificate; nil: it has none
+	head     []header     // the headers of the upgrade that a call reads
+	most     atomic.Int64 // of a message
+	answer   []byte       // the head of the answer to the handshake
+	serve    func()
+}
+
+// NewSocket returns the client's side of a request that is about to be upgraded. Accept completes
+// the handshake.
+func NewSocket(ctx *fasthttp.RequestCtx, services *call.Services) *Socket {
+	return &Socket{
+		services: services, raw: ctx.Conn(), client: listen.ConnOf(ctx.Conn()), shown: listen.PeerOf(ctx.Conn()),
+		head: headOf(ctx, services),
+	}
+}
+
+// SetKey replaces the credential of the upgrade, for clients that cannot send it as a header.
+func (s *Socket) SetKey(key string) {
+	s.head = append(s.head, header{fasthttp.HeaderAuthorization, "Bearer " + key})
+}
+
+// Accept checks the handshake of a request and prepares the answer, or returns what is wrong. It
+// agrees to one of the given protocols if the client offers it.
+func (s *Socket) Accept(ctx *fasthttp.RequestCtx, protocols ...string) *apierr.Error {
+	p, refused := accept(ctx, protocols...)
+	if refused != nil {
+		return refused
+	}
+	p.guard, p.late.heads.most = s.services.Guard, s.most.Load
+	s.peer = p
+	return nil
+}
+
+// Serve answers the handshake and runs the connection with f. It catches the panics of f. f runs even
+// if the answer cannot be sent, because fasthttp, which would not run it then, does not send it.
+func (s *Socket) Serve(ctx *fasthttp.RequestCtx, f func()) {
+	s.answer = ctx.Response.Header.AppendBytes(nil)
+	s.serve = f
+	ctx.HijackSetNoResponse(true)
+	ctx.Hijack(s.takeConn)
+}
+
+// takeConn takes the connection over from fasthttp, like session.takeConn.
+func (s *Socket) takeConn(from net.Conn) {
+	g := s.services.Guard
+	defer g.Catch(guard.WebSocket, nil)
+	g.Point("websocket.hijack")
+	if plain := take(from, s.raw, s.peer); plain != nil {
+		plain.DetachOnClose(s.run)
+		return
+	}
+	s.run()
+}
+
+// run runs the connection and closes it.
+func (s *Socket) run() {
+	defer s.cutOff()
+	defer s.services.Guard.Catch(guard.WebSocket, s.peer.panicked)
+	s.SetWriteTimeout(s.services.Current().Config.Timeouts.Write.D())
+	_, _ = s.peer.late.Conn.Write(s.answer) // on failure, everything after it fails as well
+	s.answer = nil
+	s.services.Guard.Point("websocket.serve")
+	s.peer.ws.SetReadLimit(-1) // Receive has its own limit
+	s.serve()
+}
+
+// cutOff closes the connection and tells the call of the connection, if it still runs.
+func (s *Socket) cutOff() {
+	s.peer.ended.Store(true)
+	if s.client != nil {
+		s.client.Leave()
+	}
+	_ = s.peer.ws.CloseNow()
+}
+
+// Request makes the request of a call by the connection's client: a POST of a JSON body.
+func (s *Socket) Request(path string, query, body []byte) *fasthttp.RequestCtx {
+	return request(callConn{Conn: s.raw, client: s.client, shown: s.shown}, path, query, s.head, [][]byte{body}, int64(len(body)))
+}
+
+// SetWriteTimeout sets the time limit of each later write.
+func (s *Socket) SetWriteTimeout(d time.Duration) {
+	if s.client != nil {
+		s.client.SetWriteTimeout(d)
+	}
+}
+
+// Message is one message of a client. The next Receive reuses it.
+type Message struct {
+	message
+	counted *atomic.Int64
+}
+
+// NewMessage returns an empty message. Its memory counts as that of an incomplete body, in reading
+// unless that is nil.
+func (s *Socket) NewMessage(reading *atomic.Int64) *Message {
+	return &Message{counted: reading}
+}
+
+// Bytes returns the message.
+func (m *Message) Bytes() []byte { return m.bytes }
+
+// keptMessage is the size up to which the memory of a message is kept for the next one.
+const keptMessage = 64 << 10
+
+// Release releases the memory of a large message.
+func (m *Message) Release() {
+	if cap(m.bytes) > keptMessage {
+		m.Free()
+	}
+}
+
+// Free releases the memory of the message.
+func (m *Message) Free() {
+	if cap(m.bytes) > 0 {
+		m.release()
+	}
+}
+
+// Receive reads the next message, of at most most bytes. After an error the connection is closed, or
+// is being closed with the code that the protocol requires. clean reports whether the client has
+// closed it as the protocol demands.
+func (s *Socket) Receive(m *Message, most int64) (clean bool, err error) {
+	s.most.Store(most)
+	kind, r, err := s.peer.ws.Reader(context.Background())
+	if err == nil && kind != websocket.MessageText {
+		s.peer.close(websocket.StatusUnsupportedData, "messages are JSON, as text")
+		return false, errNotText
+	}
+	if err == nil {
+		err = s.fill(m, r, most)
+	}
+	if err == nil && !utf8.Valid(m.bytes) {
+		s.peer.close(websocket.StatusInvalidFramePayloadData, "a message is not UTF-8")
+		return false, errNotText
+	}
+	if err == nil {
+		return false, nil
+	}
+	var refused *apierr.Error
+	switch {
+	case errors.Is(err, errAnnounced), errors.As(err, &refused):
+		if refused == nil {
+			refused = apierr.TooLarge(most)
+		}
+		linger(s.client)
+		return false, refused
+	case websocket.CloseStatus(err) >= 0:
+		return true, err
+	}
+	if code, reason := closeFor(err); code != 0 {
+		linger(s.client)
+		s.peer.close(code, reason)
+	}
+	return false, err
+}
+
+var errNotText = errors.New("the message is not text")
+
+// fill reads a message to its end. Its error is an *apierr.Error if the message is too large, or if
+// no memory is left.
+func (s *Socket) fill(m *Message, r io.Reader, most int64) error {
+	snap := s.services.Current()
+	rate, begun, armed := int64(snap.Config.Limits.UploadRate), time.Now(), time.Time{}
+	if cap(m.bytes) == 0 {
+		m.memory = body.NewReservation(s.services.Bodies, m.counted)
+	}
+	m.bytes = m.bytes[:0]
+	defer func() { _ = s.raw.SetReadDeadline(time.Time{}) }() // a client may be silent between messages
+	for {
+		now := time.Now()
+		if body.Drips(now.Sub(begun), int64(len(m.bytes)), m.memory.Held(), rate) {
+			return errSlow
+		}
+		if now.Sub(armed) > time.Second {
+			_ = s.raw.SetReadDeadline(now.Add(snap.Config.Timeouts.ClientBody.D()))
+			armed = now
+		}
+		if len(m.bytes) == cap(m.bytes) && !m.grow(most) {
+			return body.MemoryFull()
+		}
+		n, err := r.Read(m.bytes[len(m.bytes):cap(m.bytes)])
+		m.bytes = m.bytes[:len(m.bytes)+n]
+		switch {
+		case int64(len(m.bytes)) > most:
+			return apierr.TooLarge(most)
+		case err == nil:
+		case errors.Is(err, io.EOF):
+			return nil
+		default:
+			return slowOr(err)
+		}
+	}
+}
+
+// Send writes a message.
+func (s *Socket) Send(p []byte) error { return s.peer.send(p) }
+
+// Close closes the connection with a code. The client has a few seconds to confirm.
+func (s *Socket) Close(code int, reason string) {
+	s.peer.close(websocket.StatusCode(code), reason)
+}
+
+// Discard ends a socket whose handshake was prepared, but whose answer is another one.
+func (s *Socket) Discard() { _ = s.peer.ws.CloseNow() }
+
+// Ping reports whether the client answers, or a message to it is still being written.
+func (s *Socket) Ping() bool { return s.peer.ping() }
+
+// Cut closes the connection without a close frame.
+func (s *Socket) Cut() { _ = s.peer.ws.CloseNow() }

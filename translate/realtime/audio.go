@@ -1,0 +1,79 @@
+package realtime
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+
+	"penstock/translate/apierr"
+)
+
+// Audio passes a client's audio on in the engine's form, in pieces. One goroutine uses it.
+type Audio struct {
+	resample bool
+	odd      []byte // the first half of a sample whose second half has not arrived
+	filter   resampler
+	raw      []byte
+	samples  []int16
+	out      []byte
+}
+
+// pieceOf is the length of a piece in base64: three quarters of a second at 24 kHz.
+const pieceOf = 48 << 10
+
+// Check returns an error unless text is base64 of some audio.
+func Check(text []byte) *apierr.Error {
+	wrong := apierr.Invalid("audio", apierr.CodeInvalidValue, "audio must be PCM in base64 (RFC 4648, 4), without line breaks.")
+	n := len(text)
+	if n%4 != 0 {
+		return wrong
+	}
+	for i, c := range text {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '+', c == '/':
+		case c == '=' && i >= n-2 && (i == n-1 || text[n-1] == '='):
+		default:
+			return wrong
+		}
+	}
+	return nil
+}
+
+// Pieces passes text, which Check has accepted, to send as messages for the engine.
+func (a *Audio) Pieces(text []byte, send func(message []byte) error) error {
+	for len(text) > 0 {
+		piece := text[:min(len(text), pieceOf)]
+		text = text[len(piece):]
+		if a.resample {
+			if piece = a.convert(piece); len(piece) == 0 {
+				continue
+			}
+		}
+		a.out = append(append(append(a.out[:0], `{"type":"input_audio_buffer.append","audio":"`...), piece...), `"}`...)
+		if err := send(a.out); err != nil {
+			return err
+		}
+	}
+	if cap(a.out) > 2*pieceOf {
+		a.out = nil
+	}
+	return nil
+}
+
+// convert resamples a piece, and returns it in base64.
+func (a *Audio) convert(piece []byte) []byte {
+	a.raw = append(a.raw[:0], a.odd...)
+	a.raw, _ = base64.StdEncoding.AppendDecode(a.raw, piece) // Check has accepted it
+	whole := len(a.raw) &^ 1
+	a.odd = append(a.odd[:0], a.raw[whole:]...)
+	in := a.samples[:0]
+	for i := 0; i < whole; i += 2 {
+		in = append(in, int16(binary.LittleEndian.Uint16(a.raw[i:])))
+	}
+	n := len(in)
+	a.samples = a.filter.append(in, in)
+	a.raw = a.raw[:0]
+	for _, s := range a.samples[n:] {
+		a.raw = binary.LittleEndian.AppendUint16(a.raw, uint16(s))
+	}
+	return base64.StdEncoding.AppendEncode(nil, a.raw)
+}

@@ -1,0 +1,82 @@
+package realtime
+
+import (
+	"penstock/translate/apierr"
+	"penstock/translate/jsonx"
+)
+
+// Kind is the kind of a client's message.
+type Kind uint8
+
+// The kinds.
+const (
+	Unknown Kind = iota
+	Update       // session.update or transcription_session.update
+	Append
+	Commit
+	Clear
+)
+
+// The types of clients' messages.
+const (
+	typeUpdate     = "session.update"
+	typeUpdateBeta = "transcription_session.update"
+	typeAppend     = "input_audio_buffer.append"
+	typeCommit     = "input_audio_buffer.commit"
+	typeClear      = "input_audio_buffer.clear"
+)
+
+// maxEventID is the length up to which a client's event_id is repeated in an error.
+const maxEventID = 512
+
+// ClientMessage is a client's message. Its slices belong to the message's bytes.
+type ClientMessage struct {
+	Kind    Kind
+	EventID []byte // JSON of the client's event_id; nil: none
+	Audio   []byte // of Append: base64
+	Beta    bool   // of Update: transcription_session.update
+
+	session jsonx.Value
+}
+
+var clientMembers = []string{"type", "event_id", "audio", "session"}
+
+// ParseClient parses a client's message. The message is valid until the next use of doc. On an error
+// the message has at most its EventID.
+func ParseClient(doc *jsonx.Doc, src []byte) (m ClientMessage, refused *apierr.Error) {
+	if err := doc.Parse(src, jsonx.Options{Paired: true}); err != nil {
+		return m, apierr.FromJSON(err, "")
+	}
+	root := doc.Root()
+	if !root.IsObject() {
+		return m, apierr.Invalid("", apierr.CodeInvalidType, "A message must be a JSON object.")
+	}
+	var v [4]jsonx.Value
+	if err := root.Fields(clientMembers, v[:]); err != nil {
+		return m, apierr.FromJSON(err, "")
+	}
+	if id := v[1]; id.IsString() && len(id.Raw()) <= maxEventID {
+		m.EventID = id.Raw()
+	}
+	switch kind := v[0]; {
+	case kind.EqualText(typeAppend):
+		text, plain := v[2].Text()
+		if !plain || len(text) == 0 {
+			return m, apierr.Invalid("audio", apierr.CodeInvalidType, "audio must be a string: PCM in base64.")
+		}
+		m.Kind, m.Audio = Append, text
+	case kind.EqualText(typeCommit):
+		m.Kind = Commit
+	case kind.EqualText(typeClear):
+		m.Kind = Clear
+	case kind.EqualText(typeUpdate), kind.EqualText(typeUpdateBeta):
+		if !v[3].IsObject() {
+			return m, apierr.Invalid("session", apierr.CodeMissingParameter, "session must be an object.")
+		}
+		m.Kind, m.session, m.Beta = Update, v[3], kind.EqualText(typeUpdateBeta)
+	default:
+		return m, apierr.Invalid("type", apierr.CodeInvalidValue,
+			"type must be session.update, transcription_session.update, input_audio_buffer.append, input_audio_buffer.commit or input_audio_buffer.clear.")
+	}
+	return m, nil
+}

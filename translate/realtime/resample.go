@@ -1,0 +1,53 @@
+package realtime
+
+import (
+	"math"
+	"sync"
+)
+
+// resampler converts audio from 24 to 16 kHz. It doubles the rate, removes what 16 kHz cannot carry
+// (above 8 kHz) with a windowed sinc, and keeps every third sample. The zero value is ready.
+type resampler struct {
+	held []int16 // the last input samples that later output needs
+	at   int     // the position of the next output sample relative to held, at 48 kHz
+}
+
+// filterHalf is how far the filter reaches to each side, in samples at 48 kHz.
+const filterHalf = 48
+
+// filter returns the coefficients, computed once.
+var filter = sync.OnceValue(func() *[2*filterHalf + 1]float32 {
+	const cut = 7600.0 / 48000 // a little below 8 kHz, because the filter is not infinitely steep
+	var h [2*filterHalf + 1]float32
+	for i := range h {
+		x := float64(i - filterHalf)
+		sinc := 2 * cut
+		if x != 0 {
+			sinc = math.Sin(2*math.Pi*cut*x) / (math.Pi * x)
+		}
+		window := 0.5 + 0.5*math.Cos(math.Pi*x/(filterHalf+1))
+		h[i] = float32(2 * sinc * window) // 2: every second sample at 48 kHz is zero
+	}
+	return &h
+})
+
+// append appends the output for in.
+func (r *resampler) append(dst, in []int16) []int16 {
+	h := filter()
+	if r.held == nil {
+		r.held = make([]int16, filterHalf/2, filterHalf) // silence before the beginning
+		r.at = filterHalf
+	}
+	r.held = append(r.held, in...)
+	for ; (r.at+filterHalf)/2 < len(r.held); r.at += 3 {
+		sum := float32(0)
+		for k := (r.at - filterHalf + 1) / 2; 2*k <= r.at+filterHalf; k++ {
+			sum += float32(r.held[k]) * h[r.at-2*k+filterHalf]
+		}
+		dst = append(dst, int16(max(math.MinInt16, min(math.MaxInt16, math.Round(float64(sum))))))
+	}
+	used := (r.at - filterHalf) / 2
+	r.held = r.held[:copy(r.held, r.held[used:])]
+	r.at -= 2 * used
+	return dst
+}

@@ -1,0 +1,149 @@
+package realtime
+
+import (
+	"cmp"
+	"strconv"
+
+	"penstock/translate/apierr"
+	"penstock/translate/jsonx"
+)
+
+// The sample rates of audio.
+const (
+	openAIRate = 24000
+	vllmRate   = 16000
+)
+
+// Settings are the settings of a session.
+type Settings struct {
+	Model    string // as the client wrote it; empty: not given
+	Language string // empty: the engine detects it
+	rate     int    // of the client's audio
+	vad      vad
+}
+
+// vad is the client's wish for voice detection. Engines that detect speech read it.
+type vad struct {
+	given              bool
+	threshold, silence string // JSON numbers; empty: not given
+}
+
+// Apply applies a client's Update. On an error nothing has changed.
+func (s *Settings) Apply(m *ClientMessage, rates ...int) *apierr.Error {
+	next := *s
+	in := m.session
+	if kind := in.Get("type"); kind.Exists() && !kind.EqualText("transcription") {
+		return apierr.Invalid("session.type", apierr.CodeInvalidValue, "session.type must be transcription: the edge has no other realtime sessions.")
+	}
+	input := in.Get("audio").Get("input")
+	if err := next.format(input.Get("format"), in.Get("input_audio_format"), rates); err != nil {
+		return err
+	}
+	at, transcription := "session.audio.input.transcription", input.Get("transcription")
+	if flat := in.Get("input_audio_transcription"); flat.Exists() {
+		at, transcription = "session.input_audio_transcription", flat
+	}
+	if err := next.transcription(at, transcription); err != nil {
+		return err
+	}
+	turns := input.Get("turn_detection")
+	if flat := in.Get("turn_detection"); flat.Exists() {
+		turns = flat
+	}
+	if turns.IsObject() {
+		next.vad = vad{given: true, threshold: number(turns.Get("threshold")), silence: number(turns.Get("silence_duration_ms"))}
+	}
+	*s = next
+	return nil
+}
+
+// transcription reads the model and the language.
+func (s *Settings) transcription(at string, v jsonx.Value) *apierr.Error {
+	if !v.Exists() || v.IsNull() {
+		return nil
+	}
+	if !v.IsObject() {
+		return apierr.Invalid(at, apierr.CodeInvalidType, "The transcription of a session must be an object.")
+	}
+	for _, one := range [...]struct {
+		name string
+		into *string
+	}{{"model", &s.Model}, {"language", &s.Language}} {
+		value := v.Get(one.name)
+		switch {
+		case !value.Exists(), value.IsNull():
+		case !value.IsString() || len(value.Raw()) > maxEventID:
+			return apierr.Invalid(at+"."+one.name, apierr.CodeInvalidType, "%s must be a short string.", one.name)
+		default:
+			*one.into = string(value.AppendText(nil))
+		}
+	}
+	return nil
+}
+
+// format reads the form of the audio, as an object or as the name that the beta uses.
+func (s *Settings) format(v, flat jsonx.Value, rates []int) *apierr.Error {
+	if s.rate == 0 {
+		s.rate = openAIRate
+	}
+	switch {
+	case flat.Exists() && !flat.IsNull() && !flat.EqualText("pcm16"):
+		return apierr.Invalid("session.input_audio_format", apierr.CodeUnsupportedParameter, "input_audio_format must be pcm16.")
+	case !v.Exists(), v.IsNull():
+		return nil
+	case !v.IsObject(), v.Get("type").Exists() && !v.Get("type").EqualText("audio/pcm"):
+		return apierr.Invalid("session.audio.input.format", apierr.CodeUnsupportedParameter, "The format must be audio/pcm.")
+	}
+	rate := v.Get("rate")
+	if !rate.Exists() || rate.IsNull() {
+		return nil
+	}
+	n, _ := rate.Int()
+	for _, known := range rates {
+		if n == int64(known) {
+			s.rate = known
+			return nil
+		}
+	}
+	return apierr.Invalid("session.audio.input.format.rate", apierr.CodeUnsupportedParameter, "The rate must be 24000.")
+}
+
+// number returns the JSON of a number, or "".
+func number(v jsonx.Value) string {
+	if !v.IsNumber() {
+		return ""
+	}
+	return string(v.Raw())
+}
+
+// appendSession appends the session object, with the members of the current protocol and of the
+// beta's.
+func (t *Talk) appendSession(dst []byte) []byte {
+	s := &t.settings
+	transcription := []byte("null")
+	if s.Model != "" {
+		transcription = append(jsonx.AppendStringS([]byte(`{"model":`), s.Model), `,"language":`...)
+		if s.Language == "" {
+			transcription = append(transcription, `null}`...)
+		} else {
+			transcription = append(jsonx.AppendStringS(transcription, s.Language), '}')
+		}
+	}
+	turns := "null"
+	if t.form == OpenAI {
+		turns = `{"type":"server_vad"`
+		if s.vad.threshold != "" {
+			turns += `,"threshold":` + s.vad.threshold
+		}
+		if s.vad.silence != "" {
+			turns += `,"silence_duration_ms":` + s.vad.silence
+		}
+		turns += "}"
+	}
+	dst = append(append(append(dst, `{"id":"sess_`...), t.id...), `","object":"realtime.transcription_session","type":"transcription","audio":{"input":{"format":{"type":"audio/pcm","rate":`...)
+	dst = strconv.AppendInt(dst, int64(cmp.Or(s.rate, openAIRate)), 10)
+	dst = append(append(dst, `},"noise_reduction":null,"transcription":`...), transcription...)
+	dst = append(append(append(dst, `,"turn_detection":`...), turns...), `}},"include":null,"input_audio_format":"pcm16","input_audio_transcription":`...)
+	dst = append(append(append(dst, transcription...), `,"turn_detection":`...), turns...)
+	return append(dst, '}')
+}

@@ -1,0 +1,255 @@
+package realtime
+
+import (
+	"cmp"
+	"strconv"
+	"sync"
+
+	"penstock/translate/apierr"
+	"penstock/translate/jsonx"
+)
+
+// Form is the protocol of an engine.
+type Form uint8
+
+// The protocols.
+const (
+	None   Form = iota // no engine is known yet
+	OpenAI             // OpenAI's, as of the beta
+	VLLM
+)
+
+// Talk is the state of a session. Any goroutine may call its methods, which never wait.
+type Talk struct {
+	mu       sync.Mutex
+	id       string // random
+	form     Form
+	served   string // the engine's name for the model
+	settings Settings
+
+	events   int    // of the client, so far
+	items    int    // so far
+	item     string // the current one, of vLLM
+	previous string // the item before it; empty: none
+	open     bool   // the current item has audio
+	ending   bool   // the engine was told that the audio of the item has ended
+	dropped  bool   // the client has cleared the item
+	owed     int    // transcripts that an engine with OpenAI's events owes
+	quiet    bool   // the engine may complain about our session.update
+}
+
+// NewTalk returns the state of a session with a random id.
+func NewTalk(id string) *Talk { return &Talk{id: id} }
+
+// Settings returns the current settings.
+func (t *Talk) Settings() Settings {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.settings
+}
+
+// SetModel sets the model that the client's query names.
+func (t *Talk) SetModel(model string) {
+	t.mu.Lock()
+	t.settings.Model = model
+	t.mu.Unlock()
+}
+
+// Meet begins with an engine, which calls the model served. Earlier engines have received no audio.
+// It returns the messages that the engine must receive first.
+func (t *Talk) Meet(form Form, served string) (messages [][]byte, refused *apierr.Error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if form == OpenAI && t.settings.rate == vllmRate {
+		return nil, apierr.Invalid("session.audio.input.format.rate", apierr.CodeUnsupportedParameter, "The rate must be 24000 for this model.")
+	}
+	t.form, t.served = form, served
+	return [][]byte{t.update()}, nil
+}
+
+// Audio returns the converter for the session's audio.
+func (t *Talk) Audio() *Audio {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return &Audio{resample: t.form == VLLM && t.settings.rate != vllmRate}
+}
+
+// update returns the engine's session.update.
+func (t *Talk) update() []byte {
+	s := &t.settings
+	if t.form == VLLM {
+		return append(jsonx.AppendStringS([]byte(`{"type":"session.update","model":`), t.served), '}')
+	}
+	dst := jsonx.AppendStringS([]byte(`{"type":"session.update","session":{"input_audio_transcription":{"model":`), t.served)
+	if s.Language != "" {
+		dst = jsonx.AppendStringS(append(dst, `,"language":`...), s.Language)
+	}
+	dst = append(dst, '}')
+	if s.vad.threshold != "" || s.vad.silence != "" { // all members are required
+		dst = append(append(append(dst, `,"turn_detection":{"type":"server_vad","threshold":`...), cmp.Or(s.vad.threshold, "0.5")...), `,"silence_duration_ms":`...)
+		dst = append(append(dst, cmp.Or(s.vad.silence, "500")...), `,"prefix_padding_ms":0,"create_response":false}`...)
+	}
+	t.quiet = true
+	return append(dst, `}}`...)
+}
+
+// Created returns the first event of a session.
+func (t *Talk) Created() []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append(t.appendSession(append(t.event("session.created"), `,"session":`...)), '}')
+}
+
+// Update applies an Update. It returns the event for the client, and the message for the engine or
+// nil. A session whose engine is known keeps its model.
+func (t *Talk) Update(m *ClientMessage) (client, engine []byte, refused *apierr.Error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	next, rates := t.settings, []int{openAIRate, vllmRate}
+	switch {
+	case t.form == OpenAI:
+		rates = rates[:1]
+	case t.form == VLLM: // the converter is already in use
+		rates = []int{cmp.Or(next.rate, openAIRate)}
+	}
+	if refused := next.Apply(m, rates...); refused != nil {
+		return nil, nil, refused
+	}
+	if t.form != None && t.settings.Model != "" && next.Model != t.settings.Model {
+		return nil, nil, apierr.Invalid("session.audio.input.transcription.model", apierr.CodeInvalidValue,
+			"The model of a session cannot be changed. Open another session.")
+	}
+	t.settings = next
+	if t.form == OpenAI {
+		engine = t.update()
+	}
+	kind := "session.updated"
+	if m.Beta {
+		kind = "transcription_session.updated"
+	}
+	return append(t.appendSession(append(t.event(kind), `,"session":`...)), '}'), engine, nil
+}
+
+// Waits reports whether audio, commits and clears must wait for the engine's text.
+func (t *Talk) Waits() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ending
+}
+
+// Owes reports whether the engine owes text, so that its silence means something.
+func (t *Talk) Owes() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ending || t.owed > 0
+}
+
+var (
+	startAudio  = []byte(`{"type":"input_audio_buffer.commit","final":false}`)
+	endAudio    = []byte(`{"type":"input_audio_buffer.commit","final":true}`)
+	commitAudio = []byte(`{"type":"input_audio_buffer.commit"}`)
+	clearAudio  = []byte(`{"type":"input_audio_buffer.clear"}`)
+)
+
+// Append is called before audio is sent. It returns the message that the engine must receive first,
+// or nil, and whether the audio begins an item.
+func (t *Talk) Append() (engine []byte, begins bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	begins = !t.open
+	t.open = true
+	if !begins || t.form != VLLM {
+		return nil, begins
+	}
+	t.begin()
+	return startAudio, true
+}
+
+// begin names a new item.
+func (t *Talk) begin() {
+	t.items++
+	t.item = "item_" + t.id + strconv.Itoa(t.items)
+}
+
+// Commit ends the item for the client. It returns the message for the engine, and the event for the
+// client or nil.
+func (t *Talk) Commit() (engine, client []byte, refused *apierr.Error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.form != VLLM {
+		t.open = false
+		return commitAudio, nil, nil
+	}
+	if !t.open {
+		return nil, nil, apierr.Invalid("", codeEmpty, "The input audio buffer is empty: append audio before a commit.")
+	}
+	t.ending = true
+	return endAudio, t.committed(), nil
+}
+
+// codeEmpty is OpenAI's code for a commit without audio.
+const codeEmpty = "input_audio_buffer_commit_empty"
+
+// Clear drops the item. Its results are those of Commit.
+func (t *Talk) Clear() (engine, client []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.form != VLLM {
+		t.open = false
+		return clearAudio, nil
+	}
+	client = append(t.event("input_audio_buffer.cleared"), '}')
+	if t.open {
+		t.ending, t.dropped = true, true
+		return endAudio, client
+	}
+	return nil, client
+}
+
+// Error returns the event for an error. about is the message that caused it, or nil.
+func (t *Talk) Error(e *apierr.Error, about *ClientMessage) []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	dst := append(t.event("error"), `,"error":`...)
+	dst = e.AppendObject(dst)
+	if about != nil && about.EventID != nil {
+		dst = append(append(append(dst[:len(dst)-1], `,"event_id":`...), about.EventID...), '}')
+	}
+	return append(dst, '}')
+}
+
+// event begins an event of the client.
+func (t *Talk) event(kind string) []byte {
+	t.events++
+	dst := append(append(append(make([]byte, 0, 256), `{"type":"`...), kind...), `","event_id":"event_`...)
+	return append(strconv.AppendInt(append(dst, t.id...), int64(t.events), 10), '"')
+}
+
+// committed returns the event for the end of the item's audio.
+func (t *Talk) committed() []byte {
+	dst := append(t.event("input_audio_buffer.committed"), `,"previous_item_id":`...)
+	if t.previous == "" {
+		dst = append(dst, `null`...)
+	} else {
+		dst = append(append(append(dst, '"'), t.previous...), '"')
+	}
+	return append(append(append(dst, `,"item_id":"`...), t.item...), `"}`...)
+}
+
+// about begins an event about the item's transcript.
+func (t *Talk) about(what string) []byte {
+	dst := t.event("conversation.item.input_audio_transcription." + what)
+	return append(append(append(dst, `,"item_id":"`...), t.item...), `","content_index":0`...)
+}
+
+// Refusal returns the event for the refusal of the session's call, whose answer has the given body.
+func (t *Talk) Refusal(body []byte) []byte {
+	var doc jsonx.Doc
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	dst := append(t.event("error"), `,"error":`...)
+	if doc.Parse(body, jsonx.Options{Record: 1}) != nil || !doc.Root().Get("error").IsObject() {
+		return append(apierr.New(500, apierr.CodeInternal, "The session was refused.").AppendObject(dst), '}')
+	}
+	return append(append(dst, doc.Root().Get("error").Raw()...), '}')
+}

@@ -1,0 +1,127 @@
+package http1
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha1" //nolint:gosec // RFC 6455 requires it, and nothing relies on its strength
+	"encoding/base64"
+	"io"
+	"net"
+	"time"
+
+	"penstock/upstreams/http1/httptoken"
+)
+
+// Upgrade makes a request the client's handshake of WebSocket (RFC 6455, 4.1). It is a BodyReader,
+// so that requests without it need not look for it. The handshake itself has no body.
+type Upgrade struct {
+	key string // base64 of 16 random bytes
+}
+
+// NewUpgrade returns a handshake with a new key.
+func NewUpgrade() *Upgrade {
+	var nonce [16]byte
+	_, _ = rand.Read(nonce[:]) // never fails
+	return &Upgrade{key: base64.StdEncoding.EncodeToString(nonce[:])}
+}
+
+// Read implements io.Reader. There is no body.
+func (*Upgrade) Read([]byte) (int, error) { return 0, io.EOF }
+
+// websocketGUID is the constant of RFC 6455, 1.3.
+const websocketGUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+
+// AcceptOf returns the value of Sec-WebSocket-Accept that answers a key.
+func AcceptOf(key string) string {
+	sum := sha1.Sum([]byte(key + websocketGUID)) //nolint:gosec // see the import
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// appendUpgrade writes the head of a handshake.
+func (t *Transport) appendUpgrade(dst []byte, r *Request, u *Upgrade) []byte {
+	dst = append(append(append(append(dst, "GET "...), t.base...), r.Path...), " HTTP/1.1\r\n"...)
+	dst = append(dst, t.fixed...)
+	dst = appendField(dst, "Connection", "Upgrade")
+	dst = appendField(dst, "Upgrade", "websocket")
+	dst = appendField(dst, "Sec-WebSocket-Version", "13")
+	dst = appendField(dst, "Sec-WebSocket-Key", u.key)
+	dst = appendField(dst, "X-Request-Id", r.RequestID)
+	dst = appendField(dst, "traceparent", r.Traceparent)
+	dst = appendField(dst, "tracestate", r.Tracestate)
+	return append(dst, "\r\n"...)
+}
+
+var errHandshake = &wireError{ReasonInvalid, "the answer to the WebSocket handshake is malformed"}
+
+// Upgraded returns the connection after Await has read the status 101. The connection belongs to
+// the exchange: Abort closes it at once, and Close closes it. The caller must not use it after
+// Close. Upgraded fails the exchange if the answer does not accept the handshake u.
+func (x *Exchange) Upgraded(u *Upgrade) (net.Conn, error) {
+	if err := x.life.check(); err != nil {
+		return nil, err
+	}
+	in := &x.reply.in
+	if x.reply.head.status != 101 || x.reply.head.next > len(in.b) || !accepts(in.b[:x.reply.head.next], AcceptOf(u.key)) {
+		return nil, x.broken(errHandshake)
+	}
+	c := x.request.c
+	rest := bytes.Clone(in.unread())
+	in.pos = in.end
+	_ = c.nc.SetDeadline(time.Time{}) // fails on a closed socket only, which the next read reports
+	return &upgraded{Conn: c.nc, c: c, rest: rest}, nil
+}
+
+// accepts reports whether the head of a reply accepts a handshake (RFC 6455, 4.1).
+func accepts(head []byte, want string) bool {
+	upgrades, accepted, connected := false, false, false
+	for line := range bytes.SplitSeq(head, []byte{'\n'}) {
+		name, value, found := bytes.Cut(line, []byte{':'})
+		if !found {
+			continue
+		}
+		value = bytes.TrimSpace(value)
+		switch {
+		case httptoken.EqualFold(name, "Upgrade"):
+			upgrades = httptoken.EqualFold(value, "websocket")
+		case httptoken.EqualFold(name, "Sec-WebSocket-Accept"):
+			accepted = string(value) == want
+		case httptoken.EqualFold(name, "Connection"):
+			for token := range bytes.SplitSeq(value, []byte{','}) {
+				connected = connected || httptoken.EqualFold(bytes.TrimSpace(token), "upgrade")
+			}
+		}
+	}
+	return upgrades && accepted && connected
+}
+
+// upgraded is the connection of an exchange that speaks another protocol.
+type upgraded struct {
+	net.Conn
+	c    *conn
+	rest []byte // bytes of the new protocol that came with the head
+}
+
+// Read implements net.Conn.
+func (u *upgraded) Read(p []byte) (int, error) {
+	if len(u.rest) > 0 {
+		n := copy(p, u.rest)
+		u.rest = u.rest[n:]
+		return n, nil
+	}
+	return u.Conn.Read(p)
+}
+
+// Close implements net.Conn. The exchange still has to be closed.
+func (u *upgraded) Close() error {
+	u.c.close()
+	return nil
+}
+
+// Failure returns the failure of the exchange for an error that its upgraded connection returned.
+// Only the exchange's owner may call it, while nothing reads or writes.
+func (x *Exchange) Failure(err error) error {
+	if gone := x.life.check(); gone != nil {
+		return gone
+	}
+	return x.cutOff(err)
+}
