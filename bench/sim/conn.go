@@ -114,6 +114,10 @@ func (c *conn) serve() {
 		if !ok { // the reader has answered, and the connection is finished
 			return
 		}
+		if c.x.req.path == realtimePath && c.x.req.upgrades() {
+			c.converse()
+			return
+		}
 		go c.handle()
 		if !c.watch() {
 			return

@@ -49,7 +49,7 @@ func (x *exchange) begin() {
 
 // early determines the faults that are known before the body is read, by schedule or header.
 func (x *exchange) early() {
-	if f := x.e.faults.Requested(x.req.path, inference[x.req.path] != ""); f != nil {
+	if f := x.e.faults.Requested(x.req.path, inference[x.req.path] != "" || x.req.path == realtimePath); f != nil {
 		x.arm(f)
 	}
 	for _, h := range x.req.header {

@@ -61,12 +61,12 @@ func (x *Exchange) Upgraded(u *Upgrade) (net.Conn, error) {
 		return nil, err
 	}
 	in := &x.reply.in
+	rest := bytes.Clone(in.unread())
+	in.pos = in.end // else they would count as unsolicited
 	if x.reply.head.status != 101 || x.reply.head.next > len(in.b) || !accepts(in.b[:x.reply.head.next], AcceptOf(u.key)) {
 		return nil, x.broken(errHandshake)
 	}
 	c := x.request.c
-	rest := bytes.Clone(in.unread())
-	in.pos = in.end
 	_ = c.nc.SetDeadline(time.Time{}) // fails on a closed socket only, which the next read reports
 	return &upgraded{Conn: c.nc, c: c, rest: rest}, nil
 }
@@ -81,11 +81,11 @@ func accepts(head []byte, want string) bool {
 		}
 		value = bytes.TrimSpace(value)
 		switch {
-		case httptoken.EqualFold(name, "Upgrade"):
+		case httptoken.EqualFold(name, "upgrade"):
 			upgrades = httptoken.EqualFold(value, "websocket")
-		case httptoken.EqualFold(name, "Sec-WebSocket-Accept"):
+		case httptoken.EqualFold(name, "sec-websocket-accept"):
 			accepted = string(value) == want
-		case httptoken.EqualFold(name, "Connection"):
+		case httptoken.EqualFold(name, "connection"):
 			for token := range bytes.SplitSeq(value, []byte{','}) {
 				connected = connected || httptoken.EqualFold(bytes.TrimSpace(token), "upgrade")
 			}

@@ -1,0 +1,123 @@
+package sim
+
+import (
+	"bufio"
+	"crypto/sha1" //nolint:gosec // RFC 6455 requires it
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"strings"
+)
+
+// webSocket is the engine's end of a WebSocket connection (RFC 6455), as far as realtime sessions
+// need it. It is written by hand, so that it shares no mistake with the library that the edge uses.
+type webSocket struct {
+	in  *bufio.Reader
+	out net.Conn
+}
+
+const maxMessage = 64 << 20
+
+// The opcodes of frames.
+const (
+	opContinuation = 0x0
+	opText         = 0x1
+	opClose        = 0x8
+	opPing         = 0x9
+)
+
+var (
+	errFrame      = errors.New("malformed frame")
+	errPeerClosed = errors.New("the peer has closed")
+)
+
+// handshakeAnswer returns the answer to a handshake with the given key.
+func handshakeAnswer(key string) string {
+	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // see the import
+	return "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " +
+		base64.StdEncoding.EncodeToString(sum[:]) + "\r\n\r\n"
+}
+
+// read returns the next message. It answers pings and the close.
+func (w *webSocket) read() ([]byte, error) {
+	var message []byte
+	for {
+		head, err := w.take(2)
+		if err != nil {
+			return nil, err
+		}
+		final, op, length := head[0]&0x80 != 0, head[0]&0xf, uint64(head[1]&0x7f)
+		if head[1]&0x80 == 0 || head[0]&0x70 != 0 {
+			return nil, errFrame
+		}
+		switch length {
+		case 126:
+			more, err := w.take(2)
+			if err != nil {
+				return nil, err
+			}
+			length = uint64(binary.BigEndian.Uint16(more))
+		case 127:
+			more, err := w.take(8)
+			if err != nil {
+				return nil, err
+			}
+			length = binary.BigEndian.Uint64(more)
+		}
+		mask, err := w.take(4)
+		if err != nil {
+			return nil, err
+		}
+		if length > maxMessage || uint64(len(message))+length > maxMessage {
+			return nil, errFrame
+		}
+		payload, err := w.take(int(length))
+		if err != nil {
+			return nil, err
+		}
+		for i := range payload {
+			payload[i] ^= mask[i&3]
+		}
+		switch op {
+		case opClose:
+			_ = w.write(opClose, payload)
+			return nil, errPeerClosed
+		case opPing:
+			if err := w.write(0xa, payload); err != nil {
+				return nil, err
+			}
+		case opText, opContinuation:
+			if message = append(message, payload...); final {
+				return message, nil
+			}
+		}
+	}
+}
+
+func (w *webSocket) take(n int) ([]byte, error) {
+	b := make([]byte, n)
+	_, err := io.ReadFull(w.in, b)
+	return b, err
+}
+
+// write writes a frame.
+func (w *webSocket) write(op byte, payload []byte) error {
+	frame := []byte{0x80 | op}
+	switch n := len(payload); {
+	case n < 126:
+		frame = append(frame, byte(n))
+	case n <= 0xffff:
+		frame = binary.BigEndian.AppendUint16(append(frame, 126), uint16(n))
+	default:
+		frame = binary.BigEndian.AppendUint64(append(frame, 127), uint64(n))
+	}
+	_, err := w.out.Write(append(frame, payload...))
+	return err
+}
+
+// upgrades reports whether a request is a WebSocket handshake.
+func (r *request) upgrades() bool {
+	return r.method == "GET" && strings.EqualFold(r.get("Upgrade"), "websocket") && r.get("Sec-WebSocket-Key") != ""
+}

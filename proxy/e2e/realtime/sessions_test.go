@@ -1,0 +1,228 @@
+package realtime
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/coder/websocket"
+
+	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
+)
+
+const completed = "conversation.item.input_audio_transcription.completed"
+
+// TestVLLM checks a session at an engine with vLLM's events: the client gets OpenAI's, item by item.
+func TestVLLM(t *testing.T) {
+	t.Parallel()
+	p := rig.Start(t, vllm(""))
+	c := dial(t, p.Edge, "?intent=transcription&model=whisper-1")
+	c.say(`{"type":"session.update","session":{"type":"transcription","audio":{"input":{"format":{"type":"audio/pcm","rate":24000},"transcription":{"model":"whisper-1","language":"en"},"turn_detection":{"type":"server_vad"}}}}}`)
+	if e := c.want("session.updated"); e.Session.Audio.Input.Transcription.Model != "whisper-1" || e.Session.Audio.Input.TurnDetection != nil || e.Session.Audio.Input.Format.Rate != 24000 {
+		t.Errorf("%s", e.text)
+	}
+	previous := ""
+	for i := range 3 {
+		c.speak(1100)
+		c.say(`{"type":"input_audio_buffer.commit"}`)
+		item, deltas := c.until("input_audio_buffer.committed")
+		last, more := c.until(completed)
+		if deltas += more; !strings.HasPrefix(deltas, " w1 w2 w3 w4 w5") || deltas != last.Transcript {
+			t.Errorf("%d: %q, %s", i, deltas, last.text)
+		}
+		if item.Previous != previous || last.ItemID != item.ItemID || item.ItemID == "" {
+			t.Errorf("%d: after %s: %s %s", i, previous, item.text, last.text)
+		}
+		if last.Usage.Type != "tokens" || last.Usage.Input == 0 || last.Usage.Output == 0 {
+			t.Errorf("%s", last.text)
+		}
+		previous = item.ItemID
+	}
+	if n := p.Engines[0].Stats().Running; n != 1 {
+		t.Errorf("the session has %d slots", n)
+	}
+	_ = c.ws.Close(websocket.StatusNormalClosure, "")
+	free(t, p)
+	p.Rest()
+	call := p.LastCall()
+	if call.Outcome != "ok" || call.Status != 101 || call.Model != "ears" || call.PromptTokens == 0 {
+		t.Errorf("%+v", call)
+	}
+	if got := p.Engines[0].Recorded()[0].Target; got != path {
+		t.Errorf("the engine was asked for %s", got)
+	}
+	if n := p.Metric("penstock_calls_total", `dialect="realtime"`, `outcome="ok"`); n != 1 {
+		t.Errorf("%v calls were counted", n)
+	}
+}
+
+// TestSpeaches checks a session at an engine with OpenAI's events, which detects speech itself.
+func TestSpeaches(t *testing.T) {
+	t.Parallel()
+	p := rig.Start(t, speaches(""))
+	c := dial(t, p.Edge, "?intent=transcription")
+	c.say(`{"type":"transcription_session.update","session":{"input_audio_format":"pcm16","input_audio_transcription":{"model":"ears","language":"de"},"turn_detection":{"type":"server_vad","threshold":0.6}}}`)
+	if e := c.want("transcription_session.updated"); e.Session.Audio.Input.Transcription.Language != "de" {
+		t.Errorf("%s", e.text)
+	}
+	c.speak(1000)
+	c.want("input_audio_buffer.speech_started")
+	c.want("input_audio_buffer.speech_stopped")
+	c.want("input_audio_buffer.committed")
+	c.want("conversation.item.created")
+	if e := c.want(completed); e.Transcript != "item 1" || e.Usage.Seconds == 0 {
+		t.Errorf("%s", e.text)
+	}
+	c.say(`{"type":"input_audio_buffer.commit","event_id":"mine"}`)
+	if e := c.fails("rejected_by_engine"); !strings.Contains(e.Error.Message, "too small") {
+		t.Errorf("%s", e.text)
+	}
+	c.speak(300)
+	c.say(`{"type":"input_audio_buffer.clear"}`)
+	c.until("input_audio_buffer.cleared")
+	c.speak(300)
+	c.say(`{"type":"input_audio_buffer.commit"}`)
+	if e, _ := c.until(completed); e.Transcript != "item 3" {
+		t.Errorf("%s", e.text)
+	}
+	if got := p.Engines[0].Recorded()[0].Target; got != path+"?intent=transcription&model=sim" {
+		t.Errorf("the engine was asked for %s", got)
+	}
+	_ = c.ws.Close(websocket.StatusNormalClosure, "")
+	free(t, p)
+}
+
+// TestClear checks that the text of cleared audio is dropped, where the engine has no clear.
+func TestClear(t *testing.T) {
+	t.Parallel()
+	p := rig.Start(t, vllm(""))
+	c := dial(t, p.Edge, "?model=ears")
+	c.say(`{"type":"input_audio_buffer.clear"}`)
+	c.want("input_audio_buffer.cleared")
+	c.speak(500)
+	c.say(`{"type":"input_audio_buffer.clear"}`)
+	c.until("input_audio_buffer.cleared")
+	c.speak(300)
+	c.say(`{"type":"input_audio_buffer.commit"}`)
+	if e, _ := c.until(completed); strings.Contains(e.Transcript, "w4") {
+		t.Errorf("%s", e.text)
+	}
+}
+
+// TestInvalidMessages checks that an invalid message is an error that ends nothing, and that each
+// counts as a request of the key.
+func TestInvalidMessages(t *testing.T) {
+	t.Parallel()
+	s := vllm("")
+	s.Config = strings.Replace(s.Config, "{ id: tester,", "{ id: tester, limits: { requests_per_minute: 9 },", 1)
+	p := rig.Start(t, s)
+	c := dial(t, p.Edge, "?model=ears")
+	for _, one := range []struct{ message, code, param string }{
+		{`{"type":"response.create"}`, "invalid_value", "type"},
+		{`{`, "invalid_json", ""},
+		{`{"type":"input_audio_buffer.append","audio":"*"}`, "invalid_value", "audio"},
+		{`{"type":"input_audio_buffer.append"}`, "invalid_type", "audio"},
+		{`{"type":"input_audio_buffer.commit"}`, "input_audio_buffer_commit_empty", ""},
+		{`{"type":"session.update","session":{"type":"realtime"}}`, "invalid_value", "session.type"},
+		{`{"type":"session.update","session":{"audio":{"input":{"format":{"type":"audio/pcmu"}}}}}`, "unsupported_parameter", "session.audio.input.format"},
+		{`{"type":"session.update","event_id":"e7","session":{"audio":{"input":{"transcription":{"model":"talk"}}}}}`, "invalid_value", "session.audio.input.transcription.model"},
+	} {
+		c.say("%s", one.message)
+		e := c.fails(one.code)
+		if e.Error.Param != one.param || strings.Contains(one.message, "e7") && e.Error.EventID != "e7" {
+			t.Errorf("%s: %s", one.message, e.text)
+		}
+	}
+	c.say(`{"type":"nonsense"}`)
+	c.fails("rate_limit_exceeded")
+	c.closed(websocket.StatusPolicyViolation)
+	free(t, p)
+}
+
+// TestRefusedBeforeUpgrade checks that refusals have their HTTP status if the query names the model.
+func TestRefusedBeforeUpgrade(t *testing.T) {
+	t.Parallel()
+	s := vllm("")
+	s.Config = strings.Replace(s.Config, "audio: 2", "audio: 1", 1)
+	p := rig.Start(t, s)
+	held := dial(t, p.Edge, "?model=ears")
+	for _, one := range []struct {
+		query, key string
+		status     int
+		code       string
+	}{
+		{"?model=ears", "sk-wrong", 401, "invalid_api_key"},
+		{"?model=nothing", p.Key, 404, "model_not_found"},
+		{"?model=talk", p.Key, 400, "unsupported_parameter"},
+		{"?model=ears&intent=conversation", p.Key, 400, "unsupported_parameter"},
+		{"?model=ears", p.Key, 429, "capacity_full"},
+	} {
+		_, res, err := tryDial(t, p.Edge, one.query, http.Header{"Authorization": {"Bearer " + one.key}})
+		if err == nil || res == nil || res.StatusCode != one.status {
+			t.Errorf("%s: %v, %+v", one.query, err, res)
+			continue
+		}
+		body := make([]byte, 2000)
+		n, _ := res.Body.Read(body)
+		if !strings.Contains(string(body[:n]), `"`+one.code+`"`) || res.Header.Get("Sec-WebSocket-Accept") != "" {
+			t.Errorf("%s: %v %s", one.query, res.Header, body[:n])
+		}
+		if one.status == 429 && res.Header.Get("Retry-After") == "" {
+			t.Errorf("%v", res.Header)
+		}
+	}
+	if r := p.Get(path); r.Status != 426 {
+		t.Errorf("%d %s", r.Status, r.Body)
+	}
+	if r := p.Post(path, `{}`); r.Status != 405 || r.Header.Get("Allow") != "GET" {
+		t.Errorf("%d %v", r.Status, r.Header)
+	}
+	// The same refusals after the upgrade.
+	for _, one := range []struct {
+		model, code string
+		close       websocket.StatusCode
+	}{{"nothing", "model_not_found", 1008}, {"ears", "capacity_full", 1013}} {
+		c := dial(t, p.Edge, "?intent=transcription")
+		c.say(`{"type":"session.update","session":{"type":"transcription","audio":{"input":{"transcription":{"model":%q}}}}}`, one.model)
+		c.want("session.updated")
+		c.fails(one.code)
+		c.closed(one.close)
+	}
+	_ = held.ws.Close(websocket.StatusNormalClosure, "")
+	free(t, p)
+}
+
+// TestBrowserKey checks that a browser may send its key as a subprotocol.
+func TestBrowserKey(t *testing.T) {
+	t.Parallel()
+	p := rig.Start(t, vllm(""))
+	c, res, err := tryDial(t, p.Edge, "?model=ears", http.Header{}, "realtime", "openai-insecure-api-key."+p.Key)
+	if err != nil || res.Header.Get("Sec-WebSocket-Protocol") != "realtime" {
+		t.Fatalf("%v, %+v", err, res)
+	}
+	c.want("session.created")
+	if _, res, err := tryDial(t, p.Edge, "?model=ears", http.Header{}, "realtime", "openai-insecure-api-key.sk-wrong"); err == nil || res.StatusCode != 401 {
+		t.Errorf("%v, %+v", err, res)
+	}
+}
+
+// TestCatalog checks that the catalog lists the endpoint where an engine has it, and that strict
+// closes it.
+func TestCatalog(t *testing.T) {
+	t.Parallel()
+	p := rig.Start(t, vllm(""))
+	if r := p.Get("/v1/models/ears"); !strings.Contains(r.Body, `"`+path+`"`) {
+		t.Errorf("%s", r.Body)
+	}
+	none := rig.Start(t, setup("whisper-openai", "", []sim.Options{{}}))
+	if r := none.Get("/v1/models/ears"); strings.Contains(r.Body, `"`+path+`"`) {
+		t.Errorf("%s", r.Body)
+	}
+	strict := rig.Start(t, vllm("strict: true\n"))
+	for _, p := range []*rig.Local{none, strict} {
+		if _, res, err := tryDial(t, p.Edge, "?model=ears", nil); err == nil || res == nil || res.StatusCode != 404 {
+			t.Errorf("%v, %+v", err, res)
+		}
+	}
+}
