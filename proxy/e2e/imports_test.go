@@ -79,6 +79,8 @@ var allowed = map[string]struct {
 	"proxy/running/snapshot":          {ours: "config config/money config/suggest routing routing/queue upstreams upstreams/engine translate/apierr translate/chat translate/seal proxy/access/auth proxy/access/auth/jwks proxy/front/browser proxy/running/catalog proxy/access/enduser proxy/access/limit", modules: "github.com/valyala/fasthttp", never: "net os log"},
 	"proxy/request/internal/calltest": {ours: "...", modules: "..."},                                                                                                                                                                                                                                                                                                                                                      // calls without sockets
 	"proxy/request/websocket":         {ours: "translate/apierr translate/chat translate/jsonx upstreams/http1/httptoken proxy/access/auth proxy/access/auth/cert proxy/request/body proxy/front/browser proxy/request/call proxy/request/endpoint proxy/telemetry/guard proxy/access/limit proxy/front/listen proxy/telemetry/observe", modules: "github.com/valyala/fasthttp github.com/coder/websocket", never: "log"}, // net/http: the request type of the library
+	"proxy/request/realtime":          {ours: "config translate/apierr translate/engineerror translate/jsonx translate/realtime upstreams upstreams/http1 proxy/access/auth proxy/request/call proxy/request/endpoint proxy/request/failure proxy/request/websocket proxy/front/browser proxy/front/listen proxy/telemetry/guard", modules: "github.com/valyala/fasthttp github.com/coder/websocket", never: "log"},       // net/http: the library dials through it
+	"translate/realtime":              {ours: "translate translate/apierr translate/engineerror translate/jsonx", never: "net os log time"},
 	"proxy/operate/status":            {ours: "config routing upstreams proxy/fleet proxy/telemetry/observe proxy/front/plaintext config/money", never: "net log"},
 	"proxy/operate/top":               {ours: "proxy/front/plaintext proxy/operate/status", modules: "golang.org/x/term golang.org/x/sys/windows", never: "net log"},
 	"translate/seal":                  {never: "net os log time"},
@@ -141,6 +143,7 @@ var allowed = map[string]struct {
 	"proxy/e2e/prometheus":  {ours: "...", modules: "..."}, // the board and the alerts, in a running Prometheus
 	"proxy/e2e/tiers":       {ours: "...", modules: "..."}, // overflow, and external engines
 	"proxy/e2e/websocket":   {ours: "...", modules: "..."}, // calls over WebSocket
+	"proxy/e2e/realtime":    {ours: "...", modules: "..."}, // realtime sessions
 
 	// The test kits, for tests of any package. They import no package of ours, so that the lowest
 	// packages can use them.

@@ -29,6 +29,7 @@ var quirkTexts = map[string]string{
 	config.QuirkContinuesAnswers:      "continues a last message from the assistant",
 	config.QuirkBuffersCalls:          "holds a tool call back until it is complete: it may be silent for minutes while it works",
 	config.QuirkRanksTexts:            "reranks texts: documents are sent under that name, as plain strings",
+	config.QuirkTranscriptionEvents:   "realtime sessions have vLLM's own events, and audio at 16 kHz",
 	config.QuirkDeveloperAsSystem:     "does not know the role developer: chat messages of that role are sent as system",
 }
 

@@ -59,4 +59,7 @@ var errorCodes = map[string]struct{ status, cause, remedy string }{
 	"invalid_stream_id":                  {"400", "`stream_id` is no string of 1 to 256 letters, digits, underscores, hyphens and periods.", "Send such a one, or none."},
 	"steering_not_supported":             {"-", "In `response.steer.failed` over WebSocket: engines cannot be told more while they answer.", "Send the input in a `response.create`."},
 	"cancel_not_supported":               {"400", "Over WebSocket a message cannot cancel a response.", "Close the connection: that cancels what runs."},
+
+	"session_expired":                 {"400", "A realtime session was idle for too long, or has lasted its time. In an `error` event before the close.", "Open another session."},
+	"input_audio_buffer_commit_empty": {"400", "A realtime session committed without audio. In an `error` event.", "Append audio first."},
 }

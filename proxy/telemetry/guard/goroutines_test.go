@@ -16,7 +16,7 @@ import (
 
 // handedOver are the places of functions that pass a function to DetachOnClose.
 var handedOver = map[string][]string{ // passed to DetachOnClose
-	"proxy/front/listen/detached.go detached.run": {"proxy/request/call/stream_hijacked.go hijackedStream.serve", "proxy/request/websocket/session.go session.serve"},
+	"proxy/front/listen/detached.go detached.run": {"proxy/request/call/stream_hijacked.go hijackedStream.serve", "proxy/request/websocket/session.go session.serve", "proxy/request/websocket/socket.go Socket.run"},
 }
 
 // unserved are the places of commands other than serve, and of serve before it accepts connections.

@@ -1,0 +1,185 @@
+package realtime
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/coder/websocket"
+
+	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
+)
+
+// TestClientLeaves checks that the slot is free at once when the client closes or vanishes, also
+// while the engine owes text and the client's audio waits.
+func TestClientLeaves(t *testing.T) {
+	t.Parallel()
+	p := rig.Start(t, vllm(""))
+	for name, leave := range map[string]func(c *peer){
+		"close": func(c *peer) { _ = c.ws.Close(websocket.StatusNormalClosure, "") },
+		"gone":  func(c *peer) { _ = c.ws.CloseNow() },
+		"gone while the engine owes text": func(c *peer) {
+			p.Engines[0].SetFault() // of the next session
+			c.speak(300)
+			c.say(`{"type":"input_audio_buffer.commit"}`)
+			c.until("input_audio_buffer.committed")
+			c.speak(500) // waits
+			_ = c.ws.CloseNow()
+		},
+	} {
+		if strings.Contains(name, "owes") {
+			p.Engines[0].SetFault(sim.Fault{Spec: "stall-after=4"})
+		}
+		c := dial(t, p.Edge, "?model=ears")
+		rig.WaitFor(t, rig.Patience, name+": the session has a slot", func() bool { return p.Engines[0].Stats().Running == 1 })
+		leave(c)
+		rig.WaitFor(t, rig.Patience, name+": the slot is free", func() bool { return p.Engines[0].Stats().Running == 0 })
+	}
+	rig.WaitFor(t, rig.Patience, "the connections are gone", func() bool { return p.Metric("penstock_websocket_connections") == 0 })
+	p.Rest()
+	if n := p.Metric("penstock_calls_total", `outcome="client_gone"`); n != 2 {
+		t.Errorf("%v calls of clients that vanished, want 2", n)
+	}
+}
+
+// TestEngineDies checks that an engine that dies, falls silent or sends garbage ends a session that
+// has sent audio, with an error event and a close, and that no other engine gets the session.
+func TestEngineDies(t *testing.T) {
+	t.Parallel()
+	for fault, want := range map[string]struct{ code, outcome string }{
+		"cut-after=2":    {"upstream_bad_response", "stream_broken"},
+		"reset-after=2":  {"upstream_bad_response", "stream_broken"},
+		"stall-after=2":  {"generation_timeout", "timeout"},
+		"invalid-json=2": {"upstream_bad_response", "stream_broken"},
+		"no-choices":     {"", ""}, // it says nonsense and closes before any audio
+	} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			s := vllm("timeouts: { linger: 0s, drain: 5s, connect: 10s, idle: 1s }\n", sim.Options{Record: true}, sim.Options{Record: true})
+			p := rig.Start(t, s)
+			p.Engines[0].SetFault(sim.Fault{Spec: fault})
+			c := dial(t, p.Edge, "?model=ears")
+			if want.code == "" {
+				c.speak(300)
+				c.say(`{"type":"input_audio_buffer.commit"}`)
+				c.until(completed)
+				if n := p.Engines[1].Stats().Requests; n != 1 {
+					t.Errorf("the second engine has had %d sessions", n)
+				}
+				return
+			}
+			c.speak(300)
+			c.say(`{"type":"input_audio_buffer.commit"}`)
+			c.fails(want.code)
+			c.closed(websocket.StatusInternalError)
+			free(t, p)
+			p.Rest()
+			if call := p.LastCall(); call.Outcome != want.outcome || call.Attempts != 1 {
+				t.Errorf("%+v", call)
+			}
+			if n := p.Engines[1].Stats().Requests; n != 0 {
+				t.Errorf("the second engine has had %d sessions", n)
+			}
+		})
+	}
+}
+
+// TestFailOver checks that another engine takes over as long as no audio was sent: if the first one
+// refuses, does not speak the protocol, or dies in silence.
+func TestFailOver(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []string{"status=503", "status=500", "eof-before", "status-101", "garbage-head", "cut-after=0"} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			s := vllm("", sim.Options{Record: true}, sim.Options{Record: true})
+			s.Untidy = true
+			p := rig.Start(t, s)
+			p.Engines[0].SetFault(sim.Fault{Spec: fault, Path: path})
+			c := dial(t, p.Edge, "?model=ears")
+			c.speak(500)
+			c.say(`{"type":"input_audio_buffer.commit"}`)
+			c.until(completed)
+			_ = c.ws.Close(websocket.StatusNormalClosure, "")
+			free(t, p)
+			p.Rest()
+			if call := p.LastCall(); call.Upstream != "up-1" || call.Attempts != 2 || call.Outcome != "ok" {
+				t.Errorf("%+v", call)
+			}
+		})
+	}
+	t.Run("dies in silence", func(t *testing.T) {
+		t.Parallel()
+		s := vllm("", sim.Options{Record: true}, sim.Options{Record: true})
+		s.Untidy = true
+		p := rig.Start(t, s)
+		c := dial(t, p.Edge, "?model=ears")
+		p.Engines[0].Unlisten()
+		p.Engines[0].Drop(1, true)
+		rig.WaitFor(t, rig.Patience, "the second engine has the session", func() bool { return p.Engines[1].Stats().Running == 1 })
+		c.speak(500)
+		c.say(`{"type":"input_audio_buffer.commit"}`)
+		c.until(completed)
+		_ = c.ws.Close(websocket.StatusNormalClosure, "")
+		free(t, p)
+	})
+}
+
+// TestDrain checks that a drain lets a session go on for the drain time and then ends it with 1001,
+// and ends a session without a model at once.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	s := vllm("timeouts: { linger: 0s, drain: 1s, connect: 10s }\n")
+	s.Untidy = true
+	p := rig.Start(t, s)
+	idle, busy := dial(t, p.Edge, ""), dial(t, p.Edge, "?model=ears")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.End()
+	}()
+	idle.closed(websocket.StatusGoingAway)
+	busy.speak(300)
+	busy.say(`{"type":"input_audio_buffer.commit"}`)
+	busy.until(completed)
+	busy.fails("shutting_down")
+	busy.closed(websocket.StatusGoingAway)
+	<-ended
+	free(t, p)
+}
+
+// TestClocks checks the ends by the clocks: of idle sessions and of long ones.
+func TestClocks(t *testing.T) {
+	t.Parallel()
+	for clock, reason := range map[string]string{"idle: 1s": "idle", "total: 2s": "duration"} {
+		t.Run(clock, func(t *testing.T) {
+			t.Parallel()
+			p := rig.Start(t, vllm(fmt.Sprintf("timeouts: { linger: 0s, drain: 5s, connect: 10s, %s }\n", clock)))
+			c := dial(t, p.Edge, "?model=ears")
+			if e := c.fails("session_expired"); !strings.Contains(e.Error.Message, reason) {
+				t.Errorf("%s", e.text)
+			}
+			c.closed(websocket.StatusNormalClosure)
+			free(t, p)
+			p.Rest()
+			if call := p.LastCall(); call.Outcome != "ok" {
+				t.Errorf("%+v", call)
+			}
+		})
+	}
+}
+
+// TestTooLarge checks that a message that is too large is refused before it has arrived.
+func TestTooLarge(t *testing.T) {
+	t.Parallel()
+	p := rig.Start(t, vllm("limits: { request_body: 100KB }\n"))
+	c := dial(t, p.Edge, "?model=ears")
+	c.say(`{"type":"input_audio_buffer.append","audio":"%s"}`, strings.Repeat("A", 200_000))
+	c.fails("request_too_large")
+	c.closed(websocket.StatusMessageTooBig)
+	free(t, p)
+	early := dial(t, p.Edge, "")
+	early.say(`{"type":"input_audio_buffer.append","audio":"%s"}`, strings.Repeat("A", 80_000))
+	early.fails("request_too_large")
+	early.closed(websocket.StatusMessageTooBig)
+}
