@@ -20,6 +20,12 @@ type File struct {
 	// connection from these networks without the header, and one from any other peer with it, is
 	// closed and counted. The word unix stands for every peer at a Unix socket.
 	ListenTrusted []string `yaml:"listen_trusted"`
+	// Take X-Request-Id of requests from the peers of listen_trusted: it goes into the log as
+	// proxy_request_id and back to the client as X-Request-Id; Request-Id stays the edge's own. Only
+	// for proxies that set the header themselves, such as HAProxy by unique-id-header, because one
+	// that passes bytes on passes the client's. One that is longer than 128 bytes, or has others than
+	// letters, digits and . _ - : / + = @, does not count.
+	TrustRequestID bool `yaml:"trust_request_id"`
 	// The operator's listener: /metrics, /status, /-/ready and the commands that change a running
 	// edge.
 	Admin Admin `yaml:"admin"`

@@ -125,6 +125,9 @@ func (c processChecks) listeners() {
 			c.check.fail(at, "every client could claim another address: list the networks of your proxies")
 		}
 	}
+	if f.TrustRequestID && len(f.ListenTrusted) == 0 {
+		c.check.warn("trust_request_id", "listen_trusted lists no peer, so no request's id is taken: list your proxies there, or remove one of the two")
+	}
 	if (f.Admin.TLS.Cert == "") != (f.Admin.TLS.Key == "") {
 		c.check.fail("admin.tls", "cert and key go together: give both or none")
 	}

@@ -238,6 +238,55 @@ func TestSessionColumn(t *testing.T) {
 	}
 }
 
+// TestProxyRequestID checks that a listed proxy may give a request its id, in plain characters, and
+// that no other peer may. By default nobody may.
+func TestProxyRequestID(t *testing.T) {
+	t.Parallel()
+	for _, trusts := range []bool{true, false} {
+		p := start(t, rig.Setup{Top: fmt.Sprintf("listen_trusted: [127.0.0.2]\ntrust_request_id: %t", trusts)})
+		const plain, header = "01HZX9:edge-7/a_b.c+d=e@f", "PROXY TCP4 198.51.100.7 127.0.0.1 5000 4000\r\n"
+		ask := func(from, header, given string) *rig.Reply {
+			t.Helper()
+			d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+			c, err := d.Dial("tcp", p.Addr)
+			if err != nil {
+				t.Skipf("no second address of loopback: %v", err)
+			}
+			t.Cleanup(func() { c.Close() })
+			raw := rig.NewRaw(t, c)
+			_, _ = io.WriteString(c, header+strings.Replace(p.Request(chatPath, p.Chat("")), "\r\n", "\r\n"+given, 1))
+			r, err := raw.TryReply("POST")
+			if err != nil || r.Status != 200 {
+				t.Fatalf("%s %q: %v, %+v", from, given, err, r)
+			}
+			return r
+		}
+		for _, c := range []struct {
+			from, header, given string
+			taken               bool
+		}{
+			{"127.0.0.2", header, "X-Request-Id: " + plain + "\r\n", trusts},
+			{"127.0.0.2", header, "", false},
+			{"127.0.0.2", header, "X-Request-Id: a b\r\n", false},
+			{"127.0.0.2", header, "X-Request-Id: a\"b\r\n", false},
+			{"127.0.0.2", header, "X-Request-Id:\r\n", false},
+			{"127.0.0.2", header, "X-Request-Id: a\r\nX-Request-Id: b\r\n", false},
+			{"127.0.0.2", header, "X-Request-Id: " + strings.Repeat("a", 129) + "\r\n", false},
+			{"127.0.0.1", "", "X-Request-Id: " + plain + "\r\n", false},
+		} {
+			r := ask(c.from, c.header, c.given)
+			own, shown := r.Header.Get("Request-Id"), r.Header.Get("X-Request-Id")
+			if !strings.HasPrefix(own, "req_") || c.taken != (shown == plain) || !c.taken && shown != own {
+				t.Errorf("%t %+v: the answer has the ids %q and %q", trusts, c, own, shown)
+			}
+		}
+		p.End()
+		if n := strings.Count(p.Log.String(), `"proxy_request_id":"`+plain+`"`); trusts != (n == 1) || strings.Count(p.Log.String(), "proxy_request_id") != n {
+			t.Errorf("%t: the log has the id %d times", trusts, n)
+		}
+	}
+}
+
 // TestProxyProtocol checks that a listed proxy must send its client's address, and that no other
 // peer may.
 func TestProxyProtocol(t *testing.T) {

@@ -72,6 +72,7 @@ var logFields = map[string]string{
 	"client":                 "The peer's address, with `log.client: true`; a dash otherwise.",
 	"session":                "A hash of the session that the client names, with `log.sessions: true`: in a header of Claude Code, Codex or opencode, `X-Session-Id`, `X-Session-Affinity`, the session in `metadata.user_id` of Messages, or else `prompt_cache_key`. Only if it names one. It tells sessions apart, is keyed with a secret of the process, and is another one after a restart.",
 	"dropped":                "What was left out of the request, as in `x-penstock-dropped`; only if something was.",
+	"proxy_request_id":       "The `X-Request-Id` that a proxy of `listen_trusted` gave the request, with `trust_request_id: true`; only if it gave a plain one.",
 	"hook_ms":                "How long the call waited for hooks; only if one was asked.",
 	"hook_detail":            "What was wrong with the answer of a hook that gave no decision, one of the [details](#answers-of-hooks); only if it answered.",
 	"cause":                  "Why the attempt failed that the call ended with, one of the [causes](#causes); only if an engine failed the call, or a hook did.",

@@ -31,6 +31,7 @@ type Conn struct {
 	stream     socket.Stream
 	framing    framingChecker // without TLS; tlsConn has its own
 
+	listed bool         // the peer is a proxy that SetProxies lists
 	header *proxyHeader // nil: already read, or absent
 	behind *net.TCPAddr // the client behind a proxy
 

@@ -120,7 +120,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			limitSendBuffer(tcp)
 		}
 		c := l.register(socket, address)
-		c.header = header
+		c.header, c.listed = header, fromProxy
 		if err := errors.Join(c.stream.Open(socket), l.watch.add(c)); err != nil {
 			l.acceptErrors.Add(1)
 			_ = c.Close()

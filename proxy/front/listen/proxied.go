@@ -88,6 +88,9 @@ func (c *Conn) RemoteAddr() net.Addr {
 	return c.sock.RemoteAddr()
 }
 
+// FromProxy reports whether the peer is a proxy that SetProxies listed when it connected.
+func (c *Conn) FromProxy() bool { return c.listed }
+
 // readBehindHeader is Read for a connection whose header has not been read completely.
 func (c *Conn) readBehindHeader(p []byte) (int, error) {
 	h := c.header

@@ -22,6 +22,7 @@ const (
 // prompt or an answer.
 type Call struct {
 	ID       string    `json:"id"`
+	ProxyID  string    `json:"proxy_request_id,omitempty"` // given by a proxy of listen_trusted
 	Start    time.Time `json:"start"`
 	Key      string    `json:"key,omitempty"`
 	Dialect  string    `json:"dialect"`
@@ -107,7 +108,7 @@ func rows(flights []Call, ended []observe.Ended) []Call {
 func rowOf(e *observe.Ended) Call {
 	r := &e.Record
 	c := Call{
-		ID: r.RequestID.String(), Start: r.Start, Key: r.Key, Dialect: r.Dialect, Model: r.Model, Asked: r.Asked,
+		ID: r.RequestID.String(), ProxyID: r.ProxyRequestID, Start: r.Start, Key: r.Key, Dialect: r.Dialect, Model: r.Model, Asked: r.Asked,
 		Upstream: r.Upstream, Pool: r.Pool, Class: r.Class, Stream: r.Stream,
 		State: StateDone, Status: r.Status, Code: r.Code, Attempts: r.Attempts, Resumed: r.Resumed,
 		Cached: r.CachedTokens, Fresh: max(0,

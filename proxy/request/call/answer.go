@@ -27,6 +27,9 @@ func (a answer) setHeaders() {
 	c := a.call
 	h := &c.client.ctx.Response.Header
 	endpoint.CommonHeaders(h, c.client.requestID)
+	if c.record.ProxyRequestID != "" {
+		h.Set("X-Request-Id", c.record.ProxyRequestID)
+	}
 	if l := c.rates.limits; l != nil && l.Limited() {
 		var settled *limit.Reservation
 		u := &c.tokens.usage

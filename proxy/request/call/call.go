@@ -63,6 +63,9 @@ func (s *Services) begin(ctx *fasthttp.RequestCtx, ep *endpoint.Endpoint) *Call 
 	if c.config.snapshot.Config.Log.Client {
 		c.record.Client = clientAddress(ctx.RemoteAddr())
 	}
+	if c.config.snapshot.Config.TrustRequestID {
+		c.record.ProxyRequestID = c.client.proxyRequestID()
+	}
 	if s.Tracer != nil {
 		c.trace.span = s.Tracer.Call(ep.Traced, clientTraceparent(&ctx.Request.Header), now)
 	}

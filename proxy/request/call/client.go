@@ -2,6 +2,7 @@ package call
 
 import (
 	"net"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -49,6 +50,27 @@ func clientAddress(a net.Addr) string {
 func (cl *client) begin(ctx *fasthttp.RequestCtx) {
 	cl.ctx, cl.conn, cl.http11 = ctx, connectionOf(ctx.Conn()), ctx.Request.Header.IsHTTP11()
 	cl.requestID = endpoint.AppendRequestID(cl.requestID[:0])
+}
+
+// longestProxyID bounds the request id that a proxy gives.
+const longestProxyID = 128
+
+// proxyRequestID returns the request id that a proxy has given, if it is a listed peer and the id is
+// plain; "" otherwise.
+func (cl *client) proxyRequestID() string {
+	if ours := listen.ConnOf(cl.ctx.Conn()); ours == nil || !ours.FromProxy() {
+		return ""
+	}
+	given := cl.ctx.Request.Header.PeekAll("X-Request-Id")
+	if len(given) != 1 || len(given[0]) > longestProxyID {
+		return ""
+	}
+	for _, b := range given[0] {
+		if (b < 'a' || b > 'z') && (b < 'A' || b > 'Z') && (b < '0' || b > '9') && strings.IndexByte("._-:/+=@", b) < 0 {
+			return ""
+		}
+	}
+	return string(given[0])
 }
 
 // hasBody reports whether the client has announced a body.

@@ -153,6 +153,9 @@ func (a accessLog) write(r *Record, now time.Time) {
 	if r.MissedArm != "" {
 		fields = append(fields, zap.String("missed_arm", r.MissedArm))
 	}
+	if r.ProxyRequestID != "" {
+		fields = append(fields, zap.String("proxy_request_id", r.ProxyRequestID))
+	}
 	if r.Hooks != nil {
 		fields = append(fields, zap.Float64("hook_ms", milliseconds(r.Hooks.Took)))
 		if r.Hooks.Detail != "" {

@@ -58,10 +58,11 @@ func IsID(s string) bool {
 
 // Record holds everything that is reported about one call. Model, Upstream and Key are configured
 // names or empty, User and Session are keyed hashes, and Client is the peer's address if log.client
-// is set. No field can hold a client's text.
+// is set. ProxyRequestID is the text of a trusted proxy. No field can hold a client's text.
 type Record struct {
 	RequestID                                   ID
 	Key, Dialect, Model, Upstream, Pool, Client string
+	ProxyRequestID                              string  // given by a proxy of listen_trusted; empty: none
 	User                                        EndUser // of the key's application; zero: unknown
 	Session                                     Session // of the client; zero: unknown
 	Template                                    string  // the key whose rights a token has
