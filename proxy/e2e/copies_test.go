@@ -84,9 +84,11 @@ func (s *copySink) next(n int) copyOf {
 	return s.all()[n-1]
 }
 
+const copiesMetric = "penstock_hook_copies_total"
+
 // copied returns how many copies had a result.
 func copied(e *rig.Edge, result string) float64 {
-	return e.Metric("penstock_hook_copies_total", `hook="archive"`, `result="`+result+`"`)
+	return e.Metric(copiesMetric, `hook="archive"`, `result="`+result+`"`)
 }
 
 // copiesTo returns the setting for a sink, with further members.
@@ -133,7 +135,7 @@ func TestCopies(t *testing.T) {
 			if c = sink.next(3); c.Status != 403 || c.Code != "refused_by_hook" || c.Answer.Body != r.Body {
 				t.Errorf("%+v, want %q", c, r.Body)
 			}
-			wantShown(t, p.MetricsText(), func(name string) bool { return name == "penstock_hook_copies_total" })
+			wantShown(t, p.MetricsText(), func(name string) bool { return name == copiesMetric })
 			rig.WaitFor(t, rig.Patience, "copies are counted", func() bool { return copied(p.Edge, "delivered") == 3 })
 		})
 	}
