@@ -189,10 +189,15 @@ func (c hookChecks) keys(path string, h *Hook) {
 		c.check.fail(path, "auth: none has no keys: leave keys out, so that the hook decides about all calls")
 		return
 	}
-	unsure := c.places.NamesBroken("keys", "id") || c.file.MakesKeys()
+	unsure := c.places.NamesBroken("keys", "id")
 	for i, pattern := range h.Keys {
 		at := element(path, i)
 		if !c.pattern(at, pattern) || unsure || c.anyKey(pattern) {
+			continue
+		}
+		if c.file.MakesKeys() {
+			c.check.warn(at, "no key of the file matches %s, so the hook decides about no call until one is made (penstock key create)%s",
+				c.places.Show(at, pattern), c.check.didYouMean(pattern, c.keyIDs))
 			continue
 		}
 		c.check.fail(at, "no key matches %s%s", c.places.Show(at, pattern), c.check.didYouMean(pattern, c.keyIDs))

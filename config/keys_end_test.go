@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestKeysThatEnd checks that check warns of a key that expires within a week, also through its
-// last hash, but not of a key that has another hash.
+// TestKeysThatEnd checks that check warns of a key that has expired or expires within a week, also
+// through its last hash, but not of a key that has another hash.
 func TestKeysThatEnd(t *testing.T) {
 	at := func(days int) string {
 		return time.Now().Add(time.Duration(days)*24*time.Hour + time.Hour).Format(time.RFC3339)
@@ -22,6 +22,7 @@ func TestKeysThatEnd(t *testing.T) {
 		{fmt.Sprintf("hash: [{ hash: %q, expires: %s }, %q]", hash("a"), at(1), hash("b")), ""},
 		{fmt.Sprintf("hash: [{ hash: %q, expires: %s }, { hash: %q, expires: %s }]", hash("a"), at(1), hash("b"), at(40)), ""},
 		{fmt.Sprintf("active: false, hash: %q, expires: %s", hash("a"), at(3)), ""},
+		{fmt.Sprintf("hash: %q, expires: %s", hash("a"), at(-3)), "the key team expired on "},
 	} {
 		text := "keys:\n  - { id: team, " + c.key + " }\n  - { id: other, hash: \"" + hash("c") + "\" }\nupstreams: [{ name: up, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
 		f, problems := ParseValid("edge.yaml", []byte(text), Known{Engines: []string{"auto"}})
@@ -35,5 +36,27 @@ func TestKeysThatEnd(t *testing.T) {
 		if !strings.Contains(said, c.want) || c.want == "" && strings.Contains(said, "ends on") {
 			t.Errorf("%d: %q, want %q", i, said, c.want)
 		}
+	}
+}
+
+// TestHookOfNoKey checks that check warns of a hook's key that the file does not have, even if keys
+// are made at run time.
+func TestHookOfNoKey(t *testing.T) {
+	text := `admin: { token: 0123456789abcdef0123, keys: { file: keys.json } }
+keys: [{ id: team-a, hash: "sha256:` + strings.Repeat("a", 64) + `" }]
+hooks: [{ name: guard, before: "http://127.0.0.1:9/", keys: [team-aa] }]
+upstreams: [{ name: up, url: "http://127.0.0.1:1" }]
+models: [{ id: m, deployments: [{ upstream: up }] }]
+`
+	f, problems := ParseValid("edge.yaml", []byte(text), Known{Engines: []string{"auto"}})
+	if f == nil {
+		t.Fatal(problems)
+	}
+	said := ""
+	for _, p := range problems.Warnings() {
+		said += p.String()
+	}
+	if !strings.Contains(said, "no key of the file matches") || !strings.Contains(said, `did you mean "team-a"?`) {
+		t.Errorf("%q", said)
 	}
 }

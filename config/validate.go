@@ -305,8 +305,7 @@ func (c processChecks) access() {
 			c.check.fail("keys",
 				`there are no keys, so nobody could call: add one with "penstock key new", or set auth: none on loopback`)
 		}
-		keyChecks(c).inForce()
-		keyChecks(c).ending()
+		keyChecks(c).ending(keyChecks(c).inForce())
 		if !f.Catalog.Public {
 			c.check.warn("catalog.public", "GET /v1/models requires a key, which clients that only list models may not send")
 		}

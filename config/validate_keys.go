@@ -193,9 +193,8 @@ func (c keyChecks) spend(at string, k *Key) {
 	}
 }
 
-// inForce warns if there are keys but none is valid now. An expired key is no reason to warn while
-// other keys are valid.
-func (c keyChecks) inForce() {
+// inForce warns if there are keys but none is valid now. It reports whether one is.
+func (c keyChecks) inForce() (some bool) {
 	now := time.Now()
 	ended := func(at time.Time) bool { return !at.IsZero() && !now.Before(at) }
 	why := "" // why the first key is not in force
@@ -210,7 +209,7 @@ func (c keyChecks) inForce() {
 			!slices.ContainsFunc(k.Hash, func(h KeyHash) bool { return !ended(h.Expires) }):
 			at += ".hash"
 		default:
-			return
+			return true
 		}
 		why = cmp.Or(why, at)
 	}
@@ -218,16 +217,24 @@ func (c keyChecks) inForce() {
 		c.check.warn(why,
 			`every key has expired or is switched off, so every call is refused: "penstock key new" makes one`)
 	}
+	return false
 }
 
-// ending warns of each key that is in force and ends within a week.
-func (c keyChecks) ending() {
+// ending warns of each key that is in force and ends within a week and, if some key is in force, of
+// each that has expired.
+func (c keyChecks) ending(some bool) {
 	now := time.Now()
 	for i := range c.file.Keys {
 		k := &c.file.Keys[i]
-		if end := k.Ends(); k.Enabled() && end.After(now) && end.Sub(now) < week {
+		end := k.Ends()
+		switch when := end.UTC().Format(time.RFC3339); {
+		case !k.Enabled() || end.IsZero():
+		case !end.After(now) && !some: // said of all keys together
+		case !end.After(now):
+			c.check.warn(element("keys", i), "the key %s expired on %s, so its calls are refused: extend it, or remove it", k.ID, when)
+		case end.Sub(now) < week:
 			c.check.warn(element("keys", i), "the key %s ends on %s, %s: extend it, or give its holder another key", k.ID,
-				end.UTC().Format(time.RFC3339), inDays(end.Sub(now)))
+				when, inDays(end.Sub(now)))
 		}
 	}
 }

@@ -16,7 +16,7 @@ var reasonMeanings = map[Reason]string{
 	ReasonCached:     "the answer was expected soonest there, and the engine held a part of the prompt",
 	ReasonSoonest:    "the answer was expected soonest there, and the engine held nothing of the prompt",
 	ReasonHome:       "no engine was known to hold the conversation, or another edge had sent it there: it is the conversation's home",
-	ReasonOnly:       "no other upstream had room for the call",
+	ReasonOnly:       "no other upstream had room for the call, or those that had room had failed it",
 	ReasonUnmeasured: "the speed of an upstream was not known, so tokens to read and calls decided",
 }
 

@@ -15,6 +15,8 @@ type alarms struct {
 	said string    // the subject of the last line; "" while the edge is well
 	at   time.Time // of that line
 	keys map[keyLimit]told
+
+	refused map[keyLimit]time.Time // features that an upstream refuses, by its label
 }
 
 // told says what the log has on a limit of a key.
@@ -43,6 +45,7 @@ const (
 func (a *alarms) look(s *status.Status, log *zap.Logger) {
 	a.edge(s, log)
 	a.overLimits(s, log)
+	a.refusals(s, log)
 }
 
 // edge logs a change of the verdict: its level, what it is about, or which alerts describe it.
@@ -108,5 +111,31 @@ func (a *alarms) overLimits(s *status.Status, log *zap.Logger) {
 		log.Warn("a key is over its limit", zap.String("event", "key_over_limit"), zap.String("key", r.Key),
 			zap.String("limit", r.Limit), zap.Int("refused", r.Minute), zap.String("model", r.Model),
 			used, most, until, zap.String("remedy", l.Remedy))
+	}
+}
+
+// refusals logs the features that one upstream refuses and the others of its model do not.
+func (a *alarms) refusals(s *status.Status, log *zap.Logger) {
+	for of, at := range a.refused {
+		if s.Now.Sub(at) >= keyAgain {
+			delete(a.refused, of)
+		}
+	}
+	for i := range s.Upstreams {
+		u := &s.Upstreams[i]
+		for _, r := range s.RefusedOnlyBy(u) {
+			of := keyLimit{u.Label, r.Served + " " + r.Feature}
+			if _, told := a.refused[of]; told || len(a.refused) >= alarmKeys {
+				continue
+			}
+			if a.refused == nil {
+				a.refused = map[keyLimit]time.Time{}
+			}
+			a.refused[of] = s.Now
+			log.Warn("an upstream refuses calls that others of its model answer", zap.String("event", "upstream_refuses"),
+				zap.String("upstream", u.Label), zap.String("served", r.Served), zap.String("feature", r.Feature),
+				zap.Int("status", r.Status), zap.Int("refused", r.Refused), zap.Int("answers", r.Answers),
+				zap.String("remedy", r.Remedy()))
+		}
 	}
 }

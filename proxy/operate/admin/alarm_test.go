@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"penstock/proxy/operate/status"
+	"penstock/upstreams"
 )
 
 // TestAlarms checks that the log has one line when the edge's state changes, with numbers and the
@@ -78,6 +79,35 @@ func TestAlarms(t *testing.T) {
 	}
 	if all := look(time.Second, status.LevelOK, "Healthy", many...); len(all) != alarmKeys {
 		t.Errorf("%d lines at once", len(all))
+	}
+}
+
+// TestAlarms_Refusals checks that the log names an engine that refuses a feature which the others of
+// its model do not refuse, with the remedy, once in five minutes.
+func TestAlarms_Refusals(t *testing.T) {
+	core, seen := observer.New(zapcore.InfoLevel)
+	log, now := zap.New(core), time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	s := &status.Status{Now: now, Upstreams: make([]status.Upstream, 2), Models: []status.Model{{ID: "m", Targets: []status.Target{
+		{Upstream: "a", Served: "s", Eligible: true}, {Upstream: "b", Served: "s", Eligible: true},
+	}}}}
+	s.Upstreams[0].Label, s.Upstreams[1].Label = "a", "b"
+	s.Upstreams[0].Refuses = []upstreams.Refusing{{Served: "s", Feature: "tools", Status: 400, Refused: 5, Answers: 6}}
+	var a alarms
+	for range 290 {
+		a.refusals(s, log)
+		s.Now = s.Now.Add(time.Second)
+	}
+	all := seen.TakeAll()
+	if len(all) != 1 {
+		t.Fatalf("%d lines", len(all))
+	}
+	f := all[0].ContextMap()
+	if f["event"] != "upstream_refuses" || f["upstream"] != "a" || f["refused"] != int64(5) || f["remedy"] == "" {
+		t.Errorf("%v", f)
+	}
+	s.Now = s.Now.Add(time.Minute)
+	if a.refusals(s, log); seen.Len() != 1 {
+		t.Error("not again after five minutes")
 	}
 }
 

@@ -61,7 +61,8 @@ func report(r *reload.Result, w io.Writer) error {
 	case r.Unchanged && len(r.Restart) > 0:
 		fmt.Fprintf(&b, "nothing that a reload can change: version %d stays in use\n", r.Version)
 	case r.Unchanged:
-		fmt.Fprintf(&b, "unchanged: version %d stays in use\n", r.Version)
+		fmt.Fprintf(&b, "unchanged: the file is in force already, as version %d since %s\n", r.Version,
+			r.Since.Local().Format(time.DateTime))
 	case r.DryRun:
 		fmt.Fprintf(&b, "not applied: version %d stays in use\n", r.Version)
 	default:

@@ -22,7 +22,16 @@ import (
 // it about every second. It omits the lists that only pages read: with thousands of calls or keys
 // they would be most of the edge's allocations. Changes of the verdict, and keys over their limits,
 // are logged. It must not be called concurrently.
-func (s *Server) Look() { s.alarms.look(see(s, &status.Input{Now: time.Now()}), s.opts.Log) }
+func (s *Server) Look() {
+	now := time.Now()
+	in := status.Input{Now: now, KeysOver: func(ids map[string]bool) []status.Key {
+		if ids == nil {
+			return nil
+		}
+		return keysOf(s.opts.Reloads.Running(), s.opts.Calls, ids, now)
+	}}
+	s.alarms.look(see(s, &in), s.opts.Log)
+}
 
 // VerdictOf returns the verdict of the last check of the state.
 func VerdictOf(s *Server) status.Verdict {
@@ -37,7 +46,7 @@ func (s *Server) status(who caller) *status.Status {
 	now := time.Now()
 	out := see(s, &status.Input{
 		Flights: s.opts.InFlight(now), Ended: s.opts.Calls.Recent.Newest(status.ShownEnded, now),
-		Keys: keysOf(s.opts.Reloads.Running(), s.opts.Calls, now), Now: now,
+		Keys: keysOf(s.opts.Reloads.Running(), s.opts.Calls, nil, now), Now: now,
 	})
 	out.Operable = out.Operable && config.RoleMay(who.role, config.RoleAll)
 	return out
@@ -118,12 +127,15 @@ func pageOf(r *reload.Result) *status.Reload {
 	return p
 }
 
-// keysOf returns the keys and their usage, by id, followed by their groups.
-func keysOf(snap *snapshot.Snapshot, calls *observe.Calls, now time.Time) []status.Key {
+// keysOf returns the keys with these ids (nil: all) and their usage, by id, followed by their groups.
+func keysOf(snap *snapshot.Snapshot, calls *observe.Calls, ids map[string]bool, now time.Time) []status.Key {
 	today := calls.Usage.Day(observe.DayOf(now))
 	out := make([]status.Key, 0, len(snap.KeyLimits))
 	groups := map[string]*status.Key{}
 	for id, l := range snap.KeyLimits {
+		if ids != nil && !ids[id] {
+			continue
+		}
 		k := useOf(id, l, now)
 		day := today[id]
 		k.Ends, k.Today = snap.Ends[id], status.KeyDay{Calls: day.Calls, Tokens: uint64(day.Tokens())}

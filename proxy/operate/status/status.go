@@ -665,11 +665,14 @@ type Input struct {
 	Routes    *routing.Table
 	Upstreams []*upstreams.Upstream
 	Calls     *observe.Calls
-	Flights   []Call            // running calls; Of may reorder and extend them
-	Ended     []observe.Ended   // newest first
-	Keys      []Key             // without their calls and refusals
-	Queues    map[string]*Queue // by model
-	Now       time.Time
+	Flights   []Call          // running calls; Of may reorder and extend them
+	Ended     []observe.Ended // newest first
+	Keys      []Key           // without their calls and refusals
+	// KeysOver, if it is set, returns the keys with these ids and their groups, in place of Keys. The
+	// ids are those of keys whose limits refused calls in the last minute.
+	KeysOver func(ids map[string]bool) []Key
+	Queues   map[string]*Queue // by model
+	Now      time.Time
 }
 
 // Of describes the edge. Its caller sets the members that describe the process, and then calls
@@ -692,7 +695,11 @@ func Of(in *Input) *Status {
 		s.Models = append(s.Models, m)
 	}
 	s.Calls = rows(in.Flights, in.Ended)
+	outlook := in.Calls.Outlook(in.Now)
 	s.Keys = in.Keys
+	if in.KeysOver != nil {
+		s.Keys = in.KeysOver(overLimits(outlook.Refusals))
+	}
 	running := map[string]int{}
 	for i := range in.Flights {
 		running[in.Flights[i].Key]++
@@ -707,8 +714,21 @@ func Of(in *Input) *Status {
 		k.InFlight = running[k.ID]
 		ofGroup[k.Group] += k.InFlight
 	}
-	s.measure(in.Calls.Outlook(in.Now))
+	s.measure(outlook)
 	return s
+}
+
+// overLimits returns the ids of keys whose limits refused calls in the last minute; nil without one.
+func overLimits(refusals []observe.ReasonCount) (ids map[string]bool) {
+	for i := range refusals {
+		if r := &refusals[i]; r.Limit != "" && r.Minute > 0 {
+			if ids == nil {
+				ids = map[string]bool{}
+			}
+			ids[r.Key] = true
+		}
+	}
+	return ids
 }
 
 func modelOf(r *routing.Route, now time.Time) Model {

@@ -210,10 +210,18 @@ func (s *Status) refusing() (all []string) {
 		if u.trouble() != "" {
 			continue
 		}
-		for _, r := range u.Refuses {
-			if s.alone(u, &r) {
-				all = append(all, u.Label+" "+refusesText(&r)+since(u.RefusingSeconds)+", the others of its model did not: "+r.Remedy())
-			}
+		for _, r := range s.RefusedOnlyBy(u) {
+			all = append(all, u.Label+" "+refusesText(&r)+since(u.RefusingSeconds)+", the others of its model did not: "+r.Remedy())
+		}
+	}
+	return all
+}
+
+// RefusedOnlyBy returns the features that the upstream refuses and the others of its model do not.
+func (s *Status) RefusedOnlyBy(u *Upstream) (all []upstreams.Refusing) {
+	for i := range u.Refuses {
+		if s.alone(u, &u.Refuses[i]) {
+			all = append(all, u.Refuses[i])
 		}
 	}
 	return all
@@ -232,10 +240,8 @@ func (s *Status) refusal(u *Upstream) string {
 		l := &u.Lacks[0]
 		return "refuses calls with " + featureWords(l.Feature) + ": " + l.Remedy()
 	}
-	for i := range u.Refuses {
-		if s.alone(u, &u.Refuses[i]) {
-			return refusesText(&u.Refuses[i])
-		}
+	if all := s.RefusedOnlyBy(u); len(all) > 0 {
+		return refusesText(&all[0])
 	}
 	return ""
 }

@@ -38,6 +38,7 @@ func (r *Reloader) judge(q Request, f *fileRead, res *Result) error {
 		res.Changes = append(res.Changes, c.String())
 	}
 	if res.Unchanged = len(res.Changes) == 0 && old.Config.Same(f.File); res.Unchanged {
+		res.Since = old.Since
 		return nil
 	}
 	c := candidate{file: f.File, keys: f.keys, force: q.Force, dryRun: q.DryRun}

@@ -42,7 +42,8 @@ type Result struct {
 	// run, would. If it is false, nothing of a refused file came into force, or its keys did not
 	// change.
 	KeysInForce bool             `json:"keys_in_force,omitempty"`
-	Version     uint64           `json:"version"` // of the running configuration after the reload
+	Version     uint64           `json:"version"`        // of the running configuration after the reload
+	Since       time.Time        `json:"since,omitzero"` // of an unchanged file: when it came into force
 	Changes     []string         `json:"changes,omitempty"`
 	Capacity    []CapacityChange `json:"capacity,omitempty"` // models whose slots or upstreams change
 	Restart     []string         `json:"needs_restart,omitempty"`

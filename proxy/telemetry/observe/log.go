@@ -46,7 +46,7 @@ type leveled struct {
 // fieldsAlways appear only if they have a value.
 const (
 	fieldsAlways = 20
-	fieldsOf     = fieldsAlways + 15
+	fieldsOf     = fieldsAlways + 16
 )
 
 var fieldPool = sync.Pool{New: func() any { return new([fieldsOf]zap.Field) }}
@@ -125,6 +125,9 @@ func (a accessLog) write(r *Record, now time.Time) {
 	}
 	if r.EngineStatus != 0 {
 		fields = append(fields, zap.Int("engine_status", r.EngineStatus))
+	}
+	if r.Outcome == ClientGone {
+		fields = append(fields, zap.String("left_in_phase", string(r.Phase)))
 	}
 	if len(r.Failed) > 0 {
 		fields = append(fields, zap.Objects("failed_attempts", r.Failed))

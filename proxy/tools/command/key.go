@@ -81,8 +81,14 @@ type keyRights struct {
 	Concurrency given    `placeholder:"N" help:"Short for --limits concurrency=N."`
 }
 
-// shorts copies the short forms of limits into the limits.
-func (k *keyRights) shorts() {
+// shorts copies the short forms of limits into the limits. An empty value would otherwise make a
+// key without the limit.
+func (k *keyRights) shorts() error {
+	for limit, value := range k.Limits {
+		if value == "" {
+			return usageError("--limits " + limit + "=: the value is empty: give a number, or leave the limit out")
+		}
+	}
 	for limit, n := range map[string]given{
 		"requests_per_minute": k.RPM, "tokens_per_minute": k.TPM, "concurrency": k.Concurrency,
 	} {
@@ -93,6 +99,7 @@ func (k *keyRights) shorts() {
 			k.Limits[limit] = string(n)
 		}
 	}
+	return nil
 }
 
 // members returns the rights in the form of an entry.
@@ -136,7 +143,9 @@ const runTimeHelp = `The edge keeps such keys in the file admin.keys.file, or in
 
 // Run makes the edge create the key.
 func (k *keyCreate) Run() error {
-	k.shorts()
+	if err := k.shorts(); err != nil {
+		return err
+	}
 	fields := k.members(k.ID)
 	if k.Class != "" {
 		fields["class"] = k.Class
@@ -178,7 +187,9 @@ func (k *keyNew) Run() error {
 	if k.Store && k.Append != "" {
 		return usageError("key new: a key goes into the store or into a file: choose --store or --append")
 	}
-	k.shorts()
+	if err := k.shorts(); err != nil {
+		return err
+	}
 	plain, hash, err := auth.NewKey()
 	if err != nil {
 		return err
