@@ -368,7 +368,7 @@ func TestPanicsTurnReadiness(t *testing.T) {
 	if r := ready().WantStatus(503); !strings.Contains(r.Body, guard.Handler) {
 		t.Errorf("the reason is not there: %s", r.Body)
 	}
-	if v := p.Status().Verdict; v.Level != "degraded" || !strings.Contains(v.Text, "panics") {
+	if v := p.Status().Verdict; v.Level != "failing" || !strings.Contains(v.Text, "panics") {
 		t.Errorf("the status says %+v", v)
 	}
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
