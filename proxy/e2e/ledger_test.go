@@ -242,12 +242,20 @@ func TestFleetUsage(t *testing.T) {
 			t.Errorf("%s: %d %s", query, r.Status, r.Body)
 		}
 	}
+	answered := func(path string) (r *rig.Reply) { // the store answers in time
+		t.Helper()
+		rig.WaitFor(t, rig.Patience, path, func() bool {
+			r = a.Fetch("GET", a.Admin+path)
+			return r.Status != 502
+		})
+		return r
+	}
 	var all observe.UsageReport
-	if r := a.Fetch("GET", a.Admin+"/-/usage?fleet=true"); json.Unmarshal([]byte(r.Body), &all) != nil || all.Since.Sub(all.Since.Truncate(24*time.Hour)) != 0 {
+	if r := answered("/-/usage?fleet=true"); json.Unmarshal([]byte(r.Body), &all) != nil || all.Since.Sub(all.Since.Truncate(24*time.Hour)) != 0 {
 		t.Errorf("it does not begin with the first day that is known: %s", r.Body)
 	}
 	for path, want := range map[string]string{"/usage?fleet=true": "<h2>Usage of the fleet</h2>", "/usage": "<h2>Usage of this edge</h2>"} {
-		page := a.Fetch("GET", a.Admin+path)
+		page := answered(path)
 		calls := usageOf(t, a.Edge).Total.Calls
 		if strings.Contains(path, "fleet") {
 			calls = all.Total.Calls

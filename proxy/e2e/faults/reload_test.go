@@ -56,6 +56,19 @@ func (e *edge) rewrite(old, next string) {
 	e.Write(filepath.Base(e.Path), strings.Replace(string(text), old, next, 1))
 }
 
+// apply replaces one piece of the configuration and reloads it. On a slow machine the watcher of
+// the file reloads it first, and the answer is that nothing has changed since.
+func (e *edge) apply(old, next string) reloaded {
+	e.T.Helper()
+	version := e.Status().Version
+	e.rewrite(old, next)
+	r, status := e.askReload("")
+	if status != 200 || !r.OK || r.Version != version+1 {
+		e.T.Fatalf("status %d after version %d: %+v", status, version, r)
+	}
+	return r
+}
+
 // TestFault66_InvalidOnReload checks that an invalid file leaves the configuration in use
 // unchanged, and that the message names the place, in the answer, the log, the metric and on the
 // state page.
@@ -228,16 +241,13 @@ func TestFault69_RestartOnly(t *testing.T) {
 	e := start(t, rig.Setup{Untidy: true}) // not every call is logged
 	e.rewrite("log: { level: debug }", "log: { level: error, format: console }")
 	e.rewrite("id: sim,", "id: sim, aliases: [moved],")
-	r, status := e.askReload("")
-	if status != 200 || len(r.Restart) != 1 || !strings.Contains(r.Restart[0], "log.format") || !strings.Contains(strings.Join(r.Changes, ""), "aliases") {
+	r, status := e.askReload("") // the watcher may have applied the rest
+	if status != 200 || len(r.Restart) != 1 || !strings.Contains(r.Restart[0], "log.format") || !r.Unchanged && !strings.Contains(strings.Join(r.Changes, ""), "aliases") {
 		t.Errorf("status %d: %+v", status, r)
 	}
 	before := len(e.Log.String())
 	e.Post(rig.Chat.Path, rig.Chat.Body("moved", rig.Prompt, "")).WantStatus(200)
-	e.rewrite("level: error", "level: info")
-	if r, status := e.askReload(""); status != 200 || r.Unchanged {
-		t.Errorf("status %d: %+v", status, r)
-	}
+	e.apply("level: error", "level: info")
 	e.Post(rig.Chat.Path, rig.Chat.Body("moved", rig.Prompt, "")).WantStatus(200)
 	rig.WaitFor(t, rig.Patience, "the log speaks again", func() bool { return strings.Contains(e.Log.String()[before:], `"msg":"call"`) })
 	if n := strings.Count(e.Log.String()[before:], `"msg":"call"`); n != 1 {
@@ -389,9 +399,8 @@ func TestReloadConnectionLimit(t *testing.T) {
 	e := start(t, rig.Setup{Limits: "connections: 40", Upstream: "concurrency: 64", Engines: []sim.Options{{Slots: 64}}})
 	e.Client.CloseIdleConnections()
 	for _, step := range []struct{ from, to string }{{"connections: 40", "connections: 60"}, {"connections: 60", "connections: 50"}} {
-		e.rewrite(step.from, step.to)
-		if r, status := e.askReload(""); status != 200 || r.Unchanged || len(r.Restart) > 0 {
-			t.Fatalf("status %d: %+v", status, r)
+		if r := e.apply(step.from, step.to); len(r.Restart) > 0 {
+			t.Fatalf("%+v", r)
 		}
 		if n := e.Metric("penstock_client_connections_limit"); "connections: "+strconv.Itoa(int(n)) != step.to {
 			t.Errorf("the limit is %v after %s", n, step.to)

@@ -106,10 +106,7 @@ func TestFault71_StateCarriesOver(t *testing.T) {
 			s.Next()
 			held = append(held, s)
 		}
-		e.rewrite("id: sim,", "id: sim, policy: two_choices,")
-		if r, status := e.askReload(""); status != 200 || r.Unchanged {
-			t.Fatalf("status %d: %+v", status, r)
-		}
+		e.apply("id: sim,", "id: sim, policy: two_choices,")
 		e.Ask(rig.Chat, "").WantStatus(429) // both slots are still taken
 		for _, s := range held {
 			if !whole(s) {
@@ -126,10 +123,7 @@ func TestFault71_StateCarriesOver(t *testing.T) {
 			e.Ask(rig.Chat, `"tokens":1`).WantStatus(200)
 			return e.Upstream("up-1").State == "down"
 		})
-		e.rewrite("id: sim,", "id: sim, policy: round_robin,")
-		if r, status := e.askReload(""); status != 200 || r.Unchanged {
-			t.Fatalf("status %d: %+v", status, r)
-		}
+		e.apply("id: sim,", "id: sim, policy: round_robin,")
 		if state := e.Upstream("up-1").State; state != "down" {
 			t.Errorf("after the reload it is %s", state)
 		}
@@ -152,10 +146,7 @@ func TestFault71_StateCarriesOver(t *testing.T) {
 			e.Ask(rig.Chat, `"tokens":1`)
 			return e.Upstream("up-0").Breaker == "open"
 		})
-		e.rewrite("id: sim,", "id: sim, policy: round_robin,")
-		if r, status := e.askReload(""); status != 200 || r.Unchanged {
-			t.Fatalf("status %d: %+v", status, r)
-		}
+		e.apply("id: sim,", "id: sim, policy: round_robin,")
 		if b := e.Upstream("up-0").Breaker; b == "closed" {
 			t.Error("the reload has closed the breaker")
 		}
@@ -168,10 +159,7 @@ func TestFault71_StateCarriesOver(t *testing.T) {
 			e.Ask(rig.Chat, `"tokens":1`).WantStatus(200)
 		}
 		e.Ask(rig.Chat, "").WantStatus(429)
-		e.rewrite("id: sim,", "id: sim, policy: round_robin,")
-		if r, status := e.askReload(""); status != 200 || r.Unchanged {
-			t.Fatalf("status %d: %+v", status, r)
-		}
+		e.apply("id: sim,", "id: sim, policy: round_robin,")
 		e.Ask(rig.Chat, "").WantStatus(429)
 	})
 }

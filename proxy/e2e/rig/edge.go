@@ -3,6 +3,7 @@ package rig
 import (
 	"net/http"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,6 +47,9 @@ func newEdge(t testing.TB, s Setup) *Edge {
 	return e
 }
 
+// stacks writes the stacks of the process once, however many tests are late.
+var stacks sync.Once
+
 // endInTime stops the edge with end when the test still runs shortly before the deadline of its
 // package. Requests and streams that wait for the edge then fail, so that this test ends and the
 // others report their results. Without it the deadline ends the process.
@@ -62,8 +66,11 @@ func (e *Edge) endInTime(end func()) {
 	ended := make(chan struct{})
 	timer := time.AfterFunc(time.Until(deadline)-enough, func() {
 		defer close(ended)
-		stacks := make([]byte, 1<<20)
-		e.T.Errorf("still running %v before the deadline of the package: the edge is stopped\n%s", enough, stacks[:runtime.Stack(stacks, true)])
+		e.T.Errorf("still running %v before the deadline of the package: the edge is stopped", enough)
+		stacks.Do(func() {
+			text := make([]byte, 1<<20)
+			e.T.Logf("%s", text[:runtime.Stack(text, true)])
+		})
 		end()
 	})
 	e.T.Cleanup(func() {
