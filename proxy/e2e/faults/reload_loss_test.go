@@ -148,11 +148,15 @@ func TestFault68_Replaced(t *testing.T) {
 				time.Sleep(pause - time.Since(begun))
 			}
 			tr.wantNothingLost()
-			if bad := r.Metric("penstock_reloads_total", `result="bad"`); bad != 0 {
+			empty := 0 // readings of a file that has been truncated and not yet written
+			if name == "in place" {
+				empty = strings.Count(r.Log.String(), "the file is empty")
+			}
+			if bad := r.Metric("penstock_reloads_total", `result="bad"`); int(bad) != empty {
 				t.Errorf("%v reloads were refused\n%s", bad, r.Log)
 			}
 			if ok := r.Metric("penstock_reloads_total", `result="ok"`); int(ok) != times {
-				t.Errorf("%v reloads took place, %d were asked for", ok, times)
+				t.Errorf("%v reloads took place, %d were asked for\n%s", ok, times, r.Log)
 			}
 		})
 	}

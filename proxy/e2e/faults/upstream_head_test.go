@@ -39,11 +39,11 @@ func TestFault05_NotHTTP(t *testing.T) {
 
 func TestFault06_Blackhole(t *testing.T) {
 	t.Parallel()
-	inWays(t, rig.EveryWay, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Timeouts: "first_event: 1500ms, answer: 1500ms"}, func(e *edge, w rig.Way) {
+	inWays(t, rig.EveryWay, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Timeouts: "first_event: 4s, answer: 4s"}, func(e *edge, w rig.Way) {
 		e.fault("blackhole")
 		r := e.Ask(w, "")
 		r.WantRefused(w, rig.Refusal{Status: 504, Kind: "timeout_error", Code: "generation_timeout", After: "5"})
-		r.Within(3 * time.Second)
+		r.Within(10 * time.Second)
 		e.wantSent(1) // it may be generating
 		e.wantAborted(1)
 		e.wantTold(w, rig.TooSlow, "timeout", 1)
