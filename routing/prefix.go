@@ -23,11 +23,11 @@ const (
 // every processor. The parameter seed is a hash of what distinguishes prompts that begin alike: the
 // model and the tools. Bytes after the first 1 MiB are left out.
 //
-// Every byte of every prompt passes here, so sixteen bytes cost three instructions: two words are
-// multiplied into 128 bits, and the full product goes into the next multiplication. Odd and even
-// blocks are separate chains, so that a processor works on two blocks at once. The hash does not
-// withstand deliberate collisions. A client that causes one only sends its own calls to another
-// engine.
+// Every byte of every prompt passes here, so sixteen bytes cost four instructions: two words are
+// multiplied into 128 bits, and the full product goes into the next multiplication. The two halves
+// of a block are separate chains that go on in the next block, so that a processor works on both at
+// once. The hash does not withstand deliberate collisions. A client that causes one only sends its
+// own calls to another engine.
 func HashBlocks(dst []uint64, seed uint64, prompt []byte) []uint64 {
 	var chains [2]chain
 	for i := range chains {
@@ -40,8 +40,8 @@ func HashBlocks(dst []uint64, seed uint64, prompt []byte) []uint64 {
 	return dst
 }
 
-// salt is mixed into both halves of every eighth product. Without it a run of zeros would gather
-// factors of two in the low half and shrink the high half, until the product is zero and all
+// salt is mixed into the two halves of a product alternately. Without it a run of zeros would
+// gather factors of two in the low half and shrink the high half, until the product is zero and all
 // earlier words are lost.
 const salt = 0x9e3779b97f4a7c15
 
@@ -50,48 +50,75 @@ type chain struct{ low, high uint64 }
 
 // hashBlocks sets each hash to that of the prompt up to the end of its block.
 func hashBlocks(hashes []uint64, chains *[2]chain, prompt []byte) {
-	c, other := chains[0], chains[1]
+	c, d := chains[0], chains[1]
 	for n := range hashes {
 		w := (*[blockBytes]byte)(prompt)
 		prompt = prompt[blockBytes:]
-		c.high, c.low = c.high^salt, c.low^salt
+		c.low ^= salt
 		c.high, c.low = bits.Mul64(c.high^word(w[8:]), c.low^word(w[0:]))
+		c.high ^= salt
 		c.high, c.low = bits.Mul64(c.high^word(w[24:]), c.low^word(w[16:]))
+		c.low ^= salt
 		c.high, c.low = bits.Mul64(c.high^word(w[40:]), c.low^word(w[32:]))
+		c.high ^= salt
 		c.high, c.low = bits.Mul64(c.high^word(w[56:]), c.low^word(w[48:]))
+		c.low ^= salt
 		c.high, c.low = bits.Mul64(c.high^word(w[72:]), c.low^word(w[64:]))
+		c.high ^= salt
 		c.high, c.low = bits.Mul64(c.high^word(w[88:]), c.low^word(w[80:]))
+		c.low ^= salt
 		c.high, c.low = bits.Mul64(c.high^word(w[104:]), c.low^word(w[96:]))
+		c.high ^= salt
 		c.high, c.low = bits.Mul64(c.high^word(w[120:]), c.low^word(w[112:]))
-		c.high, c.low = c.high^salt, c.low^salt
+		c.low ^= salt
 		c.high, c.low = bits.Mul64(c.high^word(w[136:]), c.low^word(w[128:]))
+		c.high ^= salt
 		c.high, c.low = bits.Mul64(c.high^word(w[152:]), c.low^word(w[144:]))
+		c.low ^= salt
 		c.high, c.low = bits.Mul64(c.high^word(w[168:]), c.low^word(w[160:]))
+		c.high ^= salt
 		c.high, c.low = bits.Mul64(c.high^word(w[184:]), c.low^word(w[176:]))
+		c.low ^= salt
 		c.high, c.low = bits.Mul64(c.high^word(w[200:]), c.low^word(w[192:]))
+		c.high ^= salt
 		c.high, c.low = bits.Mul64(c.high^word(w[216:]), c.low^word(w[208:]))
+		c.low ^= salt
 		c.high, c.low = bits.Mul64(c.high^word(w[232:]), c.low^word(w[224:]))
+		c.high ^= salt
 		c.high, c.low = bits.Mul64(c.high^word(w[248:]), c.low^word(w[240:]))
-		c.high, c.low = c.high^salt, c.low^salt
-		c.high, c.low = bits.Mul64(c.high^word(w[264:]), c.low^word(w[256:]))
-		c.high, c.low = bits.Mul64(c.high^word(w[280:]), c.low^word(w[272:]))
-		c.high, c.low = bits.Mul64(c.high^word(w[296:]), c.low^word(w[288:]))
-		c.high, c.low = bits.Mul64(c.high^word(w[312:]), c.low^word(w[304:]))
-		c.high, c.low = bits.Mul64(c.high^word(w[328:]), c.low^word(w[320:]))
-		c.high, c.low = bits.Mul64(c.high^word(w[344:]), c.low^word(w[336:]))
-		c.high, c.low = bits.Mul64(c.high^word(w[360:]), c.low^word(w[352:]))
-		c.high, c.low = bits.Mul64(c.high^word(w[376:]), c.low^word(w[368:]))
-		c.high, c.low = c.high^salt, c.low^salt
-		c.high, c.low = bits.Mul64(c.high^word(w[392:]), c.low^word(w[384:]))
-		c.high, c.low = bits.Mul64(c.high^word(w[408:]), c.low^word(w[400:]))
-		c.high, c.low = bits.Mul64(c.high^word(w[424:]), c.low^word(w[416:]))
-		c.high, c.low = bits.Mul64(c.high^word(w[440:]), c.low^word(w[432:]))
-		c.high, c.low = bits.Mul64(c.high^word(w[456:]), c.low^word(w[448:]))
-		c.high, c.low = bits.Mul64(c.high^word(w[472:]), c.low^word(w[464:]))
-		c.high, c.low = bits.Mul64(c.high^word(w[488:]), c.low^word(w[480:]))
-		c.high, c.low = bits.Mul64(c.high^word(w[504:]), c.low^word(w[496:]))
-		hashes[n] = c.low ^ c.high ^ other.low ^ other.high
-		c, other = other, c
+		d.low ^= salt
+		d.high, d.low = bits.Mul64(d.high^word(w[264:]), d.low^word(w[256:]))
+		d.high ^= salt
+		d.high, d.low = bits.Mul64(d.high^word(w[280:]), d.low^word(w[272:]))
+		d.low ^= salt
+		d.high, d.low = bits.Mul64(d.high^word(w[296:]), d.low^word(w[288:]))
+		d.high ^= salt
+		d.high, d.low = bits.Mul64(d.high^word(w[312:]), d.low^word(w[304:]))
+		d.low ^= salt
+		d.high, d.low = bits.Mul64(d.high^word(w[328:]), d.low^word(w[320:]))
+		d.high ^= salt
+		d.high, d.low = bits.Mul64(d.high^word(w[344:]), d.low^word(w[336:]))
+		d.low ^= salt
+		d.high, d.low = bits.Mul64(d.high^word(w[360:]), d.low^word(w[352:]))
+		d.high ^= salt
+		d.high, d.low = bits.Mul64(d.high^word(w[376:]), d.low^word(w[368:]))
+		d.low ^= salt
+		d.high, d.low = bits.Mul64(d.high^word(w[392:]), d.low^word(w[384:]))
+		d.high ^= salt
+		d.high, d.low = bits.Mul64(d.high^word(w[408:]), d.low^word(w[400:]))
+		d.low ^= salt
+		d.high, d.low = bits.Mul64(d.high^word(w[424:]), d.low^word(w[416:]))
+		d.high ^= salt
+		d.high, d.low = bits.Mul64(d.high^word(w[440:]), d.low^word(w[432:]))
+		d.low ^= salt
+		d.high, d.low = bits.Mul64(d.high^word(w[456:]), d.low^word(w[448:]))
+		d.high ^= salt
+		d.high, d.low = bits.Mul64(d.high^word(w[472:]), d.low^word(w[464:]))
+		d.low ^= salt
+		d.high, d.low = bits.Mul64(d.high^word(w[488:]), d.low^word(w[480:]))
+		d.high ^= salt
+		d.high, d.low = bits.Mul64(d.high^word(w[504:]), d.low^word(w[496:]))
+		hashes[n] = c.low ^ c.high ^ d.low ^ d.high
 	}
 }
 
