@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -25,9 +26,7 @@ func (c *conn) converse() {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if _, err := to.Write(c.buf[c.r:c.w]); err == nil {
-			_, _ = io.Copy(to, c.nc)
-		}
+		_, _ = io.Copy(to, io.MultiReader(bytes.NewReader(c.buf[c.r:c.w]), c.nc)) // a Write of nothing would wait for a reader
 		close(c.gone)
 		_ = to.Close()
 	}()

@@ -29,7 +29,7 @@ func setup(engine, more string, engines []sim.Options) rig.Setup {
 	var ups, deployments []string
 	for i := range engines {
 		if engine != "sim" {
-			engines[i].Profile = engine
+			engines[i].Profile, engines[i].Models = engine, []string{"sim"}
 		}
 		weight := 1000
 		if i > 0 {

@@ -135,7 +135,7 @@ func TestInvalidMessages(t *testing.T) {
 		}
 	}
 	c.say(`{"type":"nonsense"}`)
-	c.fails("rate_limit_exceeded")
+	c.fails("rate_limited")
 	c.closed(websocket.StatusPolicyViolation)
 	free(t, p)
 }
@@ -172,11 +172,14 @@ func TestRefusedBeforeUpgrade(t *testing.T) {
 			t.Errorf("%v", res.Header)
 		}
 	}
-	if r := p.Get(path); r.Status != 426 {
-		t.Errorf("%d %s", r.Status, r.Body)
-	}
-	if r := p.Post(path, `{}`); r.Status != 405 || r.Header.Get("Allow") != "GET" {
-		t.Errorf("%d %v", r.Status, r.Header)
+	for method, status := range map[string]int{"GET": 426, "POST": 405} {
+		raw := p.Dial()
+		if err := raw.Send(p.Head(method, path, "Content-Length: 0")); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := raw.TryReply(method); err != nil || r.Status != status || status == 405 && r.Header.Get("Allow") != "GET" {
+			t.Errorf("%s: %v, %+v", method, err, r)
+		}
 	}
 	// The same refusals after the upgrade.
 	for _, one := range []struct {

@@ -156,7 +156,10 @@ func (s *session) leave(err error) *apierr.Error {
 	if ws != nil {
 		_ = ws.CloseNow()
 	}
-	if over && s.call.Cause() == nil {
+	if !over && errors.Is(s.call.Cause(), failure.ErrClientGone) {
+		end, over = s.awaitReader(), true
+	}
+	if over && (end.clean || s.call.Cause() == nil) {
 		if end.failed == nil {
 			return nil
 		}
@@ -171,6 +174,29 @@ func (s *session) leave(err error) *apierr.Error {
 		_ = s.engine.CloseNow()
 	}
 	return nil
+}
+
+// closeGrace is how long the close frame of a client that has left may take to be read.
+const closeGrace = time.Second
+
+// awaitReader waits until the goroutine that reads the client has noticed that the client has left,
+// because the last frames may show a close in order. It returns the end of the session.
+func (s *session) awaitReader() *ending {
+	defer time.AfterFunc(closeGrace, s.cut).Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = true
+	s.changed.Broadcast()
+	for !s.over {
+		s.changed.Wait()
+	}
+	return s.end
+}
+
+// cut closes the client's connection without a close frame.
+func (s *session) cut() {
+	defer s.all.services.Guard.Catch(guard.WebSocket, nil)
+	s.side.Cut()
 }
 
 // tell ends a session whose call has failed.
@@ -201,10 +227,15 @@ func (s *session) conclude() {
 		s.call.Leave()
 	}
 	s.call.End()
-	if end.error != nil {
-		_ = s.side.Send(s.talk.Error(end.error, nil)) // on failure, the close fails too
+	s.part()
+}
+
+// part tells the client why a session is over, and closes the connection.
+func (s *session) part() {
+	if s.end.error != nil {
+		_ = s.side.Send(s.talk.Error(s.end.error, nil)) // on failure, the close fails too
 	}
-	if end.code != 0 {
-		s.side.Close(end.code, end.reason)
+	if s.end.code != 0 {
+		s.side.Close(s.end.code, s.end.reason)
 	}
 }

@@ -49,6 +49,7 @@ type session struct {
 	call    *call.Dialogue  // nil: no model is known yet
 	engine  *websocket.Conn // nil: there is none now
 	about   *call.Engine    // of the last engine
+	gone    bool            // the client has left, as far as the listener knows
 	over    bool
 	end     *ending // why the session is over, if its call is not the reason
 	timer   *time.Timer
@@ -90,6 +91,8 @@ func (s *session) serve() {
 			s.drainIdle()
 		}
 		if err != nil || !s.awaitModel(message) {
+			s.stop(&ending{})
+			s.part()
 			return
 		}
 	}
@@ -263,10 +266,10 @@ func (r *reader) append(audio []byte) error {
 func (r *reader) await() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for !r.over && r.talk.Waits() {
+	for !r.over && !r.gone && r.talk.Waits() {
 		r.changed.Wait()
 	}
-	if r.over {
+	if r.over || r.gone {
 		return errOver
 	}
 	return nil
@@ -275,10 +278,10 @@ func (r *reader) await() error {
 // toEngine writes a message to the engine. With audio no other engine can take over.
 func (r *reader) toEngine(message []byte, audio bool) error {
 	r.mu.Lock()
-	for !r.over && r.engine == nil {
+	for !r.over && !r.gone && r.engine == nil {
 		r.changed.Wait()
 	}
-	if r.over {
+	if r.over || r.gone {
 		r.mu.Unlock()
 		return errOver
 	}
@@ -301,7 +304,7 @@ func (r *reader) toEngine(message []byte, audio bool) error {
 func (r *reader) awaitEnd() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for !r.over {
+	for !r.over && !r.gone {
 		r.changed.Wait()
 	}
 	return errOver
