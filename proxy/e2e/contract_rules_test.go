@@ -75,6 +75,9 @@ var modelRows = []rule{
 	{line: "Model, supported_endpoints", check: func(t *testing.T, p *penstock) {
 		for _, id := range p.list().ids() {
 			for _, path := range p.entry(id)["supported_endpoints"].([]any) {
+				if path == any("/v1/realtime") { // a GET over WebSocket, which OpenAPI cannot describe
+					continue
+				}
 				if rig.Published(t).Operation("POST", path.(string)) == nil {
 					t.Errorf("%s promises %v, which the document does not have", id, path)
 				}
