@@ -323,10 +323,8 @@ func TestQueueNoticesRoom(t *testing.T) {
 		for range 5 { // each fails there, at once or as a trial, and then waits for the other engine
 			go p.Post(chatPath, p.Chat(""))
 		}
+		// A waiting call that is a trial, too, may end with its second failure.
 		rig.WaitFor(t, rig.Patience, "the breaker opens", func() bool { s, _ := p.state(); return s.Upstreams[1].Breaker != "closed" })
-		rig.WaitFor(t, rig.Patience, "all wait", func() bool {
-			return p.Metric("penstock_calls_inflight") == 6 && p.Metric("penstock_upstream_inflight") == 1
-		})
 		p.Engines[1].SetFault()
 		got := make(chan *rig.Reply, 1)
 		go func() { got <- p.Post(chatPath, p.Chat("")) }() // on a slow machine the breaker may be half-open already

@@ -57,7 +57,7 @@ func TestDrainHandsOver(t *testing.T) {
 			t.Run(way+"/"+dialect, func(t *testing.T) {
 				t.Parallel()
 				p := start(t, handedOver(resumes, false))
-				const controls = `"tokens":60,"delay_ms":120`
+				const controls = `"tokens":60,"delay_ms":250` // it outlasts the reload on a slow machine
 				want, err := ask(t, p, rig.Prompt, controls)
 				if err != nil || len(want.text) < 100 {
 					t.Fatalf("undisturbed: %+v, %v", want, err)
