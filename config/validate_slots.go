@@ -15,7 +15,7 @@ func (c modelChecks) slots(path string, m *Model) {
 	}
 	text, audio := false, false
 	for _, endpoint := range m.Endpoints() {
-		isAudio := strings.HasPrefix(endpoint, "/v1/audio/")
+		isAudio := strings.HasPrefix(endpoint, "/v1/audio/") || endpoint == "/v1/realtime"
 		text, audio = text || !isAudio, audio || isAudio
 	}
 	if text {
