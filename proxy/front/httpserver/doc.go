@@ -1,16 +1,14 @@
-// Package httpserver is the common part of both listeners' HTTP servers: fasthttp's settings, the
-// strict check of request heads, and a router that changes no path.
+// Package httpserver is what both listeners' HTTP servers share: fasthttp's settings, the strict
+// check of request heads, and a router that never rewrites paths.
 //
-// fasthttp parses heads leniently. CheckHead checks the heads that fasthttp has accepted once more,
-// after package listen has checked the framing of the bytes. Only heads that every parser reads
-// alike pass, so no request can be smuggled past a proxy. listen/doc.go says which parser decides
-// what.
+// fasthttp parses heads leniently. After package listen has checked the framing, CheckHead checks
+// each head that fasthttp has accepted once more. Only heads that every parser reads alike pass, so
+// no request can be smuggled past a proxy. listen/doc.go says which parser decides what.
 //
-// Only the public listener turns a target in absolute form into its origin form (OriginForm),
-// because the admin listener must compare Host with its own address. Every listener answers
-// OPTIONS *.
+// Only the public listener rewrites a target in absolute form to origin form (OriginForm). The
+// admin listener must compare Host with its own address. Every listener answers OPTIONS *.
 //
-// The settings stop fasthttp from doing what the edge does itself or must not do: logging (its
-// messages contain parts of requests), default headers, and redirects, which would send a key and
-// a prompt elsewhere.
+// The settings turn off features of fasthttp that the edge has itself or must not have: logging
+// (its messages contain parts of requests), default headers, and redirects, which would send a key
+// and a prompt elsewhere.
 package httpserver

@@ -14,8 +14,7 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Check refuses a request that two parsers could read differently, because of its framing or its
-// head.
+// Check refuses a request whose framing or head two parsers could read differently.
 func Check(ctx *fasthttp.RequestCtx) *apierr.Error {
 	if wrong := listen.FramingError(ctx.Conn()); wrong != nil {
 		return Misframed(wrong)
@@ -24,7 +23,7 @@ func Check(ctx *fasthttp.RequestCtx) *apierr.Error {
 }
 
 // CheckHead refuses request heads that fasthttp accepts but another parser on the way may read
-// differently, because each such difference is a way to smuggle a request. It checks nothing else.
+// differently, because each such difference allows request smuggling. It checks nothing else.
 func CheckHead(h *fasthttp.RequestHeader) *apierr.Error {
 	if p := h.Protocol(); !bytes.Equal(p, protoHTTP11) && !bytes.Equal(p, protoHTTP10) {
 		return apierr.HTTPVersion("Only HTTP/1.1 and HTTP/1.0 are spoken here.")
@@ -58,8 +57,8 @@ func isWholeServer(h *fasthttp.RequestHeader) bool {
 	return string(h.RequestURI()) == "*" && h.IsOptions()
 }
 
-// AnswerWholeServer answers OPTIONS * with the methods that some path accepts. It returns false for
-// any other request. The request must have passed Check.
+// AnswerWholeServer answers OPTIONS * with the methods in allow. It returns false for any other
+// request. The request must have passed Check.
 func AnswerWholeServer(ctx *fasthttp.RequestCtx, allow string) bool {
 	if !isWholeServer(&ctx.Request.Header) {
 		return false
@@ -84,7 +83,7 @@ func OriginForm(h *fasthttp.RequestHeader) {
 		return
 	}
 	h.SetHostBytes(authority)
-	h.SetRequestURI(target) // a copy, because target is a part of what is overwritten
+	h.SetRequestURI(target) // a copy, because target points into the overwritten bytes
 }
 
 // splitAbsolute splits a request target in absolute form into its authority and its origin form.
@@ -129,8 +128,8 @@ func Misframed(err error) *apierr.Error {
 	return apierr.BadRequest("A line of the request head does not end in CR LF.")
 }
 
-// Unparsed returns the refusal of a request that failed with err before its handler ran, and the
-// known part of the request's path.
+// Unparsed returns the refusal of a request that failed with err before its handler ran, and as
+// much of the request's path as is known.
 func Unparsed(ctx *fasthttp.RequestCtx, err error) (refusal *apierr.Error, path []byte) {
 	var small *fasthttp.ErrSmallBuffer
 	wrong := listen.FramingError(ctx.Conn())
@@ -151,8 +150,8 @@ func Unparsed(ctx *fasthttp.RequestCtx, err error) (refusal *apierr.Error, path 
 	return apierr.BadRequest(unparsed(err)), path
 }
 
-// unparsed describes in our own words the error that fasthttp found in a head. It recognizes
-// fasthttp's message by a prefix, because the rest may contain what the client has sent.
+// unparsed rewords the error that fasthttp found in a head. It recognizes fasthttp's message by a
+// prefix, because the rest may contain bytes from the client.
 func unparsed(err error) string {
 	for ; err != nil; err = errors.Unwrap(err) {
 		text := strings.TrimPrefix(err.Error(), "fasthttp: ")
@@ -192,8 +191,8 @@ var unparsedReasons = []struct{ begins, says string }{
 	{"contain forbidden trailer", "The Trailer header names a header that may not be a trailer, such as Content-Length."},
 }
 
-// reasonExpect refuses an expectation that the edge does not meet (RFC 9110, 10.1.1) and that
-// fasthttp would ignore.
+// reasonExpect refuses an Expect header that the edge cannot meet (RFC 9110, 10.1.1). fasthttp
+// would ignore it.
 const reasonExpect = "The Expect header asks for something else than 100-continue."
 
 // scanHead reads the raw header lines once. It returns the number of Host headers, or the reason
@@ -247,7 +246,7 @@ func scanHead(raw []byte) (hosts int, reason string) {
 			sized = true
 		}
 	}
-	if sized && chunked { // a proxy before the edge may use one of them, and the edge the other
+	if sized && chunked { // a proxy in front may use one of them, and the edge the other
 		return 0, "The head has a Content-Length and a Transfer-Encoding."
 	}
 	return hosts, ""

@@ -51,7 +51,7 @@ func NewRouter() *router.Router {
 	return r
 }
 
-// WrongMethod reads from a router's answer which methods the path accepts. It returns them and the
+// WrongMethod returns the methods that the path accepts, according to the router's answer, and the
 // error that lists them.
 func WrongMethod(ctx *fasthttp.RequestCtx) (allow string, err *apierr.Error) {
 	// The router also lists OPTIONS, which the edge does not answer here.

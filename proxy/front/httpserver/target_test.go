@@ -8,8 +8,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// TestOriginForm checks that a target in absolute form becomes the origin form, with its authority
-// as the host. Other targets stay unchanged, and CheckHead decides about them.
+// TestOriginForm checks that a target in absolute form is rewritten to origin form, with the
+// authority as the host. Other targets stay unchanged for CheckHead to judge.
 func TestOriginForm(t *testing.T) {
 	for _, c := range []struct{ target, header, host, uri string }{
 		{"http://api.test/v1/models?limit=1", "Host: front\r\n", "api.test", "/v1/models?limit=1"},

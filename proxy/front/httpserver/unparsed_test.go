@@ -15,7 +15,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// canned is a connection on which a client has sent a text and then waits.
+// canned is a connection whose client has sent a text and then waits.
 type canned struct {
 	net.Conn
 	io.Reader
@@ -30,8 +30,8 @@ func (c *canned) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
 func (c *canned) LocalAddr() net.Addr              { return &net.TCPAddr{} }
 func (c *canned) Close() error                     { return nil }
 
-// TestRefusedHeads checks that the refusal of a head says which part is wrong, and repeats nothing
-// that the client sent.
+// TestRefusedHeads checks that a refusal says what is wrong with the head, and repeats no bytes
+// from the client.
 func TestRefusedHeads(t *testing.T) {
 	const line = "POST /v1/canary HTTP/1.1\r\n"
 	for _, c := range []struct{ name, text, says string }{

@@ -3,9 +3,9 @@ package listen
 import "golang.org/x/sys/unix"
 
 // dropSYN attaches a classic BPF program to a listening socket. The program drops packets that open
-// a connection (SYN without ACK) and passes all others. It sees packets from the TCP header on,
-// whose byte 13 holds the flags. A client whose SYN is dropped sends it again after a second, and
-// then finds the port closed or another process listening.
+// a connection (SYN without ACK) and passes all others. It sees packets from the TCP header on;
+// byte 13 of that header holds the flags. A client whose SYN is dropped sends it again after a
+// second, and then finds the port closed or another process listening.
 func dropSYN(fd uintptr) {
 	const syn, ack = 0x02, 0x10
 	program := []unix.SockFilter{
@@ -20,8 +20,8 @@ func dropSYN(fd uintptr) {
 }
 
 // acceptQueue returns how many connections are ready to be accepted. For a listening socket,
-// tcp_info reports that number in the field for unacknowledged segments (tcp_get_info in the
-// kernel's net/ipv4/tcp.c).
+// tcp_info reports this in the field for unacknowledged segments (tcp_get_info in the kernel's
+// net/ipv4/tcp.c).
 func acceptQueue(fd uintptr) int {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {

@@ -10,19 +10,19 @@ import (
 const (
 	// ackCheckInterval is how often the watch checks the clients that wait for an answer.
 	ackCheckInterval = 10 * time.Second
-	// ackTimeoutChecks is how many checks in a row without an acknowledgement make a host count as
-	// gone. That takes a minute, as keep-alive probes do on connections without unacknowledged
-	// bytes (see Listen).
+	// ackTimeoutChecks is how many checks in a row must find no acknowledgement before a host
+	// counts as gone. That takes a minute, as long as keep-alive probes take on connections without
+	// unacknowledged bytes (see Listen).
 	ackTimeoutChecks = 6
 	// ackCheckBatch is how many connections are checked before other goroutines may run. Ten
 	// thousand checks take 45 ms.
 	ackCheckBatch = 64
 )
 
-// checkAcks finds clients whose host has vanished while an answer is in flight. The system would
-// retransmit the answer for a quarter of an hour, and a slow stream would not fill a buffer
+// checkAcks finds clients whose host has vanished while an answer is in flight. The kernel would
+// retransmit the answer for a quarter of an hour, and a slow stream would not fill the buffer
 // meanwhile, so no write would fail either. d is how long the host must have acknowledged nothing:
-// the time between checks.
+// the time between two checks.
 func (w *disconnectWatch) checkAcks(d time.Duration) {
 	for i, c := range w.ln.snapshot() {
 		if i%ackCheckBatch == ackCheckBatch-1 {

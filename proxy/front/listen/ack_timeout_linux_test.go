@@ -42,7 +42,7 @@ func sweeping(t *testing.T, every time.Duration) *Listener {
 }
 
 // TestHostVanishes checks that a client whose host vanishes in the middle of an answer counts as
-// gone. A client that does not read, or has nothing to acknowledge, must not.
+// gone. A client that does not read, or has nothing to acknowledge, must not count as gone.
 func TestHostVanishes(t *testing.T) {
 	const every = 100 * time.Millisecond
 	l := sweeping(t, every)

@@ -13,8 +13,8 @@ import (
 
 // PortOptions configure how a port is opened.
 type PortOptions struct {
-	// Tries is how many consecutive ports Listen tries if they are taken. 0 and 1 mean only the
-	// given port.
+	// Tries is how many consecutive ports Listen tries, in case the first ones are taken. 0 and 1
+	// mean only the given port.
 	Tries int
 	// ReusePort lets another process listen on the same port at the same time (SO_REUSEPORT), if
 	// that process sets the option as well. The kernel distributes new connections between them. A
@@ -31,8 +31,8 @@ func Listen(addr string, how PortOptions) (net.Listener, error) {
 	}
 	var config net.ListenConfig
 	config.SetMultipathTCP(false)
-	// A waiting client whose host has vanished is noticed within a minute, but a few lost probes
-	// do not matter.
+	// The probes notice within a minute that a waiting client's host has vanished. A few lost
+	// probes do not matter.
 	config.KeepAliveConfig = net.KeepAliveConfig{
 		Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second,
 		Count: 9,

@@ -9,30 +9,30 @@ import (
 	"time"
 )
 
-// Certificate holds the edge's own certificate pair, and the CAs for the certificates that clients
-// may present. Both can be replaced while connections are open. It is safe for concurrent use.
+// Certificate holds the edge's own certificate pair, and the CAs for client certificates. Both can
+// be replaced while connections are open. Certificate is safe for concurrent use.
 type Certificate struct {
-	managed Managed // nil: the pair is in files
+	managed Managed // nil: the pair comes from files
 	current atomic.Pointer[tls.Certificate]
 	clients atomic.Pointer[x509.CertPool] // nil: clients are not asked for a certificate
 }
 
-// Managed obtains the edge's certificates, which then do not come from files, and answers
-// challenges for its domains.
+// Managed obtains the edge's certificates in place of files, and answers challenges for the edge's
+// domains.
 type Managed interface {
 	// Certificate returns the certificate for a handshake. An error ends the handshake.
 	Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Challenge returns the certificate that proves to an authority that a domain leads here (RFC
-	// 8737).
+	// Challenge returns the certificate that proves to a certificate authority that the edge
+	// controls a domain (RFC 8737).
 	Challenge(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 }
 
 // NewManaged returns a Certificate whose pairs come from m.
 func NewManaged(m Managed) *Certificate { return &Certificate{managed: m} }
 
-// Load reads a pair from files and uses it for new connections. clients holds the CAs for the
-// certificates that clients may present; nil means that clients are not asked for one. On an error
-// nothing changes. It is also an error to replace a pair that is still valid with an expired one.
+// Load reads a pair from files and uses it for new connections. clients holds the CAs for client
+// certificates; nil means that clients are not asked for one. After an error nothing has changed.
+// It is also an error to replace a pair that is still valid with an expired one.
 func (c *Certificate) Load(certFile, keyFile string, clients *x509.CertPool) error {
 	use, err := c.Prepare(certFile, keyFile, clients)
 	if err == nil {
@@ -41,8 +41,8 @@ func (c *Certificate) Load(certFile, keyFile string, clients *x509.CertPool) err
 	return err
 }
 
-// Prepare is Load in two steps: it reads and checks the pair, and use applies it to new
-// connections. With managed pairs there are no files, and only clients applies.
+// Prepare is Load in two steps: Prepare reads and checks the pair, and use applies it to new
+// connections. With managed pairs there are no files, so only the clients argument applies.
 func (c *Certificate) Prepare(certFile, keyFile string, clients *x509.CertPool) (use func(), err error) {
 	if c.managed != nil {
 		return func() { c.clients.Store(clients) }, nil
@@ -78,13 +78,13 @@ func (c *Certificate) Valid() (from, to time.Time) {
 	return time.Time{}, time.Time{}
 }
 
-// NotAfter returns the end of the current pair's validity, or the zero time without a pair.
+// NotAfter returns when the current pair expires, or the zero time without a pair.
 func (c *Certificate) NotAfter() time.Time {
 	_, to := c.Valid()
 	return to
 }
 
-// acmeProtocol is the protocol that an authority negotiates to check the answer to its challenge.
+// acmeProtocol is the protocol that a certificate authority negotiates to check a challenge.
 const acmeProtocol = "acme-tls/1"
 
 // Config returns a server's TLS configuration with c: at least TLS 1.2, and only HTTP/1.1.
@@ -103,7 +103,7 @@ func (c *Certificate) Config() *tls.Config {
 	}
 	asking := base.Clone()
 	asking.ClientAuth = tls.VerifyClientCertIfGiven
-	asking.SessionTicketsDisabled = true // a resumed session would skip the check of the certificate
+	asking.SessionTicketsDisabled = true // a resumed session would skip the certificate check
 	base.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		if challenge != nil && slices.Contains(hello.SupportedProtos, acmeProtocol) {
 			return challenge, nil

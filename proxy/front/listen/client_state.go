@@ -81,7 +81,7 @@ func (s *clientState) hasWaiter() bool {
 // idleState records whether a connection waits for its next request. Times are instant.Times.
 type idleState struct {
 	since       atomic.Int64 // 0: a request has begun
-	waiting     atomic.Int64 // since when the edge has waited for a complete request; 0: it has arrived
+	waiting     atomic.Int64 // when the wait for a complete request began; 0: it is over
 	interrupted atomic.Bool  // CloseGracefully has interrupted a read
 }
 
@@ -93,7 +93,7 @@ func (s *idleState) idle() {
 }
 
 // begun records the first byte of a request. The time limit for the rest of the head starts here,
-// unless the client has sent a valid key before (known).
+// unless the client has sent a valid key on an earlier request (known).
 func (s *idleState) begun(known bool) {
 	s.since.Store(0)
 	if known {

@@ -25,11 +25,11 @@ type sock interface {
 type Conn struct {
 	sock
 	ln         *Listener
-	address    netip.Addr // see networkOf; a proxied client's address, once known
+	address    netip.Addr // see networkOf; once known, the address of the client behind a proxy
 	generation uint32
 	fd         int
 	stream     socket.Stream
-	framing    framingChecker // without TLS; tlsConn has its own
+	framing    framingChecker // for plain connections; tlsConn has its own
 
 	listed bool         // the peer is a proxy that SetProxies lists
 	header *proxyHeader // nil: already read, or absent
@@ -40,7 +40,7 @@ type Conn struct {
 	idle    idleState
 	reads   readDeadline
 	writes  writeDeadline
-	asked   bool          // a request has begun
+	asked   bool          // a request has begun on this connection
 	known   atomic.Bool   // see ShowedKey
 	lastKey auth.LastKey  // see SenderOf
 	resumed time.Duration // replaces the next read deadline that is set, unless 0
@@ -79,9 +79,9 @@ func (c *Conn) Gone() bool { return c.client.isGone() }
 // the waiter.
 func (c *Conn) Leave() { c.client.hasLeft(c.ln.guard) }
 
-// SetWriteTimeout gives each later write, and each piece of a large one, at least seven eighths of
-// d from its start before it fails. Thus the deadline of one answer never cuts the next answer on
-// the same connection. If d is zero, it changes nothing.
+// SetWriteTimeout sets how long each later write, or each piece of a large one, may take: at least
+// seven eighths of d from its start. Thus the deadline of one answer never cuts off the next answer
+// on the same connection. If d is zero, nothing changes.
 func (c *Conn) SetWriteTimeout(d time.Duration) {
 	if d > 0 {
 		c.writes.timeout.Store(int64(d))
@@ -94,7 +94,7 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return c.sock.SetWriteDeadline(t)
 }
 
-// SetDeadline sets the read deadline, and the write deadline like SetWriteDeadline.
+// SetDeadline sets the read deadline, and the write deadline as SetWriteDeadline does.
 func (c *Conn) SetDeadline(t time.Time) error {
 	c.reads.want(c.sock, t)
 	return c.SetWriteDeadline(t)
@@ -126,8 +126,8 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// read reads from the client until the read deadline. After CloseGracefully it ends idle
-// connections.
+// read reads from the client until the read deadline. After CloseGracefully, read returns io.EOF on
+// an idle connection.
 func (c *Conn) read(p []byte) (int, error) {
 	for {
 		if c.ln.closing.Load() {
@@ -162,7 +162,7 @@ func (c *Conn) grace() time.Duration {
 	return firstGrace
 }
 
-// finalRead reads until the instant.Time until, and then takes bytes that have arrived
+// finalRead reads until the given instant.Time, and then takes bytes that have arrived
 // nevertheless. Without such bytes it returns io.EOF.
 func (c *Conn) finalRead(p []byte, until int64) (int, error) {
 	c.reads.hold(c.sock, until)
@@ -174,12 +174,13 @@ func (c *Conn) finalRead(p []byte, until int64) (int, error) {
 	return n, err
 }
 
-// writePiece is how much of one write must be sent within the time of SetWriteTimeout. It is about
-// the free space at which the kernel wakes a blocked writer; see send_buffer_linux.go.
+// writePiece is how many bytes of one write must be sent within the time that SetWriteTimeout gave.
+// It is about as large as the free space at which the kernel wakes a blocked writer; see
+// send_buffer_linux.go.
 const writePiece = 64 << 10
 
-// Write writes p, each piece of it within the time of SetWriteTimeout. A slow client may take any
-// time for an answer of many megabytes, but a client that has stopped reading is detected.
+// Write writes p in pieces, each within the time that SetWriteTimeout gave. A slow client may take
+// any time for an answer of many megabytes, but a client that has stopped reading is detected.
 func (c *Conn) Write(p []byte) (int, error) { return c.WriteNow(p, 0) }
 
 // WriteNow is Write for a caller that has just read the clock as now. If now is zero, WriteNow
@@ -221,8 +222,8 @@ func (c *Conn) Close() error {
 	return c.closeNow()
 }
 
-// Reset closes a connection from Accept with a reset, so that its client does not mistake the part
-// that it has received for the whole answer.
+// Reset closes a connection from Accept with a TCP reset, so that the client does not mistake a
+// partial answer for a complete one.
 func Reset(c net.Conn) {
 	if conn := ConnOf(c); conn != nil {
 		conn.linger.Store(false)

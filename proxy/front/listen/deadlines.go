@@ -12,7 +12,7 @@ import (
 
 // readDeadline is when reads fail. fasthttp sets three deadlines for each request, and setting a
 // socket's deadline costs more than parsing a head. So the socket keeps an earlier deadline. When
-// that expires, Conn.read checks the clock and continues.
+// the socket's deadline expires, Conn.read checks the clock and continues.
 type readDeadline struct {
 	wanted atomic.Int64
 	held   atomic.Int64 // by the socket
@@ -42,7 +42,7 @@ func (d *readDeadline) passed() bool { return instant.Time(d.wanted.Load()).Pass
 // writeDeadline is when writes fail; see Conn.SetWriteTimeout.
 type writeDeadline struct {
 	held    atomic.Int64 // by the socket
-	timeout atomic.Int64 // of one write, in nanoseconds; 0: the caller sets deadlines
+	timeout atomic.Int64 // for one write, in nanoseconds; 0: the caller sets deadlines
 }
 
 // extend moves the deadline to timeout from now. Because that costs more than a small write, it
@@ -56,7 +56,7 @@ func (d *writeDeadline) extend(s sock, now instant.Time, timeout time.Duration) 
 	_ = s.SetWriteDeadline(by.Std()) // on a closed connection the write fails anyway
 }
 
-// clear leaves the deadlines to the caller.
+// clear leaves the write deadline to the caller.
 func (d *writeDeadline) clear() {
 	d.timeout.Store(0)
 	d.held.Store(0)

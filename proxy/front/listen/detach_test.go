@@ -55,7 +55,7 @@ func TestDetachOnClose(t *testing.T) {
 	}
 }
 
-// TestResume checks that the first read deadline after Resume becomes the idle time, and that the
+// TestResume checks that the idle time replaces the first read deadline after Resume, and that the
 // next one is set as given.
 func TestResume(t *testing.T) {
 	server, _ := pair(t, open(t, Options{}))
@@ -84,7 +84,7 @@ func TestResume(t *testing.T) {
 
 // TestReadDeadlineMoves checks changes of the read deadline. A later deadline does not change the
 // socket's. The socket's earlier deadline must not end the read early, even if the deadline was
-// cleared instead. A deadline that is moved earlier must end a waiting read.
+// cleared instead. Moving the deadline earlier must end a waiting read.
 func TestReadDeadlineMoves(t *testing.T) {
 	server, client := pair(t, open(t, Options{}))
 	read := make(chan error, 1)

@@ -8,21 +8,21 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// maxParked bounds the goroutines that wait for a connection to be detached. More than a few wait
+// maxParked bounds the goroutines that wait for the next detached connection. More than a few wait
 // only after many streams have ended at once.
 const maxParked = 64
 
-// parkedFor is how long surplus goroutines wait before they end.
+// parkedFor is how long a surplus goroutine waits before it ends.
 const parkedFor = 10 * time.Second
 
 // detached runs the functions of detached connections. A goroutine that is done waits for the next
 // function, because its stack has already grown for streams and requests. Growing a new stack was a
 // quarter of the cost of a short stream. A long stream does not keep the larger stack, because each
-// collection halves a stack of which less than a quarter is used.
+// garbage collection halves a stack that is less than a quarter full.
 type detached struct {
 	guard  *guard.Guard // for the sweep; nil catches nothing
 	mu     sync.Mutex
-	parked []chan func() // the goroutine that has waited the shortest time is the last
+	parked []chan func() // the longest-waiting goroutine first
 	unused int           // the minimum number parked since the last sweep
 	sweep  *time.Timer   // nil while none is parked
 	closed bool
@@ -68,8 +68,8 @@ func (d *detached) park(next chan func()) func() {
 	return <-next
 }
 
-// endUnused ends the goroutines that no connection has needed since the last sweep: those that have
-// waited longest.
+// endUnused ends as many goroutines as no connection has needed since the last sweep, those that
+// have waited longest.
 func (d *detached) endUnused() {
 	defer d.guard.Catch(guard.Clients, nil)
 	d.mu.Lock()

@@ -18,7 +18,7 @@ func (d *detached) parkedNow() int {
 }
 
 // TestDetachedGoroutines checks that a goroutine that is done waits for the next function, that
-// only a bounded number waits, and none after close. synctest fails if one is left.
+// only a bounded number waits, and that none waits after close. synctest fails if one is left.
 func TestDetachedGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d detached
@@ -52,8 +52,8 @@ func TestDetachedGoroutines(t *testing.T) {
 	})
 }
 
-// TestDetachedGoroutinesEndUnused checks that goroutines that no connection has needed for a while
-// end, the longest-waiting ones first. Otherwise a burst of streams would leave its goroutines
+// TestDetachedGoroutinesEndUnused checks that goroutines end if no connection has needed them for a
+// while, the longest-waiting ones first. Otherwise a burst of streams would leave its goroutines
 // behind.
 func TestDetachedGoroutinesEndUnused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestDetachedStackShrinks(t *testing.T) {
 	done.Wait()
 }
 
-// deep uses 1 KiB of stack for each n.
+// deep uses n KiB of stack.
 //
 //go:noinline
 func deep(n int) byte {

@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// disconnectWatch notices clients that leave, with one epoll set and the goroutine that waits on
-// it.
+// disconnectWatch notices clients that leave. It has one epoll set and one goroutine that waits on
+// the set.
 type disconnectWatch struct {
 	ln          *Listener
 	ackInterval time.Duration // between two runs of checkAcks
@@ -22,8 +22,8 @@ type disconnectWatch struct {
 	fds map[int32]*Conn
 }
 
-// hangups are the events to watch on a connection: the peer's FIN, and errors, which epoll always
-// reports.
+// hangups is the mask of the events to watch on a connection: the peer's FIN, and errors, which
+// epoll always reports.
 const hangups = unix.EPOLLRDHUP | unix.EPOLLET
 
 func newDisconnectWatch(l *Listener) (*disconnectWatch, error) {
@@ -102,9 +102,9 @@ func (w *disconnectWatch) run() {
 	}
 }
 
-// dispatch notifies the connection of ev. If the generation differs, the connection was closed
-// after ev was fetched, and its descriptor belongs to a new connection. Each event is delivered
-// once, so a panic must not lose the other events of its round.
+// dispatch notifies the connection that ev is about. If the generation differs, that connection was
+// closed after ev was fetched, and its descriptor now belongs to another one. Each event is
+// delivered once, so a panic must not lose the other events of the same round.
 func (w *disconnectWatch) dispatch(ev unix.EpollEvent) {
 	defer w.ln.guard.Catch(guard.Clients, nil)
 	w.mu.Lock()

@@ -156,8 +156,8 @@ func (r *recycled) ClientGone() {
 	}
 }
 
-// TestNoCallAfterUnwatch lets clients leave at the moment when their calls end. After Unwatch no
-// callback may run.
+// TestNoCallAfterUnwatch lets clients leave just as their calls end. After Unwatch no callback may
+// run.
 func TestNoCallAfterUnwatch(t *testing.T) {
 	l := open(t, Options{})
 	var late, calls atomic.Int64
@@ -184,8 +184,8 @@ func TestNoCallAfterUnwatch(t *testing.T) {
 	t.Logf("%d callbacks in 1500 calls", calls.Load())
 }
 
-// TestDescriptorReuse opens and closes thousands of connections on few descriptors. Only a call
-// whose own client has left may be notified.
+// TestDescriptorReuse opens and closes thousands of connections on few descriptors. A call may be
+// notified only if its own client has left.
 func TestDescriptorReuse(t *testing.T) {
 	l := open(t, Options{})
 	stop := make(chan struct{})
@@ -376,7 +376,7 @@ func BenchmarkBeginEnd(b *testing.B) {
 	}
 }
 
-// BenchmarkAcceptClose measures the cost of a connection, including the client's side.
+// BenchmarkAcceptClose measures what a connection costs, including the client's side.
 func BenchmarkAcceptClose(b *testing.B) {
 	l := open(b, Options{})
 	b.ReportAllocs()
@@ -387,7 +387,7 @@ func BenchmarkAcceptClose(b *testing.B) {
 	}
 }
 
-// BenchmarkNotice measures the time from a client's close to the callback.
+// BenchmarkNotice measures how long after a client's close the callback runs.
 func BenchmarkNotice(b *testing.B) {
 	l := open(b, Options{})
 	var total time.Duration

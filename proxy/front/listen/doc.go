@@ -1,11 +1,10 @@
-// Package listen is the client's side of the sockets. It provides listeners with a bound on
-// connections, a watch that notices at once when a client leaves, a check of each request's
-// framing, a close that lets a refused client read its answer, and a TLS certificate that can be
-// replaced.
+// Package listen handles the sockets to clients. It provides listeners with a bound on connections,
+// a watch that notices at once when a client leaves, a check of each request's framing, a close
+// that lets a refused client read its answer, and a TLS certificate that can be replaced.
 //
 // # Which parser decides what
 //
-// The bytes of a request pass these parsers. Each may refuse them; none repairs them.
+// The bytes of a request pass these parsers. Each parser may refuse a request; none repairs one.
 //
 //	framingChecker (framing.go)  line ends of heads, the length of the body, chunks and trailers
 //	fasthttp                     the request line and the headers; delivers the payload of bodies
@@ -15,10 +14,10 @@
 // The checker sees each read of a connection before fasthttp does; under TLS it sees the decrypted
 // bytes. fasthttp waits for CR LF CR LF, so a head with other line ends would hang until the
 // header's timeout. Between and after chunks fasthttp accepts some lines that end in LF, and
-// extensions and trailers of any length. The checker refuses these, and ends the reading at the
-// first malformed byte, because bytes that another parser on the way may read differently allow
-// request smuggling. A byte that cannot begin a request also ends the connection, so a TLS
-// ClientHello is answered at once.
+// extensions and trailers of any length. The checker refuses these, and stops reading at the first
+// malformed byte, because bytes that another parser on the way may read differently allow request
+// smuggling. A byte that cannot begin a request also ends the connection, so a TLS ClientHello is
+// answered at once.
 //
 // The checker follows chunks with the state machine that also decodes engines' replies
 // (http1/chunked); only the rules differ (chunkRules). It passes the bytes on unchanged, because
@@ -28,8 +27,8 @@
 // runs.
 //
 // The check costs a quarter of a microsecond for each request and, for a body of known length, one
-// subtraction for each read. The checker is ahead of the server by the bytes that the server has
-// buffered, so it covers pipelined requests. An error in a later request does not affect the
+// subtraction for each read. The checker runs ahead of the server by the bytes that the server has
+// buffered, so it also checks pipelined requests. An error in a later request does not affect the
 // request that is being served.
 //
 // fasthttp parses heads at little cost, bounds them, and serves reused connections, TLS and short
@@ -81,32 +80,31 @@
 //
 // The public listener spares connections that have waited for less than a second, because the next
 // request of a busy client could cross the close. It does not spare an address that holds more than
-// half of the bound, unless the client has sent a valid key. The admin listener has its own bound
-// (AdminConns) and spares no connection, so that an operator or a readiness probe is never kept
-// out.
+// half of the allowed connections, unless the client has sent a valid key. The admin listener has
+// its own bound (AdminConns) and spares no connection, so that an operator or a readiness probe is
+// never kept out.
 //
 // Graceful close. Closing a listener at once would reset the connections in its accept queue, and
 // closing a kept-alive connection at once would lose a request in flight. So CloseGracefully first
-// makes the kernel ignore new connections (a filter on the socket), accepts those in the queue,
-// and closes the listener. It then ends kept-alive connections that have had no request for a
-// second, with a last read of the socket. Answers carry "Connection: close" from the start of the
+// makes the kernel ignore new connections (a filter on the socket), accepts those in the queue, and
+// closes the listener. It then closes kept-alive connections that have had no request for a second,
+// each after a last read of the socket. Answers carry "Connection: close" from the start of the
 // drain (package proxy), so that an answered client does not reuse the connection. A service
-// manager's socket stays open, and its queue is left to the next process. SO_REUSEPORT is the
-// other way to restart without a gap. The kernel then ignores new connections to this process, and
-// the client's second try, a second later, reaches the other process.
+// manager's socket stays open, and its queue is left to the next process. SO_REUSEPORT is the other
+// way to restart without a gap. The kernel then ignores new connections to this process, and the
+// client's second try, a second later, reaches the other process.
 //
-// Detaching. A stream leaves fasthttp through a hijack. fasthttp closes the connection after it
-// has released its buffers, and DetachOnClose turns that close into the start of the stream.
-// Unread saves the buffered bytes of a pipelined request. Resume returns the connection to a
-// server like a kept-alive one. Streams run on goroutines that have run streams before
-// (detached.go).
+// Detaching. A stream leaves fasthttp through a hijack. fasthttp closes the connection after it has
+// released its buffers, and DetachOnClose turns that close into the start of the stream. Unread
+// saves the buffered bytes of a pipelined request. Resume returns the connection to a server, which
+// treats it as kept alive. Streams run on goroutines that have run streams before (detached.go).
 //
 // Write deadlines. A deadline bounds one write, not an answer. A stream may take hours, and an
-// image of many megabytes is written in pieces with one deadline each, so that only a client that
-// has stopped reading is cut off. Setting a deadline costs more than a small write, so it is done
-// rarely. The deadline belongs to the connection, and must not have expired when the next answer
-// begins an hour later. So after SetWriteTimeout has set how long a write may take, Conn.Write
-// moves the deadline. The unsent bytes in a socket are bounded (send_buffer_linux.go), because the
-// kernel wakes a blocked writer only when a third of its buffer is free. With megabytes in the
-// buffer, a client that reads slowly but steadily would miss the deadline.
+// image of many megabytes is written in pieces with one deadline each. So only a client that has
+// stopped reading is cut off. Setting a deadline costs more than a small write, so the deadline is
+// set rarely. The deadline belongs to the connection, and must not have expired when the next
+// answer begins an hour later. So after SetWriteTimeout has set how long a write may take,
+// Conn.Write moves the deadline. The unsent bytes in a socket are bounded (send_buffer_linux.go),
+// because the kernel wakes a blocked writer only when a third of its buffer is free. With megabytes
+// in the buffer, a client that reads slowly but steadily would miss the deadline.
 package listen

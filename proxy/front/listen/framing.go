@@ -13,11 +13,11 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// The errors of reading a request.
+// Errors that reading a request may return.
 var (
 	// ErrBareLine: a line of the head does not end in CR LF.
 	ErrBareLine = errors.New("a line of the head does not end in CR LF")
-	// ErrEmptyLines: more than maxEmptyLines precede a request.
+	// ErrEmptyLines: more than maxEmptyLines empty lines precede a request.
 	ErrEmptyLines = errors.New("too many empty lines before a request")
 	// ErrNotHTTP: the first byte of a request cannot begin a method. The client speaks TLS or
 	// another protocol.
@@ -41,12 +41,13 @@ var (
 // shorter.
 const keptLineBytes = 64
 
-// maxEmptyLines is how many empty lines may precede a request. fasthttp takes a buffer that is full of
-// them for the end of the connection, and sends no answer; limits.header is at least twice as large.
+// maxEmptyLines is how many empty lines may precede a request. fasthttp takes a buffer full of
+// empty lines for the end of the connection, and sends no answer; limits.header is at least twice
+// as large.
 const maxEmptyLines = 256
 
-// chunkRules apply to requests. A chunk size of more than 15 digits is malformed. One bound covers
-// the extensions of all chunks and the trailers together. A folded trailer is refused.
+// chunkRules apply to requests. A chunk size with more than 15 digits is malformed. One bound
+// covers the extensions of all chunks and the trailers together. A folded trailer is refused.
 var chunkRules = chunked.Rules{
 	MaxDigits: 15, MaxExtensions: maxExtraBytes, MaxTrailers: maxExtraBytes, Total: true,
 }
@@ -62,8 +63,8 @@ const maxExtraBytes = 16 << 10
 // read differently allow request smuggling, so the first such byte ends the reading. Only the
 // goroutine that serves the connection uses the checker.
 //
-// The checker is ahead of the server by the bytes that the server has buffered. It therefore
-// counts the requests that have begun, and the server reports each request that it starts
+// The checker runs ahead of the server by the bytes that the server has buffered. The checker
+// therefore counts the requests that have begun, and the server reports each request that it starts
 // (SetActive). An error in a later request does not affect the request that is being served.
 type framingChecker struct {
 	state         framingState
@@ -78,7 +79,7 @@ type framingChecker struct {
 	partial    [keptLineBytes]byte // the beginning of a line that arrives in pieces
 
 	emptyLines     uint16              // before the next request
-	begun          uint32              // requests with at least one byte besides empty lines
+	begun          uint32              // requests of which a byte besides empty lines has arrived
 	taken          uint32              // requests that the server has started to read
 	inHead         bool                // the head of the newest request has begun and not ended
 	err            error               // in the newest request
@@ -160,7 +161,7 @@ func (f *framingChecker) feed(p []byte) {
 	}
 }
 
-// skipBody skips the part of the body that is in p, and returns the rest of p.
+// skipBody skips the bytes of the body at the start of p, and returns the rest of p.
 func (f *framingChecker) skipBody(p []byte) []byte {
 	if f.state == stateBody {
 		n := min(f.bodyLeft, uint64(len(p)))
@@ -170,7 +171,7 @@ func (f *framingChecker) skipBody(p []byte) []byte {
 		return p[n:]
 	}
 	n, err := f.chunks.SkipFraming(p, &chunkRules)
-	if err != nil && f.hasLength { // the head is refused, however much of its body has arrived
+	if err != nil && f.hasLength { // the head is refused, however much of the body has arrived
 		f.state, f.bodyLeft = stateBody, math.MaxUint64
 		return nil
 	}
@@ -200,9 +201,9 @@ func (f *framingChecker) keepPartial(piece []byte) {
 	f.lineLength += len(piece)
 }
 
-// failLineEnd records a line at p that ends in CR or LF alone. Before a request, fasthttp would
-// skip such a line end like an empty line, and send no answer if nothing follows. In that case
-// failLineEnd replaces it with a byte that cannot begin a request.
+// failLineEnd records that the line at p ends in CR or LF alone. Before a request, fasthttp would
+// skip such a line end like an empty line, and send no answer if nothing follows. So before a
+// request failLineEnd replaces the line end with a byte that cannot begin a request.
 func (f *framingChecker) failLineEnd(p []byte) {
 	f.err = ErrBareLine
 	if f.state == stateHeader || f.inHead {
@@ -222,7 +223,7 @@ func (f *framingChecker) beginRequest() {
 	f.contentLength, f.chunks, f.requestLineLen = 0, chunked.Decoder{}, 0
 }
 
-// endLine handles a complete line. line holds only the beginning of a long one.
+// endLine handles a complete line. The parameter line holds only the beginning of a long line.
 func (f *framingChecker) endLine(line []byte) {
 	length := f.lineLength
 	f.lineLength = 0

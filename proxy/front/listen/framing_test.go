@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// TestFraming checks that the result depends only on the framing, not on how the bytes are cut.
+// TestFraming checks that the result depends only on the framing, not on how the reads split the
+// bytes.
 func TestFraming(t *testing.T) {
 	t.Parallel()
 	const chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -15,15 +15,15 @@ const (
 	// idleGrace is how long a connection may be idle before CloseGracefully ends it. A client that
 	// sends its next request right after an answer needs less, and a shutdown can wait that long.
 	idleGrace = time.Second
-	// firstGrace is the same for a connection that has not sent a request yet. Its client has seen
+	// firstGrace is idleGrace for a connection that has not sent a request yet. Its client has seen
 	// no sign of the shutdown, and a busy client may take a second from connecting to sending.
 	firstGrace = 3 * time.Second
 )
 
 // CloseGracefully stops accepting without losing a connection, and returns once the listener is
-// closed. It still accepts connections whose handshake has begun. Later connections are refused,
-// or go to another process on the same port. An idle connection is closed after idleGrace or
-// firstGrace. A last read finds a request that has arrived by then, and that request is served.
+// closed. It still accepts connections whose handshake has begun. Later connections are refused, or
+// go to another process on the same port. An idle connection is closed after idleGrace or
+// firstGrace. If a last read finds that a request has arrived by then, the request is served.
 func (l *Listener) CloseGracefully() {
 	if l.keepSocket {
 		_ = l.Listener.Close() // the next process accepts the queue

@@ -65,8 +65,8 @@ func dial(t *testing.T, addr net.Addr) net.Conn {
 	return c
 }
 
-// TestCloseGracefullyEmptiesTheQueue checks that connections that the kernel has accepted but the
-// process has not are still served, and that the port is closed afterwards.
+// TestCloseGracefullyEmptiesTheQueue checks that connections in the accept queue are still served,
+// and that the port is closed afterwards.
 func TestCloseGracefullyEmptiesTheQueue(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the accept queue cannot be told here")

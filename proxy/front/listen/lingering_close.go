@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Bounds on lingering. A client that reads only after it has sent its whole body still gets its
+// Bounds on lingering. A client that reads only after it has sent its whole body still gets the
 // answer, provided that it does not stop sending.
 const (
 	lingerTime     = 5 * time.Second

@@ -32,7 +32,7 @@ type Options struct {
 	// EvictAfter. The server must call RequestReceived for each request.
 	MakeRoom   bool
 	EvictAfter time.Duration
-	// Guard catches panics in the background and in reading from clients; nil catches none.
+	// Guard catches panics in background goroutines and in reads from clients; nil catches none.
 	Guard *guard.Guard
 	// RequestID appends a new request id for the answer to a connection over the bound; nil: no
 	// id.
@@ -43,7 +43,7 @@ type Options struct {
 type Listener struct {
 	net.Listener
 	max        atomic.Int64
-	maxOfOne   atomic.Int64 // connections of one address
+	maxOfOne   atomic.Int64 // connections from one address
 	tls        bool
 	keepSocket bool
 	makeRoom   bool
@@ -170,7 +170,7 @@ const (
 )
 
 // refusalResponse returns a response that is sent without the server. head is the status line and
-// the headers of that status. The response has both request id headers, like every other.
+// the headers that this status needs. Like every response, it has both request id headers.
 func (l *Listener) refusalResponse(head, body string) []byte {
 	b := append(make([]byte, 0, 512), head...)
 	b = append(b, "Content-Type: application/json\r\nCache-Control: no-store\r\nConnection: close\r\n"...)

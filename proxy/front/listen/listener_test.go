@@ -434,7 +434,7 @@ func TestWriteToSlowReader(t *testing.T) {
 	if _, err := io.CopyN(io.Discard, client, 1); err != nil {
 		t.Errorf("the answer ends after %v: %v", time.Since(begun), err)
 	}
-	go io.Copy(io.Discard, client) // wrote reports whether everything arrived
+	go io.Copy(io.Discard, client) // wrote reports whether all bytes were written
 	if err := <-wrote; err != nil {
 		t.Errorf("write: %v", err)
 	}
@@ -478,8 +478,8 @@ func TestListenTriesTheNextPorts(t *testing.T) {
 	}
 }
 
-// TestServesHTTP checks that an HTTP server works on the listener as on a plain one, with
-// kept-alive connections.
+// TestServesHTTP checks that an HTTP server with kept-alive connections works on the listener as on
+// a plain one.
 func TestServesHTTP(t *testing.T) {
 	l := open(t, Options{})
 	server := &http.Server{

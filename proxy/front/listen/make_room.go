@@ -16,20 +16,21 @@ type waiting struct {
 	conn    *Conn
 	since   int64      // the address that holds it; see networkOf
 	address netip.Addr // see networkOf
-	known   bool       // a call on it has shown a key
+	known   bool       // a request on conn has shown a key
 }
 
 // leastNeeded sorts waiting connections, the least needed first. Connections whose clients have
-// shown no key precede the others. Among these, the connections of the address that holds the most
-// come first, and of these the one that has waited longest. An address that loses a connection
-// holds one fewer, so two addresses with the same number lose connections alternately.
+// shown no key come before the others. In each group, the connections of the address that holds the
+// most come first. Among the connections of one address, the one that has waited longest comes
+// first. An address that loses a connection holds one fewer, so two addresses with the same number
+// lose connections alternately.
 func leastNeeded(conns []waiting) {
 	slices.SortFunc(conns, func(a, b waiting) int {
 		return cmp.Or(compareBool(a.known, b.known), a.address.Compare(b.address), cmp.Compare(b.since, a.since))
 	})
 	type ranked struct {
 		waiting
-		held int // how many its address holds, not counting those that have waited longer
+		held int // connections of the address, without those that have waited longer
 	}
 	all := make([]ranked, 0, len(conns))
 	var last ranked
@@ -60,8 +61,8 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// The cost of a check is proportional to the number of connections. So one check finds room for a
-// batch of new connections, and after a check that finds none there is a short pause. A flood must
+// A check costs time in proportion to the number of connections. So one check finds room for a
+// batch of new connections, and a check that finds none is followed by a short pause. A flood must
 // not keep the edge busy with checks.
 const (
 	leastBatch   = 16
@@ -135,9 +136,10 @@ func (l *Listener) lookForRoom() {
 	}
 }
 
-// mayGo returns the connections that may be closed for new ones: those that have waited since
-// spared or longer. If there are none, it returns those without a key whose address crowds out all
-// others. Such an address could otherwise fill the bound forever by renewing its connections.
+// mayGo returns the connections that may be closed for new ones: those that began to wait at the
+// time spared or earlier. If there are none, mayGo returns those without a key whose address crowds
+// out all others. Such an address could otherwise fill the bound forever by renewing its
+// connections.
 func mayGo(conns []waiting, spared int64, crowds func(netip.Addr) bool) []waiting {
 	old := slices.DeleteFunc(slices.Clone(conns), func(w waiting) bool { return w.since > spared })
 	if len(old) > 0 {
@@ -146,9 +148,9 @@ func mayGo(conns []waiting, spared int64, crowds func(netip.Addr) bool) []waitin
 	return slices.DeleteFunc(conns, func(w waiting) bool { return w.known || !crowds(w.address) })
 }
 
-// keepHalf cuts a list sorted by leastNeeded so that clients that have shown a key keep half of the
-// most connections. known is the number of such clients. A flood of clients without a key cannot
-// take these connections.
+// keepHalf shortens a list sorted by leastNeeded, so that clients that have shown a key keep up to
+// half of the allowed connections (most). known is how many connections such clients have. A flood
+// of clients without a key cannot take these connections.
 func keepHalf(conns []waiting, known, most int) []waiting {
 	spare := max(0, known-most/2)
 	for i, c := range conns {

@@ -31,7 +31,8 @@ func TestLeastNeeded(t *testing.T) {
 	for _, c := range conns {
 		got += fmt.Sprint(c.since, " ")
 	}
-	// many holds three and loses one. Then each holds two, and few's has waited longest.
+	// The address many holds three connections and loses one. Then each address holds two, and one
+	// of few's has waited longest.
 	if want := "7 2 8 5 9 3 1 4 "; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -83,8 +84,8 @@ func TestMakeRoom_LooksAgain(t *testing.T) {
 	}
 }
 
-// TestMayGo checks that connections that have waited long enough may go. If there are none, those
-// without a key may go if their address holds more than half.
+// TestMayGo checks that connections that have waited long enough may be closed. If there are none,
+// those without a key may be closed if their address holds more than half.
 func TestMayGo(t *testing.T) {
 	flood, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	crowds := func(a netip.Addr) bool { return a == flood }
@@ -125,7 +126,7 @@ func TestMakeRoom_Crowd(t *testing.T) {
 // key, or has a request in flight.
 func TestMakeRoom_Spares(t *testing.T) {
 	l := open(t, Options{MaxConns: 4, MakeRoom: true, EvictAfter: time.Hour})
-	for range 4 { // of one address, but of clients with a key
+	for range 4 { // from one address, but from clients with a key
 		c, _ := pair(t, l)
 		c.ShowedKey()
 	}

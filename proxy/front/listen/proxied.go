@@ -72,7 +72,7 @@ func (l *Listener) expects(peer net.Addr) *proxyHeader {
 	return &proxyHeader{listed: slices.ContainsFunc(peers.networks, func(p netip.Prefix) bool { return p.Contains(ip) })}
 }
 
-// proxyHeader is the beginning of a connection, until it has been read.
+// proxyHeader holds the beginning of a connection until the header has been read.
 type proxyHeader struct {
 	listed bool // the peer must send the header
 	read   bool
@@ -157,7 +157,7 @@ func refuse(count *atomic.Uint64) error {
 }
 
 // comesFrom counts a connection for its client instead of for the proxy. If the client has reached
-// the bound for one address, comesFrom sends the refusal for that and returns an error.
+// the bound for one address, comesFrom refuses the connection and returns an error.
 func (l *Listener) comesFrom(c *Conn, client netip.Addr) error {
 	l.mu.Lock()
 	most := l.maxOfOne.Load()
@@ -187,8 +187,8 @@ func (l *Listener) leaves(address netip.Addr) {
 	}
 }
 
-// The first bytes of the two versions, and the maximum that is read of each. For version 2 the
-// maximum suffices for a header with addresses and a few hundred bytes of extensions.
+// The first bytes of the two versions, and the longest header that is accepted for each. For
+// version 2 that suffices for addresses and a few hundred bytes of extensions.
 const (
 	headerV1, mostV1 = "PROXY ", 107
 	headerV2, mostV2 = "\r\n\r\n\x00\r\nQUIT\n", 4096
@@ -202,7 +202,7 @@ const (
 	headerInvalid = -2
 )
 
-// headerLength returns the length of the header with which b begins. found means that b certainly
+// headerLength returns the length of the header at the start of b. found means that b certainly
 // begins with a header.
 func headerLength(b []byte) (length int, found bool) {
 	begins := func(with string) bool { return string(b[:min(len(b), len(with))]) == with[:min(len(b), len(with))] }

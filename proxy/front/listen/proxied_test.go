@@ -25,7 +25,7 @@ const (
 )
 
 // TestProxyHeader checks how connections may begin. The edge must either read the request and know
-// the client, or close the connection and count it.
+// the client, or close and count the connection.
 func TestProxyHeader(t *testing.T) {
 	const missing, unlisted, invalid = "missing", "unlisted", "invalid"
 	listed, other := []string{"127.0.0.0/8"}, []string{"192.0.2.0/24"}
@@ -156,8 +156,8 @@ func TestProxyHeader_TLS(t *testing.T) {
 	}
 }
 
-// FuzzProxyHeader checks that a header is parsed as the stream parser does, and that no byte after
-// it is read.
+// FuzzProxyHeader checks that a header is parsed as go-proxyproto parses a stream, and that no byte
+// after the header is read.
 func FuzzProxyHeader(f *testing.F) {
 	for _, s := range []string{"PROXY TCP4 10.1.2.3 127.0.0.1 8080 4000\r\n", "PROXY UNKNOWN\r\n", v2(0x21, 0x11, tcp4), v2(0x20, 0, ""), v2(0x21, 0x21, tcp6), request} {
 		f.Add([]byte(s))

@@ -93,8 +93,8 @@ func RequestPath(c net.Conn) (path []byte, headComplete bool) {
 	return nil, false
 }
 
-// Upgraded records that c carries no HTTP from now on, so its framing is no longer checked. Bytes of
-// the new protocol that came with the request were no error.
+// Upgraded records that c carries no HTTP from now on, so its framing is no longer checked. Bytes
+// of the new protocol that arrived with the request count as no error.
 func Upgraded(c net.Conn) {
 	if l := framingOf(c); l != nil {
 		l.state, l.err = stateOff, nil

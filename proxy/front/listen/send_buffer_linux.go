@@ -7,9 +7,9 @@ import (
 )
 
 // maxUnsent is how many bytes may wait in a socket beyond the client's window. Without a bound the
-// kernel lets a buffer grow to some megabytes, and wakes a blocked writer only when a third of it
-// is free again. A client that reads slowly but steadily then looks like one that has stopped, and
-// the write deadline cuts it off.
+// kernel lets the send buffer grow to some megabytes, and wakes a blocked writer only when a third
+// of the buffer is free again. A client that reads slowly but steadily then looks as if it had
+// stopped reading, and the write deadline cuts it off.
 const maxUnsent = 128 << 10
 
 // limitSendBuffer sets the bound on c rather than once on the listener, because a service manager's

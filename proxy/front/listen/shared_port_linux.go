@@ -12,8 +12,8 @@ import (
 
 // OtherListeners returns how many other sockets listen on the address of ln (SO_REUSEPORT). The
 // kernel distributes new connections over all of them. It returns 0 if the system does not report
-// the number. It reads a file in /proc, whose relevant part grows only with the number of listening
-// sockets.
+// the number. OtherListeners reads a file in /proc only up to the first connection, so the cost
+// grows only with the number of listening sockets.
 func OtherListeners(ln net.Listener) int {
 	inode, ok := socketInode(ln)
 	if !ok {

@@ -33,7 +33,7 @@ func TestOthersOn(t *testing.T) {
 	}
 }
 
-// TestOtherListeners checks that a second socket on the address is noticed, and also its end.
+// TestOtherListeners checks that a second socket on the address is noticed, and so is its close.
 func TestOtherListeners(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1:0", "[::1]:0", ":0"} {
 		first, err := Listen(addr, PortOptions{ReusePort: true})

@@ -9,7 +9,7 @@ import "net"
 // dropSYN does nothing, because there is no such filter.
 func dropSYN(uintptr) {}
 
-// acceptQueue returns 0, because the length is unknown.
+// acceptQueue returns 0, because the queue's length is unknown.
 func acceptQueue(uintptr) int { return 0 }
 
 // limitSendBuffer does nothing, because there is no TCP_NOTSENT_LOWAT.

@@ -11,9 +11,9 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// Sockets are the listeners that a service manager opened for this process (sd_listen_fds(3)); nil
-// if it opened none. The manager keeps them open when this process ends, so clients that connect
-// meanwhile wait for the next process.
+// Sockets holds the listeners that a service manager opened for this process (sd_listen_fds(3)),
+// nil where there is none. The manager keeps the listeners open when this process ends, so clients
+// that connect meanwhile wait for the next process.
 type Sockets struct{ Public, Admin net.Listener }
 
 // InheritSockets returns the sockets of the service manager and removes their description from the
@@ -56,14 +56,15 @@ func inherit(f *os.File, slot *net.Listener) error {
 	return nil
 }
 
-// These send messages to the service manager (sd_notify(3)). Without a manager ($NOTIFY_SOCKET)
-// nothing is sent. Errors are not logged, because the manager itself reports missing messages.
+// The functions below send messages to the service manager (sd_notify(3)). Without a manager
+// ($NOTIFY_SOCKET) nothing is sent. Errors are not logged, because the manager itself reports
+// missing messages.
 
 // NotifyReady reports that the process serves requests, after its start or a reload. status is one
 // line for `systemctl status`.
 func NotifyReady(status string) { notify(daemon.SdNotifyReady + "\nSTATUS=" + status) }
 
-// NotifyReloading reports that a reload has begun. NotifyReady reports its end.
+// NotifyReloading reports that a reload has begun. NotifyReady reports that it has ended.
 func NotifyReloading() { notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec()) }
 
 // NotifyStopping reports that the process drains.

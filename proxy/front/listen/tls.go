@@ -37,8 +37,8 @@ type tlsConn struct {
 	peerKnown     bool
 }
 
-// SenderOf returns what is known of who sends requests on c. Only the goroutine that serves c's
-// requests may call SenderOf and use the result.
+// SenderOf returns what is known about the client that sends requests on c. Only the goroutine that
+// serves c's requests may call SenderOf and use the result.
 func SenderOf(c net.Conn) (s auth.Sender) {
 	s.Peer = PeerOf(c)
 	if ours := ConnOf(c); ours != nil {
@@ -47,9 +47,9 @@ func SenderOf(c net.Conn) (s auth.Sender) {
 	return s
 }
 
-// PeerOf returns the peer of c according to the certificate of a TLS connection, or nil without a
-// certificate. A connection of another type may provide its peer by a method CertificatePeer. Only
-// the goroutine that serves c's requests may call PeerOf.
+// PeerOf returns the peer that the client certificate of c names, or nil without a certificate. A
+// connection of another type may provide its peer with a method CertificatePeer. Only the goroutine
+// that serves c's requests may call PeerOf.
 func PeerOf(c net.Conn) *cert.Peer {
 	switch c := c.(type) {
 	case *tlsConn:
@@ -78,7 +78,7 @@ func (c *tlsConn) Read(p []byte) (int, error) {
 
 const plainHTTPBody = `{"error":{"message":"This port speaks TLS, and the request came without it: write https in its URL.","type":"invalid_request_error","code":"bad_request","param":null}}`
 
-// methodPrefixes are the beginnings of requests, cut to the length of a TLS record header.
+// methodPrefixes lists how plain HTTP requests begin, cut to the length of a TLS record header.
 var methodPrefixes = []string{"GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "PATCH", "DELET"}
 
 // answerPlainHTTP answers a client that sent plain HTTP instead of a handshake. Without the answer

@@ -5,17 +5,17 @@ import (
 	"io"
 )
 
-// unreadBytes are bytes that were put back for the connection's next reads.
+// unreadBytes holds bytes that were put back for the connection's next reads.
 type unreadBytes struct {
 	bytes      []byte
 	collecting bool // the connection returns errNothingBuffered instead of waiting
 }
 
-// errNothingBuffered ends the reading of an empty buffer.
+// errNothingBuffered ends a read from an empty buffer.
 var errNothingBuffered = errors.New("nothing is buffered")
 
-// collect drains from, a buffered reader of the connection. Meanwhile read serves the reads of that
-// reader from the connection.
+// collect drains the connection's buffered reader. Meanwhile read serves that reader's own reads
+// from the connection.
 func (u *unreadBytes) collect(from io.Reader) {
 	u.collecting = true
 	var piece [512]byte

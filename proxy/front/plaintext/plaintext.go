@@ -6,11 +6,11 @@
 //
 // A terminal executes some characters as commands: it moves its cursor, sets its title, answers as
 // if the user had typed, or shows text in a different order. An attacker does not need an engine
-// for that, since result files are passed around. So text is cleaned as a whole where it is
-// written, not where each name is read; this also covers names that are added later. Control
-// characters (C0, DEL, C1), format characters (marks that reverse the direction of text, zero
-// widths) and invalid UTF-8 each become one question mark. Letters of any script stay. In JSON the
-// same characters are escaped, which changes no value.
+// for that, since users pass result files around. So all text is cleaned where it is written, not
+// where each name is read. This also covers names that are added later. Control characters (C0,
+// DEL, C1), format characters (marks that reverse the direction of text, zero widths) and invalid
+// UTF-8 each become one question mark. Letters of any script stay. In JSON the same characters are
+// escaped, which changes no value.
 package plaintext
 
 import (
@@ -41,8 +41,8 @@ func drives(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) || r == utf8.RuneError
 }
 
-// JSON escapes the unprintable characters of a valid JSON document. They occur only in strings,
-// whose values stay the same.
+// JSON escapes the unprintable characters of a valid JSON document. These characters occur only in
+// strings, whose values stay the same.
 func JSON(document []byte) []byte {
 	out := make([]byte, 0, len(document))
 	for _, r := range string(document) {

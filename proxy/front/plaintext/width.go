@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// wide are the characters that take two cells of a terminal: East Asian scripts and pictographs
+// wide lists the characters that take two terminal cells: East Asian scripts and pictographs
 // (Unicode's East_Asian_Width W and F).
 var wide = &unicode.RangeTable{
 	R16: []unicode.Range16{
@@ -95,8 +95,8 @@ var wide = &unicode.RangeTable{
 	},
 }
 
-// Cells returns how many cells of a terminal a character takes: zero for a mark that combines with
-// the preceding character, two for a wide one, and one for others.
+// Cells returns how many terminal cells a character takes: zero for a mark that combines with the
+// preceding character, two for a wide character, and one for any other.
 func Cells(r rune) int {
 	switch {
 	case r < 0x300:
@@ -109,7 +109,7 @@ func Cells(r rune) int {
 	return 1
 }
 
-// Width returns how many cells of a terminal a line takes.
+// Width returns how many terminal cells a line takes.
 func Width(s string) (n int) {
 	for _, r := range s {
 		n += Cells(r)
@@ -117,7 +117,7 @@ func Width(s string) (n int) {
 	return n
 }
 
-// Cut shortens a line to a number of cells. A line that was cut ends in an ellipsis.
+// Cut shortens a line to the given number of cells. A shortened line ends in an ellipsis.
 func Cut(s string, cells int) string {
 	if Width(s) <= cells {
 		return s
@@ -131,8 +131,8 @@ func Cut(s string, cells int) string {
 	return s
 }
 
-// Pad fills a line up to a number of cells: with blanks after it or, for a number, before it. It
-// cuts a longer line.
+// Pad fills a line with blanks up to the given number of cells: before a number, after any other
+// text. It cuts a longer line.
 func Pad(s string, cells int, number bool) string {
 	s = Cut(s, cells)
 	blanks := strings.Repeat(" ", max(0, cells-Width(s)))
