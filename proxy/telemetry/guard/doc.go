@@ -1,19 +1,19 @@
-// Package guard catches panics. A fault in our code ends only the call or the round of work that
-// hit it, never the process with all other calls.
+// Package guard catches panics. A fault in our code ends only the call or the round of work in
+// which it occurs, never the process with all other calls.
 //
 // # What a panic costs
 //
-// Each place documents what its panics cost (places.go). All code that starts a goroutine of a
+// Each place documents what a panic there costs (places.go). All code that starts a goroutine of a
 // serving edge, directly or through a library, catches its panics under a place. A test reads the
-// sources and fails at a go statement without a guard. Work that is restarted first pauses for 100
-// ms; the pause doubles up to 10 s.
+// sources and fails at a go statement without a guard. Before work restarts it pauses for 100 ms;
+// the pause doubles up to 10 s.
 //
 // # What is reported
 //
 // A panic is counted by its place (penstock_panics_total) and logged with its type and its stack as
-// functions and lines. Its value is not logged: it may hold a client's words. If a place panics ten
-// times within ten seconds, the edge is not ready (/-/ready) until that place has been calm for
-// thirty seconds, so that a balancer uses other edges.
+// functions and lines. The panic's value is not logged, because it may hold a client's text. If a
+// place panics ten times within ten seconds, the edge is not ready (/-/ready) until that place has
+// been calm for thirty seconds, so that a balancer uses other edges.
 //
 // # Tests
 //

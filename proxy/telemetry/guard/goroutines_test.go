@@ -19,8 +19,8 @@ var handedOver = map[string][]string{ // passed to DetachOnClose
 	"proxy/front/listen/detached.go detached.run": {"proxy/request/call/stream_hijacked.go hijackedStream.serve", "proxy/request/websocket/session.go session.serve", "proxy/request/websocket/socket.go Socket.run"},
 }
 
-// unserved are the places of commands other than serve, and of serve before it accepts connections.
-// A panic there ends the command with its stack.
+// unserved lists the functions that run in commands other than serve, and in serve before it
+// accepts connections. A panic there ends the command and prints its stack.
 var unserved = map[string]bool{
 	"upstreams/engine/detect.go Discover":        true,
 	"proxy/tools/batch/batch.go run.all":         true,
@@ -31,7 +31,7 @@ var unserved = map[string]bool{
 }
 
 // TestGoroutinesAreGuarded checks that all code of the edge that starts a goroutine, directly or
-// not, catches its panics under a place, and that each place catches something.
+// not, catches its panics under a place, and that each place is used.
 func TestGoroutinesAreGuarded(t *testing.T) {
 	s := readSources(t)
 	used, found := map[string]bool{}, 0
@@ -133,8 +133,7 @@ func receiver(e ast.Expr) string {
 	return fmt.Sprint(e)
 }
 
-// places returns the places under which the panics of f, and of everything that f starts, are
-// caught.
+// places returns the places under which panics are caught in f and in all that f starts.
 func (s *sources) places(t *testing.T, f function) (found []string) {
 	add := func(place, what string) {
 		switch {

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// A place that panics stormPanics times within stormTime is in a storm, which is over once calmTime
-// has passed without a panic.
+// A place that panics stormPanics times within stormTime is in a storm. The storm is over once
+// calmTime has passed without a panic.
 const (
 	stormPanics = 10
 	stormTime   = 10 * time.Second
@@ -34,12 +34,12 @@ type Guard struct {
 	places map[string]*record
 }
 
-// record is the history of one place.
+// record holds the panics at one place.
 type record struct {
 	panics atomic.Uint64
 
 	mu     sync.Mutex
-	newest [stormPanics]time.Time // a ring; next is the oldest
+	newest [stormPanics]time.Time // a ring; the index next is the oldest
 	next   int
 	storm  bool // the panics came too fast, and the place has not been calm since
 }
@@ -64,8 +64,8 @@ func (g *Guard) Panics(place string) uint64 {
 	return 0
 }
 
-// Storm returns a place that is in a storm, or "". A place is in a storm after ten panics within
-// ten seconds, until thirty seconds pass there without a panic.
+// Storm returns a place that is in a storm, or "". A storm begins with ten panics within ten
+// seconds, and ends when the place has not panicked for thirty seconds.
 func (g *Guard) Storm(now time.Time) string {
 	for _, name := range places {
 		if g.places[name].stormy(now) {
@@ -75,8 +75,8 @@ func (g *Guard) Storm(now time.Time) string {
 	return ""
 }
 
-// Catch must be deferred. It ends a panic that reaches it, counts it for the place and calls after,
-// which may be nil. A panic in the function after is caught and counted, too.
+// Catch must be deferred. It recovers from a panic, counts the panic for the place and calls the
+// function after, which may be nil. A panic in that function is caught and counted, too.
 func (g *Guard) Catch(place string, after func()) {
 	if g == nil {
 		return
@@ -89,7 +89,7 @@ func (g *Guard) Catch(place string, after func()) {
 	}
 }
 
-// Once runs f. A panic ends f and nothing else.
+// Once runs f. A panic ends only f.
 func (g *Guard) Once(place string, f func()) { g.run(place, f) }
 
 // Loop runs f until it returns. After a panic it pauses and runs f again, unless stop is closed.
@@ -117,8 +117,8 @@ func (g *Guard) run(place string, f func()) (whole bool) {
 	return true
 }
 
-// countPanic counts a panic and logs it. It does not log the value, which may hold a client's
-// words. The log itself may be the source of the panic.
+// countPanic counts a panic and logs it. It does not log the value, which may hold a client's text.
+// The log itself may have panicked.
 func (g *Guard) countPanic(place string, v any) {
 	defer func() { _ = recover() }()
 	if r := g.places[place]; r != nil {
@@ -151,7 +151,7 @@ func (r *record) stormy(now time.Time) bool {
 }
 
 // stack returns the stack of the running goroutine as functions and lines. Go's own stack traces
-// also print words of memory for each function, some of which are pieces of keys and prompts.
+// also print raw memory for each function, which may contain pieces of keys and prompts.
 func stack() string {
 	var at [64]uintptr
 	var b strings.Builder

@@ -17,8 +17,7 @@ import (
 const secret = "CANARY-guard"
 
 // TestCatch checks that a panic ends only the functions below Catch, and is counted for its place
-// and logged without its value. A panic in the function after is caught, too, and so is a panic in
-// the log.
+// and logged without its value. Panics in the function after and in the log are caught, too.
 func TestCatch(t *testing.T) {
 	var log bytes.Buffer
 	g := guard.New()
@@ -98,7 +97,8 @@ func TestLoop(t *testing.T) {
 	})
 }
 
-// TestStorm checks ten panics at one place within ten seconds, followed by thirty calm seconds.
+// TestStorm checks that ten panics at one place within ten seconds are a storm, and that it ends
+// after thirty calm seconds.
 func TestStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := guard.New()

@@ -1,9 +1,9 @@
 package guard
 
-// The places at which a panic is caught, as the label of penstock_panics_total, and what a
-// panic there costs.
+// The places at which a panic is caught, as values of the label of penstock_panics_total. The
+// comment beside each place says what a panic there costs.
 const (
-	Handler    = "handler"     // the request: 500 in its dialect's form; a call also loses its connection
+	Handler    = "handler"     // the request: 500 in its dialect; a call also loses its connection
 	Admin      = "admin"       // the operator's request: 500
 	Connection = "connection"  // the request: an error, or the connection
 	Stream     = "stream"      // the stream, which is cut
@@ -15,7 +15,7 @@ const (
 	Accept     = "accept"      // one accept; accepting starts again
 	Clients    = "clients"     // one round of the watch, or the notice that one client has disconnected
 	Linger     = "linger"      // the rest of one client's body
-	Probe      = "probe"       // one probe; a reload's check of an upstream, which then is unknown
+	Probe      = "probe"       // one probe; in a reload, the check of one upstream, whose result is then unknown
 	Stall      = "stall"       // one check of an engine's counters
 	Generation = "generation"  // one generation probe; its slot is freed, the breaker stays as it is
 	Addresses  = "addresses"   // one look-up; the previous answers stay
@@ -28,8 +28,8 @@ const (
 	History    = "history"     // one second of the page's history
 	Log        = "log"         // the lines of one write, counted as dropped
 	Spans      = "spans"       // one batch of spans, counted as dropped
-	Watchdog   = "watchdog"    // one sign of life
-	Shutdown   = "shutdown"    // the hurry of a drain, which ends anyway; SIGQUIT still ends the process
+	Watchdog   = "watchdog"    // one watchdog message
+	Shutdown   = "shutdown"    // the shortening of a drain, which ends anyway; SIGQUIT still ends the process
 	Fleet      = "fleet"       // one round of the fleet's work
 	Ledger     = "ledger"      // one round of the ledger's work
 	Issuers    = "issuers"     // one fetch of an issuer's keys

@@ -4,13 +4,13 @@ package guard
 
 import "sync"
 
-// injected holds the points that must panic, with the remaining number of panics, by guard.
+// injected holds, for each guard, the points that must panic and how many times they still must.
 var injected = struct {
 	mu    sync.Mutex
 	times map[*Guard]map[string]int
 }{times: map[*Guard]map[string]int{}}
 
-// Inject makes the next calls of Point with this name panic. The parameter times is their number.
+// Inject makes as many of the next calls of Point with this name panic as the parameter times says.
 func (g *Guard) Inject(point string, times int) {
 	injected.mu.Lock()
 	defer injected.mu.Unlock()
@@ -20,7 +20,7 @@ func (g *Guard) Inject(point string, times int) {
 	injected.times[g][point] = times
 }
 
-// Left returns the number of injected panics that a point has still to raise.
+// Left returns how many injected panics a point has still to raise.
 func (g *Guard) Left(point string) int {
 	injected.mu.Lock()
 	defer injected.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// condition is the state of the file.
+// condition is the state of the ledger file.
 type condition int
 
 const (
@@ -20,7 +20,7 @@ const (
 func conditionOf(err error) condition {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) && len(joined.Unwrap()) > 1 {
-		return failing // the file cannot even be read
+		return failing // the ledger cannot even be read
 	}
 	var locked *LockedError
 	switch {
@@ -32,8 +32,8 @@ func conditionOf(err error) condition {
 	return failing
 }
 
-// before holds the part of the predecessor's ledger that this process read while the predecessor
-// still had the lock.
+// before holds what this process read of its predecessor's ledger while the predecessor still had
+// the lock.
 type before struct {
 	mu   sync.Mutex
 	rows map[rowID]observe.Amount
@@ -42,8 +42,8 @@ type before struct {
 
 func (b *before) forget() { b.rows = nil }
 
-// add records rows from a file, and returns the usage in them that is new. A day that is no longer
-// kept individually was added while it was still kept.
+// add records rows from a file, and returns the usage in these rows that is new. A day that is no
+// longer kept individually was added while it was still kept.
 func (b *before) add(rows []observe.UsageRow, all bool) (news []observe.UsageRow) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,7 +70,7 @@ func (b *before) differs(file os.FileInfo) bool {
 	return was == nil || !os.SameFile(was, file) || was.Size() != file.Size() || !was.ModTime().Equal(file.ModTime())
 }
 
-// of returns a key's usage between two days, from the rows of models.
+// of returns a key's usage between two days, both included, from the rows of models.
 func (b *before) of(key string, from, to int64) (sum observe.Amount) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

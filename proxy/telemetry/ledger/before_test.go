@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// TestFollow checks that what the previous process still counts while it drains is added once,
-// wherever its last line is cut.
+// TestFollow checks that usage that the previous process still counts while it drains is added
+// once, wherever its last line is cut.
 func TestFollow(t *testing.T) {
 	path := tempLedger(t)
 	first := mustOpen(t, path, noon)
@@ -95,8 +95,8 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestFollowedSumIsWhatWasCounted runs rounds of an edge and of the one that follows it in any
-// order, over days that stop being kept individually. Both report what was counted.
+// TestFollowedSumIsWhatWasCounted runs rounds of two edges, one of which follows the other, in any
+// order, over days that stop being kept individually. Both edges report what was counted.
 func TestFollowedSumIsWhatWasCounted(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		path := test.TempDir() + "/l"

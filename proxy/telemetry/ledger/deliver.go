@@ -40,7 +40,8 @@ func dial(address string, within time.Duration) (net.Conn, error) {
 	return net.DialTimeout("tcp", address, min(within, deliveryTime))
 }
 
-// toFile appends to a file. It opens the file each time, because the file may be moved away.
+// toFile appends to a file. It opens the file for each delivery, because an operator may move the
+// file away.
 type toFile string
 
 func (path toFile) deliver(lines []byte, _ time.Duration) (err error) {
@@ -55,7 +56,7 @@ func (path toFile) deliver(lines []byte, _ time.Duration) (err error) {
 	}()
 	var last [1]byte
 	if info, err := f.Stat(); err == nil && info.Size() > 0 {
-		if _, err := f.ReadAt(last[:], info.Size()-1); err == nil && last[0] != '\n' { // after a failed write
+		if _, err := f.ReadAt(last[:], info.Size()-1); err == nil && last[0] != '\n' { // left by a failed write
 			lines = append([]byte("\n"), lines...)
 		}
 	}

@@ -19,8 +19,8 @@ import (
 
 // Export sends the ledger's rows to a sink. A row holds all usage of its day, as in the ledger, so
 // a sink may get a row twice. The sink keeps the last row of each id. Acknowledged rows are kept
-// beside the ledger in a file of the same form, from which an export resumes after any kind of end.
-// While a sink is away, only the last row of each id waits for it.
+// beside the ledger in a file with the same format, from which an export resumes however the edge
+// ended. While a sink is away, only the last row of each id waits for it.
 type Export struct {
 	sink Sink
 	to   deliverer
@@ -35,9 +35,9 @@ type Export struct {
 	ok, failed *metrics.Counter
 
 	mu      sync.Mutex
-	header  header // of the ledger; empty until it was opened
+	header  header // the ledger's header; empty until the ledger is open
 	pending map[rowID]observe.UsageRow
-	since   time.Time // when the first of pending was added
+	since   time.Time // when the first pending row was added
 }
 
 // Sink is the destination of rows: a file or a URL.
@@ -53,7 +53,8 @@ func (s *Sink) place() string {
 	return s.URL
 }
 
-// shown returns the sink's place without possible secrets, which webhooks have in their paths.
+// shown returns the sink's file or URL without possible secrets, which webhooks have in their
+// paths.
 func (s *Sink) shown() string {
 	u, err := url.Parse(s.URL)
 	if s.File != "" || err != nil {
@@ -62,7 +63,7 @@ func (s *Sink) shown() string {
 	return u.Scheme + "://" + u.Host
 }
 
-// exportedRow is a row in the form that a sink gets.
+// exportedRow is a row as a sink gets it.
 type exportedRow struct {
 	// ID consists of the edge, the day, the key, and the model or end user. Of two rows with one
 	// id, the one with more calls counts.
@@ -88,7 +89,7 @@ func newExport(o *Options, n int) *Export {
 	return x
 }
 
-// Behind returns the time for which rows have been waiting for the sink.
+// Behind returns how long rows have been waiting for the sink.
 func (x *Export) Behind() time.Duration {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -104,7 +105,7 @@ func (x *Export) add(h header, rows []observe.UsageRow) {
 	defer x.mu.Unlock()
 	x.header = h
 	for i := range rows {
-		if rows[i].Day == observe.DayBefore { // its single days were exported
+		if rows[i].Day == observe.DayBefore { // the days in this sum were exported one by one
 			continue
 		}
 		if len(x.pending) == 0 {
@@ -135,7 +136,7 @@ func (x *Export) Run(ctx context.Context) {
 func (x *Export) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = x.round(ctx, time.Second) // the ledger keeps the rest, which is sent after the next start
+	_ = x.round(ctx, time.Second) // the ledger keeps the rest, which the next process sends
 	return x.file.close()
 }
 
@@ -166,8 +167,8 @@ func (x *Export) round(ctx context.Context, within time.Duration) error {
 	return err
 }
 
-// open reads the acknowledged rows, once the ledger is open, and finds the rows that are missing
-// there.
+// open reads the acknowledged rows, once the ledger is open, and adds the others to the pending
+// rows.
 func (x *Export) open() error {
 	x.mu.Lock()
 	h := x.header
@@ -230,7 +231,7 @@ func (x *Export) acknowledge(rows []observe.UsageRow) error {
 	return x.file.write(lines)
 }
 
-// rewrite rewrites all acknowledged rows, without the days that usage no longer has.
+// rewrite rewrites all acknowledged rows, without the days that the usage counters no longer keep.
 func (x *Export) rewrite() error {
 	oldest := observe.DayOf(x.now()) - observe.UsageDays
 	for id := range x.acked {

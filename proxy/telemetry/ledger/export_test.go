@@ -19,7 +19,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// taker is a sink that keeps the last row of each id, and may fail before or after that.
+// taker is a sink that keeps the last row of each id, and may fail before or after it has kept the
+// rows.
 type taker struct {
 	rows  map[string]exportedRow
 	calls int
@@ -49,7 +50,7 @@ func (s *taker) deliver(lines []byte, _ time.Duration) error {
 	return nil
 }
 
-// total returns the sum of the usage of models by keys.
+// total returns the summed usage in rows of models.
 func (s *taker) total() (sum observe.Amount) {
 	for _, r := range s.rows {
 		if r.User == "" {
@@ -59,7 +60,7 @@ func (s *taker) total() (sum observe.Amount) {
 	return sum
 }
 
-// ofUsers returns the sum of the usage of end users.
+// ofUsers returns the summed usage in rows of end users.
 func (s *taker) ofUsers() (sum observe.Amount) {
 	for _, r := range s.rows {
 		if r.User != "" && r.Model == "" {
@@ -89,7 +90,8 @@ func exportTo(path string, now time.Time, to deliverer) (*edge, error) {
 func (e *edge) kill2() { _ = e.file.close(); _ = e.exports[0].file.close() }
 
 // TestExportIsWhatWasCounted checks that the sink finally has what was counted, however the sink
-// fails and however edges end, and that a start sends nothing again that the sink has acknowledged.
+// fails and however edges end, and that a restarted edge sends no row again that the sink has
+// acknowledged.
 func TestExportIsWhatWasCounted(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		path, now := filepath.Join(test.TempDir(), "l"), noon
@@ -150,8 +152,8 @@ func TestExportIsWhatWasCounted(test *testing.T) {
 	})
 }
 
-// TestExportToFile checks that the file has a line for each delivery, that a delivery after a
-// truncated line begins on a new one, and that the file may be moved away.
+// TestExportToFile checks that the file gets the lines of each delivery, that a delivery after a
+// truncated line begins a new line, and that the file may be moved away.
 func TestExportToFile(t *testing.T) {
 	path := tempLedger(t)
 	out := filepath.Join(filepath.Dir(path), "out.jsonl")
@@ -191,8 +193,8 @@ func TestExportToFile(t *testing.T) {
 	}
 }
 
-// TestExportToURL checks that a sink that is missing, refuses or hangs causes an error, and gets
-// everything once it accepts rows again.
+// TestExportToURL checks that an absent, refusing or hanging sink causes an error, and gets all
+// rows once it accepts rows again.
 func TestExportToURL(t *testing.T) {
 	sink := &taker{rows: map[string]exportedRow{}, fails: func() (bool, bool) { return false, false }}
 	var status atomic.Int64

@@ -29,12 +29,13 @@ type file struct {
 	small  int64 // the size after the last rewrite
 }
 
-// growth is the margin for a rewrite: a file is rewritten once it exceeds four times its size after
-// the last rewrite by more than growth.
+// growth is how far a file may exceed four times its size after the last rewrite, before it is
+// rewritten.
 const growth = 16 << 20
 
 // Check returns an error if the file at a path exists but was not written by an edge as its ledger.
-// It returns nil if there is no file, or if the path cannot be read now: Run handles that.
+// It returns nil if there is no file. It also returns nil if the path cannot be read now, because
+// Run tries again.
 func Check(path string) error {
 	info, _ := os.Stat(path)
 	if info == nil {
@@ -51,7 +52,7 @@ func Check(path string) error {
 	return foreign(path, err)
 }
 
-// foreign adds the file's path and a remedy to the error of a file that is not a ledger. For other
+// foreign adds the file's path and a remedy to the error for a file that is not a ledger. For other
 // errors it returns nil.
 func foreign(path string, err error) error {
 	if !errors.Is(err, errForeign) {
@@ -60,7 +61,7 @@ func foreign(path string, err error) error {
 	return fmt.Errorf("%s is %w; name a file that is not there yet, or move this one away", path, err)
 }
 
-// firstLine reads up to the end of a first line.
+// firstLine is a reader that ends after the first line.
 type firstLine struct {
 	from  io.Reader
 	ended bool
@@ -77,14 +78,14 @@ func (r *firstLine) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// open takes the lock and reads the ledger. It creates nothing but the lock, and not even that
-// beside a foreign file.
+// open takes the lock and reads the ledger. It creates only the lock file, and beside a foreign
+// file nothing at all.
 func (f *file) open() (content, error) {
 	if err := Check(f.path); err != nil {
 		return content{}, fmt.Errorf("ledger: %w", err)
 	}
 	_, err := os.Stat(f.lockName())
-	used := err == nil && f.lock == nil // a new ledger has no lock beside it
+	used := err == nil && f.lock == nil // a new ledger has no lock file beside it
 	if err := f.takeLock(); err != nil {
 		return content{}, err
 	}
@@ -116,7 +117,7 @@ func (f *file) takeLock() error {
 		case errors.Is(err, os.ErrPermission):
 			return fmt.Errorf("%w: give the user of the edge the right to write in %s", err, filepath.Dir(f.path))
 		default:
-			return err // readErr may only report that there is no lock yet
+			return err // readErr may only say that there is no lock file yet
 		}
 	}
 	if err := process.Lock(lock); err != nil {
@@ -130,7 +131,7 @@ func (f *file) takeLock() error {
 	return nil
 }
 
-// rewrite replaces the ledger with a file of these rows.
+// rewrite replaces the ledger with a file that holds these rows.
 func (f *file) rewrite(rows func(func(observe.UsageRow))) (err error) {
 	name := f.path + ".new"
 	next, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -172,7 +173,7 @@ func (f *file) rewrite(rows func(func(observe.UsageRow))) (err error) {
 	return nil
 }
 
-// syncFolder makes a new name durable, if the system can.
+// syncFolder makes a new file name durable, if the system supports that.
 func syncFolder(path string) {
 	if dir, err := os.Open(path); err == nil {
 		_ = dir.Sync()
@@ -183,8 +184,8 @@ func syncFolder(path string) {
 // grown reports whether the file should be rewritten.
 func (f *file) grown() bool { return f.size > growth+4*f.small }
 
-// write appends lines and syncs them. After a failed write it cuts off the remains. If that fails,
-// too, the next write overwrites them.
+// write appends lines and syncs them. After a failed write it truncates the file to the complete
+// lines. If that fails, too, the next write overwrites the rest.
 func (f *file) write(lines []byte) error {
 	_, err := f.f.WriteAt(lines, f.size)
 	if err == nil {

@@ -21,17 +21,17 @@ import (
 type Options struct {
 	Path  string // empty: rows are only exported
 	Usage *observe.Usage
-	// Wait makes Open follow a ledger that another edge still writes, until that edge ends. Without
-	// it Open refuses such a ledger.
+	// Wait lets Open follow a ledger that another edge still writes, until that edge ends. Without
+	// Wait, Open refuses such a ledger.
 	Wait bool
-	// Restored is called with usage of others that was newly read, after it was added to Usage.
-	// Open does not call it.
+	// Restored is called with newly read usage that other processes counted, after that usage was
+	// added to Usage. Open does not call Restored.
 	Restored func(rows []observe.UsageRow)
 
-	// Sinks get the rows that have changed, once a second, with the name of the edge that counts
-	// them. They must not block.
+	// Sinks get the changed rows once a second, with the name of the edge that counts them. A sink
+	// must not block.
 	Sinks []func(edge string, rows []observe.UsageRow)
-	// Exports get these rows, too, and resume after the last acknowledged ones. They need a path.
+	// Exports get these rows, too, and resume after the last acknowledged ones. Exports need Path.
 	Exports []Sink
 
 	Metrics *metrics.Set
@@ -46,13 +46,13 @@ type Ledger struct {
 	opened  bool                       // locked and read, with its rows added to usage
 	handed  bool                       // the sinks have received the pending rows
 	pending map[rowID]observe.UsageRow // not on disk yet
-	day     int64                      // of the last round
+	day     int64                      // the day of the last round
 	logged  condition                  // the last logged state
 	exports []*Export
 	before  before
 
 	rounds, failed, bad *metrics.Counter
-	behind              atomic.Int64 // since when rows have been waiting, Unix nanoseconds; 0: none
+	behind              atomic.Int64 // when the oldest waiting row began to wait, Unix nanoseconds; 0: none waits
 }
 
 // period is the interval at which rows are written. A killed edge loses at most the usage of one
@@ -60,8 +60,8 @@ type Ledger struct {
 const period = time.Second
 
 // Open opens an edge's ledger and adds its contents to usage. Open fails if another edge writes the
-// ledger, or if the file is not a ledger. A disk that cannot be used now is not an error: Run tries
-// again.
+// ledger, or if the file is not a ledger. A disk that cannot be used now is not an error, because
+// Run tries again.
 func Open(o Options) (*Ledger, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -108,7 +108,7 @@ func (l *Ledger) Edge() string { return l.file.header.Edge }
 // Exports returns the exports. Each must run in its own goroutine.
 func (l *Ledger) Exports() []*Export { return l.exports }
 
-// Unsaved returns the time for which rows have been waiting for the disk.
+// Unsaved returns how long rows have been waiting for the disk.
 func (l *Ledger) Unsaved() time.Duration {
 	at := l.behind.Load()
 	if at == 0 {
@@ -133,7 +133,7 @@ func (l *Ledger) open() error {
 	return l.rewrite()
 }
 
-// adopt adopts the file's contents.
+// adopt takes over the file's contents.
 func (l *Ledger) adopt(c *content) {
 	l.opened = true
 	if c.torn || c.bad > 0 {
@@ -165,7 +165,7 @@ func (l *Ledger) follow() error {
 	info, err := os.Stat(l.file.path)
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) {
-			return nil // nothing written yet
+			return nil // the file does not exist yet
 		}
 		return err
 	}
@@ -186,9 +186,9 @@ func (l *Ledger) follow() error {
 	return nil
 }
 
-// inherit adds the usage that a file holds and the counters lack. Rows of end users are added only
-// if the parameter all is true, because a user who drops out of the list has fewer calls from then
-// on.
+// inherit adds the usage that a file holds and the counters lack. It adds rows of end users only if
+// the parameter all is true, because the row of a user who drops out of the list starts again with
+// fewer calls.
 func (l *Ledger) inherit(c *content, all bool) {
 	news := l.before.add(c.rows, all)
 	if len(news) == 0 && !all {
@@ -204,9 +204,8 @@ func (l *Ledger) inherit(c *content, all bool) {
 	}
 }
 
-// Inherited returns a key's usage between two days, both included, as the ledger had it when it was
-// opened late. This usage was counted by other processes, or by this one before its ledger had a
-// name.
+// Inherited returns a key's usage between two days, both included, as it stood in a ledger that was
+// opened late. Other processes counted this usage, or this one did before its ledger had a name.
 func (l *Ledger) Inherited(key string, from, to int64) observe.Amount {
 	return l.before.of(key, from, to)
 }
@@ -222,8 +221,8 @@ func (l *Ledger) rewrite() error {
 	return nil
 }
 
-// collect collects the rows that have changed. Sinks get them once the ledger is open, because only
-// then do the rows hold all known usage of their days.
+// collect collects the changed rows. Sinks get these rows once the ledger is open, because only
+// then does each row hold all known usage of its day.
 func (l *Ledger) collect() {
 	var rows []observe.UsageRow
 	l.o.Usage.Changed(func(r observe.UsageRow) {
@@ -299,7 +298,7 @@ func (l *Ledger) countRound(err error) {
 		l.behind.Store(0)
 	case failing:
 		l.failed.Inc()
-	case waiting: // neither good nor failed
+	case waiting: // neither a success nor a failure
 	}
 	if is == l.logged {
 		return

@@ -23,7 +23,7 @@ import (
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// edge is an edge's usage with its ledger, at a time that the test sets.
+// edge is an edge's usage and its ledger, with a clock that the test sets.
 type edge struct {
 	*Ledger
 	calls *observe.Calls
@@ -54,7 +54,7 @@ func mustOpen(t testing.TB, path string, now time.Time) *edge {
 	return e
 }
 
-// call counts a finished call of n prompt tokens.
+// call counts a finished call with n prompt tokens.
 func (e *edge) call(key, model string, n int) {
 	e.calls.Begin()
 	e.calls.Finish(&observe.Record{
@@ -105,7 +105,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestDays checks that days that are no longer kept stay in the total, also over restarts.
+// TestDays checks that days that are no longer kept stay in the total, even after restarts.
 func TestDays(t *testing.T) {
 	path, now := tempLedger(t), noon
 	const days, restarts = 80, 7
@@ -132,13 +132,13 @@ func TestDays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lines := bytes.Count(text, []byte("\n")); lines != 1+62+1 { // header, days, the days before
+	if lines := bytes.Count(text, []byte("\n")); lines != 1+62+1 { // the header, the days, and the sum of the days before
 		t.Errorf("%d lines", lines)
 	}
 }
 
-// TestCut cuts the file at any place, as a kill does. It checks that reading the file gives a state
-// that was written, and that the ledger continues from this state.
+// TestCut truncates the file at any byte, as a kill does. It checks that reading the file gives a
+// state that was written, and that the ledger continues from this state.
 func TestCut(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
@@ -154,7 +154,7 @@ func TestCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := bytes.IndexByte(whole, '\n') + 1
-	for end := first; end <= len(whole); end += 13 { // everywhere in a line
+	for end := first; end <= len(whole); end += 13 { // at many places within lines
 		if err := os.WriteFile(path, whole[:end], 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -175,8 +175,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestChangedLine checks that a changed line is skipped and counted, and that the next line of its
-// row contains all of its usage.
+// TestChangedLine checks that a changed line is skipped and counted, and that the next line of the
+// same row contains all of the row's usage.
 func TestChangedLine(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
@@ -305,8 +305,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestNoDisk checks that a ledger without its folder waits, reports that, and is written as soon as
-// possible.
+// TestNoDisk checks that a ledger whose folder is missing waits, reports that, and is written as
+// soon as possible.
 func TestNoDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "not", "there", "usage.ledger")
 	e := mustOpen(t, path, noon)
@@ -332,8 +332,8 @@ func TestNoDisk(t *testing.T) {
 	}
 }
 
-// TestFailedWrite checks that rows of a failed write are written with the next one, and that
-// nothing of the failed write remains.
+// TestFailedWrite checks that the next write includes the rows of a failed write, and that no bytes
+// of the failed write remain.
 func TestFailedWrite(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
@@ -363,8 +363,8 @@ func TestFailedWrite(t *testing.T) {
 }
 
 // TestSumIsWhatWasCounted starts and ends edges in several ways, runs their rounds in any order,
-// and cuts the end of the file. The ledger holds what was counted up to some round, and everything
-// after an orderly end.
+// and cuts off the end of the file. The ledger holds what was counted up to some round and, after
+// an orderly end, all that was counted.
 func TestSumIsWhatWasCounted(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		path, now := filepath.Join(test.TempDir(), "l"), noon
@@ -485,7 +485,7 @@ func TestForgedLines(t *testing.T) {
 }
 
 // TestEndUsers checks that rows of end users are kept beside those of their key, and do not count
-// as the key's. An edge of an older version treats them as changed lines.
+// as the key's own. An edge of an older version treats them as changed lines.
 func TestEndUsers(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)

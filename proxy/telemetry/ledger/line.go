@@ -19,7 +19,7 @@ import (
 type header struct {
 	Format  string    `json:"format"`
 	Version int       `json:"version"`
-	Edge    string    `json:"edge"` // the name under which other edges know the rows of this ledger
+	Edge    string    `json:"edge"` // the name under which other edges know this ledger's rows
 	Since   time.Time `json:"since"`
 }
 
@@ -47,10 +47,10 @@ func rowOf(r *observe.UsageRow) Row {
 }
 
 // mostCounted is more than an edge can count in its lifetime. Sums of larger numbers would
-// overflow, and a key with a negative usage would get all of its budget back.
+// overflow, and a key with negative usage would get its whole budget back.
 const mostCounted = 1 << 53
 
-// usage returns the row in the form in which usage is counted.
+// usage returns the row in the form that observe.Usage counts.
 func (r *Row) usage() (observe.UsageRow, error) {
 	out := observe.UsageRow{Key: r.Key, Model: r.Model, User: r.User, Day: observe.DayBefore, Amount: r.Amount}
 	if max(r.Calls, r.Prompt, r.Cached, r.Completion, r.Estimated) > mostCounted {
@@ -84,8 +84,9 @@ func appendLine(dst []byte, v any) []byte {
 
 var errLine = errors.New("the line does not fit its checksum")
 
-// parseLine parses a line from appendLine, without the line end. If it returns errLine, the value
-// at the pointer into may hold the readable part of the line, so that a warning can name it.
+// parseLine parses a line from appendLine, without the line end, into the value to which into
+// points. If parseLine returns errLine, the value holds whatever could be read, so that a warning
+// can name the row.
 func parseLine(line []byte, into any) error {
 	sum, text, found := bytes.Cut(bytes.TrimPrefix(line, []byte(userMark)), []byte(" "))
 	var want [4]byte
@@ -103,7 +104,7 @@ func parseLine(line []byte, into any) error {
 // mostLost is the maximum number of lost rows that a warning names.
 const mostLost = 10
 
-// String names the row for operators.
+// String returns the row's name for operators.
 func (id rowID) String() string {
 	day, of := "the days before", ""
 	if id.day != observe.DayBefore {
@@ -121,15 +122,15 @@ func (id rowID) String() string {
 // maxLine is far longer than any line that an edge writes.
 const maxLine = 64 << 10
 
-// content is the content of a file.
+// content holds what was read from a file.
 type content struct {
 	header header
 	rows   []observe.UsageRow // one for each day
 	good   int64              // bytes up to the end of the last complete line
 	torn   bool               // a truncated line follows
 	bad    int                // lines that were skipped
-	lost   []rowID            // rows that have only skipped lines, as far as they can be read
-	// emptied reports that there was a ledger of which nothing is left.
+	lost   []rowID            // rows of which only skipped lines remain, as far as readable
+	// emptied reports that the file was a ledger and is empty now.
 	emptied bool
 }
 

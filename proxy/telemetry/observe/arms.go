@@ -6,12 +6,12 @@ import (
 	"sync/atomic"
 )
 
-// For each arm of a model, and for the rest, the edge keeps what a comparison needs: counts, and
-// spreads of the answers that the arm gave to its own calls at the first attempt. If a call was
-// redirected to another arm, that arm counts only the call's end, because redirected calls are not
-// a fair sample.
+// For each arm of a model, and for the upstreams without an arm, the edge keeps what a comparison
+// needs: counts, and the spreads of the answers that the arm gave to its own calls at the first
+// attempt. If a call was redirected to another arm, that arm counts only that the call ended,
+// because redirected calls are not a fair sample.
 
-// Spread counts values by size: the numbers of buckets with their counts, in order.
+// Spread counts values by size. Each element is the number of a bucket and its count, in order.
 type Spread [][2]uint64
 
 // A spread has 16 buckets an octave, each 4.4 % wide, from 2^-14, which is 61 µs, to 2^20.
@@ -42,7 +42,7 @@ func (s Spread) Count() (n uint64) {
 	return n
 }
 
-// Since returns the values that were added to s since the state earlier.
+// Since returns the values that were added to s since an earlier state.
 func (s Spread) Since(earlier Spread) (out Spread) {
 	for _, b := range s {
 		for _, e := range earlier {
@@ -80,8 +80,8 @@ func (s *spread) read() Spread {
 type Arm struct {
 	Name    string `json:"arm"` // NoArm: the rest
 	Calls   uint64 `json:"calls"`
-	Failed  uint64 `json:"failed"`  // at the arm's upstreams, even if answered elsewhere
-	Refused uint64 `json:"refused"` // no slot was free, or no upstream takes calls
+	Failed  uint64 `json:"failed"`  // failed at the arm's upstreams, even if answered elsewhere
+	Refused uint64 `json:"refused"` // no slot was free, or no upstream took calls
 	Left    uint64 `json:"left"`    // the client disconnected
 
 	TTFT   Spread `json:"ttft_seconds"` // from sending a request to the first event of its stream
@@ -94,13 +94,13 @@ type Arm struct {
 // Finishes are the ways in which a chat answer ends.
 var Finishes = [...]string{"stop", "length", "tool_calls", "content_filter"}
 
-// ModelArms are the arms of a model.
+// ModelArms holds the counts of a model's arms.
 type ModelArms struct {
 	Model string `json:"model"`
 	Arms  []Arm  `json:"arms"` // the rest is first
 }
 
-// Since returns what was counted in a since the earlier state b.
+// Since returns what a has counted since the earlier state b.
 func (a *Arm) Since(b *Arm) Arm {
 	finish := map[string]uint64{}
 	for word, n := range a.Finish {
@@ -112,17 +112,17 @@ func (a *Arm) Since(b *Arm) Arm {
 	}
 }
 
-// armStats are the counters of an arm.
+// armStats holds the counters of an arm.
 type armStats struct {
-	ended, missed                atomic.Int64 // calls that ended there, and its calls that ended elsewhere
+	ended, missed                atomic.Int64 // calls that ended at the arm, and calls meant for it that ended elsewhere
 	calls, failed, refused, left atomic.Uint64
 	ttft, speed, length          spread
 	finish                       [len(Finishes)]atomic.Uint64
 }
 
 // count counts a call that was meant for the arm, wherever it ended. A request that the arm refuses
-// is its failure only if another arm answers it: otherwise the request is at fault, or the arm has
-// received it in another form.
+// counts as the arm's failure only if another arm answers the request. Otherwise the request is at
+// fault, or it reached the arm in another form.
 func (a *armStats) count(r *Record, took float64) {
 	name, tried, rejected := r.ownArm(), false, false
 	a.calls.Add(1)
@@ -150,7 +150,7 @@ func (a *armStats) count(r *Record, took float64) {
 	}
 }
 
-// answered records an answer of the arm.
+// answered records an answer from the arm.
 func (a *armStats) answered(r *Record, took float64) {
 	if r.Stream {
 		a.ttft.add(r.UpstreamTTFT.Seconds())
@@ -162,7 +162,7 @@ func (a *armStats) answered(r *Record, took float64) {
 	generated := r.CompletionTokens
 	if r.Stream {
 		took -= r.TTFT.Seconds()
-		generated-- // the first token
+		generated-- // without the first token
 	} else {
 		took -= r.Queue.Seconds()
 	}
@@ -171,7 +171,7 @@ func (a *armStats) answered(r *Record, took float64) {
 	}
 }
 
-// foundNoRoom reports whether a call ended without asking any upstream, because none had room.
+// foundNoRoom reports whether a call ended before any upstream was asked, because none had room.
 func (r *Record) foundNoRoom() bool {
 	return r.Attempts == 0 && (r.Outcome == Limited || r.Outcome == NoRoute)
 }
@@ -184,7 +184,7 @@ func (r *Record) ownArm() string {
 	return r.Arm
 }
 
-// arm returns the stats of a model's arm. For an unconfigured model they are discarded.
+// arm returns the stats of a model's arm. The stats of an unconfigured model are discarded.
 func (s *series) arm(model, name string) *armStats {
 	k := armKey{model, name}
 	if a, ok := s.arms.get(k); ok {
@@ -202,7 +202,7 @@ func (s *series) arm(model, name string) *armStats {
 	return a
 }
 
-// ArmsOf returns the counts of a model's arms; the rest comes first.
+// ArmsOf returns the counts of a model's arms; for the upstreams without an arm comes first.
 func (c *Calls) ArmsOf(model string, arms ...string) ModelArms {
 	out := ModelArms{Model: model}
 	for _, name := range slices.Insert(arms, 0, NoArm) {
@@ -219,8 +219,9 @@ func (c *Calls) ArmsOf(model string, arms ...string) ModelArms {
 	return out
 }
 
-// OfArm returns three counts: the calls of a model that ended at an arm, the arm's own calls that
-// ended elsewhere, and its own calls for which it had no slot or that it did not accept.
+// OfArm returns three counts: the model's calls that ended at the arm, the calls meant for the arm
+// that ended elsewhere, and those meant for the arm that it did not accept or for which it had no
+// slot.
 func (c *Calls) OfArm(model, arm string) (ended, missed, refused int64) {
 	a, ok := c.series.arms.get(armKey{model, arm})
 	if !ok {

@@ -10,7 +10,7 @@ import (
 )
 
 // TestArmsCount checks that a call counts for the arm that it was meant for, however it ended, and
-// that only what that arm answered at the first attempt is measured.
+// that only the arm's answers at the first attempt are measured.
 func TestArmsCount(t *testing.T) {
 	failed := []FailedAttempt{{Upstream: "a", Arm: "new"}}
 	rejected := []FailedAttempt{{Upstream: "a", Arm: "new", Rejected: true}}

@@ -15,7 +15,7 @@ import (
 // concurrent use.
 type Calls struct {
 	log    accessLog
-	access atomic.Bool // whether its lines are written
+	access atomic.Bool // whether access lines are written
 
 	series   *series
 	finished *metrics.Counter
@@ -24,7 +24,7 @@ type Calls struct {
 
 	// Recent holds the newest calls and refusals, for the status page.
 	Recent *Recent
-	// Usage is the account of keys and models.
+	// Usage counts what keys use of models.
 	Usage *Usage
 }
 
@@ -50,20 +50,19 @@ func (c *Calls) SetLog(l config.Log) {
 // Begin counts a call as in flight until Finish.
 func (c *Calls) Begin() { c.inflight.Add(1) }
 
-// InFlight returns the calls between Begin and Finish.
+// InFlight returns how many calls are between Begin and Finish.
 func (c *Calls) InFlight() int64 { return c.inflight.Load() }
 
 // Finished returns how many calls have ended since the start.
 func (c *Calls) Finished() uint64 { return c.finished.Get() }
 
-// Configured sets the models, upstreams and keys that the configuration names now. Other series are
-// dropped. A call whose model has been removed is counted under "-", and one whose key has been
-// removed under "other".
+// Configured sets which models, upstreams and keys the configuration names now. Other series are
+// dropped. A call whose model was removed is counted under "-", and a call whose key was removed
+// under "other".
 func (c *Calls) Configured(models, upstreams, keys []string) { c.series.keep(models, upstreams, keys) }
 
 // Finish counts r, keeps it and writes its line. It is called exactly once for each Begin. The call
-// stays in flight until that is done, so that code that waits for the last call sees all calls
-// counted.
+// stays in flight until then, so that code that waits for the last call sees all calls counted.
 func (c *Calls) Finish(r *Record, now time.Time) {
 	defer c.inflight.Add(-1)
 	c.finished.Inc()
@@ -75,8 +74,7 @@ func (c *Calls) Finish(r *Record, now time.Time) {
 	}
 }
 
-// LastEnd returns the time at which a model's last call ended or, if there was none, the edge's
-// start.
+// LastEnd returns when a model's last call ended or, if there was none, when the edge started.
 func (c *Calls) LastEnd(model string) time.Time {
 	last := c.begun
 	for k, m := range c.series.models.all() {
@@ -87,7 +85,8 @@ func (c *Calls) LastEnd(model string) time.Time {
 	return last
 }
 
-// Overflowed returns the number of a model's calls that ended at an upstream in a tier above 0.
+// Overflowed returns how many of a model's calls ended at an upstream in the given tier, which is
+// above 0.
 func (c *Calls) Overflowed(model string, tier int) int64 {
 	if n, ok := c.series.tiers.get(tierKey{model, tier}); ok {
 		return n.Load()
@@ -95,7 +94,7 @@ func (c *Calls) Overflowed(model string, tier int) int64 {
 	return 0
 }
 
-// OfClass returns the number of ended calls by model and class. Calls of the first class are not
+// OfClass returns how many calls of a model and class have ended. Calls of the first class are not
 // counted.
 func (c *Calls) OfClass(model, class string) int64 {
 	if n, ok := c.series.classes.get(classKey{model, class}); ok {
@@ -104,8 +103,8 @@ func (c *Calls) OfClass(model, class string) int64 {
 	return 0
 }
 
-// FellBack returns the number of a model's calls that the fallback model (the parameter to)
-// answered or was the last to be asked.
+// FellBack returns how many of a model's calls the fallback model answered, or was the last to be
+// asked for. The parameter to names the fallback model.
 func (c *Calls) FellBack(model, to string) int64 {
 	if n, ok := c.series.fallbacks.get(fallbackKey{model, to}); ok {
 		return n.Load()
@@ -113,7 +112,7 @@ func (c *Calls) FellBack(model, to string) int64 {
 	return 0
 }
 
-// Refused counts a request that was refused before it became a call, by the code of the refusal.
+// Refused counts, by error code, a request that was refused before it became a call.
 func (c *Calls) Refused(code string) { c.series.word(familyErrors, dash(code)).Inc() }
 
 // Left counts a client that disconnected before its request became a call, without sending any of
@@ -195,20 +194,20 @@ type Meter struct {
 	pair  *history
 	last  instant.Time
 	seen  int
-	moved int // seen at previous upstreams
+	moved int // how many of seen came from previous upstreams
 
-	handed instant.Time // when the following members were last added
-	told   int          // the part of seen that was counted
+	handed instant.Time // when the members below were last handed over
+	told   int          // how many of seen have been handed over
 	kept   int
-	gaps   [16]float64 // in seconds; the first kept ones are valid
+	gaps   [16]float64 // in seconds; only the first of them, as many as kept says, are valid
 }
 
-// keepFor is the time for which a Meter keeps its measurements while events arrive. It is shorter
-// than the time between two reads of the counters. The last measurements before a silence wait for
-// the next event or the end.
+// keepFor is how long a Meter keeps its measurements while events arrive. It is shorter than the
+// interval at which the counters are read. If the stream pauses, the last measurements wait for the
+// next event or the end.
 const keepFor = 250 * time.Millisecond
 
-// Meter returns the meter of a new stream. Model and upstream are configured names.
+// Meter returns the meter for a new stream. Model and upstream are configured names.
 func (c *Calls) Meter(dialect, model, upstream string) Meter {
 	return Meter{model: c.series.model(dialect, model), pair: c.series.pair(model, upstream)}
 }
@@ -223,8 +222,8 @@ func (c *Calls) Move(m *Meter, model, upstream string) {
 	}
 }
 
-// Note records how many events have arrived by now. Events that arrive together count as one gap:
-// how bytes are split into reads says nothing about how fast the engine generated them.
+// Note records how many events have arrived by now. Events that arrive together count as one gap,
+// because how reads split the bytes says nothing about how fast the engine generated the events.
 func (m *Meter) Note(events int, at instant.Time) {
 	if m.model == nil || events == m.seen {
 		return
@@ -261,8 +260,8 @@ func (m *Meter) End(r *Record) {
 	r.streamed = m.moved + m.seen
 }
 
-// Tick adds the events of running streams to the history. Call it about every second: it makes a
-// stream visible while it runs.
+// Tick adds the events of running streams to the history. Call it about every second, so that a
+// stream is visible while it runs.
 func (c *Calls) Tick(now time.Time) {
 	for _, h := range c.series.pairs.all() {
 		h.fold(now)

@@ -46,8 +46,8 @@ func finish(c *Calls, r *Record) {
 	c.Finish(r, time.Now())
 }
 
-// TestFinishCountsFailures checks that each failed attempt is counted, also of calls that another
-// upstream answered. A status unknown to HTTP gets no series of its own, and neither does an
+// TestFinishCountsFailures checks that each failed attempt is counted, even if another upstream
+// answered the call. A status unknown to HTTP gets no series of its own, and neither does an
 // unconfigured upstream.
 func TestFinishCountsFailures(t *testing.T) {
 	c, page := newTestCalls(t)
@@ -148,9 +148,9 @@ func TestSeriesGoAway(t *testing.T) {
 	}
 }
 
-// TestTotalsOutliveUpstreams checks that a reload that removes an upstream changes none of the
-// totals of keys, of models' tokens and of the edge. Only penstock_calls_total names upstreams:
-// apply rate before summing it up.
+// TestTotalsOutliveUpstreams checks that a reload that removes an upstream changes no total: not of
+// keys, not of models' tokens, and not of the edge. Of these metrics only penstock_calls_total
+// names upstreams, so a query must apply rate before sum.
 func TestTotalsOutliveUpstreams(t *testing.T) {
 	c, page := newTestCalls(t)
 	c.Configured([]string{"m", "n"}, []string{"a", "b"}, []string{"k"})
@@ -232,8 +232,8 @@ func TestSeriesUnderReloads(t *testing.T) {
 	}
 }
 
-// TestSeriesOfACallThatOutlivesItsModel removes the model by a reload between a call's end and the
-// first lookup of its counter.
+// TestSeriesOfACallThatOutlivesItsModel lets a reload remove the model between a call's end and the
+// first lookup of the call's counter.
 func TestSeriesOfACallThatOutlivesItsModel(t *testing.T) {
 	c, page := newTestCalls(t)
 	m := c.series.model("chat", "n")
@@ -270,8 +270,8 @@ func TestUndescribedStaysVisible(t *testing.T) {
 	}
 }
 
-// TestHistory checks that events of running streams count soon after they arrive, that tokens that
-// no event announced count where they were generated, and that old steps vanish.
+// TestHistory checks that events of running streams count soon after they arrive, that tokens
+// without an event count in the steps in which they were generated, and that old steps vanish.
 func TestHistory(t *testing.T) {
 	c, _ := newTestCalls(t)
 	now := time.Now()
@@ -310,7 +310,7 @@ func TestHistory(t *testing.T) {
 }
 
 // TestMeterKeeps checks that a stream adds its measurements to the shared counts once for many
-// events, soon enough, for the upstream that sent them, and completely.
+// events, but soon and completely, and for the upstream that sent the events.
 func TestMeterKeeps(t *testing.T) {
 	c, page := newTestCalls(t)
 	now := instant.Now()
@@ -373,8 +373,8 @@ func TestRecent(t *testing.T) {
 	}
 }
 
-// TestRecentKinds checks that calls that failed, were slow or were refused are kept for an hour,
-// however many good calls and refusals follow. Their memory is bounded.
+// TestRecentKinds checks that calls that failed, were slow or were refused are kept for an hour in
+// bounded memory, however many good calls and refusals follow.
 func TestRecentKinds(t *testing.T) {
 	c, _ := newTestCalls(t)
 	now := time.Now()
@@ -482,8 +482,8 @@ func BenchmarkMeter(b *testing.B) {
 	})
 }
 
-// TestTTFTOfStreams checks that no series and no page counts the time of a whole answer as a time
-// to a first token.
+// TestTTFTOfStreams checks that no series and no page counts how long an unstreamed answer took as
+// a time to first token.
 func TestTTFTOfStreams(t *testing.T) {
 	c, text := newTestCalls(t)
 	whole := good("m", "a")

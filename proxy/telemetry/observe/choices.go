@@ -11,19 +11,19 @@ import (
 // Choice says why a call's upstream was picked among several.
 type Choice struct {
 	Reason    string // a word of routing.Reason
-	Tokens    int    // of the prompt, as estimated
-	Expected  int    // the part of Tokens that the engine was believed to have cached
+	Tokens    int    // the estimated prompt tokens
+	Expected  int    // how many of Tokens the engine was believed to have cached
 	Estimates []Estimate
 }
 
-// Estimate holds the expectations for one of the upstreams. The best estimate comes first.
+// Estimate holds what was expected of one upstream. The best estimate comes first.
 type Estimate struct {
 	Upstream string  `json:"upstream"`
-	Seconds  float64 `json:"seconds,omitempty"` // until the tenth token of the answer; 0: unknown
+	Seconds  float64 `json:"seconds,omitempty"` // until the answer's tenth token; 0: unknown
 	Cached   int     `json:"cached_tokens"`     // of the prompt
 }
 
-// copyTo copies the choice, reusing the memory of to.
+// copyTo copies the choice into to, and reuses the memory there.
 func (c *Choice) copyTo(to *Choice) {
 	estimates := to.Estimates[:0]
 	*to = *c
@@ -31,8 +31,8 @@ func (c *Choice) copyTo(to *Choice) {
 	to.Estimates = estimates
 }
 
-// expect returns the number of prompt tokens, in the engine's count, that the engine was expected
-// to have cached.
+// expect returns how many prompt tokens the engine was expected to have cached. The parameter
+// prompt is the engine's own count, and the result is in the same count.
 func (c *Choice) expect(prompt int) int {
 	if c.Tokens == 0 {
 		return 0
@@ -40,21 +40,22 @@ func (c *Choice) expect(prompt int) int {
 	return int(float64(prompt) * float64(c.Expected) / float64(c.Tokens))
 }
 
-// Prompts counts the prompt tokens, in the engines' counts, of calls that had a choice of engines.
+// Prompts counts prompt tokens, as the engines reported them, for calls that had a choice of
+// engines.
 type Prompts struct {
 	Prompt   uint64 `json:"prompt_tokens"`
-	Cached   uint64 `json:"cached_tokens"`          // the part of Prompt that the engine had cached
-	Expected uint64 `json:"expected_cached_tokens"` // the expected part of Prompt
+	Cached   uint64 `json:"cached_tokens"`          // how many of Prompt the engines had cached
+	Expected uint64 `json:"expected_cached_tokens"` // how many of Prompt the engines were expected to have cached
 }
 
-// CachedShare returns the share of prompts, from 0 to 1, that engines had cached; 0 without
+// CachedShare returns the share of prompt tokens, from 0 to 1, that engines had cached; 0 without
 // prompts.
 func (p Prompts) CachedShare() float64 { return float64(p.Cached) / float64(max(1, p.Prompt)) }
 
-// ExpectedShare returns the share of prompts that engines were expected to have cached.
+// ExpectedShare returns the share of prompt tokens that engines were expected to have cached.
 func (p Prompts) ExpectedShare() float64 { return float64(p.Expected) / float64(max(1, p.Prompt)) }
 
-// book adds the prompt of an ended call if it had a choice.
+// book adds the prompt of an ended call if the call had a choice.
 func (p *Prompts) book(r *Record) {
 	if r.Choice == nil || r.TokensEstimated {
 		return

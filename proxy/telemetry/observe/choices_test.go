@@ -17,7 +17,7 @@ func TestChoices(t *testing.T) {
 	r.SetTokens(1000, 20, 900, false)
 	finish(c, r)
 	*choice = Choice{Reason: "home", Tokens: 500, Estimates: append(choice.Estimates[:0], Estimate{"b", 1, 0})}
-	r.SetTokens(500, 20, 0, true) // no prompt is counted: the engine did not report these tokens
+	r.SetTokens(500, 20, 0, true) // the prompt is not counted: the engine did not report these tokens
 	finish(c, r)
 	finish(c, good("m", "a")) // without a choice
 	calls := c.Recent.calls.newest()

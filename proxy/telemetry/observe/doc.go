@@ -1,39 +1,39 @@
-// Package observe provides what an operator sees of the calls: metrics, the access log, and the
-// sink of the process log.
+// Package observe provides what an operator sees of the calls: metrics, the access log, traces, and
+// the sink of the process log.
 //
 // # Design
 //
 // One Record per call. The request path fills a Record during the call, and Calls.Finish turns it
 // into metrics and one log line. Nothing else in the edge counts calls.
 //
-// Labels come from the configuration only. A model becomes a label once it is resolved to a
-// configured id; until then the label is "-". Keys, request ids and text of clients are never
+// Labels come only from the configuration. A model becomes a label once it is resolved to a
+// configured id; until then the label is "-". Secrets, request ids and clients' text are never
 // labels, so no client can add a series.
 //
-// No text of a client is ever written: the Record has no field for a prompt, a reply, a path or a
-// header. If the configuration says so, it holds the client's address (log.client) and a keyed hash
-// of the client's session (log.sessions).
+// No client's text is ever written: the Record has no field for a prompt, a reply, a path or a
+// header. If the configuration says so, the Record holds the client's address (log.client) and a
+// keyed hash of the client's session (log.sessions).
 //
-// Handles are looked up by a small struct in maps that are read without a lock and copied to grow,
-// because building a metric's name would cost more than counting. Counting and keeping a call
+// Handles are looked up by a small struct, because building a metric's name would cost more than
+// counting. The lookup maps are read without a lock and copied to grow. Counting and keeping a call
 // allocates nothing. A reload drops the series of the names that it removes; a call that ends later
 // is counted under "-". The counts of a removed upstream are not added to "-": rate and increase
 // would show that as a burst of calls, while the end of a series does no harm.
 //
 // One table holds every metric (families.go) with its type and its description. The page is written
-// from that table, so a metric without a description is not exported; the dashboard and the alert
-// rules are tested against it. OpenMetrics (openmetrics.go) is the same page with other headers.
+// from that table, and the dashboard and the alert rules are tested against it. OpenMetrics
+// (openmetrics.go) is the same page with other headers.
 //
-// The status page shows calls from a fixed ring and counts of reasons (recent.go, reasons.go), and
-// from the short histories of models at upstreams (history.go, summed up by outlook.go). Usage
-// holds what keys are charged for. Finish feeds all of them from the same Record.
+// The status page shows calls from a fixed ring (recent.go), counts of reasons (reasons.go), and
+// short histories of models at upstreams (history.go, summed up by outlook.go). Usage holds what
+// keys are charged for. Finish feeds all of these from the same Record.
 //
 // Latencies are cumulative `le` histograms (PrometheusHistogram), so that plain Prometheus can
 // compute quantiles.
 //
 // Traces are off unless an endpoint is configured. Then a call and each of its attempts is a span,
-// which begins early because the engine must get its id. Ended spans wait in the SDK's batch
-// processor, behind a count that bounds them (otlp.go): the processor alone does not report how
+// which begins early because the engine must get the span's id. Ended spans wait in the SDK's batch
+// processor, behind a count that bounds them (otlp.go): the processor itself does not report how
 // many spans it loses. A request without a valid key has no span, so that strangers cannot fill the
 // endpoint.
 //

@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// EndUser identifies one user of a key's application: a keyed hash of the name that the application
-// gives the user. The zero value means no user.
+// EndUser identifies one user of a key's application. It is a keyed hash of the user's name in the
+// application. The zero value means no user.
 type EndUser [16]byte
 
-// String returns the name in hexadecimal digits.
+// String returns the hash in hexadecimal digits.
 func (u EndUser) String() string { return hex.EncodeToString(u[:]) }
 
-// endUsersListed is the number of end users with visible accounts: those with the highest usage in
-// the kept days.
+// endUsersListed is how many end users have visible accounts: those with the highest usage in the
+// kept days.
 const endUsersListed = 1000
 
-// endUsers are the accounts of end users. They are parts of their keys' accounts. Usage that is in
-// none of these accounts counts for "all others", so each sum contains the usage of an unlisted
-// user exactly once.
+// endUsers holds the accounts of end users. The account of a key includes the accounts of its end
+// users. Usage that is in none of these counts for "all others", so each sum contains the usage of
+// an unlisted user exactly once.
 //
-// In addition to the listed users, as many unlisted ones are counted. A user with more usage than
-// the last one on the list takes that place. A client that invents a name for each call therefore
-// cannot displace users with more usage than such a call.
+// In addition to the listed users, the same number of unlisted ones is counted. An unlisted user
+// with more usage than the last one on the list replaces that one. A client that invents a name for
+// each call therefore cannot displace users with more usage than such a call.
 type endUsers struct {
 	mu    sync.Mutex
 	all   map[endUserOf]*endUserCell
@@ -44,7 +44,7 @@ func (e *endUsers) add(of endUserOf, a Amount, day int64) {
 	defer e.mu.Unlock()
 	c := e.cell(of, day)
 	c.forget(e.today - UsageDays)
-	c.restore(day, a) // the day is that of the key's account, whatever the user's newest day is
+	c.restore(day, a) // day comes from the key's account, whatever the user's newest day is
 	if len(e.all) >= 2*endUsersListed {
 		e.rank()
 	}
@@ -100,7 +100,7 @@ func (e *endUsers) rank() {
 	}
 }
 
-// forget drops the days up to and including day.
+// forget drops the days up to the given one, included.
 func (c *endUserCell) forget(day int64) {
 	for len(c.days) > 0 && c.days[0].day <= day {
 		c.total.sub(c.days[0].Amount)
@@ -170,18 +170,18 @@ func (e *endUsers) restore(rows []UsageRow) {
 	e.rank()
 }
 
-// UserUsage is the usage of all models by an end user of a key.
+// UserUsage holds how much an end user of a key used all models.
 type UserUsage struct {
 	User  string `json:"user"` // a keyed hash; empty: all others, and calls without a user
 	Total Amount `json:"total"`
 	Days  []Day  `json:"days"`
 }
 
-// ReportUsers returns the account ordered by key and end user instead of model. For each key, the
-// usage of all unlisted users comes last, so that the sums equal those of Report.
+// ReportUsers returns the usage ordered by key and end user instead of model. For each key, all
+// unlisted users together come last, so that the sums equal those of Report.
 func (u *Usage) ReportUsers(since, now time.Time) *UsageReport {
 	users := map[string][]UserUsage{}
-	u.users.each(func(of endUserOf, c *endUserCell) { // before the keys, which then contain all
+	u.users.each(func(of endUserOf, c *endUserCell) { // before the keys, which then include all of it
 		m := c.read("")
 		users[of.key] = append(users[of.key], UserUsage{of.user, m.Total, m.Days})
 	})
@@ -198,7 +198,7 @@ func (u *Usage) ReportUsers(since, now time.Time) *UsageReport {
 	return out
 }
 
-// others returns the part of a key's usage that belongs to none of its listed end users.
+// others returns how much of a key's usage belongs to none of its listed end users.
 func (k *KeyUsage) others() (o UserUsage) {
 	o.Total, o.Days = k.Total, []Day{}
 	days := map[string]Amount{}
@@ -226,7 +226,7 @@ func (k *KeyUsage) others() (o UserUsage) {
 	return o
 }
 
-// Beyond returns the amount by which a exceeds b. Each number is at least 0.
+// Beyond returns by how much a exceeds b. Each number is at least 0.
 func (a Amount) Beyond(b Amount) Amount {
 	a.subUpTo(b)
 	return a

@@ -23,7 +23,7 @@ func bookUser(u *Usage, key string, user EndUser, n int, at time.Time) {
 	u.add(&Record{Key: key, Model: "m", Attempts: 1, PromptTokens: n, User: user, Spend: money.Amount{Micros: int64(n)}}, at)
 }
 
-// wantWhole checks that the users' accounts together contain all usage of the keys exactly once.
+// wantWhole checks that the users' accounts together contain all usage of their keys exactly once.
 func wantWhole(t interface{ Errorf(string, ...any) }, u *Usage, at time.Time) *UsageReport {
 	byUser, byModel := u.ReportUsers(at, at), u.Report(at, at)
 	if byUser.Total != byModel.Total || len(byUser.Keys) != len(byModel.Keys) {
@@ -59,7 +59,7 @@ func TestEndUsers(t *testing.T) {
 	a, b := userNamed(1), userNamed(2)
 	bookUser(&u, "k", a, 10, at)
 	bookUser(&u, "k", a, 5, at.AddDate(0, 0, 1))
-	bookUser(&u, "k", b, 7, at) // yesterday's call ends after one of today
+	bookUser(&u, "k", b, 7, at) // yesterday's call ends after one of today's
 	bookUser(&u, "k", EndUser{}, 100, at)
 	bookUser(&u, "j", a, 1, at)
 	got := wantWhole(t, &u, at)
@@ -124,8 +124,8 @@ func TestEndUsersAreBounded(t *testing.T) {
 	}
 }
 
-// TestEndUsersDoNotFloodRows checks that invented names for each call change the rows of the list
-// at most once.
+// TestEndUsersDoNotFloodRows checks that calls with an invented name each change the listed rows at
+// most once.
 func TestEndUsersDoNotFloodRows(t *testing.T) {
 	var u Usage
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -145,8 +145,8 @@ func TestEndUsersDoNotFloodRows(t *testing.T) {
 	}
 }
 
-// TestEndUsersRestored checks a property of any calls, over any restarts and with rows written in
-// between: the last rows of each day, as in a ledger, restore the account.
+// TestEndUsersRestored checks, for any calls, any restarts and rows written in between, that the
+// last rows of each day restore the accounts, as with a ledger.
 func TestEndUsersRestored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u := new(Usage)
@@ -164,7 +164,7 @@ func TestEndUsersRestored(t *testing.T) {
 				u.Changed(write)
 				want := u.ReportUsers(at, at)
 				clear(ledger)
-				u.Rows(write) // as happens each day
+				u.Rows(write) // as the ledger does each day
 				var rows []UsageRow
 				for _, r := range ledger {
 					rows = append(rows, r)

@@ -10,9 +10,9 @@ import (
 const ownPrefix = "penstock_"
 
 // WriteText writes the metrics page in the Prometheus text format: every family once, with its HELP
-// and TYPE, over the samples of all sources (the edge's set, one set per upstream, the runtime).
-// Metrics of the runtime outside the families are omitted. A family of the edge without a
-// description is written without HELP and TYPE, and the lint test refuses that.
+// and TYPE above the samples from all sources (the edge's set, one set per upstream, the runtime).
+// Metrics of the runtime outside the families are omitted. An edge's family without a description
+// is written without HELP and TYPE, and a test refuses that.
 func WriteText(w io.Writer, sources ...func(io.Writer)) error {
 	return writePage(w, textHead, func(line string) string { return line }, "", sources)
 }
@@ -21,8 +21,8 @@ func textHead(f *Family) string {
 	return "# HELP " + f.Name + " " + f.Help + "\n# TYPE " + f.Name + " " + string(f.Kind) + "\n"
 }
 
-// writePage writes the families with their samples, each below the output of the function head. The
-// text in the parameter end follows.
+// writePage writes the families with their samples, each family below its head. The text end comes
+// last.
 func writePage(w io.Writer, head func(*Family) string, sample func(string) string, end string,
 	sources []func(io.Writer),
 ) error {
@@ -85,8 +85,8 @@ func familyOf(line string) string {
 	return ""
 }
 
-// AppendSample appends one line of the text format to b. It is for gauges that exist only as long
-// as the object that they describe. pairs are label names and values.
+// AppendSample appends one line of the text format to b. It serves gauges that exist only as long
+// as the object that they describe. pairs holds label names and values in turn.
 func AppendSample(b *bytes.Buffer, name string, value string, pairs ...string) {
 	b.WriteString(name)
 	if len(pairs) > 0 {

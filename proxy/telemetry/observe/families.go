@@ -21,8 +21,8 @@ type Family struct {
 // list.
 func Families() []Family { return families }
 
-// families has the order of the page. Labels are dialect, model and upstream (configured names),
-// pool, and words from closed sets.
+// families lists the families in the order of the page. Labels are dialect, model and upstream
+// (configured names), pool, and words from closed sets.
 var families = []Family{
 	{"penstock_build_info", Gauge, "Always 1; the labels say which build is running."},
 

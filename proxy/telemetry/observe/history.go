@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// These size the short memory of a deployment for the verdict and the sparklines of the status
-// page: historySlots slots of historyStep each. A deployment that has had calls takes 11 KB.
+// The history of a deployment, for the verdict and the sparklines of the status page, has
+// historySlots slots of historyStep each. A deployment that has had calls takes 11 KB.
 const (
 	historyStep  = 5 * time.Second
 	historySlots = 60
 	minuteSlots  = int64(time.Minute / historyStep)
 )
 
-// history holds what one upstream did for one model in the last minutes. Any goroutine may call its
-// methods.
+// history holds what one upstream did for one model in the last few minutes. Any goroutine may call
+// its methods.
 type history struct {
-	live atomic.Int64 // events of running streams that no slot contains yet
+	live atomic.Int64 // events of running streams that are in no slot yet
 
 	mu      sync.Mutex
 	prompts Prompts // since the start
 	slots   [historySlots]slot
 }
 
-// slot is one step. at is the number of steps since 1970.
+// slot holds one step. The field at counts the steps since 1970.
 type slot struct {
 	at                      int64
 	in, out                 float64 // tokens
@@ -35,15 +35,15 @@ type slot struct {
 	ttft, wait              [len(historyBounds) + 1]uint16
 }
 
-// historyBounds are the upper ends of the classes of times, in milliseconds. They include 1000 and
-// 2000 because the verdict compares with these numbers: a quantile is known only to the width of
-// its class, but it is always on the correct side of a class's end.
+// historyBounds are the upper ends of the classes into which times fall, in milliseconds. The
+// bounds include 1000 and 2000 because the verdict compares with these numbers: a quantile is known
+// only to the width of its class, but it is always on the correct side of a bound.
 var historyBounds = [...]float64{
 	1, 2, 4, 7, 10, 15, 20, 30, 45, 70, 100, 150, 220, 330, 500, 750, 1000, 1400, 2000,
 	3000, 5000, 8000, 12000, 18000, 27000, 40000, 60000, 120000,
 }
 
-// times counts times by their class of historyBounds.
+// times counts times by their class in historyBounds.
 type times [len(historyBounds) + 1]int
 
 func (t *times) add(o *times) {
@@ -126,7 +126,7 @@ func (h *history) spread(tokens float64, from, to time.Time) {
 	}
 }
 
-// countUp increments n unless it is at its maximum, where a further count would hardly change a
+// countUp increments n unless n is at its maximum, where another count would hardly change a
 // quantile.
 func countUp(n *uint16) {
 	if *n < math.MaxUint16 {
@@ -144,8 +144,8 @@ func classOf(d time.Duration) int {
 	return len(historyBounds)
 }
 
-// quantile returns the q quantile of counts over historyBounds in milliseconds, within the width of
-// a class, or -1 without any counts.
+// quantile returns the q quantile of the counted times in milliseconds, within the width of a
+// class, or -1 if nothing was counted.
 func quantile(counts *times, q float64) float64 {
 	total := counts.count()
 	if total == 0 {

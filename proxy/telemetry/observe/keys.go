@@ -9,24 +9,24 @@ import (
 	"sync/atomic"
 )
 
-// Key metrics. The first mostKeys keys, in the order of the configuration, have their own series.
-// The other keys, and removed ones, share otherAccount. The number of series is therefore bounded
-// by the configuration and by mostKeys, whatever clients send.
+// Key metrics. The first mostKeys keys, in configuration order, have their own series. The other
+// keys, and removed ones, share otherAccount. So the configuration and mostKeys bound the number of
+// series, whatever clients send.
 const (
 	mostKeys     = 1000
 	otherAccount = "other"
 	noAccount    = "-" // no key was required, or none was recognized
 )
 
-// keySeries are the counters of one key.
+// keySeries holds the counters of one key.
 type keySeries struct {
 	calls, prompt, cached, completion atomic.Int64
 
 	refusals table[string, *atomic.Int64] // by reason, from a closed set
 }
 
-// Account returns the key under which a call is counted: the template of a token's rights, or the
-// key.
+// Account returns the key under which a call is counted: the key that is the template for a token's
+// rights, or else the call's own key.
 func (r *Record) Account() string { return cmp.Or(r.Template, r.Key, noAccount) }
 
 // account returns the series of a key.
@@ -75,8 +75,8 @@ func (s *series) countKey(r *Record) {
 	n.Add(1)
 }
 
-// refusal returns why a call was refused: the exceeded limit of its key, or the error code. It is
-// empty for calls that were not refused.
+// refusal returns why a call was refused: the exceeded limit of the key, or the error code. It
+// returns "" for calls that were not refused.
 func (r *Record) refusal() string {
 	if r.Outcome == Limited || r.Attempts == 0 && r.Outcome != OK && r.Outcome != ClientGone {
 		return cmp.Or(r.Limit, dash(r.Code))

@@ -10,7 +10,7 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// keysPage returns the page with key metrics while some calls run.
+// keysPage returns the key metrics while the given calls run.
 func keysPage(c *Calls, running map[string]int) string {
 	var b bytes.Buffer
 	c.AppendKeys(&b, running)
@@ -35,7 +35,7 @@ func TestKeys(t *testing.T) {
 		{Key: "k", Outcome: Limited, Status: 429, Code: "rate_limited", Limit: "requests_per_minute"},
 		{Key: "k", Outcome: Limited, Status: 429, Code: "capacity_full", Attempts: 1},
 		{Key: "k", Outcome: ClientError, Status: 403, Code: "model_not_allowed"},
-		{Key: "k", Outcome: ClientError, Status: 400, Code: "invalid_value", Attempts: 1}, // the engine's
+		{Key: "k", Outcome: ClientError, Status: 400, Code: "invalid_value", Attempts: 1}, // refused by the engine
 		{Key: "k", Outcome: UpstreamFail, Status: 502, Code: "upstream_failed", Attempts: 2},
 		{Key: "k", Outcome: ClientGone, Status: 499, Code: "client_gone"},
 		{Outcome: ClientError, Status: 401, Code: "invalid_api_key"},
@@ -67,7 +67,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestKeysAreBounded checks that, with more keys than can have series, the last ones share one.
+// TestKeysAreBounded checks that, with more keys than may have series, the last keys share one.
 func TestKeysAreBounded(t *testing.T) {
 	c, _ := newTestCalls(t)
 	var ids []string
@@ -91,7 +91,7 @@ func TestKeysAreBounded(t *testing.T) {
 	}
 }
 
-// TestKeysAllocateNothing checks that a call of a key, and a refusal that has occurred before,
+// TestKeysAllocateNothing checks that counting a key's call, or a refusal that has occurred before,
 // allocates nothing.
 func TestKeysAllocateNothing(t *testing.T) {
 	if raced.On {

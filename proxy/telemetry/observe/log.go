@@ -13,8 +13,8 @@ import (
 	"penstock/config"
 )
 
-// NewLogger returns the process log of l over sink. Fields are typed and fixed. Stack traces and
-// callers are off, because they do not help an operator.
+// NewLogger returns the process log that l configures, which writes to sink. Fields are typed and
+// fixed. Stack traces and callers are off, because they do not help an operator.
 func NewLogger(l config.Log, sink zapcore.WriteSyncer) (*zap.Logger, error) {
 	level, err := zapcore.ParseLevel(l.Level)
 	if err != nil {
@@ -64,8 +64,8 @@ func (a accessLog) setLevel(level string) {
 	}
 }
 
-// level returns the level of a call's line. A filter by level then shows the calls that the service
-// failed, whatever their status: a broken stream has begun with 200.
+// level returns the level of a call's line. A filter by level thus shows the calls that the service
+// failed, whatever their status: a stream that broke began with 200.
 func (o Outcome) level() zapcore.Level {
 	if o.Failed() {
 		return zapcore.WarnLevel
@@ -170,7 +170,7 @@ func (a accessLog) write(r *Record, now time.Time) {
 	fieldPool.Put(f)
 }
 
-// MarshalLogObject implements zapcore.ObjectMarshaler, for an access line.
+// MarshalLogObject implements zapcore.ObjectMarshaler for an access line.
 func (a FailedAttempt) MarshalLogObject(o zapcore.ObjectEncoder) error {
 	o.AddString("upstream", a.Upstream)
 	o.AddString("cause", a.Cause)
@@ -182,7 +182,7 @@ func (a FailedAttempt) MarshalLogObject(o zapcore.ObjectEncoder) error {
 	return nil
 }
 
-// appendConsole appends the access line of a terminal. The outcome of a failed call comes first,
+// appendConsole appends the access line for a terminal. The outcome of a failed call comes first,
 // because the status of a broken stream is 200:
 //
 //	200  chat  llama → gpu-a  stream  1204+310 tok  ttft 0.21s  4.02s  req_…

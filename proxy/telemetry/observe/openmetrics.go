@@ -22,7 +22,7 @@ func openMetricsHead(f *Family) string {
 	name, kind := f.Name, string(f.Kind)
 	if f.Kind == Counter {
 		name = strings.TrimSuffix(name, "_total")
-		if _, taken := kinds[name]; taken { // a gauge has it; two families cannot share a name
+		if _, taken := kinds[name]; taken { // a gauge has this name, and two families cannot share one
 			name, kind = f.Name, "unknown"
 		}
 	}
@@ -46,9 +46,9 @@ func canonicalBounds(line string) string {
 	return wholeBound.ReplaceAllString(line, "$1.0$2")
 }
 
-// PrefersOpenMetrics reports whether a scraper with this Accept header should get OpenMetrics 1.0:
-// the header names that type, and does not prefer the text format. A scraper that accepts
-// everything gets the text format.
+// PrefersOpenMetrics reports whether a scraper with this Accept header should get OpenMetrics 1.0.
+// It should if the header names that type, and does not prefer the text format. A scraper that
+// accepts everything gets the text format.
 func PrefersOpenMetrics(accept string) bool {
 	var open, text float64
 	for part := range strings.SplitSeq(accept, ",") {

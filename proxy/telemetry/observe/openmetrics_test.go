@@ -80,7 +80,7 @@ func TestOpenMetrics(t *testing.T) {
 	}
 }
 
-// TestHelpIsEscaped checks that a quote or a line break in a description does not end it.
+// TestHelpIsEscaped checks that a quote or a line break does not end a description.
 func TestHelpIsEscaped(t *testing.T) {
 	t.Parallel()
 	got := openMetricsHead(&Family{"a_total", Counter, "Says \"x\\y\"\nand more."})

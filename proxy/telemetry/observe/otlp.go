@@ -21,8 +21,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// WarnOfVariables logs the standard variables that have no effect because the file decides here,
-// and what to write in the file. It does not log their values.
+// WarnOfVariables logs which standard variables have no effect because the configuration file
+// decides, and what to write in the file instead. It does not log the variables' values.
 func WarnOfVariables(c config.Tracing, log *zap.Logger) {
 	if c.OTLP == "" {
 		for _, name := range [...]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
@@ -76,10 +76,10 @@ func otlpEndpoint(configured string) (string, error) {
 	return u.String(), nil
 }
 
-// noRedirects is called by the exporter's transport to choose the proxy of each request. It refuses
-// requests made by a redirect, because the headers may hold a credential, which is for the
-// configured host only. A client with a redirect rule is no alternative: with such a client, the
-// exporter ignores its variables for certificates and the timeout.
+// noRedirects is the function that chooses the proxy for each request of the exporter's transport.
+// It refuses a request that follows a redirect, because the headers may hold a credential for the
+// configured host only. An HTTP client with a redirect rule is not an alternative: with a client of
+// our own, the exporter ignores its variables for certificates and the timeout.
 func noRedirects(r *http.Request) (*url.URL, error) {
 	if r.Response != nil {
 		return nil, errors.New("the endpoint redirects: write the URL that it names")
@@ -87,7 +87,7 @@ func noRedirects(r *http.Request) (*url.URL, error) {
 	return http.ProxyFromEnvironment(r)
 }
 
-// spansQueued is the maximum number of spans that wait for the exporter.
+// spansQueued is how many spans may wait for the exporter.
 const spansQueued = 4096
 
 // spanQueue counts the waiting spans in front of the SDK's batch processor. With this count the
@@ -115,8 +115,8 @@ func (q *spanQueue) OnEnd(s sdk.ReadOnlySpan) {
 	q.SpanProcessor.OnEnd(s)
 }
 
-// Shutdown implements sdk.SpanProcessor. It sends queued spans for as long as ctx allows, and drops
-// the rest. It leaves no goroutine behind.
+// Shutdown implements sdk.SpanProcessor. It sends queued spans until ctx ends, and drops the rest.
+// It leaves no goroutine behind.
 func (q *spanQueue) Shutdown(ctx context.Context) error {
 	err := q.SpanProcessor.Shutdown(ctx)
 	q.exporter.cancel() // the processor alone would continue until its own timeout
@@ -169,7 +169,8 @@ func (e *spanExporter) Shutdown(ctx context.Context) error {
 }
 
 // endpointHealth logs when the endpoint stops accepting spans and when it accepts them again. If
-// these alternate, it logs once a minute. Only one goroutine at a time may call its methods.
+// the endpoint alternates, endpointHealth logs once a minute. Only one goroutine at a time may call
+// its methods.
 type endpointHealth struct {
 	log     *zap.Logger
 	failing bool
@@ -180,7 +181,7 @@ type endpointHealth struct {
 // retellAfter is the minimum time between two log lines about a failing endpoint.
 const retellAfter = time.Minute
 
-// tell records the result of sending a batch, and the number of lost spans.
+// tell records the result of sending a batch, and how many spans were lost.
 func (h *endpointHealth) tell(err error, lost int) {
 	switch {
 	case err != nil && !h.failing:

@@ -49,8 +49,8 @@ func sendSpan(t *testing.T, to string) (lost uint64, log string) {
 	return tracer.Dropped(), log
 }
 
-// TestExport checks that the log reports why the endpoint accepts no spans, without its URL and its
-// text, and that a redirect is not followed, because the headers may hold a credential.
+// TestExport checks that the log reports why the endpoint accepts no spans, without the endpoint's
+// URL and text, and that a redirect is not followed, because the headers may hold a credential.
 func TestExport(t *testing.T) {
 	withoutVariables(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-api-key=s3cret")
@@ -124,7 +124,7 @@ func TestExportCertificates(t *testing.T) {
 }
 
 // TestCloseIsBounded checks that an endpoint that accepts a batch but never answers delays Close
-// only as long as its context, and that no goroutine stays.
+// only until the context ends, and that no goroutine stays.
 func TestCloseIsBounded(t *testing.T) {
 	withoutVariables(t)
 	before := goleak.IgnoreCurrent()
@@ -138,7 +138,7 @@ func TestCloseIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2000 { // several batches: after the first, none is tried
+	for range 2000 { // several batches, of which only the first is tried
 		tracer.Call("chat", nil, time.Now()).End(good("m", "a"), time.Now())
 	}
 	<-asked

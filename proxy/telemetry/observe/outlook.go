@@ -8,11 +8,11 @@ type Outlook struct {
 	Total             History
 	Models, Upstreams map[string]*History
 	Failures          []ReasonCount // at an engine
-	Attempts          []ReasonCount // failed ones, of the same calls and of others
+	Attempts          []ReasonCount // failed attempts, of the same calls and of others
 	Refusals          []ReasonCount // before an engine was asked
 }
 
-// Model returns the history of a model, which is empty if it has had no calls.
+// Model returns the history of a model. It is empty if the model has had no calls.
 func (o *Outlook) Model(id string) History { return orEmpty(o.Models[id]) }
 
 // Upstream returns the history of an upstream.
@@ -25,7 +25,7 @@ func orEmpty(h *History) History {
 	return *h
 }
 
-// Outlook reads the last minutes.
+// Outlook returns the outlook for the last few minutes.
 func (c *Calls) Outlook(now time.Time) *Outlook {
 	models, upstreams, total := map[string]*sums{}, map[string]*sums{}, new(sums)
 	last := stepOf(now)

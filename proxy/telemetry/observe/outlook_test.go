@@ -29,8 +29,8 @@ func BenchmarkOutlook(b *testing.B) {
 	}
 }
 
-// TestOutlookAddsUp checks that the history of a model at many upstreams is the sum of theirs,
-// however many calls that are.
+// TestOutlookAddsUp checks that the history of a model with many upstreams is the sum of its
+// histories at these upstreams, however many calls there are.
 func TestOutlookAddsUp(t *testing.T) {
 	calls, _ := newTestCalls(t)
 	var upstreams []string

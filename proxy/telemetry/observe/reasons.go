@@ -14,7 +14,7 @@ const ReasonWindow = 5 * time.Minute
 // keys and models.
 const mostReasons = 512
 
-// OtherKeys is the key of calls whose own key has no row left.
+// OtherKeys stands for the keys for which no row was left.
 const OtherKeys = "(others)"
 
 // Reason says why calls were refused before an engine was asked, or failed at one.
@@ -22,7 +22,7 @@ type Reason struct {
 	Code     string
 	Status   int
 	Outcome  Outcome
-	Limit    string // the exceeded limit of its key; empty otherwise
+	Limit    string // the exceeded limit of the key; empty otherwise
 	Model    string
 	Key      string // of a refusal: the key's id
 	Upstream string // of a failure
@@ -35,7 +35,7 @@ type Reason struct {
 type ReasonCount struct {
 	Reason
 	Count  int
-	Minute int // the part of Count in the last minute
+	Minute int // how many of Count came in the last minute
 	Last   time.Time
 }
 
@@ -59,8 +59,8 @@ func (r *Reasons) add(reason Reason, now time.Time) {
 	row.last = now
 }
 
-// row finds or adds the row of a reason. If necessary, a new row replaces rows whose counts are
-// zero.
+// row finds or adds the row for a reason. If there is no room, rows whose counts are zero make room
+// first.
 func (r *Reasons) row(reason Reason, now time.Time) *reasonRow {
 	if row := r.rows[reason]; row != nil {
 		return row
@@ -86,7 +86,7 @@ func (r *Reasons) row(reason Reason, now time.Time) *reasonRow {
 	return row
 }
 
-// Counts returns the reasons of the window, most frequent first.
+// Counts returns the reasons in the window, the most frequent first.
 func (r *Reasons) Counts(now time.Time) []ReasonCount {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestRefusalsCountAll checks that each refusal of a flood is counted, and that rare ones stay
-// visible beside it.
+// TestRefusalsCountAll checks that each refusal in a flood is counted, and that rare refusals stay
+// visible beside the flood.
 func TestRefusalsCountAll(t *testing.T) {
 	var r Recent
 	now := time.Unix(1_700_000_000, 0)

@@ -10,39 +10,39 @@ import (
 // recentRows is how many calls are kept, however they ended.
 const recentRows = 256
 
-// Recent keeps keptRows calls of each kind that operators look for, for keptFor. A busy edge's
-// newest calls span only a few seconds, and most of them succeeded.
+// Of each kind that operators look for, Recent keeps keptRows calls, each for keptFor. The newest
+// calls of a busy edge span only a few seconds, and most of them succeeded.
 const (
 	keptRows = 1000
 	keptFor  = time.Hour
 )
 
-// A call is slow if it waited longer than this for a slot, or if its stream took longer than this
-// to its first event after an engine was asked.
+// A call is slow if it waited longer than this for a slot, or if the first event of its stream
+// arrived later than this after an engine was asked.
 const (
 	SlowQueue      = time.Second
 	SlowFirstToken = 2 * time.Second
 )
 
-// Recent holds the newest calls for which an engine was asked. It separately holds those that
-// failed, were slow or were refused, so that neither good calls nor a scanner without a key can
+// Recent holds the newest calls for which an engine was asked. It holds calls that failed, were
+// slow or were refused separately, so that neither good calls nor a scanner without a key can
 // displace them. It counts failures and refusals by reason. Any goroutine may call its methods.
 type Recent struct {
 	calls                 ring
 	failed, slow, refused kept
-	// Refusals are the calls for which no engine was asked.
+	// Refusals counts the calls that ended before an engine was asked.
 	Refusals Reasons
-	// Failures are the calls that failed at an engine.
+	// Failures counts the calls that failed at an engine.
 	Failures Reasons
-	// Attempts are those failed attempts, of all calls, that count as failures of their upstream.
+	// Attempts counts the failed attempts, of all calls, that count as failures of their upstream.
 	Attempts Reasons
 }
 
-// kept holds calls of one kind. Its memory grows with their number, up to keptRows.
+// kept holds calls of one kind. Its memory grows with the number of calls, up to keptRows.
 type kept struct {
 	mu   sync.Mutex
 	rows []Ended // a ring once it is full
-	next int     // in a full ring, the oldest
+	next int     // the oldest row of a full ring
 }
 
 func (k *kept) add(r *Record, now time.Time) {
@@ -61,7 +61,7 @@ func (k *kept) add(r *Record, now time.Time) {
 	k.next = (k.next + 1) % keptRows
 }
 
-// newest returns at most n calls that ended within keptFor, most recent first.
+// newest returns at most n calls that ended within keptFor, the most recent first.
 func (k *kept) newest(n int, now time.Time) (out []Ended) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -98,7 +98,7 @@ func (r *ring) add(rec *Record, now time.Time) {
 	row.mu.Unlock()
 }
 
-// newest returns the rows, most recent end first.
+// newest returns the rows, the call that ended last first.
 func (r *ring) newest() []Ended {
 	out := make([]Ended, 0, recentRows)
 	for i := range r.rows {
@@ -118,7 +118,7 @@ func (r *ring) newest() []Ended {
 	return out
 }
 
-// Ended is a record with the time of the call's end.
+// Ended is a record and when its call ended.
 type Ended struct {
 	Record
 	End time.Time
@@ -169,7 +169,8 @@ func (r *Recent) add(rec *Record, now time.Time) {
 }
 
 // Newest returns the newest calls: at most n that reached an engine or were answered, and at most n
-// of each separately kept kind. Each call appears once. The call that ended last comes first.
+// of each kind that is kept separately. Each call appears once. The call that ended last comes
+// first.
 func (r *Recent) Newest(n int, now time.Time) []Ended {
 	all := r.calls.newest()
 	all = all[:min(n, len(all))]
@@ -186,7 +187,7 @@ func (r *Recent) Newest(n int, now time.Time) []Ended {
 	return all
 }
 
-// Find returns the call with an id if it is still kept.
+// Find returns the call with the given id if it is still kept.
 func (r *Recent) Find(id string, now time.Time) (Ended, bool) {
 	for _, e := range r.Newest(keptRows, now) {
 		if e.RequestID.String() == id {

@@ -7,7 +7,7 @@ import (
 	"penstock/config/money"
 )
 
-// Outcome says how a call ended, for the metrics' label and the log.
+// Outcome says how a call ended, for a metric label and the log.
 type Outcome string
 
 // The closed set of outcomes.
@@ -65,41 +65,41 @@ type Record struct {
 	ProxyRequestID                              string  // given by a proxy of listen_trusted; empty: none
 	User                                        EndUser // of the key's application; zero: unknown
 	Session                                     Session // of the client; zero: unknown
-	Template                                    string  // the key whose rights a token has
+	Template                                    string  // the key that is the template for a token's rights
 
 	Start            time.Time
 	Stream           bool
 	Status, Attempts int
 	Resumed          int    // how often another upstream continued the stream
-	Class            string // of the call, unless it is the first class
-	Asked            string // the model that the client requested, if Model answers in its place
+	Class            string // of the call; empty for the first class
+	Asked            string // the model that the client requested, if Model answers in place of it
 	Nearest          string // the configured model that the client may have meant by an unknown name
 	Tier             int    // of the last upstream that was asked; 0: the first tier, or no tiers
-	// Arm is the arm of the last upstream that was asked. If none was asked for lack of a slot, it
-	// is the call's arm. It is NoArm for upstreams without an arm, and empty if the model has no
+	// Arm is the arm of the last upstream that was asked, or the call's own arm if none was asked
+	// for lack of a slot. It is NoArm for upstreams without an arm, and empty if the model has no
 	// arms and no shadow.
 	Arm       string
-	MissedArm string  // the call's arm, or NoArm, if an upstream of another arm was asked
+	MissedArm string  // the call's own arm, or NoArm, if an upstream of another arm was asked
 	Choice    *Choice // why the last upstream was picked; nil: there was no choice
 	Code      string  // the error code of the refusal or failure
 	Finish    string  // how the answer ended, in the chat dialect's words
-	// Markup is model markup at the beginning of the answer that the engine should have parsed,
-	// from a closed set.
+	// Markup names, from a closed set, model markup at the beginning of the answer that the engine
+	// should have parsed.
 	Markup           string
 	Dropped          []string // members omitted from the request, from a closed set
-	Limit            string   // the limit of its key that refused the call; empty otherwise
+	Limit            string   // the key's limit that refused the call; empty otherwise
 	Outcome          Outcome
-	Phase            Phase // of a client that disconnected
+	Phase            Phase // the phase in which the client disconnected
 	PromptTokens     int
 	CompletionTokens int
-	CachedTokens     int  // the part of PromptTokens that the engine had cached
-	ExpectedCached   int  // the expected part of PromptTokens; see Choice
+	CachedTokens     int  // how many of PromptTokens the engine had cached
+	ExpectedCached   int  // how many it was expected to have cached; see Choice
 	TokensEstimated  bool // the engine reported none
 	Spend            money.Amount
-	Committed        bool // bytes of a stream had been sent
+	Committed        bool // bytes of a stream were sent
 
 	Queue        time.Duration // the wait for a slot
-	TTFT         time.Duration // until the first event; for a whole answer, its last byte
+	TTFT         time.Duration // until the first event; unstreamed: until the last byte
 	UpstreamTTFT time.Duration // from sending to the first event
 	Overhead     time.Duration // the edge's own time before the first byte of the answer; 0: unknown
 
@@ -132,7 +132,7 @@ func (r *Record) SetTokens(prompt, completion, cached int, estimated bool) {
 	}
 }
 
-// NoArm is the arm of upstreams without an arm, if other upstreams of their model have one.
+// NoArm stands for upstreams without an arm, if other upstreams of the same model have one.
 const NoArm = "-"
 
 // FailedAttempt is a failed attempt.
@@ -143,11 +143,11 @@ type FailedAttempt struct {
 	Arm          string        // of the upstream, as in Record
 	Rejected     bool          // the engine refused the request itself
 	Fault        bool          // it counts as a failure of the upstream
-	After        time.Duration // from the start of the call to the start of the attempt
+	After        time.Duration // from when the call began to when the attempt began
 	Took         time.Duration
 }
 
-// retried reports whether another attempt followed the i-th failed one.
+// retried reports whether another attempt followed the i-th failed attempt.
 func (r *Record) retried(i int) bool {
 	return i < len(r.Failed)-1 || !r.Outcome.Failed() || r.Failed[i].Upstream != r.Upstream
 }
@@ -155,13 +155,13 @@ func (r *Record) retried(i int) bool {
 // outputTime returns how long the generation took after the first token.
 func (r *Record) outputTime(now time.Time) time.Duration { return now.Sub(r.Start) - r.TTFT }
 
-// Words for limits that do not belong to a key.
+// Limits that do not belong to a key.
 const (
 	limitPool   = "pool"   // every slot of the model is in use, and its queue full or timed out
 	limitEngine = "engine" // the engines themselves refused
 )
 
-// limit returns the limit that refused a call with the outcome Limited, from a closed set.
+// limit returns, from a closed set, the limit that refused a call with the outcome Limited.
 func (r *Record) limit() string {
 	switch {
 	case r.Limit != "":
@@ -175,7 +175,7 @@ func (r *Record) limit() string {
 }
 
 // shownModel returns the model as the console log shows it. An unknown name is a client's text, so
-// a configured model with a similar name replaces it.
+// shownModel shows a configured model with a similar name in place of it.
 func (r *Record) shownModel() string {
 	switch {
 	case r.Code != "model_not_found":

@@ -8,9 +8,9 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// Registry holds the metric sets of the live upstreams. The series of an upstream are removed with
-// it, and two edges of one process (in tests) have separate ones. The zero value is ready. It is
-// safe for concurrent use.
+// Registry holds the metric sets of the live upstreams. An upstream's series are removed together
+// with the upstream, and two edges in one process (in tests) have separate series. The zero value
+// is ready. It is safe for concurrent use.
 type Registry struct {
 	mu   sync.Mutex
 	sets []*metrics.Set

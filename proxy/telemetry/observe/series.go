@@ -13,9 +13,9 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// Bounds of the histograms, in seconds. Latencies range from a local embedding to a long
-// generation. The gaps of a stream range from an engine above 1,000 tokens a second to one that
-// swaps. The last bounds are for the time that the edge itself takes.
+// Histogram bounds, in seconds. Latencies range from a local embedding to a long generation. The
+// gaps within a stream range from an engine with over 1,000 tokens a second to one that swaps. The
+// last bounds are for the edge's own time.
 var (
 	latencyBounds  = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 10, 20, 40, 80, 160, 320, 640}
 	gapBounds      = []float64{.0005, .001, .0025, .005, .01, .02, .03, .05, .075, .1, .15, .25, .5, 1, 2.5, 5, 15, 60}
@@ -36,7 +36,7 @@ var labelOf = map[string]string{
 	familyBroken: "code", familyDropped: "what",
 }
 
-// series finds the handles of counters. A lookup takes no lock and does not allocate; creating a
+// series finds the counters' handles. A lookup takes no lock and does not allocate; creating a
 // handle does both.
 type series struct {
 	set *metrics.Set
@@ -71,7 +71,7 @@ type (
 	}
 	classKey    struct{ model, class string } // class is not the model's first
 	choiceKey   struct{ model, reason string }
-	fallbackKey struct{ model, to string } // the model to answered in place of model, or got copies
+	fallbackKey struct{ model, to string } // the second model answered in place of the first, or got copies of its calls
 	armKey      struct{ model, arm string }
 	wordKey     struct{ family, value string }
 	failureKey  struct{ upstream, cause, status string }
@@ -113,8 +113,8 @@ func (t *table[K, V]) drop(gone func(K) bool) {
 	t.change(func(all map[K]V) { maps.DeleteFunc(all, func(k K, _ V) bool { return gone(k) }) })
 }
 
-// wordsKnown holds the words of families with small sets. Their series exist from the start, at 0:
-// if a series appeared only with its first event, increase and rate would miss that event.
+// wordsKnown holds the label values of families with small sets. These series exist from the start,
+// at 0: if a series appeared only with its first event, increase and rate would miss that event.
 var wordsKnown = map[string][]string{
 	familyAborts: {
 		string(PhaseBody), string(PhaseHook), string(PhaseQueued), string(PhaseWaiting), string(PhaseStreaming),
@@ -139,7 +139,7 @@ func newSeries(set *metrics.Set) *series {
 	return s
 }
 
-// modelSeries are the series of one model in one dialect. Without a model (the call was refused
+// modelSeries holds the series of one model in one dialect. Without a model (the call was refused
 // before one was found), only the counters of ended calls exist.
 type modelSeries struct {
 	key                        modelKey
@@ -151,10 +151,11 @@ type modelSeries struct {
 	lastAt                     atomic.Int64 // when its last call ended, Unix nanoseconds; 0: no call yet
 }
 
-// upstreamSeries are the series of one upstream.
+// upstreamSeries holds the series of one upstream.
 type upstreamSeries struct{ ttft *metrics.PrometheusHistogram }
 
-// model returns the series of a model, or the series of no model if it is not configured any more.
+// model returns a model's series, or the series for no model if the model is not configured any
+// more.
 func (s *series) model(dialect, model string) *modelSeries {
 	if m, ok := s.models.get(modelKey{dialect, model}); ok {
 		return m
@@ -222,18 +223,18 @@ func (m *modelSeries) endName(k endKey) string {
 }
 
 // observe records the latencies of a successful call. Refusals are fast and would hide the latency
-// of the others.
+// of other calls.
 func (m *modelSeries) observe(r *Record, now time.Time) {
 	if m.duration == nil {
 		return
 	}
 	m.duration.Update(now.Sub(r.Start).Seconds())
-	if r.Stream && r.TTFT > 0 { // a whole answer has no first token
+	if r.Stream && r.TTFT > 0 { // an answer that is not streamed has no first token
 		m.ttft.Update(r.TTFT.Seconds())
 	}
 }
 
-// used counts tokens, and the wait of a call that was queued.
+// used counts tokens, and how long a queued call waited.
 func (m *modelSeries) used(r *Record) {
 	if m.duration == nil {
 		return
@@ -249,8 +250,8 @@ func (m *modelSeries) used(r *Record) {
 	}
 }
 
-// upstream returns the series of an upstream. If the upstream is not configured any more, the
-// series are not exported.
+// upstream returns an upstream's series. If the upstream is not configured any more, the series are
+// not exported.
 func (s *series) upstream(name string) *upstreamSeries {
 	if u, ok := s.upstreams.get(name); ok {
 		return u
@@ -275,8 +276,8 @@ func (u *upstreamSeries) finish(r *Record) {
 	}
 }
 
-// pair returns the history of a model at an upstream. If either is no longer configured, the
-// history has no reader.
+// pair returns a model's history at an upstream. If either is no longer configured, no reader sees
+// the history.
 func (s *series) pair(model, upstream string) *history {
 	k := pairKey{model, upstream}
 	if h, ok := s.pairs.get(k); ok {
@@ -294,7 +295,7 @@ func (s *series) pair(model, upstream string) *history {
 	return h
 }
 
-// word returns the counter of a family for a word of its closed set.
+// word returns a family's counter for a word of its closed set.
 func (s *series) word(family, value string) *metrics.Counter {
 	k := wordKey{family, value}
 	if c, ok := s.words.get(k); ok {
@@ -357,7 +358,7 @@ func (s *series) markup(model, markup string) {
 	s.markups.change(func(all map[markupKey]*metrics.Counter) { all[k] = c })
 }
 
-// count counts a call of a model in one of the tables, if the model is configured.
+// count counts a model's call in one of the tables, if the model is configured.
 func count[K comparable](s *series, t *table[K, *atomic.Int64], model string, k K) {
 	n, ok := t.get(k)
 	if !ok {
@@ -388,7 +389,7 @@ func (s *series) overhead(dialect string) *metrics.PrometheusHistogram {
 	return h
 }
 
-// keep drops the series of models, upstreams and keys that are not listed.
+// keep drops the series for models, upstreams and keys that are not listed.
 func (s *series) keep(models, upstreams, keys []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,14 +9,13 @@ import (
 	"sync"
 )
 
-// Session distinguishes the sessions of clients in the log of one process. The zero value means
-// unknown.
+// Session distinguishes clients' sessions in the log of one process. The zero value means unknown.
 type Session [8]byte
 
-// String returns the session in its form in the log.
+// String returns the session as the log shows it.
 func (s Session) String() string { return hex.EncodeToString(s[:]) }
 
-// sessionSecret is valid as long as the process runs.
+// sessionSecret lasts as long as the process.
 var sessionSecret = sync.OnceValue(func() []byte {
 	secret := make([]byte, sha256.Size)
 	_, _ = rand.Read(secret) // it never fails
@@ -24,8 +23,8 @@ var sessionSecret = sync.OnceValue(func() []byte {
 })
 
 // SessionOf returns the Session for the hash of a session's name; a hash of 0 has none. The hash
-// that routing uses has no secret, and names may be easy to guess, so a reader of the log could
-// test names without this second hash.
+// that routing uses has no secret, and names may be easy to guess. Without this second hash a
+// reader of the log could therefore test names.
 func SessionOf(hash uint64) (s Session) {
 	if hash == 0 {
 		return s

@@ -2,14 +2,14 @@ package observe
 
 import "sync/atomic"
 
-// ShadowEnd says how the copy of a call ended. The set is closed.
+// ShadowEnd says how a call's copy ended. The set is closed.
 type ShadowEnd uint8
 
-// The ends of copies.
+// The ways in which a copy ends.
 const (
 	ShadowOK        ShadowEnd = iota
 	ShadowFailed              // its engine failed, or gave no valid answer
-	ShadowUnfit               // the other model's rules or context, or its engine, exclude the request
+	ShadowUnfit               // the rules, context or engine of the other model exclude the request
 	ShadowNoSlot              // no engine that takes calls was less than half busy, or calls were waiting
 	ShadowNoMemory            // limits.body_memory or limits.reply_memory was used up
 	ShadowLeft                // the client disconnected
@@ -18,30 +18,31 @@ const (
 	shadowEnds
 )
 
-// String returns the end as a metric label.
+// String returns the value of the metric label.
 func (e ShadowEnd) String() string {
 	return [...]string{
 		"ok", "failed", "unfit", "no_slot", "no_memory", "client_gone", "drained", "forbidden",
 	}[e]
 }
 
-// Shadows holds the outcomes of the copies of a model's calls.
+// Shadows holds how the copies of a model's calls ended.
 type Shadows struct {
 	Ended              [shadowEnds]int64
 	Prompt, Completion int64 // tokens
 }
 
-// shadowStats is a Shadows that can be added to.
+// shadowStats holds the counters behind a Shadows.
 type shadowStats struct {
 	ended              [shadowEnds]atomic.Int64
 	prompt, completion atomic.Int64
 }
 
-// ShadowArm returns the name under which copies at another model are compared with a model's calls.
+// ShadowArm returns the name under which the copies that another model got are compared with a
+// model's own calls.
 func ShadowArm(to string) string { return "shadow:" + to }
 
-// Shadowed counts the copy of a call of r.Model at another model. r has the copy's times and
-// tokens. Only copies that ended by themselves enter the comparison.
+// Shadowed counts a copy of a call for r.Model that went to another model. r has the copy's times
+// and tokens. Only copies that ended by themselves enter the comparison.
 func Shadowed(c *Calls, r *Record, to string, end ShadowEnd, took float64) {
 	s := c.series.shadow(fallbackKey{r.Model, to})
 	s.ended[end].Add(1)
@@ -58,7 +59,7 @@ func Shadowed(c *Calls, r *Record, to string, end ShadowEnd, took float64) {
 	}
 }
 
-// ShadowsOf returns the outcomes of the copies of a model's calls at another model.
+// ShadowsOf returns how the copies of a model's calls ended that went to another model.
 func ShadowsOf(c *Calls, model, to string) (out Shadows) {
 	if s, ok := c.series.shadows.get(fallbackKey{model, to}); ok {
 		for i := range s.ended {
@@ -69,7 +70,7 @@ func ShadowsOf(c *Calls, model, to string) (out Shadows) {
 	return out
 }
 
-// shadow returns the stats of copies. For an unconfigured model they are discarded.
+// shadow returns the stats of copies. The stats of an unconfigured model are discarded.
 func (s *series) shadow(k fallbackKey) *shadowStats {
 	if a, ok := s.shadows.get(k); ok {
 		return a

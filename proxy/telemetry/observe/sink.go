@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// sinkBytes bounds the bytes that may wait to be written.
+	// sinkBytes is how many bytes may wait to be written.
 	sinkBytes = 1 << 20
-	// closeTime bounds the time for the last lines: a blocked reader must not keep the process from
-	// ending.
+	// closeTime is how long writing the last lines may take: a blocked reader must not keep the
+	// process from ending.
 	closeTime = 2 * time.Second
 )
 
 // Sink is an asynchronous, bounded io.Writer for log lines: Write never blocks on the destination.
 // Lines that do not fit the buffer, and lines that the destination refuses, are dropped and
-// counted. It is safe for concurrent use and implements zapcore.WriteSyncer.
+// counted. Sink is safe for concurrent use and implements zapcore.WriteSyncer.
 type Sink struct {
 	dst     io.Writer
 	guard   *guard.Guard
@@ -33,8 +33,8 @@ type Sink struct {
 	dropped atomic.Uint64
 }
 
-// NewSink starts the writer's goroutine; Close ends it. g catches a panic of dst, which loses the
-// lines of that write.
+// NewSink starts the goroutine that writes; Close ends it. g catches a panic in dst, which loses
+// the lines of that write.
 func NewSink(dst io.Writer, g *guard.Guard) *Sink {
 	s := &Sink{dst: dst, guard: g, done: make(chan struct{})}
 	s.wake.L = &s.mu

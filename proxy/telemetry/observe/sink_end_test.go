@@ -26,7 +26,7 @@ func (s *sick) Write(p []byte) (int, error) {
 }
 
 // TestSinkCountsWhatIsRefused checks that lines that a full disk or a closed pipe refuses are
-// counted, including cut ones.
+// counted, including partly written ones.
 func TestSinkCountsWhatIsRefused(t *testing.T) {
 	t.Parallel()
 	for takes, want := range map[int]uint64{0: 3, 5: 2, 7: 2, 100: 0} {

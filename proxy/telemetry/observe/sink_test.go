@@ -14,9 +14,9 @@ import (
 	"penstock/config"
 )
 
-// TestSinkNeverWaits checks that with a destination that accepts nothing writing continues, and
-// that lost lines are lost whole and counted. The kept lines are written once the destination
-// accepts them again.
+// TestSinkNeverWaits checks that Write never waits for a destination that accepts nothing, and that
+// only complete lines are dropped, and counted. The kept lines are written once the destination
+// accepts bytes again.
 func TestSinkNeverWaits(t *testing.T) {
 	r, w := io.Pipe()
 	sink := NewSink(w, nil)

@@ -1,16 +1,16 @@
 package observe
 
-// History is the last five minutes of a model, an upstream or all of them, oldest first, in steps
-// of StepSeconds. Unknown values are -1.
+// History holds the last five minutes of a model, an upstream or all of them, in steps of
+// StepSeconds, oldest first. Unknown values are -1.
 type History struct {
 	StepSeconds     float64   `json:"step_seconds"`
 	TokensPerSecond []float64 `json:"tokens_per_second"`
 	TTFTMillis      []float64 `json:"ttft_p50_ms"`
 	TTFTP50Millis   float64   `json:"ttft_p50_ms_5m"`
 	TTFTP95Millis   float64   `json:"ttft_p95_ms_5m"`
-	Ended           int       `json:"calls_5m"`   // that ended at an engine, in any way
-	Failed          int       `json:"failed_5m"`  // of these
-	Retried         int       `json:"retried_5m"` // failed attempts that neither number includes
+	Ended           int       `json:"calls_5m"`   // calls that ended at an engine, in any way
+	Failed          int       `json:"failed_5m"`  // how many of these failed
+	Retried         int       `json:"retried_5m"` // failed attempts that another attempt followed
 	Prompts         Prompts   `json:"prompts_5m"`
 	Minute          Minute    `json:"minute"`
 }
@@ -18,7 +18,7 @@ type History struct {
 // Minute sums up the calls that ended in the last minute. Unknown values are -1.
 type Minute struct {
 	Calls   int     `json:"calls"`   // ended calls, including refused ones
-	Failed  int     `json:"failed"`  // failed by an upstream, or for lack of one
+	Failed  int     `json:"failed"`  // failed at an upstream, or for lack of one
 	Retried int     `json:"retried"` // failed attempts that a retry hid from the client
 	Full    int     `json:"full"`    // found all slots in use
 	Limited int     `json:"limited"` // exceeded a limit of their key
@@ -32,7 +32,7 @@ type Minute struct {
 	QueueP95      float64 `json:"queue_p95_ms"`
 }
 
-// refuse adds calls for which no engine was asked.
+// refuse adds calls that ended before an engine was asked.
 func (m *Minute) refuse(c *ReasonCount) {
 	m.Calls += c.Minute
 	switch {
@@ -45,7 +45,7 @@ func (m *Minute) refuse(c *ReasonCount) {
 	}
 }
 
-// sum is one step of several deployments.
+// sum adds up one step of several deployments.
 type sum struct {
 	in, out                 float64
 	prompts                 Prompts
@@ -54,7 +54,7 @@ type sum struct {
 	ttft                    times
 }
 
-// sums are the last minutes of several deployments.
+// sums adds up the last minutes of several deployments.
 type sums struct {
 	steps  [historySlots]sum // the current one is last
 	minute times             // to the first token, in the last minute
@@ -114,8 +114,8 @@ func (t *sums) add(o *sums) {
 	t.wait.add(&o.wait)
 }
 
-// read returns the sums in the form for display. The last step is not complete: only present
-// seconds of it have passed.
+// read returns the sums for display. The last step is not over: only the given number of seconds
+// (present) has passed.
 func (t *sums) read(present float64) History {
 	out := t.recent()
 	for i := range t.steps {
@@ -129,7 +129,7 @@ func (t *sums) read(present float64) History {
 	return out
 }
 
-// recent is read without the values for each step.
+// recent is read without the values of single steps.
 func (t *sums) recent() History {
 	var all times
 	out := History{StepSeconds: historyStep.Seconds(), TokensPerSecond: []float64{}, TTFTMillis: []float64{}}

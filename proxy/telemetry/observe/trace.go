@@ -23,18 +23,18 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Tracer makes one span per call and one per attempt, with the names of the GenAI semantic
-// conventions, and sends them to an OTLP/HTTP endpoint. A nil *Tracer, and the nil spans that it
-// returns, do nothing at no cost. It is safe for concurrent use.
+// Tracer makes one span per call and one per attempt, with the names from the GenAI semantic
+// conventions, and sends the spans to an OTLP/HTTP endpoint. A nil *Tracer, and the nil spans that
+// it returns, do nothing at no cost. A Tracer is safe for concurrent use.
 type Tracer struct {
 	tracer trace.Tracer
 	queue  *spanQueue
 }
 
-// NewTracer returns a Tracer that sends spans to c.OTLP, an http or https URL; if the URL has no
-// path, to its /v1/traces. It dials nothing before the first batch. instance distinguishes the edge
-// from others. g catches a panic while sending, which loses the batch. The log reports when the
-// endpoint stops accepting spans, and when it accepts them again.
+// NewTracer returns a Tracer that sends spans to c.OTLP, an http or https URL, or to /v1/traces
+// there if the URL has no path. It dials nothing before the first batch. instance distinguishes the
+// edge from others. g catches a panic while sending, which loses the batch. The log reports when
+// the endpoint stops accepting spans, and when it accepts them again.
 //
 // The variables of the OpenTelemetry SDK apply, except where the file or the edge decides: the
 // endpoint, the sampler if c.Sample is set, and the length of the queue. A variable that cannot be
@@ -43,7 +43,7 @@ func NewTracer(c config.Tracing, version, instance string, log *zap.Logger, g *g
 	warn := sdkLog{log}
 	otel.SetLogger(logr.New(warn))
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) { warn.Error(nil, "sampler or resource attributes") }))
-	// Later errors concern batches, which the exporter logs and counts.
+	// From here on, the exporter logs and counts errors itself.
 	defer func() {
 		otel.SetLogger(logr.Discard())
 		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
@@ -79,13 +79,13 @@ func resourceOf(version, instance string) *resource.Resource {
 	if err != nil {
 		otel.Handle(err)
 	}
-	return all // without the malformed entries
+	return all // all entries but the malformed ones
 }
 
-// Dropped returns the number of spans lost since the start.
+// Dropped returns how many spans were lost since the start.
 func (t *Tracer) Dropped() uint64 { return t.queue.exporter.dropped.Load() }
 
-// Close sends queued spans for as long as ctx allows, and then stops sending.
+// Close sends queued spans until ctx ends, and then drops the rest.
 func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -100,9 +100,9 @@ type CallSpan struct {
 	span   trace.Span
 }
 
-// Call begins the span of a call that started at start. traceparent is the client's header, well
-// formed, or nil; its decision whether to record is kept. operation is a word of the conventions,
-// such as chat.
+// Call begins the span of a call that started at the time start. traceparent is the client's
+// header, well formed, or nil; the client's decision whether to record is kept. operation is a word
+// from the conventions, such as chat.
 func (t *Tracer) Call(operation string, traceparent []byte, start time.Time) *CallSpan {
 	if t == nil {
 		return nil
@@ -131,7 +131,7 @@ func parentOf(traceparent []byte) (trace.SpanContext, bool) {
 	return trace.NewSpanContext(c), err1 == nil && err2 == nil
 }
 
-// Traceparent appends the W3C header that continues the span.
+// Traceparent appends the W3C traceparent header that continues the span.
 func (s *CallSpan) Traceparent(dst []byte) []byte { return appendTraceparent(dst, s.span) }
 
 func appendTraceparent(dst []byte, s trace.Span) []byte {
@@ -140,7 +140,7 @@ func appendTraceparent(dst []byte, s trace.Span) []byte {
 }
 
 // End ends the span with the record's values, which include no prompt or answer. A request that was
-// refused for lack of a valid key gets no span, because strangers could otherwise fill the
+// refused for lack of a valid key gets no span, because otherwise strangers could fill the
 // endpoint.
 func (s *CallSpan) End(r *Record, now time.Time) {
 	if s == nil || r.Status == http.StatusUnauthorized && r.Key == "" {
@@ -189,11 +189,11 @@ func (r *Record) operation(s trace.Span) string {
 	return r.Dialect
 }
 
-// AttemptSpan is the span of one attempt: one upstream's work for the call.
+// AttemptSpan is the span of one attempt, which is one upstream's work for the call.
 type AttemptSpan struct{ span trace.Span }
 
-// Attempt begins the span of an attempt. The arguments are configured names, the name of the
-// engine's profile and the base URL that is dialled.
+// Attempt begins the span of an attempt. The arguments are configured names, the engine profile's
+// name and the base URL that is dialled.
 func (s *CallSpan) Attempt(number int, upstream, engine, base, served string, now time.Time) *AttemptSpan {
 	if s == nil {
 		return nil
@@ -212,7 +212,7 @@ func (s *CallSpan) Attempt(number int, upstream, engine, base, served string, no
 	return &AttemptSpan{span}
 }
 
-// Traceparent appends the W3C header for the engine.
+// Traceparent appends the W3C traceparent header for the engine.
 func (a *AttemptSpan) Traceparent(dst []byte) []byte { return appendTraceparent(dst, a.span) }
 
 // End ends the span with the outcome, the engine's status (0 if there was none), and the time to

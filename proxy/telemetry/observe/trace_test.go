@@ -37,7 +37,7 @@ func (e *exporter) ExportSpans(_ context.Context, spans []sdk.ReadOnlySpan) erro
 
 func (e *exporter) Shutdown(context.Context) error { return nil }
 
-// sampledSpan returns a span that is recorded. The SDK's processor skips others.
+// sampledSpan returns a recorded span. The SDK's processor skips all others.
 func sampledSpan() sdk.ReadOnlySpan {
 	return tracetest.SpanStub{Name: "x", SpanContext: trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceFlags: trace.FlagsSampled,
@@ -132,8 +132,8 @@ func TestResource(t *testing.T) {
 	}
 }
 
-// TestSampling checks that the file's share decides which traces are recorded, and
-// OTEL_TRACES_SAMPLER if the file has no share. Both keep a client's decision.
+// TestSampling checks that the share in the file decides which traces are recorded, and
+// OTEL_TRACES_SAMPLER if the file has none. Both keep the client's decision.
 func TestSampling(t *testing.T) {
 	const traces = 400
 	share := func(p config.Percent) *config.Percent { return &p }
@@ -190,8 +190,8 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// TestSpansOfCalls checks that a call's span has its key, and that a request without a valid key
-// has no span.
+// TestSpansOfCalls checks that a call's span has the call's key, and that a request without a valid
+// key has no span.
 func TestSpansOfCalls(t *testing.T) {
 	recorder := tracetest.NewSpanRecorder()
 	tracer := &Tracer{tracer: sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("penstock")}
@@ -220,8 +220,8 @@ func TestSpansOfCalls(t *testing.T) {
 }
 
 // TestEndpointHealth checks that the log reports once that the endpoint refuses spans, with its
-// status and without its URL, and once that it accepts them again. If these alternate, it reports
-// once a minute.
+// status and without its URL, and once that it accepts them again. If the endpoint alternates, the
+// log reports that once a minute.
 func TestEndpointHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logged := observer.New(zap.InfoLevel)

@@ -11,10 +11,10 @@ import (
 	"penstock/config/money"
 )
 
-// UsageDays is how many days usage keeps individually: the current month and the previous one.
+// UsageDays is how many days Usage keeps individually: the current month and the previous one.
 const UsageDays = 62
 
-// Usage keeps at most usagePairs pairs of a key and a model. Further pairs are counted under
+// Usage keeps at most usagePairs pairs of a key and a model. It counts further pairs under
 // usageOther, so that the sums stay correct.
 const (
 	usagePairs = 10_000
@@ -47,7 +47,7 @@ type usageDay struct {
 	Amount
 }
 
-// DayBefore is the day of the sum of all days that usage no longer keeps individually.
+// DayBefore stands for the sum of all days that Usage no longer keeps individually.
 const DayBefore = 0
 
 // DayOf returns the day of a time, in UTC.
@@ -66,10 +66,10 @@ func ParseDay(s string) (int64, error) {
 type Amount struct {
 	Calls      uint64 `json:"calls"`
 	Prompt     uint64 `json:"prompt_tokens"`
-	Cached     uint64 `json:"cached_tokens"` // the part of prompt_tokens that engines had cached
+	Cached     uint64 `json:"cached_tokens"` // how many of prompt_tokens engines had cached
 	Completion uint64 `json:"completion_tokens"`
 	Estimated  uint64 `json:"estimated_calls"` // calls whose tokens the engine did not report
-	// Spend is the cost according to the models' pricing.
+	// Spend is the cost at the models' prices.
 	Spend money.Amount `json:"spend,omitzero"`
 }
 
@@ -86,7 +86,7 @@ func (a *Amount) Add(b Amount) {
 	a.Spend = a.Spend.Plus(b.Spend)
 }
 
-// add counts a call that an engine has worked on. Refusals are not usage.
+// add counts a call that an engine has worked on. A refusal is not usage.
 func (u *Usage) add(r *Record, now time.Time) {
 	if r.Model == "" || r.Attempts == 0 {
 		return
@@ -132,13 +132,13 @@ func (c *usageCell) add(a Amount, day int64) int64 {
 		}
 		c.days = append(c.days, usageDay{day: day})
 	}
-	d := &c.days[len(c.days)-1] // if the clock was set back, the newest day gets it
+	d := &c.days[len(c.days)-1] // if the clock was set back, the newest day gets the amount
 	d.Amount.Add(a)
 	c.changed, d.changed = true, true
 	return d.day
 }
 
-// UsageReport is the account of all keys.
+// UsageReport holds the usage of all keys.
 type UsageReport struct {
 	Since time.Time  `json:"since"`
 	Now   time.Time  `json:"now"`
@@ -146,7 +146,7 @@ type UsageReport struct {
 	Keys  []KeyUsage `json:"keys"`
 }
 
-// KeyUsage is the account of one key.
+// KeyUsage holds the usage of one key.
 type KeyUsage struct {
 	Key    string       `json:"key"` // its id; empty if no key is required
 	Total  Amount       `json:"total"`
@@ -154,7 +154,7 @@ type KeyUsage struct {
 	Users  []UserUsage  `json:"users,omitempty"` // in place of the models, on request
 }
 
-// ModelUsage is the usage of one model by one key.
+// ModelUsage holds how much one key used one model.
 type ModelUsage struct {
 	Model string `json:"model"`
 	Total Amount `json:"total"`
@@ -167,8 +167,8 @@ type Day struct {
 	Amount
 }
 
-// Report returns the account, ordered by key and model. It begins at since, or with the restored
-// ledger.
+// Report returns all usage, ordered by key and model. It begins at the time since, or when the
+// restored ledger begins.
 func (u *Usage) Report(since, now time.Time) *UsageReport {
 	u.mu.Lock()
 	if !u.since.IsZero() && u.since.Before(since) {
@@ -188,7 +188,7 @@ func (r *UsageReport) add(key string, m ModelUsage) {
 	k.Models = append(k.Models, m)
 }
 
-// with adds an amount to a key's account.
+// with adds an amount to a key's usage.
 func (r *UsageReport) with(key string, a Amount) *KeyUsage {
 	at := slices.IndexFunc(r.Keys, func(k KeyUsage) bool { return k.Key == key })
 	if at < 0 {
@@ -218,7 +218,7 @@ func (c *usageCell) read(model string) ModelUsage {
 	return m
 }
 
-// Of returns the account of one day (2026-01-31) or one month (2026-01).
+// Of returns the report for one day (2026-01-31) or one month (2026-01).
 func (r *UsageReport) Of(period string) *UsageReport {
 	out := &UsageReport{Since: r.Since, Now: r.Now, Keys: []KeyUsage{}}
 	for i := range r.Keys {
@@ -237,7 +237,7 @@ func (r *UsageReport) Of(period string) *UsageReport {
 	return out
 }
 
-// within returns the days of a period, and their sum.
+// within returns the days in a period, and their sum.
 func within(period string, all []Day) (days []Day, sum Amount) {
 	for _, d := range all {
 		if strings.HasPrefix(d.Day, period) {

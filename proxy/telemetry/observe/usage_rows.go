@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// UsageRow is the usage of a model by a key on one day, or that of all models by an end user of the
-// key. It holds the whole day, so a newer row replaces all older ones.
+// UsageRow holds how much a key used a model on one day, or how much an end user of the key used
+// all models. It covers the whole day, so a newer row replaces all older ones.
 type UsageRow struct {
 	Key, Model string
-	User       string // a keyed hash; such a row has no model and is part of the key's others
+	User       string // a keyed hash; such a row has no model, and the key's other rows include its usage
 	Day        int64  // since 1970, in UTC; DayBefore: all days that are not kept individually
 	Amount
 }
@@ -59,7 +59,8 @@ func (u *Usage) Rows(f func(UsageRow)) {
 	u.users.rows(f)
 }
 
-// Restore adds earlier usage that was counted from since on. It may run while calls are counted.
+// Restore adds earlier usage, which was counted from the time since on. It may run while calls are
+// counted.
 func (u *Usage) Restore(since time.Time, rows []UsageRow) {
 	u.mu.Lock()
 	if u.since.IsZero() || since.Before(u.since) {
@@ -74,7 +75,7 @@ func (u *Usage) Restore(since time.Time, rows []UsageRow) {
 	u.users.restore(rows)
 }
 
-// Since returns the time from which on usage was counted; zero if nothing was restored.
+// Since returns when the restored usage began to be counted; zero if nothing was restored.
 func (u *Usage) Since() time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -100,7 +101,7 @@ func (c *usageCell) restore(day int64, a Amount) {
 	}
 }
 
-// Of returns a key's usage of all models from one day to another, both included.
+// Of returns how much a key used all models from one day to another, both included.
 func (u *Usage) Of(key string, from, to int64) (sum Amount) {
 	for p, c := range u.pairs.all() {
 		if p.key != key {
@@ -117,7 +118,7 @@ func (u *Usage) Of(key string, from, to int64) (sum Amount) {
 	return sum
 }
 
-// Day returns the usage of all models on a day, by key id.
+// Day returns how much each key used all models on a day, by key id.
 func (u *Usage) Day(day int64) map[string]Amount {
 	out := map[string]Amount{}
 	for p, c := range u.pairs.all() {
@@ -134,7 +135,7 @@ func (u *Usage) Day(day int64) map[string]Amount {
 	return out
 }
 
-// sub subtracts b, which is a part of a.
+// sub subtracts b, which a includes.
 func (a *Amount) sub(b Amount) {
 	a.Calls -= b.Calls
 	a.Prompt -= b.Prompt

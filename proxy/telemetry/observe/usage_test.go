@@ -46,7 +46,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestUsageIsBounded checks that no call is lost if there are more pairs than are kept.
+// TestUsageIsBounded checks that every call is counted even if there are more pairs than are kept.
 func TestUsageIsBounded(t *testing.T) {
 	var u Usage
 	cells := map[usagePair]*usageCell{}

@@ -6,11 +6,12 @@ import (
 	"sync"
 )
 
-// Boost prevents work that computes and allocates much, such as reading a configuration, from
-// delaying requests. Until done is called (once), the process has one more processor (GOMAXPROCS).
+// Boost keeps work that computes and allocates much, such as reading a configuration, from delaying
+// requests. Until the caller calls done (once), the process has one more processor (GOMAXPROCS).
 // With PaceGC the work may also allocate some tens of MiB without a collection, because each
-// collection would mark all of the unfinished work. The memory limit (GOMEMLIMIT) still holds. done
-// collects the work's garbage, which takes milliseconds. Boosts of several goroutines may overlap.
+// collection would mark all of the unfinished work. The memory limit (GOMEMLIMIT) still holds. The
+// function done collects the work's garbage, which takes milliseconds. Boosts from several
+// goroutines may overlap.
 //
 // Go runs a goroutine for up to 10 ms. If that goroutine has the only processor, or the other
 // processors wait for a core, nothing polls the network during that time, and each step of each
@@ -45,8 +46,8 @@ func (p *processorBoost) acquire() {
 	}
 }
 
-// release restores the number from the environment, or the runtime's own choice. The runtime
-// follows the limits of a container until the program sets a number.
+// release restores GOMAXPROCS from the environment, or lets the runtime choose. The runtime follows
+// the limits of a container until the program sets GOMAXPROCS.
 func (p *processorBoost) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

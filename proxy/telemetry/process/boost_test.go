@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// TestPacerBoosts checks that a boost gives room that does not depend on the size of the heap, and
-// that a pace chosen during the boost takes effect after it. The boost's garbage is collected
-// before that, unless the pace has room for it.
+// TestPacerBoosts checks that a boost lets the heap grow by an amount that does not depend on its
+// size, and that a pace chosen during the boost takes effect after it. The boost's garbage is
+// collected first, unless the heap is still below the goal of the pace.
 func TestPacerBoosts(t *testing.T) {
 	const collection = -1
 	var did []int
@@ -70,7 +70,7 @@ func TestBoostProcessor(t *testing.T) {
 }
 
 // TestBoostCollects checks that, with PaceGC, nothing is collected during a boost that allocates
-// some megabytes, and that its garbage is collected at its end.
+// some megabytes, and that the boost collects its garbage when it ends.
 func TestBoostCollects(t *testing.T) {
 	if os.Getenv("GOGC") != "" {
 		t.Skip("GOGC rules, not PaceGC")
@@ -86,7 +86,7 @@ func TestBoostCollects(t *testing.T) {
 	runtime.ReadMemStats(&within)
 	done()
 	runtime.ReadMemStats(&after)
-	if n := within.NumGC - before.NumGC; n > 1 { // one may have been running before
+	if n := within.NumGC - before.NumGC; n > 1 { // a collection may have been running before
 		t.Errorf("%d collections within the boost", n)
 	}
 	if within.HeapAlloc < 24<<20 {

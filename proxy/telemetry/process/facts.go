@@ -5,7 +5,7 @@ import (
 	"runtime"
 )
 
-// Facts hold what the process may use of the machine, and how much it uses.
+// Facts hold how much of the machine the process may use, and how much it uses.
 type Facts struct {
 	PID          int          `json:"pid"`
 	Processors   int          `json:"processors"`     // of the machine
@@ -14,14 +14,13 @@ type Facts struct {
 	MemorySource MemorySource `json:"memory_limit_source,omitempty"`
 	Goroutines   int          `json:"goroutines"`
 	Heap         uint64       `json:"heap_bytes"`    // objects, including garbage
-	HeapHeld     uint64       `json:"heap_os_bytes"` // given by the system and not returned
+	HeapHeld     uint64       `json:"heap_os_bytes"` // taken from the system and not returned
 	Stacks       uint64       `json:"stacks_bytes"`
-	Collections  uint32       `json:"collections"` // of garbage, since the start
+	Collections  uint32       `json:"collections"` // garbage collections since the start
 	NextGC       uint64       `json:"next_collection_at_bytes"`
 }
 
-// Look returns the current facts. It stops the process for a moment, like each read of the
-// runtime's counts.
+// Look returns the current facts. Reading the runtime's counts stops the process for a moment.
 func Look() Facts {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

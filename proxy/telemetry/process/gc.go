@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// These are the sizes of the live heap, in bytes, at which the pace changes. A tiny heap would be
+// The pace changes at these live heap sizes, in bytes. At the usual pace a tiny heap would be
 // collected after every few megabytes of small requests, each time with almost no gain. With a
-// large heap, memory is worth more than time: held streams own nearly all of it and allocate next
-// to nothing. Collections are then rare at any pace, and a lower percentage saves memory for each
-// stream.
+// large heap, memory is worth more than time: held streams own nearly all of the heap and allocate
+// next to nothing. Collections are then rare at any pace, and a lower percentage saves memory for
+// each stream.
 const (
 	tightAbove = 48 << 20
-	tightUntil = 32 << 20 // below it the usual pace returns
+	tightUntil = 32 << 20 // below this size the usual pace returns
 	looseBelow = 4 << 20
-	looseUntil = 6 << 20 // from it on the usual pace returns
+	looseUntil = 6 << 20 // from this size on the usual pace returns
 
 	loosePace = 400 // percent of the live heap that may be allocated until the next collection
 	usualPace = 100
@@ -29,10 +29,11 @@ const (
 )
 
 // While the process is busy, the collector does not collect a heap below the floor. If the process
-// may use less than floorFrom in total, there is no floor. Busy begins with two collections within
-// busyBelow and ends after idleAfter without one, when the memory of the floor is returned to the
-// system. The number of collections differs between the two paces by a factor of a few, so the gap
-// between the two times keeps the paces from alternating.
+// may use less than floorFrom in total, there is no floor. A process becomes busy with two
+// collections within busyBelow. It becomes idle after idleAfter without a collection, and then
+// returns the memory of the floor to the system. A busy process collects a few times less often
+// than an idle one, so the gap between the two times keeps the process from alternating between the
+// two states.
 const (
 	heapFloor = 64 << 20
 	floorFrom = 8 * heapFloor
@@ -41,13 +42,13 @@ const (
 	idleAfter = time.Minute
 )
 
-// runtimeFloor is the size below which the runtime does not collect at 100 percent. It grows with
-// the percentage.
+// runtimeFloor is the heap size below which the runtime does not collect at a pace of 100 percent.
+// The size grows with the percentage.
 const runtimeFloor = 4 << 20
 
-// PaceGC adapts the garbage collector's pace to the size of the live heap after each collection,
-// for the rest of the process's life. memory is how many bytes the process may use. PaceGC does not
-// change a pace set by the environment (GOGC). Further calls do nothing.
+// PaceGC adapts the garbage collector's pace to the live heap size after each collection, for as
+// long as the process runs. The parameter memory is how many bytes the process may use. PaceGC does
+// not change a pace that the environment sets (GOGC). Further calls do nothing.
 func PaceGC(memory int64) {
 	paceOnce.Do(func() {
 		if os.Getenv("GOGC") != "" {
@@ -79,18 +80,18 @@ type pacer struct {
 	mu     sync.Mutex
 	pace   int // in force while no boost runs
 	usual  int // the last result of paceOf
-	boosts int // running ones
+	boosts int // how many boosts run
 	last   time.Time
 	busy   bool
 }
 
-// heap holds the sizes of the heap after a collection, in bytes.
+// heap holds the heap sizes after a collection, in bytes.
 type heap struct {
 	live    uint64
 	counted uint64 // live objects, stacks and globals: the pace is a percentage of them
 }
 
-// goal returns the size at which the next collection begins.
+// goal returns the heap size at which the next collection begins.
 func (h heap) goal(pace int) uint64 {
 	return max(h.live+h.counted*uint64(pace)/100, runtimeFloor*uint64(pace)/100)
 }
@@ -103,8 +104,9 @@ func (h heap) paceTo(floor uint64) int {
 	return int(min((floor-h.live)*100/max(h.counted, 1), floor*100/runtimeFloor))
 }
 
-// adapt chooses the pace after a collection that left h. The pace takes effect once no boost runs.
-// A change stops the process for a moment, so the pace is kept if the goal would differ little.
+// adapt chooses the pace after a collection that left the heap h. The pace takes effect once no
+// boost runs. A change stops the process for a moment, so adapt keeps the pace if the goal would
+// hardly change.
 func (p *pacer) adapt(h heap, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,7 +131,7 @@ func (p *pacer) adapt(h heap, now time.Time) {
 	}
 }
 
-// beginBoost counts a boost. The first one allows room beyond the heap.
+// beginBoost counts a boost. The first boost lets the heap grow without a collection.
 func (p *pacer) beginBoost(h heap) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,10 +140,10 @@ func (p *pacer) beginBoost(h heap) {
 	}
 }
 
-// endBoost ends a boost. The last one withdraws the room. The heap has grown to size since a
-// collection left h. If size exceeds the goal of the pace, the heap is collected first: a
+// endBoost ends a boost. The last boost to end restores the pace. The heap has grown to size since
+// a collection left h. If size exceeds the goal of the pace, endBoost collects the heap first. A
 // collection that begins past its goal makes the next allocation do all of the marking at once, and
-// with one processor all other goroutines wait for that time.
+// with one processor all other goroutines wait meanwhile.
 func (p *pacer) endBoost(size uint64, h heap) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,13 +167,13 @@ func paceOf(live uint64, pace int) int {
 	return usualPace
 }
 
-// readHeap returns the sizes of the heap after the last collection.
+// readHeap returns the heap sizes after the last collection.
 func readHeap() heap {
 	live := readMetric("/gc/heap/live:bytes")
 	return heap{live: live, counted: live + readMetric("/gc/scan/stack:bytes") + readMetric("/gc/scan/globals:bytes")}
 }
 
-// usedHeap returns the bytes of live and of uncollected objects.
+// usedHeap returns how many bytes live and uncollected objects take.
 func usedHeap() uint64 { return readMetric("/memory/classes/heap/objects:bytes") }
 
 // Collections returns how often the heap has been collected.

@@ -31,8 +31,8 @@ func TestPaceOf(t *testing.T) {
 	}
 }
 
-// TestPacerFloor checks that a busy process collects at the floor, whatever the size of the live
-// heap below it, and that an idle process collects as without a floor.
+// TestPacerFloor checks that a busy process whose live heap is below the floor collects at the
+// floor, and that an idle process collects as without a floor.
 func TestPacerFloor(t *testing.T) {
 	const mib = 1 << 20
 	var set int
@@ -41,7 +41,7 @@ func TestPacerFloor(t *testing.T) {
 	for _, c := range []struct {
 		since         time.Duration
 		live, counted uint64
-		goal          uint64 // of the pace then in force, in MiB, within an eighth
+		goal          uint64 // the goal at the resulting pace, in MiB, within an eighth
 	}{
 		{time.Hour, 2 * mib, 3 * mib, 16},
 		{busyBelow, 2 * mib, 3 * mib, 16},

@@ -2,5 +2,5 @@ package process
 
 import "errors"
 
-// ErrLocked reports that another process has the lock of a file.
+// ErrLocked reports that another process has locked the file.
 var ErrLocked = errors.New("another process has locked the file")

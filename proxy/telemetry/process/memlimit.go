@@ -27,13 +27,13 @@ const (
 // assumedMemory is the limit on systems that report none.
 const assumedMemory = 1 << 30
 
-// cgroupShare is the part of a cgroup's memory that the Go heap may use. The kernel also counts
-// memory outside of the heap, such as the sockets' buffers.
+// cgroupShare is how much of a cgroup's memory the Go heap may use, from 0 to 1. The kernel also
+// counts memory outside of the heap, such as the sockets' buffers.
 const cgroupShare = 0.9
 
-// memoryLimit returns the bytes that this process may use, and the source of the number: the limit
-// of the Go runtime (GOMEMLIMIT), the tightest limit among the cgroup of the process and its
-// parents (version 2 or 1), or the physical memory.
+// memoryLimit returns how many bytes this process may use, and where the number comes from: the Go
+// runtime's limit (GOMEMLIMIT), the tightest limit among the process's cgroup and its parents
+// (version 2 or 1), or the physical memory.
 func memoryLimit() (int64, MemorySource) {
 	if n := debug.SetMemoryLimit(-1); n != math.MaxInt64 {
 		return n, MemoryFromRuntime
@@ -41,10 +41,10 @@ func memoryLimit() (int64, MemorySource) {
 	return systemMemory(os.DirFS("/"))
 }
 
-// ApplyMemoryLimit sets the runtime's memory limit to 90 % of the cgroup's if the process runs in a
-// limited cgroup and GOMEMLIMIT is not set. The collector then works harder before the kernel kills
-// the process. It returns the limit in bytes and its source. Call it once, before large
-// allocations.
+// ApplyMemoryLimit sets the runtime's memory limit to 90 % of the cgroup's limit if the process
+// runs in a limited cgroup and GOMEMLIMIT is not set. The collector then works harder before the
+// kernel would kill the process. ApplyMemoryLimit returns the limit in bytes and its source. Call
+// it once, before large allocations.
 func ApplyMemoryLimit() (int64, MemorySource) {
 	n, source := memoryLimit()
 	if source == MemoryFromCgroup {
@@ -63,7 +63,7 @@ type appliedLimit struct {
 	source MemorySource
 }
 
-// systemMemory reads the limit from the files of root.
+// systemMemory reads the limit from the files under root.
 func systemMemory(root fs.FS) (int64, MemorySource) {
 	physical := physicalMemory(root)
 	// Without a limit, a cgroup of version 1 reports a huge number.
@@ -76,9 +76,9 @@ func systemMemory(root fs.FS) (int64, MemorySource) {
 	return assumedMemory, MemoryAssumed
 }
 
-// cgroupMemory returns the tightest memory limit of the process's cgroups, 0 without one. Lines of
-// /proc/self/cgroup are "id:controllers:path"; version 2 has one line with id 0 and no controllers
-// (cgroups(7)).
+// cgroupMemory returns the tightest memory limit among the process's cgroups, or 0 if there is
+// none. Lines of /proc/self/cgroup are "id:controllers:path"; version 2 has one line with id 0 and
+// no controllers (cgroups(7)).
 func cgroupMemory(root fs.FS) int64 {
 	file, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
@@ -105,8 +105,9 @@ func cgroupMemory(root fs.FS) int64 {
 	return tightest
 }
 
-// tightestLimit walks from the cgroup up to the mount. Directories may be missing: inside a
-// container the path can be the host's, while the mount shows only the container's part.
+// tightestLimit returns the tightest limit from the cgroup up to the mount. Directories may be
+// missing: inside a container the path can be the host's, while the mount shows only the
+// container's subtree.
 func tightestLimit(root fs.FS, mount, cgroup, name string) int64 {
 	var tightest int64
 	for dir := path.Clean("/" + cgroup); ; dir = path.Dir(dir) {

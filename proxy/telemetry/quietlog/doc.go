@@ -5,7 +5,7 @@
 // # Design
 //
 // Go initialises packages in the order of their import paths, as far as their imports allow. This
-// package imports only log, io and os. That library waits for net/http, whose last imports come
-// after "penstock/" in that order. This package is therefore initialised first wherever it is
-// linked; a test of the built program checks that.
+// package imports only log, io and os. VictoriaMetrics/metrics must wait for net/http, whose last
+// imports come after "penstock/" in that order. Package quietlog is therefore initialised first
+// wherever it is linked. A test checks that on the built program.
 package quietlog
