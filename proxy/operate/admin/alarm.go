@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// alarms log the first sentence of the status page, so that the log alone says how bad something is
-// and what to do. One goroutine uses them. The zero value is ready.
+// alarms logs the first sentence of the status page, so that the log alone says how bad a trouble
+// is and what to do. Only one goroutine uses it. The zero value is ready.
 type alarms struct {
 	said string    // the subject of the last line; "" while the edge is well
 	at   time.Time // of that line
@@ -25,12 +25,12 @@ type told struct {
 	lines int // since the limit began to refuse calls
 }
 
-// keyLimit is a limit of a key that refuses its calls.
+// keyLimit names a key and one of its limits that refuses calls.
 type keyLimit struct{ key, limit string }
 
 const (
-	// alarmLeast is the least time between two lines about the edge, because trouble comes and goes
-	// near a bound.
+	// alarmLeast is the minimum time between two lines about the edge, because near a bound trouble
+	// comes and goes.
 	alarmLeast = 10 * time.Second
 	// keySecond is the time after which a key that stays over a limit gets a second line, whose count
 	// covers a whole minute, and keyAgain the time to each further line.
@@ -48,8 +48,8 @@ func (a *alarms) look(s *status.Status, log *zap.Logger) {
 	a.refusals(s, log)
 }
 
-// edge logs a change of the verdict: its level, what it is about, or which alerts describe it.
-// Numbers that change do not make a line.
+// edge logs when the verdict's level, its subject or the alerts that describe it change. Changed
+// numbers alone do not make a line.
 func (a *alarms) edge(s *status.Status, log *zap.Logger) {
 	v, subject, alerts := &s.Verdict, "", s.Runbooks()
 	if v.Level == status.LevelDraining || s.Now.Sub(a.at) < alarmLeast {

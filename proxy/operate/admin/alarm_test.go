@@ -13,9 +13,9 @@ import (
 	"penstock/upstreams"
 )
 
-// TestAlarms checks that the log has one line when the edge's state changes, with numbers and the
-// name of a text that says what to do, and one for each limit of a key that refuses calls. Changed
-// numbers, and a state that comes and goes within seconds, write nothing.
+// TestAlarms checks that the log gets one line when the edge's state changes, with numbers and the
+// name of the text that says what to do, and one line for each key limit that refuses calls.
+// Changed numbers, and a state that comes and goes within seconds, write nothing.
 func TestAlarms(t *testing.T) {
 	core, seen := observer.New(zapcore.InfoLevel)
 	log, now := zap.New(core), time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

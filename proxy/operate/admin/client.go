@@ -23,12 +23,11 @@ type Readiness struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// readyTimeout is the time that RequestReady waits for the answer. The edge needs no work to give
-// it.
+// readyTimeout is how long RequestReady waits for the answer, which costs the edge no work.
 const readyTimeout = 2 * time.Second
 
-// RequestReady asks a running edge whether it takes new requests. The error names the reason if it
-// does not.
+// RequestReady asks a running edge whether it takes new requests. If the edge takes none, the error
+// says why.
 func RequestReady(edge Edge) error {
 	edge.Token = "" // /-/ready needs no token
 	_, err := edge.get("/-/ready", readyTimeout)
@@ -36,7 +35,7 @@ func RequestReady(edge Edge) error {
 }
 
 // RequestMode asks a running edge to set the mode of an upstream or a group. It writes the old and
-// the new mode to out, or the edge's answer as JSON, and returns the names of the upstreams.
+// the new mode to out, or the edge's answer as JSON, and returns the upstreams' names.
 func RequestMode(edge Edge, q ModeRequest, asJSON bool, out io.Writer) (names []string, err error) {
 	body, err := json.Marshal(q)
 	if err != nil {
@@ -77,7 +76,7 @@ func writeAnswer(out io.Writer, body []byte) error {
 // goroutines.
 const pageTimeout = 10 * time.Second
 
-// Page returns the page at a path of an edge's admin listener.
+// Page returns the page at the given path of an edge's admin listener.
 func Page(edge Edge, path string) ([]byte, error) {
 	return edge.get(path, pageTimeout)
 }
@@ -91,7 +90,7 @@ func notReady(body []byte) error {
 	return errors.New("the edge takes no new requests: it is draining")
 }
 
-// get returns the page at a path of a running edge's admin listener. The error says what to
+// get returns the page at the given path of a running edge's admin listener. The error says what to
 // correct.
 func (e Edge) get(path string, timeout time.Duration) (body []byte, err error) {
 	body, _, err = e.ask(fasthttp.MethodGet, path, nil, timeout)
@@ -99,8 +98,8 @@ func (e Edge) get(path string, timeout time.Duration) (body []byte, err error) {
 }
 
 // ask sends one request to a running edge's admin listener. The parameter send is the request's
-// body, or nil. The function returns the body of a 200 or 422. If several processes listen on the
-// port, the result note says which of them has answered. The error says what to correct.
+// body, or nil. ask returns the body of a 200 or 422. If several processes listen on the port, the
+// result note says which one has answered. The error says what to correct.
 func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body []byte, note string, err error) {
 	edge, token := e.Admin, e.Token
 	network, base := "tcp", edge
@@ -168,8 +167,8 @@ func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body
 	return nil, "", fmt.Errorf("%s answers %d: that is not the admin listener of a penstock", edge, res.StatusCode())
 }
 
-// elsewhere returns why the requested admin page is not at an address: the address belongs to the
-// public API, which has no admin pages, or it contains a path.
+// elsewhere says why the requested admin page is not at an address: the address belongs to the
+// public API, which has no admin pages, or the address contains a path.
 func elsewhere(edge string, req *fasthttp.Request, res *fasthttp.Response) error {
 	text := errorText(res.Body())
 	if strings.HasPrefix(text, nothingHere) && !strings.Contains(text, ownPages) {

@@ -27,13 +27,13 @@ type CanaryOptions struct {
 	For   time.Duration // compare calls from now on for this long; 0: all calls since the edge's start
 }
 
-// Exit codes of RequestCanary, besides the code for failures.
+// The exit codes of RequestCanary, besides the one for failures.
 const (
 	exitWorse   = 3
 	exitUnknown = 4
 )
 
-// verdictError is the error of a comparison with a bad or an uncertain result. The reason has been
+// verdictError is the error for a comparison with a bad or uncertain result. The reason has been
 // written already.
 type verdictError int
 
@@ -42,9 +42,9 @@ func (v verdictError) ExitCode() int { return int(v) }
 
 const armsTimeout = 5 * time.Second
 
-// RequestCanary compares the arms of a model with the rest and writes the result. If ctx ends
-// early, it compares the calls until then. The error carries an exit code if an arm is worse, or if
-// an arm has too few calls.
+// RequestCanary compares each arm of a model with the upstreams without an arm, and writes the
+// result. If ctx ends early, it compares the calls until then. The error carries an exit code if an
+// arm is worse, or if an arm has too few calls.
 func RequestCanary(ctx context.Context, o CanaryOptions, w io.Writer) error {
 	arms, err := requestArms(&o)
 	if err != nil {
@@ -85,7 +85,7 @@ func RequestCanary(ctx context.Context, o CanaryOptions, w io.Writer) error {
 	return nil
 }
 
-// requestArms asks the edge for the arms of a model; the rest comes first.
+// requestArms asks the edge for a model's arms. The upstreams without an arm come first.
 func requestArms(o *CanaryOptions) ([]observe.Arm, error) {
 	body, err := o.Edge.get("/-/arms", armsTimeout)
 	if err != nil {

@@ -33,7 +33,7 @@ func TestCanaryOfUnknownModel(t *testing.T) {
 	}
 }
 
-// TestCanaryUnits checks that each number of a comparison has its unit, and that a short time is in
+// TestCanaryUnits checks that each number in a comparison has a unit, and that a short time is in
 // milliseconds.
 func TestCanaryUnits(t *testing.T) {
 	at := func(v float64) *float64 { return &v }

@@ -12,7 +12,7 @@ import (
 type Edge struct {
 	Admin  string // base URL or address of the admin listener; an address without a scheme means http
 	Token  string // admin token; empty if the edge has none
-	CACert string // file with the certificates that sign the listener's; empty: those of the system
+	CACert string // file with the CA certificates for the listener; empty: the system's
 }
 
 // trusted returns the TLS settings that verify the edge; nil for the system's settings.

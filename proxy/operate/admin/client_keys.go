@@ -19,13 +19,14 @@ type KeyRequest struct {
 	JSON bool // print the edge's answer unchanged
 }
 
-// Create makes the edge create a key with the members of an entry, and writes it to out.
+// Create makes the edge create a key from the members of a configuration entry, and writes the key
+// to out.
 func (r *KeyRequest) Create(members map[string]any, out io.Writer) error {
 	return r.change(fasthttp.MethodPost, "/-/keys", members, out)
 }
 
-// Rotate makes the edge create another secret for a key, and writes it to out. The key's current
-// secrets stay valid for the overlap.
+// Rotate makes the edge create another secret for a key, and writes the secret to out. The key's
+// current secrets stay valid for the overlap.
 func (r *KeyRequest) Rotate(id string, overlap time.Duration, out io.Writer) error {
 	return r.change(fasthttp.MethodPost, "/-/keys/"+url.PathEscape(id)+"/rotate", map[string]any{"overlap": overlap.String()}, out)
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Names are the names of an edge's upstreams and models.
+// Names holds the names of an edge's upstreams and models.
 type Names struct{ Upstreams, Models []string }
 
 // wholeState is the path of the state with all rows in its lists.

@@ -20,9 +20,9 @@ import (
 const reloadTimeout = 30 * time.Second
 
 // RequestReload asks a running edge to reload as q says, and writes to w what changed, or would
-// change. The edge sets q.Source. The error says why nothing was reloaded: it lists every problem
-// in the files, one per line, or says why the edge could not be reached. With asJSON, RequestReload
-// writes the edge's answer in place of the text.
+// change. The edge sets q.Source. The error says why no configuration was applied: it lists every
+// problem in the files, one per line, or says why the edge could not be reached. With asJSON,
+// RequestReload writes the edge's answer in place of the text.
 func RequestReload(edge Edge, q reload.Request, asJSON bool, w io.Writer) error {
 	path := fmt.Sprintf("/-/reload?force=%t&dry_run=%t&back=%t", q.Force, q.DryRun, q.Back)
 	if q.Called != "" {

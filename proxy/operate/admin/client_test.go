@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRefusalsOfAnEdge checks that an edge's text for a refusal is passed on, and that any other
+// TestRefusalsOfAnEdge checks that the text of an edge's refusal is passed on, and that any other
 // answer is reported as not coming from an edge.
 func TestRefusalsOfAnEdge(t *testing.T) {
 	for body, want := range map[string]string{

@@ -18,9 +18,9 @@ import (
 type TopOptions struct {
 	Edge         Edge
 	Out          io.Writer
-	JSON         bool          // once, in the edge's form
+	JSON         bool          // once, as the edge sends it
 	Width        int           // of the lines of plain text, in characters
-	In, Terminal *os.File      // to show the state until the user quits, instead of once
+	In, Terminal *os.File      // if set, Top shows the state until the user quits
 	Interval     time.Duration // between two requests; at least minInterval
 	Colour       bool
 }

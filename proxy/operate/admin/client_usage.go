@@ -19,7 +19,7 @@ import (
 // UsageOptions configure RequestUsage.
 type UsageOptions struct {
 	Edge   Edge
-	Fleet  bool // of all edges that share the edge's store
+	Fleet  bool // the usage at all edges that share the edge's store
 	ByUser bool // by end user, in place of models
 	JSON   bool
 	// Period is a day (2026-01-31) or a month (2026-01) in UTC. Empty means everything.
@@ -28,7 +28,7 @@ type UsageOptions struct {
 
 const usageTimeout = 15 * time.Second
 
-// RequestUsage requests the usage of models by keys from a running edge, and writes it.
+// RequestUsage asks a running edge how much keys have used models, and writes the answer.
 func RequestUsage(o UsageOptions, w io.Writer) error {
 	query := url.Values{}
 	if o.Fleet {

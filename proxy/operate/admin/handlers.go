@@ -49,14 +49,15 @@ func (s *Server) ready(ctx *fasthttp.RequestCtx) {
 	ctx.Response.SetBody(body)
 }
 
-// longestCalled bounds the name, in bytes, under which problems in a sent configuration are shown.
+// longestCalled is how many bytes long the name may be under which problems in a sent configuration
+// are shown.
 const longestCalled = 4096
 
 // reload reloads and answers with what changed, or with what is wrong. With ?force=true it applies
 // even a configuration that leaves a model without a slot; with ?dry_run=true it applies nothing. A
-// dry run checks the configuration in the request's body, if there is one. Problems show the value
-// of ?called= as that configuration's name. ?back=true applies the configuration before the running
-// one, except for its keys.
+// dry run checks the configuration in the request's body, if there is one, and shows problems under
+// the name in ?called=. With ?back=true reload applies the configuration that ran before the
+// current one, except for its keys.
 func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 	q := reload.Request{Source: reload.SourceRequest}
 	args := ctx.QueryArgs()
@@ -74,7 +75,7 @@ func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 		}
 		*into = on
 	}
-	candidate := ctx.PostBody() // the server bounds its size
+	candidate := ctx.PostBody() // the server bounds the body's size
 	switch {
 	case len(candidate) > 0 && !q.DryRun:
 		refuse(ctx, apierr.Invalid("dry_run", apierr.CodeInvalidValue,
@@ -90,8 +91,8 @@ func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 	respondJSON(ctx, r)
 }
 
-// usage answers with the account of keys and models, or with ?by=user of keys and end users, as
-// JSON or as a page. It covers this edge, or with ?fleet=true all edges that share its store.
+// usage answers with the usage by key and model or, with ?by=user, by key and end user, as JSON or
+// as a page. It covers this edge or, with ?fleet=true, all edges that share its store.
 func (s *Server) usage(asPage bool) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		q, refusal := parseUsageQuery(ctx)
@@ -193,8 +194,8 @@ func armsOf(o *Options) []observe.ModelArms {
 // fleetUsageTimeout bounds how long an operator waits for the store.
 const fleetUsageTimeout = 5 * time.Second
 
-// metrics answers with the metrics: in the text format, or on request as OpenMetrics, and
-// compressed on request.
+// metrics answers with the metrics in the text format, or on request as OpenMetrics. It compresses
+// the answer on request.
 func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
 	accept := bytes.Join(ctx.Request.Header.PeekAll(fasthttp.HeaderAccept), []byte(","))
@@ -216,9 +217,9 @@ func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// mode handles POST /-/mode: it drains an upstream, puts it into maintenance, or lets it take calls
-// again, at every edge of a fleet with a store. It requires an admin token: a client that merely
-// reaches the port must not remove capacity.
+// mode answers POST /-/mode: it drains an upstream, puts it into maintenance, or lets it take calls
+// again. If a fleet has a store, that applies at every edge. A request needs an admin token,
+// because a client that merely reaches the port must not remove capacity.
 func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 	if !s.opts.Reloads.Running().Config.Admin.Guarded() {
 		refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
@@ -250,7 +251,7 @@ func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 		}
 	}
 	who := whoAsks(ctx)
-	if who.name == mainToken { // several people may have it
+	if who.name == mainToken { // several people may have this token
 		who.name = "the operator of " + s.opts.Name
 	}
 	done := ModeResult{ModeRequest: asked}
@@ -270,9 +271,8 @@ func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 	ctx.SetStatusCode(fasthttp.StatusSeeOther)
 }
 
-// named returns the upstream with that name, or the upstreams in a group (config.InGroup). If there
-// is no such upstream, the result near gives the name that was probably meant, or the existing
-// names.
+// named returns the upstream with the given name, or the upstreams in a group (config.InGroup). If
+// there is none, the result near gives the name that was probably meant, or the existing names.
 func named(all []*upstreams.Upstream, name string) (found []*upstreams.Upstream, near string) {
 	var labels []string
 	for _, u := range all {
@@ -317,11 +317,11 @@ type ModeRequest struct {
 	Upstream string `json:"upstream"` // a name, gpu-* for all names with that prefix, or tag:h100
 	Mode     string `json:"mode"`
 	Who      string `json:"who,omitempty"` // the operator; every edge of a fleet shows the name
-	// KeepLast refuses the request with 409 if it would leave a model without an engine.
+	// KeepLast refuses the change with 409 if it would leave a model without an engine.
 	KeepLast bool `json:"keep_last,omitempty"`
 }
 
-// maxWho bounds the operator's name in a request for a mode.
+// maxWho bounds the operator's name in a ModeRequest.
 const maxWho = 64
 
 var errNoForm = errors.New("the body has no member of the form")

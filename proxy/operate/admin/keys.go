@@ -24,19 +24,19 @@ import (
 // KeyView shows a key to an operator. It contains neither the key itself nor a hash.
 type KeyView struct {
 	ID         string         `json:"id"`
-	Source     string         `json:"source"` // configuration, or runtime if made at run time
+	Source     string         `json:"source"` // configuration, or runtime for keys made at run time
 	Active     bool           `json:"active"`
 	Models     []string       `json:"models"`
 	Operations []string       `json:"operations"`
 	Expires    *time.Time     `json:"expires,omitempty"`
 	Limits     map[string]any `json:"limits,omitempty"`
-	Group      string         `json:"group,omitempty"` // the group whose limits it shares
+	Group      string         `json:"group,omitempty"` // the group whose limits the key shares
 	CacheGroup string         `json:"cache_group,omitempty"`
 	Tiers      []int          `json:"tiers,omitempty"`
 	Class      string         `json:"class,omitempty"`
 	Weight     int            `json:"weight"`
 	Secrets    []SecretView   `json:"secrets,omitempty"`
-	Notes      []string       `json:"notes,omitempty"` // in the list: those of status.Key
+	Notes      []string       `json:"notes,omitempty"` // only in the list: as in status.Key
 }
 
 // SecretView describes one of a key's secrets. A key has several during a rotation.
@@ -50,7 +50,7 @@ const (
 	sourceRuntime       = "runtime"
 )
 
-// KeyChange is the answer to a change of a key.
+// KeyChange is the answer to a request that changes a key.
 type KeyChange struct {
 	KeyView
 	Key      string   `json:"key,omitempty"` // the secret of a new or rotated key, shown only once
@@ -64,7 +64,7 @@ type KeyList struct {
 	Keys []KeyView `json:"keys"`
 }
 
-// ViewOf returns the view of a key from a source.
+// ViewOf returns the view of a key that comes from the given source.
 func ViewOf(k *config.Key, source string) KeyView {
 	l := &k.Limits
 	v := KeyView{
@@ -99,7 +99,7 @@ func timeOf(t time.Time) *time.Time {
 	return &t
 }
 
-// keysPatience bounds an operator's wait for the key store.
+// keysPatience is how long an operator's request waits for the key store.
 const keysPatience = 5 * time.Second
 
 // listKeys answers GET /-/keys: the configuration's keys and those made at run time.
@@ -252,7 +252,7 @@ func (s *Server) rotateKey(ctx *fasthttp.RequestCtx) {
 	}})
 }
 
-// Overlaps of a rotation.
+// How long a rotation lets old and new secrets overlap.
 const (
 	usualOverlap   = 24 * time.Hour
 	longestOverlap = 366 * 24 * time.Hour
@@ -292,13 +292,13 @@ type keyChange struct {
 	next      func(entry string) (string, error)
 }
 
-// conflict says why the current state rules out a change.
+// conflict says why a change is impossible in the current state.
 type conflict struct{ message string }
 
 func (c *conflict) Error() string { return c.message }
 
-// changeKey changes a key that is kept at run time, and answers with the key's new state. It
-// requires an admin token: a client that merely reaches the port must not make keys.
+// changeKey changes a key that was made at run time, and answers with the key's new state. A
+// request needs an admin token, because a client that merely reaches the port must not make keys.
 func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 	running, who := s.opts.Reloads.Running().Config, whoAsks(ctx)
 	refused := ""
@@ -365,7 +365,7 @@ func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 	}
 }
 
-// keyTrouble returns the answer for keys that cannot be read or changed. A failure of the key store
+// keyTrouble returns the answer if keys cannot be read or changed. A failure of the key store
 // itself is also logged.
 func (s *Server) keyTrouble(err error) *apierr.Error {
 	var mistake *runkeys.MistakeError

@@ -32,12 +32,12 @@ func orphaned(models []snapshot.Model, leaving []*upstreams.Upstream, now time.T
 	return ids
 }
 
-// idlePoll is the interval at which AwaitIdle asks.
+// idlePoll is the interval at which AwaitIdle asks the edge.
 const idlePoll = 250 * time.Millisecond
 
-// AwaitIdle waits until an edge has no call at the named upstreams, and writes to out which of them
-// are idle. It does not wait for calls of the fleet's other edges. It returns the error of ctx, or
-// why the edge could not be reached.
+// AwaitIdle waits until an edge has no call at the named upstreams, and writes to out which
+// upstreams are idle. It does not wait for calls of the fleet's other edges. It returns ctx's
+// error, or says why the edge could not be reached.
 func AwaitIdle(ctx context.Context, edge Edge, names []string, out io.Writer) error {
 	for first := true; ; first = false {
 		body, err := edge.get("/status", topTimeout)

@@ -59,8 +59,8 @@ func partOf(ctx *fasthttp.RequestCtx) (p status.Part, ok bool) {
 }
 
 // callPage answers with the page about a call that is running or still kept. For any other call a
-// browser gets a page that says where else to look, with a command. A malformed id gets no such
-// page, so that a link cannot put text into an operator's shell.
+// browser gets a page that says where else to look, with a command to copy. A malformed id gets no
+// such page, so that a link cannot put text into an operator's shell.
 func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
 	id, _ := ctx.UserValue("id").(string)
 	state := s.status(whoAsks(ctx))
@@ -82,8 +82,8 @@ func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
 	ctx.SetStatusCode(fasthttp.StatusNotFound)
 }
 
-// runbook answers with the page that says what to do when an alert fires. The status page links to
-// it at each alarm.
+// runbook answers with the page that says what to do when an alert fires. Each alarm on the status
+// page links to that page.
 func (s *Server) runbook(ctx *fasthttp.RequestCtx) {
 	body, err := status.RunbookPage(s.opts.Runbook, time.Now())
 	respondHTML(ctx, body, err)
@@ -112,7 +112,7 @@ const (
 // statusEvents keeps an open page up to date: every second it sends the changes.
 func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
 	if site := string(ctx.Request.Header.Peek("Sec-Fetch-Site")); site == "cross-site" ||
-		site == "same-site" { // even opened as a page: it never ends
+		site == "same-site" { // refused even if opened as a page: the answer never ends
 		refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
 			"Only the status page keeps itself up to date by this."))
 		return

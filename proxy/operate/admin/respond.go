@@ -10,7 +10,7 @@ import (
 )
 
 // refuse answers with an error. It does not count the error, because the metrics count only errors
-// that clients of the API get.
+// that API clients get.
 func refuse(ctx *fasthttp.RequestCtx, err *apierr.Error) {
 	d := endpoint.ChatDialect
 	d.WriteError(ctx, d.ErrorOf(err), endpoint.AppendRequestID(nil))

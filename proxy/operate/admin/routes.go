@@ -33,7 +33,7 @@ func New(o Options) (*Server, error) {
 	s.http.Handler = s.everyRequest(s.routes())
 	s.http.ErrorHandler = s.headError
 	s.http.WriteTimeout = f.Timeouts.Write.D()
-	s.http.MaxRequestBodySize = config.MaxFile // the largest body is a configuration to compare
+	s.http.MaxRequestBodySize = config.MaxFile // the largest body is a configuration to check
 	return s, nil
 }
 
@@ -70,7 +70,7 @@ func (s *Server) routes() fasthttp.RequestHandler {
 		r.GET(path, h)
 		r.HEAD(path, h)
 	}
-	r.GET("/status/events", s.operator(config.RoleRead, s.statusEvents)) // no HEAD: it never ends
+	r.GET("/status/events", s.operator(config.RoleRead, s.statusEvents)) // no HEAD: the answer never ends
 	r.POST("/-/reload", s.operator(config.RoleAll, s.reload))
 	r.POST("/-/keys", s.keeper(s.createKey))
 	r.PATCH("/-/keys/{id}", s.keeper(s.patchKey))
@@ -125,8 +125,8 @@ func whoAsks(ctx *fasthttp.RequestCtx) caller {
 	return who
 }
 
-// operator wraps a handler. It passes a request on if it carries an admin token with at least that
-// role, or if the configuration has no tokens.
+// operator wraps a handler. It passes a request on if the request carries an admin token with at
+// least the given role, or if the configuration has no tokens.
 func (s *Server) operator(role string, next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		who, err := s.tokens.check(ctx, &s.opts.Reloads.Running().Config.Admin, time.Now())
@@ -147,8 +147,8 @@ func (s *Server) operator(role string, next fasthttp.RequestHandler) fasthttp.Re
 	}
 }
 
-// keeper wraps a handler. It passes a request on if it may change keys and its body does not exceed
-// the bound of a key's description.
+// keeper wraps a handler. It passes a request on if the request may change keys and its body is no
+// longer than a key's description may be.
 func (s *Server) keeper(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return s.operator(config.RoleKeys, func(ctx *fasthttp.RequestCtx) {
 		if len(ctx.PostBody()) > runkeys.MaxBody {
@@ -159,8 +159,8 @@ func (s *Server) keeper(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	})
 }
 
-// An edge's answers for unknown paths. A client recognises the listener that it has reached by
-// ownPages.
+// An edge's answers for unknown paths. By ownPages a client recognises which listener it has
+// reached.
 const (
 	nothingHere = "There is nothing at this path." // both listeners
 	ownPages    = "The admin listener has"

@@ -23,14 +23,14 @@ import (
 	"penstock/upstreams"
 )
 
-// Options are the parts of an edge that its operator sees and controls.
+// Options holds what an operator sees and controls of an edge.
 type Options struct {
 	Listener Port
 	Log      *zap.Logger
 	Guard    *guard.Guard
 	Metrics  *metrics.Set // for the counters of refused tokens
 	Started  time.Time    // when the process started
-	Name     string       // of the machine
+	Name     string       // the machine's name
 
 	Runbook string // the troubleshooting document
 
@@ -44,10 +44,10 @@ type Options struct {
 	Fleet       *fleet.Fleet               // nil if the edge shares nothing
 	FleetUsage  *fleet.Rows                // likewise
 	Board       *board.Board               // likewise
-	Certificate func() *status.Certificate // of the public listener; nil without TLS
+	Certificate func() *status.Certificate // the public listener's; nil without TLS
 
 	Draining    func() bool
-	Starting    func() string            // what calls still wait for; "": nothing
+	Starting    func() string            // what the start still waits for; "": nothing
 	Connections func() int64             // of clients
 	TurnedAway  func(now time.Time) bool // reports whether clients were rejected recently
 	Issuers     func(now time.Time) []status.Issuer
@@ -92,8 +92,8 @@ func (s *Server) Serve() error {
 // LeavePort stops accepting, so that another process on the same port gets the next connections.
 func (s *Server) LeavePort() { _ = listen.CloseAfterBacklog(s.opts.Listener.Listener) }
 
-// Shutdown ends the server and waits for its connections until ctx ends. Idle connections get the
-// same time as active ones, and closing them afterwards is not an error. A second call does
+// Shutdown ends the server and waits until its connections close or ctx ends. Idle connections get
+// the same time as active ones, and closing them afterwards is not an error. A second call does
 // nothing. Shutdown must not be called concurrently.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if s.shut {
@@ -107,7 +107,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// Release closes the connections that Shutdown has left open, and ends the watch over them.
+// Release closes the connections that Shutdown has left open, and stops watching them.
 func (s *Server) Release() error {
 	s.listener.CloseConns()
 	return s.listener.Release()

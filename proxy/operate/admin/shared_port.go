@@ -20,8 +20,8 @@ const (
 	headerProcesses = "X-Penstock-Processes" // how many processes listen on the port; absent for one
 )
 
-// takeOver is how long two processes may share the admin port before the edge reports a mistake. It
-// is longer than a new edge needs to start beside the old one.
+// takeOver is how long two processes may share the admin port before the edge reports a mistake. A
+// new edge needs less than that to start beside the old one.
 const takeOver = time.Minute
 
 // portWatch notices other processes that listen on the admin port (--share-port). The kernel
@@ -32,7 +32,7 @@ type portWatch struct {
 	log   *zap.Logger
 	mu    sync.Mutex
 	since time.Time // when others appeared; zero: there are none
-	said  bool      // their staying was logged
+	said  bool      // it was logged that they stay
 }
 
 func newPortWatch(o *Options) *portWatch {
@@ -43,8 +43,8 @@ func newPortWatch(o *Options) *portWatch {
 	return w
 }
 
-// look returns how many other processes listen on the port, and whether they have listened for
-// longer than a take-over needs. It logs changes.
+// look returns how many other processes listen on the port, and whether they have done so for
+// longer than takeOver. It logs changes.
 func (w *portWatch) look(now time.Time) (others int, stay bool) {
 	if w.count == nil {
 		return 0, false
@@ -70,8 +70,8 @@ func (w *portWatch) look(now time.Time) (others int, stay bool) {
 	return others, w.said
 }
 
-// processName returns a process's name in answers: its number and, because numbers are reused, its
-// start in seconds since 1970.
+// processName returns the name that answers give a process: the process number and, because numbers
+// are reused, when it started in seconds since 1970.
 func processName(started time.Time) string {
 	return fmt.Sprintf("%d-%d", os.Getpid(), started.Unix())
 }

@@ -33,7 +33,7 @@ func (s *Server) Look() {
 	s.alarms.look(see(s, &in), s.opts.Log)
 }
 
-// VerdictOf returns the verdict of the last check of the state.
+// VerdictOf returns the verdict of the last Look.
 func VerdictOf(s *Server) status.Verdict {
 	if v := s.verdict.Load(); v != nil {
 		return *v
@@ -52,8 +52,8 @@ func (s *Server) status(who caller) *status.Status {
 	return out
 }
 
-// see fills in the rest of the input, whose time is set and whose lists may be, and judges the
-// state.
+// see fills in the rest of the input, and judges the state. The caller has set the input's time,
+// and may have set its lists.
 func see(s *Server, in *status.Input) *status.Status {
 	snap, now, all := s.opts.Reloads.Running(), in.Now, s.opts.Set.All()
 	queues := map[string]*status.Queue{}
@@ -112,7 +112,7 @@ func see(s *Server, in *status.Input) *status.Status {
 	return out
 }
 
-// pageOf returns the reload r in the form for the status page, or nil if there was no reload.
+// pageOf returns the reload r as the status page shows it, or nil if there was no reload.
 func pageOf(r *reload.Result) *status.Reload {
 	if r == nil {
 		return nil
@@ -158,7 +158,7 @@ func keysOf(snap *snapshot.Snapshot, calls *observe.Calls, ids map[string]bool, 
 	return out
 }
 
-// useOf returns a key, or a group, with the levels of its limits.
+// useOf returns a key or a group, with how much of each limit is used.
 func useOf(id string, l *limit.Key, now time.Time) status.Key {
 	k := status.Key{ID: id, Concurrency: l.Concurrency()}
 	if level, ok := l.Requests(now); ok {

@@ -19,7 +19,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// tokenGate checks the admin token and slows guesses down. It is safe for concurrent use.
+// tokenGate checks admin tokens and slows guesses down. It is safe for concurrent use.
 type tokenGate struct {
 	log            *zap.Logger
 	guesses        limit.Guesses
@@ -34,7 +34,7 @@ func newTokenGate(log *zap.Logger, set *metrics.Set) tokenGate {
 	}
 }
 
-// caller is the token with which a request reached the admin listener.
+// caller describes the token that a request to the admin listener carried.
 type caller struct {
 	name string // empty: the listener requires no token
 	role string
@@ -43,8 +43,8 @@ type caller struct {
 // mainToken is the name of admin.token, which has no name of its own.
 const mainToken = "admin.token"
 
-// callerOf looks up the given token in the configuration. Its running time reveals nothing about a
-// token's first characters.
+// callerOf looks up the given token in the configuration. How long this takes reveals nothing about
+// a token's first characters.
 func callerOf(given []byte, a *config.Admin) (c caller, right bool) {
 	if a.Token != "" && subtle.ConstantTimeCompare(given, []byte(a.Token)) == 1 {
 		c, right = caller{mainToken, config.RoleAll}, true
@@ -63,11 +63,11 @@ func callerOf(given []byte, a *config.Admin) (c caller, right bool) {
 	return c, right
 }
 
-// check returns a request's token, or the reason for a refusal. It slows down an address that has
-// sent too many wrong tokens. A right token from this address still passes, unless it is short:
-// only the brake protects a short token from guesses. If the configuration has no tokens, every
-// request may do everything. A request carries a token as a bearer token, or, from a browser, as
-// the password of Basic.
+// check returns whose token a request carries, or the error that refuses the request. It slows down
+// an address that has sent too many wrong tokens. A right token from this address still passes
+// unless it is short, because a short token is protected from guesses only by this brake. If the
+// configuration has no tokens, every request may do everything. A request carries a token as a
+// bearer token or, from a browser, as the password of Basic authentication.
 func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Time) (caller, *apierr.Error) {
 	if !a.Guarded() {
 		return caller{role: config.RoleAll}, nil
@@ -77,7 +77,7 @@ func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Ti
 	given := credential(authorization)
 	c, right := callerOf(given, a)
 	if right && len(given) >= config.LeastAdminToken {
-		return c, nil // wrong tokens of other programs at the same address do not block it
+		return c, nil // wrong tokens from other programs at the same address do not block it
 	}
 	if wait := g.guesses.Wait(peer, now); wait > 0 {
 		g.delayed.Inc()
@@ -89,7 +89,7 @@ func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Ti
 	if right {
 		return c, nil
 	}
-	if len(authorization) > 0 { // without one it is not a guess: a browser asks first
+	if len(authorization) > 0 { // a request without a token is not a guess: a browser first asks without one
 		g.noteWrong(peer, now)
 	}
 	return caller{}, apierr.New(fasthttp.StatusUnauthorized, apierr.CodeInvalidAPIKey,
@@ -109,7 +109,7 @@ func acceptsHTML(h *fasthttp.RequestHeader) bool {
 	return bytes.Contains(h.Peek(fasthttp.HeaderAccept), []byte("text/html"))
 }
 
-// addressOf returns the address of a request's sender, without the port.
+// addressOf returns the address from which a request came, without the port.
 func addressOf(ctx *fasthttp.RequestCtx) netip.Addr {
 	if tcp, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr()

@@ -14,7 +14,7 @@ import (
 )
 
 // TestTokenBrake checks that wrong tokens slow their address down, and that the right token from
-// the same address is kept out only if it can be guessed.
+// the same address is refused only if it is short enough to guess.
 func TestTokenBrake(t *testing.T) {
 	for _, row := range []struct {
 		name, token string

@@ -16,17 +16,17 @@ const (
 	Unknown  Verdict = "not yet known"
 )
 
-// Enough is the number of values that each side needs before a measure is judged.
+// Enough is how many values each side needs before a measure is judged.
 const Enough = 50
 
-// The confidence of a verdict, in standard deviations. Shown intervals have 95 %.
+// How sure a verdict must be, in standard deviations. Shown intervals have 95 % confidence.
 const (
 	sureWorse    = 3.29 // 1 in 2,000 on this side
 	sureNotWorse = 1.96
 	shown        = 1.96
 )
 
-// These define "more than a little" and "tolerable", for ratios and for shares of the calls.
+// What "more than a little" and "tolerable" mean, for ratios and for shares of the calls.
 const (
 	littleRatio, tolerableRatio = 0.05, 0.10
 	littleShare, tolerableShare = 0.005, 0.02
@@ -45,17 +45,17 @@ type Comparison struct {
 // Row is one measure of both sides. A value is null if there are too few samples.
 type Row struct {
 	Measure string   `json:"measure"`
-	Unit    string   `json:"unit,omitempty"`  // of both sides: s, tokens/s, tokens; none for a share
+	Unit    string   `json:"unit,omitempty"`  // for both sides: s, tokens/s, tokens; none for a share
 	Share   bool     `json:"share,omitempty"` // the change is absolute; otherwise it is relative
 	Values  uint64   `json:"values"`
 	Rest    *float64 `json:"rest"`
 	Arm     *float64 `json:"arm"`
 	Change  *float64 `json:"change"`
-	Low     *float64 `json:"low"` // of the change, with 95 % confidence
+	Low     *float64 `json:"low"` // the bounds of the change, with 95 % confidence
 	High    *float64 `json:"high"`
 	Verdict Verdict  `json:"verdict,omitempty"` // empty: not judged
 
-	none bool // neither side has a value: a model without streams has no first tokens
+	none bool // neither side has a value: for example, a model without streams has no first tokens
 }
 
 // Compare compares an arm with the rest of its model.
@@ -81,8 +81,8 @@ func Compare(model string, rest, arm *observe.Arm) *Comparison {
 	return c
 }
 
-// verdict combines the rows: one worse row is enough for worse, and at least one row must measure
-// speed.
+// verdict combines the rows: one worse row makes the verdict worse, and at least one row must
+// measure speed.
 func (c *Comparison) verdict() Verdict {
 	all, timed := NotWorse, false
 	for i := range c.Rows {
@@ -126,7 +126,7 @@ func (c *Comparison) ratio(measure, unit string, rest, arm observe.Spread, rank,
 	c.Rows = append(c.Rows, r)
 }
 
-// share adds a row for a share of the calls or of the answers.
+// share adds a row for a share of the calls or the answers.
 func (c *Comparison) share(measure string, rest, ofRest, arm, of uint64, judged bool) {
 	r := Row{Measure: measure, Share: true, Values: of}
 	change := func(z float64) interval { return share(arm, of, z).minus(share(rest, ofRest, z)) }

@@ -38,8 +38,8 @@ func verdicts(seeds, rest, arm int, ttft, speed, failed float64) map[Verdict]int
 	return got
 }
 
-// TestEqualArms checks that equal arms are called worse in at most one of a thousand comparisons,
-// and that with enough calls most are called not worse.
+// TestEqualArms checks that at most one of a thousand comparisons calls equal arms worse, and that
+// with enough calls most call them not worse.
 func TestEqualArms(t *testing.T) {
 	for _, n := range []int{60, 300} {
 		got := verdicts(1000, 5*n, n, 0.2, 50, 0.01)
@@ -73,7 +73,8 @@ func TestWorseArms(t *testing.T) {
 	}
 }
 
-// TestIntervals checks that the intervals contain the true value as often as they claim.
+// TestIntervals checks that the intervals contain the true value as often as their confidence
+// claims.
 func TestIntervals(t *testing.T) {
 	const seeds = 500
 	missed := 0

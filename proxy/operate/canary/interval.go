@@ -8,17 +8,17 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// interval is an estimate with the bounds of the true value.
+// interval is an estimate with bounds for the true value.
 type interval struct{ low, at, high float64 }
 
-// minus returns the difference of two estimates.
+// minus returns the difference between two estimates.
 func (a interval) minus(b interval) interval {
 	at := a.at - b.at
 	return interval{at - math.Hypot(a.at-a.low, b.high-b.at), at, at + math.Hypot(a.high-a.at, b.at-b.low)}
 }
 
 // quantile returns the logarithm of a spread's quantile, so that differences are ratios. The
-// parameter z is the width of the interval on each side, in standard deviations.
+// parameter z is how many standard deviations wide the interval is on each side.
 func quantile(s observe.Spread, rank, z float64) interval {
 	s = slices.SortedFunc(slices.Values(s), func(a, b [2]uint64) int { return cmp.Compare(a[0], b[0]) })
 	n := float64(s.Count())
@@ -27,7 +27,7 @@ func quantile(s observe.Spread, rank, z float64) interval {
 		before := 0.0
 		for i, b := range s {
 			if count := float64(b[1]); position < before+count || i == len(s)-1 {
-				inside := min(max((position-before)/count, 0), 1) - 0.5 // within the bucket, with evenly spread values
+				inside := min(max((position-before)/count, 0), 1) - 0.5 // the position within the bucket, if values are spread evenly
 				return math.Log(observe.Middle(b[0])) + inside*observe.BucketWidth
 			}
 			before += float64(b[1])
@@ -37,7 +37,7 @@ func quantile(s observe.Spread, rank, z float64) interval {
 	return interval{at(n*rank - margin), at(n * rank), at(n*rank + margin)}
 }
 
-// share returns the share of k in n with Wilson's interval.
+// share returns k as a share of n, with Wilson's interval.
 func share(k, n uint64, z float64) interval {
 	all, p := float64(n), float64(k)/float64(n)
 	middle := (p + z*z/(2*all)) / (1 + z*z/all)

@@ -13,8 +13,8 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// TestJSONIsTheYAML checks that openapi.json is the YAML in the same order, indented. With -update
-// it writes the file.
+// TestJSONIsTheYAML checks that openapi.json is the YAML as indented JSON, in the same order. With
+// -update it writes the file.
 func TestJSONIsTheYAML(t *testing.T) {
 	plain, err := yaml.YAMLToJSON(yamlText)
 	if err != nil {
@@ -28,7 +28,7 @@ func TestJSONIsTheYAML(t *testing.T) {
 	golden.File(t, "openapi.json", want.Bytes())
 }
 
-// TestDocumentIsValid reads each of the two documents with a parser other than ours.
+// TestDocumentIsValid reads both documents with a parser other than ours.
 func TestDocumentIsValid(t *testing.T) {
 	for name, text := range map[string][]byte{"yaml": YAML(), "json": JSON()} {
 		t.Run(name, func(t *testing.T) {

@@ -1,4 +1,5 @@
-// Package reference holds the pages generated from the code. A test of the documents writes them.
+// Package reference holds the pages that are generated from the code. A test in proxy/e2e/documents
+// writes them.
 package reference
 
 import _ "embed" // for the pages below

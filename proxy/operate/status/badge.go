@@ -2,8 +2,8 @@ package status
 
 import "strconv"
 
-// Badge is an upstream's state as a word of a closed set. If several apply, it is the first of
-// these:
+// Badge shows an upstream's state as a word from a closed set. If several states apply, the badge
+// shows the first of these:
 //
 //   - draining, maintenance and retiring, which an operator has set
 //   - down, stalled and pending, in which the upstream takes no calls
@@ -17,13 +17,13 @@ import "strconv"
 //   - up
 type Badge struct {
 	Word  string
-	Class string // down, warn, hold or up: its colour, which repeats the meaning of Sign
+	Class string // down, warn, hold or up: the colour, which repeats what Sign means
 	Sign  string
-	Lasts bool // Since is how long the badge has been shown
+	Lasts bool // Upstream.Since is how long this state has lasted
 }
 
-// Badge returns the worst of the upstream's mode, its health, its breaker and the share of attempts
-// that fail there.
+// Badge returns the badge for the worst of the upstream's mode, health, breaker and share of failed
+// attempts.
 func (u *Upstream) Badge() Badge {
 	switch {
 	case u.Mode == "drain":
@@ -54,7 +54,7 @@ func (u *Upstream) Badge() Badge {
 	return Badge{"up", "up", "✓", true}
 }
 
-// down returns, in words, the number of targets that are down, or "".
+// down says how many targets are down; "" if none is.
 func down(all []Target) string {
 	n := 0
 	for i := range all {

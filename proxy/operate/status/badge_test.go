@@ -49,7 +49,7 @@ func TestBadge(t *testing.T) {
 	}
 }
 
-// TestTargetsDown checks that a model that is served shows how many of its engines are lost.
+// TestTargetsDown checks that a served model shows how many of its engines are down.
 func TestTargetsDown(t *testing.T) {
 	s := sample()
 	s.Models = s.Models[1:]

@@ -1,17 +1,17 @@
 package status
 
-// Bound is the point at which a number of a model or an upstream counts as trouble. The verdict and
-// the page apply it to the last minute. The alerts of .deploy/alerts.yaml have the same numbers
-// over their own periods.
+// Bound says when a number about a model or an upstream counts as trouble. The verdict and the page
+// apply it to the last minute. The alerts in .deploy/alerts.yaml have the same bounds over their
+// own periods.
 type Bound struct {
 	Alert string
 	Most  float64 // a share of the calls, or seconds
-	Least int     // with fewer calls of the kind nothing is reported: one or two are no trouble
+	Least int     // fewer calls than this are not reported: one or two are not trouble
 }
 
-// Bounds is the table of bounds. Failed applies to calls, and Attempts to the attempts at an
-// upstream, even if a retry then saved the call. TTFT and Queue apply to the 95th percentile, which
-// a single slow stream among 20 does not reach.
+// Bounds holds all bounds. Failed applies to calls, and Attempts to the attempts at an upstream,
+// even if a retry then saved the call. TTFT and Queue apply to the 95th percentile, which a single
+// slow stream among 20 does not change.
 var Bounds = struct{ Failed, Attempts, Full, TTFT, Queue Bound }{
 	Failed:   Bound{"PenstockErrors", 0.02, 3},
 	Attempts: Bound{"PenstockUpstreamFails", 0.02, 3},

@@ -11,8 +11,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// TestBudgetsAreShown checks that the page and the terminal show use, limit and renewal of each
-// budget of a key. A key with a used-up budget comes first, and is not folded as idle.
+// TestBudgetsAreShown checks that the page and the terminal show each budget's use, limit and
+// renewal. A key with a used-up budget comes first, and is not folded as idle.
 func TestBudgetsAreShown(t *testing.T) {
 	midnight, month := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC), time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
 	s := sample()
@@ -70,9 +70,10 @@ func TestSoonIsSaid(t *testing.T) {
 	}
 }
 
-// TestKeysOverTheirLimitsAreNamed checks that the first sentence, the JSON, the page's badge and the
-// terminal name keys that are over a limit, with the number of refused calls, keys that expired or
-// are about to, and the group whose limit refuses. Refused calls come before what is merely near.
+// TestKeysOverTheirLimitsAreNamed checks that the first sentence, the JSON, the page's badge and
+// the terminal name the keys over a limit, the number of refused calls, the keys that have expired
+// or soon will, and the group whose limit refuses. Refused calls come before limits that are only
+// near.
 func TestKeysOverTheirLimitsAreNamed(t *testing.T) {
 	s := sample()
 	s.Upstreams, s.LastReload = s.Upstreams[:1], nil

@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// States of a call in addition to its phases.
+// The states of a call in addition to its phases.
 const (
 	StateDone    = "done"
 	StateLeft    = "left" // the client disconnected
@@ -27,7 +27,7 @@ type Call struct {
 	Key      string    `json:"key,omitempty"`
 	Dialect  string    `json:"dialect"`
 	Model    string    `json:"model"`
-	Asked    string    `json:"asked_model,omitempty"` // if Model answered in its place
+	Asked    string    `json:"asked_model,omitempty"` // if Model answered instead
 	Upstream string    `json:"upstream,omitempty"`
 	Pool     string    `json:"pool"`
 	Class    string    `json:"class,omitempty"` // unless it is the first class
@@ -42,13 +42,13 @@ type Call struct {
 
 	Cached    int  `json:"prompt_cached_tokens"`
 	Fresh     int  `json:"prompt_new_tokens"`
-	Expected  int  `json:"prompt_expected_cached_tokens,omitempty"` // believed to be cached when it was picked
+	Expected  int  `json:"prompt_expected_cached_tokens,omitempty"` // expected to be cached when the upstream was picked
 	Generated int  `json:"generated_tokens"`
 	Estimated bool `json:"tokens_estimated,omitempty"`
 
 	// Choice says why the upstream was picked among several, with a word of routing.Reason. It is
-	// empty without a choice. Estimates are the expectations for the best upstreams, which a call's
-	// page shows.
+	// empty if there was no choice. Estimates holds what was expected of the best upstreams, for
+	// the call's page.
 	Choice    string             `json:"choice,omitempty"`
 	Estimates []observe.Estimate `json:"-"`
 
@@ -70,7 +70,7 @@ type Attempt struct {
 	Upstream     string  `json:"upstream"`
 	Cause        string  `json:"cause"`                   // a word of upstreams.Causes
 	EngineStatus int     `json:"engine_status,omitempty"` // 0: the engine did not answer
-	After        float64 `json:"after_ms"`                // since the start of the call
+	After        float64 `json:"after_ms"`                // since the call began
 	Took         float64 `json:"took_ms"`
 }
 
@@ -86,14 +86,14 @@ func (c *Call) Running() bool {
 	return true
 }
 
-// Slow reports whether the call has ended after it waited longer than it should have.
+// Slow reports whether the call has ended and had waited longer than it should have.
 func (c *Call) Slow() bool { return c.slow }
 
 // Millis returns a duration in milliseconds.
 func Millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// ShownEnded is the number of ended calls that are shown. It applies separately to those that
-// failed, were slow or were refused.
+// ShownEnded is how many ended calls are shown. As many more are shown of the calls that failed,
+// were slow or were refused.
 const ShownEnded = 100
 
 func rows(flights []Call, ended []observe.Ended) []Call {
@@ -134,7 +134,7 @@ func rowOf(e *observe.Ended) Call {
 	default:
 		c.State = StateFailed
 	}
-	if r.Stream && r.UpstreamTTFT > 0 { // without it, the end of reading is unknown
+	if r.Stream && r.UpstreamTTFT > 0 { // without this, it is unknown when reading the prompt ended
 		c.PromptSpeed = speed(float64(c.Fresh), r.UpstreamTTFT)
 		c.GenSpeed = speed(float64(r.CompletionTokens-1), e.End.Sub(r.Start)-r.TTFT)
 	}
@@ -150,10 +150,10 @@ func speed(tokens float64, d time.Duration) *float64 {
 	return &v
 }
 
-// Reason says why calls were refused before an engine was asked, or why they failed at one.
+// Reason says why calls were refused before an engine was asked, or why they failed at an engine.
 type Reason struct {
 	Code     string    `json:"code"`
-	Cause    string    `json:"cause,omitempty"` // of a failure at an engine, a word of upstreams.Causes
+	Cause    string    `json:"cause,omitempty"` // for a failure at an engine: a word of upstreams.Causes
 	Status   int       `json:"status"`
 	Engine   int       `json:"engine_status,omitempty"` // 0: the engine did not answer
 	Limit    string    `json:"limit,omitempty"`         // of a key
@@ -162,7 +162,7 @@ type Reason struct {
 	Upstream string    `json:"upstream,omitempty"`
 	Failed   bool      `json:"failed,omitempty"` // the service failed; the request and its key are valid
 	Count    int       `json:"count"`
-	Minute   int       `json:"last_minute"` // the part of count in the last minute
+	Minute   int       `json:"last_minute"` // how many of count came in the last minute
 	Last     time.Time `json:"last"`
 }
 
@@ -175,7 +175,7 @@ func (r *Reason) ID() string {
 	return strings.Join([]string{r.Code, cause, r.Limit, r.Key, r.Model, r.Upstream}, " ")
 }
 
-// why returns the reason for the failures, in words.
+// why returns in words why the calls failed.
 func (r *Reason) why() string { return reason(cmp.Or(r.Cause, r.Code), r.Engine) }
 
 func reasons(counts []observe.ReasonCount) []Reason {

@@ -17,8 +17,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestCalmAtEachBound checks that calls just below a bound of the table raise no alarm in any
-// second of ten minutes, and that calls just above it raise one within a minute.
+// TestCalmAtEachBound checks that calls just below a bound raise no alarm in any second of ten
+// minutes, and that calls just above the bound raise one within a minute.
 func TestCalmAtEachBound(t *testing.T) {
 	slow := func(r *observe.Record) { r.UpstreamTTFT = 7 * time.Second }
 	waits := func(r *observe.Record) { r.Queue = 4 * time.Second }
@@ -35,7 +35,7 @@ func TestCalmAtEachBound(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name         string
-		good         int // further streams a second
+		good         int // further good streams per second
 		below, above func(d *desk, second int)
 		want         string
 	}{
@@ -100,8 +100,8 @@ func TestCalmAtEachBound(t *testing.T) {
 	}
 }
 
-// TestBoundsAreBuckets checks that the histograms have buckets at the bounds of times, so that an
-// alert does not place a quantile on the wrong side of a bound.
+// TestBoundsAreBuckets checks that each bound on a time is the limit of a histogram bucket, so that
+// an alert does not place a quantile on the wrong side of the bound.
 func TestBoundsAreBuckets(t *testing.T) {
 	var page strings.Builder
 	set := metrics.NewSet()

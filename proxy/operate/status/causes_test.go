@@ -6,7 +6,7 @@ import (
 	"penstock/upstreams"
 )
 
-// TestCausesInWords checks that a cause is replaced by its words, that the text after it stays, and
+// TestCausesInWords checks that words replace a cause, that the text after the cause stays, and
 // that a code has its own words.
 func TestCausesInWords(t *testing.T) {
 	for _, c := range upstreams.Causes() {

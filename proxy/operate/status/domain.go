@@ -10,9 +10,9 @@ type Domain struct {
 	Name      string    `json:"name"`
 	NotBefore time.Time `json:"not_before,omitzero"` // zero: no certificate yet
 	NotAfter  time.Time `json:"not_after,omitzero"`
-	Failures  int       `json:"failures"`          // consecutive failures to obtain or renew it
+	Failures  int       `json:"failures"`          // consecutive failures to obtain or renew the certificate
 	Problem   string    `json:"problem,omitempty"` // why the last attempt failed, or what the next one waits for
-	Next      time.Time `json:"next,omitzero"`     // the time of the next check
+	Next      time.Time `json:"next,omitzero"`     // when the next check is due
 }
 
 // Text describes the domain in one line.
@@ -52,7 +52,7 @@ func (d Domain) refused(now time.Time) string {
 	return ""
 }
 
-// delays returns, in words, the certificates that could not be renewed yet but are still valid.
+// delays names the certificates that could not be renewed yet but are still valid.
 func (c *Certificate) delays(now time.Time) (all []string) {
 	if c == nil {
 		return nil

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Rows that need an operator come first in every view. Within a rank the order is the
-// configuration's, so that rows stay in place while numbers change.
+// Rows that need an operator come first in every view. Within a rank, rows keep the configuration's
+// order, so that they stay in place while numbers change.
 
-// Ranks of a row.
+// The ranks of rows.
 const (
 	rankOut = iota
 	rankTrouble
-	rankHold // because of the operator
+	rankHold // taken out by the operator
 	rankBusy
 	rankIdle
 )
@@ -32,10 +32,10 @@ func (u *Upstream) rank() int {
 	return rankIdle
 }
 
-// Idle reports whether the upstream has nothing to show in a row.
+// Idle reports whether the upstream is up and unused.
 func (u *Upstream) Idle() bool { return u.rank() == rankIdle }
 
-// active returns the number of this edge's calls at the upstream.
+// active returns how many calls of this edge are at the upstream.
 func (u *Upstream) active() (n int) {
 	for _, p := range u.Pools {
 		n += p.Active

@@ -81,7 +81,7 @@ func standIns(s *Status, m *Model) (out []string) {
 	return out
 }
 
-// troublesOf describes the troubles of a model's calls, worst first.
+// troublesOf describes the troubles that a model's calls have, worst first.
 func (s *Status) troublesOf(m *Model) (out []string) {
 	n, say := &m.History.Minute, func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if Bounds.Failed.share(n.Failed, n.Calls) {
@@ -99,7 +99,7 @@ func (s *Status) troublesOf(m *Model) (out []string) {
 	return out
 }
 
-// shareOf describes a part of the last minute's calls in words.
+// shareOf says in words that n of all calls in the last minute were affected.
 func shareOf(n, all int) string {
 	return fmt.Sprintf("%d %% of its calls (%d of %d in the last minute)", percent(n, all), n, all)
 }
@@ -123,7 +123,7 @@ func takenSlots(n int) string {
 	return fmt.Sprintf("%d slots are", n)
 }
 
-// blame describes where a model's calls failed in the last minute, and why.
+// blame says where a model's calls failed in the last minute, and why.
 func (s *Status) blame(model string) string {
 	where, why := map[string]int{}, map[string]int{}
 	for _, all := range [][]Reason{s.Failures, s.Refusals} {
@@ -163,7 +163,8 @@ func (s *Status) hit(model string) string {
 	return ""
 }
 
-// greatest returns the name with the highest count, the first one among equals.
+// greatest returns the name with the highest count. Of names with equal counts it returns the first
+// in alphabetical order.
 func greatest(counts map[string]int) (name string, most, all int) {
 	for n, c := range counts {
 		all += c
@@ -174,8 +175,8 @@ func greatest(counts map[string]int) (name string, most, all int) {
 	return name, most, all
 }
 
-// failing describes an upstream that fails although no model fails as a whole, because retries or
-// other upstreams compensate for it. The text has the reason and the remedy.
+// failing describes an upstream that fails although all its models still work, because retries or
+// other upstreams compensate. The text has the reason and the remedy.
 func (s *Status) failing(u *Upstream) string {
 	if !Bounds.Attempts.share(u.failed()) || s.told(u.Name) {
 		return ""
@@ -195,14 +196,14 @@ func (s *Status) whyFails(u *Upstream) string {
 	return word
 }
 
-// failed returns the numbers of failed attempts and of all attempts at the upstream in the last
-// minute. Attempts whose failure a retry hid from the client count, too.
+// failed returns how many attempts at the upstream failed in the last minute, and how many there
+// were. Failures that a retry hid from the client count, too.
 func (u *Upstream) failed() (n, all int) {
 	m := &u.History.Minute
 	return m.Failed + m.Retried, m.Calls + m.Retried
 }
 
-// fails describes the share of attempts that fail, and the reason. The parameter why may be empty.
+// fails says what share of attempts fails, and why. The parameter why may be empty.
 func (u *Upstream) fails(why string) string {
 	n, all := u.failed()
 	text := fmt.Sprintf("fails %d %% of what it is asked (%d of %d in the last minute", percent(n, all), n, all)

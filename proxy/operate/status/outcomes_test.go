@@ -19,7 +19,7 @@ import (
 	"penstock/upstreams"
 )
 
-// desk is an edge with two models and two upstreams. Only the ends of calls are simulated.
+// desk is an edge with two models and two upstreams. It simulates only how calls end.
 type desk struct {
 	calls  *observe.Calls
 	models []Model
@@ -33,7 +33,7 @@ func newDesk() *desk {
 	return d
 }
 
-// look returns the state that an operator sees now.
+// look returns the state as an operator sees it now.
 func (d *desk) look() *Status {
 	s := &Status{Now: time.Now(), Models: slices.Clone(d.models)}
 	for _, name := range []string{"tgi-1", "tgi-2"} {
@@ -104,8 +104,8 @@ func TestCalm(t *testing.T) {
 	})
 }
 
-// TestVerdictByOutcomes checks that each sentence appears within a minute of its trouble, and has
-// disappeared a minute after its end.
+// TestVerdictByOutcomes checks that each sentence appears within a minute of trouble, and
+// disappears within a minute after the trouble ends.
 func TestVerdictByOutcomes(t *testing.T) {
 	slow := func(r *observe.Record) { r.UpstreamTTFT = 7 * time.Second }
 	waits := func(r *observe.Record) { r.Queue = 4 * time.Second }
@@ -119,7 +119,7 @@ func TestVerdictByOutcomes(t *testing.T) {
 		name   string
 		second func(d *desk, second int) // one second of the trouble
 		want   string                    // after a minute of trouble
-		state  string                    // of qwen
+		state  string                    // qwen's state
 	}{
 		{"a share fails on one upstream", func(d *desk, _ int) { d.end("qwen", "tgi-1", broken) }, "qwen fails 33 % of its calls (60 of 180 in the last minute), all on tgi-1 (answer cut off)", ModelDegraded},
 		{"most fail on one", func(d *desk, second int) {
@@ -208,7 +208,7 @@ func TestVerdictByOutcomes(t *testing.T) {
 }
 
 // TestFewAreNoTrouble checks that two failed calls of an otherwise unused model, or one slow call,
-// raise no alarm, and that the third failed one does.
+// raise no alarm, and that a third failed call does.
 func TestFewAreNoTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
@@ -225,11 +225,11 @@ func TestFewAreNoTrouble(t *testing.T) {
 	})
 }
 
-// comparison matches a bound in the expression of an alert.
+// comparison matches a bound in an alert's expression.
 var comparison = regexp.MustCompile(`(?:>=|>) ([0-9.]+)`)
 
-// TestAlertsHaveTheBounds checks that the alerts compare with the numbers of the verdict, and count
-// the same outcomes as failed.
+// TestAlertsHaveTheBounds checks that the alerts have the same bounds as the verdict, and count the
+// same outcomes as failed.
 func TestAlertsHaveTheBounds(t *testing.T) {
 	text, err := os.ReadFile("../../../.deploy/alerts.yaml")
 	if err != nil {

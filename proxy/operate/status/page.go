@@ -42,7 +42,7 @@ func hash(text string) string {
 // Policy is the page's Content-Security-Policy.
 func Policy() string { return policy }
 
-// Sections are the parts of the page that are renewed while it is open, by element id.
+// Sections lists, by element id, the parts of the page that are renewed while it is open.
 var Sections = []string{
 	"verdict", "numbers", "edges", "refusals", "events", "models", "upstreams", "keys", "calls", "configuration",
 }
@@ -56,7 +56,7 @@ func (s *Status) Page() ([]byte, error) {
 	}{s, pageCSS, pageJS})
 }
 
-// CallPage writes the page of one call, or nothing if the call is no longer kept.
+// CallPage writes the page about one call, or nothing if the call is no longer kept.
 func (s *Status) CallPage(id string) ([]byte, error) {
 	i := slices.IndexFunc(s.Calls, func(c Call) bool { return c.ID == id })
 	if i < 0 {
@@ -65,8 +65,8 @@ func (s *Status) CallPage(id string) ([]byte, error) {
 	return s.callPage("call", &s.Calls[i])
 }
 
-// ForgottenPage writes the page of a call that is no longer kept. It says what to look for in the
-// log.
+// ForgottenPage writes the page about a call that is no longer kept. The page says what to look for
+// in the log.
 func (s *Status) ForgottenPage(id string) ([]byte, error) {
 	return s.callPage("forgotten", &Call{ID: id})
 }
@@ -154,7 +154,7 @@ var helpers = template.FuncMap{
 	"idleKeys":      func(s *Status) int { return idle(s.KeyRows()) },
 }
 
-// idler is a row that a long table folds while nothing happens in it.
+// idler is a row that a long table folds while the row is idle.
 type idler interface{ Idle() bool }
 
 // folded holds the number of folded rows in a table.
@@ -183,7 +183,7 @@ func idle[R idler](rows []R) (n int) {
 	return n
 }
 
-// takers describes the number of a model's targets that take calls.
+// takers says how many of a model's targets take calls.
 func takers(all []Target) string {
 	return fmt.Sprintf("%d of %s", len(all)-len(missing(all)), count(len(all), "target"))
 }
@@ -212,7 +212,7 @@ func sum(a map[string]uint64, words []string) (n uint64) {
 	return n
 }
 
-// millis formats a duration in milliseconds for people; empty if it is unknown.
+// millis formats a duration in milliseconds for people; empty if unknown.
 func millis(v float64) string {
 	switch {
 	case v <= 0:
@@ -244,7 +244,7 @@ func rateOf(v float64) string {
 	return strconv.Itoa(int(math.Round(v)))
 }
 
-// short shortens a request id to the part with which people distinguish ids.
+// short shortens a request id to the characters by which people distinguish ids.
 func short(id string) string {
 	if len(id) > 12 {
 		return id[:12]
@@ -255,10 +255,10 @@ func short(id string) string {
 // barWidth is the length of a bar in its own units.
 const barWidth = 100.0
 
-// bar is the bar of a pool: own leases, others' work, and free slots.
+// bar is a pool's bar: own leases, requests of other clients, and free slots.
 type bar struct {
 	Own, Others, Total   int
-	Elsewhere            int // part of Own: at other edges
+	Elsewhere            int // how many of Own are at other edges
 	OwnWidth, OthersFrom float64
 	OthersWidth          float64
 	Full                 bool
@@ -280,12 +280,12 @@ func barOf(p namedPool) bar {
 type namedPool struct {
 	Name          string
 	Active, Total int
-	Elsewhere     int // part of Active: calls of the fleet's other edges
+	Elsewhere     int // how many of Active are calls of the fleet's other edges
 	Others        int
 	Sources       []string
 }
 
-// poolsOf returns a model's pools in the page's form: one if they are shared, otherwise those that
+// poolsOf returns a model's pools for the page: one pool if they are shared, otherwise those that
 // have slots. The pools of the higher tiers follow.
 func poolsOf(m Model) []namedPool {
 	out := shownPools(m.Pools, m.Separate, "shared by all requests", "")
@@ -302,7 +302,7 @@ func poolsOf(m Model) []namedPool {
 	return out
 }
 
-// shownPools names the pools of a tier: the shared one, or each one with a prefix.
+// shownPools names a tier's pools: the shared pool, or each pool with a prefix.
 func shownPools(pools map[string]Pool, separate bool, shared, prefix string) (out []namedPool) {
 	if !separate {
 		p := pools["text"]
@@ -316,7 +316,7 @@ func shownPools(pools map[string]Pool, separate bool, shared, prefix string) (ou
 	return out
 }
 
-// ownPools returns an upstream's pools. As for models, calls of other edges are included, because
+// ownPools returns an upstream's pools. As with models, calls of other edges are included, because
 // they hold slots, too.
 func ownPools(u *Upstream) (out []namedPool) {
 	for _, p := range u.Pools {
@@ -331,8 +331,8 @@ func ownPools(u *Upstream) (out []namedPool) {
 	return out
 }
 
-// engineQueue returns the number of requests that wait within the engine, or -1 if the engine does
-// not report it now.
+// engineQueue returns how many requests wait within the engine, or -1 if the engine does not report
+// that now.
 func engineQueue(u *Upstream) int {
 	if u.Report == nil || !u.ReportFresh {
 		return -1
@@ -340,7 +340,7 @@ func engineQueue(u *Upstream) int {
 	return u.Report.Waiting
 }
 
-// slotsInUse returns the number by which the page sorts upstreams.
+// slotsInUse returns how many slots are in use. The page can sort upstreams by this.
 func slotsInUse(u *Upstream) (n int) {
 	for _, p := range ownPools(u) {
 		n += p.Active

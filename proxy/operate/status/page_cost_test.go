@@ -19,8 +19,9 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// counters counts, from before the page's script runs, the nodes that it creates and the rows whose
-// nodes it touches. renew passes it the edge's updates.
+// counters is a script that runs before the page's own. It counts which nodes the page's script
+// creates and in which rows it touches nodes. The function renew in counters passes updates to the
+// page.
 const counters = `(() => {
 	const size = (node) => 1 + [...(node.content || node).childNodes].reduce((n, child) => n + size(child), 0);
 	let made = 0;
@@ -83,7 +84,7 @@ func bigSample() *Status {
 	return s
 }
 
-// TestRenewalsTouchWhatIsNew checks that an open page changes only nodes of rows whose text
+// TestRenewalsTouchWhatIsNew checks that an open page changes only nodes in rows whose text
 // differs, and creates nodes only for new cells.
 func TestRenewalsTouchWhatIsNew(t *testing.T) {
 	fastset.LeaveOut(t, "what a renewal does to the page in a browser")
@@ -114,7 +115,7 @@ func TestRenewalsTouchWhatIsNew(t *testing.T) {
 		what    string
 		change  func(s *Status)
 		touches []string
-		made    int // at most
+		made    int // at most this many
 	}{
 		{"nothing", func(*Status) {}, nil, 0},
 		{"a second", func(s *Status) { s.Now = s.Now.Add(time.Second) }, nil, 0},

@@ -12,7 +12,7 @@ type pair struct {
 	Soon            string // in how long it ends, if it is not overdue yet but the headline mentions it
 }
 
-// pairsOf returns the certificates in files, of the public and the admin listener.
+// pairsOf returns the certificates of the public and the admin listener that come from files.
 func pairsOf(s *Status) (out []pair) {
 	for _, c := range []struct {
 		of string

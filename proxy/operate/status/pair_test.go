@@ -15,7 +15,7 @@ func TestPairs(t *testing.T) {
 	day := 24 * time.Hour
 	for _, c := range []struct {
 		public, admin *Certificate
-		lines         []string // of the page
+		lines         []string // on the page
 		sentence      string
 	}{
 		{nil, nil, nil, "Healthy: "},
@@ -64,8 +64,8 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// TestWhatFailsNowComesFirst checks that an engine that is down stands before a certificate that
-// ends in days.
+// TestWhatFailsNowComesFirst checks that an engine that is down is named before a certificate that
+// expires in days.
 func TestWhatFailsNowComesFirst(t *testing.T) {
 	s := sample()
 	s.Upstreams, s.LastReload = s.Upstreams[:1], nil

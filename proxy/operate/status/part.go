@@ -3,7 +3,7 @@ package status
 import "fmt"
 
 // Part says which rows of the long lists are shown: models, upstreams and keys. With thousands of
-// rows the whole state would be megabytes, too much to read.
+// rows the whole state would be megabytes, too much for a reader.
 type Part struct{ Limit, Offset int }
 
 // PartDefault is the number of rows shown by default.
@@ -25,9 +25,9 @@ func (e *Excerpt) String() string {
 	return fmt.Sprintf("rows %d to %d of %d, those in trouble first", e.Offset+1, e.Offset+e.Rows, e.Total)
 }
 
-// Show keeps the rows of a part in each of the long lists, in the order of the page: the first part
-// holds the rows that need an operator. A list that fits stays unchanged. Statements about the
-// whole, such as the verdict, were made before and do not change.
+// Show keeps only the rows of p in each of the long lists, in page order: the first rows are those
+// that need an operator. A list that fits stays unchanged. Statements about all rows, such as the
+// verdict, were made before and do not change.
 func (s *Status) Show(p Part) {
 	s.Excerpts = map[string]*Excerpt{}
 	s.Models = excerpt(s, "models", s.Models, s.ModelRows, p)

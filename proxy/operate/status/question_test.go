@@ -29,7 +29,7 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
-// TestTitle checks that the title of a browser's tab shows trouble.
+// TestTitle checks that the title of a browser tab shows trouble.
 func TestTitle(t *testing.T) {
 	for level, want := range map[string]string{LevelOK: "Penstock", LevelDegraded: "! Penstock", LevelOut: "✕ Penstock", LevelDraining: "↓ Penstock"} {
 		s := sample()

@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// Renewal is the update of an open page's section: the text around its rows, if it has changed, and
-// the rows in order.
+// Renewal updates one section of an open page. It holds the text around the rows, if that has
+// changed, and the rows in order.
 type Renewal struct {
 	Frame *string   `json:"frame,omitempty"`
 	Rows  []PageRow `json:"rows,omitempty"`
 }
 
 // PageRow is one row of a list. For a row that the page already shows, it holds only the changed
-// cells, by number. A row that is new or has no cells is sent as a whole.
+// cells, by number. A row that is new or has no cells is sent completely.
 type PageRow struct {
 	ID    string         `json:"id"`
 	Text  string         `json:"text,omitempty"`
 	Cells map[int]string `json:"cells,omitempty"`
 }
 
-// Shown is the content of one open page. The zero value is a page that has received nothing.
+// Shown records what one open page shows. The zero value is a page that has received nothing.
 type Shown struct {
 	whole, frames map[string]string            // by section
 	rows          map[string]map[string]string // by section and id
@@ -67,7 +67,7 @@ func (s *Shown) renew(section, text string) (r Renewal, ok bool) {
 	return r, true
 }
 
-// differs returns the update of a row: its whole text, or the cells that differ.
+// differs returns the update for a row: the row's whole text, or the cells that differ.
 func differs(before, row string) (text string, cells map[int]string) {
 	if before == row {
 		return "", nil
@@ -95,10 +95,10 @@ func cellsOf(row string) []string {
 }
 
 // rowsMark ends the tag of an element whose children are rows, each with an id on its own line. No
-// name can imitate it, because names are escaped.
+// name can imitate the mark, because names are escaped.
 const rowsMark = " data-rows>"
 
-// rowTags are the tags of rows, by the tag of their parent.
+// rowTags maps a parent's tag to the tag of its rows.
 var rowTags = map[string]string{"tbody": "tr", "ol": "li", "ul": "li", "dl": "div"}
 
 // cut removes the rows from a section's text. It returns the text around them, and the rows.
@@ -119,7 +119,7 @@ func cut(text string) (frame string, rows []string) {
 	return head + rowsMark + body[:at] + body[end:], rows
 }
 
-// rowID returns a row's id in the page's script.
+// rowID returns the id by which the page's script knows a row.
 func rowID(row string) string {
 	_, id, _ := strings.Cut(row, ` id="`)
 	id, _, _ = strings.Cut(id, `"`)

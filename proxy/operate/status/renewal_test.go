@@ -7,7 +7,7 @@ import (
 )
 
 // TestRenewals checks that a page gets each section once, and then only differences: new and
-// changed rows with their text, other rows by their ids, and the rest of a section if it has
+// changed rows with their text, other rows by their ids, and the text around the rows if it has
 // changed.
 func TestRenewals(t *testing.T) {
 	const frame = "<table data-sorts><tbody data-rows>%s</tbody></table><p>%s</p>"

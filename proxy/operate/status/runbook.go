@@ -27,7 +27,7 @@ func (u *Upstream) Runbook() string {
 	return ""
 }
 
-// Runbooks returns the alerts whose texts say what to do about the verdict's troubles, each one
+// Runbooks returns the alerts whose texts say what to do about the verdict's troubles, each alert
 // once.
 func (s *Status) Runbooks() (all []string) {
 	add := func(trouble bool, alert string) {
@@ -114,7 +114,7 @@ type runText struct {
 // linked matches a Markdown link. The page shows only its text.
 var linked = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
-// sections returns the alerts' part of the troubleshooting document: each alert's name and text.
+// sections returns each alert's name and text from the troubleshooting document.
 func sections(document string) (all [][2]string) {
 	_, alerts, _ := strings.Cut(document, "\n## Alerts\n")
 	for _, section := range strings.Split(alerts, "\n### ")[1:] {

@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/fleet"
 )
 
-// TestRunbooks checks that each alert that the page links to has its text in the runbook, and that
-// its code and links are shown as text.
+// TestRunbooks checks that the runbook has a text for each alert that the page links to, and shows
+// code and links in it as text.
 func TestRunbooks(t *testing.T) {
 	document, err := os.ReadFile("../../troubleshooting.md")
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"penstock/upstreams/residency"
 )
 
-// TestFallback checks that a model that no engine serves, but for which another model answers, is
-// not reported as out by the sentence, the page, the terminal or the events. It is reported if its
-// fallbacks are out, too.
+// TestFallback checks that the sentence, the page, the terminal and the events do not report a
+// model as out if no engine serves it but another model answers for it. The model is reported if
+// its fallbacks are out, too.
 func TestFallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, w, s := newDesk(), new(Watch), (*Status)(nil)
@@ -62,8 +62,8 @@ func TestFallback(t *testing.T) {
 	})
 }
 
-// TestFullAndOverLimit checks that calls without a free slot, and calls that a limit of their key
-// refused, have different words on the page and in the terminal, for models, keys and the edge.
+// TestFullAndOverLimit checks that calls without a free slot, and calls that a key's limit refused,
+// have different words on the page and in the terminal, for models, keys and the edge.
 func TestFullAndOverLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
@@ -143,7 +143,7 @@ func TestSlotsOfAFleet(t *testing.T) {
 	}
 }
 
-// TestHeadingsSayTheirTime checks that every column with a number of calls, of keys, upstreams or
+// TestHeadingsSayTheirTime checks that every column that counts calls, for keys, upstreams or
 // edges, names its period.
 func TestHeadingsSayTheirTime(t *testing.T) {
 	for _, columns := range [][]Column{keyColumns, upstreamColumns, edgeColumns} {

@@ -15,16 +15,15 @@ import (
 	"penstock/upstreams"
 )
 
-// Status is the state of the edge at one moment: the content of the page and of its JSON form.
-// Times are absolute, durations have their unit in the name, and an unknown value is null or -1,
-// never zero.
+// Status is the state of the edge at one moment, as the page and its JSON form show it. Times are
+// absolute, durations have their unit in the name, and an unknown value is null or -1, never zero.
 type Status struct {
 	Verdict  Verdict   `json:"verdict"`
 	Build    string    `json:"build"`
 	Version  uint64    `json:"version"` // of the running configuration
 	Since    time.Time `json:"version_since"`
 	Started  time.Time `json:"started"`
-	Process  string    `json:"process"` // its number and its start in seconds since 1970: 4711-1764315673
+	Process  string    `json:"process"` // its number and when it started, in seconds since 1970: 4711-1764315673
 	Now      time.Time `json:"now"`
 	Draining bool      `json:"draining"`
 	Faults
@@ -33,7 +32,7 @@ type Status struct {
 	Connections int64        `json:"connections"`
 	Certificate *Certificate `json:"certificate"` // the edge's own; null without TLS
 
-	AdminCertificate *Certificate `json:"admin_certificate,omitempty"` // of the admin listener
+	AdminCertificate *Certificate `json:"admin_certificate,omitempty"` // the admin listener's
 
 	Generations []Generation    `json:"generations"`
 	LastReload  *Reload         `json:"last_reload"`
@@ -50,7 +49,7 @@ type Status struct {
 	Total       observe.History `json:"total"`
 	Fleet       *fleet.State    `json:"fleet,omitempty"`
 
-	Excerpts map[string]*Excerpt `json:"excerpts,omitempty"` // of the lists that are not complete, by name
+	Excerpts map[string]*Excerpt `json:"excerpts,omitempty"` // for each incomplete list, by name
 
 	Discoveries []Discovery `json:"discoveries,omitempty"` // sources of upstreams that are not in the file
 
@@ -65,16 +64,16 @@ type Status struct {
 	Operable bool `json:"operable"` // upstreams can be drained, because an admin token is set
 }
 
-// Verdict is the state of the edge in one sentence.
+// Verdict sums up the state of the edge in one sentence.
 type Verdict struct {
 	Level string `json:"level"` // ok, degraded, failing, out, draining
 	Text  string `json:"text"`
-	// About names the models and upstreams in trouble. As long as it is unchanged, nothing new has
-	// happened.
+	// About names the models and upstreams in trouble. As long as About is unchanged, nothing new
+	// has happened.
 	About []string `json:"about,omitempty"`
 }
 
-// Levels of a verdict.
+// The levels of a verdict.
 const (
 	LevelOK       = "ok"
 	LevelDegraded = "degraded"
@@ -85,15 +84,15 @@ const (
 
 // Faults are troubles of the edge itself.
 type Faults struct {
-	Panicking string  `json:"panicking,omitempty"`             // panics recur there: the edge is not ready
-	Unsaved   float64 `json:"unsaved_usage_seconds,omitempty"` // how long usage has been waiting for its ledger
+	Panicking string  `json:"panicking,omitempty"`             // the place where panics recur: the edge is not ready
+	Unsaved   float64 `json:"unsaved_usage_seconds,omitempty"` // how long usage has been waiting for the ledger
 
 	TurnedAway      bool `json:"connections_turned_away,omitempty"` // in the last minute
 	OnAdminPort     int  `json:"others_on_admin_port,omitempty"`    // other processes that listen there
-	AdminPortShared bool `json:"-"`                                 // for longer than a take-over needs
+	AdminPortShared bool `json:"-"`                                 // other processes stay longer than a take-over needs
 }
 
-// unsavedMost is how many seconds usage may wait for its ledger before that is trouble.
+// unsavedMost is how many seconds usage may wait for the ledger before that counts as trouble.
 const unsavedMost = 5
 
 // Certificate holds the validity of the edge's own certificate.
@@ -101,10 +100,11 @@ type Certificate struct {
 	NotBefore time.Time `json:"not_before,omitzero"`
 	NotAfter  time.Time `json:"not_after,omitzero"`
 
-	Domains []Domain `json:"domains,omitempty"` // those whose certificates the edge obtains itself
+	Domains []Domain `json:"domains,omitempty"` // the domains whose certificates the edge obtains itself
 }
 
-// CertificateOf returns the certificate that is valid between two times; nil if there is none.
+// CertificateOf returns a certificate that is valid between two times, or nil if the times are
+// zero.
 func CertificateOf(from, to time.Time) *Certificate {
 	if to.IsZero() {
 		return nil
@@ -148,11 +148,11 @@ func (d Discovery) Text() string {
 	return d.Source + ": " + count(d.Targets, "endpoint") + ", " + known
 }
 
-// staleAfter is how many seconds a discovery may fail before the edge reports that, because it
-// mostly recovers at once.
+// staleAfter is how many seconds a discovery may fail before the edge reports that, because a
+// discovery mostly recovers at once.
 const staleAfter = 10
 
-// Problem returns since when the endpoints are unknown; "" if they are known.
+// Problem says how old the known endpoints are, and why; "" if they are up to date.
 func (d Discovery) Problem() string {
 	if d.Stale < staleAfter {
 		return ""
@@ -160,7 +160,7 @@ func (d Discovery) Problem() string {
 	return d.Source + ": " + count(d.Targets, "endpoint") + " as of " + Ago(secondsOf(d.Stale)) + " ago: " + d.Trouble
 }
 
-// DiscoveredModels counts the discovered models of one upstream.
+// DiscoveredModels counts the models discovered at one upstream.
 type DiscoveredModels struct {
 	Upstream string `json:"upstream"`
 	Models   int    `json:"models"`
@@ -197,7 +197,7 @@ func (i Issuer) Text() string {
 	return "issuer " + i.Name + ": " + count(i.Keys, "key") + ", fetched " + Ago(secondsOf(i.Age)) + " ago"
 }
 
-// Problem returns why keys of the issuer may be missing; "" if none can be.
+// Problem returns why some of the issuer's keys may be missing; "" if none can be.
 func (i Issuer) Problem() string {
 	switch {
 	case i.Trouble == "":
@@ -208,7 +208,7 @@ func (i Issuer) Problem() string {
 	return "issuer " + i.Name + ": " + count(i.Keys, "key") + " as of " + Ago(secondsOf(i.Age)) + " ago: " + i.Trouble
 }
 
-// Hook is an operator's hook that gave no decision on some calls of the last minute.
+// Hook is an operator's hook hooks that gave no decision on some calls of the last minute.
 type Hook struct {
 	Name      string `json:"name"`
 	Calls     int    `json:"calls"`
@@ -276,7 +276,7 @@ type Reload struct {
 	Source    string    `json:"source"`
 	OK        bool      `json:"ok"`
 	Unchanged bool      `json:"unchanged,omitempty"` // the file equals the running one
-	// KeysInForce reports that the keys of a refused file came into force nevertheless.
+	// KeysInForce reports that the file was refused but its keys came into force.
 	KeysInForce bool     `json:"keys_in_force,omitempty"`
 	Version     uint64   `json:"version"` // of the running configuration after the reload
 	Changes     []string `json:"changes,omitempty"`
@@ -286,13 +286,13 @@ type Reload struct {
 	Seconds     float64  `json:"seconds"`
 }
 
-// Retries holds the use of the retry budget in the last ten seconds.
+// Retries holds how much of the retry budget was used in the last ten seconds.
 type Retries struct {
 	Used    int64 `json:"used"`
 	Allowed int64 `json:"allowed"`
 }
 
-// Upstream is one upstream with its last minutes.
+// Upstream is one upstream and its last minutes.
 type Upstream struct {
 	upstreams.Status
 	ModeWho string          `json:"mode_who,omitempty"` // the operator who set the mode, in a fleet
@@ -300,8 +300,8 @@ type Upstream struct {
 	History observe.History `json:"history"`
 	Hour    Hour            `json:"hour"`
 
-	// BreakerIdle reports that the breaker is half-open only because no call has come since its last
-	// failure left the window of five minutes. The next call tries the engine.
+	// BreakerIdle reports that the breaker is half-open only because no call has come and the last
+	// failure is more than five minutes old. The next call tries the engine.
 	BreakerIdle bool `json:"breaker_idle,omitempty"`
 
 	// FailingSeconds and RefusingSeconds are how long it has failed too many of its attempts, and
@@ -310,7 +310,7 @@ type Upstream struct {
 	RefusingSeconds float64 `json:"refusing_seconds,omitempty"`
 }
 
-// States of a model.
+// The states of a model.
 const (
 	ModelServed   = "served"
 	ModelDegraded = "degraded" // served, but its calls fail, find it full or wait
@@ -330,14 +330,14 @@ type Model struct {
 	Deprecated     time.Time       `json:"deprecated,omitzero"`
 	Sunset         time.Time       `json:"sunset,omitzero"`
 	Troubles       []string        `json:"troubles,omitempty"`        // in the last minute, worst first
-	TroubleSeconds float64         `json:"trouble_seconds,omitempty"` // how long it has lasted
+	TroubleSeconds float64         `json:"trouble_seconds,omitempty"` // how long the trouble has lasted
 	History        observe.History `json:"history"`
 	Hour           Hour            `json:"hour"`
 	Separate       bool            `json:"separate_pools"`
 	Pools          map[string]Pool `json:"pools"`
 	Queue          *Queue          `json:"queue"`
 	Targets        []Target        `json:"targets"`
-	Tiers          []Tier          `json:"tiers,omitempty"` // if several; Pools are the first one's
+	Tiers          []Tier          `json:"tiers,omitempty"` // if several; Pools belongs to the first tier
 	Arms           []Arm           `json:"arms,omitempty"`
 	Shadow         *Shadow         `json:"shadow,omitempty"`
 }
@@ -357,16 +357,16 @@ func (m *Model) Retirement() string {
 // Tier is one tier of a model's targets.
 type Tier struct {
 	Tier     int             `json:"tier"`
-	When     string          `json:"when,omitempty"` // serves while the tiers before it are full, or down
+	When     string          `json:"when,omitempty"` // when it serves: while the tiers before it are full, or down
 	Serving  bool            `json:"serving"`        // the first tier that takes calls
 	Separate bool            `json:"separate_pools"`
 	Pools    map[string]Pool `json:"pools"`
 }
 
-// Arm is a part of a model's targets with a share of its calls.
+// Arm is a group of a model's targets that gets a share of the model's calls.
 type Arm struct {
 	routing.Arm
-	Calls  int64 `json:"calls"`  // that ended there
+	Calls  int64 `json:"calls"`  // calls that ended at the arm
 	Missed int64 `json:"missed"` // the arm's own calls that ended elsewhere
 }
 
@@ -377,7 +377,7 @@ type Shadow struct {
 	Copies map[string]int64 `json:"copies"`
 }
 
-// ShadowOf returns the counts of copies of a model's calls to another model.
+// ShadowOf describes the copies of a model's calls that another model gets.
 func ShadowOf(model, to string, share float64, calls *observe.Calls) *Shadow {
 	out := &Shadow{To: to, Share: share, Copies: map[string]int64{}}
 	for end, n := range observe.ShadowsOf(calls, model, to).Ended {
@@ -386,14 +386,14 @@ func ShadowOf(model, to string, share float64, calls *observe.Calls) *Shadow {
 	return out
 }
 
-// Pool is the capacity of one pool over the targets that may take calls.
+// Pool is one pool's capacity, summed over the targets that may take calls.
 type Pool struct {
 	Active    int      `json:"active"`
 	Total     int      `json:"total"`
 	Available int      `json:"available"`
-	Elsewhere int      `json:"elsewhere,omitempty"` // part of active: calls of the fleet's other edges
-	Others    int      `json:"others"`              // work of other clients at these engines
-	Sources   []string `json:"sources"`             // of the limits
+	Elsewhere int      `json:"elsewhere,omitempty"` // how many of active are calls of the fleet's other edges
+	Others    int      `json:"others"`              // requests of other clients at these engines
+	Sources   []string `json:"sources"`             // where the limits come from
 }
 
 // Queue is a model's queue.
@@ -403,8 +403,7 @@ type Queue struct {
 	Wait    float64 `json:"wait_seconds"`
 }
 
-// Key is one key of the configuration or of the fleet's store, with its usage; or it is a group of
-// keys.
+// Key is one key from the configuration or the fleet's store, with its usage, or a group of keys.
 type Key struct {
 	ID          string   `json:"id"`
 	IsGroup     bool     `json:"is_group,omitempty"` // a group, with the sums of its keys
@@ -416,17 +415,17 @@ type Key struct {
 	Budgets     []Budget `json:"budgets,omitempty"`             // of days and months
 	Today       KeyDay   `json:"today"`                         // in UTC
 	Refused     int      `json:"refused_5m"`                    // before an engine was asked
-	OverLimit   int      `json:"over_limit_5m"`                 // the part refused by a limit of the key
-	Full        int      `json:"full_5m"`                       // the part that found no slot
+	OverLimit   int      `json:"over_limit_5m"`                 // how many of these a limit of the key refused
+	Full        int      `json:"full_5m"`                       // how many of these found no slot
 	Why         string   `json:"refused_by,omitempty"`          // the most frequent reason
 
-	// Ends is when the key expires; zero: never.
+	// Ends is when the key expires; a zero time means never.
 	Ends time.Time `json:"ends,omitzero"`
 
-	// Notes describe, worst first, what the key's owner must know: a limit that refuses its calls, a
-	// budget that is used up or nearly so, its end.
+	// Notes say, worst first, what the key's owner must know: a limit refuses calls, a budget is
+	// used up or nearly so, or the key expires soon.
 	Notes []string `json:"notes,omitempty"`
-	// Badge is the worst of them as a word of a closed set: "over limit", "expired", "used up",
+	// Badge is the worst note as a word from a closed set: "over limit", "expired", "used up",
 	// "ends soon" or "nearly used up".
 	Badge string `json:"badge,omitempty"`
 
@@ -435,7 +434,7 @@ type Key struct {
 
 // overLimit counts the calls of the last minute that a limit of a key refused.
 type overLimit struct {
-	limit string // with group_ in front, of its group
+	limit string // the prefix group_ marks a limit of the key's group
 	calls int
 	last  time.Time
 }
@@ -462,12 +461,12 @@ func (k *Key) limitNow(limit string) string {
 	return ""
 }
 
-// budgetNear is the share of a budget above which the page mentions it.
+// budgetNear is the used share above which the page mentions a budget.
 const budgetNear = 0.9
 
-// describe sets the key's notes and its badge. It returns how many of them, from the first, are urgent: calls are
-// being refused, or the key has just expired. A key that expired longer than a week ago has a note
-// that is not for the headline, so it is not counted in shown.
+// describe sets the key's notes and its badge. The result urgent is how many notes, from the first,
+// are urgent: calls are being refused, or the key has just expired. The result shown is how many
+// the headline may show. It leaves out a key that expired more than a week ago.
 func (k *Key) describe(now time.Time) (urgent, shown int) {
 	var soon, old []string
 	k.Notes, k.Badge = nil, k.badgeOf(now)
@@ -564,7 +563,7 @@ func (k *Key) budget(limit string) *Budget {
 // refusedCalls describes how many calls were refused.
 func refusedCalls(n int) string { return count(n, "call") + " refused" }
 
-// groupLimit is the prefix of a limit that a key shares with the others of its group.
+// groupLimit is the prefix of a limit that all keys of a group share.
 const groupLimit = "group_"
 
 // The values of Key.Badge.
@@ -576,7 +575,7 @@ const (
 	badgeNear    = "nearly used up"
 )
 
-// Beginnings of notes.
+// How notes begin.
 const (
 	noteOver = "is over its "
 	noteEnds = "ends in "
@@ -607,13 +606,13 @@ func (k *Key) label() string {
 	return "the key " + k.ID
 }
 
-// Use is the used part of a limit.
+// Use holds how much of a limit is used.
 type Use struct {
 	Used  int64 `json:"used"`
 	Limit int64 `json:"limit"`
 }
 
-// Budget is the used part of a key's budget.
+// Budget holds how much of a key's budget is used.
 type Budget struct {
 	Name   string    `json:"name"` // tokens_per_day, tokens_per_month, spend_per_day, spend_per_month
 	Used   string    `json:"used"` // tokens, or money
@@ -634,7 +633,7 @@ func (b Budget) Text() string {
 	return text + b.Used + " of " + b.Limit + ", until " + b.renewal()
 }
 
-// fullest returns the used share of the fullest budget; -1 without one.
+// fullest returns the used share of the fullest budget; -1 without a budget.
 func (k *Key) fullest() float64 {
 	most := -1.0
 	for i := range k.Budgets {
@@ -657,10 +656,10 @@ type Target struct {
 	Arm      string `json:"arm,omitempty"`
 	Eligible bool   `json:"eligible"`
 	Why      string `json:"why,omitempty"`  // why it takes no calls
-	Down     bool   `json:"down,omitempty"` // its engine is down or stalled, or its breaker is open
+	Down     bool   `json:"down,omitempty"` // the engine is down or stalled, or the breaker is open
 }
 
-// Input holds what the edge knows and Of cannot obtain itself.
+// Input holds the facts that Of cannot obtain itself.
 type Input struct {
 	Routes    *routing.Table
 	Upstreams []*upstreams.Upstream
@@ -675,7 +674,7 @@ type Input struct {
 	Now      time.Time
 }
 
-// Of describes the edge. Its caller sets the members that describe the process, and then calls
+// Of describes the edge. The caller then sets the members that describe the process, and calls
 // Judge.
 func Of(in *Input) *Status {
 	s := &Status{

@@ -165,7 +165,8 @@ func TestVerdict(t *testing.T) {
 }
 
 // TestDiscoveries checks that the page and the terminal show where upstreams come from and how old
-// that is. If a source does not answer, they show since when and why, and that counts as a trouble.
+// that knowledge is. If a source does not answer, they show since when and why, and that counts as
+// trouble.
 func TestDiscoveries(t *testing.T) {
 	s := sample()
 	s.Upstreams, s.LastReload = s.Upstreams[:1], nil
@@ -330,7 +331,7 @@ func TestTerminalIsNarrow(t *testing.T) {
 	}
 }
 
-// TestTerminalHasArms checks that the arms of a model are listed below it, with the calls of each.
+// TestTerminalHasArms checks that a model's arms are listed below the model, each with its calls.
 func TestTerminalHasArms(t *testing.T) {
 	s := sample()
 	s.Models[1].Arms = []Arm{{routing.Arm{Name: "new", Share: 0.05}, 12, 1}, {routing.Arm{Name: "odd\x1b[2J", Share: 0.125}, 3, 0}}

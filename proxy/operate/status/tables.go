@@ -13,8 +13,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// Table is a part of the state in rows and columns, for terminals. Rows that need an operator come
-// first.
+// Table shows one kind of object in rows and columns, for terminals. Rows that need an operator
+// come first.
 type Table struct {
 	Name    string // one word
 	Total   int    // the number of rows, including those that are not shown
@@ -27,13 +27,13 @@ type Column struct {
 	Title  string
 	Width  int  // in cells; text may be wider
 	Number bool // aligned to the right, and never shortened
-	Spare  int  // if space is short, the highest is omitted first; 0: never
+	Spare  int  // if space is short, the column with the highest value goes first; 0: never
 }
 
 // Row is one row of a table.
 type Row struct {
 	ID    string   // unchanged while the state changes
-	Level string   // the level of the row's colour, which repeats its words: ok, degraded, out or none
+	Level string   // sets the colour, which repeats the row's words: ok, degraded, out or none
 	Cells []string // one for each column
 	Why   string   // what is wrong, in a sentence
 	Arms  []string
@@ -89,7 +89,7 @@ func part(n, of int) string {
 	return fmt.Sprintf("%d/%d", n, of)
 }
 
-// shareCell formats a share of the last minute's calls.
+// shareCell formats a number of calls, and its share of the last minute's calls.
 func shareCell(n, all int) string {
 	if n == 0 {
 		return "–"
@@ -321,8 +321,8 @@ func callRow(c *Call) Row {
 	return r
 }
 
-// failedState returns the status of a failed call. If the status is a success, the code follows: a
-// stream that broke has begun with 200.
+// failedState returns the status of a failed call. If the status is a success, the code follows,
+// because a stream that broke began with 200.
 func failedState(c *Call) string {
 	if c.Status >= 400 || c.Code == "" {
 		return strconv.Itoa(c.Status)
@@ -491,8 +491,8 @@ func edgesOf(s *Status) Table {
 	return t
 }
 
-// memberConfig returns the number of an edge's configuration and its digest, because the number
-// counts each edge's own reloads.
+// memberConfig returns the version and the digest of an edge's configuration. The version alone
+// cannot be compared, because each edge counts its own reloads.
 func memberConfig(m *fleet.Member) string {
 	if m.Generation == 0 {
 		return m.Config

@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// hostileNames are ids that an operator, an engine's list of models, or a token's claims could
+// hostileNames are ids that an operator's file, an engine's model list or a token's claims could
 // contain.
 var hostileNames = []string{
 	`"><script>alert(1)</script>`, `</script><script>alert(1)</script>`, `</style><img src=x onerror=alert(1)>`,

@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// leastWidth is the width of the narrowest supported terminal.
+// leastWidth is how many cells wide a terminal must be.
 const leastWidth = 40
 
 // Terminal writes the whole state as plain text. Its lines have at most the given width (80 is
@@ -31,7 +31,7 @@ func (s *Status) Terminal(width int) []byte {
 		p.out.WriteByte('\n')
 		p.line(what + r.At.Format("15:04:05"))
 		for _, problem := range r.Problems {
-			what, _, _ := strings.Cut(problem, "\n") // without the excerpt
+			what, _, _ := strings.Cut(problem, "\n") // drops the excerpt
 			p.wrap("", what)
 		}
 	}
@@ -46,8 +46,8 @@ func (s *Status) Numbers() string {
 		Ago(s.Now.Sub(s.Started)), s.Version)
 }
 
-// Notes describes where upstreams and the keys for tokens come from, and the state of the fleet's
-// store.
+// Notes says where upstreams and the keys for tokens come from, and what state the fleet's store is
+// in.
 func (s *Status) Notes() (out []string) {
 	if text := elsewhere(s); text != "" {
 		out = append(out, text)
@@ -81,7 +81,7 @@ func (s *Status) Notes() (out []string) {
 	return out
 }
 
-// elsewhere describes whose calls hold the slots, if edges of a fleet share them.
+// elsewhere says whose calls hold the slots, if the edges of a fleet share slots.
 func elsewhere(s *Status) string {
 	own, others := 0, 0
 	for i := range s.Upstreams {
@@ -96,7 +96,7 @@ func elsewhere(s *Status) string {
 }
 
 // printer writes lines of text. Names come from a file that other people write, so printer removes
-// everything from them that could move the cursor.
+// from names everything that could move the cursor.
 type printer struct {
 	out   bytes.Buffer
 	width int
@@ -144,7 +144,7 @@ func (p *printer) table(t *Table) {
 	}
 }
 
-// Grid holds a table's columns for a width.
+// Grid holds the columns of a table that fit a width.
 type Grid struct {
 	columns []Column
 	shown   []int // columns of the table
@@ -170,7 +170,8 @@ func (t *Table) width(column int) int {
 	return width
 }
 
-// Fit chooses the columns for a width. Text columns get the width of their texts, if there is room.
+// Fit chooses the columns that fit a width. Text columns are as wide as their texts, if there is
+// room.
 func (t *Table) Fit(width int) *Grid {
 	g, total := &Grid{columns: t.Columns}, -gap
 	least := make([]int, len(t.Columns))
@@ -219,10 +220,10 @@ func (t *Table) Fit(width int) *Grid {
 	return g
 }
 
-// Head returns the line of titles.
+// Head returns the line with the column titles.
 func (g *Grid) Head() string { return g.join(func(c int) string { return g.columns[c].Title }) }
 
-// Line returns the line of a row, without characters that control a terminal.
+// Line returns a row's line, without characters that control a terminal.
 func (g *Grid) Line(r *Row) string {
 	return g.join(func(c int) string { return plaintext.Line(r.Cells[c]) })
 }

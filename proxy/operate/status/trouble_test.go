@@ -7,8 +7,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestTroubleIsThePresentOne checks that an engine whose refusals other engines answer is blamed
-// for these, and not for a failure that its breaker still holds.
+// TestTroubleIsThePresentOne checks that an engine that refuses requests which other engines answer
+// is blamed for that, and not for an older failure that its breaker still holds.
 func TestTroubleIsThePresentOne(t *testing.T) {
 	u := &Upstream{Status: upstreams.Status{
 		Label: "a", State: "up", Mode: "ready", Breaker: "half_open",
@@ -23,8 +23,8 @@ func TestTroubleIsThePresentOne(t *testing.T) {
 	}
 }
 
-// TestTrouble_Unheard checks that a working engine may leave its probes unanswered, and that an
-// engine is named once it has sent nothing for longer than that.
+// TestTrouble_Unheard checks that a working engine may leave probes unanswered for a while, and
+// that it is named as in trouble once it has sent nothing for longer.
 func TestTrouble_Unheard(t *testing.T) {
 	u := Upstream{Status: upstreams.Status{Label: "a", State: "busy", Mode: "ready"}}
 	if got := u.trouble(); got != "" {
@@ -37,8 +37,9 @@ func TestTrouble_Unheard(t *testing.T) {
 }
 
 // TestRefusalsOfOneEngineAreNamed checks that the first sentence and the page name an engine that
-// refuses a tool choice which its model's other engine does not refuse, with the number of calls
-// and the remedy. If the others refuse it, too, or there is no other, the calls may be wrong.
+// refuses a tool choice which the model's other engine accepts, with the number of calls and the
+// remedy. If the other engines refuse the tool choice, too, or there is no other, the calls may be
+// wrong.
 func TestRefusalsOfOneEngineAreNamed(t *testing.T) {
 	refuses := []upstreams.Refusing{{Served: "m", Feature: "forced_tool", Status: 400, Flag: "--enable-auto-tool-choice", Refused: 5, Answers: 6}}
 	make2 := func() *Status {

@@ -11,14 +11,14 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// UsageView selects what a page of usage shows.
+// UsageView selects what a usage page shows.
 type UsageView struct {
-	Fleet  bool // of all edges that share the store
+	Fleet  bool // the usage at all edges that share the store
 	ByUser bool // by end user, in place of models
 	Users  bool // there is a page by end user
 }
 
-// query returns the query string of the page and of its data.
+// query returns the query string for the page and for its data.
 func (v UsageView) query() string {
 	query := url.Values{}
 	if v.Fleet {
@@ -33,7 +33,7 @@ func (v UsageView) query() string {
 	return "?" + query.Encode()
 }
 
-// usageRow is the usage of a key, or of one of its end users, in the form of the page.
+// usageRow is what the page shows about the usage of a key, or of one of its end users.
 type usageRow struct {
 	Key, Name        string
 	Day, Month, Ever observe.Amount
@@ -50,7 +50,7 @@ func amountsOf(r usageRow) []shownAmount {
 	return []shownAmount{{"Today", r.Day}, {"This month", r.Month}, {"All", r.Ever}}
 }
 
-// add adds a row of a key to the rows.
+// add adds a key's row.
 func (p *usageRows) add(key, name string, total observe.Amount, days []observe.Day) {
 	row := usageRow{Key: key, Name: name, Ever: total}
 	for _, d := range days {
@@ -66,7 +66,7 @@ func (p *usageRows) add(key, name string, total observe.Amount, days []observe.D
 	p.rows = append(p.rows, row)
 }
 
-// usageRows are the rows of an account, and their sum.
+// usageRows holds the rows of a usage page, and their sum.
 type usageRows struct {
 	today string
 	all   usageRow

@@ -10,9 +10,9 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// TestUsagePage checks that there is a row for each key and model with the usage of today, of this
-// month and in total, that the largest usage of this month comes first, and that the sums are at
-// the top. Names are escaped.
+// TestUsagePage checks that each key and model has a row with its usage today, this month and in
+// total, that the row with the largest usage this month comes first, and that the sums are at the
+// top. Names are escaped.
 func TestUsagePage(t *testing.T) {
 	now := time.Date(2026, 3, 10, 1, 0, 0, 0, time.FixedZone("east", 2*3600)) // still the 9th in UTC
 	var u observe.Usage
@@ -46,8 +46,9 @@ func TestUsagePage(t *testing.T) {
 	}
 }
 
-// TestUsagePageByUser checks that end users appear in place of models, including the others of
-// their key, and that the two pages link to each other. Without end users there is no such link.
+// TestUsagePageByUser checks that end users appear in place of models, with all unlisted users of a
+// key in one row, and that the two pages link to each other. Without end users there is no such
+// link.
 func TestUsagePageByUser(t *testing.T) {
 	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 	var u observe.Usage

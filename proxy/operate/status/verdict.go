@@ -13,7 +13,7 @@ import (
 	"penstock/upstreams"
 )
 
-// Judge makes the verdict from the rest of the state. The watch, which may be nil, sees the judged
+// Judge makes the verdict from the rest of the state. The watch, which may be nil, then sees the
 // state and adds how long it has lasted.
 func (s *Status) Judge(w *Watch) {
 	for i := range s.Upstreams {
@@ -178,7 +178,7 @@ func (r *Reload) firstProblem() string {
 }
 
 // soon describes which keys are over a limit or have expired, and then which keys expire and which
-// budgets run out soon. That is not a trouble of the edge.
+// budgets run out soon. Neither is a trouble of the edge.
 func (s *Status) soon() []string {
 	var all, soon []string
 	for i := range s.Keys {
@@ -202,8 +202,9 @@ func (s *Status) soon() []string {
 }
 
 // refusing describes the upstreams that refuse most calls with a feature which the other engines of
-// the model do not refuse. Whether the engine is at fault is not known yet, so that is not a trouble
-// of the edge. With one engine, or if all refuse, the calls are the more likely cause.
+// the model do not refuse. Whether the engine is at fault is not known yet, so such refusals are
+// not a trouble of the edge. If the model has only one engine, or all refuse, the calls are more
+// likely to be at fault.
 func (s *Status) refusing() (all []string) {
 	for _, i := range s.byTrouble() {
 		u := &s.Upstreams[i]
@@ -278,8 +279,8 @@ func (v Verdict) sign() string {
 	return "↓"
 }
 
-// title returns the page's title. In trouble the sign comes first, because a narrow tab shows only
-// the beginning.
+// title returns the page's title. If there is trouble the sign comes first, because a narrow tab
+// shows only the beginning.
 func (v Verdict) title() string {
 	if v.Level == LevelOK {
 		return "Penstock"
@@ -315,13 +316,13 @@ func ownTroubles(s *Status) (all []concern) {
 	return all
 }
 
-// inPlace describes which models answer the model's calls in its place.
+// inPlace says which models answer the model's calls while no engine serves it.
 func (m *Model) inPlace() string { return "no engine serves " + m.ID + ", so " + m.fallsBack() }
 
 func (m *Model) fallsBack() string { return "its calls go to its fallback " + list(m.StandIns) }
 
-// waiting describes what waits: for a slot of the edge, for its model's turn at an engine, and
-// within the engines, which also queue other clients' requests.
+// waiting says how many calls wait for a slot, how many wait for their model's turn at an engine,
+// and how many requests wait within the engines, which also queue other clients' requests.
 func (s *Status) waiting() string {
 	slot, turn, within := 0, 0, 0
 	for i := range s.Models {
@@ -355,7 +356,7 @@ func (s *Status) waiting() string {
 	return strings.Join(parts, ", ")
 }
 
-// since describes how long something has lasted, if that is worth mentioning.
+// since says how long a state has lasted, if that is worth mentioning.
 func since(seconds float64) string {
 	if seconds < 1 {
 		return ""
@@ -401,7 +402,7 @@ func (u *Upstream) trouble() string {
 		return u.Label + " does not answer its probes, and nothing has come from it for " + Ago(secondsOf(u.Unheard)) +
 			": it is busy or has stopped. Look at its process and its log, or take it out (penstock drain " + u.Label + ")"
 	case u.State == "busy":
-		return "" // some engines are busy during each call
+		return "" // some engines are busy throughout each call
 	case u.State != "up":
 		return u.Label + " is " + u.State + lasts
 	case len(u.Lacks) > 0: // before the breaker, whose failure may be older
@@ -418,22 +419,22 @@ func (u *Upstream) trouble() string {
 	return ""
 }
 
-// rest sets BreakerIdle. A half-open breaker waits for a call, which on an idle edge may not come for
-// hours; the failures that opened it say nothing about the engine any more.
+// rest sets BreakerIdle. A half-open breaker waits for a call. On an idle edge none may come for
+// hours, and the failures that opened the breaker say nothing about the engine any more.
 func (u *Upstream) rest(now time.Time) {
 	u.BreakerIdle = u.Breaker == upstreams.BreakerHalfOpen.String() && u.active() == 0 &&
 		u.LastFailure != nil && now.Sub(u.LastFailure.At) >= observe.ReasonWindow
 }
 
-// failsCalls reports whether the breaker keeps calls away, or lets only one try the engine.
+// failsCalls reports whether the breaker keeps calls away, or lets only one call try the engine.
 func (u *Upstream) failsCalls() bool { return u.Breaker != "closed" && !u.BreakerIdle }
 
 // reportLate is how many seconds an engine's metrics may be out of date before the page reports
-// that. A busy engine may answer late, and the next read compensates for one or two failed ones.
+// that. A busy engine may answer late, and one or two failed reads do not matter.
 const reportLate = 60
 
-// unread describes metrics that could be read before and cannot be read any more, of an upstream
-// that takes calls.
+// unread says that an upstream takes calls but its metrics, which could be read before, cannot be
+// read any more.
 func (u *Upstream) unread() string {
 	if u.Report == nil || u.ReportFresh || u.ReportAge < reportLate || u.State != "up" && u.State != "busy" {
 		return ""
@@ -463,7 +464,7 @@ func withStatus(word string, status int) string {
 // reasonOf describes why an upstream was picked, given the word for it.
 func reasonOf(choice string) string { return routing.Reason(choice).Meaning() }
 
-// meaningOf describes the meaning of a cause.
+// meaningOf says what a cause means.
 func meaningOf(cause string) string {
 	return strings.ReplaceAll(upstreams.Cause(cause).Meaning(), "`", "") // of Markdown
 }

@@ -9,23 +9,23 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// A Watch keeps the newest events and, for the models and upstreams of the configuration, one hour
-// by minutes each, which takes 3 KB.
+// A Watch keeps the newest events and, for each model and upstream in the configuration, one hour
+// by minutes, which takes 3 KB.
 const (
 	mostEvents  = 200
 	hourMinutes = 60
 )
 
-// troubleEnds is how long a model must have no trouble before its trouble counts as over, because
-// near a bound trouble comes and goes.
+// troubleEnds is how long a model must be without trouble before the trouble counts as over,
+// because near a bound trouble comes and goes.
 const troubleEnds = time.Minute
 
 // Watch records what a single state cannot show: how long something has lasted, how often it has
-// happened, and what happened before. It must see a Status about every second. The zero value is
-// ready; a nil *Watch records nothing. It is safe for concurrent use.
+// happened, and what happened before. A Watch must see a Status about every second. The zero value
+// is ready; a nil *Watch records nothing. A Watch is safe for concurrent use.
 type Watch struct {
 	mu        sync.Mutex
-	looked    time.Time // of the last check; zero: never
+	looked    time.Time // when it last looked; zero: never
 	reload    time.Time
 	upstreams map[string]*watched // by label
 	models    map[string]*watched
@@ -37,7 +37,7 @@ type Watch struct {
 	noted     int     // events since the start
 }
 
-// Event is an entry of the list of events.
+// Event is an entry in the list of events.
 type Event struct {
 	At    time.Time `json:"at"`
 	Kind  string    `json:"kind"`            // up, down, stalled, breaker, mode, drained, trouble, model, key, edge, reload, start
@@ -55,11 +55,11 @@ type Hour struct {
 	TokensPerSecond []float64 `json:"tokens_per_second"`
 	TTFTP95Millis   []float64 `json:"ttft_p95_ms"`
 	Failed          []float64 `json:"failed_or_refused"`
-	Downs           int       `json:"downs"` // how often it went down
+	Downs           int       `json:"downs"` // how often the upstream went down
 	DownSeconds     float64   `json:"down_seconds"`
 }
 
-// watched is the watch's record of one upstream or model.
+// watched is what a Watch records about one upstream or model.
 type watched struct {
 	state, breaker, mode string
 	since, broken, moded time.Time // when these states began
@@ -73,7 +73,7 @@ type watched struct {
 }
 
 type minute struct {
-	at                   int64 // minutes since 1970; in another minute the row is stale
+	at                   int64 // minutes since 1970; in any other minute the row is stale
 	tokens, ttft, failed float64
 	downs                int
 	down                 float64 // seconds
@@ -453,7 +453,7 @@ func (w *watched) row(now time.Time) *minute {
 	return row
 }
 
-// set stores the numbers of the last minute. The last call during a row's minute stores that
+// set stores the numbers of the last minute. The last call of set during a row's minute stores that
 // minute's final numbers.
 func (r *minute) set(m *observe.Minute) {
 	r.tokens, r.ttft, r.failed = m.Out/60, m.TTFTP95Millis, float64(m.Failed+m.Full+m.Limited)

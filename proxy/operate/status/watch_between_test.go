@@ -10,7 +10,7 @@ import (
 )
 
 // TestWatchBetweenLooks checks that an upstream that changes twice between two checks appears in
-// the list of events and in the count of how often it went down.
+// the list of events, and that this counts in how often it went down.
 func TestWatchBetweenLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := new(Watch)
@@ -26,7 +26,7 @@ func TestWatchBetweenLooks(t *testing.T) {
 		look("up", 7)   // from before the first check
 		look("up", 8)   // down and up
 		look("up", 8)   // no change
-		look("down", 9) // the change that the states show
+		look("down", 9) // a change that the states show
 		look("down", 10)
 		look("up", 10)
 		look("up", 12)

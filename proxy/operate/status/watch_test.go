@@ -11,8 +11,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestWatch checks that events between two checks are reported afterwards, once each, with duration
-// and count.
+// TestWatch checks that changes between two checks are reported afterwards, once each, with
+// duration and count.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, w := newDesk(), new(Watch)
@@ -117,8 +117,8 @@ func TestWatchIsBounded(t *testing.T) {
 	}
 }
 
-// TestRowsByTrouble checks that trouble comes first, that idle rows can be folded, and that the
-// order does not follow numbers.
+// TestRowsByTrouble checks that rows in trouble come first, that idle rows can be folded, and that
+// changing numbers do not change the order.
 func TestRowsByTrouble(t *testing.T) {
 	up := func(name, state, mode string, ended int) Upstream {
 		return Upstream{Status: upstreams.Status{Label: name, State: state, Mode: mode, Breaker: "closed"}, History: observe.History{Ended: ended}}
@@ -143,7 +143,7 @@ func TestRowsByTrouble(t *testing.T) {
 	}
 }
 
-// TestCallPage checks that a call's page has its attempts with reasons and times, and that a call
+// TestCallPage checks that a call's page lists the attempts with reasons and times, and that a call
 // that is no longer kept has no page.
 func TestCallPage(t *testing.T) {
 	s := sample()

@@ -14,7 +14,7 @@ func takes(n int) string {
 	return fmt.Sprintf("%d upstreams take calls", n)
 }
 
-// clip keeps a sentence readable if a whole fleet is in trouble.
+// clip shortens a list, so that a sentence stays readable if a whole fleet is in trouble.
 func clip(all []string) []string {
 	const most = 3
 	if len(all) <= most {
@@ -54,16 +54,16 @@ func Ago(d time.Duration) string {
 	}
 }
 
-// percent returns n of all in percent. Sentences, the page and tables all use its rounding.
+// percent returns n of all in percent. Sentences, the page and tables all round like this.
 func percent(n, all int) int { return percentOf(float64(n) / float64(max(1, all))) }
 
-// percentOf returns a share in percent; 1 is the whole.
+// percentOf returns a share in percent; 1 is 100 %.
 func percentOf(share float64) int { return int(math.Round(100 * share)) }
 
 // round rounds to a tenth.
 func round(v float64) float64 { return math.Round(10*v) / 10 }
 
-// poolWord returns the name of a pool if there are several.
+// poolWord returns a pool's name if there are several pools.
 func poolWord(name string) string {
 	if strings.HasPrefix(name, "shared") {
 		return ""

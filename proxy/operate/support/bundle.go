@@ -21,14 +21,14 @@ type part struct {
 	missing string // why the part is missing
 }
 
-// Options select the contents of a bundle.
+// Options select what a bundle contains.
 type Options struct {
-	Config string // the configuration's file; empty: unknown
+	Config string // the configuration file; empty: unknown
 	// Edge is the edge to ask. The configuration supplies its empty members.
 	Edge    admin.Edge
-	Output  string // name of the archive
+	Output  string // file name of the archive
 	Now     time.Time
-	Environ []string // of the process; only names are written
+	Environ []string // the process's environment; only names are written
 }
 
 // Write collects the bundle, writes it to a new file that only its owner can read, and lists the
@@ -53,8 +53,8 @@ func Write(o *Options, out io.Writer) error {
 	return err
 }
 
-// contents lists the parts, followed by the missing ones. Missing parts with the same reason are
-// grouped.
+// contents lists the parts, followed by the missing ones. The reason is not repeated if the next
+// part is missing for the same one.
 func contents(parts []part) string {
 	var has, lacks strings.Builder
 	before := ""
@@ -73,7 +73,7 @@ func contents(parts []part) string {
 	return has.String() + lacks.String()
 }
 
-// pack writes the archive. It does not contain the name of the user or the machine.
+// pack writes the archive. The archive does not contain the name of the user or the machine.
 func pack(w io.Writer, now time.Time, parts []part) error {
 	packed := gzip.NewWriter(w)
 	archive := tar.NewWriter(packed)

@@ -42,7 +42,7 @@ func edgeOf(given admin.Edge, says *config.Admin) admin.Edge {
 			given.Admin = "https://" + given.Admin
 		}
 	}
-	if given.CACert == "" && says.TLS.Enabled() { // it may be self-signed; the file has its chain
+	if given.CACert == "" && says.TLS.Enabled() { // the certificate may be self-signed; the file has its chain
 		given.CACert = says.TLS.Cert
 	}
 	return given
@@ -91,8 +91,8 @@ func configuration(name string) (config.Redacted, []part) {
 	return r, append(parts, check)
 }
 
-// checked returns what is wrong with a configuration. It omits excerpts of the file, because the
-// bundle contains the redacted file.
+// checked returns what is wrong with a configuration. It omits excerpts from the file, because they
+// may contain secrets and the bundle contains the redacted file.
 func checked(name string) string {
 	f, problems := proxy.Load(name)
 	var b strings.Builder

@@ -33,7 +33,7 @@ func running(at admin.Edge) []part {
 		case err != nil && i == 0:
 			missing = err.Error()
 			p.missing = missing
-		case err != nil: // an older edge lacks some of them
+		case err != nil: // an older edge lacks some pages
 			p.missing = err.Error()
 		case i == 0:
 			p.content, parts[1].content, err = stateOf(body)
@@ -48,7 +48,7 @@ func running(at admin.Edge) []part {
 	return parts
 }
 
-// stateOf returns an edge's state without names that others have chosen, and its events as lines.
+// stateOf returns an edge's state without the names of people, and its events as lines.
 func stateOf(body []byte) (state, events []byte, err error) {
 	var all map[string]any
 	read := json.NewDecoder(bytes.NewReader(body))

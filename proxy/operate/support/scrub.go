@@ -10,8 +10,8 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// These bound the texts to search for. A shorter text is part of too many words. The beginning of a
-// long text counts as a secret, too, because messages truncate what they quote.
+// Bounds on the texts to search for. A shorter text would also match inside ordinary words. The
+// beginning of a long text counts as a secret, too, because messages truncate what they quote.
 const (
 	shortestSecret = 6
 	longSecret     = 24
@@ -21,7 +21,7 @@ const (
 // scrubber removes known secrets from texts.
 type scrubber struct {
 	whole *strings.Replacer
-	begun []*regexp.Regexp // of truncated long ones, up to the next blank or quote
+	begun []*regexp.Regexp // match truncated long secrets, up to the next blank or quote
 }
 
 func newScrubber(secrets []string) *scrubber {

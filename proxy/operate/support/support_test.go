@@ -31,8 +31,8 @@ func TestState(t *testing.T) {
 	}
 }
 
-// TestScrub checks that known secrets are found everywhere, longest first, including the beginning
-// of a truncated long one.
+// TestScrub checks that known secrets are found everywhere, the longest first, including the
+// beginning of a truncated long secret.
 func TestScrub(t *testing.T) {
 	long := "abcdefghijklmnopqrstuvwxyz0123456789"
 	s := newScrubber([]string{"secret", "secret-and-more", long, "abc", ""})
@@ -50,7 +50,7 @@ func TestScrub(t *testing.T) {
 	}
 }
 
-// TestVariables checks that names that an edge reads are shown without their values.
+// TestVariables checks that the variables that an edge reads are listed without their values.
 func TestVariables(t *testing.T) {
 	got := variables([]string{"PENSTOCK_ADMIN_TOKEN=secret", "HOME=/root", "GOMEMLIMIT=1GiB", "OTEL_EXPORTER_OTLP_HEADERS=authorization=secret"})
 	if want := []string{"GOMEMLIMIT", "OTEL_EXPORTER_OTLP_HEADERS", "PENSTOCK_ADMIN_TOKEN"}; !slices.Equal(got, want) {
@@ -61,7 +61,7 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// TestReachable checks the address at which this machine reaches a listener.
+// TestReachable checks at which address this machine reaches a listener.
 func TestReachable(t *testing.T) {
 	for listen, want := range map[string]string{
 		"127.0.0.1:9090": "127.0.0.1:9090", ":9091": "127.0.0.1:9091", "0.0.0.0:1": "127.0.0.1:1", "[::]:2": "127.0.0.1:2", "": defaultAdmin,

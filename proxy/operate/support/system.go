@@ -36,8 +36,8 @@ func systemFacts(environ []string) []byte {
 	return []byte(b.String())
 }
 
-// firstLine returns the rest of the first line in a file with the prefix begins; empty if there is
-// none.
+// firstLine finds the first line in a file that starts with the prefix begins, and returns the rest
+// of that line; empty if there is none.
 func firstLine(file, begins string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -51,7 +51,7 @@ func firstLine(file, begins string) string {
 	return ""
 }
 
-// readVariables are the prefixes of variables that an edge, or Go, reads.
+// readVariables lists the prefixes of the environment variables that an edge, or Go, reads.
 var readVariables = []string{
 	"PENSTOCK_", "OTEL_", "GOMEMLIMIT", "GOMAXPROCS", "GOGC", "GODEBUG", "LISTEN_", "NOTIFY_SOCKET",
 }

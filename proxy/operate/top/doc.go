@@ -9,11 +9,11 @@
 // keys, a changed window size, and the edge's answers, so that a slow edge delays no key. A frame
 // is drawn in one write, line over line, so nothing flickers or scrolls.
 //
-// The terminal is restored however Run ends: by q, by the end of the caller's context, or by a
-// panic, which continues through Run after that. For this reason a panic in the goroutine that asks
-// the edge is raised again in Run.
+// The terminal is restored however Run ends: because the user typed q, because the caller's context
+// ended, or because of a panic, which then continues. For this reason a panic in the goroutine that
+// asks the edge is raised again in Run.
 //
-// golang.org/x/term switches the terminal to single keys, which works differently on each system. A
-// library for whole screens would bring its own event model and add a tenth of the program's size
+// golang.org/x/term makes the terminal deliver single keys, which works differently on each system.
+// A library for whole screens would bring its own event model and make the program a tenth larger
 // for one table.
 package top

@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// marker is the width of the marker before each row.
+// marker is how many cells the marker before each row takes.
 const marker = 2
 
 // frame returns the content of the screen: at most height lines of at most width cells.
@@ -33,7 +33,7 @@ func (v *view) frame(width, height int) []line {
 	return append(out, foot...)
 }
 
-// head returns the sentence, the edge's numbers, and the available tables.
+// head returns the lines with the sentence, the edge's numbers, and the available tables.
 func (v *view) head(width, height int) (out []line) {
 	sentence := plaintext.Wrap(plaintext.Line("Penstock  "+v.state.Verdict.Text), width)
 	if most := max(1, min(4, height/6)); len(sentence) > most {
@@ -79,7 +79,7 @@ func inTrouble(t *status.Table) (n int) {
 	return n
 }
 
-// tabs lists the tables with their numbers of rows and of rows in trouble.
+// tabs lists the tables, each with how many rows it has and how many of these are in trouble.
 func (v *view) tabs(width int) line {
 	var long, short []string
 	for i := range v.tables {
@@ -114,7 +114,7 @@ func (v *view) body(width, height int) (out []line) {
 	room := height - 1 - len(more)
 	counted := len(t.Rows) > room && room > 1
 	if counted {
-		room-- // for the number of hidden rows
+		room-- // for the line that counts the hidden rows
 	}
 	shown := min(len(t.Rows), room)
 	for i := range t.Rows[:shown] {
@@ -130,7 +130,7 @@ func (v *view) body(width, height int) (out []line) {
 	return append(out, more...)
 }
 
-// unseen describes which rows are not on the screen.
+// unseen says how many rows are not on the screen.
 func unseen(rows []status.Row, shown int) string {
 	text := fmt.Sprintf("1 to %d of %d, %d more", shown, len(rows), len(rows)-shown)
 	if !slices.ContainsFunc(rows[shown:], func(r status.Row) bool { return !r.Idle }) {
@@ -139,7 +139,7 @@ func unseen(rows []status.Row, shown int) string {
 	return text
 }
 
-// details describes a row, in at most `most` lines.
+// details describes a row in at most the given number of lines.
 func details(r *status.Row, width, most int) (out []line) {
 	add := func(text string, s style) {
 		for _, part := range plaintext.Wrap(plaintext.Line(text), max(1, width-marker)) {

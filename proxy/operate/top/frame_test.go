@@ -89,8 +89,8 @@ func textOf(frame []line) string {
 	return strings.Join(all, "\n")
 }
 
-// TestTroubleFirst checks that, in a small window, the sentence is at the top, followed by what is
-// in trouble, and that one line counts the rest.
+// TestTroubleFirst checks that, in a small window, the sentence is at the top, the rows in trouble
+// follow, and one line counts the other rows.
 func TestTroubleFirst(t *testing.T) {
 	v := newView(sample(50))
 	v.press([]byte("2"))
@@ -130,7 +130,7 @@ func TestTroubleFirst(t *testing.T) {
 	}
 }
 
-// TestColumnsStandInLine checks that a name of wide characters moves no column.
+// TestColumnsStandInLine checks that a name with wide characters shifts no column.
 func TestColumnsStandInLine(t *testing.T) {
 	v := newView(sample(3))
 	var at []int

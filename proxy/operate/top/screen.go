@@ -20,7 +20,7 @@ const (
 	plain     = "\x1b[0m"
 )
 
-// style is the look of a line. It only repeats the meaning of the words.
+// style is how a line looks. It only repeats what the words say.
 type style string
 
 const (

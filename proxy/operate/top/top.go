@@ -13,7 +13,7 @@ import (
 // Options configure Run.
 type Options struct {
 	Ask      func() (*status.Status, error)
-	First    *status.Status // an answer that Ask has already given
+	First    *status.Status // an earlier answer from Ask
 	In, Out  *os.File       // the terminal; if In is none, no keys are read
 	Interval time.Duration  // between two requests
 	Colour   bool
@@ -37,7 +37,7 @@ func Run(ctx context.Context, o Options) error {
 	return l.run(ctx, typed)
 }
 
-// readKeys sends typed keys. For a file that supports no deadline (standard input), its read lasts
+// readKeys sends typed keys. If the file supports no deadline (standard input), the last read lasts
 // until the process ends.
 func readKeys(in *os.File, typed chan<- []byte, done <-chan struct{}) {
 	for {

@@ -14,7 +14,7 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// desk is Run in a terminal.
+// desk runs Run in a terminal.
 type desk struct {
 	*tty.Terminal
 	t     *testing.T
@@ -57,7 +57,7 @@ func sit(t *testing.T, width, height int, colour bool) *desk {
 	return d
 }
 
-// until waits until wanted returns true for the screen.
+// until waits until the function wanted returns true for the screen.
 func (d *desk) until(what string, wanted func(v *tty.View) bool) tty.View {
 	d.t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
@@ -82,7 +82,7 @@ func showsAll(v *tty.View, what []string) bool {
 	return !slices.ContainsFunc(what, func(w string) bool { return !strings.Contains(text, w) })
 }
 
-// given checks that Run ends and that the terminal has its former modes.
+// given checks that Run ends and that the terminal is back in its former modes.
 func (d *desk) given() (panicked any) {
 	d.t.Helper()
 	select {

@@ -7,7 +7,7 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// view is the state on the screen.
+// view is what the screen shows.
 type view struct {
 	state  *status.Status
 	tables []status.Table
