@@ -47,11 +47,11 @@ type pageKey struct {
 // Page is a rendered list. It is immutable and shared.
 type Page struct {
 	Body   []byte
-	ETag   string // weak: pages that differ only in updated_at have the same
+	ETag   string // weak: pages that differ only in updated_at share a tag
 	second int64
 }
 
-// New builds the catalog of f over its routes.
+// New builds the catalog for f and its routes.
 func New(f *config.File, t *routing.Table, started time.Time) (*Catalog, error) {
 	pages, err := lru.New[pageKey, *Page](maxScopes)
 	if err != nil {
@@ -64,7 +64,7 @@ func New(f *config.File, t *routing.Table, started time.Time) (*Catalog, error) 
 	return c, nil
 }
 
-// List returns the list of the models that a view may see. It renders the complete list of a scope
+// List returns the list of the models that a view may see. It renders the complete list for a scope
 // at most once a second in each form. The error is an *apierr.Error if the view requests a page
 // that does not exist.
 func (c *Catalog) List(v *View, now time.Time) (*Page, error) {
@@ -90,11 +90,11 @@ func (c *Catalog) List(v *View, now time.Time) (*Page, error) {
 func (c *Catalog) render(v *View, now time.Time) (*Page, error) {
 	list := struct {
 		Object string `json:"object"`
-		Data   []any  `json:"data"` // of entry, or of namedEntry
+		Data   []any  `json:"data"` // each an entry or a namedEntry
 		*messagesPage
 		*codexPage
 	}{Object: "list", Data: []any{}}
-	shown := make(map[int]entry, len(c.static)) // by the model's index
+	shown := make(map[int]entry, len(c.static)) // keyed by the model's index
 	for i := range c.static {
 		if v.Allow(c.static[i].ID) {
 			shown[i] = c.at(i, v, now)
@@ -149,8 +149,8 @@ func (c *Catalog) at(i int, v *View, now time.Time) entry {
 	return e
 }
 
-// endpoints returns the listed endpoints that an engine of the route has, as far as the edge knows
-// now.
+// endpoints returns which of the listed endpoints some engine of the route has, as far as the edge
+// knows now.
 func (c *Catalog) endpoints(listed []string, r *routing.Route) []string {
 	targets := r.Targets()
 	missing := func(path string) bool {
@@ -180,7 +180,7 @@ func encode(v any) ([]byte, error) {
 }
 
 // tag returns a page's ETag: a hash of everything except the rendering time. A polling client then
-// learns that nothing has changed, instead of getting a page that differs only in its time.
+// learns that nothing has changed, instead of getting a page that differs only in the time.
 func tag(page []byte, second int64) string {
 	stamp := strconv.AppendInt([]byte(`"updated_at":`), second, 10)
 	sum := xxhash.New()

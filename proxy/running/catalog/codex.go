@@ -9,13 +9,14 @@ import (
 )
 
 // codexInstructions are the instructions that Codex gives to the edge's models. Codex refuses an
-// entry without instructions. For OpenAI's own models, it chooses its text by their names instead.
+// entry without instructions. For OpenAI's own models, Codex chooses a text by the model's name
+// instead.
 //
 //go:embed codex_instructions.txt
 var codexInstructions string
 
 // codexPage adds a list for Codex, which reads these entries instead of data. Without an entry
-// Codex assumes a context length of its own for the model.
+// Codex guesses the model's context length.
 type codexPage struct {
 	Models []codexModel `json:"models"`
 }
@@ -48,7 +49,7 @@ type codexEffort struct {
 	Description string `json:"description"`
 }
 
-// codexTruncation limits the part of a tool's output that Codex passes to a model.
+// codexTruncation limits how much of a tool's output Codex passes to a model.
 type codexTruncation struct {
 	Mode  string `json:"mode"`
 	Limit int    `json:"limit"`

@@ -1,20 +1,20 @@
-// Package catalog publishes the models. It describes them from the configuration and the engines'
-// reports, and takes the number of free slots from the same ledger as admission.
+// Package catalog publishes the models. It describes models from the configuration and the engines'
+// reports, and counts free slots by the same leases as admission does.
 //
 // # Design
 //
 // Polling is cheap: a page is rendered at most once a second for each scope (the public list, and
 // one list for each set of rules that keys have) and served as bytes with an ETag. The capacity is
-// exact when rendered and may be out of date within that second. The tag is weak and ignores
-// updated_at, so a polling client gets "not modified" as long as only the time has changed.
+// exact when the page is rendered and may be out of date within that second. The tag is weak and
+// ignores updated_at, so a polling client gets "not modified" as long as only the time has changed.
 //
-// Agents read lists of their own, so a list has four forms (View): with the members for clients of
-// Anthropic's API, with the list of Codex, with both, or with neither. Additions never change other
-// members. Clients of Anthropic's API choose among names that look like Anthropic's, so only the
-// form for these clients has entries for aliases.
+// Some agents read lists of their own, so a list has four forms (View): with the members for
+// clients of Anthropic's API, with Codex's list, with both, or with neither. Additions never change
+// other members. Clients of Anthropic's API choose among names that look like Anthropic's, so only
+// the form for these clients has entries for aliases.
 //
-// Scopes are kept in a bounded LRU, since each key may have its own scope. A scope is named by the
-// key's id, never by the key.
+// Rendered lists are kept in a bounded LRU, since each key may have its own scope. A scope is named
+// by the key's id, never by the key.
 //
 // Where the configuration sets nothing, the engines decide: the context length is the smallest that
 // the ready engines of a model report, and images are listed as input if all these engines report

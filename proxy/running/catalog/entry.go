@@ -57,8 +57,8 @@ type vision struct {
 }
 
 type modelInfo struct {
-	SupportedReasoningEfforts []string `json:"supported_reasoning_efforts,omitzero"` // absent: none is refused
-	Deprecated                int64    `json:"deprecated,omitempty"`                 // Unix time, as Created
+	SupportedReasoningEfforts []string `json:"supported_reasoning_efforts,omitzero"` // absent: no effort is refused
+	Deprecated                int64    `json:"deprecated,omitempty"`                 // Unix time, like Created
 	Sunset                    int64    `json:"sunset,omitempty"`                     // likewise
 }
 
@@ -84,8 +84,8 @@ func newEntry(m *config.Model, started int64) entry {
 }
 
 // effortsOf returns the efforts that calls may request, or nil if it is unknown whether the model
-// reasons. If a model reasons and the file does not list its efforts, calls may request any: the
-// engine gets the nearest effort that it accepts.
+// reasons. If a model reasons and the file lists no efforts for it, calls may request any effort:
+// the engine gets the nearest one that it accepts.
 func effortsOf(m *config.Model) []string {
 	if m.SupportedReasoningEfforts == nil && slices.Contains(m.SupportedFeatures, chat.FeatureReasoning) {
 		return chat.Efforts
@@ -100,15 +100,15 @@ func (e *entry) live(m *config.Model, r *routing.Route, now time.Time) {
 	if m.ContextLength == 0 {
 		e.ContextLength = r.ContextLength(now)
 	}
-	if m.Kind == config.KindChat && m.InputModalities == nil && !r.TextOnly() { // images are passed on then
+	if m.Kind == config.KindChat && m.InputModalities == nil && !r.TextOnly() { // the edge then passes images on
 		e.InputModalities = []string{"text", "image"}
 	}
 	e.Capacity = capacityOf(m, r, now)
 }
 
-// capacityOf sums the pools of the model's kind. Separate pools are listed in addition to their
-// sum; a shared pool is not split. If upstreams differ, the slots of a shared pool count in every
-// pool that may use them, but only once in the sum.
+// capacityOf sums the pools that the model's kind uses. Separate pools are listed in addition to
+// their sum; a shared pool is not split. If only some upstreams share a pool, its slots count in
+// every pool that may use them, but only once in the sum.
 func capacityOf(m *config.Model, r *routing.Route, now time.Time) capacity {
 	c := capacity{Unit: "concurrent_requests", UpdatedAt: now.Unix()}
 	pools := []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision}
@@ -130,7 +130,7 @@ func poolOf(c routing.Capacity) pool {
 	return pool{c.Available, c.Total, c.Active, c.Utilization}
 }
 
-// unixOf returns a date as Unix time; 0 without a date.
+// unixOf returns a date as Unix time, or 0 for no date.
 func unixOf(at time.Time) int64 {
 	if at.IsZero() {
 		return 0

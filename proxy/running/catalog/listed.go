@@ -21,7 +21,8 @@ type View struct {
 	// these clients choose among names that look like Anthropic's.
 	Messages bool
 	Codex    bool // adds the list that Codex reads
-	// With Messages: at most Limit entries (0: all), those after one entry or before one.
+	// With Messages, the page holds at most Limit entries (0: all), those after or before a given
+	// entry.
 	Limit         int
 	After, Before string
 }
@@ -29,7 +30,7 @@ type View struct {
 // MaxLimit is the largest Limit that clients may request.
 const MaxLimit = 1000
 
-// messagesPage are the members of Anthropic's list.
+// messagesPage holds the members of Anthropic's list.
 type messagesPage struct {
 	HasMore bool    `json:"has_more"`
 	FirstID *string `json:"first_id"`
@@ -43,7 +44,7 @@ type messagesEntry struct {
 	CreatedAt   string `json:"created_at"`
 }
 
-// listedName is a name under which the list of View.Messages shows a model.
+// listedName is a name under which a list with View.Messages shows a model.
 type listedName struct {
 	id, display string
 	model       int
@@ -54,7 +55,7 @@ type listedName struct {
 const claudePattern = "claude-*"
 
 // listedNames returns the models' ids, each followed by its aliases. An alias that is a pattern is
-// not listed, with one exception. claudePattern is listed as a name that contains the model's own
+// not listed, with one exception: claudePattern is listed as a name that contains the model's own
 // id, unless that name leads to another model.
 func listedNames(f *config.File, t *routing.Table) (names []listedName) {
 	listed := map[string]bool{}
@@ -77,7 +78,8 @@ func listedNames(f *config.File, t *routing.Table) (names []listedName) {
 	return names
 }
 
-// namedEntry is an entry under one of its names, with the members for clients of Anthropic's API.
+// namedEntry is an entry under one of the model's names, with the members for clients of
+// Anthropic's API.
 type namedEntry struct {
 	entry entry
 	added messagesEntry
@@ -89,7 +91,7 @@ func (e entry) as(name *listedName) namedEntry {
 	return namedEntry{e, messagesEntry{Type: "model", DisplayName: name.display, CreatedAt: created}}
 }
 
-// MarshalJSON writes the members of both parts into one object.
+// MarshalJSON writes the members of both embedded structs into one object.
 func (e namedEntry) MarshalJSON() ([]byte, error) {
 	body, err := encode(e.entry)
 	if err != nil {
@@ -99,7 +101,7 @@ func (e namedEntry) MarshalJSON() ([]byte, error) {
 	return append(append(bytes.TrimSuffix(body, []byte("}\n")), ','), added[1:]...), err
 }
 
-// cut returns the part of names on the page that the view requests.
+// cut returns the names on the page that the view requests.
 func (v *View) cut(names []listedName) (page []listedName, more bool, err error) {
 	at := func(param, id string) (int, error) {
 		i := slices.IndexFunc(names, func(n listedName) bool { return n.id == id })
@@ -126,7 +128,7 @@ func (v *View) cut(names []listedName) (page []listedName, more bool, err error)
 	return names[:min(limit, len(names))], len(names) > limit, nil
 }
 
-// pageOf returns the members of a list page that shows names.
+// pageOf returns the members of the list page that shows names.
 func pageOf(names []listedName, more bool) *messagesPage {
 	p := &messagesPage{HasMore: more}
 	if len(names) > 0 {

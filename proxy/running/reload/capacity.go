@@ -6,7 +6,7 @@ import (
 	"penstock/config"
 )
 
-// CapacityChange is the effect of a reload on one model.
+// CapacityChange says how a reload affects one model.
 type CapacityChange struct {
 	Model       string `json:"model"`
 	Kind        string `json:"kind"` // added, removed or changed
@@ -16,14 +16,14 @@ type CapacityChange struct {
 	// estimate from their profiles.
 	Assumed bool `json:"assumed,omitempty"`
 	// Added counts the model's new upstreams. Draining counts the upstreams that leave the
-	// configuration and take no new calls from then on. Dropped counts those that remain, but only
-	// for other models.
+	// configuration and take no new calls from then on. Dropped counts the upstreams that remain,
+	// but only for other models.
 	Added    int `json:"upstreams_added,omitempty"`
 	Draining int `json:"upstreams_draining,omitempty"`
 	Dropped  int `json:"upstreams_dropped,omitempty"`
 }
 
-// String returns the change in one line: "llama: 48 -> 16 slots, 2 upstreams draining".
+// String describes the change in one line: "llama: 48 -> 16 slots, 2 upstreams draining".
 func (c CapacityChange) String() string {
 	about := ""
 	if c.Assumed {

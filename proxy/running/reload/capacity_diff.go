@@ -20,10 +20,10 @@ type capacitySide struct {
 	file   *config.File
 	routes *routing.Table
 	limits func(*upstreams.Upstream) upstreams.Limits
-	has    func(upstreams.ID) bool // configured, even if no model uses it; only on the new side
+	has    func(upstreams.ID) bool // whether the upstream is configured, even if no model uses it; only on the new side
 }
 
-// slotsOf sums the slots that calls of the model's kind use, over a route's distinct upstreams.
+// slotsOf sums, over a route's distinct upstreams, the slots that calls of the model's kind use.
 func (s *capacitySide) slotsOf(r *routing.Route) (slots int, ids []upstreams.ID, assumed bool) {
 	kind := s.file.Models[r.Index].Kind
 	for _, t := range r.Targets() {
@@ -41,8 +41,8 @@ func (s *capacitySide) slotsOf(r *routing.Route) (slots int, ids []upstreams.ID,
 	return slots, ids, assumed
 }
 
-// slotsFor returns the number of concurrent calls that an upstream with limits l runs for a model
-// of the given kind.
+// slotsFor returns how many concurrent calls an upstream with limits l runs for a model of the
+// given kind.
 func slotsFor(kind string, l upstreams.Limits) int {
 	switch {
 	case kind == config.KindTranscription || kind == config.KindSpeech:
@@ -54,8 +54,8 @@ func slotsFor(kind string, l upstreams.Limits) int {
 }
 
 // compareCapacity lists the models whose slots or upstreams change, in the order of the new file;
-// removed models come last. A model in the list lost has no slots, because none of its upstreams
-// would take a call.
+// removed models come last. A route in lost counts as having no slots, because none of its
+// upstreams would take a call.
 func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityChange {
 	before := map[string]*routing.Route{}
 	for _, r := range old.routes.Routes() {
@@ -114,9 +114,9 @@ func missing(a, b []upstreams.ID) (out []upstreams.ID) {
 	return out
 }
 
-// modelsLosingCapacity finds the models that can serve calls now but could not after the plan: they
+// modelsLosingCapacity finds the models that can serve calls now but could not with the plan: they
 // would have no slots, or no upstream that takes calls. It first probes the upstreams that the plan
-// adds to such a model, because one of them may be able to serve it.
+// adds to such a model, because an added upstream may be able to serve the model.
 func modelsLosingCapacity(ctx context.Context, old *snapshot.Snapshot, next *capacitySide,
 	plan *upstreams.Plan,
 ) []*routing.Route {
@@ -170,9 +170,9 @@ func (s *capacitySide) problem(r *routing.Route) config.Problem {
 		r.ID, strings.Join(reasons, "; ")))
 }
 
-// WriteDiff writes what would change if one configuration replaced another, without a running edge:
-// a line for each model whose slots change, then one for each changed setting. There are no reports
-// from engines, so slots that the files do not set are assumed.
+// WriteDiff writes, without a running edge, what would change if one configuration replaced
+// another: a line for each model whose slots change, then a line for each changed setting. Engines
+// are not asked, so slots that the files do not set are assumed.
 func WriteDiff(w io.Writer, old, next *config.File) error {
 	var sides [2]capacitySide
 	for i, f := range []*config.File{old, next} {

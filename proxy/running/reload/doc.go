@@ -13,8 +13,8 @@
 // # Design
 //
 // The keys of a valid file come into force first, with a snapshot of their own. A change of keys
-// must not wait for name lookups, for probes of engines or for other reloads, and a revoked key
-// stays revoked even if the models of its file are refused.
+// must not wait for name lookups, for engine probes or for other reloads, and a revoked key stays
+// revoked even if the file's models are refused.
 //
 // A snapshot is complete before anything changes. A reload is refused if it would leave a model
 // that can serve calls now without an engine to take them, unless the operator forces it. Before
@@ -22,10 +22,10 @@
 // (capacity_diff.go). After an error or a problem the running configuration stays, except for the
 // keys.
 //
-// A file that equals the running one makes no new version, so it is harmless if a watcher and a
-// signal report the same change. If the file is replaced while its reload waits for another reload,
-// the waiting one ends without a result of its own (errSuperseded). An operator who waits gets the
-// result of the newest file.
+// A file that equals the running one makes no new version, so a watcher and a signal may report the
+// same change. If a file is replaced while its reload waits for another reload, the waiting reload
+// ends without a result of its own (errSuperseded). An operator who waits gets the result of the
+// newest file.
 //
 // The configuration before the running one is kept in memory, so that an operator can go back to it
 // (Request.Back). Its keys do not come back: the running keys stay.
@@ -33,15 +33,15 @@
 // During a reload the process has one processor more than GOMAXPROCS is set to, so that requests
 // share a core with the reload and never queue behind it (process.Boost).
 //
-// Models that engines list (`discover`) enter the running file by a reload like the one for changed
-// addresses: no file is read, and a snapshot is built from the running file and the lists.
+// Models that engines list (`discover`) are added to the running file by a reload like the one for
+// changed addresses: no file is read, and a snapshot is built from the running file and the lists.
 //
 // # Locks
 //
 // Three locks are taken in this order: reading (a file is read and its keys come into force),
 // reloading (the rest is checked and comes into force), swapping (one snapshot replaces another).
-// The first two are never held together, so keys do not wait for models.
+// reading and reloading are never held together, so keys do not wait for models.
 //
-// Package proxy makes the Reloader. Its hooks change what depends on the configuration besides the
-// snapshot: limits of memory, the log, connections.
+// Package proxy makes the Reloader. The hooks in Options change what depends on the configuration
+// besides the snapshot: memory limits, the log, connections.
 package reload

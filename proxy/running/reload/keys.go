@@ -12,13 +12,13 @@ type fileRead struct {
 	*config.File
 	keys    snapshot.Credentials
 	over    *snapshot.Snapshot // the running snapshot when the file was read
-	changes []config.Change    // what the file changes in the running snapshot
+	changes []config.Change    // what the file changes compared with the running snapshot
 }
 
-// errSuperseded means that the files changed again before the models of this one were checked.
+// errSuperseded means that the files changed again before the models of this reload were checked.
 var errSuperseded = errors.New("the files have changed again meanwhile")
 
-// readKeys is the first half of a reload. It reads the file and, if the file is valid, puts its
+// readKeys is the first half of a reload. It reads the file and, if the file is valid, puts the
 // keys into force, whatever happens to the rest. It waits only for the files, not for other
 // reloads. If readKeys returns no file, or adds a problem to res, nothing has changed.
 func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
@@ -84,11 +84,11 @@ func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 			r.opts.OnRevoke(f.keys.Keys)
 		}
 	}
-	res.KeysInForce = res.KeysInForce || r.current.Load().Ahead // perhaps since an earlier reading
+	res.KeysInForce = res.KeysInForce || r.current.Load().Ahead // perhaps by an earlier reload
 	return f, err
 }
 
-// load reads the file in place, or the request's candidate instead.
+// load reads the edge's own file, or the request's candidate instead.
 func (o *Options) load(q *Request) (*config.File, config.Problems) {
 	if q.Candidate != nil && o.Parse != nil {
 		return o.Parse(q.Candidate, q.Called)
@@ -96,18 +96,19 @@ func (o *Options) load(q *Request) (*config.File, config.Problems) {
 	return o.Load()
 }
 
-// UseShared puts keys of the fleet's store into force beside those of the file, replacing the
-// previous ones. They wait neither for files nor for models. Only one goroutine may call UseShared.
+// UseShared puts keys from the fleet's store into force beside the file's keys. They replace the
+// store's previous keys, and wait neither for files nor for models. Only one goroutine may call
+// UseShared.
 func (r *Reloader) UseShared(keys []config.Key) {
 	r.shared.Store(&snapshot.SharedKeys{Keys: keys, Number: r.shared.Load().Number + 1})
-	if r.Running() == nil { // Start includes them
+	if r.Running() == nil { // Start includes the keys
 		return
 	}
 	r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot { return running })
 	r.ReviewKeys()
 }
 
-// ReviewKeys ends calls whose key or token is no longer in force, in the way that on_revoke sets.
+// ReviewKeys ends calls whose key or token is no longer in force, as on_revoke says.
 func (r *Reloader) ReviewKeys() {
 	if s := r.Running(); s.Config.OnRevoke == config.OnRevokeAbort {
 		r.opts.OnRevoke(s.Keys)

@@ -17,8 +17,8 @@ import (
 // has.
 const warmUp = 2 * time.Second
 
-// judge is the second half of a reload: models, upstreams and everything else. After an error, or
-// with a problem in res, none of these has changed.
+// judge is the second half of a reload, for models, upstreams and everything else. After an error,
+// or with a problem in res, none of these has changed.
 func (r *Reloader) judge(q Request, f *fileRead, res *Result) error {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
@@ -55,8 +55,8 @@ func (r *Reloader) judge(q Request, f *fileRead, res *Result) error {
 	return r.apply(c, res)
 }
 
-// prepareCertificates reads the pairs of a file. It returns a function that puts them into use, or
-// the problems of the pairs.
+// prepareCertificates reads the certificate pairs that a file names. It returns a function that
+// puts the pairs into use, or the problems with them.
 func prepareCertificates(o *Options, f *config.File) (use func(), problems []string) {
 	none := func() {}
 	usePublic, useAdmin := none, none
@@ -83,15 +83,15 @@ func prepareCertificates(o *Options, f *config.File) (use func(), problems []str
 type candidate struct {
 	file   *config.File
 	keys   snapshot.Credentials
-	use    func() // puts its certificate into use; nil: the current one stays
-	force  bool   // even if models lose their capacity
+	use    func() // puts the file's certificates into use; nil: the current ones stay
+	force  bool   // apply even if models lose their capacity
 	dryRun bool
 
 	previous *config.File // the file to which an operator can go back
 }
 
 // apply builds a complete snapshot of c and makes it the running one. After an error or a problem
-// nothing has changed. Running calls end on the snapshot that they began with.
+// nothing has changed. Running calls keep the snapshot that they began with.
 func (r *Reloader) apply(c candidate, res *Result) error {
 	old := r.Running()
 	f := withListed(r, c.file, old)
@@ -128,8 +128,9 @@ func (r *Reloader) apply(c candidate, res *Result) error {
 	return nil
 }
 
-// withListed returns a file with the currently discovered models. If an upstream's engines have
-// listed nothing yet, because they have a new address or are all down, its previous models stay.
+// withListed returns the file with the currently discovered models. If an upstream's engines have
+// listed nothing yet, because they have a new address or are all down, the upstream keeps its
+// previous models.
 func withListed(r *Reloader, f *config.File, old *snapshot.Snapshot) *config.File {
 	if len(f.Discover) == 0 {
 		return config.WithListed(f, nil)
@@ -146,7 +147,7 @@ func withListed(r *Reloader, f *config.File, old *snapshot.Snapshot) *config.Fil
 	return config.WithListed(f, listed)
 }
 
-// commit makes a snapshot and its upstreams the running ones. It cannot fail.
+// commit makes a snapshot and its upstreams the running ones. commit cannot fail.
 func (r *Reloader) commit(c candidate, plan *upstreams.Plan, old, next *snapshot.Snapshot) {
 	if c.use != nil {
 		c.use()

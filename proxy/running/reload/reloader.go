@@ -31,14 +31,14 @@ type Options struct {
 	Queues  *queue.Queues
 	Started time.Time // when the process started
 
-	// Load reads the configuration again. It returns the file, or nil and its problems. A nil Load
-	// means that there is no file.
+	// Load reads the configuration again. It returns the file, or nil and the problems found. A nil
+	// Load means that there is no file.
 	Load func() (*config.File, config.Problems)
-	// Parse reads the text of a candidate, as Load reads the file in place. If it is nil, Load is
-	// used.
+	// Parse parses the text of a candidate, as Load does with the edge's own file. If Parse is nil,
+	// Load is used.
 	Parse func(src []byte, called string) (*config.File, config.Problems)
-	// Public and Admin are the listeners' addresses. A reload cannot change these, so a file must not
-	// open the listeners to other machines without keys.
+	// Public and Admin are the addresses of the listeners. A reload cannot change them, so a reload
+	// is refused if its file would leave a listener open to other machines without keys.
 	Public, Admin string
 	Certificate   *listen.Certificate // nil without TLS
 	// AdminCertificate is the admin listener's certificate; nil without TLS.
@@ -47,16 +47,16 @@ type Options struct {
 	// Draining reports whether the edge drains. If so, the service manager is not notified of
 	// reloads.
 	Draining func() bool
-	// OnCommit is called once the upstreams and the certificate of a file are in use, but before
-	// its models are. newCertificate is true if the certificate was read again.
+	// OnCommit is called once a file's upstreams and certificates are in use, but before its models
+	// are. newCertificate is true if a certificate was read again.
 	OnCommit func(f *config.File, newCertificate bool)
-	// OnSwap is called once the snapshot of a file has become the running one. newProfiles is true
-	// if the engines' profiles have changed.
+	// OnSwap is called once a file's snapshot has become the running one. newProfiles is true if
+	// the engines' profiles have changed.
 	OnSwap func(f *config.File, newProfiles bool)
 	// OnRevoke is called when keys or their hashes were removed and on_revoke is abort. It must end
 	// all calls whose key the ring lacks.
 	OnRevoke func(*auth.Ring)
-	// OnKeys is called when keys of the fleet's store have changed.
+	// OnKeys is called when keys from the fleet's store have changed.
 	OnKeys func()
 }
 
@@ -66,7 +66,7 @@ type Reloader struct {
 	current  atomic.Pointer[snapshot.Snapshot]
 	versions versions
 	triggers chan string // holds at most one trigger for a reload that reads the files
-	// addresses and models hold at most one trigger each, of SourceAddresses and of SourceModels.
+	// addresses and models hold at most one trigger each, from SourceAddresses and SourceModels.
 	addresses, models ofSet
 	last              atomic.Pointer[Result]
 	counters          counters
@@ -75,12 +75,12 @@ type Reloader struct {
 	reading   sync.Mutex    // held while a file is read and its keys come into force
 	newest    *config.File  // the newest valid file that was read; guarded by reading
 	filesRead atomic.Uint64 // counts valid files that differ from the previous one
-	reloading sync.Mutex    // held while the rest of a file is checked and comes into force
+	reloading sync.Mutex    // held while the rest of the file is checked and comes into force
 	swapping  sync.Mutex    // held while one snapshot replaces another
 	shared    atomic.Pointer[snapshot.SharedKeys]
 }
 
-// ofSet holds the triggers of reloads that read no file. Such a reload applies the running file
+// ofSet holds the triggers for reloads that read no file. Such a reload applies the running file
 // again, because upstreams have other addresses or other models.
 type ofSet struct {
 	triggers chan string
@@ -89,7 +89,7 @@ type ofSet struct {
 
 func newOfSet() ofSet { return ofSet{make(chan string, 1), new(atomic.Bool)} }
 
-// ofSetFor returns the triggers of a source, or nil if its reloads read the files.
+// ofSetFor returns the triggers for a source, or nil if reloads from that source read the files.
 func ofSetFor(r *Reloader, source string) *ofSet {
 	switch source {
 	case SourceAddresses:
@@ -103,7 +103,7 @@ func ofSetFor(r *Reloader, source string) *ofSet {
 // counters count reloads by result.
 type counters struct{ ok, refused, keysOnly, unchanged *metrics.Counter }
 
-// New returns a Reloader without a configuration. Start sets the first.
+// New returns a Reloader without a configuration. Start sets the first configuration.
 func New(o Options) *Reloader {
 	count := func(result string) *metrics.Counter {
 		return o.Metrics.NewCounter(`penstock_reloads_total{result="` + result + `"}`)
@@ -128,7 +128,7 @@ func (r *Reloader) Start(f *config.File) error {
 	if err = r.apply(candidate{file: f, keys: keys}, new(Result)); err != nil || len(f.Discover) == 0 {
 		return err
 	}
-	return r.reapply(Request{Source: SourceModels}, new(Result)) // with the results of the first probes
+	return r.reapply(Request{Source: SourceModels}, new(Result)) // with what the first probes found
 }
 
 // Running returns the running configuration.
@@ -147,8 +147,8 @@ func (r *Reloader) Summary() string {
 		len(s.Config.Upstreams), s.Version)
 }
 
-// Reload reads the configuration and puts it into force: its keys at once, and then all of the rest
-// or nothing.
+// Reload reads the configuration and puts it into force: its keys at once, then the rest either
+// completely or not at all.
 func (r *Reloader) Reload(q Request) *Result {
 	defer process.Boost()()
 	notify := !q.DryRun && !r.opts.Draining()
@@ -157,7 +157,7 @@ func (r *Reloader) Reload(q Request) *Result {
 	}
 	begun := time.Now()
 	res, err := r.attempt(q, begun)
-	for errors.Is(err, errSuperseded) && q.Source == SourceRequest { // waits for the newest files
+	for errors.Is(err, errSuperseded) && q.Source == SourceRequest { // the operator waits for the newest files
 		res, err = r.attempt(q, begun)
 	}
 	if err != nil {
@@ -167,7 +167,7 @@ func (r *Reloader) Reload(q Request) *Result {
 	res.KeysInForce = res.KeysInForce && !res.OK
 	res.Version = r.Running().Version
 	res.Seconds = time.Since(begun).Seconds()
-	if !q.DryRun && !errors.Is(err, errSuperseded) { // the reload that superseded it logs
+	if !q.DryRun && !errors.Is(err, errSuperseded) { // the reload that superseded this one logs
 		r.record(q, res)
 	}
 	if notify {
@@ -176,7 +176,7 @@ func (r *Reloader) Reload(q Request) *Result {
 	return res
 }
 
-// attempt reads and applies one configuration. A panic in it becomes an error of this reload.
+// attempt reads and applies one configuration. A panic becomes the error of this reload.
 func (r *Reloader) attempt(q Request, begun time.Time) (res *Result, err error) {
 	res = &Result{At: begun, Source: q.Source, DryRun: q.DryRun, Forced: q.Force}
 	defer r.opts.Guard.Catch(guard.Reload, func() {
@@ -212,16 +212,16 @@ func (r *Reloader) reapply(q Request, res *Result) error {
 	}, res)
 }
 
-// swap calls the function next with the running snapshot and makes its result the running one. It
-// runs in one goroutine at a time, so keys that another reload has just put into force are not
-// lost.
+// swap calls the function next with the running snapshot, and makes the returned snapshot the
+// running one. It runs in one goroutine at a time, so keys that another reload has just put into
+// force are not lost.
 func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot) {
 	r.swapping.Lock()
 	defer r.swapping.Unlock()
 	s := next(r.current.Load())
-	if shared := r.shared.Load(); s.SharedNumber != shared.Number { // they have changed in the meantime
+	if shared := r.shared.Load(); s.SharedNumber != shared.Number { // the shared keys have changed meanwhile
 		other, err := s.WithShared(shared, r.opts.Keys)
-		if err != nil { // each of them was checked before
+		if err != nil { // each key was checked before
 			panic("BUG: keys of the store that make no ring: " + err.Error())
 		}
 		s = other
@@ -230,13 +230,13 @@ func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot
 	r.opts.Keys.Issued.Follow(config.IssuerURLs(s.Config))
 }
 
-// FileWarning is the log message for each warning about a configuration file. The log line's member
-// problem holds the warning itself.
+// FileWarning is the log message for each warning about a configuration file. The log field problem
+// holds the warning itself.
 const FileWarning = "the configuration file has a warning"
 
-// record stores, counts and logs the result of a reload. A reload for other addresses or models
-// does not replace the result of a refused file. A request to go back does not replace it either if
-// there is no earlier configuration.
+// record stores, counts and logs the result of a reload. The stored result of a refused file is not
+// replaced by a reload for other addresses or models, nor by a request to go back that finds no
+// earlier configuration.
 func (r *Reloader) record(q Request, res *Result) {
 	before := r.last.Load()
 	if !(q.Back && !res.OK) && (ofSetFor(r, res.Source) == nil || !res.OK || before == nil || before.OK) {

@@ -21,12 +21,12 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// reloads is a Reloader whose steps the test can hold. Each step receives from its channel; a test
+// reloads is a Reloader whose steps the test can hold. Each step receives from a channel; a test
 // closes the channel of a step that need not wait.
 type reloads struct {
 	*Reloader
 	t      *testing.T
-	texts  chan string   // the file's content, one text for each reading
+	texts  chan string   // what the file contains, one text for each reading
 	read   chan struct{} // receives a value when a reading begins
 	commit chan struct{} // receives a value when a commit begins
 	goOn   chan struct{} // a commit waits for a value from it
@@ -34,8 +34,8 @@ type reloads struct {
 	results chan *Result // the results of begin's reloads
 }
 
-// variant returns the text of file n. The files differ in a setting that is neither a key nor a
-// model.
+// variant returns the text of file n. The files differ only in a setting that concerns neither keys
+// nor models.
 func variant(n int) string {
 	return fmt.Sprintf(`
 auth: none
@@ -94,8 +94,8 @@ func newReloads(t *testing.T) *reloads {
 	return r
 }
 
-// begin starts a reload that reads the given text. By the time the next reload reads its own text,
-// this reload waits for the models.
+// begin starts a reload that reads the given text. By the time the next reload reads its text, this
+// one waits for the models.
 func (r *reloads) begin(source, text string) {
 	go func() { r.results <- r.Reload(Request{Source: source}) }()
 	<-r.read
@@ -121,7 +121,7 @@ func (r *reloads) run() {
 func TestSameFileReadAgain(t *testing.T) {
 	r := newReloads(t)
 	r.begin(sourceFile, variant(1))
-	<-r.commit // the others wait for it; each has read its file when the next one begins to read
+	<-r.commit // the others wait; each has read its file when the next one begins to read
 	r.begin(SourceRequest, variant(2))
 	r.begin(sourceSignal, variant(2))
 	r.begin(sourceFile, variant(2))
@@ -149,7 +149,7 @@ func TestNewerFileReadMeanwhile(t *testing.T) {
 	<-r.commit
 	r.begin(SourceRequest, variant(2))
 	r.begin(sourceSignal, variant(3))
-	r.begin(sourceSignal, variant(3)) // the previous reload has read its file now
+	r.begin(sourceSignal, variant(3)) // the previous reload has now read its file
 	close(r.goOn)
 	<-r.read // by the operator's reload
 	r.texts <- variant(3)
@@ -160,8 +160,7 @@ func TestNewerFileReadMeanwhile(t *testing.T) {
 	}
 }
 
-// TestBack checks that the configuration before the running one comes back once, but without a
-// revoked key.
+// TestBack checks that the previous configuration comes back once, but without a revoked key.
 func TestBack(t *testing.T) {
 	r := newReloads(t)
 	close(r.goOn)
@@ -204,7 +203,7 @@ func TestBack(t *testing.T) {
 	}
 }
 
-// TestTriggersMerge checks that any number of triggers while a file is read causes one more read.
+// TestTriggersMerge checks that any number of triggers during a read causes only one more read.
 func TestTriggersMerge(t *testing.T) {
 	r := newReloads(t)
 	close(r.goOn)
@@ -213,7 +212,7 @@ func TestTriggersMerge(t *testing.T) {
 	<-r.read
 	for range 50 {
 		r.Trigger(sourceSignal)
-		time.Sleep(time.Millisecond) // long enough to handle each trigger by itself, which must not happen
+		time.Sleep(time.Millisecond) // long enough to handle each trigger separately, which must not happen
 	}
 	r.texts <- variant(1)
 	<-r.read // covers all 50
@@ -241,17 +240,17 @@ func TestAddressesBesideFile(t *testing.T) {
 	<-r.commit
 }
 
-// TestAddressesMerge checks that address changes are merged. While a reload for them waits behind a
-// slow one, any number of changes causes one more reload. A change after the beginning of that
-// reload causes another.
+// TestAddressesMerge checks that address changes are merged. While an address reload waits behind a
+// slow reload, any number of changes causes one more reload. A change after that reload has begun
+// causes another.
 func TestAddressesMerge(t *testing.T) {
 	r := newReloads(t)
 	r.run()
 	r.Trigger(SourceAddresses)
-	<-r.commit // a slow one
+	<-r.commit // the slow reload
 	trigger := func() {
 		r.Trigger(SourceAddresses)
-		for len(r.addresses.triggers) > 0 { // until Run has taken it
+		for len(r.addresses.triggers) > 0 { // until Run has taken the trigger
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -259,7 +258,7 @@ func TestAddressesMerge(t *testing.T) {
 		trigger()
 	}
 	r.goOn <- struct{}{}
-	<-r.commit // covers all 50, except the last one if that came later
+	<-r.commit // covers all 50, except the last one if it came later
 	trigger()
 	close(r.goOn)
 	<-r.commit

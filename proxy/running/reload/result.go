@@ -2,7 +2,7 @@ package reload
 
 import "time"
 
-// The sources of reloads, as they are logged. SourceAddresses applies the same file again after the
+// What may trigger a reload, as logged. SourceAddresses applies the same file again after the
 // resolved addresses of upstreams have changed, and SourceModels does so after upstreams have
 // listed other models. SourceRequest is an operator's request, which waits for the result.
 const (
@@ -21,16 +21,17 @@ type Request struct {
 	// Candidate is the text of another file, for a dry run. Nil means the file with which the edge
 	// was started.
 	Candidate []byte
-	// Called is the candidate's name in problems. Empty means the place from which it is read.
+	// Called is the candidate's name in problems. If it is empty, problems name the place from
+	// which the candidate is read.
 	Called string
-	// Back applies the configuration before the running one, without its keys, instead of the file.
+	// Back applies, instead of the file, the configuration before the running one, except for its
+	// keys.
 	Back bool
 
 	onRead func() // called before the files are read or the addresses are checked; may be nil
 }
 
-// Result is the result of one reload. It holds names of settings and problems of the file, but no
-// secrets.
+// Result says what one reload did. It holds setting names and problems in the file, but no secrets.
 type Result struct {
 	At        time.Time `json:"at"`
 	Source    string    `json:"source"`
@@ -39,8 +40,8 @@ type Result struct {
 	Forced    bool      `json:"forced,omitempty"`
 	Unchanged bool      `json:"unchanged,omitempty"` // the file equals the running one
 	// KeysInForce means that the file was refused and only its keys came into force or, for a dry
-	// run, would. If it is false, nothing of a refused file came into force, or its keys did not
-	// change.
+	// run, would. If KeysInForce is false, nothing of a refused file came into force, or the keys
+	// did not change.
 	KeysInForce bool             `json:"keys_in_force,omitempty"`
 	Version     uint64           `json:"version"`        // of the running configuration after the reload
 	Since       time.Time        `json:"since,omitzero"` // of an unchanged file: when it came into force
@@ -48,6 +49,6 @@ type Result struct {
 	Capacity    []CapacityChange `json:"capacity,omitempty"` // models whose slots or upstreams change
 	Restart     []string         `json:"needs_restart,omitempty"`
 	Problems    []string         `json:"problems,omitempty"`
-	Warnings    []string         `json:"warnings,omitempty"` // of the file, which was read nevertheless
+	Warnings    []string         `json:"warnings,omitempty"` // about the file, which was read nevertheless
 	Seconds     float64          `json:"seconds"`
 }

@@ -13,23 +13,23 @@ import (
 )
 
 // Trigger requests a reload and returns at once. Triggers that arrive while another one is waiting
-// are merged with it. A trigger after the files were read causes another reload, so the newest file
-// is always read. Any goroutine may call Trigger.
+// are merged with that one. A trigger that arrives after the files were read causes another reload,
+// so the newest file is always read. Any goroutine may call Trigger.
 func (r *Reloader) Trigger(source string) {
 	waiting := r.triggers
-	if o := ofSetFor(r, source); o != nil { // reads no file, so it cannot replace a reload that does
+	if o := ofSetFor(r, source); o != nil { // a reload that reads no file cannot replace one that does
 		waiting = o.triggers
 	}
 	select {
 	case waiting <- source:
-	default: // the waiting trigger's reload will see the same files
+	default: // the reload of the waiting trigger will see the same files
 	}
 }
 
-// Run handles triggers until ctx ends. Each reload has its own goroutine, because the keys of a
-// file must not wait for another reload that waits for names or engines. Run takes the next trigger
-// once the previous reload begins to read the files. So at most one reload waits for the files,
-// however fast signals arrive.
+// Run handles triggers until ctx ends. Each reload has its own goroutine, because a file's keys
+// must not wait for another reload that waits for names or engines. Run takes the next trigger once
+// the previous reload begins to read the files. So at most one reload waits for the files, however
+// fast signals arrive.
 func (r *Reloader) Run(ctx context.Context) {
 	for {
 		select {
@@ -38,7 +38,7 @@ func (r *Reloader) Run(ctx context.Context) {
 			begins := sync.OnceFunc(func() { close(reads) })
 			r.start(Request{Source: source, onRead: func() {
 				select {
-				case <-r.triggers: // it arrived before the files are read, so this reload covers it
+				case <-r.triggers: // the trigger arrived before the files are read, so this reload covers it
 				default:
 				}
 				begins()
@@ -54,7 +54,7 @@ func (r *Reloader) Run(ctx context.Context) {
 	}
 }
 
-// startOfSet starts a reload that reads no file, unless one is waiting to run.
+// startOfSet starts a reload that reads no file, unless such a reload is already waiting.
 func startOfSet(r *Reloader, source string) {
 	o := ofSetFor(r, source)
 	if o.awaited.Swap(true) { // otherwise frequent triggers would pile up
@@ -64,7 +64,8 @@ func startOfSet(r *Reloader, source string) {
 	r.start(Request{Source: source, onRead: begins}, begins)
 }
 
-// start runs one reload in a goroutine and then calls the function ended, even after a panic.
+// start runs one reload in a goroutine, and calls the function ended after it, even if the reload
+// panics.
 func (r *Reloader) start(q Request, ended func()) {
 	go r.opts.Guard.Once(guard.Reload, func() {
 		defer ended()
@@ -72,12 +73,12 @@ func (r *Reloader) start(q Request, ended func()) {
 	})
 }
 
-// watchInterval is how often files are checked when no event reports a change. There are no events
-// for a file that is mounted by itself, whose keys must also take effect within a second.
+// watchInterval is how often files are checked when no event reports a change. A file that is
+// mounted by itself has no events, and its keys must take effect within a second, too.
 const watchInterval = 500 * time.Millisecond
 
 // OnChange triggers a reload on SIGHUP and, with `watch`, when one of the configuration's files
-// changes. It does so until stop is called.
+// changes, until stop is called.
 func (r *Reloader) OnChange(ctx context.Context) (stop func()) {
 	g := r.opts.Guard
 	ctx, cancel := context.WithCancel(ctx)

@@ -15,7 +15,7 @@ type versions struct {
 	all []*snapshot.ConfigVersion
 
 	// previous is the configuration that the running one replaced. It is nil if there is none, or
-	// if that configuration is the running one.
+	// if an operator has just gone back to it.
 	previous atomic.Pointer[config.File]
 }
 

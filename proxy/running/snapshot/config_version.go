@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// ConfigVersion identifies a snapshot: its number, when it took effect, and the number of its calls
-// that are still running. If the keys of a reload take effect before its routes, they share the
-// running version.
+// ConfigVersion identifies a snapshot by its number. It also holds when the snapshot took effect,
+// and how many of its calls are still running. While the keys of a reload are in force before its
+// models, they share the running version.
 type ConfigVersion struct {
 	Version uint64
 	Since   time.Time
@@ -20,5 +20,5 @@ func (v *ConfigVersion) BeginCall() { v.calls.Add(1) }
 // EndCall ends a call that BeginCall has counted.
 func (v *ConfigVersion) EndCall() { v.calls.Add(-1) }
 
-// Calls returns the number of running calls that began with this version.
+// Calls returns how many running calls began with this version.
 func (v *ConfigVersion) Calls() int64 { return v.calls.Load() }

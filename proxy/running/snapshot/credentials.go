@@ -11,20 +11,19 @@ import (
 	"penstock/proxy/front/browser"
 )
 
-// Credentials are the part of a snapshot that decides who may call. They take effect before the
-// rest of a new file.
+// Credentials decide who may call. Of a new file, they take effect before the rest.
 type Credentials struct {
 	Keys       *auth.Ring
 	KeyLimits  limit.Bound
 	*Sources            // what they were built from
 	Hosts      []string // see browser.OwnHosts
 	FileNumber uint64   // the number of the file, in reading order
-	Ahead      bool     // the models of the file are not in force
+	Ahead      bool     // the file's models are not in force yet
 
 	SharedNumber uint64   // the number of the shared keys
 	changing     []string // models that the file changes, if Ahead
 
-	Ends map[string]time.Time // when keys expire, by id; of those that do
+	Ends map[string]time.Time // when each key that expires does so, by id
 }
 
 // SharedKeys are the keys in the fleet's store. Only a complete set with a higher number replaces
@@ -38,7 +37,7 @@ type SharedKeys struct {
 type Sources struct {
 	Limits *limit.Keys
 	Issued *jwks.Keeper
-	Shared bool // the fleet's store has keys, too; they are unknown until they have a number
+	Shared bool // the fleet's store has keys, too, which are unknown until they have a number
 }
 
 func (o *Sources) ring(f *config.File, all []config.Key, shared *SharedKeys) (*auth.Ring, error) {
@@ -48,7 +47,7 @@ func (o *Sources) ring(f *config.File, all []config.Key, shared *SharedKeys) (*a
 	})
 }
 
-// NewCredentials builds the credentials of a file that was just read and of the shared keys. Keys
+// NewCredentials builds credentials from a file that was just read and from the shared keys. Keys
 // that stay keep the state of their limits.
 func NewCredentials(f *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
 	all := withShared(f, shared.Keys)
@@ -97,14 +96,14 @@ func withShared(f *config.File, shared []config.Key) []config.Key {
 	return all
 }
 
-// AheadOf returns the credentials of the file next while the models of s stay in force. Rights that
-// next removes from its keys end at once. Rights to models that next changes are withheld.
+// AheadOf returns the credentials for the file next while the models of s stay in force. Rights
+// that next removes from its keys end at once. Rights to models that next changes are withheld.
 func (c Credentials) AheadOf(s *Snapshot, next *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
 	c.Ahead = true
 	if !s.Open() {
 		c.changing = s.Config.ModelsOtherThan(next)
 	}
-	if len(c.changing) == 0 { // nothing to withhold: a second ring would be the same
+	if len(c.changing) == 0 { // nothing to withhold: a second ring would equal the first
 		return c, nil
 	}
 	ring, err := o.ring(next, withShared(next, shared.Keys), shared)
@@ -116,7 +115,7 @@ func (c Credentials) AheadOf(s *Snapshot, next *config.File, shared *SharedKeys,
 	return c, nil
 }
 
-// WithShared returns the snapshot with other shared keys beside those of its file.
+// WithShared returns the snapshot with other shared keys beside the keys of its file.
 func (s *Snapshot) WithShared(shared *SharedKeys, o *Sources) (*Snapshot, error) {
 	c, err := NewCredentials(s.Config, shared, o)
 	if err != nil {
@@ -127,8 +126,9 @@ func (s *Snapshot) WithShared(shared *SharedKeys, o *Sources) (*Snapshot, error)
 	return s.WithCredentials(c, s.Config), nil
 }
 
-// LimitsOf returns the limits of a key in force, or of a token, or nil if the configuration no
-// longer has the key. Callers that share the limits of their template have the limits of its entry.
+// LimitsOf returns the limits of a key in force or of a token, or nil if the configuration no
+// longer has the key. A token that shares its template's limits gets the limits of the template's
+// entry.
 func (c *Credentials) LimitsOf(key *auth.Key) *limit.Key {
 	switch {
 	case key.Template == nil:

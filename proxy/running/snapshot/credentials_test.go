@@ -11,7 +11,7 @@ import (
 )
 
 // TestAheadOfReusesTheRing checks that no second ring of all keys is built for a file with other
-// keys over the same models. With 20,000 keys that was a noticeable part of each reload.
+// keys and the same models. With 20,000 keys a second ring took a noticeable part of each reload.
 func TestAheadOfReusesTheRing(t *testing.T) {
 	file := func(key, served string) *config.File {
 		f, err := config.Parse("penstock.yaml", fmt.Appendf(nil, `

@@ -21,12 +21,12 @@ type Model struct {
 	Route     *routing.Route
 	Clocks    config.Timeouts
 	Rules     chat.ModelRules
-	lowered   chat.ModelRules // Rules for the dialects that lower an effort
+	lowered   chat.ModelRules // the rules for dialects that lower an effort
 	endpoints []string
 	Queue     *queue.Queue // nil: a full pool is refused at once
 	Price     money.Price
 	Shadow    *Model // gets a copy of some calls; nil: no copies
-	// Deprecation and Sunset are the values of the headers with these names; nil without a date.
+	// Deprecation and Sunset hold the values of the headers with these names; nil without a date.
 	Deprecation, Sunset []byte
 }
 
@@ -68,7 +68,7 @@ func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.
 		endpoints: m.Endpoints(),
 	}
 	if at := m.Deprecated; !at.IsZero() {
-		out.Deprecation = strconv.AppendInt([]byte{'@'}, at.Unix(), 10) // a date of RFC 9651
+		out.Deprecation = strconv.AppendInt([]byte{'@'}, at.Unix(), 10) // a date as RFC 9651 defines it
 	}
 	if at := m.Sunset; !at.IsZero() {
 		out.Sunset = fasthttp.AppendHTTPDate(nil, at)
@@ -80,7 +80,7 @@ func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.
 func (m *Model) Serves(path string) bool { return slices.Contains(m.endpoints, path) }
 
 // ChatRules returns the model's rules for a chat request. If the file does not set the context
-// length, it comes from the engines' reports; the result is then stored in room.
+// length, ChatRules takes it from the engines' reports. The result is then stored in room.
 func (m *Model) ChatRules(now time.Time, lowerEffort bool, room *chat.ModelRules) *chat.ModelRules {
 	limits := &m.Rules
 	if lowerEffort {

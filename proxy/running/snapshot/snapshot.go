@@ -20,8 +20,9 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Snapshot is everything that a request needs from one configuration, complete and immutable. Live
-// state (health, in-flight, limits in use) lies outside and is found by identity.
+// Snapshot holds everything that a request needs from one configuration. It is complete and
+// immutable. Live state (health, calls in flight, limits in use) is kept elsewhere and found by
+// identity.
 type Snapshot struct {
 	*ConfigVersion
 	Config *config.File
@@ -31,18 +32,19 @@ type Snapshot struct {
 	Models  []Model // by routing.Route.Index
 	Refused Refused
 	Secrets Secrets
-	// Floors are the floors of the classes of calls, in the classes' order; nil if no call has a
+	// Floors holds the floor of each class, in the order of the classes; nil if no call has a
 	// class.
 	Floors []config.Percent
 	// Flex reports that the file uses classes, so that a call that requests flex gets the last
-	// class. If only keys made at run time may have a class, such a call keeps its key's class.
+	// class. If only keys made at run time may have a class, a call that requests flex keeps its
+	// key's class.
 	Flex bool
 }
 
 // Refused are the request members that steer engines.
 type Refused struct {
-	BySome *chat.RefusedMembers // those that steer some engine
-	// ByAll are the members that every model refuses, for a request whose model is not known yet.
+	BySome *chat.RefusedMembers // members that steer some engine
+	// ByAll holds the members that every model refuses, for a request whose model is not known yet.
 	ByAll *chat.RefusedMembers
 }
 
@@ -101,7 +103,7 @@ func New(from *Source) (*Snapshot, error) {
 	return s, err
 }
 
-// sealKeys returns the file's seal keys, or those that the process has generated.
+// sealKeys returns the file's seal keys, or the keys that the process has generated.
 func sealKeys(f *config.File, running *Snapshot) *seal.Keys {
 	secrets := make([]string, len(f.Seal.Keys))
 	for i, key := range f.Seal.Keys {
@@ -116,8 +118,8 @@ func sealKeys(f *config.File, running *Snapshot) *seal.Keys {
 	return seal.PrivateKeys()
 }
 
-// refusedMembers returns the request members that steer any of the engines. They are refused
-// whichever engine a call would go to, so that a request means the same at every engine.
+// refusedMembers returns the request members that steer any of the engines. Such a member is
+// refused whichever engine a call would go to, so that a request means the same at every engine.
 func refusedMembers(all *engine.Profiles) *chat.RefusedMembers {
 	var out []string
 	seen := map[string]bool{}
@@ -132,7 +134,7 @@ func refusedMembers(all *engine.Profiles) *chat.RefusedMembers {
 	return chat.NewRefusedMembers(out...)
 }
 
-// WithCredentials returns the snapshot with the keys of f. It is the same version.
+// WithCredentials returns the snapshot with the keys of f. Its version stays the same.
 func (s *Snapshot) WithCredentials(c Credentials, f *config.File) *Snapshot {
 	next := *s
 	next.Credentials, next.Config = c, s.Config.WithKeys(f)
@@ -212,9 +214,9 @@ func (s *Snapshot) QueueConfigs() []queue.Use {
 	return uses
 }
 
-// MayUse reports whether a model may answer calls of a key (nil for none) at all. The key's
-// patterns must allow the model, and its tiers must allow one of the model's upstreams, unless a
-// fallback may answer.
+// MayUse reports whether a model may answer a key's calls at all; a nil key means calls without
+// one. The key's patterns must allow the model, and the key's tiers must allow one of the model's
+// upstreams, unless a fallback may answer.
 func (s *Snapshot) MayUse(key *auth.Key, m *Model) bool {
 	var tiers uint8
 	if key != nil {
@@ -228,14 +230,15 @@ func (s *Snapshot) MayUse(key *auth.Key, m *Model) bool {
 	return routing.Open(m.Route, tiers) || len(m.Config.Fallback) > 0
 }
 
-// Authenticate checks the credential of a request and, if the connection has one, the sender's
-// certificate. It returns nil without an error if there is neither. It refuses
-// the certificate of one key together with the credential of another, and a certificate that a
-// browser presents for a page of another origin.
+// Authenticate checks a request's credential and, if the connection has one, the sender's
+// certificate. It returns nil without an error if there is neither. It refuses one key's
+// certificate together with another key's credential, and a certificate that a browser presents for
+// a page of another origin.
 func (s *Snapshot) Authenticate(
 	h *fasthttp.RequestHeader, query []byte, from auth.Sender, now time.Time,
 ) (*auth.Key, error) {
-	// PeekAll's slice is valid only until the next PeekAll. Two values are as wrong as more.
+	// PeekAll's slice is valid only until the next PeekAll. Two values are enough to know that
+	// there are too many.
 	var bearer [2][]byte
 	n := copy(bearer[:], h.PeekAll(fasthttp.HeaderAuthorization))
 	cred, present, err := auth.Extract(&auth.Request{
