@@ -2,14 +2,14 @@ package translate
 
 import "errors"
 
-// Limits of an answer. An answer beyond them is a *BadAnswer with the reason TooLarge.
+// Limits for an answer. A larger answer is a *BadAnswer with the reason TooLarge.
 const (
-	MaxAnswer  = 32 << 20 // bytes of a whole completion, as received or as assembled
+	MaxAnswer  = 32 << 20 // bytes of a whole completion, received or assembled
 	MaxChoices = 128      // choices of one answer
 )
 
-// ErrNoLength is the error of a binary answer that ends with its connection. The edge cannot tell
-// whether the answer is complete: half an audio file looks like a whole one.
+// ErrNoLength is the error for a binary answer that ends with its connection. The edge cannot tell
+// whether such an answer is complete: half an audio file looks like a whole one.
 var ErrNoLength = errors.New("an answer without its length")
 
 // ErrNoFinish means that a stream ended before every choice had a finish_reason. Neither [DONE] nor
@@ -17,7 +17,7 @@ var ErrNoLength = errors.New("an answer without its length")
 // when its runner dies.
 var ErrNoFinish = errors.New("read chat stream: ended without a finish_reason in every choice")
 
-// The reasons of a BadAnswer that several dialects share.
+// Reasons that several dialects give in a BadAnswer.
 const (
 	TooLarge        = "too large"
 	BadJSON         = "invalid JSON"
@@ -25,14 +25,14 @@ const (
 	DuplicateMember = "a member is given twice"
 )
 
-// BadAnswer is the error for an engine's answer, or an event of its stream, that breaks its
-// dialect. Reason is one of a closed set of our own texts and never quotes the answer, so it may be
-// logged.
+// BadAnswer is the error for an engine's answer, or an event in a stream, that breaks the engine's
+// dialect. Reason comes from a closed set of our own texts and never quotes the answer, so it may
+// be logged.
 type BadAnswer struct {
 	Reason string
 	Cause  error // the error that the engine sent instead of a completion, or nil
-	// ByModel says that the model is at fault and not the engine, as for a tool call with malformed
-	// arguments.
+	// ByModel says that the model is at fault and not the engine, for example for a tool call with
+	// malformed arguments.
 	ByModel bool
 }
 

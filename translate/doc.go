@@ -1,7 +1,7 @@
 // Package translate holds what the dialects share. Each dialect is a package below this one: chat,
-// messages, responses, audio, forward. All of them turn bytes into bytes and know neither HTTP nor
-// files nor the clock. None of them knows the edge, which picks a dialect by the endpoint and
-// drives it through the interfaces of codec.go:
+// messages, responses, audio, forward. All of these turn bytes into bytes and know neither HTTP nor
+// files nor the clock. None of them knows the edge. The edge picks a dialect by the endpoint and
+// drives it through the interfaces in codec.go:
 //
 //	chat       answer.Stream
 //	messages   messages.Stream
@@ -9,13 +9,13 @@
 //	audio      forward.Stream, as the engine sends it
 //	forward    forward.Stream, as the engine sends it
 //
-// The edge speaks chat to engines, whatever the client's dialect. So usage, tool calls, finish
-// reasons and errors have one reader, and every client sees the same tool calls.
+// The edge speaks chat to engines, whatever the client's dialect. So only one package reads usage,
+// tool calls, finish reasons and errors, and every client sees the same tool calls.
 //
-// A Stream may receive the events of several engines: it is restarted before the answer has begun,
-// and resumed in the middle of one. Everything that it has already written stays valid: ids,
-// numbers, open blocks.
+// A Stream may receive events from several engines: it is restarted if the answer has not begun,
+// and otherwise resumed in the middle. Everything that the Stream has already written stays valid:
+// ids, numbers, open blocks.
 //
-// The types here are what the edge reads from any answer: Usage, the counts; Markup, the sign that
-// an engine lacks a parser; BadAnswer, the error of an answer that breaks its dialect.
+// The types here hold what the edge reads from any answer: Usage holds the counts, Markup shows
+// that an engine lacks a parser, and BadAnswer is the error for an answer that breaks its dialect.
 package translate

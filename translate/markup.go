@@ -6,18 +6,19 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Offered is what a request offers a model in addition to text. An engine should separate the
-// model's use of it from the text of its answer.
+// Offered says what a request offers a model in addition to text. An engine should separate the
+// model's tool calls from the text of the answer.
 type Offered struct{ Tools bool }
 
-// Markup is a word of a model's own markup at the beginning of an answer's text; 0: none. Engines
-// remove such words when they parse tool calls and reasoning out of a model's output; an engine
-// that shows them has no parser for the model, or the wrong one.
+// Markup identifies a word of the model's own markup at the beginning of an answer's text; 0: none.
+// Engines remove such words when they parse tool calls and reasoning out of a model's output. An
+// engine that shows such words has no parser for the model, or the wrong one.
 type Markup uint8
 
-// leaks are the words, indexed by Markup. A word of a tool call at the beginning of an answer is
-// suspect if tools were offered. A word of reasoning always is: a model reasons without being
-// asked, even one that the configuration does not describe as reasoning.
+// leaks lists the words, indexed by Markup. A word that marks a tool call is suspect at the
+// beginning of an answer if tools were offered. A word that marks reasoning is always suspect: a
+// model may reason without being asked, even one that the configuration does not describe as
+// reasoning.
 var leaks = [...]struct {
 	text      string
 	of        Offered
@@ -34,11 +35,11 @@ var leaks = [...]struct {
 	{"<minimax:tool_call>", Offered{Tools: true}, false},  // MiniMax M2
 	{"<｜tool▁calls▁begin｜>", Offered{Tools: true}, false}, // DeepSeek
 	{"<think>", Offered{}, true},                          // DeepSeek, Qwen
-	{"</think>", Offered{}, true},                         // the same, if their template opened the thought
+	{"</think>", Offered{}, true},                         // the same models, if their template opened the reasoning
 	{"<|channel|>", Offered{Tools: true}, true},           // gpt-oss
 }
 
-// String returns the word.
+// String returns the markup word.
 func (m Markup) String() string { return leaks[m].text }
 
 // Suspect reports whether the engine should have removed the word.
@@ -50,7 +51,7 @@ func (m Markup) Suspect(o Offered) bool {
 // Opening looks for markup at the beginning of an answer's text, however the text is split. The
 // first piece nearly always decides.
 type Opening struct {
-	text   [32]byte // longer than any of the words
+	text   [32]byte // longer than any markup word
 	n      uint8
 	Done   bool
 	Markup Markup
@@ -76,7 +77,7 @@ func (o *Opening) AddText(text []byte) {
 	if len(text) == 0 {
 		return
 	}
-	if o.n == 0 && text[0] != '<' && text[0] != '[' { // every word begins with one of these
+	if o.n == 0 && text[0] != '<' && text[0] != '[' { // every markup word begins with one of these
 		o.Done = true
 		return
 	}
@@ -89,7 +90,7 @@ func (o *Opening) AddText(text []byte) {
 			o.Markup = Markup(i)
 			return
 		case len(begun) < len(word) && word[:len(begun)] == string(begun):
-			o.Done = false // the text may become this word
+			o.Done = false // the text may become this markup word
 		}
 	}
 }

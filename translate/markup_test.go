@@ -2,7 +2,7 @@ package translate
 
 import "testing"
 
-// Markup is suspect if the request offered the feature that it belongs to.
+// Markup is suspect if the request offered the feature to which the markup belongs.
 func TestMarkupSuspect(t *testing.T) {
 	for i := range leaks {
 		m := Markup(i)

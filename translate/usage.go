@@ -6,53 +6,52 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// MaxCount is the greatest token count, so that sums of counts that an engine made up cannot
-// overflow.
+// MaxCount is the highest token count that is accepted, so that sums cannot overflow if an engine
+// makes counts up.
 const MaxCount = 1 << 31
 
 // Usage holds the token counts of one answer as the chat dialect defines them: Prompt includes
 // Cached, and Completion includes Reasoning. Counts that an engine did not send are 0.
 type Usage struct {
 	Prompt, Completion, Total int
-	Cached                    int // of Prompt, taken from the prefix cache
-	Reasoning                 int // of Completion, not visible text
+	Cached                    int // how many of Prompt came from the prefix cache
+	Reasoning                 int // how many of Completion are not visible text
 
-	Finish Finish // how the answer ended; of several choices, the first to end
-	// CutToolCalls says that tool calls were left out of the answer because its request allows only
+	Finish Finish // how the answer ended; for several choices, how the first one ended
+	// CutToolCalls says that tool calls were left out of the answer because the request allows only
 	// one.
 	CutToolCalls bool
 
-	// Resumed is how often another engine continued the answer. ResumedPrompt is what those engines
-	// had to read again: the prompt and the beginning of the answer. Neither is included in the
-	// other counts.
+	// Resumed is how often another engine continued the answer. ResumedPrompt is how many tokens
+	// those engines had to read again: the prompt and the beginning of the answer. Neither is
+	// included in the other counts.
 	Resumed, ResumedPrompt int
 
 	// Known says that the engine sent the counts, in `usage` or in llama.cpp's `timings`.
 	Known bool
-	// Estimated says that all counts are our own estimate: one token for each delta, or one for
-	// four bytes of a whole completion.
+	// Estimated says that all counts are our own estimate: one token for each delta, or one token
+	// for four bytes of a whole completion.
 	Estimated bool
 }
 
 // Finish is how a choice ended.
 type Finish uint8
 
-// The ways a choice ends. An unknown word of an engine, unless it means a failure, counts as
-// FinishStop.
+// The ways a choice ends. An engine's unknown word counts as FinishStop, unless it means a failure.
 const (
-	FinishNone Finish = iota // it has not ended
+	FinishNone Finish = iota // the choice has not ended
 	FinishStop
 	FinishLength
 	FinishToolCalls
 	FinishContentFilter
 )
 
-// String returns the word of the chat dialect.
+// String returns the chat dialect's word.
 func (f Finish) String() string {
 	return [...]string{"", "stop", "length", "tool_calls", "content_filter"}[f]
 }
 
-// Plus returns the usage of two choices of one prompt.
+// Plus returns the joint usage of two choices for one prompt.
 func (u Usage) Plus(o Usage) Usage {
 	o.Prompt, o.Cached = max(u.Prompt, o.Prompt), max(u.Cached, o.Cached)
 	o.Completion = min(u.Completion+o.Completion, MaxCount)
@@ -63,7 +62,7 @@ func (u Usage) Plus(o Usage) Usage {
 }
 
 // GoOn returns the usage of an answer that one engine began, with usage u, and another continued,
-// with usage next: the prompt counts once, and the completion is the sum of both.
+// with usage next. The prompt counts once, and the completion is the sum of both.
 func (u Usage) GoOn(next Usage) Usage {
 	u.ResumedPrompt = min(u.ResumedPrompt+next.Prompt, MaxCount)
 	if !u.Known {
@@ -77,7 +76,7 @@ func (u Usage) GoOn(next Usage) Usage {
 }
 
 // AppendResumed appends the member of an answer's usage that says how often another engine
-// continued it.
+// continued the answer.
 func (u Usage) AppendResumed(dst []byte) []byte {
 	if u.Resumed == 0 {
 		return dst
@@ -85,12 +84,12 @@ func (u Usage) AppendResumed(dst []byte) []byte {
 	return strconv.AppendInt(append(dst, `,"penstock_resumed":`...), int64(u.Resumed), 10)
 }
 
-// EstimatedUsage returns the usage of an answer whose engine sent no counts.
+// EstimatedUsage returns the usage for an answer whose engine sent no counts.
 func EstimatedUsage(tokens int) Usage {
 	return Usage{Completion: tokens, Total: tokens, Estimated: true}
 }
 
-// WithPrompt returns u, with our estimate of the prompt if u is an estimate.
+// WithPrompt returns u. If u is an estimate, the result has our estimate of the prompt.
 func (u Usage) WithPrompt(prompt int) Usage {
 	if u.Estimated {
 		u.Prompt, u.Total = prompt, prompt+u.Completion

@@ -1,29 +1,29 @@
-// Package apierr defines the one typed error of the public API: what went wrong, in the words of
-// the contract, and its form on the wire.
+// Package apierr defines the typed error of the public API: what went wrong, in the contract's
+// words, and how that looks on the wire.
 //
 // The translators and the authenticator return an *Error themselves, because they know the
-// offending parameter. Everything else (no capacity, a failing engine) starts as a fact and becomes
+// offending parameter. All other failures (no capacity, a failing engine) start as facts and become
 // an *Error in one place, package failure, through New or one of the constructors. An Error is
-// rendered once, by the dialect of the endpoint: Append for chat, Responses and audio,
-// AppendMessages for Messages, AppendObject for an event within a stream.
+// rendered once, in the endpoint's dialect: Append for chat, Responses and audio, AppendMessages
+// for Messages, AppendObject for an event within a stream.
 //
 // # Design
 //
-// TypeOf derives the type of an error from its status; the words are the same in all dialects.
-// Messages answers 529 where the others answer 502, 503 or 504; that is a mapping of facts and is
-// not done here.
+// TypeOf derives an error's type from its status; the types are the same in all dialects. Messages
+// answers 529 where the others answer 502, 503 or 504; package failure decides that, not this one.
 //
-// message, type, code and param are always written, the last two as null if there are none: clients
-// read members that are there. Every constructor here sets a code, so null is seen only when an
+// message, type, code and param are always written, the last two as null if there are none, because
+// clients expect these members. Every constructor here sets a code, so null is seen only when an
 // engine's error had none.
 //
-// Zero retention decides what an error may say. Messages are ours: the arguments of a format are
-// numbers and our own names of parameters, never a value that a client sent, as in "unknown role
-// "+role. This is easy to check, because no caller passes anything that was read from a body.
-// Error, which logs print, still omits the message, because the message of a rejected request is
-// the engine's. Cause is only for the log, and Error does not print it either.
+// Zero retention decides what an error may say. We write the messages ourselves: the arguments of a
+// format are numbers and parameter names in our spelling, never a value that a client sent (not
+// "unknown role "+role). This is easy to check, because no caller passes anything that was read
+// from a body. The method Error, which logs use, still omits the message, because the message about
+// a rejected request may be the engine's. Cause is only for the log, and the method Error does not
+// print it either.
 //
-// Rendering uses jsonx, so that a message with quotes, control characters or broken UTF-8 (again:
-// an engine's) still makes valid JSON. encoding/json would do, but reflects and allocates for five
-// known members.
+// Rendering uses jsonx, so that an engine's message with quotes, control characters or broken UTF-8
+// still makes valid JSON. encoding/json would do that, too, but uses reflection and allocates, for
+// five known members.
 package apierr

@@ -9,7 +9,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The types of an error, one for each class of status. Every endpoint uses the same words.
+// The types of errors, one for each class of status. Every endpoint uses the same types.
 const (
 	TypeInvalidRequest = "invalid_request_error" // 400 and the other statuses between 400 and 499
 	TypeAuthentication = "authentication_error"  // 401
@@ -26,7 +26,7 @@ const (
 const (
 	// 400.
 	CodeInvalidJSON          = "invalid_json"          // the body is not JSON
-	CodeJSONLimit            = "json_limit"            // the body nests too deeply, or has too many members or values
+	CodeJSONLimit            = "json_limit"            // the body is nested too deeply, or has too many members or values
 	CodeDuplicateMember      = "duplicate_member"      // a member is given twice, or spelt in another case
 	CodeMissingParameter     = "missing_parameter"     // a member must be given
 	CodeInvalidType          = "invalid_type"          // a member is of the wrong JSON type
@@ -69,8 +69,8 @@ const (
 	CodeHookUnavailable     = "hook_unavailable"
 )
 
-// DetailThread is the DetailCode for a Messages request that asks for its conversation to be
-// stored: the SDKs' helpers then send the whole conversation without asking for that. Source: the
+// DetailThread is the DetailCode for a Messages request that asks for the conversation to be
+// stored. The SDKs' helpers then send the whole conversation and do not ask again. Source: the
 // SDK's ThreadUnsupportedRequestErrorDetails.
 const DetailThread = "thread_unsupported_request"
 
@@ -79,8 +79,8 @@ const StatusOverloaded = 529
 
 // Error is an error of the public API. All members except Cause reach the client, so none of them
 // may hold a key, the address of an upstream, or text that we did not write. Only the message may
-// be an engine's, cleaned, when that engine rejected the request (design: 2.6). An Error does not
-// change once it is returned.
+// come, cleaned, from an engine that rejected the request (design: 2.6). An Error does not change
+// once it is returned.
 type Error struct {
 	Status     int           // HTTP status
 	Type       string        // one of the types
@@ -90,14 +90,14 @@ type Error struct {
 	RetryAfter time.Duration // when to retry; 0: not stated
 	Metadata   *Metadata     // only when vision capacity is full
 	Quota      *Quota        // only when a budget refuses the call
-	Codings    string        // accepted codings of a request body, for the Accept-Encoding of a 415
+	Codings    string        // accepted codings for a request body, for the Accept-Encoding header of a 415
 	DetailCode string        // what a Messages client reads in details.error_code; empty: the error has no details
-	Overflow   Overflow      // numbers of a prompt that is too long; not rendered itself
+	Overflow   Overflow      // the numbers about a prompt that is too long; not rendered itself
 	Image      bool          // the model takes no image, or not so many; never rendered
 	Cause      error         // for the log; never rendered
 }
 
-// Metadata says how full the vision pool is. All its members are rendered.
+// Metadata says how full the vision pool is. All members are rendered.
 type Metadata struct {
 	RetryAfter           int    // seconds
 	Modality             string // "vision"
@@ -107,18 +107,18 @@ type Metadata struct {
 	AvailableConcurrency int
 }
 
-// Quota describes a budget. All its members except Group, Part and Held are rendered, as metadata.
+// Quota describes a budget. All members except Group, Part and Held are rendered, as metadata.
 type Quota struct {
 	Group       string // whose budget it is; "": the key's own
 	Name        string // such as tokens per day
 	Limit, Used string // decimal numbers
-	// Remaining is what is left and Needed what the call may need of it, as decimal numbers. Both
-	// are empty if the budget is used up.
+	// Remaining is how much is left, and Needed is how much the call may need, as decimal numbers.
+	// Both are empty if the budget is used up.
 	Remaining, Needed string
-	// Part is how much of Remaining this edge of a fleet may grant until it hears from the others;
-	// empty: all of it.
+	// Part is how much of Remaining this edge of a fleet may grant until it hears from the other
+	// edges; empty: all of it.
 	Part   string
-	Held   bool // running calls reserve the rest and may return it at any moment
+	Held   bool // running calls reserve the rest and may return some at any moment
 	Renews time.Time
 }
 
@@ -133,21 +133,21 @@ func (q *Quota) whose() string {
 // Overflow says by how much a request is too long, for the dialect whose error states the numbers.
 type Overflow struct {
 	Prompt, Max int  // tokens; 0: not in the engine's message
-	Answer      int  // tokens requested for the answer of a prompt that fits; 0: the prompt is too long
+	Answer      int  // tokens requested for the answer, if the prompt itself fits; 0: it is too long
 	Least       bool // Prompt is a lower bound, because counting stopped
 }
 
 // Known reports whether the engine's message has both numbers.
 func (o Overflow) Known() bool { return o.Prompt > 0 && o.Max > 0 }
 
-// New returns an error with the type for status. The message must be ours: format is a constant,
-// and args never hold text from a client, such as the value of a parameter. Numbers and the names
-// of parameters, in our spelling, are fine.
+// New returns an error with the type for the status. The message must be ours: format is a
+// constant, and args never hold text from a client, such as a parameter's value. Numbers and
+// parameter names in our spelling are fine.
 func New(status int, code, format string, args ...any) *Error {
 	return &Error{Status: status, Type: TypeOf(status), Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// TypeOf returns the type of an error with that status.
+// TypeOf returns the type of an error with the given status.
 func TypeOf(status int) string {
 	switch status {
 	case 401:
@@ -171,8 +171,8 @@ func TypeOf(status int) string {
 	return TypeInvalidRequest
 }
 
-// Invalid returns a 400 about the parameter param, which may be empty. The rule of New for args
-// applies here too.
+// Invalid returns a 400 about the parameter param, which may be empty. What New says about args
+// applies here, too.
 func Invalid(param, code, format string, args ...any) *Error {
 	e := New(400, code, format, args...)
 	e.Param = param
@@ -194,7 +194,7 @@ func NotFound(code, format string, args ...any) *Error {
 }
 
 // ModelNotFound returns the 404 for a name that no model has. The message repeats at most
-// maxShownName bytes of it. nearest is a model that the client may have meant, or empty.
+// maxShownName bytes of the name. nearest is a model that the client may have meant, or empty.
 func ModelNotFound(name, nearest string) *Error {
 	if len(name) > maxShownName {
 		name = strings.ToValidUTF8(name[:maxShownName], "") + "…"
@@ -208,10 +208,11 @@ func ModelNotFound(name, nearest string) *Error {
 	return e
 }
 
-// maxShownName is longer than any model's name, and keeps a body out of an answer.
+// maxShownName is longer than any model name, and keeps a long text from the body out of the
+// answer.
 const maxShownName = 128
 
-// Unauthorized returns a 401 with one of the three codes of a credential. Its message is the same
+// Unauthorized returns a 401 with one of the three codes for credentials. Its message is the same
 // for a missing, wrong, expired or inactive key.
 func Unauthorized(code string) *Error {
 	message := "Missing or invalid API key. Send it as \"Authorization: Bearer KEY\" or \"x-api-key: KEY\"."
@@ -259,8 +260,8 @@ func TooLarge(limit int64) *Error {
 	return New(413, CodeRequestTooLarge, "The request body is larger than the limit of %d bytes.", limit)
 }
 
-// RateLimited returns the 429 for a limit of the key, which limit names in our words: "requests per
-// minute". The message says when to retry.
+// RateLimited returns the 429 for a key's limit. The parameter limit names that limit in our words:
+// "requests per minute". The message says when to retry.
 func RateLimited(limit string, retryAfter time.Duration) *Error {
 	e := New(429, CodeRateLimited, "")
 	e.RetryAfter = retryAfter
@@ -268,8 +269,8 @@ func RateLimited(limit string, retryAfter time.Duration) *Error {
 	return e
 }
 
-// QuotaExceeded returns the 429 for a budget of the key that is used up or has too little left for
-// the call.
+// QuotaExceeded returns the 429 for a key's budget that is used up or has too little left for the
+// call.
 func QuotaExceeded(q Quota, retryAfter time.Duration) *Error {
 	e := New(429, CodeQuotaExceeded, "%s is used up: %s of %s %s. It renews at %s.", q.whose(),
 		q.Used, q.Limit, q.Name, q.Renews.UTC().Format(time.RFC3339))
@@ -298,8 +299,8 @@ func LimitsUnavailable(retryAfter time.Duration) *Error {
 	return e
 }
 
-// IssuerUnavailable returns the 503 for a token that cannot be checked yet, because its issuer's
-// keys, or newer ones, are still being fetched.
+// IssuerUnavailable returns the 503 for a token that cannot be checked yet, because the issuer's
+// keys are still being fetched, or fetched again.
 func IssuerUnavailable(retryAfter time.Duration) *Error {
 	e := New(503, CodeIssuerUnavailable, "The keys of the token's issuer are not known yet.")
 	e.RetryAfter = retryAfter
@@ -322,7 +323,7 @@ func HookUnavailable(retryAfter time.Duration) *Error {
 	return e
 }
 
-// RefusedByHook returns the refusal of an operator's hook, which has chosen the status and the
+// RefusedByHook returns the refusal from an operator's hook, which has chosen the status and the
 // message. A 429 says when to retry.
 func RefusedByHook(status int, message string, retryAfter time.Duration) *Error {
 	e := New(status, CodeRefusedByHook, "%s", message)
@@ -339,9 +340,9 @@ func Internal(cause error) *Error {
 	return e
 }
 
-// Error returns status, type, code and parameter, which a log may hold. It omits the message,
-// because an engine's message about a rejected request may quote the request, and the cause, which
-// is logged separately.
+// Error returns the status, type, code and parameter, which a log may hold. It omits the message,
+// because an engine's message about a rejected request may quote the request. It also omits the
+// cause, which is logged separately.
 func (e *Error) Error() string {
 	s := strconv.Itoa(e.Status) + " " + e.Type + " " + e.Code
 	if e.Param != "" {
@@ -350,8 +351,8 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Renamed returns a copy of e for the member param. It replaces the old name at the beginning of
-// the message.
+// Renamed returns a copy of e about the member param, with that name at the beginning of the
+// message in place of the old one.
 func (e *Error) Renamed(param string) *Error {
 	renamed := *e
 	renamed.Param = param
@@ -364,8 +365,8 @@ func (e *Error) Renamed(param string) *Error {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// RetryAfterSeconds returns RetryAfter in whole seconds, rounded up, so at least 1 when it is
-// positive; otherwise 0.
+// RetryAfterSeconds returns RetryAfter in whole seconds, rounded up: at least 1 if RetryAfter is
+// positive, otherwise 0.
 func (e *Error) RetryAfterSeconds() int {
 	if e.RetryAfter <= 0 {
 		return 0
@@ -373,14 +374,14 @@ func (e *Error) RetryAfterSeconds() int {
 	return int((e.RetryAfter-1)/time.Second) + 1
 }
 
-// Append appends the body of the answer in the form of chat, responses and audio: {"error":{…}}.
+// Append appends the answer's body as chat, Responses and audio have it: {"error":{…}}.
 func (e *Error) Append(dst []byte) []byte {
 	dst = append(dst, `{"error":`...)
 	dst = e.AppendObject(dst)
 	return append(dst, '}')
 }
 
-// AppendMessages appends the body of the answer in the form of Messages:
+// AppendMessages appends the answer's body as Messages has it:
 // {"type":"error","error":{…},"request_id":…}.
 func (e *Error) AppendMessages(dst []byte, requestID string) []byte {
 	dst = append(dst, `{"type":"error","error":`...)
@@ -390,7 +391,7 @@ func (e *Error) AppendMessages(dst []byte, requestID string) []byte {
 	return append(dst, '}')
 }
 
-// AppendObject appends only the error's object, for events that carry one.
+// AppendObject appends only the error object, for events that carry one.
 func (e *Error) AppendObject(dst []byte) []byte {
 	dst = append(dst, `{"message":`...)
 	dst = jsonx.AppendStringS(dst, e.Message)

@@ -6,9 +6,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// FromJSON returns the 400 for an error of package jsonx; any other error is an Internal one, with
-// err as its cause. err must not be nil. The parameter of a jsonx.MemberError is its name after
-// prefix, which is empty or the path of the object with a dot, as in "messages[2].".
+// FromJSON returns the 400 for an error from package jsonx. For any other err, which must not be
+// nil, it returns an Internal error with err as the cause. For a jsonx.MemberError, Param is the
+// member's name after prefix, which is empty or the object's path with a dot, as in "messages[2].".
 func FromJSON(err error, prefix string) *Error {
 	var (
 		syntax *jsonx.SyntaxError

@@ -1,22 +1,23 @@
-// Package audio holds the rules of the two audio endpoints: what a speech request and the form of a
-// transcription may contain, what the engine is sent instead, and the content types of the answers.
+// Package audio holds the rules for the two audio endpoints: what a speech request and a
+// transcription form may contain, what the engine gets instead, and the content types of the
+// answers.
 //
 // # Speech
 //
-// Speech is a JSON request. Beside the model, input must be a string that is not empty, voice a
-// string, speed between 0.25 and 4, and response_format one of wav, mp3, flac, opus, pcm and aac
-// (which the contract does not list and a strict edge refuses). Engines differ in their default
+// Speech is a JSON request. Besides the model, input must be a string that is not empty, voice a
+// string, speed between 0.25 and 4, and response_format one of wav, mp3, flac, opus, pcm and aac.
+// The contract does not list aac, and a strict edge refuses it. Engines differ in their default
 // response_format, so wav is sent when the client names none. Everything else is passed on
-// unchanged, except a stream_format of sse. Engines that have the events are asked for them if the
-// client wants pcm; otherwise the member is left out, and the edge wraps the sound in events (see
-// forward.Stream). The events that engines send for wav lack the file's header. The contract does
-// not list this member either.
+// unchanged, except a stream_format of sse, which the contract does not list either. An engine that
+// has events is asked for events if the client wants pcm. Otherwise stream_format is left out, and
+// the edge wraps the sound in events (see forward.Stream). For wav it does so because the events
+// that engines send lack the file's header.
 //
 // # Transcriptions
 //
-// Transcription reads the fields of the form in the order in which they come, because the file
-// streams through and may come at any position. Each rule is applied as soon as its fields are
-// known, the rest in End.
+// Transcription reads the form's fields in the order in which they arrive, because the file streams
+// through and may come at any position. Each rule is applied as soon as its fields are known, the
+// remaining rules in End.
 //
 //   - file and model are required, once. No other file is taken.
 //   - response_format is json, text, srt, verbose_json or vtt; json is sent when the client gives

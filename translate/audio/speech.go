@@ -6,8 +6,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Speech is a POST /v1/audio/speech request. It borrows the body as forward.Request does. The zero
-// value is ready.
+// Speech is a POST /v1/audio/speech request. Like forward.Request, it refers to the body, which
+// must stay unchanged. The zero value is ready.
 type Speech struct {
 	forward.Request
 	format  string
@@ -16,7 +16,7 @@ type Speech struct {
 	streams jsonx.Value // the member stream_format
 }
 
-// speechTypes are the contract's content types of the formats.
+// speechTypes maps each format to the content type that the contract gives it.
 var speechTypes = map[string]string{
 	"wav":  "audio/wav",
 	"mp3":  "audio/mpeg",
@@ -68,8 +68,8 @@ func (s *Speech) Decode(body []byte) error {
 	return nil
 }
 
-// Check applies the rules that depend on the model. A strict edge refuses what the contract does
-// not list.
+// Check applies the rules that depend on the model. A strict edge refuses members and values that
+// the contract does not list.
 func (s *Speech) Check(rules *chat.ModelRules) error {
 	switch {
 	case rules.Strict && s.events:
@@ -84,9 +84,9 @@ func (s *Speech) Check(rules *chat.ModelRules) error {
 func (s *Speech) Events() bool { return s.events }
 
 // EventsFrom reports whether an engine with events can send them for this request. Engines refuse
-// them for encoded sound and for a speed other than 1, which need the whole sound. Their events for
-// wav hold samples without the file's header, which no player can play, so the engine sends wav as
-// a file.
+// events for encoded sound and for a speed other than 1, because both need the whole sound.
+// Engines' events for wav hold samples without the file's header, which no player can play, so the
+// engine is asked for wav as a file.
 func (s *Speech) EventsFrom() bool {
 	return s.events && s.plain && s.format == "pcm"
 }

@@ -34,12 +34,12 @@ func TestSpeech(t *testing.T) {
 	}
 }
 
-// An engine is asked for events if it has them for the request, otherwise for sound.
+// An engine is asked for events if it can send them for the request, otherwise for sound.
 func TestSpeechEvents(t *testing.T) {
 	t.Parallel()
 	const head, format = `{"model":"served","input":"hi"`, `,"response_format":`
 	for more, from := range map[string]bool{
-		`,"response_format":"wav"`:               false, // the events of engines have no header
+		`,"response_format":"wav"`:               false, // engines' events have no header
 		`,"response_format":"pcm","speed":1.0`:   true,
 		`,"response_format":"pcm","speed":null`:  true,
 		`,"response_format":"pcm","speed":1.5`:   false,
@@ -102,8 +102,8 @@ func TestSpeechRefuses(t *testing.T) {
 	}
 }
 
-// FuzzSpeech: no panic, typed errors, and the engine gets the request with the served name and a
-// format.
+// FuzzSpeech checks that no body causes a panic, that errors are typed, and that the engine gets
+// the request with the served name and a format.
 func FuzzSpeech(f *testing.F) {
 	f.Add([]byte(`{"model":"m","input":"hi"}`))
 	f.Add([]byte(` { "response_format" : null , "model":"\u006d", "input":"\n" } `))

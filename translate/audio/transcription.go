@@ -9,8 +9,8 @@ import (
 	"penstock/translate/forward"
 )
 
-// Transcription is the form of POST /v1/audio/transcriptions. Pass its fields in the order in which
-// they come, then call End. The zero value is ready for one form. Errors are *apierr.Error.
+// Transcription is a form for POST /v1/audio/transcriptions. Pass the fields in the order in which
+// they arrive, then call End. The zero value is ready for one form. Errors are *apierr.Error.
 type Transcription struct {
 	Refuse *chat.RefusedMembers // fields that steer an engine
 
@@ -31,7 +31,7 @@ const (
 	fieldStream
 )
 
-// formFields are the fields that may come once.
+// formFields lists the fields that may come once.
 var formFields = []string{
 	fieldModel:       "model",
 	fieldFile:        "file",
@@ -60,14 +60,14 @@ const (
 	granularities2 = "timestamp_granularities"
 )
 
-// The two spellings of the samples by which an engine recognizes speakers.
+// The two spellings of the field with the samples by which an engine recognizes speakers.
 const (
 	speakerReferences  = "known_speaker_references[]"
 	speakerReferences2 = "known_speaker_references"
 )
 
-// checkReference accepts a sample only within the field itself, because an engine would fetch it
-// from anywhere else.
+// checkReference accepts only a sample within the field itself, because an engine would fetch a
+// sample from anywhere else.
 func checkReference(value []byte) error {
 	head, _, ok := bytes.Cut(value, []byte{','})
 	head = bytes.ToLower(head)
@@ -77,8 +77,8 @@ func checkReference(value []byte) error {
 	return nil
 }
 
-// Text processes a text field. It returns the name under which the field is passed on, or "" if it
-// is not passed on.
+// Text processes a text field. It returns the name under which to pass the field on, or "" if the
+// field is not passed on.
 func (t *Transcription) Text(name string, value []byte) (as string, err error) {
 	switch name {
 	case granularities, granularities2:
@@ -104,7 +104,7 @@ func (t *Transcription) Text(name string, value []byte) (as string, err error) {
 	case fieldTemperature:
 		err = checkTemperature(string(value))
 	case fieldStream:
-		return "", t.streamed(string(value)) // End adds it, once the format is known
+		return "", t.streamed(string(value)) // End adds the field, once the format is known
 	case fieldLanguage, fieldPrompt:
 	default:
 		if err = chat.RefuseMediaText(name, value); err == nil {
@@ -128,7 +128,7 @@ func (t *Transcription) granularity(value []byte) error {
 	}
 	t.granularities = true
 	if t.format == "" {
-		return nil // the rest may still come
+		return nil // the other fields may still come
 	}
 	return t.checkGranularities()
 }
@@ -152,7 +152,7 @@ func checkTemperature(value string) error {
 	case err != nil && f == 0:
 		return chat.InvalidType("temperature", "must be a number").Err()
 	case err != nil || f < 0:
-		return chat.WrongValue("temperature", "must be a number of 0 or more").Err() // the engine sets the maximum
+		return chat.WrongValue("temperature", "must be a number of 0 or more").Err() // the maximum is the engine's
 	}
 	return nil
 }
@@ -183,7 +183,7 @@ func (t *Transcription) File(name string) (as string, err error) {
 	return "", chat.Unsupported("file", "must be the only file of the form").Err()
 }
 
-// FileEnd receives the length of the file.
+// FileEnd checks the length of the file.
 func (t *Transcription) FileEnd(size int64) error {
 	if size == 0 {
 		return chat.WrongValue("file", "must not be empty").Err()
@@ -219,9 +219,9 @@ func (t *Transcription) Stream() bool { return t.stream }
 // PlainText reports whether the client asked for bare text.
 func (t *Transcription) PlainText() bool { return t.format == "text" }
 
-// ContentType returns the media type of a whole answer, whatever the engine says. It is known after
-// End.
+// ContentType returns the media type of an answer that is not streamed, whatever the engine says.
+// The type is known after End.
 func (t *Transcription) ContentType() string { return formTypes[t.format] }
 
-// JSON reports whether a whole answer is JSON.
+// JSON reports whether an answer that is not streamed is JSON.
 func (t *Transcription) JSON() bool { return formTypes[t.format] == formTypes[defaultFormat] }

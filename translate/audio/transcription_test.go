@@ -115,7 +115,7 @@ func TestTranscriptionRefuses(t *testing.T) {
 	}
 }
 
-// The field must hold a speaker's sample itself, because an engine would fetch or open any
+// The field must hold the speaker's sample itself, because an engine would fetch or open any
 // reference.
 func TestSpeakerReferences(t *testing.T) {
 	t.Parallel()

@@ -24,12 +24,12 @@ func (w *ChatWriter) Member(s string, v jsonx.Value) {
 	}
 }
 
-// Quoted appends s and a JSON string with these contents.
+// Quoted appends s and a JSON string with the given contents.
 func (w *ChatWriter) Quoted(s string, contents []byte) {
 	w.Out = append(append(append(append(w.Out, s...), '"'), contents...), '"')
 }
 
-// Passed appends the members of a request that engines know but its dialect does not.
+// Passed appends the request members that engines know but the client's dialect does not.
 func (w *ChatWriter) Passed(root jsonx.Value, own *jsonx.Names, refused *chat.RefusedMembers) {
 	for it := root.Iter(); it.Next(); {
 		if k := it.Key(); own.Index(k) < 0 && refused.Passes(k) {
@@ -46,14 +46,14 @@ func (w *ChatWriter) Comma(n int) {
 	}
 }
 
-// Message starts a message of a role.
+// Message starts a message with the given role.
 func (w *ChatWriter) Message(role string) {
 	w.Comma(w.Messages)
 	w.Messages++
 	w.String(`{"role":"` + role + `"`)
 }
 
-// TextPart appends a text with these contents as a part of a content.
+// TextPart appends a text part with the given contents to a message's content.
 func (w *ChatWriter) TextPart(contents []byte) {
 	w.Quoted(`{"type":"text","text":`, contents)
 	w.String(`}`)
@@ -78,8 +78,8 @@ func (w *ChatWriter) ChooseFunction(name jsonx.Value) {
 	w.String(`}}`)
 }
 
-// AppendToolCall appends the beginning of tool call n of a message, up to the name of its function.
-// The name, the arguments and "}}" follow.
+// AppendToolCall appends the beginning of a message's tool call n, up to the function's name. The
+// caller appends the name, the arguments and "}}".
 func AppendToolCall(dst []byte, n int, id jsonx.Value) []byte {
 	if n > 0 {
 		dst = append(dst, ',')

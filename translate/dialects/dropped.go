@@ -7,11 +7,11 @@ import (
 )
 
 // Dropped records what a request loses in translation although the client may rely on it. It is a
-// set of names from a fixed list, so it can be logged or sent without repeating a client's word.
+// set of names from a fixed list, so it can be logged or sent without repeating a client's text.
 // The zero value is empty.
 type Dropped [2]uint64
 
-// The kinds of dropped things. Each name of the list begins with one.
+// What can be dropped. Each name in the list begins with one of these.
 const (
 	droppedTool   = "tool:"
 	droppedItem   = "item:"
@@ -19,14 +19,15 @@ const (
 	droppedMember = "member:"
 )
 
-// Sealed blobs from a client that cannot be opened here: another provider sealed them, or an edge
-// with other keys.
+// Sealed blobs from a client that cannot be opened here, because another provider or an edge with
+// other keys sealed them.
 const (
 	reasoningItem = droppedItem + "reasoning"
 	thinkingBlock = droppedBlock + "thinking"
 )
 
-// droppedNames is the list. A tool's name is a prefix of its type, which may have a version.
+// droppedNames is the fixed list. A tool's name here is a prefix of its type, which may have a
+// version.
 var droppedNames = [...]string{
 	"tool:advisor", "tool:apply_patch", "tool:bash", "tool:code_execution", "tool:code_interpreter", "tool:computer",
 	"tool:file_search", "tool:image_generation", "tool:local_shell", "tool:mcp", "tool:memory", "tool:shell",
@@ -54,7 +55,7 @@ var droppedNames = [...]string{
 
 var _ [128 - len(droppedNames)]struct{} // fails to compile if the set has too few bits
 
-// Tool adds a tool of that type.
+// Tool adds a tool of the given type.
 func (d *Dropped) Tool(kind jsonx.Value) {
 	text := string(kind.AppendText(nil))
 	if !d.add(func(name string) bool {
@@ -65,8 +66,8 @@ func (d *Dropped) Tool(kind jsonx.Value) {
 	}
 }
 
-// Item adds an item of that type. It reports false for a type that is not in the list and therefore
-// not an item of the dialect.
+// Item adds an item of the given type. It returns false for a type that is not in the list and
+// therefore unknown to the dialect.
 func (d *Dropped) Item(kind jsonx.Value) bool { return d.kind(droppedItem, kind) }
 
 // Block is Item for a content block.
@@ -79,10 +80,10 @@ func (d *Dropped) kind(prefix string, kind jsonx.Value) bool {
 	})
 }
 
-// Reasoning adds an item of reasoning that cannot be opened here.
+// Reasoning adds a reasoning item that cannot be opened here.
 func (d *Dropped) Reasoning() { d.add(func(name string) bool { return name == reasoningItem }) }
 
-// Thinking adds a block of thinking that cannot be opened here.
+// Thinking adds a thinking block that cannot be opened here.
 func (d *Dropped) Thinking() { d.add(func(name string) bool { return name == thinkingBlock }) }
 
 // Member adds a member of the request.
@@ -92,7 +93,7 @@ func (d *Dropped) Member(member string) {
 	}
 }
 
-// Join adds the contents of other.
+// Join adds the names in other.
 func (d *Dropped) Join(other Dropped) {
 	d[0] |= other[0]
 	d[1] |= other[1]
@@ -108,7 +109,7 @@ func (d *Dropped) add(is func(name string) bool) bool {
 	return false
 }
 
-// Names returns the names in the set; nil when it is empty.
+// Names returns the names in the set, or nil if the set is empty.
 func (d Dropped) Names() (names []string) {
 	for i, name := range &droppedNames {
 		if d[i/64]&(1<<(i%64)) != 0 {

@@ -8,8 +8,8 @@ import (
 	"penstock/translate/chat"
 )
 
-// Locate renames the member in an *apierr.Error about the chat request, from chat.Request.Decode or
-// Check, to its name in the client's request. Other errors are returned unchanged.
+// Locate renames the member that an *apierr.Error from chat.Request.Decode or Check names to its
+// name in the client's request. Other errors are returned unchanged.
 func Locate(err error, nameOf func(param string) string) error {
 	var e *apierr.Error
 	if !errors.As(err, &e) || e.Param == "" {
@@ -21,22 +21,22 @@ func Locate(err error, nameOf func(param string) string) error {
 	return err
 }
 
-// Images are the positions of a chat request's images in the client's body.
+// Images says where the images of a chat request are in the client's body.
 type Images []Image
 
-// Image is the position of one image.
+// Image says where one image is.
 type Image struct {
 	Message, Part int // messages[Message].content[Part] in the chat request
 
-	// Its position in the client's body is List[Item].Parts[At], and within that .Parts[Nested]
-	// unless Nested is negative; Member holds the image.
+	// In the client's body the image is at List[Item].Parts[At] and, unless Nested is negative,
+	// below that at .Parts[Nested]. The member Member there holds the image.
 	List, Parts      string
 	Item, At, Nested int
 	Member           string
 }
 
 // Find returns the image to which a member of the chat request belongs, and the rest of the
-// member's name after the part; nil if it does not belong to an image.
+// member's name after the part. It returns nil if the member does not belong to an image.
 func (s Images) Find(param string) (*Image, string) {
 	for i := range s {
 		m := &s[i]
@@ -47,7 +47,7 @@ func (s Images) Find(param string) (*Image, string) {
 	return nil, ""
 }
 
-// Path returns the name of a member of the image in the client's body.
+// Path returns the name, in the client's body, of one of the image's members.
 func (m *Image) Path(member string) string {
 	s := chat.Element(m.List, m.Item) + "." + chat.Element(m.Parts, m.At)
 	if m.Nested >= 0 {
@@ -56,7 +56,7 @@ func (m *Image) Path(member string) string {
 	return s + "." + member
 }
 
-// Reset clears the images and keeps the memory for a usual number of them.
+// Reset clears the images and keeps the memory for a usual number of images.
 func (s *Images) Reset() {
 	if cap(*s) > keepImages {
 		*s = nil

@@ -9,42 +9,42 @@ import (
 // message and is as tolerant as possible.
 type Options struct {
 	// InPlace reports whether the model, in the client's spelling, accepts system messages in the
-	// middle of a conversation; nil: no model does. It is called once, before anything is written,
-	// and must not keep the name.
+	// middle of a conversation; nil: no model does. InPlace is called once, before anything is
+	// written, and must not keep the name.
 	InPlace func(model []byte) bool
-	// Opener opens the sealed reasoning of the history and its compactions. A compaction belongs to no
+	// Opener opens sealed reasoning and compactions in the history. A compaction belongs to no
 	// model, so its model is empty. nil: nothing is opened.
 	Opener chat.Opener
-	// RedactThinking seals the reasoning of a Messages answer unless the request asks for its text.
+	// RedactThinking seals the reasoning in a Messages answer unless the request asks for its text.
 	RedactThinking bool
-	// Refuse are the members that steer an engine. They are never passed on; they are refused so
-	// that a request means the same on every endpoint.
+	// Refuse holds the members that steer an engine. They are refused and never passed on, so that
+	// a request means the same on every endpoint.
 	Refuse *chat.RefusedMembers
 	// Hosted returns the members that are refused in a request for the model, in the client's
-	// spelling; nil: none beyond Refuse. It must not keep the name. Only Messages calls it: in
-	// Responses, agents send some of these members, and they are dropped.
+	// spelling; nil: none beyond Refuse. It must not keep the name. Only Messages calls Hosted. In
+	// Responses, agents send some of these members, so they are dropped.
 	Hosted func(model []byte) *chat.RefusedMembers
-	// Strict refuses what is otherwise tolerated without effect: tools that are not functions,
-	// members of Responses that change nothing here, and halves of surrogate pairs in the
-	// conversation, which are otherwise replaced in the body.
+	// Strict refuses what is otherwise tolerated: tools that are not functions, Responses members
+	// that have no effect here, and halves of surrogate pairs in the conversation, which are
+	// otherwise replaced in the body.
 	Strict bool
 	// Count says that the prompt is only counted: there is no stream and, on Messages, no token limit.
 	// Engines get the Messages body without the members in Refuse.
 	Count bool
-	// MayCompact says that the edge has keys for the summaries of conversations. Compact requests
-	// one, whatever the request says. Only Responses has them.
+	// MayCompact says that the edge has keys for sealing conversation summaries. Compact requests a
+	// summary, whatever the request says. Only Responses has summaries.
 	MayCompact, Compact bool
 }
 
 // Identity is what the edge knows about an answer.
 type Identity struct {
 	Model   string       // public id
-	ID      string       // unique; the edge makes the missing ids of tool calls from it
+	ID      string       // unique; missing tool call ids are derived from it
 	Created int64        // Unix seconds
 	Now     func() int64 // Unix seconds, called when the answer is complete
 
 	Seal         seal.Box // for reasoning that the client carries but may not read
-	RequestID    string   // for the errors of a stream
+	RequestID    string   // for errors within a stream
 	Tools        []byte   // the names offered to the engine, as in answer.Options
 	SingleCall   bool     // the request forbids parallel tool calls
 	PromptTokens int      // our estimate of the prompt, for an engine that sends no counts

@@ -1,19 +1,20 @@
 // Package seal hides a text in a blob that a client carries from one request to the next. The text
-// is a model's reasoning, which the client may not read or did not ask to read and which the model
-// needs to continue, or the summary of a compacted conversation. So the edge has to store nothing.
+// is the summary of a compacted conversation, or a model's reasoning, which the client may not read
+// or did not ask to read but which the model needs to continue. So the edge has to store nothing.
 //
-// A blob is bound to its owner, the id of a key, and to its model: no other owner's request opens
-// it, and no other model receives it. A summary is bound only to its owner: its model is empty.
-// Reasoning that cannot be opened is left out of the request and counted. This is not an error,
-// because agents send back whatever they have, including reasoning from other providers. A summary
-// that cannot be opened is an error, because it is all that remains of the conversation.
+// A blob is bound to its owner, which is a key's id, and to a model: no other owner's request opens
+// the blob, and no other model receives the text. A summary is bound only to its owner, so its
+// model is empty. Reasoning that cannot be opened is left out of the request and counted. This is
+// not an error, because agents send back whatever they have, including reasoning from other
+// providers. A summary that cannot be opened is an error, because nothing else remains of the
+// conversation.
 //
 // # Design
 //
 // The text is sealed by AES-256-GCM. Each blob has its own key, derived (HKDF) from the secret, the
 // owner, the model and a random salt, so that edges that share a secret for years never approach
-// the bound on random nonces under one key. A blob names its secret by part of a hash, so that a
-// rotated secret can be told from a forgery.
+// the bound on random nonces under one key. A blob names its secret by a few bytes of a hash, so
+// that a blob with a rotated secret can be told from a forgery.
 package seal
 
 import (
@@ -31,16 +32,16 @@ import (
 // MaxText is the longest text that is sealed, in bytes.
 const MaxText = 256 << 10
 
-// Result is the outcome for a text or a blob.
+// Result says what became of a text or a blob.
 type Result uint8
 
 // The results.
 const (
 	Sealed Result = iota
 	Opened
-	TooLong // a text of more than MaxText, which was not sealed
+	TooLong // a text longer than MaxText, which was not sealed
 	Foreign // another provider's blob
-	Stale   // a blob whose secret is not known, or no longer
+	Stale   // a blob whose secret is unknown, or not known any more
 	Forged  // a blob that was changed or cut, or has another owner or model
 	Results
 )
@@ -50,9 +51,9 @@ func (r Result) String() string {
 	return [...]string{"sealed", "opened", "too_long", "foreign", "stale", "forged"}[r]
 }
 
-// Keys are the secrets of an edge. They never change and may be used from any goroutine.
+// Keys holds the secrets of an edge. It never changes, and any goroutine may use it.
 type Keys struct {
-	secrets []secret // the first seals, all open
+	secrets []secret // the first secret seals, all secrets open
 	private bool     // known to this process only
 }
 
@@ -77,8 +78,8 @@ var mark = []byte{0xa6, 0xcb, 0x75}
 // maxBlob is the length of the longest blob.
 var maxBlob = base64.StdEncoding.EncodedLen(headLen + MaxText + tagLen)
 
-// NewKeys returns the keys of the given secrets; at least one is required. Each should have the
-// strength of 32 random bytes.
+// NewKeys returns keys for the given secrets; at least one is required. Each should be as strong as
+// 32 random bytes.
 func NewKeys(secrets ...string) *Keys { return NewKeysFor("reasoning", secrets...) }
 
 // NewKeysFor is NewKeys for a purpose other than reasoning. A text sealed for one purpose cannot be
@@ -96,7 +97,7 @@ func NewKeysFor(purpose string, secrets ...string) *Keys {
 	return k
 }
 
-// PrivateKeys returns keys of a random secret that only this process has.
+// PrivateKeys returns keys with a random secret that only this process has.
 func PrivateKeys() *Keys {
 	k := NewKeys(rand.Text() + rand.Text())
 	k.private = true
@@ -106,10 +107,11 @@ func PrivateKeys() *Keys {
 // Private reports whether the keys come from PrivateKeys.
 func (k *Keys) Private() bool { return k.private }
 
-// Of returns the box of an owner. The box calls count with the outcome of each text and blob.
+// Of returns an owner's box. The box calls count with the result for each text and blob.
 func (k *Keys) Of(owner string, count func(Result)) Box { return Box{k, owner, "", count} }
 
-// Box seals and opens for one owner and one model. The zero Box seals and opens nothing.
+// Box seals texts and opens blobs for one owner and one model. The zero Box seals and opens
+// nothing.
 type Box struct {
 	keys         *Keys
 	owner, model string
@@ -124,7 +126,7 @@ func (b Box) For(model string) Box {
 
 // Newest reports whether a blob names the secret that currently seals.
 func (b Box) Newest(blob []byte) bool {
-	var head [markLen + nameLen + 2]byte // of 12 characters
+	var head [markLen + nameLen + 2]byte // decoded from 12 characters
 	n, err := base64.StdEncoding.Decode(head[:], blob[:min(len(blob), 12)])
 	return err == nil && n == len(head) && bytes.Equal(head[markLen:markLen+nameLen], b.keys.secrets[0].name[:])
 }
@@ -135,8 +137,8 @@ func (b Box) Uncounted() Box {
 	return b
 }
 
-// Seal appends the blob of a text and reports whether it sealed it. The blob is plain ASCII without
-// quotes and backslashes.
+// Seal appends the blob for a text, and reports whether it sealed the text. The blob is plain ASCII
+// without quotes and backslashes.
 func (b Box) Seal(dst, text []byte) ([]byte, bool) {
 	if b.keys == nil {
 		return dst, false
@@ -158,7 +160,7 @@ func (b Box) Seal(dst, text []byte) ([]byte, bool) {
 	return base64.StdEncoding.AppendEncode(dst, blob), true
 }
 
-// Open appends the text of a blob and reports whether it could be opened.
+// Open appends the text of a blob, and reports whether the blob could be opened.
 func (b Box) Open(dst, blob []byte) ([]byte, bool) {
 	if b.keys == nil {
 		return dst, false
@@ -185,7 +187,7 @@ func (b Box) open(dst, text []byte) ([]byte, Result) {
 		}
 		known = true
 		salt, nonce, sealed := rest[:saltLen], rest[saltLen:saltLen+nonceLen], rest[saltLen+nonceLen:]
-		dst = slices.Grow(dst, len(sealed)) // Open itself would grow it only to the exact size
+		dst = slices.Grow(dst, len(sealed)) // Open itself would grow dst only to the exact size
 		if out, err := b.cipher(s, salt).Open(dst, nonce, sealed, nil); err == nil {
 			return out, Opened
 		}
@@ -196,7 +198,7 @@ func (b Box) open(dst, text []byte) ([]byte, Result) {
 	return dst, Forged
 }
 
-// cipher returns the cipher of one blob.
+// cipher returns the cipher for one blob.
 func (b Box) cipher(s *secret, salt []byte) cipher.AEAD {
 	info := binary.AppendUvarint(nil, uint64(len(b.owner)))
 	info = append(append(append(info, b.owner...), b.model...), salt...)

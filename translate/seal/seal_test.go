@@ -16,13 +16,13 @@ const (
 	secretB = "a-secret-of-some-forty-characters-number-b"
 )
 
-// counts holds the counts of the boxes of a test.
+// counts holds what a test's boxes have counted.
 type counts [seal.Results]int
 
 func (c *counts) count(r seal.Result) { c[r]++ }
 
-// TestPurposes: a blob sealed for one purpose opens for no other, and shows whether the newest
-// secret has sealed it.
+// TestPurposes checks that a blob sealed for one purpose opens for no other, and shows whether the
+// newest secret has sealed it.
 func TestPurposes(t *testing.T) {
 	secret, other := "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
 	count := func(seal.Result) {}
@@ -46,8 +46,8 @@ func TestPurposes(t *testing.T) {
 	}
 }
 
-// TestRoundTrip: any text opens only for its owner and model, with any of the secrets, and cannot
-// be read in the blob.
+// TestRoundTrip checks that any text opens only for its owner and model, with any of the secrets,
+// and cannot be read in the blob.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var n counts
@@ -88,7 +88,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// TestForged: a blob with one changed or missing byte anywhere does not open.
+// TestForged checks that a blob with a changed or missing byte anywhere does not open.
 func TestForged(t *testing.T) {
 	var n counts
 	box := seal.NewKeys(secretA, secretB).Of("team-a", n.count).For("m")
@@ -111,8 +111,8 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// TestBounds: 256 KiB can be sealed and opened, a byte more cannot; a blob that is not ours is
-// foreign.
+// TestBounds checks that 256 KiB can be sealed and opened but not a byte more, and that a blob that
+// is not ours is foreign.
 func TestBounds(t *testing.T) {
 	var n counts
 	box := seal.PrivateKeys().Of("", n.count).For("m")
@@ -140,8 +140,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestOpenGrows: a buffer for consecutive blobs grows as with append, not by one blob at a time:
-// copying it for each would be quadratic.
+// TestOpenGrows checks that a buffer for consecutive blobs grows as with append, not by one blob at
+// a time: copying the buffer for each blob would be quadratic.
 func TestOpenGrows(t *testing.T) {
 	box := seal.PrivateKeys().Of("", func(seal.Result) {}).For("m")
 	blob, _ := box.Seal(nil, bytes.Repeat([]byte("r"), 1000))
@@ -158,7 +158,7 @@ func TestOpenGrows(t *testing.T) {
 	}
 }
 
-// TestZeroBox: without keys nothing is sealed, opened or counted.
+// TestZeroBox checks that without keys nothing is sealed, opened or counted.
 func TestZeroBox(t *testing.T) {
 	var box seal.Box
 	if got, ok := box.For("m").Seal(nil, []byte("text")); ok || got != nil {
@@ -180,7 +180,8 @@ func TestPrivateKeys(t *testing.T) {
 	}
 }
 
-// FuzzOpen: no blob from a client causes a panic, and a blob that opens was sealed here.
+// FuzzOpen checks that no blob from a client causes a panic, and that a blob that opens was sealed
+// here.
 func FuzzOpen(f *testing.F) {
 	var n counts
 	box := seal.NewKeys(secretA).Of("team-a", n.count).For("m")
