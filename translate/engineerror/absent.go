@@ -5,8 +5,8 @@ import (
 )
 
 // absentIn determines what a 404 or 405 is about. It is about the model only if the engine says so
-// explicitly, or in a member made for that. Engines also answer 404 for a client's own image, and a
-// proxy in front of them, or a web framework, does so for a path.
+// explicitly, or in a member made for that. Engines also answer 404 for a client's own image, and
+// proxies in front of engines, or web frameworks, answer 404 for a path.
 func (e *Error) absentIn(status int, aboutModel bool, message string) Absence {
 	text := strings.ToLower(strings.TrimSpace(message))
 	if len(text) > maxMessage {

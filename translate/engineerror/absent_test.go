@@ -58,7 +58,7 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
-// A 404 that names no part of the request is not meant for clients: its text stays in the edge.
+// A 404 that names nothing from the request is not meant for clients: its text stays in the edge.
 func TestAbsentInOtherWords(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{`{"error":"ask gpu7.rack.local"}`, `{"error":{"message":"No GPU","type":"oops"}}`, `moved to node-7`} {

@@ -5,47 +5,47 @@ import (
 	"strings"
 )
 
-// MaxBody bounds the part of an engine's error that is held after a Shortener has processed it.
-// Engines repeat the request in it, so it may be just as long.
+// MaxBody bounds how much of an engine's error is held after a Shortener has processed it. Engines
+// repeat the request in the error, so the error may be just as long.
 const MaxBody = 256 << 10
 
-// maxDepth is the depth down to which an error is indexed.
+// maxDepth is how deep an error is indexed.
 const maxDepth = 7
 
-// Error is an engine's report of a failure, in the body of an answer or in an event of its stream.
-// Its texts may quote the request: they may be shown to the client that made it, but must never be
-// logged.
+// Error is an engine's report of a failure, in an answer's body or in an event of a stream. Its
+// texts may quote the request: they may be shown to the client that made the request, but must
+// never be logged.
 type Error struct {
-	// Status is the HTTP status that the body itself gives, 400 to 599, or 0. An error in a stream has
-	// only this one, because the stream's real status was 200.
+	// Status is the HTTP status that the body itself gives, 400 to 599, or 0. An error in a stream
+	// has only this status, because the stream itself began with 200.
 	Status int
 	// Type and Code are the engine's words if they are identifiers; otherwise they are empty.
 	// Numbers are not codes: see Status.
 	Type, Code string
 	// Message is clean: valid UTF-8, one line, at most 1 KiB, no control characters. Addresses,
-	// absolute paths and anything that looks like a key are redacted, because they are more likely
-	// the engine's than the client's. Models have the engine's names; see Rename.
+	// absolute paths and anything that looks like a key are redacted, because such text more likely
+	// comes from the engine than from the client. Models have the engine's names; see Rename.
 	Message string
 
 	// ContextOverflow says that the prompt, or the prompt and the requested tokens, do not fit into
-	// the engine's context. ContextPrompt and ContextMax are the two sizes in tokens, both 0 unless
-	// the engine's message has both. ContextAnswer is the number of tokens requested in addition to a
-	// prompt that fits; 0: the prompt itself does not fit, or the engine gives only the sum, as
-	// ContextPrompt. ContextAtLeast says that ContextPrompt is a lower bound, because the engine
-	// stopped counting. ContextExcess is the number of tokens by which the prompt exceeds the context,
-	// from an engine that gives no other number.
+	// the engine's context. ContextPrompt and ContextMax are the sizes of the prompt and the
+	// context in tokens, both 0 unless the engine's message has both. ContextAnswer is how many
+	// tokens were requested in addition to a prompt that fits. It is 0 if the prompt itself does
+	// not fit, or if the engine gives only the sum, which is then in ContextPrompt. ContextAtLeast
+	// says that ContextPrompt is a lower bound, because the engine stopped counting. ContextExcess
+	// is by how many tokens the prompt exceeds the context, if the engine gives only this number.
 	ContextOverflow, ContextAtLeast          bool
 	ContextExcess                            int
 	ContextPrompt, ContextAnswer, ContextMax int
 
-	// ClientFault says that the request is at fault, whatever the status: no other engine of the kind
-	// would accept it, and this engine is healthy.
+	// ClientFault says that the request is at fault, whatever the status: no other engine of this
+	// kind would accept the request, and this engine is healthy.
 	ClientFault bool
 
 	// Absent is what a 404 or 405 is about.
 	Absent Absence
 
-	// Subject is the part of the request that the engine would accept in another form.
+	// Subject says what in the request the engine would accept in another form.
 	Subject Subject
 }
 
@@ -60,18 +60,17 @@ func (e *Error) Error() string {
 	return "engine error"
 }
 
-// AboutImages reports whether the engine's message says that the model does not take the images.
+// AboutImages reports whether the engine's message says that the model does not accept the images.
 func (e *Error) AboutImages() bool { return containsAny(strings.ToLower(e.Message), imageTexts) }
 
-// Subject is the part of a request that an engine refuses in its present form, and may accept in
-// another.
+// Subject says what in a request an engine refuses in its present form, and may accept in another.
 type Subject uint8
 
-// The subjects. SubjectOther is everything that no other form of the request would fix.
+// The subjects. SubjectOther stands for everything that no other form of the request would fix.
 const (
 	SubjectOther  Subject = iota
-	SubjectEffort         // the word of the reasoning effort, unknown to the engine or the model's template
-	SubjectRoles          // consecutive turns of one role, while the model's template requires alternating roles
+	SubjectEffort         // the word for the reasoning effort, unknown to the engine or the model's template
+	SubjectRoles          // consecutive turns with one role, while the model's template requires alternating roles
 )
 
 // Absence is what an engine's 404 reports as missing.

@@ -7,8 +7,8 @@ import (
 
 var gistSeed = maphash.MakeSeed()
 
-// Gist returns a hash of a status and of the engine's message without the parts that vary between
-// requests: case, numbers, and quoted text. It is valid in this process. It is never 0.
+// Gist returns a hash of a status and of the engine's message without the text that varies between
+// requests: case, numbers, and quoted text. The hash is valid only in this process, and never 0.
 func (e *Error) Gist(status int) uint64 {
 	var h maphash.Hash
 	h.SetSeed(gistSeed)
@@ -17,7 +17,7 @@ func (e *Error) Gist(status int) uint64 {
 	return h.Sum64() | 1
 }
 
-// gist removes from a message the parts that vary between requests.
+// gist removes from a message the text that varies between requests.
 func gist(message string) string {
 	var b strings.Builder
 	quote := rune(0)

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// The edge recognizes engines' errors by these words: one table for each meaning. Texts and marks
-// are in lower case, because messages are compared in lower case. A new wording of an engine takes
-// one line here, with the engine's name, and one in the test.
+// The edge recognizes engines' errors by these words, with one table for each meaning. Texts and
+// marks are in lower case, because messages are compared in lower case. A new wording takes one
+// line here, with the engine's name, and one in the test.
 
-// clientTypes are the types of errors for which the request is at fault. They matter if there is no
+// clientTypes lists the error types for which the request is at fault. They matter if there is no
 // status, or an unspecific one.
 var clientTypes = map[string]bool{
 	"invalid_request_error":     true, // OpenAI's word; llama.cpp, Ollama
@@ -35,28 +35,28 @@ var clientTexts = []string{
 	"template error: ",       // TGI, in a stream
 }
 
-// templateMark precedes the reason for which a model's chat template refuses a request. In
-// llama.cpp it follows an excerpt of the template, with status 400 or 500 depending on where the
-// server met it. Ollama passes it on.
+// templateMark precedes the reason why a model's chat template refuses a request. In llama.cpp it
+// follows an excerpt from the template, with status 400 or 500 depending on where in the server the
+// error occurred. Ollama passes the message on.
 const templateMark = "Jinja Exception: "
 
-// effortTexts occur in messages about the word of a reasoning effort.
+// effortTexts occur in messages about the word for a reasoning effort.
 var effortTexts = []string{
-	"reasoning_effort",        // vLLM, SGLang, TensorRT-LLM: the member that their request model refuses
+	"reasoning_effort",        // vLLM, SGLang, TensorRT-LLM: the member that the engine's request schema refuses
 	"reasoning.effort",        // the same in Responses
 	"output_config.effort",    // the same in Messages
 	"reasoning effort",        // the template of Qwen 3.8: "Unexpected reasoning effort high. Supported types are …"
 	"invalid reasoning value", // Ollama
 }
 
-// rolesTexts occur in messages about consecutive turns of one role.
+// rolesTexts occur in messages about consecutive turns with one role.
 var rolesTexts = []string{
 	"roles must alternate",                              // the templates of Gemma, Mistral and Llama 2, in every engine
 	"unexpected role 'user' after role 'user'",          // mistral-common, in vLLM
 	"unexpected role 'assistant' after role 'assistant", // the same
 }
 
-// imageTexts occur in messages about images that the model does not take, or not so many of them.
+// imageTexts occur in messages about images that the model does not accept, or not that many.
 var imageTexts = []string{
 	"image input is not supported",   // llama.cpp; Ollama passes it on
 	"does not support image",         // llama.cpp, Ollama, SGLang
@@ -70,9 +70,9 @@ var imageTexts = []string{
 	"is one image too many",
 }
 
-// overloadTexts are phrases in the error events of overloaded engines. The status of such events
-// means nothing. TGI opens a stream before it looks for a slot, and gives every error in it the
-// number 422.
+// overloadTexts lists phrases in the error events of overloaded engines. The status in such events
+// means nothing: TGI opens a stream before it looks for a slot, and gives every error in the stream
+// the number 422.
 var overloadTexts = []string{"model is overloaded"}
 
 // overflowTexts occur in messages about a request that does not fit into the context.
@@ -152,11 +152,11 @@ var (
 // excessMark precedes the number of tokens by which a prompt exceeds the context.
 const excessMark = "exceeded max context length by "
 
-// lowerBound precedes the size of a prompt that just exceeds the context: vLLM stops counting
-// there.
+// lowerBound precedes the counted size of a prompt that exceeds the context: vLLM stops counting
+// just above the context.
 const lowerBound = "prompt contains at least "
 
-// modelWords are codes and types, in lower case, that mean that a model does not exist.
+// modelWords lists codes and types, in lower case, that say that a model does not exist.
 var modelWords = map[string]bool{
 	"model_not_found":      true, // OpenAI, LM Studio
 	"modelnotfound":        true,
@@ -166,7 +166,7 @@ var modelWords = map[string]bool{
 	"deployment_not_found": true,
 }
 
-// modelTexts mean the same, without a name between the words.
+// modelTexts say the same, without a name between the words.
 var modelTexts = []string{
 	"model not found",
 	"model does not exist",
@@ -177,8 +177,8 @@ var modelTexts = []string{
 }
 
 var (
-	// modelNotThere matches the same meaning with the name, quoted or not, as in "The model `x` does
-	// not exist."
+	// modelNotThere matches texts that say the same with the name, quoted or not, as in "The model
+	// `x` does not exist."
 	modelNotThere = regexp.MustCompile("\\bmodel(?: with name| named| name| id)?:? [\"'`]?[^\"'`\\s]+[\"'`]? (?:(?:is |was )?not (?:found|installed|available|loaded)|does(?: not|n't) exist)")
 	// pathNotThere matches the whole message of web frameworks and proxies, or its beginning.
 	// requestNames matches the kinds of things that a request may name and an engine may not find. A

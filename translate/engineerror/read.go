@@ -8,7 +8,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// maxNested is the most levels of nested errors that are read.
+// maxNested is how many levels of nested errors are read.
 const maxNested = 4
 
 // read collects the error from v. An inner object takes precedence, because it is closer to the
@@ -50,7 +50,7 @@ func (e *Error) read(v jsonx.Value, depth int) {
 			}
 		case "param":
 			if text, ok := m.Text(); ok && string(text) == "model" {
-				e.Absent = AbsentModel // if the status is 404
+				e.Absent = AbsentModel // applies if the status is 404
 			}
 		case "n_prompt_tokens":
 			e.ContextPrompt = translate.Count(m)

@@ -44,7 +44,7 @@ func redact(s string) string {
 	return b.String()
 }
 
-// announcement is what a word implies about the next one.
+// announcement says what a word implies about the next one.
 type announcement uint8
 
 const (
@@ -77,7 +77,7 @@ func announces(name string) announcement {
 	return noSecret
 }
 
-// is reports whether the word is of the announced kind.
+// is reports whether a word is what the announcement says.
 func (a announcement) is(word string) bool {
 	n := 0
 	for n < len(word) && (isKeyByte(word[n]) || strings.IndexByte(".*+/~", word[n]) >= 0) {
@@ -94,7 +94,7 @@ func (a announcement) is(word string) bool {
 	return false
 }
 
-// looksRandom reports whether a word has digits among letters, or capitals after small letters.
+// looksRandom reports whether a word has digits among letters, or capital letters after small ones.
 func looksRandom(word string) bool {
 	digit, letter, small := false, false, false
 	for i := range len(word) {

@@ -54,7 +54,7 @@ func TestBlotKeys(t *testing.T) {
 	}
 }
 
-// TestRedact: the edge's own key is removed whatever it looks like.
+// TestRedact checks that the edge's own key is removed, whatever the key looks like.
 func TestRedact(t *testing.T) {
 	const key = "correct horse+battery/staple"
 	for text, want := range map[string]string{
@@ -105,8 +105,8 @@ func TestRename(t *testing.T) {
 	}
 }
 
-// Host names of a private network are removed; names of models, files and modules do not look like
-// them.
+// Host names in a private network are removed. Names of models, files and modules are not taken for
+// host names.
 func TestRedactHosts(t *testing.T) {
 	for text, want := range map[string]string{
 		"ask gpu7.rack.local":                    "ask [address]",

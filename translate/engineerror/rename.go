@@ -2,10 +2,10 @@ package engineerror
 
 import "strings"
 
-// Rename replaces the engine's name for a model by the public name in the engine's message, so that
-// clients only see names that they can use. It replaces only whole names, not parts of a longer
-// name. A name that could be an ordinary word is replaced only in quotes, and one of one or two
-// letters never.
+// Rename replaces the engine's name for a model with the public name in the engine's message, so
+// that clients see only names that they can use. It replaces only whole names, not parts of a
+// longer name. A name that could be an ordinary word is replaced only in quotes, and a name of one
+// or two letters never.
 func (e *Error) Rename(served, public string) {
 	if len(served) < 3 || served == public || !strings.Contains(e.Message, served) {
 		return
@@ -47,8 +47,8 @@ func looksLikeName(s string) bool {
 	return letter && other
 }
 
-// endsName reports whether a name between before and rest is complete. A full stop or colon after
-// which a sentence or a line continues is not part of it.
+// endsName reports whether a name between before and rest is complete. A full stop or colon that
+// ends a sentence or a clause is not part of the name.
 func endsName(before byte, rest string) bool {
 	if isNameByte(before) {
 		return false

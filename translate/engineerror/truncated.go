@@ -2,15 +2,15 @@ package engineerror
 
 import "bytes"
 
-// maxText is how much of a string a Shortener keeps: more than is shown of a message, even if the
-// message contains other errors.
+// maxText is how many bytes of a string a Shortener keeps: more than is shown of a message, even if
+// the message contains other errors.
 const maxText = 16 << 10
 
-// Shortener cuts the ends of long strings in JSON that comes in pieces. JSON stays JSON, and
-// anything else keeps its beginning. The zero value is ready for one body.
+// Shortener cuts off the ends of long strings in JSON that comes in pieces. JSON stays JSON, and of
+// any other text the beginning stays. The zero value is ready for one body.
 type Shortener struct {
 	text    bool // inside a string
-	skip    bool // past the part of the string that is kept
+	skip    bool // past the kept beginning of the string
 	size    int  // bytes of the string so far
 	escaped bool // the last byte was the backslash of an escape
 	digits  int  // remaining digits of a numeric escape
@@ -50,7 +50,7 @@ func (s *Shortener) Append(dst, p []byte) []byte {
 func closeOpen(body []byte) []byte {
 	var (
 		open    []byte // closing brackets of the containers, the outermost first
-		whole   int    // length of the text up to which every element and member is complete or can be completed
+		whole   int    // up to here every element and member is complete or can be completed
 		depth   int    // number of open containers there
 		text    bool   // inside a string
 		begin   int    // start of the string
@@ -91,8 +91,8 @@ func closeOpen(body []byte) []byte {
 	return out
 }
 
-// isValue reports whether a string after before is a member's value: a name would follow a comma or
-// a brace.
+// isValue reports whether the string that follows before is a member's value: a name would follow a
+// comma or a brace.
 func isValue(before []byte) bool { return bytes.HasSuffix(bytes.TrimSpace(before), []byte{':'}) }
 
 // cutEscape returns the beginning of a string without an incomplete escape at its end.

@@ -8,7 +8,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Answer is a view of a whole JSON answer. It borrows the body after Parse. The zero value is
+// Answer is a view of a whole JSON answer. It refers to the body from Parse on. The zero value is
 // ready.
 type Answer struct {
 	Vectors VectorForm // the form in which the client wants embeddings
@@ -22,16 +22,15 @@ type Answer struct {
 	edits      jsonx.Edits
 }
 
-// The reasons of a *translate.BadAnswer of this package: our own texts.
+// This package's reasons in a *translate.BadAnswer.
 const (
 	engineError = "an error in place of an answer"
 	notFinished = "a choice whose finish_reason is null"
 	noChoices   = "no choices"
 )
 
-// The depths to which answers and events are indexed: down to the members of their members. An
-// answer needs this for its usage, and an event for its choices. A transcript's deltas lie one
-// level deeper.
+// How deep answers and events are indexed. An answer needs two levels for its usage, and an event
+// for its choices. A transcript's deltas are one level deeper.
 const (
 	recordAnswer     = 3
 	recordEvent      = 3
@@ -113,9 +112,9 @@ func (a *Answer) NeedChoices() error {
 // Usage returns the engine's token counts; not Known if it sent none.
 func (a *Answer) Usage() translate.Usage { return a.usage }
 
-// Append appends the answer as received, with four changes: the parameter model replaces the
-// model's name if there is one, private members are removed, the numbers in the usage and the time
-// are bounded, and embeddings take the form Vectors. It must be called once after Parse.
+// Append appends the answer as received, with four changes: the given model replaces the model's
+// name if the answer has one, private members are removed, the numbers in the usage and the time
+// are bounded, and embeddings are written in the form Vectors. It must be called once after Parse.
 func (a *Answer) Append(dst []byte, model string) []byte {
 	if a.model.Exists() {
 		a.edits.Set(a.model, jsonx.AppendStringS(nil, model))
@@ -125,8 +124,8 @@ func (a *Answer) Append(dst []byte, model string) []byte {
 	return a.edits.Append(dst, a.body)
 }
 
-// closeFinish records the change to the end of a choice, and reports whether the engine aborted the
-// choice. Clients know only OpenAI's words, and typed clients refuse others.
+// closeFinish records the change that gives a choice an OpenAI finish reason, and reports whether
+// the engine aborted the choice. Typed clients refuse other words.
 func closeFinish(edits *jsonx.Edits, finish jsonx.Value) (failed bool) {
 	word, failed := answer.ClosedFinish(finish)
 	if word != nil {
@@ -135,7 +134,7 @@ func closeFinish(edits *jsonx.Edits, finish jsonx.Value) (failed bool) {
 	return failed
 }
 
-// boundNumbers records the changes to numbers that clients cannot hold.
+// boundNumbers records changes to numbers that are too large for clients.
 func boundNumbers(edits *jsonx.Edits, usage, created jsonx.Value) {
 	answer.BoundIn(edits, usage)
 	if b := answer.BoundTime(created); b != nil {
@@ -151,7 +150,7 @@ func choices(root jsonx.Value) jsonx.Iter {
 	return jsonx.Iter{}
 }
 
-// hidePrivate records the removal of private members from an answer or an event, and from its
+// hidePrivate records that private members are removed from an answer or an event, and from its
 // choices.
 func hidePrivate(edits *jsonx.Edits, root jsonx.Value) {
 	answer.HidePrivate(edits, root)

@@ -15,7 +15,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// TestGolden runs the archives of testdata: the upstream's answer or stream, and the client's, with
+// TestGolden runs the archives in testdata: the upstream's answer or stream, and the client's, with
 // the usage.
 func TestGolden(t *testing.T) {
 	t.Parallel()
@@ -102,11 +102,11 @@ func TestStreamSignsOfLife(t *testing.T) {
 	}
 }
 
-// Whole reports when a stream may end well without waiting for more. It does not report when a
-// stream may continue.
+// A stream is finished once it may end well without waiting for more, but not while it may
+// continue.
 func TestStreamWhole(t *testing.T) {
 	t.Parallel()
-	every := func(member string) string { // of as many choices as there can be
+	every := func(member string) string { // for as many choices as there can be
 		return `{"choices":[{` + member + `}` + strings.Repeat(`,{`+member+`}`, maxChoices-1) + `]}`
 	}
 	for _, c := range []struct {
@@ -114,7 +114,7 @@ func TestStreamWhole(t *testing.T) {
 		events  []string
 		want    bool
 	}{
-		{0, []string{`{"choices":[{"index":0,"finish_reason":"stop"}]}`}, false}, // the end of one piece of a long sound
+		{0, []string{`{"choices":[{"index":0,"finish_reason":"stop"}]}`}, false}, // one piece of a long recording has ended
 		{0, []string{`{"type":"transcript.text.done"}`}, true},
 		{1, nil, false},
 		{1, []string{`[DONE]`}, false},
@@ -137,7 +137,8 @@ func TestStreamWhole(t *testing.T) {
 	}
 }
 
-// FuzzStream: no panic, and for any input the client gets events of one line of JSON, or [DONE].
+// FuzzStream checks that no input causes a panic, and that for any input the client gets events
+// with one line of JSON, or [DONE].
 func FuzzStream(f *testing.F) {
 	f.Add("data: {\"choices\":[{\"index\":0,\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", 1)
 	f.Add("event: x\ndata: {\"type\":\ndata: \"transcript.text.done\"}\n\n", 0)
@@ -161,7 +162,7 @@ func TestEdit(t *testing.T) {
 		{"model", "m", "", "duplicate_member"},
 		{"Model", "m", "", "duplicate_member"},
 		{"stream", "true", "", "unsupported_parameter"},
-		{"strea", "x", "strea", ""}, // no more than a part of a known name
+		{"strea", "x", "strea", ""}, // only the beginning of a known name
 		{"models", "x", "models", ""},
 		{"image", "https://example.com/a.png", "", "invalid_value"},
 		{"Bootstrap_Host", "x", "Bootstrap_Host", "unsupported_parameter"},

@@ -5,8 +5,8 @@ import (
 	"penstock/translate/chat"
 )
 
-// Edit is the form of images/edits: one model, at least one file, and any other fields that the
-// engine takes. The zero value is ready for one form.
+// Edit is a form for images/edits: one model, at least one file, and any other fields that the
+// engine accepts. The zero value is ready for one form.
 type Edit struct {
 	Refuse *chat.RefusedMembers // fields that steer an engine
 
@@ -22,8 +22,8 @@ const (
 
 var editFields = []string{fieldModel: "model", fieldStream: "stream"}
 
-// Text processes a text field. It returns the name under which the field is passed on, or "" if it
-// is not passed on. The error is an *apierr.Error.
+// Text processes a text field. It returns the name under which to pass the field on, or "" if the
+// field is not passed on. The error is an *apierr.Error.
 func (e *Edit) Text(name string, value []byte) (as string, err error) {
 	which, err := e.seen.Note(name, editFields)
 	switch {

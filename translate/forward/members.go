@@ -7,7 +7,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// These members of forwarded requests have the same types and ranges for every engine.
+// The members of forwarded requests that are read here have the same types and ranges for every
+// engine.
 
 // DecodeEmbeddings is DecodePlain for embeddings. A request may have messages or media instead of
 // input.
@@ -21,7 +22,7 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 	}
 	switch {
 	case chat.Given(m[0]):
-	case chat.Given(m[4]): // llama.cpp's own form, for which its answer has another form, too
+	case chat.Given(m[4]): // llama.cpp's own form, to which it also answers in another form
 		return apierr.Invalid("input", apierr.CodeMissingParameter, "input is required: content is not read here.")
 	case r.onlyHas(m[:]):
 		return chat.Missing("input").Err()
@@ -106,8 +107,8 @@ func (r *Request) DecodeRerank(body []byte) error {
 	return nil
 }
 
-// checkTexts checks a text, several texts, the tokens of one text, or those of several. If an
-// engine embeds anything else, it is an object.
+// checkTexts checks a text, several texts, the tokens of one text, or the tokens of several.
+// Anything else that an engine embeds is an object.
 func checkTexts(name string, v jsonx.Value) error {
 	switch {
 	case v.IsString():
@@ -125,7 +126,7 @@ func checkTexts(name string, v jsonx.Value) error {
 	}
 	for it := v.Iter(); it.Next(); {
 		kind := it.Value().Kind()
-		if kind == jsonx.Object { // a medium among texts
+		if kind == jsonx.Object { // a media object among texts
 			kind = jsonx.String
 		}
 		if kind != want || kind != jsonx.String && kind != jsonx.Number && kind != jsonx.Array {

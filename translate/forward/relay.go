@@ -10,8 +10,8 @@ import (
 )
 
 // Relay is Answer for a body that is too large to be held: it reads the body in pieces and passes
-// each piece on with the same changes. It holds only the name of one member and the usage. Call
-// Reset, then Append for each piece, and End after the last. A Relay belongs to one call.
+// each piece on with the same changes. It holds only one member's name and the usage. Call Reset,
+// then Append for each piece, and End after the last. A Relay belongs to one call.
 //
 // The body must follow the grammar of jsonx: RFC 8259 in UTF-8, no deeper than
 // jsonx.DefaultMaxDepth. When an error is found, part of the answer has already been sent, so the
@@ -23,12 +23,12 @@ type Relay struct {
 	isKey   bool // the current string is a name
 	sink    sink
 
-	// The following fields are the state of the object whose members are read: the answer, or one of
+	// The following fields describe the object whose members are being read: the answer, or one of
 	// its choices.
 	member memberKind
 	held   []byte     // the bytes before the value, from the comma
 	name   int        // offset in held at which the name begins
-	begun  [2]bool    // the object, the answer or a choice, already has a member
+	begun  [2]bool    // by level (answer, choice): the object already has a member
 	list   memberKind // the answer's current list: memberChoices, memberData, or another
 	seen   [names]bool
 
@@ -41,19 +41,19 @@ type Relay struct {
 	doc    jsonx.Doc
 }
 
-// sink is the destination of bytes.
+// sink says where bytes go.
 type sink uint8
 
 const (
 	toClient  sink = iota
-	toHeld         // until the name to which they belong is known
-	dropped        // they are replaced or left out
+	toHeld         // held until the member's name is known
+	dropped        // replaced or left out
 	toCapture      // to the client, and copied to value
-	toValue        // to value, and from there to the client at its end
+	toValue        // to value, and from there to the client when the value ends
 	toVector       // to the client, as vector writes it
 )
 
-// memberKind is the role of a member for the edge.
+// memberKind says what a member means to the edge.
 type memberKind uint8
 
 const (
@@ -76,7 +76,7 @@ var watched = [names]string{
 }
 
 const (
-	longName   = 256      // a longer name is unknown, however it is spelt
+	longName   = 256      // a longer name cannot be a known one, however it is spelt
 	mostBlanks = 64       // more space than this around a name is dropped
 	mostUsage  = 16 << 10 // a larger usage is not read, and the client gets null
 )
@@ -90,8 +90,7 @@ func (r *Relay) Reset(model string, vectors VectorForm) {
 	}
 }
 
-// Held returns the approximate number of bytes of the answer that r keeps, for the memory budget of
-// replies.
+// Held returns roughly how many bytes of the answer r keeps, for the reply memory budget.
 func (r *Relay) Held() int { return cap(r.vector.text) + cap(r.vector.bits) }
 
 // Usage returns the engine's token counts; not Known before End, or if the engine sent none.
@@ -110,10 +109,10 @@ func (r *Relay) End() error {
 
 var errBadJSON = &translate.BadAnswer{Reason: translate.BadJSON}
 
-// Append appends what the client should see of the next piece. The error is a *translate.BadAnswer,
+// Append appends the next piece as the client should see it. The error is a *translate.BadAnswer,
 // after which r must not be used.
 func (r *Relay) Append(dst, p []byte) ([]byte, error) {
-	from := 0 // everything before it has reached its sink
+	from := 0 // the bytes before it have reached their sink
 	for i := 0; i < len(p); i++ {
 		c := p[i]
 		switch r.grammar.state { //nolint:exhaustive // the others are structure's
@@ -171,7 +170,7 @@ func (r *Relay) Append(dst, p []byte) ([]byte, error) {
 	return r.give(dst, p[from:]), r.vector.err()
 }
 
-// structure processes a byte outside strings, numbers and words that is not space.
+// structure processes a byte that is not space and stands outside strings, numbers and words.
 func (r *Relay) structure(dst, p []byte, from, i int) ([]byte, int, error) {
 	switch c := p[i]; r.grammar.state { //nolint:exhaustive // the others are inside of a token
 	case wantRoot:
@@ -226,8 +225,8 @@ func (r *Relay) reads() bool {
 	return r.grammar.inObject() && (r.grammar.depth == 1 || r.grammar.depth == 3 && r.list != memberOther)
 }
 
-// beginMember prepares for a name in an object whose members are read. All bytes from there on are
-// held.
+// beginMember prepares for a name in an object whose members are read. All bytes from the name on
+// are held.
 func (r *Relay) beginMember() {
 	r.sink, r.member, r.held = toHeld, memberOther, r.held[:0]
 }
@@ -249,10 +248,10 @@ func (r *Relay) open(dst, p []byte, from, i int) ([]byte, int, error) {
 	return dst, from, nil
 }
 
-// level distinguishes the answer from an element of its list.
+// level distinguishes the answer (0) from an element of its list (1).
 func (r *Relay) level() int { return (r.grammar.depth - 1) / 2 }
 
-// closeEmpty releases the bytes held for a member that did not come.
+// closeEmpty releases the bytes that were held for a member that did not come.
 func (r *Relay) closeEmpty(dst, p []byte, from, i int) ([]byte, int) {
 	if r.reads() {
 		from = r.hold(p, from, i)
@@ -292,7 +291,7 @@ func (r *Relay) beginValue(dst, p []byte, from, i int) ([]byte, int, error) {
 	return dst, from, errBadJSON
 }
 
-// meet decides how to treat a member whose name is complete and whose value begins with c.
+// meet decides what to do with a member whose name is complete and whose value begins with c.
 func (r *Relay) meet(dst []byte, c byte) ([]byte, error) {
 	var err error
 	if r.member, err = r.identify(); err != nil {
@@ -333,7 +332,7 @@ func (r *Relay) meet(dst []byte, c byte) ([]byte, error) {
 	return dst, nil
 }
 
-// release sends the held bytes, without their comma if no member has been sent before.
+// release sends the held bytes, without their comma if no earlier member has been sent.
 func (r *Relay) release(dst []byte) []byte {
 	held := r.held
 	if begun := &r.begun[r.level()]; !*begun {
@@ -345,7 +344,7 @@ func (r *Relay) release(dst []byte) []byte {
 }
 
 // identify returns the kind of the member with the name. If a name that the edge reads occurs
-// twice, or in another case, readers may disagree, so the answer is refused.
+// twice, or in another case, readers may understand it differently, so the answer is refused.
 func (r *Relay) identify() (memberKind, error) {
 	name := r.held[r.name:]
 	name = name[:bytes.LastIndexByte(name, '"')+1]
@@ -401,8 +400,8 @@ func (r *Relay) endValue(dst, p []byte, from, i int) (out []byte, rest int) {
 	return dst, i
 }
 
-// appendValue appends the bounded form of value, which is the usage, the time or the end of a
-// choice.
+// appendValue appends the captured value with its bounds applied. The value is the usage, the time
+// or the end of a choice.
 func (r *Relay) appendValue(dst []byte) []byte {
 	if len(r.value) > mostUsage || r.doc.Parse(r.value, jsonx.Options{}) != nil {
 		return append(dst, "null"...)

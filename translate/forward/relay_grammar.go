@@ -6,12 +6,12 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// grammar tracks the position of the next byte in a JSON text, and which bytes may come next. It
-// has the rules of jsonx, for a text that comes in pieces.
+// grammar tracks where in a JSON text the next byte stands, and which bytes may come next. It has
+// the rules of jsonx, for a text that comes in pieces.
 type grammar struct {
 	state   grammarState
 	depth   int
-	objects uint64 // a bit for each open container, the innermost lowest: it is an object
+	objects uint64 // for each open container a bit, the innermost lowest: 1 for an object
 	word    string // rest of a literal
 	hex     int    // remaining digits of an escape
 	wide    int    // remaining bytes of a character
@@ -34,7 +34,7 @@ const (
 	inHex                       //
 	inWide                      // in a character of several bytes
 	inWord                      // in true, false or null
-	afterMinus                  // of a number, and so on
+	afterMinus                  // within a number, and so on
 	afterZero                   //
 	inDigits                    //
 	afterPoint                  //
@@ -107,7 +107,7 @@ func (g *grammar) inToken(c byte) (ended, ok bool) {
 		}
 		return false, digit
 	}
-	g.state = inExponent // afterSign
+	g.state = inExponent // it was afterSign
 	return false, digit
 }
 
@@ -132,8 +132,8 @@ func (g *grammar) moreDigits() bool {
 	return g.state != afterZero && g.state != afterPoint && g.state != afterE
 }
 
-// inNumbers processes a byte of an array of numbers, as in embeddings. It does the same as
-// structure, at a third of the cost.
+// inNumbers processes a byte of an array of numbers, as in embeddings. It does what structure does,
+// at a third of the cost.
 func (g *grammar) inNumbers(c byte) bool {
 	switch {
 	case g.state == wantMore && c == ',':

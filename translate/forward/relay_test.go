@@ -12,7 +12,7 @@ import (
 	"penstock/translate"
 )
 
-// relayed passes body on in pieces of the given sizes, repeatedly in this order.
+// relayed passes body on in pieces of the given sizes, in turn.
 func relayed(body string, sizes ...int) (out string, u translate.Usage, err error) {
 	return relayedAs(VectorsAsSent, body, sizes...)
 }
@@ -123,7 +123,8 @@ func likeAnswerAs(t interface{ Fatalf(string, ...any) }, vectors VectorForm, bod
 	}
 }
 
-// TestRelayIsAnswer: however a body is cut, a Relay gives the same as Answer for the whole body.
+// TestRelayIsAnswer checks that, however a body is cut, a Relay gives what Answer gives for the
+// whole body.
 func TestRelayIsAnswer(t *testing.T) {
 	t.Parallel()
 	names := rapid.SampledFrom([]string{"model", "usage", "error", "object", "choices", "kv_transfer_params", "finish_reason", "data", "data", "embedding", "embedding", "prompt_tokens", "total_tokens", "a", `\u006dodel`, "Usage", "ü"})

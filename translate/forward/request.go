@@ -11,19 +11,19 @@ import (
 )
 
 // Request is a JSON request from which the edge reads the model. It keeps the given body: the body
-// and all slices taken from the Request must not change while it is in use. The zero value is
-// ready. It is not safe for concurrent use.
+// and all slices taken from the Request must not change while the Request is in use. The zero value
+// is ready. It is not safe for concurrent use.
 type Request struct {
 	Model  []byte // the name that the client wrote, decoded: 1 to chat.MaxModelName bytes without control characters
 	Stream bool   // the client wants events
-	// Choices is the number of choices of a completion: n for every prompt.
+	// Choices is how many choices a completion has: n for every prompt.
 	Choices   int
-	Prompts   int // of a completion
+	Prompts   int // how many prompts a completion has
 	Generated int // choices that the engine generates: best_of for every prompt
-	// MaxTokens is the limit on the tokens of each completion; -1: not given.
+	// MaxTokens is the token limit for each completion; -1: not given.
 	MaxTokens int
 	Vectors   VectorForm // the form in which the client wants embeddings
-	Rerank    Rerank     // the requested contents of the answer to a rerank request
+	Rerank    Rerank     // what the answer to a rerank request should contain
 	ranked    rankedMembers
 
 	body  []byte
@@ -35,8 +35,8 @@ type Request struct {
 	limit       limitMember
 	bound       int              // the model's limit on tokens; 0: none
 	engineLimit int              // the token limit for the engine; -1: as the client wrote it
-	limits      chat.NamedLimits // limits under other names
-	fitted      int              // the greatest token limit that fits into the next engine; -1: not known
+	limits      chat.NamedLimits // token limits under other names
+	fitted      int              // the highest token limit that fits into the next engine's context; -1: unknown
 	prompt      jsonx.Value      // the member prompt
 
 	added added
@@ -48,7 +48,7 @@ type Request struct {
 // limitMember is the member max_tokens.
 type limitMember struct {
 	jsonx.Value
-	unlimited bool // it is -1: as many tokens as fit
+	unlimited bool // the value is -1: as many tokens as fit
 }
 
 // absentMember is a member that is sent although the client did not give it.
@@ -57,7 +57,7 @@ type absentMember struct {
 	name, value []byte      // value is nil if there is no such member
 }
 
-// Indexed are the members of the request, and the elements of those that are arrays.
+// The members of the request are indexed, and the elements of members that are arrays.
 var requestOptions = jsonx.Options{Record: 2, Paired: true}
 
 // Decode reads a body: a JSON object with a string model. The error is an *apierr.Error.
@@ -95,7 +95,7 @@ func (r *Request) Fields(names []string, out []jsonx.Value) error {
 	return nil
 }
 
-// DecodePlain is Decode for an endpoint that has no streams.
+// DecodePlain is Decode for an endpoint without streams.
 func (r *Request) DecodePlain(body []byte) error {
 	if err := r.Decode(body); err != nil {
 		return err
@@ -151,7 +151,7 @@ func (r *Request) DecodeCompletion(body []byte) error {
 // nameOfChoices is the member that llama.cpp prefers to n.
 const nameOfChoices = "n_cmpl"
 
-// choices returns the number of choices for each prompt, which is sent to the engine as n.
+// choices returns how many choices each prompt gets. The engine gets this number as n.
 func (r *Request) choices(n, other jsonx.Value) (int, error) {
 	if !chat.Given(other) {
 		return atLeast(n, "n", 1, 1)
@@ -174,7 +174,7 @@ func isList(prompt jsonx.Value) bool {
 	return prompt.IsArray() && (first.IsString() || first.IsArray())
 }
 
-// maxChoices is the most choices that one answer may have.
+// maxChoices is how many choices one answer may have.
 const maxChoices = 4096
 
 func (r *Request) decodeStream() error {
@@ -220,7 +220,7 @@ func modelName(v jsonx.Value) ([]byte, error) {
 	return name, CheckModelName(name)
 }
 
-// CheckModelName returns an *apierr.Error for a name that a model cannot have.
+// CheckModelName returns an *apierr.Error for a name that no model can have.
 func CheckModelName(name []byte) error {
 	switch {
 	case len(name) == 0:
@@ -256,7 +256,7 @@ func (r *Request) Check(rules *chat.ModelRules) error {
 		}
 		most := rules.MaxOutputLength
 		if most <= 0 {
-			most = rules.ContextLength // Fit lowers it to the room in the context
+			most = rules.ContextLength // Fit lowers this to the room in the context
 		}
 		if most > 0 {
 			r.MaxTokens, r.engineLimit = most, most
@@ -287,7 +287,7 @@ func (r *Request) Check(rules *chat.ModelRules) error {
 	return nil
 }
 
-// TokenLimit returns the engine's limit on the tokens of each completion; -1: none.
+// TokenLimit returns the token limit that the engine gets for each completion; -1: none.
 func (r *Request) TokenLimit() int {
 	limit := r.MaxTokens
 	if r.engineLimit >= 0 {
@@ -311,8 +311,8 @@ func (r *Request) Asked() int {
 // earlier call.
 func (r *Request) Fit(limit int) { r.fitted = limit }
 
-// LongestPrompt returns the approximate number of tokens in the longest prompt of a completion. It
-// is exact if the client sends tokens.
+// LongestPrompt returns roughly how many tokens the longest prompt of a completion has. The number is
+// exact if the client sends tokens.
 func (r *Request) LongestPrompt(bytesPerToken float64) int {
 	if bytesPerToken <= 0 {
 		bytesPerToken = 4
@@ -337,7 +337,7 @@ func (r *Request) LongestPrompt(bytesPerToken float64) int {
 
 var comma = []byte{','}
 
-// completionLimit is chat's name for the limit, which some engines read here as well.
+// completionLimit is chat's name for the token limit, which some engines read here as well.
 const completionLimit = "max_completion_tokens"
 
 func (r *Request) checkTokenLimit(rules *chat.ModelRules) error {
@@ -368,14 +368,14 @@ func (r *Request) Default(name string, v jsonx.Value, value []byte) {
 	r.absent = absentMember{v, jsonx.AppendStringS(nil, name), value}
 }
 
-// Omit leaves a member out of the next engine's request; a value that does not exist undoes an
+// Omit leaves the member v out of the next engine's request. A value that does not exist undoes an
 // earlier Omit.
 func (r *Request) Omit(v jsonx.Value) { r.omitted = v }
 
 // Segments appends to segs the pieces of the body for an engine that knows the model as served.
-// Together they are the client's body, byte for byte, except that the model is replaced, the
-// Default is added, and the token limit comes from Check. The pieces are valid until the next call,
-// and only as long as the body.
+// Together the pieces are the client's body, byte for byte, except that the model is replaced, the
+// member from Default is added, and the token limit comes from Check. The pieces are valid until
+// the next call, and only as long as the body.
 func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 	r.edits.Reset()
 	r.edits.Set(r.named, jsonx.AppendStringS(nil, served))
@@ -399,7 +399,7 @@ func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 	}
 	chat.LowerAliases(&r.edits, r.doc.Root(), bound, completionLimit)
 	if r.limit.unlimited && limit < 0 {
-		r.edits.Delete(r.limit.Value) // engines read it differently
+		r.edits.Delete(r.limit.Value) // engines read this value differently
 	} else if r.engineLimit >= 0 || limit < r.MaxTokens {
 		digits := strconv.AppendInt(nil, int64(limit), 10)
 		if r.limit.Exists() {
@@ -416,7 +416,7 @@ func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 	return r.edits.Segments(segs, r.body)
 }
 
-// added is what the next engine gets in addition to the client's own members.
+// added holds what the next engine gets in addition to the client's own members.
 type added struct {
 	salt     chat.Salt
 	priority chat.Priority
@@ -425,8 +425,8 @@ type added struct {
 // SetPriority sets the priority in the next engine's queue.
 func (r *Request) SetPriority(p chat.Priority) { r.added.priority = p }
 
-// SetSalt sets the way in which the next engine separates cached prompts.
+// SetSalt sets how the next engine separates cached prompts.
 func (r *Request) SetSalt(s chat.Salt) { r.added.salt = s }
 
-// Size returns the length of the body, for an estimate of its tokens.
+// Size returns the length of the body, from which its tokens can be estimated.
 func (r *Request) Size() int { return len(r.body) }

@@ -62,7 +62,7 @@ func TestRequestRefuses(t *testing.T) {
 func TestDecodeCompletion(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		in            string // other members than the model
+		in            string // the members other than the model
 		choices, most int
 		stream        bool
 	}{
@@ -170,8 +170,8 @@ func TestDecodeRerank(t *testing.T) {
 	}
 }
 
-// TestCompletionLimit: a completion's engine gets the model's limit, whatever name the client uses
-// for its own limit.
+// TestCompletionLimit checks that a completion's engine gets the model's limit, whatever name the
+// client uses for its own limit.
 func TestCompletionLimit(t *testing.T) {
 	t.Parallel()
 	code := strings.Repeat("if(a){", 15) // 90 bytes
@@ -217,7 +217,8 @@ func TestCompletionLimit(t *testing.T) {
 	}
 }
 
-// FuzzRequest: no panic, typed errors, and only the model is changed.
+// FuzzRequest checks that no body causes a panic, that errors are typed, and that only the model is
+// changed.
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte(`{"model":"m","input":[1,"a",{"b":null}]}`))
 	f.Add([]byte(`{"model":"m","prompt":["x"],"n":2}`))

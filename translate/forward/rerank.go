@@ -10,24 +10,24 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Rerank is the requested contents of the answer to a rerank request.
+// Rerank says what the answer to a rerank request should contain.
 type Rerank struct {
-	Documents int  // in the request
-	Top       int  // the most results; 0: all
+	Documents int  // how many the request has
+	Top       int  // how many results are wanted at most; 0: all
 	Texts     bool // results may contain the documents
 }
 
-// notRanked is the reason of a *translate.BadAnswer whose results do not rank the documents.
+// notRanked is the reason in a *translate.BadAnswer for results that do not rank the documents.
 const notRanked = "results without an index and a score each"
 
-// Normalize returns the answer in the form of Cohere, Jina and vLLM: at most Top results with
-// index, relevance_score and possibly document, the highest score first. SGLang and TEI answer with
-// a bare list, name the score `score`, and give a document as `text` or a bare string; some engines
-// ignore top_n. A body that already has the form, or is not a ranking, is returned unchanged. The
-// error is a *translate.BadAnswer.
+// Normalize returns the answer as Cohere, Jina and vLLM write it: at most Top results with index,
+// relevance_score and possibly document, the highest score first. SGLang and TEI answer with a bare
+// list, name the score `score`, and give a document as `text` or a bare string; some engines ignore
+// top_n. A body that already looks like this, or is not a ranking, is returned unchanged. The error
+// is a *translate.BadAnswer.
 func (r *Rerank) Normalize(body []byte) ([]byte, error) {
 	if len(body) > translate.MaxAnswer {
-		return body, nil // Answer refuses it, as it does bodies that do not parse
+		return body, nil // Answer refuses this body, like all that do not parse
 	}
 	var d jsonx.Doc
 	if d.Parse(body, jsonx.Options{Record: recordAnswer + 1}) != nil {
@@ -67,11 +67,11 @@ type rank struct {
 	index    int64
 	score    float64
 	raw      []byte      // the score as received
-	document jsonx.Value // may be absent
+	document jsonx.Value // the document; may be absent
 }
 
-// read returns the results. The result formed reports whether they already have the required names
-// and order.
+// read returns the results. The result formed reports whether the results already have the required
+// names and order.
 func (r *Rerank) read(results jsonx.Value) (ranked []rank, formed bool, err error) {
 	formed = true
 	bad := &translate.BadAnswer{Reason: notRanked}
@@ -121,14 +121,14 @@ func (r *Rerank) appendList(dst []byte, ranked []rank) []byte {
 	return append(dst, ']')
 }
 
-// rankedMembers are the members of a rerank request that have other names in some engines.
+// rankedMembers holds the members of a rerank request that have other names in some engines.
 type rankedMembers struct {
 	documents, returned jsonx.Value // return_documents
-	asTexts             bool        // for the next engine
+	asTexts             bool        // the next engine takes texts
 }
 
 // RankTexts sets whether the next engine takes texts and return_text instead of documents and
-// return_documents. A document that is an object is sent as its text, if it has one.
+// return_documents. If a document is an object with a text, only the text is sent.
 func (r *Request) RankTexts(is bool) { r.ranked.asTexts = is }
 
 func (m *rankedMembers) edit(edits *jsonx.Edits) {

@@ -8,7 +8,7 @@ import (
 	"penstock/translate"
 )
 
-// TestRerank: the client gets the usual form of ranking, whatever form the engine sends.
+// TestRerank checks that the client gets a ranking in the usual form, whatever the engine sends.
 func TestRerank(t *testing.T) {
 	t.Parallel()
 	all := Rerank{Documents: 3, Texts: true}
@@ -61,8 +61,8 @@ func TestRerank(t *testing.T) {
 	}
 }
 
-// TestRankTexts: Text Embeddings Inference gets texts and return_text. A document that is an object
-// with a text becomes a plain string.
+// TestRankTexts checks that Text Embeddings Inference gets texts and return_text, and that a
+// document that is an object with a text becomes a plain string.
 func TestRankTexts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ body, want string }{

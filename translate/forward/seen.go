@@ -13,9 +13,9 @@ type Field struct{ Name, Value string }
 // Seen records which fields of a form have arrived. The zero value is ready.
 type Seen uint32
 
-// Note records the name of a field and returns its index in known; -1 when it is not there. The
-// error is an *apierr.Error for a field that occurs twice, or for a known one in another case: two
-// readers could see different forms.
+// Note records a field's name and returns the name's index in known, or -1 if it is not there. The
+// error is an *apierr.Error for a field that occurs twice, or for a known field in another case,
+// because two readers could see different forms.
 func (s *Seen) Note(name string, known []string) (int, error) {
 	for i, n := range known {
 		if !strings.EqualFold(name, n) {
@@ -33,7 +33,7 @@ func (s *Seen) Note(name string, known []string) (int, error) {
 	return -1, nil
 }
 
-// Has reports whether field i has come.
+// Has reports whether field i has arrived.
 func (s *Seen) Has(i int) bool { return *s&(1<<i) != 0 }
 
 // NotText returns the error for a known field that was sent as a file, or the error that Note

@@ -10,17 +10,17 @@ import (
 	"penstock/translate/sse"
 )
 
-// This file holds the part of Stream that is specific to speech. Some engines send the events of
-// OpenAI's API (speech.audio.delta, and .done at the end), which are passed on. The sound of all
-// other engines is turned into such events here.
+// This file holds what is specific to speech in Stream. Some engines send the events of OpenAI's
+// API (speech.audio.delta, and .done at the end), which are passed on. The sound of all other
+// engines is turned into such events here.
 
-// sound is the state of a Stream of speech.
+// sound is the state of a Stream for speech.
 type sound struct {
 	wanted   bool
 	pieces   bool   // some sound has come
 	doneSent bool   // speech.audio.done has been sent
 	framed   bool   // the body ended properly and was not cut
-	rest     []byte // of the last piece, sent with the next one
+	rest     []byte // the end of the last piece, sent with the next one
 }
 
 const (
@@ -33,8 +33,8 @@ const (
 
 	speechUsage = `{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}`
 
-	// deltaUnit divides the length of every delta except the last. So no delta ends within a 16-bit
-	// sample, and only the last is padded.
+	// The length of every delta except the last is a multiple of deltaUnit. So no delta ends within
+	// a 16-bit sample, and only the last one is padded.
 	deltaUnit = 6
 
 	noSound  = "no sound"
@@ -44,7 +44,7 @@ const (
 // Speech marks the answer as speech. Call it after Reset.
 func (s *Stream) Speech() { s.sound.wanted = true }
 
-// note records what an event says about speech. Its sound must be base64, which may be empty;
+// note records what an event says about speech. The sound must be base64, which may be empty;
 // impossible counts are replaced.
 func (a *sound) note(edits *jsonx.Edits, root, kind jsonx.Value, usage *jsonx.Value) error {
 	switch {
@@ -96,8 +96,8 @@ func (s *Stream) AppendSound(dst, piece []byte) []byte {
 	return dst
 }
 
-// appendSoundEvent appends the delta that consists of head and tail. The head is shorter than a
-// unit, and the tail is long enough to complete the unit.
+// appendSoundEvent appends the delta that consists of head and tail. head is shorter than a unit,
+// and tail is long enough to complete the unit.
 func appendSoundEvent(dst, head, tail []byte) []byte {
 	dst = append(dst, `data: {"type":"`+speechDelta+`","audio":"`...)
 	if len(head) > 0 {
@@ -110,8 +110,8 @@ func appendSoundEvent(dst, head, tail []byte) []byte {
 	return append(dst, "\"}\n\n"...)
 }
 
-// appendEnd appends the rest of the sound and the event that ends it, or fails if the engine ended
-// too early: half an audio file looks like a whole one.
+// appendEnd appends the rest of the sound and the event that ends the speech, or fails if the
+// engine ended too early: half an audio file looks like a whole one.
 func (a *sound) appendEnd(dst []byte, mark bool) ([]byte, error) {
 	switch {
 	case a.doneSent:

@@ -16,7 +16,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// speechStream returns a Stream of speech.
+// speechStream returns a Stream for speech.
 func speechStream() *Stream {
 	s := new(Stream)
 	s.Reset("public", 0)
@@ -24,7 +24,7 @@ func speechStream() *Stream {
 	return s
 }
 
-// However an engine's sound is cut, all of its bytes arrive, in deltas of whole samples that can be
+// However an engine's sound is cut, all bytes arrive, in deltas of whole samples that can be
 // decoded one by one or joined as text.
 func TestSound(t *testing.T) {
 	t.Parallel()
@@ -80,7 +80,7 @@ func TestSound(t *testing.T) {
 	})
 }
 
-// An engine's own events are passed on. Their end decides whether they are complete.
+// An engine's own events are passed on. How they end decides whether they are complete.
 func TestSpeechEvents(t *testing.T) {
 	t.Parallel()
 	const (

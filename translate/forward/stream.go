@@ -12,17 +12,17 @@ import (
 	"penstock/translate/sse"
 )
 
-// Stream passes on the events of an engine unchanged, except for the model, which becomes the
-// public id. It belongs to one call. Call Reset, then Append for each event, and finally either
-// Finish or Fail.
+// Stream passes on an engine's events unchanged, except for the model, which becomes the public id.
+// It belongs to one call. Call Reset, then Append for each event, and finally either Finish or
+// Fail.
 type Stream struct {
 	model   string
-	choices int // number of choices that must finish; 0: a transcription, or speech
+	choices int // how many choices must finish; 0: a transcription, or speech
 
 	doc        jsonx.Doc
 	edits      jsonx.Edits
 	ends       choiceEnds
-	mark       bool // [DONE] came
+	mark       bool // [DONE] has come
 	closed     bool // Finish or Fail has been written
 	events     int
 	usage      usageTotal
@@ -32,19 +32,19 @@ type Stream struct {
 
 var _ translate.Stream = (*Stream)(nil)
 
-// Reset prepares s for a call. The parameter model is the public id. The parameter choices is the
-// number that the client asked for, or 0 for a transcription or speech.
+// Reset prepares s for a call. The parameter model is the public id. The parameter choices is how
+// many the client asked for, or 0 for a transcription or speech.
 func (s *Stream) Reset(model string, choices int) {
 	s.doc.Reset()
 	*s = Stream{model: model, choices: choices, doc: s.doc}
 }
 
-// SetPrompts sets the number of prompts to which the choices belong.
+// SetPrompts sets how many prompts share the choices.
 func (s *Stream) SetPrompts(n int) { s.usage.prompts = n }
 
 var doneMark = []byte("[DONE]")
 
-// Append appends the client's form of one event. The error is a *translate.BadAnswer if the event
+// Append appends one event as the client gets it. The error is a *translate.BadAnswer if the event
 // is not a JSON object, or a *engineerror.Error if the engine reports a failure.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if bytes.Equal(bytes.TrimSpace(ev.Data), doneMark) {
@@ -113,7 +113,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return sse.AppendEvent(dst, string(ev.Name), data), nil
 }
 
-// Started reports whether an event has been passed on: each holds part of the answer.
+// Started reports whether an event has been passed on. Every event holds some of the answer.
 func (s *Stream) Started() bool { return s.events > 0 || s.closed }
 
 // NextEngine prepares for the events of another engine, which starts from the beginning: answers
@@ -129,14 +129,14 @@ func (s *Stream) Finished() bool {
 	return s.ends.all() && (len(s.ends.seen) >= s.choices || s.mark)
 }
 
-// Held returns the approximate number of bytes of the stream that s keeps.
+// Held returns roughly how many bytes of the stream s keeps.
 func (s *Stream) Held() int { return cap(s.transcript.said) }
 
 // Done reports whether the stream needs nothing more from the engine.
 func (s *Stream) Done() bool { return s.mark }
 
-// Finish appends the successful end of the stream. For completions the end is [DONE], and so it is
-// for a transcription or speech whose engine sent [DONE]. A transcription in segments ends with
+// Finish appends the successful end of the stream. Completions end with [DONE], and so does a
+// transcription or speech whose engine sent [DONE]. A transcription in segments ends with
 // transcript.text.done, and speech without events ends with speech.audio.done.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	switch {
@@ -174,7 +174,7 @@ func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 // Keepalive appends a comment, which clients ignore.
 func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
 
-// Markup returns 0: engines parse nothing out of the text of these answers.
+// Markup returns 0: engines parse nothing out of the text in these answers.
 func (s *Stream) Markup() translate.Markup { return 0 }
 
 // Usage returns the engine's token counts. For a completion without counts it estimates one token
@@ -191,12 +191,12 @@ func (s *Stream) Usage() translate.Usage {
 
 // choiceEnds records which choices of a stream have ended.
 type choiceEnds struct {
-	seen map[int64]bool // each choice that has come, and whether it has ended
+	seen map[int64]bool // for each choice that has come, whether it has ended
 	open int            // number of choices that have not ended
 }
 
-// note records the choices of an event, and the changes to their ends. It reports whether the
-// engine aborted a choice.
+// note records the choices in an event, and the changes to their finish reasons. It reports whether
+// the engine aborted a choice.
 func (e *choiceEnds) note(edits *jsonx.Edits, choices jsonx.Value) (failed bool) {
 	for it := choices.Iter(); it.Next(); {
 		c := it.Value()

@@ -8,13 +8,13 @@ import (
 	"penstock/translate/sse"
 )
 
-// This file holds the part of Stream that is specific to transcriptions. Engines have four forms:
-// the events of OpenAI's API (transcript.text.delta, and .done at the end), chunks like those of a
-// chat (vLLM), segments without an end mark, as JSON or as bare text (speaches), and no stream at
-// all but a whole answer. The first form is passed on. The others are turned into it and also keep
-// their own members: a vLLM chunk can be read as a delta, too.
+// This file holds what is specific to transcriptions in Stream. Engines answer in four forms: the
+// events of OpenAI's API (transcript.text.delta, and .done at the end), chunks like those of a chat
+// (vLLM), segments without an end mark, as JSON or as bare text (speaches), and no stream at all
+// but a whole answer. The first form is passed on. The others are turned into the first and also
+// keep their own members, so a vLLM chunk can be read as a delta, too.
 
-// transcript is the state of a Stream of a transcription.
+// transcript is the state of a Stream for a transcription.
 type transcript struct {
 	plain    bool   // segments may come as bare text
 	said     []byte // the text so far, from segments and deltas
@@ -24,8 +24,8 @@ type transcript struct {
 	framed   bool   // the body ended properly and was not cut
 }
 
-// say records a piece of the transcript. It inserts a blank between pieces that have none, and
-// returns the piece with that blank.
+// say records a piece of the transcript. If apart is true, it puts a blank before the piece where
+// none separates it from the last one, and returns the piece with that blank.
 func (t *transcript) say(piece []byte, apart bool) ([]byte, error) {
 	if len(t.said)+len(piece) >= translate.MaxAnswer {
 		return nil, &translate.BadAnswer{Reason: translate.TooLarge}
@@ -68,8 +68,8 @@ func chunkText(root jsonx.Value) (text []byte, ok bool) {
 	return text, true
 }
 
-// note records what an event says about a transcript, and the changes that turn a segment or a chunk
-// into a delta: members beside the text, such as times, stay.
+// note records what an event says about a transcript, and the changes that turn a segment or a
+// chunk into a delta. Other members than the text, such as times, stay.
 func (t *transcript) note(edits *jsonx.Edits, root, kind jsonx.Value) error {
 	if text, ok := isSegment(root); ok {
 		piece, err := t.say(text, true)
@@ -138,8 +138,8 @@ func (t *transcript) appendDone(dst []byte) []byte {
 	return sse.AppendEvent(dst, "", append(data, '}'))
 }
 
-// mayEnd reports whether a transcription may end where the engine's body ends. The parameter mark
-// says whether [DONE] has come.
+// mayEnd reports whether a transcription may end at the end of the engine's body. The parameter
+// mark says whether [DONE] has come.
 func (t *transcript) mayEnd(mark bool) bool {
 	return t.doneSent || t.framed && t.pieces || mark && len(t.said) > 0
 }
@@ -148,8 +148,8 @@ func (t *transcript) mayEnd(mark bool) bool {
 // piece of the transcript.
 func (s *Stream) PlainText() { s.transcript.plain = true }
 
-// Ended records that the engine's body came to the end of its framing. A stream of segments or of
-// sound is then complete: nothing else marks its end.
+// Ended records that the engine's body ended properly. A stream of segments or of sound is then
+// complete, because nothing else marks its end.
 func (s *Stream) Ended() { s.transcript.framed, s.sound.framed = true, true }
 
 // AppendWhole appends a whole transcript as a stream: one delta and the end. The last event has the

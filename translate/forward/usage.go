@@ -7,14 +7,14 @@ import (
 
 // usageTotal collects the token counts of a stream.
 type usageTotal struct {
-	total   translate.Usage           // of all choices
+	total   translate.Usage           // for all choices
 	prompts int                       // prompts that share the choices evenly; 0: one
 	of      map[int64]translate.Usage // by choice, from an engine that counts each choice separately
 }
 
 // note records the counts of an event. Counts in an event with one choice belong to that choice:
-// llama.cpp sends them at the end of each, and vLLM on request in every event, before the counts of
-// all choices.
+// llama.cpp sends them at the end of each choice, and vLLM on request in every event, before the
+// counts for all choices.
 func (t *usageTotal) note(u translate.Usage, inEvent jsonx.Value, choices int) {
 	if choices < 2 || inEvent.Len() != 1 {
 		t.total = u
@@ -29,8 +29,8 @@ func (t *usageTotal) note(u translate.Usage, inEvent jsonx.Value, choices int) {
 	}
 }
 
-// sum adds up the engine's counts of each choice. The choices of one prompt are consecutive, and
-// each of them includes the prompt's tokens.
+// sum adds up the engine's counts for the choices. The choices of one prompt are consecutive, and
+// the counts of each include the prompt's tokens.
 func (t *usageTotal) sum(choices int) translate.Usage {
 	sum := translate.Usage{Known: true}
 	prompts := make([]translate.Usage, max(t.prompts, 1))
@@ -47,9 +47,9 @@ func (t *usageTotal) sum(choices int) translate.Usage {
 	return sum
 }
 
-// readUsage reads the token counts of an answer or an event under either pair of names: prompt and
-// completion, as in completions, embeddings and rerank, or input and output, as in images and
-// audio. A duration does not count.
+// readUsage reads the token counts in an answer or an event. Their names are prompt and completion,
+// as in completions, embeddings and rerank, or input and output, as in images and audio. A duration
+// does not count.
 func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 	if !v.IsObject() {
 		return u, false
@@ -85,5 +85,6 @@ func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 	return u, u.Known
 }
 
-// maxTokens is the greatest count, so that sums of counts that an engine made up cannot overflow.
+// maxTokens is the highest count that is accepted, so that sums cannot overflow if an engine makes
+// counts up.
 const maxTokens = 1 << 31

@@ -7,8 +7,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// llama.cpp counts each of several choices in its last event; vLLM counts each as it grows, and
-// then all.
+// llama.cpp counts each of several choices in the choice's last event. vLLM counts each choice as
+// it grows, and then all choices.
 func TestUsageOfSeveralChoices(t *testing.T) {
 	t.Parallel()
 	event := func(index, end, p, c string) string {

@@ -20,7 +20,8 @@ import (
 // zeros without an error.
 type VectorForm uint8
 
-// The forms of a vector. Both are those that OpenAI defines for encoding_format.
+// The forms of a vector. VectorsFloat and VectorsBase64 are the forms that OpenAI defines for
+// encoding_format.
 const (
 	VectorsAsSent VectorForm = iota // as the engine sends them
 	VectorsFloat                    // a list of numbers
@@ -47,7 +48,8 @@ func (r *Request) vectorForm(encoding jsonx.Value) (VectorForm, error) {
 	return VectorsFloat, nil
 }
 
-// namesFloat32 reports whether the value of one of the elementMembers is the default for vectors.
+// namesFloat32 reports whether the value of an element member is the default: float32,
+// little-endian.
 func namesFloat32(v jsonx.Value) bool {
 	return v.EqualText("float") || v.EqualText("float32") || v.EqualText("little")
 }
@@ -56,8 +58,8 @@ const (
 	// longestNumber is longer than any written float: a float64 has at most 1,075 significant
 	// digits, and engines write 17.
 	longestNumber = 2 << 10
-	// longestVector is the longest vector in base64 that is held to be rewritten as numbers: 24,576
-	// dimensions. A longer one stays as it is.
+	// longestVector is how long a vector in base64 may be to be held and rewritten as numbers:
+	// 24,576 dimensions. A longer vector stays as it is.
 	longestVector = 128 << 10
 )
 
@@ -67,15 +69,15 @@ const (
 type vector struct {
 	state vectorState
 	text  []byte // the current number, or the string so far
-	bits  []byte // of numbers that are not written yet, or of the whole string
-	mixed bool   // a list of numbers contains other elements
+	bits  []byte // the bits of numbers that are not written yet, or of the whole string
+	mixed bool   // the list of numbers contains other elements
 }
 
 type vectorState uint8
 
 const (
 	vectorKept    vectorState = iota // passed on unchanged
-	vectorBegins                     // a list before its first element
+	vectorBegins                     // a list, before its first element
 	vectorNumbers                    // a list of numbers
 	vectorString                     // a string, from its opening quote
 )
@@ -94,7 +96,7 @@ func (v *vector) begin(form VectorForm, c byte) bool {
 	return v.state != vectorKept
 }
 
-// append appends the rewritten form of a piece of the value.
+// append appends a piece of the value, rewritten.
 func (v *vector) append(dst, p []byte) []byte {
 	if v.state == vectorBegins {
 		p = v.beginList(p)
@@ -179,8 +181,8 @@ func (v *vector) appendNumber(dst []byte) []byte {
 	return dst
 }
 
-// atOnce is the number of bytes that are written as base64 at a time: whole numbers, and whole
-// groups of three bytes.
+// atOnce is how many bytes are written as base64 at a time: whole numbers, and whole groups of
+// three bytes.
 const atOnce = 4 * 3 * 16
 
 // end appends the rest when the value has ended.
@@ -222,7 +224,7 @@ func (v *vector) appendFloats(dst []byte) []byte {
 	return append(dst, ']')
 }
 
-// mixedVector is the reason of a *translate.BadAnswer for a list of numbers that contains something
+// mixedVector is the reason in a *translate.BadAnswer for a list of numbers that contains something
 // else.
 const mixedVector = "an embedding that is not a list of numbers"
 

@@ -31,7 +31,7 @@ func TestVectors(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		vectors      VectorForm
-		value, wants string // of embedding
+		value, wants string // values of the member embedding
 	}{
 		{"numbers", VectorsBase64, `[1,-0.5,1e-3,0.10000000149011612]`, `"` + coded(1, -0.5, 1e-3, 0.1) + `"`},
 		{"space", VectorsBase64, "[ 1 ,\n-2\t]", `"` + coded(1, -2) + `"`},
@@ -94,7 +94,8 @@ func TestVectors_Mixed(t *testing.T) {
 	}
 }
 
-// TestVectors_RoundTrip: any float32 arrives unchanged in both forms, whatever the pieces.
+// TestVectors_RoundTrip checks that any float32 arrives unchanged in both forms, whatever the
+// pieces.
 func TestVectors_RoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -125,7 +126,7 @@ func TestVectors_RoundTrip(t *testing.T) {
 	})
 }
 
-// TestVectorForm checks which form of vectors a request asks for.
+// TestVectorForm checks in which form a request asks for vectors.
 func TestVectorForm(t *testing.T) {
 	t.Parallel()
 	for members, want := range map[string]VectorForm{

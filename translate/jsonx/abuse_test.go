@@ -8,7 +8,7 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// TestAbuse parses texts that are meant to be expensive. Each must take well under a second,
+// TestAbuse parses texts that are built to be expensive. Each must take well under a second,
 // whatever the result.
 func TestAbuse(t *testing.T) {
 	if raced.On {

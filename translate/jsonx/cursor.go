@@ -5,12 +5,12 @@ import (
 	"math/bits"
 )
 
-// Cursor reads a document once, from its beginning to its end, without a tape, for a reader that
-// knows which members it wants. It is made for documents as programs write them, and refuses all
-// others, valid or not: names with escapes or outside ASCII, escapes of half a surrogate pair,
-// containers within more than 16 others, more than MaxMembers members and elements in all.
-// Doc.Parse, with Options.Paired, accepts every document that a Cursor does not refuse. Parse a
-// refused document with a Doc, which reports the errors.
+// Cursor reads a document once, from beginning to end, without a tape, for a caller that knows
+// which members it wants. It is made for documents as programs write them, and refuses all others,
+// valid or not: names with escapes or outside ASCII, escapes for half a surrogate pair, containers
+// within more than 16 others, more than MaxMembers members and elements in all. Doc.Parse, with
+// Options.Paired, accepts every document that a Cursor accepts. Parse a refused document with a
+// Doc, which reports the errors.
 //
 // The source must not change while the cursor is in use. A Cursor does not allocate.
 type Cursor struct {
@@ -26,7 +26,7 @@ const cursorDepth = 16
 // NewCursor returns a cursor at the beginning of src.
 func NewCursor(src []byte) Cursor { return Cursor{src: src, left: MaxMembers} }
 
-// At returns the offset after the last byte read.
+// At returns the offset after the last byte that was read.
 func (c *Cursor) At() int { return c.at }
 
 // Jump continues at an offset. The caller knows the text before the offset from another document
@@ -57,7 +57,7 @@ func (c *Cursor) Skip(bracket byte) {
 }
 
 // First enters an object, which must come next, and returns the name of the object's first member.
-// The value then comes next. First reports false for an empty object, and when the document is
+// The value then comes next. First returns false for an empty object, and when the document is
 // refused.
 func (c *Cursor) First() (name []byte, ok bool) {
 	c.Skip('{')
@@ -69,7 +69,7 @@ func (c *Cursor) First() (name []byte, ok bool) {
 }
 
 // Next returns the name of the next member, once the previous member's value has been read. At the
-// end of the object it leaves the object and reports false. It also reports false when the document
+// end of the object it leaves the object and returns false. It also returns false when the document
 // is refused.
 func (c *Cursor) Next() (name []byte, ok bool) {
 	switch c.Peek() {
@@ -84,7 +84,7 @@ func (c *Cursor) Next() (name []byte, ok bool) {
 	return nil, false
 }
 
-// name reads the name of a member and the colon after it.
+// name reads a member's name and the colon after it.
 func (c *Cursor) name() (name []byte, ok bool) {
 	if s, i := c.src, c.at+1; c.left > 0 && len(s)-i >= 17 && s[i-1] == '"' { // short and without spaces
 		end := i
@@ -146,8 +146,8 @@ func (c *Cursor) Digits() (n int) {
 	return n
 }
 
-// String reads the next string and returns its text, quotes included, and whether it has escapes.
-// It returns nil if the next value is not a string.
+// String reads the next string. It returns the string's text, quotes included, and whether the
+// string has escapes, or nil if the next value is not a string.
 func (c *Cursor) String() (raw []byte, escaped bool) {
 	if c.Peek() != '"' {
 		c.Refuse()

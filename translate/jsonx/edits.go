@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// Edits is a list of changes to one source that are applied together. Everything else stays
-// unchanged, byte for byte. The zero value is ready and can be reused after Reset.
+// Edits is a list of changes to one source that are applied together. All other bytes stay
+// unchanged. The zero value is ready and can be reused after Reset.
 //
-// Edits borrows the given texts until Reset. Changes may be added in any order. Of two changes at
-// one offset, the one added first comes first. A change within a part that another one replaces or
-// deletes is dropped. Replacements that overlap only in part are the caller's mistake: applying
-// them panics.
+// The given texts must not change until Reset. Changes may be added in any order. Of two changes at
+// one offset, the one added first comes first. A change within text that another change replaces or
+// deletes is dropped. Replacements that overlap only partly are the caller's mistake: applying them
+// panics.
 type Edits struct {
 	list   []edit
 	sorted bool
@@ -29,12 +29,12 @@ type edit struct {
 	start, end int
 	with       []byte
 	kind       editKind
-	first      bool // delete: nothing comes before it; add: the container is empty
-	before     int  // delete: offset of the comma before it
+	first      bool // delete: no sibling comes before; add: the container is empty
+	before     int  // delete: offset of the preceding comma
 	next       int  // delete: offset after the comma that follows, -1 when it is the last
 }
 
-// Reset forgets all changes and the texts they borrow.
+// Reset forgets all changes and their texts.
 func (e *Edits) Reset() {
 	clear(e.list)
 	e.list, e.sorted = e.list[:0], false
@@ -46,7 +46,7 @@ func (e *Edits) Reset() {
 // Len returns the number of changes.
 func (e *Edits) Len() int { return len(e.list) }
 
-// Replace replaces src[start:end] with the text in the parameter with.
+// Replace replaces src[start:end] with the given text.
 func (e *Edits) Replace(start, end int, with []byte) {
 	if start < 0 || end < start {
 		panic("BUG: jsonx: replacement of a negative range")
@@ -132,8 +132,8 @@ func (e *Edits) add(x edit) {
 	e.list, e.sorted = append(e.list, x), false
 }
 
-// compareEdits orders by offset. At one offset insertions come first, then deletes, then
-// replacements, so that a replacement of a deleted value comes after its deletion and is dropped.
+// compareEdits orders changes by offset. At one offset insertions come first, then deletions, then
+// replacements, so that the replacement of a deleted value comes after the deletion and is dropped.
 func compareEdits(a, b edit) int {
 	switch c := cmp.Compare(a.start, b.start); {
 	case c != 0:
@@ -159,10 +159,10 @@ func (e *Edits) sort() {
 // cursor is the state of one pass over the sorted list.
 type cursor struct {
 	i   int // index into the list
-	pos int // offset in the source up to which everything is done
+	pos int // the source is processed up to this offset
 
-	// With a deleted child, the comma before it is removed. With children deleted from the front of
-	// their container, the comma after them is removed.
+	// A deleted child takes the preceding comma with it. Children that are deleted from the front
+	// of their container take the following comma.
 	leading int // the child at this offset has lost all its predecessors
 	emptied int // the child that ended at this offset was the last and has lost all its predecessors
 	added   int // something has been added at this offset
@@ -225,8 +225,8 @@ func (e *Edits) Size(n int) int {
 	return n
 }
 
-// Shift returns the distance, in bytes, by which the source's byte at the offset moves in the
-// result. The byte must not be edited.
+// Shift returns by how many bytes the source's byte at the given offset moves in the result. The
+// byte itself must not be edited.
 func (e *Edits) Shift(at int) int {
 	n := 0
 	c := e.start()
@@ -239,7 +239,8 @@ func (e *Edits) Shift(at int) int {
 	return n
 }
 
-// Append appends src with all changes applied. src is not changed; dst must not overlap with it.
+// Append appends src with all changes applied. It does not change src, and dst must not overlap
+// with src.
 func (e *Edits) Append(dst, src []byte) []byte {
 	dst = slices.Grow(dst, e.Size(len(src)))
 	pos := 0
@@ -258,8 +259,8 @@ func (e *Edits) Append(dst, src []byte) []byte {
 var commaSegment = []byte{','}
 
 // Segments appends the result to dst in pieces, without copying, for a vectored write of a large
-// body. The pieces borrow from src and from the texts of the changes, and must not be modified. No
-// piece is empty.
+// body. The pieces are slices of src and of the changes' texts, and must not be modified. No piece
+// is empty.
 func (e *Edits) Segments(dst [][]byte, src []byte) [][]byte {
 	pos := 0
 	c := e.start()

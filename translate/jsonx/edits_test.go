@@ -157,9 +157,9 @@ func TestEditsPanics(t *testing.T) {
 	}
 }
 
-// branch is a value as a tree that can be changed: the model for Edits.
+// branch is a value as a tree that can be changed. Tests compare Edits with it.
 type branch struct {
-	text     string // of a scalar, or of a value that was set
+	text     string // the text of a scalar, or of a value that was set
 	kind     Kind
 	name     string // in quotes
 	children []*branch

@@ -5,14 +5,14 @@ import (
 	"strconv"
 )
 
-// SyntaxError says that the source is not JSON. Reason is one of a closed set of our own texts and
+// SyntaxError says that the source is not JSON. Reason comes from a closed set of our own texts and
 // never quotes the source, so both members may appear in an answer and in a log.
 type SyntaxError struct {
 	Offset int // of the first byte that cannot be accepted; len(src) when the source ends too early
 	Reason string
 }
 
-// Lone reports whether the only error so far is a lone surrogate: a \u escape for half of a pair.
+// Lone reports whether the only error so far is a lone surrogate, a \u escape for half of a pair.
 // Only Options.Paired refuses such escapes.
 func (e *SyntaxError) Lone() bool { return e.Reason == reasonLone }
 
@@ -55,11 +55,11 @@ const (
 	LimitSize    Limit = "bytes"
 )
 
-// LimitError says that the source may be JSON but exceeds what Parse is willing to index.
+// LimitError says that the source may be JSON but exceeds a limit of Parse.
 type LimitError struct {
 	Offset int   // where the limit was exceeded
-	Limit  Limit // which one
-	Max    int   // its value
+	Limit  Limit // which limit
+	Max    int   // the limit's value
 }
 
 func (e *LimitError) Error() string {
@@ -85,13 +85,12 @@ func (p MemberProblem) String() string {
 	return "invalid"
 }
 
-// MemberError says that an object names a member in a way that two readers could understand
-// differently: some take the first of two equal names, some the last, and Go's own decoder ignores
-// case.
+// MemberError says that two readers could understand a member of an object differently: some take
+// the first of two equal names, some the last, and Go's own decoder ignores case.
 type MemberError struct {
 	Name    string // the name as the caller of Fields spells it, never the client's spelling
 	Problem MemberProblem
-	Offset  int // of the offending name
+	Offset  int // where the offending name begins
 }
 
 // Remedy continues the sentence "The member is " with what is wrong and, for a wrong spelling, how

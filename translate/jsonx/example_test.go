@@ -6,7 +6,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// requestNames are the members on which this reader bases decisions.
+// requestNames lists the members on which this reader bases decisions.
 var requestNames = jsonx.NewNames("model", "messages", "stream")
 
 func Example() {

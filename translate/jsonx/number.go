@@ -7,8 +7,8 @@ import (
 )
 
 // Int returns the value of an integral number. It returns false when v is not a number, has a
-// fraction, or does not fit; 1.0 and 1e2 are integral. The time is linear in the length of the
-// number, whatever its exponent.
+// fraction, or does not fit; 1.0 and 1e2 are integral. Int takes time linear in the number's
+// length, whatever the exponent.
 func (v Value) Int() (int64, bool) {
 	if v.d == nil {
 		return 0, false
@@ -47,7 +47,7 @@ func (v Value) Int() (int64, bool) {
 	return 0, false
 }
 
-// shortDigits is the number of digits that always fit into 64 bits.
+// shortDigits is how many digits always fit into 64 bits.
 const shortDigits = 18
 
 // digitsValue returns the value of the digits a followed by b.

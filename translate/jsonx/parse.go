@@ -2,13 +2,13 @@ package jsonx
 
 import "math"
 
-// The default limits of Options, and limits that cannot be changed.
+// The defaults for Options, and limits that cannot be changed.
 const (
 	DefaultMaxDepth = 64
 	DefaultRecord   = 8
 	DefaultMaxNodes = 1 << 20 // 16 MiB of tape
 
-	// MaxMembers is the most members that an object may have, at any depth.
+	// MaxMembers is how many members an object may have, at any depth.
 	MaxMembers = 10_000
 
 	maxSize   = math.MaxInt32 // offsets are kept in 32 bits
@@ -16,27 +16,27 @@ const (
 	keepNodes = 16 << 10      // Reset keeps a tape of up to 256 KiB
 )
 
-// Options bounds a Parse. The zero value stands for the defaults.
+// Options bounds what Parse accepts. The zero value stands for the defaults.
 type Options struct {
 	// MaxDepth is the maximum nesting of containers; a scalar document has depth 0. Default 64, at
 	// most 1024.
 	MaxDepth int
 	// Record is the depth down to which the children of containers are recorded; the root container
-	// has depth 1. Deeper containers are validated. They are values with a Kind and a Raw text, but
-	// appear to be empty (see Value.Recorded). The default 8 is enough for the deepest path of any
-	// dialect.
+	// has depth 1. Deeper containers are validated. They have a Kind and a Raw text, but appear to
+	// be empty (see Value.Recorded). The default 8 is enough for the deepest path that any dialect
+	// reads.
 	Record int
-	// MaxNodes caps the tape: every recorded value and every recorded member name is a node of 16
-	// bytes. Default 1<<20.
+	// MaxNodes caps the tape: every recorded value and every recorded member name takes a node of
+	// 16 bytes. Default 1<<20.
 	MaxNodes int
-	// Paired refuses a \u escape of half a surrogate pair. It is legal JSON but not text: other
-	// parsers refuse it, or fail later, when they encode the string.
+	// Paired refuses a \u escape for half a surrogate pair. Such an escape is legal JSON but not
+	// text: other parsers refuse it, or fail later, when they encode the string.
 	Paired bool
 }
 
 // frame is one open container.
 type frame struct {
-	node   int32 // the container's node, -1 when it is not recorded
+	node   int32 // the container's node, -1 if it is not recorded
 	count  int32 // members so far
 	object bool
 }
@@ -84,8 +84,8 @@ func (d *Doc) Parse(src []byte, o Options) error {
 	return err
 }
 
-// Reset releases the source and drops a tape that has grown large, so that a pool of Docs holds
-// neither.
+// Reset releases the source and drops a tape that has grown large, so that a pool of Docs keeps
+// neither alive.
 func (d *Doc) Reset() {
 	d.src, d.nodes = nil, d.nodes[:0]
 	if cap(d.nodes) > keepNodes {
@@ -93,7 +93,7 @@ func (d *Doc) Reset() {
 	}
 }
 
-// grow makes room for at least one more node in a full tape, or reports false when the limit is
+// grow makes room for at least one more node in a full tape, or returns false if the limit is
 // reached.
 func grow(tape []node, limit int) ([]node, bool) {
 	if len(tape) >= limit {
@@ -104,8 +104,8 @@ func grow(tape []node, limit int) ([]node, bool) {
 	return n, true
 }
 
-// parse is the scanner. It fills nodes up to its capacity, or a copy of it, and always returns the
-// filled part. stack has room for o.MaxDepth frames. The states are labels instead of functions,
+// parse is the scanner. It fills nodes up to its capacity, or a larger copy, and always returns the
+// filled nodes. stack has room for o.MaxDepth frames. The states are labels instead of functions,
 // and short tokens need no call, so that the whole state stays in registers.
 func parse(src []byte, nodes []node, stack []frame, o Options) ([]node, error) {
 	if len(src) > maxSize {
@@ -113,7 +113,7 @@ func parse(src []byte, nodes []node, stack []frame, o Options) ([]node, error) {
 	}
 	var (
 		tape   = nodes[:cap(nodes)]
-		k      int    // nodes of the tape that are filled
+		k      int    // how many nodes of the tape are filled
 		cur    *frame // the innermost open container; nil: none
 		depth  int    // number of open containers; children are recorded down to o.Record
 		record = o.Record

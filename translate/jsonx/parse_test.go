@@ -252,12 +252,12 @@ func isASCII(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
-// scanned are the documents of sameWithoutVectors. They are reused, because new ones cost more than
-// the scans.
+// scanned holds the documents of sameWithoutVectors. They are reused, because new ones cost more
+// than the scans.
 var scanned [2]Doc
 
-// sameWithoutVectors compares the two ways of scanning strings, over src and over strings that
-// contain src at the edges of their blocks.
+// sameWithoutVectors compares the two ways of scanning strings, on src and on strings that have src
+// at the edge of a block.
 func sameWithoutVectors(t *testing.T, src []byte) {
 	t.Helper()
 	if !hasVector {
@@ -309,8 +309,8 @@ func TestVectorsOnRuns(t *testing.T) {
 	}
 }
 
-// TestVectorsAfterAString: the bytes of a block after a string's end do not affect the string, in
-// values and in names.
+// TestVectorsAfterAString checks that the bytes that follow a string within a block do not affect
+// the string, in values and in names.
 func TestVectorsAfterAString(t *testing.T) {
 	for n := 20; n < 160; n += 3 {
 		for m := range 70 {
@@ -425,7 +425,7 @@ func checkNumber(t *testing.T, v Value) {
 
 var anyEscape = regexp.MustCompile(`\\(u[0-9a-fA-F]{4}|.)`)
 
-// lone reports whether valid JSON has an escape of half a surrogate pair.
+// lone reports whether valid JSON has an escape for half a surrogate pair.
 func lone(src []byte) bool {
 	all := anyEscape.FindAllIndex(src, -1)
 	code := func(i int) rune {

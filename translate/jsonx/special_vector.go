@@ -20,16 +20,16 @@ var hasVector = cpu.X86.HasAVX2 || cpu.ARM64.HasASIMD
 // multi-byte characters. The result open is 1 if the byte before the returned block is a backslash
 // that begins an escape, and 0 otherwise.
 //
-// The function is written in Go's assembler, once with AVX2 and once with NEON. No generator serves
-// both: avo supports only amd64, and so does Go 1.26's experimental package simd.
+// The function is written in Go's assembler, once with AVX2 and once with NEON. No generator can
+// write both: avo supports only amd64, and so does Go 1.26's experimental package simd.
 //
 //go:noescape
 func vectorText(p *byte, blocks int) (block int, mask, escapes, wide, open uint64)
 
-// The errors that two consecutive bytes can have. UTF-8 is validated by the method of Keiser and
+// What can be wrong with two consecutive bytes. UTF-8 is validated by the method of Keiser and
 // Lemire ("Validating UTF-8 In Less Than One Instruction Per Byte", 2020). Look-ups by both halves
 // of the first byte and the high half of the second give three sets of errors. The bytes are wrong
-// if all three sets have an error in common.
+// if the three sets have an error in common.
 const (
 	tooShort  = 1 << iota // a first byte without a continuation
 	tooLong               // ASCII followed by a continuation
@@ -52,14 +52,15 @@ const (
 	column7
 )
 
-// vectorTables are indexed by half a byte. The assembler addresses them by their position.
+// vectorTables holds tables that are indexed by half a byte. The assembler addresses each table by
+// its position.
 var vectorTables = [8][16]byte{
 	{ // by the high half of a first byte
 		tooLong, tooLong, tooLong, tooLong, tooLong, tooLong, tooLong, tooLong,
 		twoMore, twoMore, twoMore, twoMore,
 		tooShort | overlong2, tooShort, tooShort | overlong3 | surrogate, tooShort | tooLarge | overlong4,
 	},
-	{ // by its low half
+	{ // by the low half of a first byte
 		anyFirst | overlong3 | overlong2 | overlong4, anyFirst | overlong2, anyFirst, anyFirst,
 		anyFirst | tooLarge, fromFive, fromFive, fromFive, fromFive, fromFive, fromFive, fromFive,
 		fromFive, fromFive | surrogate, fromFive, fromFive,

@@ -14,16 +14,16 @@ const (
 	backs  = ones * '\\'
 )
 
-// special sets the high bit of each byte of x that a string scan must examine: quote, backslash,
-// control, or above 0x7f. Flipping a bit moves the quote next to the controls, so that one
-// subtraction finds both. A borrow can wrongly mark a byte only above one that is rightly marked,
-// so the lowest mark is always right.
+// special sets the high bit of each byte in x that a string scan must examine: quote, backslash,
+// control character, or above 0x7f. Flipping a bit moves the quote next to the control characters,
+// so that one subtraction finds both. A borrow can wrongly mark a byte only above a byte that is
+// rightly marked, so the lowest mark is always right.
 func special(x uint64) uint64 {
 	return (x | ((x ^ 2*ones) - ('"'-1)*ones) | ((x ^ backs) - ones)) & highs
 }
 
-// plain returns the offset of the first special byte at or after i. If there is none, it returns
-// len(s), or the start of the last fewer than eight bytes.
+// plain returns the offset of the first special byte at or after i. If there is none, plain returns
+// len(s), or the start of the last bytes if fewer than eight remain.
 func plain(s []byte, i int) int {
 	// Text that needs escapes comes in short pieces, for which the wide loop is not worthwhile.
 	for range 4 {
@@ -53,9 +53,9 @@ func plain(s []byte, i int) int {
 	return i
 }
 
-// SkipText is for readers of JSON that comes in pieces: s[i:] is within a string and begins with a
-// character or an escape. It skips valid text and returns the offset at which to continue the
-// search. This may be i itself, but never lies after a quote that ends the string.
+// SkipText serves readers of JSON that comes in pieces: s[i:] is within a string and begins with a
+// character or an escape. SkipText skips valid text and returns the offset at which to continue the
+// search. This may be i itself, but is never after a quote that ends the string.
 func SkipText(s []byte, i int) int {
 	if hasVector && i >= 3 && len(s)-i >= 64 {
 		i, _, _, _ = passText(s, i)
@@ -64,7 +64,7 @@ func SkipText(s []byte, i int) int {
 }
 
 // shortEnd returns the offset after the closing quote of a string whose contents begin at i, if
-// they are at most 15 bytes and plain; otherwise 0.
+// these are plain and at most 15 bytes; otherwise 0.
 func shortEnd(s []byte, i int) int {
 	if len(s)-i < 16 {
 		return 0
@@ -186,9 +186,8 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 	}
 }
 
-// scanUnicodeEscape validates the escape at i, which is not one of the simple ones. It returns the
-// offset after the escape, or after both halves of a surrogate pair. The result lone reports half a
-// pair.
+// scanUnicodeEscape validates the escape at i, which is not a simple one. It returns the offset
+// after the escape, or after both halves of a surrogate pair. The result lone reports half a pair.
 func scanUnicodeEscape(s []byte, i int) (end int, lone bool, reason string) {
 	if s[i+1] != 'u' {
 		return i + 1, false, reasonEscape
@@ -210,10 +209,10 @@ func scanUnicodeEscape(s []byte, i int) (end int, lone bool, reason string) {
 	return i + 6, false, ""
 }
 
-// passText skips text from i, where a character or an escape begins, as far as the vectors can, or
-// the words if there are no vectors. It returns the offset at which to continue, and the flags of
-// the skipped text. If the result mask is not 0, it marks the special bytes among the 64 bytes from
-// base, and next equals base.
+// passText skips text from i, where a character or an escape begins, as far as the vector code can
+// or, without vectors, the word code (words.go). It returns the offset at which to continue, and
+// the flags of the skipped text. If the result mask is not 0, it marks the special bytes among the
+// 64 bytes from base, and next equals base.
 func passText(s []byte, i int) (next, base int, mask uint64, flags uint8) {
 	if !hasVector {
 		base, mask, flags = passWords(s, i)
@@ -233,8 +232,8 @@ func passText(s []byte, i int) (next, base int, mask uint64, flags uint8) {
 	return base, base, mask, flags
 }
 
-// beginning returns where the escape or the multi-byte character that contains the byte before i
-// begins.
+// beginning returns where the escape or multi-byte character begins that contains the byte before
+// i.
 func beginning(s []byte, i int) int {
 	for i--; s[i]&0xc0 == 0x80; {
 		i--
@@ -242,8 +241,8 @@ func beginning(s []byte, i int) int {
 	return i
 }
 
-// paired reports whether the valid \u escape of a surrogate at i is the first half of a pair whose
-// second half follows.
+// paired reports whether the valid \u escape at i, which is for a surrogate, is the first half of a
+// pair whose second half follows.
 func paired(s []byte, i int) bool {
 	c := s[i+3] | 0x20
 	if c == 'c' || c == 'd' || c == 'e' || c == 'f' || len(s)-i < 12 || s[i+6] != '\\' || s[i+7] != 'u' {
@@ -261,7 +260,7 @@ func paired(s []byte, i int) bool {
 // simple marks the bytes that may follow a backslash, except u.
 var simple = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
-// wideStarts holds the lengths of characters by their first byte, and the bounds of the second
+// wideStarts maps a character's first byte to the character's length and the bounds of the second
 // byte.
 var wideStarts = func() (table [256]struct{ size, low, high uint8 }) {
 	for c := 0xc2; c <= 0xf4; c++ {
@@ -274,15 +273,15 @@ var wideStarts = func() (table [256]struct{ size, low, high uint8 }) {
 	return table
 }()
 
-// WideStart returns the length of the character that c begins, and the bounds of its second byte;
-// size is 0 if c does not begin a multi-byte character (RFC 3629, section 4).
+// WideStart returns the length of the character whose first byte is c, and the bounds of the second
+// byte; size is 0 if c does not begin a multi-byte character (RFC 3629, section 4).
 func WideStart(c byte) (size int, low, high byte) {
 	w := &wideStarts[c]
 	return int(w.size), w.low, w.high
 }
 
 // scanWide validates the run of multi-byte characters at i. It returns the offset after the run, or
-// that of the first byte that does not belong to a character.
+// the offset of the first byte that does not belong to a character.
 func scanWide(s []byte, i int) (end int, reason string) {
 	for i < len(s) {
 		c := s[i]

@@ -5,11 +5,11 @@ import "bytes"
 // escapeLength is the length of a \u escape.
 const escapeLength = len(`\u0000`)
 
-// Lone reports whether v is a string with a \u escape of half a surrogate pair.
+// Lone reports whether v is a string with a \u escape for half a surrogate pair.
 func (v Value) Lone() bool { return v.IsString() && v.node().flags&flagLone != 0 }
 
-// MendLone replaces each \u escape of half a surrogate pair in text by \ufffd, which has the same
-// length. text is valid JSON, or any part of it that does not cut an escape.
+// MendLone replaces each \u escape for half a surrogate pair in text with \ufffd, which has the
+// same length. text is valid JSON, or a piece of valid JSON that cuts no escape.
 func MendLone(text []byte) {
 	for i := 0; ; {
 		n := bytes.IndexByte(text[i:], '\\')
@@ -27,13 +27,13 @@ func MendLone(text []byte) {
 	}
 }
 
-// isSurrogate reports whether s begins with the escape of half a surrogate pair.
+// isSurrogate reports whether s begins with an escape for half a surrogate pair.
 func isSurrogate(s []byte) bool {
 	return len(s) >= escapeLength && s[1] == 'u' && s[2]|0x20 == 'd' && s[3] >= '8'
 }
 
-// CutHigh splits off the escape of the first half of a surrogate pair at the end of the contents of
-// a JSON string, if there is one: the second half may come with the next piece of the same text.
+// CutHigh splits off an escape for the first half of a surrogate pair at the end of a JSON string's
+// contents, if there is one: the second half may come with the next piece of the same text.
 func CutHigh(contents []byte) (text, high []byte) {
 	n := len(contents) - escapeLength
 	if n < 0 || contents[n] != '\\' || !isSurrogate(contents[n:]) || contents[n+3]|0x20 >= 'c' {

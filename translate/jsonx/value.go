@@ -2,7 +2,7 @@ package jsonx
 
 import "math/bits"
 
-// Value is a value of a Doc: a pointer and an index, cheap to copy. The zero Value is absent: its
+// Value is a value in a Doc: a pointer and an index, cheap to copy. The zero Value is absent: its
 // Kind is Invalid, and every method may be called on it. A Value is valid until the next Parse or
 // Reset of its Doc.
 type Value struct {
@@ -49,8 +49,8 @@ func (v Value) IsArray() bool { return v.Kind() == Array }
 // IsObject reports whether v is an object.
 func (v Value) IsObject() bool { return v.Kind() == Object }
 
-// Raw returns the text of v in the source, quotes and brackets included: a borrowed slice, nil when
-// v is absent.
+// Raw returns the text of v in the source, quotes and brackets included. It is a slice of the
+// source, and nil when v is absent.
 func (v Value) Raw() []byte {
 	if v.d == nil {
 		return nil
@@ -85,8 +85,8 @@ func (v Value) End() int {
 }
 
 // Recorded reports whether the children of the container v can be visited. They cannot if v is
-// deeper than Options.Record and not empty: Iter, Get, Fields and Len then find nothing. Raw still
-// has the text, which another Doc can parse.
+// deeper than Options.Record and not empty: Iter, Get, Fields and Len then find no children. Raw
+// still has the text, which another Doc can parse.
 func (v Value) Recorded() bool { return v.d != nil && v.node().flags&flagUnrecorded == 0 }
 
 // Len returns the number of elements or members of v; 0 when v is not a container. It walks the
@@ -99,8 +99,8 @@ func (v Value) Len() int {
 	return n
 }
 
-// Iter visits the children of an array or object in the order of the source. It is a value: keep it
-// in a variable and call Next before each child.
+// Iter visits the children of an array or object in source order. It is a value: keep it in a
+// variable and call Next before each child.
 //
 //	for it := v.Iter(); it.Next(); {
 //		it.Key(); it.Value()
@@ -154,7 +154,7 @@ func (it *Iter) Key() Key {
 	return Key{it.d.src[n.start+1 : n.end-1 : n.end-1], n.flags}
 }
 
-// Key is the name of a member in the source's spelling. It borrows from the source.
+// Key is a member's name in the source's spelling. It refers to the source.
 type Key struct {
 	raw   []byte // without quotes
 	flags uint8
@@ -166,7 +166,7 @@ func (k Key) Raw() []byte { return k.raw }
 // Plain reports whether the name is ASCII and was written without escapes.
 func (k Key) Plain() bool { return k.flags == 0 }
 
-// Is reports whether the name, its escapes decoded, is exactly name.
+// Is reports whether the key, with its escapes decoded, is exactly the given name.
 func (k Key) Is(name string) bool {
 	if k.flags&flagEscaped == 0 {
 		return string(k.raw) == name
@@ -174,8 +174,8 @@ func (k Key) Is(name string) bool {
 	return equalDecoded(k.raw, name)
 }
 
-// Fold reports whether the name, its escapes decoded, is name, ignoring the case of ASCII letters.
-// U+017F and U+212A count as s and k, as in Go's own decoder.
+// Fold reports whether the key, with its escapes decoded, is the given name, ignoring the case of
+// ASCII letters. U+017F and U+212A count as s and k, as in Go's own decoder.
 func (k Key) Fold(name string) bool {
 	if k.flags != 0 {
 		return foldDecoded(k.raw, name)
@@ -203,8 +203,8 @@ func (k Key) AppendTo(dst []byte) []byte {
 	return AppendDecoded(dst, k.raw)
 }
 
-// Name returns the name with its escapes decoded. It borrows from the source if there are no
-// escapes, as in every name that an engine writes.
+// Name returns the name with its escapes decoded. Without escapes, as in every name that an engine
+// writes, the result is a slice of the source.
 func (k Key) Name() []byte {
 	if k.flags&flagEscaped == 0 {
 		return k.raw
@@ -212,8 +212,8 @@ func (k Key) Name() []byte {
 	return AppendDecoded(nil, k.raw)
 }
 
-// Get returns the value of the first member of v with exactly that name, or an absent Value. It
-// does not notice duplicates: members on which the edge bases decisions are read with Fields.
+// Get returns the value of the first member of v with exactly the given name, or an absent Value.
+// It does not notice duplicates, so use Fields for members on which the edge bases decisions.
 func (v Value) Get(name string) Value {
 	if v.Kind() != Object {
 		return Value{}
@@ -239,12 +239,12 @@ func (v Value) Index(i int) Value {
 }
 
 // Fields looks up several members in one pass: out[i] becomes the value of the member names[i], or
-// absent. out must be as long as names. Members with other names are ignored, whatever they are and
-// however often they occur.
+// absent. out must be as long as names. Members with other names are ignored, however often they
+// occur.
 //
 // A member that occurs twice, or whose name differs from one of names only in case, is a
-// *MemberError: two readers would see two different requests. All of out is then undefined. If v is
-// not an object, all of out is absent.
+// *MemberError, because two readers would see two different requests. All values in out are then
+// undefined. If v is not an object, all values in out are absent.
 //
 // The names must be ASCII. Fields does not allocate.
 func (v Value) Fields(names []string, out []Value) error {
@@ -299,10 +299,10 @@ const (
 // Names is an index of member names, made once for a list that is looked up often. It is immutable.
 type Names struct {
 	list    []string
-	buckets [32]uint64 // the set of names, by length and first letter
+	buckets [32]uint64 // sets of names, by length and first letter
 }
 
-// NewNames returns an index of names, which are ASCII and at most 64. It keeps names.
+// NewNames returns an index of at most 64 names, which must be ASCII. It keeps the slice names.
 func NewNames(names ...string) *Names {
 	if len(names) > maxIndexed {
 		panic("BUG: jsonx: more than 64 names")
@@ -323,7 +323,7 @@ func (n *Names) index(names []string) {
 
 func bucket(length int, first byte) int { return (length*5 + int(first|0x20)) & 31 }
 
-// Index returns the position in the list of the name k, ignoring the case of letters; -1 when k is
+// Index returns the position of k in the list of names, ignoring the case of letters; -1 when k is
 // not in the list.
 func (n *Names) Index(k Key) int {
 	set := ^uint64(0) >> (maxIndexed - len(n.list))
@@ -397,8 +397,8 @@ func (v Value) AppendText(dst []byte) []byte {
 	return AppendDecoded(dst, s)
 }
 
-// Text returns the contents of a string in the source's spelling, and true, if v is a string
-// without escapes. The slice is borrowed.
+// Text returns the contents of v and true if v is a string without escapes. The contents are a
+// slice of the source.
 func (v Value) Text() ([]byte, bool) {
 	s, flags, ok := v.text()
 	if !ok || flags&flagEscaped != 0 {

@@ -13,8 +13,8 @@ import (
 	"penstock/config/testkit/guardpage"
 )
 
-// TestWithoutVectors: a run that requests the code without vectors, as .ci/run and .ci/full do,
-// gets it; other runs on arm64 do not.
+// TestWithoutVectors checks that a run that requests the code without vectors, as .ci/run and
+// .ci/full do, gets that code, and that other runs on arm64 do not.
 func TestWithoutVectors(t *testing.T) {
 	off := strings.Contains(os.Getenv("GODEBUG"), map[string]string{"amd64": "cpu.avx2=off", "arm64": "cpu.asimd=off"}[runtime.GOARCH])
 	if off && hasVector {
@@ -24,7 +24,7 @@ func TestWithoutVectors(t *testing.T) {
 	}
 }
 
-// passed is the result of vectorText.
+// passed holds the results of vectorText.
 type passed struct {
 	block               int
 	mask                uint64
@@ -39,15 +39,15 @@ func vectorPassed(s []byte, blocks int) passed {
 	return passed{block, mask, escapes != 0, wide != 0, open != 0}
 }
 
-// textState is the position of a text within an escape or a character.
+// textState says where in an escape or a character a text stands.
 type textState struct {
 	open      bool // after the backslash of an escape
-	due       int  // number of bytes that the character still needs
+	due       int  // how many bytes the character still needs
 	low, high byte // bounds of the next of those bytes
 }
 
-// next advances by one byte, and reports whether it is valid there. A byte that cannot begin a
-// character is accepted: the byte after it is refused, and may be in the next block.
+// next advances by one byte, and reports whether the byte is valid there. A byte that cannot begin
+// a character is accepted: only the byte after it is refused, which may be in the next block.
 func (s *textState) next(c byte) bool {
 	escaped := s.open
 	s.open = c == '\\' && !escaped
@@ -94,7 +94,7 @@ func bytePassed(s []byte, blocks int) (p passed) {
 	return p
 }
 
-// pieces are the parts of texts. Those that are valid within a string come first.
+// pieces lists what texts are made of. The pieces that are valid within a string come first.
 var pieces = []string{
 	"a", "abcdefghijklmnopqrstuvwxyz ", "ä", "Ж", "\u0080", "\u07ff", "水", "\u0800", "\ud7ff", "\ue000", "\uffff", "\U0001f600", "\U00010000",
 	"\U0010ffff", `\n`, `\"`, `\\`, `\/`, "\x7f", " ", "!", "#", "[", "]", "~~~~~~~~~~~~~~~~",
@@ -125,8 +125,8 @@ func samePassed(t *testing.T, s []byte, i, blocks int) {
 	}
 }
 
-// TestVectorText checks vectorText on texts at every place of a cache line, and at both ends of
-// readable memory: it may read three bytes before a text and none after it.
+// TestVectorText checks vectorText on texts at every offset in a cache line, and at both ends of
+// readable memory: vectorText may read three bytes before a text and none after it.
 func TestVectorText(t *testing.T) {
 	if !hasVector {
 		t.Skip("no vectors here")

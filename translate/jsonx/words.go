@@ -5,22 +5,22 @@ import (
 	"math/bits"
 )
 
-// With these addends a byte below 0x80 reaches 0x80 unless it is 0 (notZero), or unless it is a
-// control character or 0x20, which the quote becomes when one bit is flipped (notStop).
+// If these addends are added, a byte below 0x80 reaches 0x80 unless it is 0 (notZero), or unless it
+// is a control character or 0x20, which the quote becomes when one bit is flipped (notStop).
 const (
 	notZero = 0x7f * ones
 	notStop = (0x7f - ' ') * ones
 )
 
 // passWords is passText for processors without vectors. From i, where a character or an escape
-// begins, it passes over blocks of 64 bytes that are ASCII with escapes of two bytes, or ASCII with
-// characters of two bytes. s must have a byte before i. It returns where it stopped, the flags of
-// what it passed, and a mask of the bytes that a scan must examine in the 64 bytes there, or 0 if
-// there are fewer.
+// begins, it passes over blocks of 64 bytes that hold only ASCII and two-byte escapes, or only
+// ASCII and two-byte characters. s must have a byte before i. It returns where it stopped, the
+// flags of what it passed, and a mask of the bytes that a scan must examine in the 64 bytes there,
+// or 0 if there are fewer.
 func passWords(s []byte, i int) (base int, mask uint64, flags uint8) {
 	for {
 		i = passPlain(s, i)
-		// Each block is expected to contain the same kinds of text as the last one.
+		// A block is likely to contain the same kinds of text as the previous one.
 		for seen := uint8(flagEscaped | flagWide); seen != 0; {
 			if len(s)-i < 64 {
 				return i, 0, flags
@@ -63,7 +63,7 @@ func isWide(w *[64]byte) bool {
 // passEscapes examines a block without bytes above 0x7f. It returns where the next block begins, or
 // which bytes of this one must be examined, and whether it passed escapes.
 func passEscapes(w *[64]byte) (next int, mask uint64, flags uint8) {
-	var back, stop uint64 // bytes that are neither, until both words are inverted
+	var back, stop uint64 // marks all other bytes, until both words are inverted
 	for at := 0; at < 64; at += 8 {
 		x := word(w, at)
 		back = back>>1 | ((x^backs)+notZero)&highs
@@ -71,7 +71,7 @@ func passEscapes(w *[64]byte) (next int, mask uint64, flags uint8) {
 	}
 	back, stop = transposed(^back), transposed(^stop)
 	// In a run of backslashes every second one is escaped. When a run that begins at an odd bit is
-	// added to itself, the carry into the bit after it shows whether its length is odd.
+	// added to itself, the carry into the bit after the run shows whether the run's length is odd.
 	const even = 0x5555555555555555
 	follows := back << 1
 	sum, open := bits.Add64(back, back&^follows&^even, 0)
@@ -89,8 +89,8 @@ func passEscapes(w *[64]byte) (next int, mask uint64, flags uint8) {
 }
 
 // passPairs examines a block; s also has the byte before it. It returns where the next block
-// begins, or 0 if the block has anything other than ASCII and characters of two bytes, and whether
-// it skipped any of the latter.
+// begins, or 0 if the block has anything other than ASCII and two-byte characters, and whether it
+// skipped any two-byte characters.
 func passPairs(s *[65]byte) (next int, flags uint8) {
 	var bad, wide uint64
 	for at := 0; at < 64; at += 8 {
@@ -98,7 +98,7 @@ func passPairs(s *[65]byte) (next int, flags uint8) {
 		y := x &^ highs
 		lead := x & (x << 1)
 		bad |= lead&(x<<2) | lead&^(x&(0x1e*ones)+0x7e*ones) // three bytes or more; overlong
-		bad |= x ^ lead ^ before&(before<<1)                 // a second byte without a first, or the reverse
+		bad |= x ^ lead ^ before&(before<<1)                 // a second byte without a first, or a first without a second
 		bad |= ^(((y^2*ones)+notStop)&((y^backs)+notZero) | x)
 		if bad&highs != 0 {
 			return 0, 0
@@ -124,7 +124,7 @@ func transposed(x uint64) uint64 {
 }
 
 // specials returns a bit for each special byte of a block, the lowest for the first byte. Unlike
-// those of special, all marks are right.
+// with special, all marks are right.
 func specials(w *[64]byte) uint64 {
 	var plain uint64
 	for at := 0; at < 64; at += 8 {

@@ -67,8 +67,8 @@ func sameBytewise(t *testing.T, text []byte) {
 	}
 }
 
-// TestWords puts bytes that a string may and may not have at every place of a block, after blocks
-// and before blocks of each kind.
+// TestWords puts bytes that a string may and may not have at every position in a block, after and
+// before blocks of each kind.
 func TestWords(t *testing.T) {
 	kinds := []string{"a", `a\n`, "aä", `ä\"`, "Ж", "水", `\\`, "a€", "\U0001f600", `\u00e4`}
 	items := []string{

@@ -2,10 +2,10 @@ package sse
 
 import "bytes"
 
-// AppendEvent appends an event: a line with its name unless that is empty, one line for each line
-// of data, and a blank line. A "\r" or "\n" in data, alone or together, separates lines. The name
-// must not contain either; the rest of such a name is dropped, because it would be read as another
-// field.
+// AppendEvent appends an event: a line with the name unless the name is empty, one line for each
+// line of data, and a blank line. A "\r" or "\n" in data, alone or together, separates lines. The
+// name must not contain either. AppendEvent drops the rest of such a name, because readers would
+// take it for another field.
 func AppendEvent(dst []byte, name string, data []byte) []byte {
 	for i := range len(name) {
 		if name[i] == '\n' || name[i] == '\r' {
@@ -36,8 +36,8 @@ func Flatten(json []byte) {
 	}
 }
 
-// AppendComment appends a comment, which clients ignore: a sign of life on a silent stream. It is
-// complete in itself, but must not come between the lines of an event. Line ends in text are
+// AppendComment appends a comment, which clients ignore: it keeps a silent stream alive. The
+// comment is complete, but must not come between the lines of an event. Line ends in text are
 // treated as in AppendEvent.
 func AppendComment(dst []byte, text string) []byte {
 	return append(appendLines(dst, ": ", []byte(text)), '\n')

@@ -2,7 +2,7 @@ package sse
 
 import "bytes"
 
-// fieldMarks are the possible beginnings of a line: a field that readers know, or a comment.
+// fieldMarks lists how a line may begin: with a field that readers know, or as a comment.
 var fieldMarks = [...][]byte{[]byte("data:"), []byte("event:"), []byte("id:"), []byte("retry:"), {':'}}
 
 var byteOrderMark = []byte("\ufeff")

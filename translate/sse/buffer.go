@@ -20,11 +20,11 @@ var smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
 type Source interface {
 	io.Reader
 	// Lend is called when the Reader has used all its bytes. It returns available bytes, which the
-	// Reader owns and may change until it calls Lend or Read again; if it returns none, the Reader
-	// calls Read.
+	// Reader owns and may change until the Reader calls Lend or Read again. If Lend returns no
+	// bytes, the Reader calls Read.
 	Lend() []byte
-	// Hold is called before the Reader replaces its buffer by one of n bytes, unless both are
-	// small. It may refuse a larger one: the Reader then stays as it is, and Next returns the
+	// Hold is called before the Reader replaces its buffer with one of n bytes, unless both are
+	// small. Hold may refuse a larger buffer: the Reader then stays as it is, and Next returns the
 	// error.
 	Hold(n int) error
 }
@@ -32,15 +32,15 @@ type Source interface {
 // errCount is the error for a source that breaks the contract of io.Reader.
 var errCount = errors.New("read event: invalid count from the source")
 
-// buffer holds the bytes that a Reader has read from its source and not yet used.
+// buffer holds the bytes that a Reader has read from its source but not used yet.
 type buffer struct {
 	source Source             // nil: the source is only an io.Reader
-	buf    []byte             // its length is its capacity; nil before the first read and while the Reader rests
+	buf    []byte             // always at full length; nil before the first read and while the Reader rests
 	small  *[smallBuffer]byte // the pooled buffer, if buf is it
 	lent   bool               // buf belongs to the source
 
 	// Offsets into buf.
-	start int // of the current event; everything before it is consumed
+	start int // start of the current event; the bytes before it are consumed
 	line  int // start of the current line
 	scan  int // no line ends in buf[line:scan]
 	lf    int // no "\n" in buf[scan:lf]
@@ -56,8 +56,8 @@ func (b *buffer) drop() {
 	b.buf, b.small, b.lent = nil, nil, false
 }
 
-// lineFeed returns the offset of the next "\n" in the bytes that have not been scanned, or b.end
-// and false. Over all calls, each byte is searched once.
+// lineFeed returns the offset of the next "\n" among the unscanned bytes, or b.end and false. Over
+// all calls, each byte is searched once.
 func (b *buffer) lineFeed() (at int, found bool) {
 	if b.lf < b.scan {
 		b.lf = b.scan
@@ -101,8 +101,8 @@ func (b *buffer) fill(src io.Reader, limit int) (int, error) {
 	return n, err
 }
 
-// borrow makes the bytes that the source lends the buffer, and returns their number. A buffer that
-// has grown is kept for the large events for which it grew.
+// borrow uses the bytes that the source lends as the buffer, and returns how many there are. A
+// buffer that has grown is kept for the large events for which it grew.
 func (b *buffer) borrow() int {
 	if b.source == nil || b.start < b.end || len(b.buf) > smallBuffer && !b.lent {
 		return 0
@@ -132,9 +132,9 @@ func (b *buffer) own(limit int) error {
 	return nil
 }
 
-// makeRoom makes room for a read. It moves bytes only when that frees at least a quarter of the
-// buffer, and doubles a buffer that grows, so that moving costs a constant per byte read. The error
-// comes from the source.
+// makeRoom makes room for a read. It moves bytes only if that frees at least a quarter of the
+// buffer, and otherwise doubles the buffer, so that moving costs a constant per byte read. The
+// error comes from the source.
 func (b *buffer) makeRoom(limit int) error {
 	live, size := b.end-b.start, len(b.buf)
 	if live == 0 {
@@ -163,7 +163,7 @@ func (b *buffer) makeRoom(limit int) error {
 		b.move(b.buf)
 		return nil
 	}
-	// One event fills the buffer. It has at most limit bytes, plus up to two for a line end.
+	// One event fills the buffer. An event has at most limit bytes, plus up to two for a line end.
 	larger := max(min(2*size, limit+2*minRead), size+minRead)
 	if err := b.hold(size, larger); err != nil {
 		return err

@@ -1,20 +1,22 @@
-// Package sse reads and writes server-sent events, the form in which engines and the edge stream.
+// Package sse reads and writes server-sent events, which engines and the edge use for streams.
 //
-// Reader reads events from a source that may stall, be cut, or be hostile. It follows the WHATWG
+// Reader reads events from a source that may stall, break off, or be hostile. It follows the WHATWG
 // specification: lines end with "\n", "\r\n" or "\r"; several data fields of an event are joined by
 // "\n"; one space after the colon belongs to the syntax; comments, id, retry and unknown fields are
 // skipped, as are events without data; a byte order mark may come first. It deviates in one point:
-// it returns an event whose final blank line is missing at the end of the stream, because engines
-// forget that line. The caller, who understands the text, decides whether it is complete.
+// at the end of the stream it returns an event whose final blank line is missing, because some
+// engines forget that line. The caller, who understands the text, decides whether the event is
+// complete.
 //
-// AppendEvent and AppendComment write. A Reader reads back what they write, whatever the arguments.
+// AppendEvent and AppendComment write. A Reader can read whatever they write, whatever the
+// arguments.
 //
 // # Design
 //
-// An Event consists of slices of the reader's buffer, valid until the next call. An event in the
-// form that AppendEvent would give it also comes as a whole, in Raw, so that a relay forwards it
-// with one append. Reading a chat chunk of 200 bytes costs 60 to 120 ns, whether alone or with
-// others in the buffer (AMD EPYC, Go 1.26), and does not allocate.
+// An Event consists of slices of the reader's buffer, valid until the next call. If AppendEvent
+// would write an event the same way, Raw holds the event's text, so that a relay forwards it with
+// one append. Reading a chat chunk of 200 bytes costs 60 to 120 ns, whether alone or with others in
+// the buffer (AMD EPYC, Go 1.26), and does not allocate.
 //
 //   - A "\r" ends its line at once; if a "\n" follows, perhaps in a later read, it is skipped then.
 //     Waiting for the next byte would delay an event until the one after it.

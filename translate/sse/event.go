@@ -2,19 +2,19 @@ package sse
 
 import "bytes"
 
-// Event is one server-sent event. Its slices lie in the Reader's memory and are valid until the
+// Event is one server-sent event. Its slices point into the Reader's memory and are valid until the
 // next call of Next.
 type Event struct {
-	Name []byte // of the last "event" field; empty if there was none
-	Data []byte // of all "data" fields, joined by "\n"; never nil in an event that Next returns
+	Name []byte // from the last "event" field; empty if there was none
+	Data []byte // from all "data" fields, joined by "\n"; never nil in an event that Next returns
 
-	// Raw is the event as received, with its blank line, if that is byte for byte what AppendEvent
-	// writes for Name and Data; otherwise nil. It is for a relay that forwards events unchanged.
+	// Raw is the event as received, including the blank line, if AppendEvent would write the same
+	// bytes for Name and Data; otherwise nil. It serves a relay that forwards events unchanged.
 	Raw []byte
 }
 
 // Blank reports whether an event is empty: it has no data, or JSON's null instead. llama.cpp begins
-// the stream of a completion of several prompts with null.
+// the stream of a completion that has several prompts with null.
 func (e Event) Blank() bool {
 	if len(e.Data) > 0 && e.Data[0] == '{' {
 		return false
@@ -23,18 +23,19 @@ func (e Event) Blank() bool {
 	return len(data) == 0 || string(data) == "null"
 }
 
-// fields are the name and the data of the event that is being read. Their offsets count from the
+// fields holds the name and the data of the event that is being read. Offsets count from the
 // beginning of the event.
 type fields struct {
 	nameStart, nameEnd int
 	name               []byte // the name, if it had to be moved out of the event
 	dataStart, dataEnd int
 	hasName, hasData   bool
-	odd                bool // the event does not have the form of AppendEvent
+	odd                bool // AppendEvent would write the event differently
 	names              [2][]byte
 }
 
-// add reads the line event[start:stop], which is not empty. event begins with the current one.
+// add reads the line event[start:stop], which is not empty. The slice event begins with the current
+// event.
 func (f *fields) add(event []byte, start, stop int) {
 	line := event[start:stop]
 	switch {
@@ -65,14 +66,14 @@ func (f *fields) add(event []byte, start, stop int) {
 	}
 }
 
-// data records event[start:stop] as data. Further data is moved to the end of the first.
+// data records event[start:stop] as data. It moves further data to the end of the first data.
 func (f *fields) data(event []byte, start, stop int) {
 	if !f.hasData {
 		f.dataStart, f.dataEnd, f.hasData = start, stop, true
 		return
 	}
 	if f.hasName && f.name == nil && f.nameStart > f.dataStart {
-		// The name is in the way of the data.
+		// The name is where the data must go.
 		f.name = append(f.names[0][:0], event[f.nameStart:f.nameEnd]...) //nolint:gocritic // stored back on the next line
 		f.names[0] = f.name
 	}
@@ -80,7 +81,7 @@ func (f *fields) data(event []byte, start, stop int) {
 	f.dataEnd += 1 + copy(event[f.dataEnd+1:], event[start:stop])
 }
 
-// end stores the event with the bytes raw in ev and reports whether it has data.
+// end stores the event, whose bytes are raw, in ev, and reports whether the event has data.
 func (f *fields) end(raw []byte, ev *Event) bool {
 	found := f.hasData
 	if found {

@@ -6,20 +6,20 @@ import (
 	"io"
 )
 
-// maxEmpty is the number of consecutive reads that may return neither data nor an error.
+// maxEmpty is how many consecutive reads may return neither data nor an error.
 const maxEmpty = 100
 
-// ErrTooLong is the error of Next for an event or a line that is longer than the reader's bound. It
+// ErrTooLong is what Next returns for an event or a line that is longer than the reader's bound. It
 // is final.
 var ErrTooLong = errors.New("read event: longer than the limit")
 
-// Reader reads server-sent events from a source. It belongs to one goroutine. NewReader makes one;
-// a zero Reader becomes usable by Reset.
+// Reader reads server-sent events from a source. It belongs to one goroutine. NewReader makes a
+// Reader; Reset makes a zero Reader usable.
 type Reader struct {
 	src io.Reader
 	max int
 	in  buffer
-	cur fields // of the current event
+	cur fields // the fields of the current event
 
 	begun  bool // the position of the byte order mark has been passed
 	skipLF bool // the last line ended with "\r": a "\n" at the current line's start belongs to it
@@ -38,19 +38,19 @@ func NewReader(src io.Reader, limit int) *Reader {
 	return r
 }
 
-// Reset makes r read src like a new Reader, without a buffer. A nil src is for a Reader that goes
-// into a pool. A src that is a Source lends its bytes, and is asked before the buffer grows above
-// 64 KiB.
+// Reset makes r read src like a new Reader, without a buffer. Pass a nil src before the Reader goes
+// into a pool. If src is a Source, it lends its bytes and is asked before the buffer grows above 64
+// KiB.
 func (r *Reader) Reset(src io.Reader, limit int) {
 	r.in.drop()
 	*r = Reader{src: src, max: min(limit, 1<<30)}
 	r.in.source, _ = src.(Source)
 }
 
-// Rest releases the buffer if it is empty and has not grown; the next read takes another one.
-// Called before a long wait, it leaves a Reader that uses almost no memory. After Rest, lent bytes
-// are no longer needed. The error is the Source's, if it has no memory for the partial event in
-// them. The caller must first read an event that is Ready; the last event is invalid after Rest.
+// Rest releases the buffer if the buffer is empty and has not grown; the next read takes another
+// one. A Reader that rests before a long wait uses almost no memory. After Rest, lent bytes are no
+// longer needed. The error is the Source's, if it has no memory for a partial event in the lent
+// bytes. The caller must first read an event that is Ready; the last event is invalid after Rest.
 func (r *Reader) Rest() error {
 	in := &r.in
 	switch {
@@ -67,8 +67,9 @@ func (r *Reader) Rest() error {
 // Next returns the next event that has data.
 //
 // At the end of the source it returns an event whose blank line is missing, if there is one, and
-// then io.EOF. ErrTooLong is final as well. Any other error is the source's. Next loses nothing
-// because of it, and the next call reads on, so a source can return an error that means "not yet".
+// then io.EOF. ErrTooLong is final as well. Any other error comes from the source. Next loses no
+// bytes because of it, and the next call reads on, so a source can return an error that means "not
+// yet".
 func (r *Reader) Next() (Event, error) {
 	for empty := 0; ; {
 		if r.Ready() {
@@ -107,7 +108,7 @@ func (r *Reader) Ready() bool {
 }
 
 // advance looks for an event in the bytes read so far, stores it in r.ev and reports whether there
-// is one. It changes only bytes of that event. If it finds none, r.final may have become
+// is one. It changes only bytes of that event. If there is none, r.final may have become
 // ErrTooLong.
 func (r *Reader) advance() bool {
 	if r.have {
@@ -160,9 +161,9 @@ func (r *Reader) advance() bool {
 	return false
 }
 
-// takeData is advance for nearly every event in practice: one line of data in the form of
-// AppendEvent, with its blank line. It is called where an event begins, and leaves any other event,
-// or an incomplete one, to advance.
+// takeData is advance for what nearly every event is in practice: one line of data as AppendEvent
+// writes it, and a blank line. It is called where an event begins, and leaves any other event, or
+// an incomplete one, to advance.
 func (r *Reader) takeData() bool {
 	const field = "data: "
 	in := &r.in
@@ -179,7 +180,7 @@ func (r *Reader) takeData() bool {
 	return true
 }
 
-// begin skips a byte order mark and reports false when it cannot yet know whether there is one.
+// begin skips a byte order mark, and returns false while it cannot know whether there is one.
 func (r *Reader) begin(ended bool) bool {
 	const mark = "\ufeff"
 	head := r.in.buf[:min(r.in.end, len(mark))]
@@ -194,7 +195,7 @@ func (r *Reader) begin(ended bool) bool {
 }
 
 // endLine moves to the line that starts at next. While the event has neither name nor data, the
-// lines before it need not be kept.
+// earlier lines need not be kept.
 func (r *Reader) endLine(next int) {
 	r.in.line, r.in.scan = next, next
 	if !r.cur.hasName && !r.cur.hasData {
@@ -202,7 +203,7 @@ func (r *Reader) endLine(next int) {
 	}
 }
 
-// dispatch ends the current event at the current line and reports whether to return it.
+// dispatch ends the current event at the current line, and reports whether to return the event.
 func (r *Reader) dispatch() bool {
 	in := &r.in
 	r.have = r.cur.end(in.buf[in.start:in.line:in.line], &r.ev)

@@ -8,7 +8,7 @@ import (
 	"testing/iotest"
 )
 
-// reference parses as the specification says, without regard to cost.
+// reference parses as the specification says, whatever it costs.
 func reference(src string, limit int) (events []event, err error) {
 	src = strings.TrimPrefix(src, "\ufeff")
 	var name, data string
@@ -106,7 +106,7 @@ func (l *lender) takeBack() {
 	}
 }
 
-// readLent is like readAll for a Reader that rests whenever it can.
+// readLent is readAll for a Reader that rests whenever it can.
 func readLent(t *testing.T, src *lender, limit int) (events []event, err error) {
 	t.Helper()
 	r := NewReader(src, limit)
@@ -136,7 +136,7 @@ func FuzzReader(f *testing.F) {
 	} {
 		f.Add(s, []byte{1, 2, 3, 0, 255}, 100, uint8(0))
 		f.Add(s, []byte{}, 8, uint8(255))
-		for limit := range 24 { // among them the limits that a text exceeds by one byte
+		for limit := range 24 { // this includes limits that a text exceeds by one byte
 			f.Add(s, []byte{3, 1}, limit, uint8(0))
 		}
 	}

@@ -20,7 +20,7 @@ import (
 // event is a copy of an Event.
 type event struct{ name, data string }
 
-// readAll reads r to its end and checks the invariants of every event.
+// readAll reads r to the end and checks the invariants of every event.
 func readAll(t testing.TB, r *Reader) (events []event, err error) {
 	t.Helper()
 	for {
@@ -186,8 +186,8 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// script is a source that plays steps: a string is data, an error is an error; both in one step are
-// returned together.
+// script is a source that plays steps: a step returns its string as data, its error, or both
+// together.
 type script [][2]any
 
 func (s *script) Read(p []byte) (n int, err error) {
@@ -359,7 +359,7 @@ func TestLinear(t *testing.T) {
 			}
 		})
 	}
-	var out []byte // reused: the system takes as long to give new memory as the work does
+	var out []byte // reused: getting new memory from the system takes as long as the work
 	for name, end := range map[string]string{"many LF": "\n", "many CR": "\r", "many CR LF": "\r\n"} {
 		lines := func(n int) string { return strings.Repeat(end, n/len(end)) }
 		wantLinear(t, name+", one line", lines, func(src string) { Flatten([]byte(src)) })
@@ -367,9 +367,9 @@ func TestLinear(t *testing.T) {
 	}
 }
 
-// wantLinear does the work with one large text, and with sixteen that together are as long.
-// Quadratic work would take sixteen times as long for the large one. A busy machine or an emulator
-// slows both, so the best of several tries of each are compared, and of more where they differ.
+// wantLinear does the work with one large text, and with sixteen texts that together are as long.
+// Quadratic work would take sixteen times as long for the large text. A busy machine or an emulator
+// slows both, so the best of several tries are compared, and of more tries if the best ones differ.
 func wantLinear(t *testing.T, name string, of func(n int) string, work func(src string)) {
 	t.Helper()
 	const bytes, parts, tries, most = 2 << 20, 16, 20, 8
@@ -447,7 +447,7 @@ func (c *cut) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A Reader that rests frees only empty buffers, wherever the reads were cut.
+// A Reader that rests frees only empty buffers, however the reads split the text.
 func TestRest(t *testing.T) {
 	const whole = "\ufeffdata: a\r\n\r\nevent: x\ndata: b\ndata: c\n\n: note\n\ndata: d\r\rdata: e"
 	for size := 1; size <= len(whole); size++ {
@@ -499,8 +499,8 @@ func (b *budget) Hold(n int) error {
 	return nil
 }
 
-// A large event requests its memory before using it, and returns it. A refusal does not end the
-// stream: once there is room, the same event is returned.
+// The Reader requests memory for a large event before using it, and returns the memory afterwards.
+// A refusal does not end the stream: once there is room, the same event is returned.
 func TestReaderBudget(t *testing.T) {
 	t.Parallel()
 	large := "data: " + strings.Repeat("x", 300<<10) + "\n\n"

@@ -78,7 +78,7 @@ func (s *spread) read() Spread {
 
 // Arm holds an edge's counts of an arm's calls since the edge's start.
 type Arm struct {
-	Name    string `json:"arm"` // NoArm: the rest
+	Name    string `json:"arm"` // NoArm: the upstreams without an arm
 	Calls   uint64 `json:"calls"`
 	Failed  uint64 `json:"failed"`  // failed at the arm's upstreams, even if answered elsewhere
 	Refused uint64 `json:"refused"` // no slot was free, or no upstream took calls
@@ -97,7 +97,7 @@ var Finishes = [...]string{"stop", "length", "tool_calls", "content_filter"}
 // ModelArms holds the counts of a model's arms.
 type ModelArms struct {
 	Model string `json:"model"`
-	Arms  []Arm  `json:"arms"` // the rest is first
+	Arms  []Arm  `json:"arms"` // the upstreams without an arm come first
 }
 
 // Since returns what a has counted since the earlier state b.
@@ -202,7 +202,7 @@ func (s *series) arm(model, name string) *armStats {
 	return a
 }
 
-// ArmsOf returns the counts of a model's arms; for the upstreams without an arm comes first.
+// ArmsOf returns the counts of a model's arms; the upstreams without an arm come first.
 func (c *Calls) ArmsOf(model string, arms ...string) ModelArms {
 	out := ModelArms{Model: model}
 	for _, name := range slices.Insert(arms, 0, NoArm) {
