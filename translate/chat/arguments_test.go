@@ -8,7 +8,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestArgumentsObject: whatever a string holds, the engine gets one JSON object in its place.
+// TestArgumentsObject checks that, whatever a string holds, the engine gets one JSON object in
+// place of it.
 func TestArgumentsObject(t *testing.T) {
 	t.Parallel()
 	deep := `{"a":` + strings.Repeat("[", jsonx.DefaultMaxDepth) + strings.Repeat("]", jsonx.DefaultMaxDepth) + `}`

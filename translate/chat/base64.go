@@ -8,8 +8,8 @@ const (
 )
 
 // IsBase64 reports whether s is padded base64 of the standard alphabet, not empty and without line
-// breaks. It checks 32 bytes at a time if the processor can, and otherwise eight. Checking an image
-// of a megabyte takes less time than copying it.
+// breaks. It checks 32 bytes at a time if the processor can, and otherwise eight. Checking a
+// megabyte image takes less time than copying it.
 func IsBase64(s []byte) bool {
 	if len(s) == 0 || len(s)%4 != 0 {
 		return false
@@ -35,11 +35,12 @@ func IsBase64(s []byte) bool {
 	return wordsBase64(s[i:n]) && wordsBase64(tail[:])
 }
 
-// wordsBase64 reports whether s, in words of eight bytes, holds only bytes of the alphabet. All
-// eight bytes are tested at once. Adding a constant takes a byte below 0x80 to 0x80 or more if the
-// byte is at least the lower bound. Subtracting such a byte from a constant of 0x80 or more leaves
-// at least 0x80 if the byte is at most the upper bound. Neither operation carries into the next
-// byte or borrows from it, and the variable all collects the bytes of 0x80 and more.
+// wordsBase64 reports whether s, read in words of eight bytes, holds only bytes of the alphabet.
+// All eight bytes of a word are tested at once. Adding a constant takes a byte below 0x80 to 0x80
+// or more if the byte is at least the lower bound. Subtracting such a byte from a constant of 0x80
+// or more leaves at least 0x80 if the byte is at most the upper bound. Neither operation carries
+// into the next byte or borrows from it. The variable all collects the high bits of bytes that are
+// 0x80 or more, which are not in the alphabet.
 func wordsBase64(s []byte) bool {
 	a, z, slash, nine := base64Bounds[0], base64Bounds[1], base64Bounds[2], base64Bounds[3]
 	good, all := uint64(highs), uint64(0)

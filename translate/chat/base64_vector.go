@@ -13,7 +13,7 @@ var hasVector = cpu.X86.HasAVX2 || cpu.ARM64.HasASIMD
 //go:noescape
 func vectorBase64(p *byte, blocks int) bool
 
-// The columns of the alphabet, by the high half of the byte. Letters of both cases share their
+// The columns of the alphabet, by the high half of the byte. Upper and lower case letters share
 // columns.
 const (
 	columnSigns   = 1 << iota // 2x: plus and slash

@@ -2,14 +2,14 @@ package chat
 
 import "penstock/translate/jsonx"
 
-// Begun is the part of an answer that the client already has, and that another engine continues.
-// The texts are contents of JSON strings and end at whole characters.
+// Begun is the beginning of an answer that the client already has, and that another engine
+// continues. The texts are contents of JSON strings and end at whole characters.
 type Begun struct {
 	Text, Reasoning []byte
-	Tokens          int // the number of tokens it counts as
+	Tokens          int // how many tokens the beginning counts as
 }
 
-// steered lists the members that rule out a continuation. Some of them give the whole answer a form
+// steered lists the members that rule out a continuation. Some members give the whole answer a form
 // that an engine cannot resume halfway. Some report the answer's tokens one by one. With others the
 // client itself says what the last message is.
 var steered = [...]string{
@@ -41,14 +41,14 @@ func lastMessage(r *Request) jsonx.Value {
 	return messages.Index(messages.Len() - 1)
 }
 
-// GoOn makes the next engine of r continue b, which is borrowed until that engine is asked. The
+// GoOn makes the next engine of r continue b, which must not change until that engine is asked. The
 // token limit then covers only the rest of the answer.
 func (b *Begun) GoOn(r *Request) { r.begun, r.Tokens.said = b, b.Tokens }
 
 // GoesOn reports whether the next engine of r continues another engine's answer.
 func GoesOn(r *Request) bool { return r.begun != nil }
 
-// patch ends the conversation with the existing part of the answer: as a separate message, or
+// patch ends the conversation with the existing beginning of the answer: as a separate message, or
 // appended to the message in which the client began the answer. The parameter reasoning is the
 // member from which the engine reads a message's reasoning.
 func (b *Begun) patch(p *patch, r *Request, reasoning string) {

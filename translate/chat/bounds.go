@@ -9,18 +9,18 @@ import (
 )
 
 // These members let a small request cause much work for an engine: for every token (stop sequences,
-// biases, log probabilities), for every choice, or before it starts (grammars, schemas and regular
-// expressions, which it compiles). Engines limit few of them. The bounds are far above what clients
-// are known to send, and the same on every endpoint.
+// biases, log probabilities), for every choice, or before generation starts (grammars, schemas and
+// regular expressions, which the engine compiles). Engines limit few of these members. The bounds
+// are far above what clients are known to send, and are the same on every endpoint.
 
-// bound is the maximum that a member may ask for. 0 sets no limit.
+// bound says how much a member may ask for. 0 sets no limit.
 type bound struct {
-	name     string // of a top-level member, or outer.inner of one in the object outer
-	elements int    // of an array or an object
+	name     string // a top-level member, or outer.inner: the member inner of the object outer
+	elements int    // how many elements an array or an object may have
 	of       string // what the elements are
 	bytes    int    // length as JSON
-	value    int64  // of an integer, which must not be negative either
-	least    int64  // the lower end that an error names; the reader of the member enforces it
+	value    int64  // the maximum of an integer, which must not be negative either
+	least    int64  // the minimum that an error names; the member's reader enforces it
 	schema   *schemaBound
 }
 
@@ -33,12 +33,12 @@ const (
 	longestTexts   = 64 << 10
 	longestRegex   = 16 << 10
 	longestGrammar = 256 << 10
-	longestTools   = 1 << 20 // most of it is descriptions
+	longestTools   = 1 << 20 // most of the text is descriptions
 	longestChoice  = 128 << 10
 	mostSamplers   = 64
 )
 
-// The limits of the schemas that a request asks for, and of those of its tools.
+// The limits for the schemas of an answer, and for the schemas of tools.
 var (
 	answerSchema = &schemaBound{listed: mostListed}
 	toolSchemas  = &schemaBound{listed: mostToolsListed}
@@ -65,7 +65,7 @@ var bounds = [...]bound{
 	{name: "n", value: translate.MaxChoices, least: 1},
 	{name: nameOfChoices, value: translate.MaxChoices, least: 1},
 	{name: "best_of", value: translate.MaxChoices, least: 1},
-	{name: "logprobs", value: mostTop}, // in legacy completions; in chat it is not a number
+	{name: "logprobs", value: mostTop}, // in legacy completions; in chat logprobs is not a number
 	{name: "top_logprobs", value: mostTop},
 	{name: "prompt_logprobs", value: mostTop},
 	{name: "n_probs", value: mostTop},
@@ -96,8 +96,8 @@ var bounds = [...]bound{
 // samplingParams is the object in which SGLang also reads members of the request.
 const samplingParams = "sampling_params"
 
-// boundNames are the top-level members of bounds, and boundsOf the entries of the table for each of
-// them.
+// boundNames holds the top-level members in bounds, and boundsOf the table's entries for each of
+// these.
 var boundNames, boundsOf = func() (*jsonx.Names, [][]*bound) {
 	var (
 		names []string
@@ -142,7 +142,7 @@ func CheckBounds(root jsonx.Value) *Invalid {
 	return nil
 }
 
-// check applies b to the member with its name, at the top level or within an object.
+// check applies b to the member that b names, at the top level or within an object.
 func (b *bound) check(v jsonx.Value) string {
 	_, inner, nested := strings.Cut(b.name, ".")
 	if !nested {

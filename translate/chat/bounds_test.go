@@ -10,7 +10,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestBounds_Choices: the error for too few or too many choices states the real bounds.
+// TestBounds_Choices checks that the error for too few or too many choices states the real bounds.
 func TestBounds_Choices(t *testing.T) {
 	for _, member := range []string{"n", "n_cmpl"} {
 		for _, n := range []string{"-1", "0", "129", "1000000"} {
@@ -22,8 +22,8 @@ func TestBounds_Choices(t *testing.T) {
 	}
 }
 
-// TestBounds: every member of the table is accepted up to its bound and refused above it, and no
-// spelling evades the bound.
+// TestBounds checks that every member in the table is accepted up to its bound and refused above
+// it, and that no spelling evades the bound.
 func TestBounds(t *testing.T) {
 	check := func(body string) *Invalid {
 		var d jsonx.Doc
@@ -41,7 +41,7 @@ func TestBounds(t *testing.T) {
 		return "{" + b.String()[1:] + "}"
 	}
 	for _, b := range bounds {
-		values := map[string]bool{`null`: true, `""`: true, `[]`: true, `{}`: true, `true`: true, `0.5`: true} // and whether they pass
+		values := map[string]bool{`null`: true, `""`: true, `[]`: true, `{}`: true, `true`: true, `0.5`: true} // the values, and whether they pass
 		if b.elements > 0 {
 			values[list(`1`, b.elements)], values[list(`1`, b.elements+1)] = true, false
 			values[object(b.elements)], values[object(b.elements+1)] = true, false

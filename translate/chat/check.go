@@ -8,7 +8,7 @@ import (
 )
 
 // Check applies the rules that depend on the model to a decoded request. It lowers the token limit
-// and Effort to the model's. For a request without a token limit it chooses the engine's
+// and Effort to the model's. If a request has no token limit, Check chooses one for the engine
 // (TokenLimit). AppendUpstream then writes these values. The error is an *apierr.Error. A request
 // may be checked again with another model's rules, which then apply to the client's own values.
 //

@@ -24,8 +24,8 @@ func TestCheck(t *testing.T) {
 		body   string
 		code   string
 		param  string
-		tokens int    // after an accepted check
-		effort string // after an accepted check
+		tokens int    // the value after an accepted check
+		effort string // the value after an accepted check
 	}{
 		{"nothing is known", ModelRules{}, bodyWith(tools + `,"max_tokens":9000000,"reasoning_effort":"xhigh",` + schema), "", "", 9000000, "xhigh"},
 
@@ -135,7 +135,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckTexts checks the sentences that some clients parse.
+// TestCheckTexts checks the error sentences that some clients parse.
 func TestCheckTexts(t *testing.T) {
 	for _, c := range []struct {
 		limits     ModelRules
@@ -167,8 +167,8 @@ func TestCheckTexts(t *testing.T) {
 	}
 }
 
-// TestCheck_AnotherModel: after one model's rules have lowered a request's values, the next model's
-// rules apply to the values that the client wrote.
+// TestCheck_AnotherModel checks that after one model's rules have lowered a request's values, the
+// next model's rules apply to the values that the client wrote.
 func TestCheck_AnotherModel(t *testing.T) {
 	small, large := ModelRules{MaxOutputLength: 7, Efforts: []string{"low"}, LowerEffort: true}, ModelRules{MaxOutputLength: 200, Efforts: []string{"low", "high"}, LowerEffort: true}
 	r := Request{}
@@ -187,6 +187,6 @@ func TestCheck_AnotherModel(t *testing.T) {
 		if r.Tokens.TokenLimit() != c.limit || r.Reasoning.Effort != c.effort {
 			t.Errorf("got %d tokens and effort %q, want %d and %q", r.Tokens.TokenLimit(), r.Reasoning.Effort, c.limit, c.effort)
 		}
-		r.Tokens.Fit(3) // what the engine had room for
+		r.Tokens.Fit(3) // as many as the engine had room for
 	}
 }

@@ -1,7 +1,7 @@
 package chat
 
-// CountRequest holds what an engine's own counter needs to know about a request that it counts in
-// the client's dialect.
+// CountRequest holds what must be known about a request that an engine counts in the client's own
+// dialect.
 type CountRequest struct {
 	Served           string // the engine's name for the model
 	Model            []byte // the name that the client wrote
@@ -11,7 +11,7 @@ type CountRequest struct {
 
 // Opener opens sealed reasoning that a request brings back.
 type Opener interface {
-	// Open appends the text, as the contents of a JSON string. It reports whether blob was issued
+	// Open appends the text, as the contents of a JSON string, and reports whether blob was issued
 	// to this client for the model.
 	Open(dst, model, blob []byte) ([]byte, bool)
 }

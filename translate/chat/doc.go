@@ -6,8 +6,8 @@
 //
 // A body is scanned once by jsonx, which validates the body and records where its values lie.
 // Decode then walks over this record and checks the body against the contract's chat table. Check
-// adds what depends on the model. AppendUpstream, or Segments for a vectored write, gives the
-// engine the client's own bytes and changes only the few members that must change:
+// applies the rules that depend on the model. AppendUpstream, or Segments for a vectored write,
+// gives the engine the client's own bytes and changes only the few members that must change:
 //
 //	var r chat.Request // pooled
 //	err := r.Decode(body)
@@ -15,48 +15,48 @@
 //	segments, scratch = r.Segments(segments[:0], scratch[:0], format)
 //	r.Reset()
 //
-// Answers are read and written by package answer, which knows nothing of requests.
+// Package answer reads and writes answers. It knows nothing about requests.
 //
 // # Design
 //
 // Nothing is decoded into structures. A proxy that unmarshals and marshals again loses members that
 // it does not know and changes numbers, escapes and the order of keys; a changed byte in messages
-// costs the engine its prefix cache. So the elements of messages are never rewritten, and a test
-// compares byte by byte everything that must not change.
+// costs the engine its prefix cache. So messages that need no change are never rewritten, and a
+// test compares byte by byte everything that must not change.
 //
-// A Request is made of parts, each of which decodes, checks and patches its own members: Prompt,
-// TokenLimit, Reasoning and ToolUse. Paths in errors consist of indexes and our own names, and the
+// A Request consists of Prompt, TokenLimit, Reasoning and ToolUse, each of which decodes, checks
+// and patches its own members. Paths in errors consist of indexes and our own names, and the
 // sentences are ours, because errors are logged and bodies are not.
 //
 // Members on which the edge bases decisions must be unambiguous. If a member name occurs twice,
 // some readers take the first and some the last, and Go's decoder ignores case. A member that is
-// read here is therefore refused at every level when it occurs twice or in another case. Members
+// read here is therefore refused, at every level, if it occurs twice or in another case. Members
 // that are not read pass unchanged, except those that steer an engine and, at a hosted engine,
 // those that cost money or store data (Hosted of RefusedMembers).
 //
-// An optional member that is null counts as absent, because SDKs send null for what was not set. An
-// integer may be written 1.0 or 1e2; engines get it in digits.
+// An optional member that is null counts as absent, because SDKs send null for members that were
+// not set. An integer may be written 1.0 or 1e2; engines get it in digits.
 //
-// A prompt's length is not measured, because only the engine has the vocabulary, and no request is
+// A prompt's length is not measured, because only the engine has the vocabulary. So no request is
 // refused for its length. A token limit that is too high is lowered, unless the edge is strict
 // (token_limit.go).
 //
-// Members that cost an engine far more work than a client are bounded by one table for all dialects
-// (bounds.go), and schemas by their total size (schema_bounds.go).
+// Members that cost an engine far more work than the client are bounded by one table for all
+// dialects (bounds.go), and schemas by their total size (schema_bounds.go).
 //
 // Nothing is fetched. An https URL of an image is checked for what could lead an engine astray:
 // addresses in any spelling, localhost, user names, anything that two parsers could read
 // differently. In a data URL the edge checks the alphabet, sniffs the kind, and reads the size from
 // the image's header, within its first MiB. It never decodes the pixels. Audio, video and files are
-// accepted where the model's entry names them, and are not inspected (parts.go).
+// accepted if the model's entry names them, and are not inspected (parts.go).
 //
 // reasoning and include_reasoning do not reach the engine, because each engine reads them in its
-// own way or not at all. The edge sends the effort in the words of the engine's profile and hides
-// reasoning in the answer. reasoning.max_tokens is checked and dropped: no engine shares a member
-// for it.
+// own way or not at all. The edge sends the effort in the words of the engine's profile, and hides
+// reasoning in the answer if the client does not want it. reasoning.max_tokens is checked and
+// dropped: no engine shares a member for it.
 //
-// Engines leave lone surrogates behind where they cut texts. They become U+FFFD in the
-// conversation's texts (ParseHistory) and in the arguments of its tool calls (Arguments).
+// Engines leave lone surrogates behind where they cut texts. These become U+FFFD in the
+// conversation's texts (ParseHistory) and in the arguments of tool calls (Arguments).
 //
 // stream_options is dropped when the client does not ask for a stream, because vLLM would refuse
 // the member and the contract allows it.

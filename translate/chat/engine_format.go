@@ -10,16 +10,16 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// EngineFormat is the form in which an engine takes a request. It is only read, so it can be
-// shared.
+// EngineFormat says in which form an engine takes requests. It is only read, so it can be shared.
 type EngineFormat struct {
-	// Served is the name that the engine knows the model by. It must not be empty.
+	// Served is the engine's name for the model. It must not be empty.
 	Served string
-	// Stream asks the engine for events even when the client wants a single answer, so that the
-	// call can be cancelled.
+	// Stream asks the engine for events even if the client wants a single answer, so that the call
+	// can be cancelled.
 	Stream bool
 	// TokenMember is the member from which the engine reads the token limit: max_tokens or
-	// max_completion_tokens. With any other value the limit stays where the client wrote it.
+	// max_completion_tokens. With any other value of TokenMember the limit stays where the client
+	// wrote it.
 	TokenMember string
 	// ContinuousUsage asks for usage on every chunk of a stream, from engines that know
 	// continuous_usage_stats.
@@ -27,12 +27,13 @@ type EngineFormat struct {
 	// TokenTimings asks for timings on every chunk of a stream, from engines that know
 	// timings_per_token.
 	TokenTimings bool
-	// Reasoning is how the engine takes the effort; nil: the contract's own word in
+	// Reasoning says how the engine takes the effort; nil: as the contract's own word in
 	// reasoning_effort.
 	Reasoning *ReasoningFormat
-	// Prefill are members to add when the last message is the beginning of the answer
-	// (Request.Prefilled). Without these members such engines would treat that beginning as a separate
-	// message and start again. They are added after the members of Reasoning, in the same way.
+	// Prefill holds members to add when the last message is the beginning of the answer
+	// (Request.Prefilled). Without these members the engine would treat that beginning as a
+	// separate message and start again. They are added after the members of Reasoning, in the same
+	// way.
 	Prefill []Member
 	// DeveloperAsSystem sends the role developer as system, because the engine's chat templates do
 	// not know it.
@@ -41,7 +42,7 @@ type EngineFormat struct {
 	ToolChoice     ToolChoiceForm
 	ResponseFormat ResponseForm
 	NullContent    NullForm
-	// JoinTurns joins each run of messages of one role into one message.
+	// JoinTurns joins each run of messages with the same role into one message.
 	JoinTurns bool
 	// Salt separates the cached prompts of different clients.
 	Salt Salt
@@ -49,18 +50,19 @@ type EngineFormat struct {
 	Priority Priority
 }
 
-// ReasoningFormat is the form in which an engine takes the reasoning effort.
+// ReasoningFormat says in which form an engine takes the reasoning effort.
 type ReasoningFormat struct {
-	// Effort is the top-level member that takes the effort's word; empty: the engine reads none.
+	// Effort is the top-level member for the effort's word; empty: the engine reads no such word.
 	Effort string
-	// Words are the words of EngineEfforts that the engine takes; empty: those of Efforts. Any other
-	// word becomes the nearest word; "none" is left out if it is missing here.
+	// Words are the words of EngineEfforts that the engine takes; empty: the words of Efforts. Any
+	// other word becomes the nearest of these. If "none" is missing here, it is left out of the
+	// request.
 	Words []string
-	// Refused are the words that the engine has refused before. They are left out.
+	// Refused holds words that the engine has refused before. They are left out of the request.
 	Refused EffortSet
-	// Off and On are members to add when the effort is "none", or any other. If the client has sent
-	// an object of that name, only its missing members are added; nothing that the client set is
-	// overwritten.
+	// Off holds members to add when the effort is "none", On members to add for any other effort.
+	// If the client has sent an object with the same name, only its missing members are added.
+	// Values that the client set are not overwritten.
 	Off, On []Member
 	// History is the member of an assistant's message from which the engine reads the reasoning of
 	// earlier turns: NameReasoningContent or NameReasoning. If it is empty, the engine reads no such
@@ -74,10 +76,12 @@ type Member struct {
 	Value []byte
 }
 
-// standardReasoningFormat is the contract's own way, which vLLM, SGLang and others share.
+// standardReasoningFormat sends the effort as the contract defines it, which vLLM, SGLang and
+// others understand.
 var standardReasoningFormat = ReasoningFormat{Effort: "reasoning_effort", History: NameReasoningContent}
 
-// reasoningHistory is the name of the reasoning in a history; see ReasoningFormat.History.
+// reasoningHistory returns the name of the reasoning member in a history; see
+// ReasoningFormat.History.
 func (f *EngineFormat) reasoningHistory() string {
 	if f.Reasoning == nil {
 		return standardReasoningFormat.History
@@ -96,9 +100,9 @@ func (how *ReasoningFormat) added(effort string) []Member {
 	return how.On
 }
 
-// word returns the engine's word for the effort of a request; empty: the member is left out. The
-// two words at the top of the scale, xhigh and max, are interchangeable, because clients and
-// engines know either word or both.
+// word returns the engine's word for a request's effort; empty: the member is left out. The two
+// words at the top of the scale, xhigh and max, are interchangeable, because clients and engines
+// know either word or both.
 func (how *ReasoningFormat) word(r *Reasoning) string {
 	word, takes := r.Effort, func(word string) bool { return slices.Contains(how.Words, word) }
 	switch {
@@ -117,10 +121,10 @@ func (how *ReasoningFormat) word(r *Reasoning) string {
 	return word
 }
 
-// EffortSet is a set of words of an effort.
+// EffortSet is a set of effort words.
 type EffortSet uint8
 
-// EffortsOf returns the set of one word of EngineEfforts; empty for any other word.
+// EffortsOf returns a set with one word of EngineEfforts; empty for any other word.
 func EffortsOf(word string) EffortSet {
 	if i := slices.Index(EngineEfforts, word); i >= 0 {
 		return 1 << i
@@ -134,8 +138,8 @@ func (s EffortSet) Has(word string) bool { return s != 0 && s&EffortsOf(word) !=
 // ToolChoiceForm says how much an engine reads of tool_choice.
 type ToolChoiceForm uint8
 
-// The forms of a tool_choice. An engine that reads less gets only the tools that the choice leaves:
-// the named tool, or none.
+// The forms of a tool_choice. An engine that does not read the client's choice gets only the tools
+// that the choice leaves: the named tool, or none.
 const (
 	ToolChoiceAsSent  ToolChoiceForm = iota
 	ToolChoiceWords                  // auto, none and required
@@ -145,36 +149,36 @@ const (
 // ResponseForm says how much an engine reads of response_format.
 type ResponseForm uint8
 
-// The forms of a response_format.
+// How much of response_format an engine reads.
 const (
 	ResponseAsSent  ResponseForm = iota
-	ResponseSchemas              // without json_object, which is sent as the schema of an object
+	ResponseSchemas              // no json_object, which is sent as the schema of an object
 	ResponseValue                // schemas in the member value, as in TGI, and no text
 )
 
 // NullForm says how a message without content is sent.
 type NullForm uint8
 
-// The forms of a message without content.
+// How a message without content is sent.
 const (
 	NullAsSent            NullForm = iota
 	NullEmpty                      // with the content ""
-	NullEmptyWithoutCalls          // the same, but for messages with tool calls
+	NullEmptyWithoutCalls          // with the content "", except for messages with tool calls
 )
 
 // Priority is the number in the member priority by which an engine orders its queue. The zero value
 // leaves requests unchanged.
 type Priority struct {
 	Number int
-	Told   bool // the engine is sent the number
+	Told   bool // the engine gets the number
 	Own    bool // a client's own number stays
 }
 
 // namePriority is the member's name in every engine that has it.
 const namePriority = "priority"
 
-// Take removes the client's own numbers from a request and returns the text of the engine's number;
-// nil: there is none to add.
+// Take removes the client's own numbers from a request, and returns the text of the number for the
+// engine; nil: there is no number to add.
 func (p Priority) Take(edits *jsonx.Edits, root jsonx.Value) []byte {
 	if !p.Told {
 		return nil
@@ -191,7 +195,7 @@ func (p Priority) Take(edits *jsonx.Edits, root jsonx.Value) []byte {
 	return strconv.AppendInt(nil, int64(p.Number), 10)
 }
 
-// is() reports whether key is the priority and the edge handles it.
+// is() reports whether key is the priority member and the edge handles it.
 func (p Priority) is(key jsonx.Key) bool {
 	return p.Told && bytes.EqualFold(nameOf(key), []byte(namePriority))
 }
@@ -206,17 +210,17 @@ func (p Priority) Add(edits *jsonx.Edits, root jsonx.Value) {
 // Salt makes an engine keep the cached prompts of different owners apart: it reuses a cached prefix
 // only for requests with the same salt. The zero value leaves requests unchanged.
 type Salt struct {
-	Member string // the engine's name for it
+	Member string // the engine's name for the salt
 	Owner  string // the owner whose prompts may share a cache; empty: all clients share
 }
 
 // Wanted reports whether requests are salted.
 func (s Salt) Wanted() bool { return s.Member != "" && s.Owner != "" }
 
-// Take removes the client's own salts from a request and returns the text of the salt for the
-// engine, a JSON string. That salt depends on the owner and on what the client wrote. A client may
-// separate its own users, but whatever it writes, it cannot reach another owner's prompts. The salt
-// does not reveal the owner.
+// Take removes the client's own salts from a request, and returns the text of the salt for the
+// engine, a JSON string. That salt depends on the owner and on the salt that the client wrote. So a
+// client may separate its own users, but can never reach another owner's prompts. The salt does not
+// reveal the owner.
 func (s Salt) Take(edits *jsonx.Edits, root jsonx.Value) []byte {
 	h := sha256.New()
 	h.Write([]byte("prompt cache\x00" + s.Owner))
@@ -228,7 +232,7 @@ func (s Salt) Take(edits *jsonx.Edits, root jsonx.Value) []byte {
 		}
 	}
 	var sum [sha256.Size]byte
-	const bytesTold = 16 // an engine hashes all of them with every block
+	const bytesTold = 16 // an engine hashes all these bytes with every block
 	out := make([]byte, 0, 2*bytesTold+2)
 	return append(hex.AppendEncode(append(out, '"'), h.Sum(sum[:0])[:bytesTold]), '"')
 }

@@ -6,18 +6,18 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// WordList is a list of words that are only hints: how hard a model thinks, how its thinking is
+// WordList is a list of words that are only hints: how hard a model thinks, how its reasoning is
 // shown, how closely it looks at a picture. Vendors extend these lists, and their clients send the
-// new words to every server. An unknown word is therefore read as the nearest known word, and the
-// client learns of that in x-penstock-dropped. A strict edge refuses an unknown word. Words that
-// decide the form or the meaning of an answer, such as roles, tool choices, types and formats, are
-// never replaced.
+// new words to every server. An unknown word is therefore read as the nearest known word, which the
+// client learns from x-penstock-dropped. A strict edge refuses an unknown word. Words that decide
+// the form or the meaning of an answer, such as roles, tool choices, types and formats, are never
+// replaced.
 type WordList struct {
 	Words []string
-	Other string // replaces a word that resembles none in the list
+	Other string // replaces a word that resembles no word in the list
 }
 
-// Read returns the word of the list for the string v, and whether v is exactly that word.
+// Read returns the list's word for the string v, and whether v is exactly that word.
 func (l *WordList) Read(v jsonx.Value) (word string, known bool) {
 	for _, w := range l.Words {
 		if v.EqualText(w) {
@@ -33,7 +33,7 @@ func (l *WordList) Read(v jsonx.Value) (word string, known bool) {
 	return l.Other, false
 }
 
-// plainWord returns a word in lower case and without separators: X-High becomes xhigh.
+// plainWord returns a word in lower case, without separators: X-High becomes xhigh.
 func plainWord(w string) string {
 	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(w))
 }

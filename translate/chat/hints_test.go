@@ -9,8 +9,8 @@ import (
 	"penstock/translate/apierr"
 )
 
-// TestHints: an unknown word of a hint is read as the nearest known word, and reported. A strict
-// edge refuses it.
+// TestHints checks that a hint's unknown word is read as the nearest known word, and reported. A
+// strict edge refuses it.
 func TestHints(t *testing.T) {
 	t.Parallel()
 	image := func(detail string) string {
@@ -19,7 +19,7 @@ func TestHints(t *testing.T) {
 	const text = `"messages":[{"role":"user","content":"x"}]`
 	for _, c := range []struct {
 		members, sent string
-		offers        []string // efforts of the model
+		offers        []string // the model's efforts
 		hints         string
 		strict        string // the parameter that a strict edge refuses
 	}{

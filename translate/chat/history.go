@@ -7,10 +7,10 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Arguments writes the arguments of the tool calls that a client sends back. Engines parse them
-// again to fill their templates, and refuse the whole request when they are not a JSON object. So a
-// single tool call that is malformed, or that the token limit has cut, would end a conversation for
-// good, although its tool message already reports the mistake to the model.
+// Arguments writes the arguments of tool calls that a client sends back. Engines parse these again
+// to fill their templates, and refuse the whole request if they are not a JSON object. So a single
+// tool call that is malformed, or that the token limit has cut off, would end a conversation for
+// good, although the tool message already reports the mistake to the model.
 //
 // The zero value is ready. An Arguments belongs to one request at a time.
 type Arguments struct {
@@ -22,8 +22,8 @@ type Arguments struct {
 const malformed = `{"malformed_arguments":`
 
 // Append appends v as the string that a tool call holds in chat. A string that holds an object
-// stays as it is, except that halves of surrogate pairs become U+FFFD; anything else becomes
-// Object.
+// stays as it is, except that halves of surrogate pairs become U+FFFD. For anything else Append
+// writes what Object returns.
 func (a *Arguments) Append(dst []byte, v jsonx.Value) []byte {
 	object, whole := a.read(v)
 	if whole {
@@ -33,12 +33,12 @@ func (a *Arguments) Append(dst []byte, v jsonx.Value) []byte {
 }
 
 // Object returns the arguments in v as an object: the object within a string, {} for an empty
-// string, and for anything else an object that holds the text, so that the model reads its own
-// words. The result is valid until the next use of a.
+// string, and for anything else an object that holds the text, so that the model can read what it
+// wrote. The result is valid until the next use of a.
 //
-// It is one complete JSON value without halves of surrogate pairs, whatever the client wrote. The
-// engine's request contains this value unchanged, so an object that closed early would smuggle the
-// client's unchecked members into that request.
+// The result is one complete JSON value without halves of surrogate pairs, whatever the client
+// wrote. The engine's request contains the result unchanged, so an object that closed early would
+// smuggle unchecked members from the client into that request.
 func (a *Arguments) Object(v jsonx.Value) []byte {
 	object, whole := a.read(v)
 	if whole && a.doc.Parse(object, argumentOptions) != nil {
@@ -53,8 +53,8 @@ func (a *Arguments) Sound(v jsonx.Value) bool {
 	return whole
 }
 
-// read returns the object, and whether the object is the entire content of a string. A value that
-// is not a string is read as its JSON text.
+// read returns the object, and whether the object is the entire content of a string. If v is not a
+// string, read takes its JSON text.
 func (a *Arguments) read(v jsonx.Value) (object []byte, whole bool) {
 	text := v.Raw()
 	if v.IsString() {
@@ -92,7 +92,7 @@ type argumentsKind uint8
 
 const (
 	argumentsMalformed argumentsKind = iota
-	argumentsObject                  // or one that exceeds the limits of this reader
+	argumentsObject                  // an object, or text beyond the limits of this reader
 	argumentsHalved                  // an object with halves of surrogate pairs in its own escapes
 )
 
@@ -131,18 +131,18 @@ func (a *Arguments) Reset() {
 	}
 }
 
-// keepArguments is the largest size of the buffers that are kept from one request to the next.
+// keepArguments is how large the buffers may be to be kept for the next request.
 const keepArguments = 64 << 10
 
 // ParseHistory is Doc.Parse for the body of a request. If the only errors are lone surrogates in
-// the conversation, it replaces these with U+FFFD in body itself, whose length does not change.
-// Otherwise a single answer of an engine could end a conversation for good, because clients send
-// the answer back with every turn. The parameter members lists the request's members that hold the
-// conversation; with none, nothing is replaced.
+// the conversation, ParseHistory replaces these with U+FFFD in body itself, whose length does not
+// change. Otherwise a single answer from an engine could end a conversation for good, because
+// clients send the answer back with every turn. The parameter members lists the request members
+// that hold the conversation; if it is empty, nothing is replaced.
 //
-// It replaces halves in string values other than names of tools, and in the keys of a tool call's
-// input. Elsewhere (models, other keys, schemas) a half comes from the client itself, and a
-// replacement would change the client's meaning.
+// ParseHistory replaces halves in string values other than tool names, and in the keys of a tool
+// call's input. Elsewhere (models, other keys, schemas) a half comes from the client itself, and
+// replacing it would change what the client means.
 func ParseHistory(d *jsonx.Doc, body []byte, o jsonx.Options, members ...string) error {
 	err := d.Parse(body, o)
 	if err == nil || len(members) == 0 || !jsonx.IsLone(err) {

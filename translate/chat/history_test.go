@@ -52,7 +52,7 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 }
 
 // Engines parse the arguments in a history and refuse anything but a JSON object, which would end
-// the conversation for good. All dialects turn them into an object that the model can read.
+// the conversation for good. All dialects turn arguments into an object that the model can read.
 func TestArgumentsInHistory(t *testing.T) {
 	for arguments, want := range map[string]string{
 		`""`: `"{}"`, `" \n"`: `"{}"`, `"{}"`: `"{}"`, `" {} "`: `" {} "`, `"{\"a\":[1]}"`: `"{\"a\":[1]}"`,

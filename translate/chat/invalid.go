@@ -8,10 +8,10 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Invalid says what is wrong with one member. The code that finds the mistake and knows the
-// member's own name builds the Invalid, and each level above prefixes its own name. Paths therefore
-// cost nothing in a correct request, and can only hold indexes and names of ours. The other
-// dialects use it too.
+// Invalid says what is wrong with one member. The code that finds the mistake knows the member's
+// own name and builds the Invalid. Each level above prefixes its own name. Paths therefore cost
+// nothing in a correct request, and can hold only indexes and our own names. The other dialects use
+// Invalid, too.
 type Invalid struct {
 	Param string
 	Code  string
@@ -19,8 +19,8 @@ type Invalid struct {
 	Image bool   // see apierr.Error
 }
 
-// In prefixes the path with the name of the object that holds the member. For nil, which means that
-// nothing is wrong, In and At return nil.
+// In prefixes the path with the name of the object that holds the member. If e is nil, which means
+// that nothing is wrong, In and At return nil.
 func (e *Invalid) In(name string) *Invalid {
 	if e == nil {
 		return nil
@@ -49,7 +49,7 @@ func (e *Invalid) At(name string, i int) *Invalid {
 	return e.In(Element(name, i))
 }
 
-// First returns the first of several mistakes, nil if there is none.
+// First returns the first of several mistakes, or nil if there is none.
 func First(mistakes ...*Invalid) *Invalid {
 	for _, e := range mistakes {
 		if e != nil {
@@ -62,7 +62,7 @@ func First(mistakes ...*Invalid) *Invalid {
 // Element returns the path of element i of an array.
 func Element(name string, i int) string { return name + "[" + strconv.Itoa(i) + "]" }
 
-// Err returns e as the error that leaves the package; nil for nil.
+// Err returns e as the error that leaves the package, or nil if e is nil.
 func (e *Invalid) Err() error {
 	if e == nil {
 		return nil
@@ -72,34 +72,36 @@ func (e *Invalid) Err() error {
 	return err
 }
 
-// AboutImage marks e as the refusal of an image that the model does not take.
+// AboutImage marks e as refusing an image that the model does not accept.
 func (e *Invalid) AboutImage() *Invalid {
 	e.Image = true
 	return e
 }
 
-// Missing is the error of a required member that is absent or null.
+// Missing returns the error for a required member that is absent or null.
 func Missing(name string) *Invalid {
 	return &Invalid{Param: name, Code: apierr.CodeMissingParameter, Text: "is required"}
 }
 
-// WrongType is the error for a member whose value v is not of the wanted type, such as "a string".
+// WrongType returns the error for a member whose value v does not have the wanted type, such as "a
+// string".
 func WrongType(name, want string, v jsonx.Value) *Invalid {
 	return &Invalid{Param: name, Code: apierr.CodeInvalidType, Text: "must be " + want + ", not " + kindName(v)}
 }
 
-// InvalidType is the error of a member whose type is not allowed; text continues "the member ".
+// InvalidType returns the error for a member whose type is not allowed; text continues "the member
+// ".
 func InvalidType(name, text string) *Invalid {
 	return &Invalid{Param: name, Code: apierr.CodeInvalidType, Text: text}
 }
 
-// WrongValue is the error of a member that has the right type but a value that is not allowed; text
-// continues "the member ".
+// WrongValue returns the error for a member that has the right type but a value that is not
+// allowed; text continues "the member ".
 func WrongValue(name, text string) *Invalid {
 	return &Invalid{Param: name, Code: apierr.CodeInvalidValue, Text: text}
 }
 
-// Unsupported is the error of a legal member, or value, that is not available here.
+// Unsupported returns the error for a legal member or value that is not available here.
 func Unsupported(name, text string) *Invalid {
 	return &Invalid{Param: name, Code: apierr.CodeUnsupportedParameter, Text: text}
 }
@@ -114,7 +116,7 @@ func kindName(v jsonx.Value) string {
 	return "a " + v.Kind().String()
 }
 
-// ReadFields reads members of v and refuses those that two readers could read differently.
+// ReadFields reads members of v and refuses a member that two readers could read differently.
 func ReadFields(v jsonx.Value, names *jsonx.Names, out []jsonx.Value) *Invalid {
 	err := names.Fields(v, out)
 	if err == nil {
@@ -127,7 +129,7 @@ func ReadFields(v jsonx.Value, names *jsonx.Names, out []jsonx.Value) *Invalid {
 	return &Invalid{Param: m.Name, Code: apierr.CodeDuplicateMember, Text: "is " + m.Remedy()}
 }
 
-// ReadElement is ReadFields for an element of an array that must be an object, described by want.
+// ReadElement is ReadFields for an array element that must be an object, which want describes.
 func ReadElement(want string, v jsonx.Value, names *jsonx.Names, out []jsonx.Value) *Invalid {
 	if !v.IsObject() {
 		return WrongType("", want, v)
@@ -144,7 +146,8 @@ func ReadObject(name string, v jsonx.Value, names *jsonx.Names, out []jsonx.Valu
 	return ReadFields(v, names, out).In(name)
 }
 
-// Given reports whether an optional member has a value: SDKs write null for what was not set.
+// Given reports whether an optional member has a value. SDKs write null for members that were not
+// set.
 func Given(v jsonx.Value) bool { return v.Exists() && !v.IsNull() }
 
 // syntaxError turns an error of jsonx.Doc.Parse into one for the client.

@@ -10,12 +10,12 @@ import (
 )
 
 // Engines also fetch media in requests whose shape differs from chat's parts. They recognize a
-// medium by its member's name, at any depth. Text elsewhere is not a medium, even if it looks like
+// medium by the member's name, at any depth. Text elsewhere is not a medium, even if it looks like
 // a URL.
 
-// mediaNames are the members, and the types of parts, from which engines read media, at every
-// endpoint, at the top level and nested. Speech engines read the sample of a voice from a file of
-// their own, or fetch it.
+// mediaNames lists the members, and the types of parts, from which engines read media, at every
+// endpoint, at the top level and nested. Speech engines read a voice sample from a file of their
+// own, or fetch it.
 var mediaNames = [...]string{
 	"image", "images", "image_url", "image_urls", "input_image", "input_images", "ref_image", "reference_image",
 	"reference_images", "image_file", "image_path", "init_image", "init_images", "control_image", "end_image",
@@ -30,23 +30,23 @@ var mediaNames = [...]string{
 	"document_url", "file_url", "media", "media_url",
 }
 
-// placeNames are the members of a medium that hold its location.
+// placeNames lists the members of a medium that hold its location.
 var placeNames = [...]string{"url", "uri", "href", "src", "path", "data", "file", "base64"}
 
 // CheckMedia refuses media that an engine would read from its own disk, or fetch from a place that
-// chat does not allow for images. A value with a scheme must be an https URL with the name of a
-// host (ModelRules.ImageHosts), or hold the medium in base64. Paths are refused. The error is an
+// chat does not allow for images. A value with a scheme must be an https URL with a host name
+// (ModelRules.ImageHosts), or hold the medium in base64. Paths are refused. The error is an
 // *apierr.Error.
 func CheckMedia(root jsonx.Value, rules *ModelRules) error {
 	return (&media{rules: rules}).walk(root).Err()
 }
 
-// listNames are members of a chat request that hold lists of texts and media.
+// listNames lists the members of a chat request that hold texts and media.
 var listNames = [...]string{"documents", "references"}
 
-// checkTopMedia is CheckMedia for the members other than the messages of a chat request, because
-// some engines read media there as well. Chat's own media are parts of a content. It runs only when
-// a request has members that the edge does not read, which is rare.
+// checkTopMedia is CheckMedia for all members of a chat request but the messages, because some
+// engines read media there as well. Chat's own media are parts of a content. It runs only when a
+// request has members that the edge does not read, which is rare.
 func (r *Request) checkTopMedia(rules *ModelRules) *Invalid {
 	if r.known {
 		return nil
@@ -67,8 +67,8 @@ func (r *Request) checkTopMedia(rules *ModelRules) *Invalid {
 	return nil
 }
 
-// RefuseMediaText refuses a field of a form that names a medium by a URL or a path. Media in forms
-// are files.
+// RefuseMediaText refuses a form field that names a medium by a URL or a path. Media in forms are
+// files.
 func RefuseMediaText(name string, value []byte) error {
 	field := []byte(strings.TrimSuffix(name, "[]"))
 	if !among(mediaNames[:], field) && !among(placeNames[:], field) || !hasScheme(value) && !isPath(value) {
@@ -80,7 +80,7 @@ func RefuseMediaText(name string, value []byte) error {
 // media walks through a request.
 type media struct{ rules *ModelRules } // nil rules: no URL at all
 
-// open returns v with its children indexed, however deep they lie.
+// open returns v with its children indexed, however deep they are.
 func open(v jsonx.Value) (jsonx.Value, *Invalid) {
 	if v.Recorded() {
 		return v, nil
@@ -92,7 +92,7 @@ func open(v jsonx.Value) (jsonx.Value, *Invalid) {
 	return d.Root(), nil
 }
 
-// walk looks for media in a value that is not one itself. It skips arrays of numbers or texts,
+// walk looks for media in a value that is not a medium itself. It skips arrays of numbers or texts,
 // which are frequent in embeddings.
 func (m *media) walk(v jsonx.Value) *Invalid {
 	if !v.IsArray() && !v.IsObject() || bytes.IndexByte(v.Raw(), '{') < 0 {
@@ -201,8 +201,8 @@ func (m *media) url(v jsonx.Value) *Invalid {
 	return nil
 }
 
-// hasScheme reports whether any reader could find the scheme of a URL in s. Readers strip blanks
-// before a scheme and control characters in it.
+// hasScheme reports whether any reader could find a URL's scheme in s. Readers strip blanks before
+// a scheme and control characters in it.
 func hasScheme(s []byte) bool {
 	letters := 0
 	for i, c := range s[:min(len(s), 256)] {
@@ -221,12 +221,12 @@ func hasScheme(s []byte) bool {
 // maxPath is PATH_MAX of Linux: a longer text cannot open a file.
 const maxPath = 4096
 
-// jpegStart begins the base64 of a JPEG, the one medium whose base64 begins with a slash and may be
+// jpegStart is how a JPEG in base64 begins. No other medium's base64 begins with a slash and may be
 // shorter than a path.
 const jpegStart = "/9j/"
 
-// isPath reports whether an engine could read s as the path of a file outside its own folder. A
-// bare name is the id of a voice, and base64 may contain slashes as well.
+// isPath reports whether an engine could read s as a path to a file outside its own folder. A bare
+// name is a voice's id, and base64 may contain slashes as well.
 func isPath(s []byte) bool {
 	if len(s) > maxPath {
 		return false
@@ -244,7 +244,7 @@ func isPath(s []byte) bool {
 	return bytes.IndexByte(s, '\\') >= 0 || bytes.IndexByte(s, '/') >= 0 && !isBase64Text(s)
 }
 
-// isBase64Text reports whether s has only letters of base64, of either alphabet, and line ends.
+// isBase64Text reports whether s has only base64 characters, of either alphabet, and line ends.
 func isBase64Text(s []byte) bool {
 	for _, c := range s {
 		switch {
@@ -275,7 +275,7 @@ func isAmong(names []string, k jsonx.Key) bool {
 	return false
 }
 
-// knownNames are further members that an error may name: those that hold media, and members of
+// knownNames lists further members that an error may name: members that hold media, and members of
 // families that steer an engine.
 var knownNames = [...]string{
 	"messages", "content", "input", "inputs", "documents", "query", "prompt", "references",
@@ -283,7 +283,7 @@ var knownNames = [...]string{
 }
 
 // spelt() returns our spelling of a known name. For any other name it returns the parameter
-// otherwise, because errors never repeat a client's words.
+// otherwise, because errors never repeat a client's text.
 func spelt(name []byte, otherwise string) string {
 	for _, names := range [...][]string{mediaNames[:], placeNames[:], knownNames[:]} {
 		for _, n := range names {

@@ -9,8 +9,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestCheckMedia: the check finds everything that engines would fetch, wherever it is, and ignores
-// texts.
+// TestCheckMedia checks that CheckMedia finds everything that engines would fetch, wherever it is,
+// and ignores texts.
 func TestCheckMedia(t *testing.T) {
 	t.Parallel()
 	const bad = `"http://127.0.0.1/"`
@@ -98,7 +98,7 @@ func TestCheckMedia(t *testing.T) {
 	}
 }
 
-// TestMessageMedia: media in a message but outside its content are not fetched either.
+// TestMessageMedia checks that media in a message but outside its content are not fetched either.
 func TestMessageMedia(t *testing.T) {
 	t.Parallel()
 	for member, param := range map[string]string{
@@ -129,7 +129,7 @@ func TestRefuseMediaText(t *testing.T) {
 	}
 }
 
-// TestTopMedia: media outside the messages of a chat request are checked like parts.
+// TestTopMedia checks that media outside the messages of a chat request are checked like parts.
 func TestTopMedia(t *testing.T) {
 	t.Parallel()
 	for member, param := range map[string]string{

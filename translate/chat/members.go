@@ -7,7 +7,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// members are the members of a request that the edge reads, indexed by the constants below.
+// members holds the members of a request that the edge reads, indexed by the constants below.
 type members [memberCount]jsonx.Value
 
 // The members that the edge reads, in the order of the contract's table. The members after user are
@@ -39,7 +39,7 @@ const (
 	memberIncludeReasoning
 	memberUser
 	memberParallelToolCalls
-	memberN // the number of choices: a stream is complete only when each has ended
+	memberN // the number of choices: a stream is complete only when every choice has ended
 	memberNCmpl
 	memberPromptCacheKey // of any type: it is only a hint at where the prompt is cached
 	memberCount
@@ -82,15 +82,15 @@ const nameOfChoices = "n_cmpl"
 
 var requestMembers = jsonx.NewNames(memberNames...)
 
-// usual are the members for which only their own rule is checked: CheckBounds and ReadLimits pass
-// over them. Most requests have no others.
+// usual is the set of members for which only their own rules are checked: CheckBounds and
+// ReadLimits pass over these. Most requests have no other members.
 const usual uint64 = 1<<memberModel | 1<<memberMessages | 1<<memberTemperature | 1<<memberTopP | 1<<memberTopK | 1<<memberMinP |
 	1<<memberFrequencyPenalty | 1<<memberPresencePenalty | 1<<memberRepetitionPenalty |
 	1<<memberMaxTokens | 1<<memberMaxCompletionTokens | 1<<memberSeed | 1<<memberStream | 1<<memberStreamOptions |
 	1<<memberReasoningEffort | 1<<memberUser | 1<<memberParallelToolCalls
 
-// compare reports whether root has only members that the edge reads, which are in m, and whether
-// all of these are usual. No member occurs twice.
+// compare reports whether root has only members that the edge reads (those in m), and whether all
+// of these are usual. No member of root occurs twice.
 func (m *members) compare(root jsonx.Value) (known, allUsual bool) {
 	var seen uint64
 	for i := range m {
@@ -102,7 +102,7 @@ func (m *members) compare(root jsonx.Value) (known, allUsual bool) {
 	return known, known && seen&^usual == 0
 }
 
-// numberRules are the members that are numbers with a range, both ends included.
+// numberRules lists the members that are numbers within a range, both ends included.
 var numberRules = [...]struct {
 	member  int
 	lo, hi  float64

@@ -1,35 +1,35 @@
 package chat
 
-// ModelRules are the rules that Check applies to a request: the catalog entry of its model and the
-// settings of the edge. The zero value limits nothing. Check only reads them, so all requests for a
-// model share one ModelRules.
+// ModelRules are the rules that Check applies to a request: the model's catalog entry and the
+// edge's settings. The zero value limits nothing. Check only reads a ModelRules, so all requests
+// for a model share one.
 type ModelRules struct {
 	// Strict refuses what is otherwise adjusted: a token limit too high for the model or its context,
 	// and the efforts "minimal" and "max". It also refuses audio, video and files.
 	Strict bool
-	// ContextLength is in tokens; 0: not known.
+	// ContextLength is in tokens; 0: unknown.
 	ContextLength int
 	// MaxOutputLength is the greatest token limit; 0: none.
 	MaxOutputLength int
-	// Efforts are the reasoning efforts that the model offers; nil: not known, none is refused.
+	// Efforts are the reasoning efforts that the model offers; nil: unknown, no effort is refused.
 	Efforts []string
 	// LowerEffort replaces an effort that the model does not offer with the nearest lower effort,
-	// instead of refusing it. The dialects other than chat require this.
+	// instead of refusing the request. The dialects other than chat require this.
 	LowerEffort bool
 	// ReasoningHistory is ReasoningLoop or ReasoningNone. With any other word, the engine gets all
-	// reasoning of the history.
+	// reasoning in the history.
 	ReasoningHistory string
-	// Features are the optional features that the model offers (FeatureTools and so on); nil: not
-	// known, none is refused.
+	// Features are the optional features that the model offers (FeatureTools and so on); nil:
+	// unknown, no feature is refused.
 	Features []string
-	// InputModalities are text, image and so on; nil: not known, none is refused.
+	// InputModalities are text, image and so on; nil: unknown, no modality is refused.
 	InputModalities []string
 	// Vision bounds requests with images; nil: no bounds.
 	Vision *VisionLimits
-	// ImageHosts are the hosts that https URLs of images may name, exactly or as *.example.com;
-	// empty: any.
+	// ImageHosts are the hosts that https image URLs may name, exactly or as *.example.com; empty:
+	// any host.
 	ImageHosts []string
-	// Refuse are the members that steer an engine and that clients must not set.
+	// Refuse holds the members that steer an engine and that clients must not set.
 	Refuse *RefusedMembers
 }
 
@@ -37,10 +37,10 @@ type ModelRules struct {
 type VisionLimits struct {
 	MaxPixels     int // of one image
 	MaxTokens     int // of the completion
-	ContextLength int // in tokens, when it is smaller than the model's
+	ContextLength int // in tokens, if it is smaller than the model's
 }
 
-// The features of a model that a request may need.
+// The model features that a request may need.
 const (
 	FeatureTools             = "tools"
 	FeatureStructuredOutputs = "structured_outputs"

@@ -11,7 +11,7 @@ import (
 // A part of a message may hold audio, video or a file. Few models take such parts, so a request
 // with one is refused unless the model's entry lists its kind (ModelRules.InputModalities).
 
-// Medium is one such part.
+// Medium is one part with audio, video or a file.
 type Medium struct {
 	// Message and Part are its position: messages[Message].content[Part].
 	Message, Part int
@@ -28,14 +28,14 @@ func (m *Medium) Param() string {
 	return "messages[" + strconv.Itoa(m.Message) + "].content[" + strconv.Itoa(m.Part) + "]." + m.member
 }
 
-// MaxMedia is how many such parts a request may have.
+// MaxMedia is how many parts with media a request may have.
 const MaxMedia = 256
 
-// mediumTokens is how many tokens a medium counts in the estimate of a prompt: about half a minute
+// mediumTokens is how many tokens a medium counts in a prompt's estimate: as many as half a minute
 // of audio, or some seconds of video.
 const mediumTokens = 1024
 
-// mediumPart is a kind of part that holds a medium. The member has the name of the part's type.
+// mediumPart is a kind of part that holds a medium. The part's type is also the name of the member.
 type mediumPart struct {
 	member, kind string
 	read         func(v jsonx.Value, kind string) (host []byte, e *Invalid)
@@ -48,7 +48,7 @@ var mediumParts = [...]mediumPart{
 	{"file", "file", readFile},
 }
 
-// mediumOf returns the kind of part that a type names, or nil.
+// mediumOf returns the kind of part with the given type, or nil.
 func mediumOf(partType jsonx.Value) *mediumPart {
 	for i := range mediumParts {
 		if partType.EqualText(mediumParts[i].member) {
@@ -96,13 +96,13 @@ func readInputAudio(v jsonx.Value, _ string) ([]byte, *Invalid) {
 	if !IsBase64(textBytes(m[0])) {
 		return nil, WrongValue("data", "must hold the audio in base64 with its padding and without spaces or line ends: encode without wrapping")
 	}
-	if !isFormat(textBytes(m[1])) { // engines write it into a data URL
+	if !isFormat(textBytes(m[1])) { // engines write the format into a data URL
 		return nil, WrongValue("format", "must be a word such as wav or mp3")
 	}
 	return nil, nil
 }
 
-// isFormat reports whether s can be the name of a file format.
+// isFormat reports whether s can name a file format.
 func isFormat(s []byte) bool {
 	return len(s) > 0 && len(s) <= 32 && !slices.ContainsFunc(s, func(c byte) bool {
 		return !('0' <= c && c <= '9') && !('a' <= c|0x20 && c|0x20 <= 'z') && c != '-' && c != '.' && c != '+'
@@ -149,7 +149,7 @@ func readFile(v jsonx.Value, _ string) ([]byte, *Invalid) {
 	return nil, nil
 }
 
-// isDataURL reports whether s is a data URL in base64 whose media type begins with mediaType.
+// isDataURL reports whether s is a base64 data URL whose media type begins with mediaType.
 func isDataURL(s []byte, mediaType string) bool {
 	const scheme, encoding = "data:", ";base64"
 	if !hasFoldPrefix(s, scheme) || !hasFoldPrefix(s[len(scheme):], mediaType) {
@@ -160,7 +160,7 @@ func isDataURL(s []byte, mediaType string) bool {
 		equalFold(s[comma-len(encoding):comma], encoding) && IsBase64(s[comma+1:])
 }
 
-// textBytes returns a string's text, borrowed from the body where it has no escapes.
+// textBytes returns a string's text. Without escapes the result is a slice of the body.
 func textBytes(v jsonx.Value) []byte {
 	if text, ok := v.Text(); ok {
 		return text
@@ -168,12 +168,12 @@ func textBytes(v jsonx.Value) []byte {
 	return v.AppendText(nil) // some encoders escape every slash
 }
 
-// HasVideo reports whether the request has a video, which engines split into images.
+// HasVideo reports whether the request has a video. Engines split videos into images.
 func (p *Prompt) HasVideo() bool {
 	return slices.ContainsFunc(p.Media, func(m Medium) bool { return m.Kind == "video" })
 }
 
-// checkMedia refuses parts that the model does not take.
+// checkMedia refuses parts that the model does not accept.
 func (p *Prompt) checkMedia(rules *ModelRules) *Invalid {
 	for i := range p.Media {
 		m := &p.Media[i]
@@ -191,6 +191,6 @@ func (p *Prompt) checkMedia(rules *ModelRules) *Invalid {
 
 var mediumWords = map[string]string{"audio": "audio", "video": "video", "file": "files"}
 
-// refusalPart is a part of an assistant's message that says what it refused. Few engines take such
-// a part, so it is sent as text.
+// refusalPart is a part in an assistant's message with the text of a refusal. Few engines accept
+// such a part, so it is sent as text.
 type refusalPart struct{ part, text jsonx.Value }

@@ -7,8 +7,8 @@ import (
 	"penstock/translate/apierr"
 )
 
-// TestMediaParts: parts with audio, video and files are accepted if the model's entry names their
-// kind, and refused otherwise.
+// TestMediaParts checks that parts with audio, video and files are accepted if the model's entry
+// names their kind, and refused otherwise.
 func TestMediaParts(t *testing.T) {
 	const (
 		unsupportedParam = apierr.CodeUnsupportedParameter
@@ -87,7 +87,8 @@ func TestMediaParts(t *testing.T) {
 	}
 }
 
-// TestRefusalParts: a model's refusal comes back in a history, and the engine gets it as text.
+// TestRefusalParts checks that an engine gets as text a model's refusal that comes back in a
+// history.
 func TestRefusalParts(t *testing.T) {
 	var r Request
 	body := `{"model":"m","messages":[{"role":"user","content":"Go."},{"role":"assistant","content":[{"type":"refusal","refusal":"I c\u0061n't."},{"type":"text","text":"Sorry."}]}]}`

@@ -48,7 +48,7 @@ func (r *Request) AppendUpstream(dst []byte, format *EngineFormat) []byte {
 }
 
 // Segments appends to segs what AppendUpstream writes, in pieces for a vectored write, without
-// copying the body. New text is appended to scratch. The pieces borrow from the body and from the
+// copying the body. New text is appended to scratch. The pieces are slices of the body and of the
 // returned scratch, and are valid until either is changed or r is reset.
 func (r *Request) Segments(segs [][]byte, scratch []byte, format *EngineFormat) (pieces [][]byte, text []byte) {
 	scratch = r.patch(scratch, format)
@@ -117,7 +117,7 @@ const eachTimings = "timings_per_token"
 // AsksTimings reports whether the client itself asked for timings on every chunk.
 func AsksTimings(r *Request) bool { return r.doc.Root().Get(eachTimings).Kind() == jsonx.True }
 
-// AsksFlex reports whether the client agrees to be served after others, as with OpenAI's
+// AsksFlex reports whether the client agrees to be served after other clients, as with OpenAI's
 // service_tier flex.
 func AsksFlex(r *Request) bool { return r.Flex || r.doc.Root().Get("service_tier").EqualText("flex") }
 
@@ -171,7 +171,7 @@ func (t *TokenLimit) patch(p *patch, members *members, member string) {
 		want, other = other, want
 	default:
 		if t.Max < 0 {
-			break // the client gave no limit, and these engines read either name
+			break // the client gave no limit, and such engines read either name
 		}
 		for _, m := range [...]int{want, other} {
 			if Given(members[m]) {
@@ -229,7 +229,8 @@ func (r *Reasoning) patchEffort(p *patch, v jsonx.Value, member, word string) {
 
 var textRequired = []byte(`"required"`)
 
-// patch writes a tool_choice that the engine knows, and removes the tools that must not be called.
+// patch writes the tool_choice so that the engine knows it, and removes the tools that must not be
+// called.
 func (u *ToolUse) patch(p *patch, members *members, form ToolChoiceForm) {
 	choice, tools := members[memberToolChoice], members[memberTools]
 	if form == ToolChoiceIgnored && (choice.EqualText("none") || u.allowed.limited && u.allowed.mode == "none") {
@@ -247,7 +248,7 @@ func (u *ToolUse) patch(p *patch, members *members, form ToolChoiceForm) {
 	case form != ToolChoiceAsSent && u.named.Exists():
 		at := positionOf(tools, u.named)
 		if at < 0 {
-			return // there is no such tool
+			return // the named tool does not exist
 		}
 		p.edits.Set(choice, textRequired)
 		only = append(only[:0], at)
@@ -278,7 +279,7 @@ var (
 	nameValue      = []byte("value")
 )
 
-// patchResponseFormat writes v in an engine's form.
+// patchResponseFormat writes v in the form that an engine reads.
 func patchResponseFormat(p *patch, v jsonx.Value, form ResponseForm) {
 	if !Given(v) {
 		return
@@ -355,8 +356,8 @@ func (r *Prompt) patch(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	}
 }
 
-// patch collects the changes to a request. Edits borrow from the field text. When that grows,
-// earlier edits keep the old array.
+// patch collects the changes to a request. Edits refer to the field text. When text grows, earlier
+// edits keep the old array.
 type patch struct {
 	edits *jsonx.Edits
 	root  jsonx.Value
@@ -366,7 +367,7 @@ type patch struct {
 // insert places text after the opening brace. The text ends in a comma; the object is never empty.
 func (p *patch) insert(text []byte) { p.edits.Insert(p.root.Start()+1, text) }
 
-// from() returns the bytes of p.text after the first n.
+// from() returns p.text without its first n bytes.
 func (p *patch) from(n int) []byte { return p.text[n:len(p.text):len(p.text)] }
 
 func (p *patch) setString(v jsonx.Value, to string) {
@@ -375,7 +376,7 @@ func (p *patch) setString(v jsonx.Value, to string) {
 	p.edits.Set(v, p.from(n))
 }
 
-// setInt sets v to n in digits, unless v already has that form.
+// setInt sets v to n in digits, unless v is already written so.
 func (p *patch) setInt(v jsonx.Value, n int64) {
 	var digits [20]byte
 	if bytes.Equal(v.Raw(), strconv.AppendInt(digits[:0], n, 10)) {
@@ -399,8 +400,8 @@ func (p *patch) delete(v jsonx.Value) {
 	}
 }
 
-// setOption sets a member of stream_options to true. Decode has ensured that it occurs at most
-// once.
+// setOption sets a member of stream_options to true. Decode has ensured that the member occurs at
+// most once.
 func (p *patch) setOption(options jsonx.Value, name string, add []byte) {
 	switch v := options.Get(name); {
 	case !v.Exists():
@@ -410,7 +411,7 @@ func (p *patch) setOption(options jsonx.Value, name string, add []byte) {
 	}
 }
 
-// addMembers adds the members of list, except the members of before, which were added earlier.
+// addMembers adds the members in list, except those in before, which were added earlier.
 func (p *patch) addMembers(list, before []Member) {
 	for i := range list {
 		m := &list[i]
@@ -428,7 +429,7 @@ func (p *patch) addMembers(list, before []Member) {
 	}
 }
 
-// merge adds to the client's object v the members of the object in value that v lacks.
+// merge adds to the client's object v those members of the object in value that v lacks.
 func (p *patch) merge(v jsonx.Value, value []byte) {
 	var d jsonx.Doc
 	if err := d.Parse(value, jsonx.Options{}); err != nil {

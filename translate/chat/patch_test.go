@@ -41,10 +41,10 @@ func (f *targetFile) target() *EngineFormat {
 	return &t
 }
 
-// TestAppendUpstream runs the archives of testdata/encode: a target, perhaps limits, the request,
+// TestAppendUpstream runs the archives in testdata/encode: a target, perhaps limits, the request,
 // and what the engine gets.
 func TestAppendUpstream(t *testing.T) {
-	var r Request // one for all cases: nothing may remain from an earlier case
+	var r Request // one Request for all cases: nothing may remain from an earlier case
 	golden.Archives(t, "testdata/encode", func(t *testing.T, a *golden.Archive) {
 		var target targetFile
 		var limits ModelRules
@@ -73,8 +73,8 @@ func TestAppendUpstream(t *testing.T) {
 	})
 }
 
-// TestSegments checks that a large body is not copied: everything except the new text lies in the
-// body itself.
+// TestSegments checks that a large body is not copied: every piece except the new text is a slice
+// of the body itself.
 func TestSegments(t *testing.T) {
 	body := chatBody(100 << 10)
 	var r Request

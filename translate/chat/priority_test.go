@@ -8,7 +8,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestPriority: the engine gets one number, which is the edge's, whatever the client writes. The
+// TestPriority checks that the engine gets only the edge's number, whatever the client writes. The
 // client's own number stays if the model allows that, or if the edge sends no number.
 func TestPriority(t *testing.T) {
 	for _, own := range []string{``, `"priority":-9,`, `"priority":-9,"priority":-8,`, `"\u0070riority":-9,`, `"PRIORITY":-9,`, `"priority":null,`} {

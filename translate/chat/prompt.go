@@ -6,33 +6,33 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Prompt is the part of a request that a model reads: the conversation, and the length of the
-// tools.
+// Prompt is what a model reads of a request: the conversation, and the tools, of which only the
+// length is kept.
 type Prompt struct {
-	// Images are the image parts in the order of the messages.
+	// Images are the image parts, in message order.
 	Images []Image
-	// Media are the parts with audio, video and files, in the order of the messages.
+	// Media are the parts with audio, video and files, in message order.
 	Media []Medium
-	// Bytes is the length of all text of the prompt in JSON: contents, tool calls and tool
+	// Bytes is the length of all text in the prompt, as JSON: contents, tool calls and tool
 	// definitions, without images.
 	Bytes int
 
 	messages  int
 	thoughts  thoughts
-	developer bool // a message has that role
+	developer bool // a message has the role developer
 	refused   []refusalPart
 	arguments Arguments
 	malformed []jsonx.Value // arguments of tool calls in the history that engines would refuse
 
 	contentless []contentless // messages without content
-	turn        turnRole      // of the last message so far
-	inRow       bool          // it has consecutive messages that may be joined
+	turn        turnRole      // the role of the last message so far
+	inRow       bool          // the prompt has consecutive messages that may be joined
 }
 
 // contentless is a message whose content is null or absent.
 type contentless struct {
 	message, content jsonx.Value
-	calls            bool // it has tool calls
+	calls            bool // the message has tool calls
 }
 
 // reset releases the body and keeps allocated memory.
@@ -51,7 +51,7 @@ func (p *Prompt) reset() {
 }
 
 // EstimateTokens estimates the prompt's tokens for limits and for routing: the text at
-// bytesPerToken (4 when it is not positive), what a template adds to each message, and images by
+// bytesPerToken (4 if that is not positive), what a template adds to each message, and images by
 // their size. The answer's tokens are not included.
 func (p *Prompt) EstimateTokens(bytesPerToken float64) int {
 	if !(bytesPerToken > 0) {
@@ -64,11 +64,11 @@ func (p *Prompt) EstimateTokens(bytesPerToken float64) int {
 	return n + mediumTokens*len(p.Media)
 }
 
-// tokensPerMessage is what chat templates spend on marking a message's role and end.
+// tokensPerMessage is how many tokens chat templates spend on marking a message's role and end.
 const tokensPerMessage = 4
 
 // Beginning returns the prefix that all turns of a request's conversation share: the messages up to
-// the end of the user's first message. It is nil without a request.
+// the end of the user's first message. It returns nil if r is nil.
 func Beginning(r *Request) []byte {
 	if r == nil {
 		return nil
@@ -94,7 +94,8 @@ const (
 	messageMemberCount = messageMedia + 9
 )
 
-// messageNames are the members of a message, followed by members in which some engine reads media.
+// messageNames lists the members of a message, followed by members in which some engine reads
+// media.
 var messageNames = jsonx.NewNames(
 	append([]string{
 		"role", "content", "name", "tool_call_id", "tool_calls", "reasoning_content", "reasoning",
@@ -168,7 +169,7 @@ func (p *Prompt) decodeMessage(i int, v jsonx.Value) *Invalid {
 	return p.decodeToolCalls(m[messageToolCalls])
 }
 
-// roleOf returns a message's role; empty: v is none.
+// roleOf returns the role named by v; empty: v is not a role.
 func roleOf(v jsonx.Value) string {
 	switch string(textBytes(v)) {
 	case "system":
@@ -215,8 +216,8 @@ const (
 	partMemberCount = partForeign + 7
 )
 
-// partNames are the members of a part, followed by the members that hold the media of other types
-// of parts.
+// partNames lists the members of a part, followed by the members that hold media in other types of
+// parts.
 var partNames = jsonx.NewNames(append([]string{"type", "text", "refusal", "file"}, mediaOfParts...)...)
 
 var mediaOfParts = []string{
@@ -225,7 +226,7 @@ var mediaOfParts = []string{
 
 // decodePart reads part j of message i. Agents replay parts that hold members of other parts and of
 // messages. That is harmless except for media: some engines read media from a part whatever its
-// type, and an engine must not fetch what is not checked here.
+// type, and an engine must not fetch a medium that is not checked here.
 func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *Invalid {
 	var m [partMemberCount]jsonx.Value
 	if e := ReadElement("an object with type text or image_url", v, partNames, m[:]); e != nil {
@@ -245,7 +246,7 @@ func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *Invalid {
 			return WrongValue("type", "must be text or image_url, or input_audio, audio_url, video_url or file for models that take them")
 		}
 	}
-	for k, v := range m[partImageURL:] { // only the part's own medium is allowed
+	for k, v := range m[partImageURL:] { // a part may hold only its own medium
 		if Given(v) && !kind.EqualText(mediaOfParts[k]) {
 			return unsupportedPart(mediaOfParts[k])
 		}
@@ -355,5 +356,5 @@ func requiredFunction(v jsonx.Value) (jsonx.Value, *Invalid) {
 	return v, nil
 }
 
-// textLength is the length of a string in JSON, without its quotes.
+// textLength returns the length of a string in JSON, without the quotes.
 func textLength(v jsonx.Value) int { return v.End() - v.Start() - 2 }

@@ -10,7 +10,7 @@ import (
 // Efforts are the reasoning efforts, lowest first.
 var Efforts = []string{"none", "low", "medium", "high", "xhigh"}
 
-// EngineEfforts are the words that any engine takes, lowest first.
+// EngineEfforts are all words that some engine takes, lowest first.
 var EngineEfforts = []string{"none", effortMinimal, "low", "medium", "high", "xhigh", effortMax}
 
 // Other vendors' words that clients send: minimal counts as low, max as xhigh.
@@ -21,7 +21,7 @@ const (
 
 // Reasoning is what a request says about the model's reasoning.
 type Reasoning struct {
-	// Effort is one of Efforts, or empty when the client did not say. Check may lower it.
+	// Effort is one of Efforts, or empty if the client gave none. Check may lower it.
 	Effort string
 	// Max says that the client wrote max, which counts as xhigh here but is a separate word in some
 	// engines.
@@ -30,14 +30,15 @@ type Reasoning struct {
 	Include bool
 
 	foreign bool   // the effort was another vendor's word
-	unknown bool   // the effort was a word of no vendor that the edge knows
+	unknown bool   // the effort was a word that the edge does not know
 	param   string // the path of the member that gave the effort
 }
 
 var reasoningNames = jsonx.NewNames("effort", "max_tokens", "enabled", "exclude")
 
-// decode reads reasoning_effort and include_reasoning, and their other forms reasoning.effort and
-// reasoning.exclude. A budget inside reasoning is checked, but not added to the token limit.
+// decode reads reasoning_effort and include_reasoning, and the other forms of these,
+// reasoning.effort and reasoning.exclude. A budget inside reasoning is checked, but not added to
+// the token limit.
 func (r *Reasoning) decode(members *members) (e *Invalid) {
 	v := members[memberReasoning]
 	if e = OptionalObject("reasoning", v); e != nil {
@@ -97,7 +98,7 @@ func (r *Reasoning) decodeObject(v jsonx.Value) (exclude bool, e *Invalid) {
 	return OptionalBool("exclude", m[3], false)
 }
 
-// readEffort returns the effort as a word of Efforts, or "" when v is not given.
+// readEffort returns the effort as a word of Efforts, or "" if v is not given.
 func (r *Reasoning) readEffort(name string, v jsonx.Value) (string, *Invalid) {
 	switch {
 	case !Given(v):
@@ -143,7 +144,7 @@ func (r *Reasoning) check(rules *ModelRules) *Invalid {
 }
 
 // LowerEffort returns the highest of the given words that is not above the effort. If all words are
-// above it, it returns the lowest word. It returns "" if words holds none of Efforts.
+// above the effort, it returns the lowest word. It returns "" if words holds none of Efforts.
 func LowerEffort(words []string, effort string) string {
 	at := slices.Index(Efforts, effort)
 	for i := at; i >= 0; i-- {
@@ -170,28 +171,28 @@ const (
 	ReasoningNone = "none"
 )
 
-// The names of the member.
+// The names of the reasoning member.
 const (
 	NameReasoningContent = "reasoning_content"
 	NameReasoning        = "reasoning"
 )
 
-// thoughts are the reasoning in a history.
+// thoughts holds the reasoning in a history.
 type thoughts struct {
 	list   []thought
 	keep   string // from ModelRules
 	loop   int    // the running tool loop begins after this message
-	result bool   // the last message is the result of a tool
+	result bool   // the last message is a tool result
 	inLoop int    // bytes of reasoning in the loop
 }
 
 // thought is the reasoning of one message; one or both members may be absent.
 type thought struct {
 	message            int
-	content, reasoning jsonx.Value // by the names of the members
+	content, reasoning jsonx.Value // named as the members are
 }
 
-// add records the reasoning of message i, which is the assistant's.
+// add records the reasoning in message i, which is the assistant's.
 func (t *thoughts) add(i int, content, reasoning jsonx.Value) {
 	t.result = false
 	switch {
@@ -205,8 +206,8 @@ func (t *thoughts) add(i int, content, reasoning jsonx.Value) {
 	t.list = append(t.list, thought{i, content, reasoning})
 }
 
-// pass records message i, which is not the assistant's. A text of the user ends the tool loop,
-// unless it follows the results of tools: agents put reminders there.
+// pass records message i, which is not the assistant's. A user's text ends the tool loop, unless it
+// follows tool results: agents put reminders there.
 func (t *thoughts) pass(i int, role string, text bool) {
 	if text && !t.result && role == "user" {
 		t.loop, t.inLoop = i, 0
@@ -215,7 +216,7 @@ func (t *thoughts) pass(i int, role string, text bool) {
 }
 
 // patch moves the reasoning that the engine is to get into the member that the engine reads, and
-// removes the rest. An empty name means that the engine reads none.
+// removes the rest. An empty name means that the engine reads no reasoning.
 func (t *thoughts) patch(p *patch, name string) {
 	for i := range t.list {
 		h := &t.list[i]

@@ -10,23 +10,23 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// RefusedMembers are the names of top-level members that steer an engine and that clients must not
-// set. Their case is ignored, because some engines ignore it. Names that begin with x- are always
+// RefusedMembers holds the names of top-level members that steer an engine and that clients must
+// not set. Case is ignored, because some engines ignore it. Names that begin with x- are always
 // refused, because gateways and engines read such members as headers.
 //
-// Nil and the zero value refuse only those names. A RefusedMembers does not change after it is
-// made, so requests can share it.
+// Nil and the zero value refuse only names that begin with x-. A RefusedMembers does not change
+// after it is made, so requests can share it.
 type RefusedMembers struct {
 	named  [32][]string // by the first byte's low five bits, the same for both cases
 	inside []insideRefusal
 	allow  []string   // names that an operator allows
 	hosted bool       // hostedMembers are refused as well
-	usual  bool       // usual members of a chat request may be refused
-	begun  *nameStart // covers all refused names; nil: only the control members
+	usual  bool       // some usual members of a chat request may be refused
+	begun  *nameStart // covers all refused names; nil: only control members are refused
 }
 
-// nameStart is a set of names, stored by parts of their first two bytes. It rules out most names of
-// a request with one look-up, and may report a name that is not in the set.
+// nameStart is a set of names, stored by some bits of their first two bytes. It rules out most
+// names in a request with one look-up, and may report a name that is not in the set.
 type nameStart [32]uint32 // indexed by five bits of the first byte; one bit for five bits of the second
 
 // add adds the names that a pattern matches.
@@ -57,7 +57,7 @@ var controlStart = func() *nameStart {
 	return n
 }()
 
-// insideRefusal is a refused member of the object in a top-level member.
+// insideRefusal is a refused member of an object that is itself a top-level member.
 type insideRefusal struct{ pattern, outer, inner string }
 
 const controlMembers = "x-*"
@@ -85,7 +85,7 @@ func NewRefusedMembers(patterns ...string) *RefusedMembers {
 	return r
 }
 
-// refusesAny reports whether r may refuse one of a set of members that the edge reads.
+// refusesAny reports whether r may refuse a member in a set of members that the edge reads.
 func refusesAny(r *RefusedMembers, set uint64) bool {
 	for ; set != 0; set &= set - 1 {
 		name := []byte(memberNames[bits.TrailingZeros64(set)])
@@ -125,7 +125,7 @@ func (r *RefusedMembers) allows(name []byte) bool {
 }
 
 // Members refuses an object that has a member in r. The error, an *apierr.Error, contains the
-// member's name if it is a known one, otherwise the pattern. It never repeats a client's word.
+// member's name if that is a known one, otherwise the pattern. It never repeats a client's text.
 func (r *RefusedMembers) Members(v jsonx.Value) error {
 	begun := controlStart
 	if r != nil && r.begun != nil {
@@ -170,7 +170,7 @@ func (r *RefusedMembers) match(name []byte) (pattern string, found bool) {
 	if matches(name, controlMembers) {
 		return controlMembers, true
 	}
-	first := byte(0) // an empty name; a pattern that matches it is stored under every byte
+	first := byte(0) // for an empty name; a pattern that matches it is stored under every byte
 	if len(name) > 0 {
 		first = name[0]
 	}
@@ -185,8 +185,8 @@ func (r *RefusedMembers) match(name []byte) (pattern string, found bool) {
 	return "", false
 }
 
-// findInside returns the outer.inner pattern that a member of the object v matches; k is the name
-// of v. "" means none.
+// findInside returns the outer.inner pattern that a member of the object v matches, or "". k is the
+// name of v.
 func (r *RefusedMembers) findInside(k jsonx.Key, v jsonx.Value) (pattern string) {
 	if r == nil || len(r.inside) == 0 || !v.IsObject() {
 		return ""
@@ -205,8 +205,8 @@ func (r *RefusedMembers) findInside(k jsonx.Key, v jsonx.Value) (pattern string)
 	return ""
 }
 
-// nameOf returns a name in the form in which engines compare names, except for case. It has no
-// escapes, and the two letters outside ASCII that fold into ASCII are replaced.
+// nameOf returns a name as engines compare names, except for case. The result has no escapes, and
+// the two letters outside ASCII that fold into ASCII are replaced.
 func nameOf(k jsonx.Key) []byte {
 	name := k.Raw()
 	if !isPlain(name) {
@@ -228,9 +228,9 @@ func matches(name []byte, pattern string) bool {
 	return equalFold(name, pattern)
 }
 
-// engineMembers are members of chat requests that engines know and no dialect defines. They mean
+// engineMembers lists members that engines know in chat requests and no dialect defines. They mean
 // the same in every dialect, so the other dialects pass them on as well. Members that would show
-// reasoning or special tokens in the text are excluded.
+// reasoning or special tokens in the text are not listed.
 var engineMembers = []string{
 	"bad_words", "dry_allowed_length", "dry_base", "dry_multiplier", "dry_penalty_last_n",
 	"dry_sequence_breakers", "dynatemp_exponent", "dynatemp_range", "ebnf", "grammar", "guided_choice",
@@ -242,7 +242,7 @@ var engineMembers = []string{
 }
 
 // Passes reports whether a member that a dialect does not define is sent to the engine, as in chat.
-// It is sent if engines are known to read it, or if an operator allows it.
+// This is so if engines are known to read the member, or if an operator allows it.
 func (r *RefusedMembers) Passes(k jsonx.Key) bool {
 	if _, known := slices.BinarySearch(engineMembers, string(k.Name())); known {
 		return true
@@ -254,13 +254,13 @@ func (r *RefusedMembers) Passes(k jsonx.Key) bool {
 type hostedMember struct {
 	name   string
 	values []string // legal values; nil: none
-	most   string   // what the member may be, as the error says
+	most   string   // the values that the error allows, in words
 }
 
-// hostedMembers are members by which a client could spend the operator's money at a hosted engine,
-// make the engine store the conversation, or pass the conversation to a third party. Self-hosted
-// engines ignore them or use them for something else, so they are refused only for a model with a
-// hosted engine. null always counts as absent.
+// hostedMembers lists members by which a client could spend the operator's money at a hosted
+// engine, make the engine store the conversation, or pass the conversation to a third party.
+// Self-hosted engines ignore these members or use them for something else, so they are refused only
+// for a model with a hosted engine. null always counts as absent.
 var hostedMembers = [...]hostedMember{
 	{"store", []string{"false"}, "false or absent: nothing of a conversation is kept at a hosted engine"},
 	{"prompt_cache_retention", []string{`"in_memory"`, `"in-memory"`}, "in_memory or absent: nothing of a conversation is kept at a hosted engine"},
@@ -276,7 +276,7 @@ var hostedMembers = [...]hostedMember{
 	{"extra_headers", nil, "absent: no header of a client's reaches an engine"},
 }
 
-// Hosted returns r extended by the members that only hosted engines refuse.
+// Hosted returns r extended by hostedMembers.
 func (r *RefusedMembers) Hosted() *RefusedMembers {
 	hosted := new(RefusedMembers)
 	if r != nil {
@@ -305,8 +305,8 @@ func (r *RefusedMembers) checkHosted(k jsonx.Key, v jsonx.Value) error {
 	return apierr.Invalid(m.name, apierr.CodeUnsupportedParameter, "%s must be %s.", m.name, m.most)
 }
 
-// findHosted returns the index in hostedMembers of a member whose value is not legal; -1: the value
-// is legal.
+// findHosted returns the index in hostedMembers of the member k if its value is not legal,
+// otherwise -1.
 func (r *RefusedMembers) findHosted(k jsonx.Key, v jsonx.Value) int {
 	if r == nil || !r.hosted || v.Kind() == jsonx.Null {
 		return -1

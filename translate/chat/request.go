@@ -24,11 +24,11 @@ type Request struct {
 	doc   jsonx.Doc
 	edits jsonx.Edits
 	name  []byte // holds Model when it was written with escapes
-	text  []byte // of the changes that AppendUpstream makes
+	text  []byte // text of the changes that AppendUpstream makes
 	clean bool   // unused since Reset
 }
 
-// Facts are the facts on which the edge bases decisions, except Prompt and ToolUse.
+// Facts holds the facts on which the edge bases decisions, except Prompt and ToolUse.
 type Facts struct {
 	// Model is the name that the client wrote, with escapes decoded: 1 to MaxModelName bytes without
 	// control characters.
@@ -43,8 +43,8 @@ type Facts struct {
 	StructuredOutput bool
 	// Implied is set by a translator.
 	Implied
-	// Flex says that the client agrees to be served after others. A dialect sets it if its translation
-	// loses the member that says so.
+	// Flex says that the client agrees to be served after other clients. A dialect sets it if its
+	// translation loses the member that says so.
 	Flex bool
 	// N is the number of choices: 1 if the client gave none.
 	N int
@@ -58,7 +58,7 @@ type parsed struct {
 	body    []byte
 	members members
 	asked   asked
-	begun   *Begun // the answer that the next engine continues; nil: it starts one
+	begun   *Begun // the answer that the next engine continues; nil: the engine starts one
 	schema  bool   // response_format is json_schema
 	known   bool   // the edge reads every member
 	usual   bool   // every member is usual
@@ -69,19 +69,19 @@ type Implied struct {
 	// Prefilled says that the last message is the beginning of the answer. Chat clients say this with
 	// engines' own members.
 	Prefilled bool
-	// TurnsAreOne says that consecutive messages of one role are one turn.
+	// TurnsAreOne says that consecutive messages with the same role are one turn.
 	TurnsAreOne bool
 	// Session is the session that the client's own request names; see SessionOf.
 	Session Session
 }
 
-// MaxModelName is the longest name of a model, in bytes.
+// MaxModelName is how many bytes a model's name may have.
 const MaxModelName = 256
 
-// keepName is the largest buffer of an escaped name that is kept.
+// keepName is how large a buffer for an escaped name may be to be kept.
 const keepName = 1 << 10
 
-// parseOptions index down to the deepest member that a rule reads,
+// parseOptions indexes down to the deepest member that a rule reads,
 // tool_choice.allowed_tools.tools[0].function. Schemas of tools are checked as JSON but not
 // indexed.
 var parseOptions = jsonx.Options{Record: 6, Paired: true}
@@ -89,7 +89,7 @@ var parseOptions = jsonx.Options{Record: 6, Paired: true}
 // HasSchema reports whether the answer must follow a schema from the client.
 func (r *Request) HasSchema() bool { return r.schema }
 
-// Reset clears the request and releases the body. It keeps allocated memory for the next one.
+// Reset clears the request and releases the body. It keeps allocated memory for the next request.
 func (r *Request) Reset() {
 	r.doc.Reset()
 	r.edits.Reset()
@@ -98,7 +98,7 @@ func (r *Request) Reset() {
 	r.Facts = Facts{N: 1, Tokens: noTokenLimit, Reasoning: Reasoning{Include: true}}
 	r.parsed = parsed{}
 	r.name, r.text = r.name[:0], r.text[:0]
-	if cap(r.name) > keepName { // a client may write any name, but only short ones are legal
+	if cap(r.name) > keepName { // a client may write any name, but only short names are legal
 		r.name = nil
 	}
 	r.clean = true
@@ -116,7 +116,7 @@ func (r *Request) Decode(body []byte) error { return r.parse(body) }
 func (r *Request) DecodeMended(body []byte) error { return r.parse(body, memberNames[memberMessages]) }
 
 func (r *Request) parse(body []byte, mend ...string) error {
-	if !r.clean { // a pooled one is clean
+	if !r.clean { // a pooled Request is clean
 		r.Reset()
 	}
 	r.clean = false
@@ -148,8 +148,8 @@ func (r *Request) decode(root jsonx.Value) *Invalid {
 	return nil
 }
 
-// decodeSteps run in the order of the contract's table, so that the first of several mistakes in
-// that order is reported.
+// decodeSteps run in the order of the contract's table, so that of several mistakes the first one
+// in that order is reported.
 var decodeSteps = [...]func(*Request) *Invalid{
 	(*Request).decodeModel,
 	func(r *Request) *Invalid { return r.Prompt.decode(r.Messages()) },
@@ -189,7 +189,7 @@ func (r *Request) decodeModel() *Invalid {
 	return nil
 }
 
-// decodeChoices reads the number of choices from its two names.
+// decodeChoices reads the number of choices under its two names.
 func (r *Request) decodeChoices() *Invalid {
 	for _, m := range [...]int{memberN, memberNCmpl} {
 		v := r.members[m]

@@ -4,8 +4,8 @@ package chat
 
 import "testing"
 
-// TestRequestAllocs: a request that has been used before costs no allocation, from the body to the
-// pieces for the engine.
+// TestRequestAllocs checks that a Request that has been used before allocates nothing, from the
+// body to the pieces for the engine.
 func TestRequestAllocs(t *testing.T) {
 	limits := &ModelRules{
 		ContextLength: 131072, MaxOutputLength: 64, Efforts: []string{"none", "low"}, LowerEffort: true,

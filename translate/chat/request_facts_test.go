@@ -69,7 +69,7 @@ func TestRequestFacts(t *testing.T) {
 		t.Errorf("effort %q", r.Reasoning.Effort)
 	}
 
-	// A Request that has failed is ready for the next body, and keeps nothing.
+	// A Request that has failed is ready for the next body, and keeps nothing of the old one.
 	if err := r.Decode([]byte(`{"model":"x","stream":true,"messages":5}`)); err == nil {
 		t.Fatal("accepted")
 	}

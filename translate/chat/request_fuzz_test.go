@@ -10,7 +10,8 @@ import (
 	"penstock/translate/apierr"
 )
 
-// fuzzTargets are different enough to reach every change that AppendUpstream makes.
+// fuzzTargets holds formats that are different enough to reach every change that AppendUpstream
+// makes.
 var fuzzTargets = []*EngineFormat{
 	{Served: "served"},
 	{Served: `s"é`, Stream: true, TokenMember: "max_tokens", ContinuousUsage: true},
@@ -25,7 +26,7 @@ var fuzzTargets = []*EngineFormat{
 	{Served: "m", Reasoning: &ReasoningFormat{}},
 }
 
-// fuzzForms rewrite, in every form, the members that engines do not read.
+// fuzzForms holds formats that rewrite, in every form, the members that engines do not read.
 var fuzzForms = []*EngineFormat{
 	{
 		Served: "m", ToolChoice: ToolChoiceWords, ResponseFormat: ResponseSchemas, NullContent: NullEmpty, JoinTurns: true, DeveloperAsSystem: true,
@@ -34,8 +35,8 @@ var fuzzForms = []*EngineFormat{
 	{Served: "m", ToolChoice: ToolChoiceIgnored, ResponseFormat: ResponseValue, NullContent: NullEmptyWithoutCalls, JoinTurns: true},
 }
 
-// FuzzForms: in every form the engine gets a valid request that says no more than the client's
-// request, and the text of no message is lost.
+// FuzzForms checks that in every form the engine gets a valid request that says no more than the
+// client's request, and that no message loses text.
 func FuzzForms(f *testing.F) {
 	for _, c := range ruleCases {
 		if len(c.body) < 2000 {
@@ -79,7 +80,7 @@ func FuzzForms(f *testing.F) {
 	})
 }
 
-// changeable are the members that AppendUpstream may change, add or remove.
+// changeable lists the members that AppendUpstream may change, add or remove.
 var changeable = []string{
 	"model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "top_k", "seed", "top_logprobs", "n",
 	"reasoning", "reasoning_effort", "include_reasoning", "chat_template_kwargs", "think",
@@ -142,9 +143,9 @@ func FuzzRequestDecode(f *testing.F) {
 	})
 }
 
-// changedImages counts the images that are changed for the engine, and the bytes by which they
-// grow. A URL that is a plain string becomes an object, and a detail that engines do not know
-// becomes a detail that they know.
+// changedImages counts the images that are changed for the engine, and by how many bytes they grow.
+// A URL that is a plain string becomes an object, and a detail that engines do not know becomes a
+// known detail.
 func changedImages(r *Request) (n, grown int) {
 	for i := range r.Prompt.Images {
 		switch m := &r.Prompt.Images[i]; {
@@ -157,7 +158,8 @@ func changedImages(r *Request) (n, grown int) {
 	return n, grown
 }
 
-// requireOnlyIntended compares the bodies, as the standard library reads them.
+// requireOnlyIntended checks, with the standard library's decoder, that the bodies differ only as
+// intended.
 func requireOnlyIntended(t *testing.T, body, out []byte, r *Request, target *EngineFormat) {
 	t.Helper()
 	var before, after map[string]json.RawMessage
@@ -181,7 +183,7 @@ func requireOnlyIntended(t *testing.T, body, out []byte, r *Request, target *Eng
 		delete(before, "tool_choice")
 		delete(after, "tool_choice")
 	}
-	if r.ToolUse.anyChoice { // it is "required" by now
+	if r.ToolUse.anyChoice { // the choice is "required" by now
 		delete(before, "tool_choice")
 		delete(after, "tool_choice")
 	}

@@ -34,8 +34,8 @@ func toolBody(s string) string { return bodyWith(`"tools":[` + s + `]`) }
 // functionBody returns a body with one function defined.
 func functionBody(s string) string { return toolBody(`{"type":"function","function":{` + s + `}}`) }
 
-// contractRows are the rows of the tables and the rules about chat in the contract. Each must have
-// an accepted and a refused case in TestRequestRules, unless the contract leaves nothing to refuse.
+// contractRows lists the contract's table rows and rules about chat. Each must have an accepted and
+// a refused case in TestRequestRules, unless the contract leaves nothing to refuse.
 var contractRows = []string{
 	"chat.model", "chat.messages", "chat.temperature", "chat.top_p", "chat.top_k", "chat.min_p", "chat.frequency_penalty",
 	"chat.presence_penalty", "chat.repetition_penalty", "chat.max_tokens", "chat.max_completion_tokens", "chat.stop", "chat.seed",
@@ -365,8 +365,8 @@ var ruleCases = []ruleCase{
 	{"call.function.arguments", callBody(`{"id":"c1","type":"function","function":{"name":"f","arguments":{"a":1}}}`), badType, "messages[1].tool_calls[0].function.arguments"},
 	{"call.function.arguments", callBody(`{"id":"c1","type":"function","function":{"name":"f","arguments":"","arguments":""}}`), dup, "messages[1].tool_calls[0].function.arguments"},
 
-	// The contract does not name n. The edge reads it because the answer has that many choices; other
-	// members pass.
+	// The contract does not name n. The edge reads n because the answer has that many choices;
+	// other members pass.
 	{"other", bodyWith(`"n":2`), "", ""},
 	{"other", bodyWith(`"n":0`), badValue, "n"},
 	{"other", bodyWith(`"n":128`), "", ""},
@@ -456,8 +456,8 @@ func TestRequestRulesCoverContract(t *testing.T) {
 	}
 }
 
-// TestRequestNotJSON checks the rows of the fault matrix about bodies that are not JSON or are more
-// than one JSON value.
+// TestRequestNotJSON checks the fault matrix rows about bodies that are not JSON or are more than
+// one JSON value.
 func TestRequestNotJSON(t *testing.T) {
 	cases := map[string]struct{ body, code string }{
 		"empty":             {"", apierr.CodeInvalidJSON},
@@ -490,8 +490,8 @@ func TestRequestNotJSON(t *testing.T) {
 	}
 }
 
-// TestRequestErrorsQuoteNothing puts a canary wherever a client can put text and looks for it in
-// the errors.
+// TestRequestErrorsQuoteNothing puts a canary wherever a client can put text, and looks for the
+// canary in the errors.
 func TestRequestErrorsQuoteNothing(t *testing.T) {
 	const canary = "cAnArY"
 	bodies := []string{

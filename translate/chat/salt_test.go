@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSaltsDiffer: different salts of a client stay different, and whatever a client writes, it
-// never gets another owner's salt.
+// TestSaltsDiffer checks that a client's different salts stay different, and that a client never
+// gets another owner's salt, whatever it writes.
 func TestSaltsDiffer(t *testing.T) {
 	seen := map[string]string{}
 	for _, owner := range []string{"key a", "key b", "group a", "key a\x00", "key"} {

@@ -8,21 +8,21 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// An engine compiles a JSON schema before it starts, and other requests wait meanwhile: one enum of
-// 200,000 members occupies llama.cpp for minutes. So the total size of a schema is bounded,
-// wherever in a request it occurs.
+// An engine compiles a JSON schema before it generates, and other requests wait meanwhile: one enum
+// with 200,000 members occupies llama.cpp for minutes. So the total size of a schema is bounded,
+// wherever in a request the schema occurs.
 
 // schemaBound limits the total size of all schemas in one member of a request.
 type schemaBound struct{ listed int }
 
 const (
-	mostListed = 4096 // elements of all lists, mainly enumerations; as for guided_choice
-	// mostToolsListed is the same limit for the schemas of all tools: each may have dozens of
-	// parameters, most of them with a short list. No single list may be longer than mostListed.
+	mostListed = 4096 // elements in all lists, mainly enums; the same bound as for guided_choice
+	// mostToolsListed is the same limit for the schemas of all tools together: each tool may have
+	// dozens of parameters, most with a short list. No single list may be longer than mostListed.
 	mostToolsListed = 4 * mostListed
-	// leastSchema is the minimum length of a text that can exceed any of the bounds.
+	// leastSchema is how long a text must be to exceed any of the bounds.
 	leastSchema = 2 * mostListed
-	schemaDepth = jsonx.DefaultMaxDepth + 1 // levels that are followed: all that a request may have
+	schemaDepth = jsonx.DefaultMaxDepth + 1 // how many levels are followed: all that a request may have
 )
 
 // exceeded() says how the schemas in v exceed b; empty: they do not. For short schemas it costs one
@@ -32,7 +32,7 @@ func (b *schemaBound) exceeded(v jsonx.Value) string {
 	if len(raw) <= leastSchema {
 		return ""
 	}
-	if v.IsString() { // engines also take a schema as a text
+	if v.IsString() { // engines also accept a schema as a text
 		raw = v.AppendText(nil)
 		var d jsonx.Doc
 		if d.Parse(raw, jsonx.Options{Record: 1}) != nil {
@@ -60,24 +60,24 @@ func (b *schemaBound) exceeded(v jsonx.Value) string {
 func plainlyWithin(raw []byte) bool {
 	return bytes.Count(raw, []byte{','})+bytes.Count(raw, []byte{'['}) <= mostListed &&
 		!bytes.Contains(raw, []byte(`"pattern`)) && !bytes.Contains(raw, []byte(`"regex`)) &&
-		!bytes.Contains(raw, []byte(`\u006`)) && !bytes.Contains(raw, []byte(`\u007`)) // a letter of these names
+		!bytes.Contains(raw, []byte(`\u006`)) && !bytes.Contains(raw, []byte(`\u007`)) // an escaped letter of these names
 }
 
-// container is the kind of a level in a schema.
+// container says what a level in a schema is.
 type container uint8
 
 const (
 	object        container = iota
 	patternObject           // its names are regular expressions
 	list
-	requiredList // a list of names that costs an engine next to nothing
+	requiredList // a list of names, which costs an engine next to nothing
 )
 
-// schemaCount holds the counts of a scan of schemas.
+// schemaCount holds what a scan of schemas has counted.
 type schemaCount struct {
-	listed   int // elements of lists; an empty one counts as one
-	longest  int // of one list
-	patterns int // bytes of regular expressions
+	listed   int // elements in lists; an empty list counts as one
+	longest  int // elements in the longest list
+	patterns int // bytes in regular expressions
 }
 
 // schemaLevel is a list or an object that a scan is inside.
@@ -148,7 +148,7 @@ func endOfString(s []byte, i int) int {
 	}
 }
 
-// isName reports whether the string before rest is the name of a member.
+// isName reports whether the string before rest is a member's name.
 func isName(rest []byte) bool {
 	if len(rest) > 0 && rest[0] != ':' {
 		rest = bytes.TrimLeft(rest, " \t\r\n")

@@ -8,7 +8,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestSchemaBounds: a schema is bounded as a whole, in every member, and no spelling hides it.
+// TestSchemaBounds checks that a schema is bounded as a whole, in every member, and that no
+// spelling hides it.
 func TestSchemaBounds(t *testing.T) {
 	list := func(n int, element string) string { return "[" + strings.Repeat(element+",", n-1) + element + "]" }
 	enum := func(n int) string { return `{"type":"string","enum":` + list(n, `"ab"`) + `}` }
@@ -80,7 +81,8 @@ func TestSchemaBounds(t *testing.T) {
 	}
 }
 
-// TestToolSchemaBounds: the schemas of all tools count together, and leave room for many tools.
+// TestToolSchemaBounds checks that the schemas of all tools count together, and that there is room
+// for many tools.
 func TestToolSchemaBounds(t *testing.T) {
 	tools := func(n int, parameters string) string {
 		tool := `{"type":"function","function":{"name":"a","description":"what it is for","parameters":` + parameters + `}}`
@@ -109,7 +111,7 @@ func TestToolSchemaBounds(t *testing.T) {
 	}
 }
 
-// BenchmarkSchemaBounds measures the cost of the schemas of a request with many tools.
+// BenchmarkSchemaBounds measures what the schemas in a request with many tools cost.
 func BenchmarkSchemaBounds(b *testing.B) {
 	tool := `{"type":"function","function":{"name":"a","description":"` + strings.Repeat("what it is for, and when not. ", 10) + `","parameters":{"type":"object","properties":{` +
 		strings.Repeat(`"path":{"type":"string","description":"the absolute path of the file to read, not a relative one"},`, 4) + `"q":{"enum":["a","b"]}},"required":["p","q"]}}}`

@@ -8,8 +8,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Session is what a request says about its conversation. Both members are hashes, and 0 if the
-// request says nothing: what a client writes there may be long and is not stored.
+// Session holds what a request says about its conversation. Both members are hashes, because a
+// client's text may be long and is not stored. They are 0 if the request says nothing.
 type Session struct {
 	// ID is the hash of the client's session name.
 	ID uint64
@@ -19,12 +19,12 @@ type Session struct {
 	CacheKey uint64
 }
 
-// SessionHash hashes the name of a session, which may be any bytes of any length. It is never 0,
-// and it is the same at every edge, so that edges in front of the same engines send a session to
-// the same engine.
+// SessionHash hashes a session's name, which may be any bytes of any length. The hash is never 0,
+// and the same at every edge, so that edges in front of the same engines send a session to the same
+// engine.
 func SessionHash(name []byte) uint64 { return max(xxhash.Sum64(name), 1) }
 
-// SessionHashOf is SessionHash of a string in the body's spelling; 0: v is not a string, or is
+// SessionHashOf is SessionHash for the string v as the body spells it; 0: v is not a string, or is
 // empty.
 func SessionHashOf(v jsonx.Value) uint64 {
 	if !v.HasText() {
@@ -33,10 +33,10 @@ func SessionHashOf(v jsonx.Value) uint64 {
 	return SessionHash(v.Inside())
 }
 
-// SessionOfUser is SessionHash of the session within metadata.user_id of a Messages request. Claude
-// Code writes it as user_…_account_…_session_ID, and since 2.1.78 as a string of JSON with a member
-// session_id. It is 0 if the id has no such part, because the id then identifies a person, who may
-// have many conversations.
+// SessionOfUser is SessionHash for the session within metadata.user_id of a Messages request.
+// Claude Code writes that id as user_…_account_…_session_ID, and since 2.1.78 as a string of JSON
+// with a member session_id. SessionOfUser returns 0 if the id names no session, because the id then
+// identifies a person, who may have many conversations.
 func SessionOfUser(v jsonx.Value) uint64 {
 	if !v.HasText() {
 		return 0

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSessionOfUser: the session within metadata.user_id, in both of Claude Code's forms. A
-// person's id does not identify a session.
+// TestSessionOfUser checks that the session within metadata.user_id is found in both of Claude
+// Code's forms, and that a person's id does not identify a session.
 func TestSessionOfUser(t *testing.T) {
 	const id = "0b32c8a1-6f5e-4d3c-8b7a-1a2b3c4d5e6f"
 	one, hash := SessionHash([]byte(id)), strings.Repeat("ab", 32)
@@ -29,8 +29,8 @@ func TestSessionOfUser(t *testing.T) {
 	}
 }
 
-// TestSessionOf: the session has a chat request's own cache key, of any type, length and bytes, or
-// the cache key that a translator has read instead.
+// TestSessionOf checks that the session has the chat request's own cache key, which may have any
+// type, length and bytes, or the cache key that a translator has read instead.
 func TestSessionOf(t *testing.T) {
 	long := strings.Repeat(`é\n`, 100_000)
 	for key, want := range map[string]uint64{

@@ -9,18 +9,18 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The limit on a completion's tokens is the client's own, lowered to the model's limit and to the
-// room in the engine's context. If the client gave no limit, it is the model's. The limit has one
-// name in the contract and several more in engines, which read their own names first. So limits
-// under the engines' names are lowered, too.
+// A completion's token limit is the client's own, lowered to the model's limit and to the room in
+// the engine's context. If the client gave none, the model's limit applies. The limit has one name
+// in the contract and several more in engines, which read their own names first. So limits under
+// the engines' names are lowered, too.
 
-// limitName is the kind of a member from which some engine reads how much to generate.
+// limitName says what a member means from which some engine reads how much to generate.
 type limitName uint8
 
 const (
-	limitMost    limitName = iota // the maximum of tokens
-	limitInside                   // a maximum as well; at the top level the contract has its own name
-	limitLeast                    // the minimum
+	limitMost    limitName = iota // the maximum number of tokens
+	limitInside                   // a maximum as well, within an object; at the top level this is the contract's own name
+	limitLeast                    // the minimum number of tokens
 	limitChoices                  // a number of choices
 	limitObject                   // an object, or a list of objects, that holds any of these
 )
@@ -40,7 +40,7 @@ var limitNames = [...]struct {
 	{"min_new_tokens", limitLeast},
 	{"n", limitChoices},
 	{nameOfChoices, limitChoices},
-	{"best_of", limitChoices}, // of older vLLM, and the beams of TensorRT-LLM
+	{"best_of", limitChoices}, // older vLLM, and the beams of TensorRT-LLM
 	{"options", limitObject},  // Ollama
 	{samplingParams, limitObject},
 	{samplingParams + "_list", limitObject}, // vLLM-Omni: one for each stage
@@ -59,9 +59,9 @@ var limitIndex = func() *jsonx.Names {
 	return jsonx.NewNames(names...)
 }()
 
-// eachLimit calls f for each member of root with one of limitNames, or with the additional name in
-// the parameter more for the maximum number of tokens; empty: none. The argument outer is the
-// object in root that contains the member, if any.
+// eachLimit calls f for each member of root whose name is in limitNames. If more is not empty, it
+// is an additional name for the maximum number of tokens. The argument outer of f is the object in
+// root that contains the member, if any.
 func eachLimit(root jsonx.Value, more string, f func(outer, name string, is limitName, v jsonx.Value)) {
 	inside := func(outer string, v jsonx.Value) {
 		for it := v.Iter(); it.Next(); {
@@ -90,30 +90,30 @@ func eachLimit(root jsonx.Value, more string, f func(outer, name string, is limi
 	}
 }
 
-// TokenLimit is the limit on a completion's tokens, reasoning included.
+// TokenLimit is a completion's token limit, which includes reasoning.
 type TokenLimit struct {
 	// Max is the client's limit, from either member; -1: none. Check may lower it.
 	Max int
 
 	bound    int // the model's limit; 0: none
-	fallback int // the limit for engines when Max is -1; -1: none
-	fitted   int // the most that fits into the next engine; -1: not known
+	fallback int // the limit for engines if Max is -1; -1: none
+	fitted   int // the highest limit that fits into the next engine's context; -1: unknown
 	said     int // tokens of the answer that an earlier engine has generated
 	named    NamedLimits
 }
 
-// NamedLimits are the limits that a request gives under names other than the dialect's own.
+// NamedLimits holds the limits that a request gives under names other than the dialect's own.
 type NamedLimits struct {
-	Given bool // at least one is given
+	Given bool // at least one such limit is given
 	Least int  // the lowest maximum; 0: none
-	// Choices is the greatest number of choices, or of beams, that an engine could generate.
+	// Choices is how many choices, or beams, an engine could generate at most.
 	Choices int
 	atMin   int // the minimum that an engine must generate; 0: none
 	param   string
 }
 
-// ReadLimits reads the limits of root under other names. The parameter more is an additional name,
-// or empty.
+// ReadLimits reads root's limits under other names. The parameter more is an additional name, or
+// empty.
 func ReadLimits(root jsonx.Value, more string) (n NamedLimits) {
 	eachLimit(root, more, func(outer, name string, is limitName, v jsonx.Value) {
 		if !Given(v) {
@@ -141,9 +141,9 @@ func ReadLimits(root jsonx.Value, more string) (n NamedLimits) {
 	return n
 }
 
-// leniently returns the number that an engine may read v as. vLLM's reader, pydantic, accepts
-// numeric text and whole floating-point numbers as numbers, and true as 1. It returns 0 for
-// anything else.
+// leniently returns the number as which an engine may read v, or 0 if v cannot be read as a number.
+// vLLM's reader, pydantic, accepts numeric text and whole floating-point numbers as numbers, and
+// true as 1.
 func leniently(v jsonx.Value) int {
 	if v.Kind() == jsonx.True {
 		return 1
@@ -166,8 +166,8 @@ func pathOf(outer, name string) string {
 	return outer + "." + name
 }
 
-// Check refuses a minimum that exceeds the limit of the answer. The parameter most is that limit;
-// 0: none.
+// Check refuses a minimum that exceeds the answer's limit. The parameter most is that limit; 0:
+// none.
 func (n *NamedLimits) Check(most int) *Invalid {
 	if most = smaller(most, n.Least); most > 0 && n.atMin > most {
 		return WrongValue(n.param, "must be at most "+strconv.Itoa(most)+", the limit of the answer's tokens")
@@ -175,9 +175,9 @@ func (n *NamedLimits) Check(most int) *Invalid {
 	return nil
 }
 
-// Bound returns the limit to which the limits under other names are lowered, given the engine's
-// limit, or -1, and the model's; 0: they stay. The engine's limit does not change a request without
-// other names.
+// Bound returns the limit to which the limits under other names are lowered; 0: they stay. The
+// parameter limit is the engine's limit, or -1, and model is the model's. The engine's limit does
+// not change a request without other names.
 func (n *NamedLimits) Bound(limit, model int) int {
 	if !n.Given {
 		return model
@@ -188,7 +188,7 @@ func (n *NamedLimits) Bound(limit, model int) int {
 	return smaller(model, n.Least)
 }
 
-// Lower returns the smaller of limit and the smallest limit under another name.
+// Lower returns the given limit, or the lowest limit under another name if that is lower.
 func (n *NamedLimits) Lower(limit int) int {
 	if n.Least > 0 {
 		return min(limit, n.Least)
@@ -196,12 +196,12 @@ func (n *NamedLimits) Lower(limit int) int {
 	return limit
 }
 
-// noTokenLimit is the TokenLimit of a request that has not been decoded.
+// noTokenLimit is the TokenLimit before a request is decoded.
 var noTokenLimit = TokenLimit{Max: -1, fallback: -1, fitted: -1}
 
-// Bound returns the limit to which the limits under other names are lowered; 0: they stay. It is
-// the smallest of all limits, of the model's limit according to the last Check, and of the engine's
-// room if the client asks for more.
+// Bound returns the limit to which the limits under other names are lowered; 0: they stay. The
+// result is the lowest of the client's limits, the model's limit according to the last Check, and
+// the room in the engine's context if the client asks for more.
 func (t *TokenLimit) Bound() int {
 	bound := t.named.Bound(t.TokenLimit(), t.bound)
 	if t.fitted > 0 && t.fitted < t.Max {
@@ -219,7 +219,7 @@ func (t *TokenLimit) Asked() int {
 }
 
 // Generated returns how many completions engines generate for a request: the given number of
-// choices, or the number that it requests under other names, whichever is greater.
+// choices, or the number that the request gives under other names, whichever is greater.
 func (t *TokenLimit) Generated(choices int) int { return max(choices, t.named.Choices) }
 
 // TokenLimit returns the limit for engines: Max, or the model's own if the client gave none, minus
@@ -232,7 +232,7 @@ func (t *TokenLimit) TokenLimit() int {
 	return limit
 }
 
-// Left returns how many tokens of the limit remain after the given number; -1: there is no limit.
+// Left returns how many tokens the limit leaves after the given number; -1: there is no limit.
 func (t *TokenLimit) Left(said int) int {
 	limit := t.Max
 	if limit < 0 {
@@ -244,14 +244,14 @@ func (t *TokenLimit) Left(said int) int {
 	return max(limit-said, 0)
 }
 
-// Said returns the number of tokens that the next engine continues.
+// Said returns how many tokens the answer has that the next engine continues.
 func (t *TokenLimit) Said() int { return t.said }
 
-// Fit lowers the limit to the room that the next engine has; a negative limit undoes an earlier
-// one.
+// Fit lowers the limit to the room in the next engine's context. A negative limit undoes an earlier
+// call.
 func (t *TokenLimit) Fit(limit int) { t.fitted = limit }
 
-// decode reads the limit from its two names.
+// decode reads the limit under its two names.
 func (t *TokenLimit) decode(members *members) *Invalid {
 	for _, m := range [...]int{memberMaxTokens, memberMaxCompletionTokens} {
 		v := members[m]
@@ -280,17 +280,17 @@ func smaller(a, b int) int {
 	return a
 }
 
-// LeastAnswer is the number of tokens that a prompt must leave in a context for the answer.
-// Otherwise the request is refused, and agents then shorten their conversation. An answer of a few
-// words would only be cut off.
+// LeastAnswer is how many tokens a prompt must leave in a context for the answer. Otherwise the
+// request is refused, and agents then shorten their conversation. An answer would be cut off after
+// a few words.
 const LeastAnswer = 256
 
 // FitLimit returns the limit to send to an engine instead of the limit asked. It is the room that
-// the prompt leaves in the context, less 2 % of the context. The parameter prompt is an estimate of
-// the prompt's tokens, which is not exact. The limit is never lower than an eighth of the context
-// or LeastAnswer, unless the client asked for less. If the estimate is too high, a lower limit
-// would cut the answer for no reason, while an estimate that is too low costs only a refusal, which
-// contains the count. A context of 0 is not known.
+// the prompt leaves in the context, minus 2 % of the context, because the parameter prompt is only
+// an estimate of the prompt's tokens. The limit is never lower than an eighth of the context or
+// LeastAnswer, unless the client asked for less. If the estimate is too high, a lower limit would
+// cut off the answer for no reason. An estimate that is too low costs only a refusal, which
+// contains the count. A context of 0 is unknown.
 func FitLimit(asked, context, prompt int) int {
 	if context <= 0 {
 		return asked
@@ -298,11 +298,11 @@ func FitLimit(asked, context, prompt int) int {
 	return min(asked, max(context-prompt-context/50, context/8, LeastAnswer))
 }
 
-// RefitLimit returns the limit to send to an engine that has refused a limit, because limit and
+// RefitLimit returns the limit to send to an engine that has refused a request because limit and
 // prompt together do not fit into its context. The parameter sent is the refused limit. The
-// parameters prompt and context are numbers from the engine's message; 0: it has none. The
-// parameter least means that prompt is only a lower bound, because the engine stopped counting. The
-// result ok is false if no useful limit fits.
+// parameters prompt and context are numbers from the engine's message, or 0 if the message has
+// none. The parameter least means that prompt is only a lower bound, because the engine stopped
+// counting. The result ok is false if no useful limit fits.
 func RefitLimit(sent, prompt, context int, least bool) (limit int, ok bool) {
 	limit = min(sent, LeastAnswer)
 	switch {
@@ -319,8 +319,8 @@ func RefitLimit(sent, prompt, context int, least bool) (limit int, ok bool) {
 
 // DefaultLimit returns the limit to send to an engine for a request without a limit: the bound, or
 // -1 if there is no bound or if prompt and bound together may exceed the context. In the latter
-// case the context is the smaller bound, and with a limit engines would refuse requests that they
-// otherwise answer. The estimate of the prompt must therefore be high, see DenseText.
+// case the context is the lower bound, and with a limit engines would refuse requests that they
+// otherwise answer. The prompt's estimate must therefore be high, see DenseText.
 func DefaultLimit(bound, context, prompt int) int {
 	if bound <= 0 || context > 0 && prompt+bound > context {
 		return -1
@@ -328,8 +328,8 @@ func DefaultLimit(bound, context, prompt int) int {
 	return bound
 }
 
-// DenseText is the number of bytes in a token of dense text: code, other scripts, numbers. Prose
-// has four or more.
+// DenseText is how many bytes a token has in dense text: code, other scripts, numbers. In prose a
+// token has four or more.
 const DenseText = 2
 
 // overBound calls f with the path of each member of root that an engine could read as a token limit
@@ -346,7 +346,7 @@ func overBound(root jsonx.Value, bound int, more string, f func(path string, v j
 }
 
 // LowerAliases lowers to the bound all token limits that engines read from members other than the
-// contract's own. The parameter more is an alias of this dialect only, or empty. Without a bound
+// contract's own. The parameter more is an alias in this dialect only, or empty. If bound is 0,
 // nothing is changed.
 func LowerAliases(edits *jsonx.Edits, root jsonx.Value, bound int, more string) {
 	if bound <= 0 {

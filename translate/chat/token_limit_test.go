@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestTokenLimit: an engine gets this limit when the client gave none, or gave one under another
-// name.
+// TestTokenLimit checks which limit an engine gets if the client gave none, or gave one under
+// another name.
 func TestTokenLimit(t *testing.T) {
 	const image = `{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":"https://a.example.com/x"}]}]}`
 	longBody := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("if(a){", 15) + `"}]}` // 90 bytes
@@ -15,7 +15,7 @@ func TestTokenLimit(t *testing.T) {
 		limits ModelRules
 		member string
 		in     string
-		want   string // the body for the engine begins with it
+		want   string // the body for the engine begins with this
 	}{
 		{"no limit", ModelRules{}, "", `{"n_predict":-1,` + leastBody + `}`, `{"n_predict":-1,"messages"`},
 		{"told", ModelRules{MaxOutputLength: 64}, "", `{` + leastBody + `}`, `{"max_tokens":64,`},
@@ -75,7 +75,7 @@ func TestTokenLimit(t *testing.T) {
 	}
 }
 
-// TestFitLimit: an engine that has less room than the client wants gets this limit.
+// TestFitLimit checks which limit an engine gets if it has less room than the client wants.
 func TestFitLimit(t *testing.T) {
 	for _, c := range []struct{ asked, context, prompt, want int }{
 		{32_000, 0, 20_000, 32_000}, // the context is not known
@@ -96,7 +96,7 @@ func TestFitLimit(t *testing.T) {
 	}
 }
 
-// TestRefitLimit: an engine that has refused a limit gets this one next.
+// TestRefitLimit checks which limit an engine gets next if it has refused one.
 func TestRefitLimit(t *testing.T) {
 	for _, c := range []struct {
 		name                  string
@@ -121,8 +121,8 @@ func TestRefitLimit(t *testing.T) {
 	}
 }
 
-// TestFit: the limit is lowered for one engine under all names from which it may read it, and is
-// never raised.
+// TestFit checks that the limit is lowered for one engine under all names that this engine may
+// read, and is never raised.
 func TestFit(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -6,7 +6,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// MaxFunctionName is the longest name of a function, in bytes. Names of MCP tools far exceed the 64
+// MaxFunctionName is how many bytes a function name may have. Names of MCP tools far exceed the 64
 // that some vendors allow.
 const MaxFunctionName = 256
 
@@ -28,7 +28,7 @@ type ToolUse struct {
 	Single bool
 
 	anyChoice bool        // tool_choice is "any"
-	named     jsonx.Value // the function that tool_choice names; absent: it names none
+	named     jsonx.Value // the function that tool_choice names; absent: none
 	allowed   allowedTools
 }
 
@@ -89,7 +89,7 @@ func checkFunction(v jsonx.Value) *Invalid {
 	return e
 }
 
-// RequiredFunctionName checks a member name that is the name of a function.
+// RequiredFunctionName checks a member name that must hold a function's name.
 func RequiredFunctionName(v jsonx.Value) *Invalid {
 	if e := RequiredString("name", v); e != nil {
 		return e
@@ -106,9 +106,9 @@ func RequiredFunctionName(v jsonx.Value) *Invalid {
 // choiceAny is Mistral's word for required.
 const choiceAny = "any"
 
-// decodeChoice checks the forms of tool_choice: the three words, Mistral's word for one of them,
-// one named function, or a list of allowed tools. The engine checks whether the named function is
-// defined, and its error names the function.
+// decodeChoice checks the forms of tool_choice: the three words, Mistral's word for required, one
+// named function, or a list of allowed tools. The engine checks whether the named function is
+// defined, and names the function in its error.
 func (u *ToolUse) decodeChoice(v, tools jsonx.Value) *Invalid {
 	switch {
 	case !Given(v):
@@ -161,11 +161,11 @@ func functionName(v jsonx.Value) (name jsonx.Value, e *Invalid) {
 	return f[0], e.In("function")
 }
 
-// allowedTools is a tool_choice that is a list of allowed tools.
+// allowedTools holds a tool_choice that is a list of allowed tools.
 type allowedTools struct {
 	limited   bool // tool_choice is such a list
 	mode      string
-	positions []int // in tools
+	positions []int // where the allowed tools are in tools
 }
 
 func (u *ToolUse) decodeAllowed(v, tools jsonx.Value) *Invalid {
@@ -188,8 +188,8 @@ func (u *ToolUse) decodeAllowed(v, tools jsonx.Value) *Invalid {
 
 // AllowedTools reads the members of a list of allowed tools. Engines do not know such lists: they
 // get only the allowed tools, and the mode, by default auto, as tool_choice. The function find
-// checks an element and returns its position in tools. AllowedTools appends these positions to the
-// slice positions.
+// checks an element and returns the tool's position in tools. AllowedTools appends these positions
+// to the slice positions.
 func AllowedTools(
 	positions []int, mode, list jsonx.Value, find func(jsonx.Value) (int, *Invalid),
 ) (word string, at []int, e *Invalid) {
@@ -213,7 +213,7 @@ func AllowedTools(
 		return word, positions, WrongType("tools", "an array of tools", list)
 	}
 	for it := list.Iter(); it.Next(); {
-		if it.Index() == mostTools { // each is searched for among all tools
+		if it.Index() == mostTools { // each element is searched for among all tools
 			return word, positions, WrongValue("tools", "must hold at most "+strconv.Itoa(mostTools)+" tools")
 		}
 		position, e := find(it.Value())

@@ -2,24 +2,24 @@ package chat
 
 import "penstock/translate/jsonx"
 
-// Chat templates of Gemma, Mistral and others require alternating roles and refuse two consecutive
-// turns of one role. Messages defines such turns as one turn. Other clients send them as well:
-// Codex begins with two developer and two user messages. When joined, they become one message whose
-// content is the list of all their parts.
+// The chat templates of Gemma, Mistral and others require alternating roles and refuse two
+// consecutive turns with the same role. Messages defines such turns as one turn. Other clients send
+// such turns as well: Codex begins with two developer and two user messages. When joined, the
+// messages become one whose content is the list of all their parts.
 
-// turnRole is the role of a message that may be joined with its neighbours.
+// turnRole is the role under which a message may be joined with its neighbours.
 type turnRole uint8
 
 const (
-	turnAlone     turnRole = iota // it is not joined
+	turnAlone     turnRole = iota // never joined
 	turnSystem                    // system or developer
 	turnUser                      // user
 	turnAssistant                 // assistant, without tool calls
 )
 
-// joinable returns the role, if any, under which a message of a role may be joined with a
-// neighbour. Tool calls and their results are not joined. Neither is a message with a name, which
-// its neighbour does not have, or with reasoning, which belongs to its own text.
+// joinable returns the role, if any, under which a message may be joined with a neighbour. Tool
+// calls and their results are not joined. Neither is a message with a name, which the neighbour
+// does not share, or with reasoning, which belongs to its own text.
 func joinable(role string, m *[messageMemberCount]jsonx.Value) turnRole {
 	if hasElements(m[messageToolCalls]) || Given(m[messageToolCallID]) || Given(m[messageName]) ||
 		m[messageReasoningContent].HasText() || m[messageReasoning].HasText() {
@@ -43,16 +43,16 @@ func joinable(role string, m *[messageMemberCount]jsonx.Value) turnRole {
 
 func hasElements(v jsonx.Value) bool { return v.IsArray() && v.Index(0).Exists() }
 
-// JoinsTurns reports whether messages of a request are joined for the engine's format.
+// JoinsTurns reports whether messages in a request are joined for the engine's format.
 func JoinsTurns(r *Request, format *EngineFormat) bool {
 	return r.Prompt.inRow && (r.TurnsAreOne || format.JoinTurns)
 }
 
-// HasAdjacentTurns reports whether the request has consecutive messages of one role that may be
-// joined.
+// HasAdjacentTurns reports whether the request has consecutive messages with the same role that may
+// be joined.
 func HasAdjacentTurns(r *Request) bool { return r.Prompt.inRow }
 
-// EffortWord returns the word of the effort that the format sends to an engine; empty: none.
+// EffortWord returns the effort word that the format sends to an engine; empty: none.
 func EffortWord(r *Request, format *EngineFormat) string {
 	how := format.Reasoning
 	if how == nil {
@@ -64,13 +64,13 @@ func EffortWord(r *Request, format *EngineFormat) string {
 	return how.word(&r.Reasoning)
 }
 
-// joined is a message of a run that is joined into one.
+// joined is one message in a run that is joined.
 type joined struct {
 	role                   turnRole
-	message, name, content jsonx.Value // name is the role in the client's words
+	message, name, content jsonx.Value // name is the role as the client wrote it
 }
 
-// piece returns where the parts of a message's content are. A text that is a string is one part,
+// piece returns where the parts of a message's content are. A content that is a string is one part,
 // for which joinRun writes the object. Without any content, end is 0.
 func (j *joined) piece() (start, end int, text bool) {
 	switch v := j.content; {
@@ -82,9 +82,9 @@ func (j *joined) piece() (start, end int, text bool) {
 	return 0, 0, false
 }
 
-// joinTurns joins each run of messages of one role into one message, whose content is the list of
-// all their parts. The bytes of the contents stay; the bytes between two contents are replaced. A
-// message without content adds nothing.
+// joinTurns joins each run of messages with the same role into one message, whose content is the
+// list of all their parts. The bytes of the contents stay; the bytes between two contents are
+// replaced. A message without content adds nothing.
 func joinTurns(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	var run []joined
 	end := func() {
@@ -107,7 +107,7 @@ func joinTurns(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	end()
 }
 
-// joinRun joins a run into one message, which is empty if no message of the run has content.
+// joinRun joins a run into one message, which is empty if no message in the run has content.
 func joinRun(p *patch, run []joined, developerAsSystem bool) {
 	role := run[0].name.Raw()
 	if developerAsSystem && run[0].role == turnSystem {
@@ -141,7 +141,7 @@ func joinRun(p *patch, run []joined, developerAsSystem bool) {
 	p.edits.Replace(at, run[len(run)-1].message.End(), p.from(n))
 }
 
-// closePart ends the part of a text that came as a string.
+// closePart ends the part for a text that came as a string.
 func closePart(dst []byte, open bool) []byte {
 	if open {
 		return append(dst, '}')

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestJoinTurns checks how consecutive messages of one role are joined.
+// TestJoinTurns checks how consecutive messages with the same role are joined.
 func TestJoinTurns(t *testing.T) {
 	const reasons = `{"role":"assistant","reasoning_content":"so","content":"x"}`
 	for _, c := range []struct{ name, messages, want string }{
@@ -55,7 +55,7 @@ func TestJoinTurns(t *testing.T) {
 				t.Errorf("%s\nbecomes\n%s\nnot\n%s", c.messages, got, c.want)
 			}
 			if strings.Contains(c.messages, "image_url") || strings.Contains(c.messages, "refusal") {
-				return // joinRun writes such messages anew in any case
+				return // joinRun always writes such messages anew
 			}
 			if got := sentMessages(t, c.messages, &EngineFormat{Served: "m"}); got != c.messages {
 				t.Errorf("without being asked to, %s becomes %s", c.messages, got)
@@ -73,7 +73,7 @@ func TestJoinTurns(t *testing.T) {
 	}
 }
 
-// sentMessages returns the messages that an engine of a format gets.
+// sentMessages returns the messages that an engine with the given format gets.
 func sentMessages(t testing.TB, messages string, format *EngineFormat) string {
 	t.Helper()
 	var r Request
@@ -88,9 +88,9 @@ func sentMessages(t testing.TB, messages string, format *EngineFormat) string {
 	return string(sent.Messages)
 }
 
-// TestJoinTurns_Property: an engine gets the same texts in the same order, and no two adjacent
-// messages that could be joined. As a conversation grows, its bytes stay the same, except for the
-// last turn.
+// TestJoinTurns_Property checks that an engine gets the same texts in the same order, and no two
+// adjacent messages that could be joined. As a conversation grows, all earlier bytes stay the same,
+// except for the last turn.
 func TestJoinTurns_Property(t *testing.T) {
 	roles := rapid.SampledFrom([]string{"system", "developer", "user", "assistant", "tool"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -195,7 +195,7 @@ func TestToolChoiceForms(t *testing.T) {
 	}
 }
 
-// TestOtherForms checks the forms in which response_format and null contents are sent.
+// TestOtherForms checks in which forms response_format and null contents are sent.
 func TestOtherForms(t *testing.T) {
 	const object = `{"type":"json_schema","json_schema":{"name":"object","schema":{"type":"object"}}}`
 	const schema = `{"type":"json_schema","json_schema":{"name":"s","schema":{}}}`
@@ -240,8 +240,8 @@ func TestOtherForms(t *testing.T) {
 	}
 }
 
-// TestEffortWord checks which word an engine gets for a client's, given the words that the engine
-// takes.
+// TestEffortWord checks which word an engine gets for a client's word, given the words that the
+// engine takes.
 func TestEffortWord(t *testing.T) {
 	var (
 		all    = EngineEfforts

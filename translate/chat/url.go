@@ -8,8 +8,8 @@ import (
 // maxURL is the longest https URL of an image.
 const maxURL = 8 << 10
 
-// urlHost returns the host of an https URL, or what is wrong with the URL; rest is what follows the
-// scheme.
+// urlHost returns the host of an https URL, or what is wrong with the URL; rest is the URL after
+// the scheme.
 //
 // The URL is not fetched here but by an engine, inside the operator's network, with its own parser.
 // So anything that two parsers could read differently is refused: user names, backslashes, blanks,
@@ -52,8 +52,8 @@ func isPort(s []byte) bool {
 	return err == nil && n > 0
 }
 
-// isLiteralHost reports whether resolvers may take host for an IP address, of this or another
-// machine, without asking DNS. Like browsers, it decides by the last label: no top-level domain is
+// isLiteralHost reports whether resolvers may resolve host without asking DNS, as an IP address in
+// any spelling or as localhost. Like browsers, it decides by the last label: no top-level domain is
 // a number.
 func isLiteralHost(host []byte) bool {
 	if len(host) > 0 && host[0] == '[' {

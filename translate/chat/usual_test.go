@@ -7,15 +7,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// refusals are sets of refused members, of which the last ones refuse usual members, too.
+// refusals lists sets of refused members. The last sets refuse usual members, too.
 var refusals = []*RefusedMembers{
 	nil, new(RefusedMembers), NewRefusedMembers("cache_salt", "priority", "stream_*x", "models", "min_t*"),
 	NewRefusedMembers("return_*").Hosted(), NewRefusedMembers("max_tok*"), NewRefusedMembers("*").Allow("model"),
 	NewRefusedMembers("USER"), NewRefusedMembers("stream_options.include_*"), NewRefusedMembers("Stream_Options.x").Hosted(),
 }
 
-// TestUsual checks requests that have only usual members. What the edge knows about them must equal
-// what it finds by looking at each member.
+// TestUsual checks requests that have only usual members. What the edge assumes about these must
+// equal what it finds by looking at each member.
 func TestUsual(t *testing.T) {
 	check := func(t rapid.TB, r *Request, body string) {
 		if r.Decode([]byte(body)) != nil {
@@ -66,8 +66,8 @@ func TestUsual(t *testing.T) {
 	})
 }
 
-// TestUsualIsUsual checks that an ordinary request takes the short way, and which refusals it may
-// not take.
+// TestUsualIsUsual checks that an ordinary request takes the short way, and with which refusals it
+// must not.
 func TestUsualIsUsual(t *testing.T) {
 	var r Request
 	for body, want := range map[string]bool{

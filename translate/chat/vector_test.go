@@ -13,8 +13,8 @@ import (
 	"penstock/config/testkit/guardpage"
 )
 
-// TestWithoutVectors: a run that requests the code without vectors, like .ci/run and .ci/full, gets
-// that code. Other runs on arm64 do not.
+// TestWithoutVectors checks that a run that requests the code without vectors, as .ci/run and
+// .ci/full do, gets that code, and that other runs on arm64 do not.
 func TestWithoutVectors(t *testing.T) {
 	off := strings.Contains(os.Getenv("GODEBUG"), map[string]string{"amd64": "cpu.avx2=off", "arm64": "cpu.asimd=off"}[runtime.GOARCH])
 	if off && hasVector {
@@ -24,8 +24,8 @@ func TestWithoutVectors(t *testing.T) {
 	}
 }
 
-// TestVectorBase64 puts every byte at every place of base64 blocks, at both ends of readable memory
-// and at every place of a cache line, and compares vectorBase64 with the standard library's
+// TestVectorBase64 puts every byte at every position in base64 blocks, at both ends of readable
+// memory and at every offset in a cache line, and compares vectorBase64 with the standard library's
 // alphabet.
 func TestVectorBase64(t *testing.T) {
 	if !hasVector {

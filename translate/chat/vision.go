@@ -18,7 +18,7 @@ import (
 
 // Image is one image part.
 type Image struct {
-	// Message and Part are its position: messages[Message].content[Part].
+	// Message and Part say where the part is: messages[Message].content[Part].
 	Message, Part int
 	// Type is the media type of a data URL, determined from its content; empty for an https URL,
 	// which the edge does not fetch.
@@ -26,7 +26,7 @@ type Image struct {
 	// Width and Height are in pixels, read from the header of a data URL; 0 for an https URL.
 	Width, Height int
 	// Host is the host of an https URL, without port, as the client spelt it; nil for a data URL.
-	// It borrows from the body.
+	// It is a slice of the body.
 	Host []byte
 	// Bytes is the length of the URL in JSON; for a data URL that is about the length of the image in
 	// base64.
@@ -34,8 +34,8 @@ type Image struct {
 
 	object     bool        // image_url is an object with the URL inside
 	detail     jsonx.Value // set if engines do not know the client's word
-	known      bool        // clients are known to send the word
-	start, end int         // of the URL in the body
+	known      bool        // the word is one that clients are known to send
+	start, end int         // where the URL is in the body
 }
 
 // Param returns the path of the URL, as in messages[2].content[0].image_url.
@@ -47,7 +47,7 @@ func (m *Image) Param() string {
 	return s
 }
 
-// Pixels returns the number of pixels, 0 when it is not known.
+// Pixels returns the number of pixels, or 0 if it is unknown.
 func (m *Image) Pixels() int64 { return int64(m.Width) * int64(m.Height) }
 
 // Vision models spend about one token on a square of 28 by 28 pixels and scale down very large
@@ -56,7 +56,7 @@ const (
 	pixelsPerToken    = 28 * 28
 	minImageTokens    = 64
 	maxImageTokens    = 4096
-	remoteImageTokens = 1024 // for an https URL: an image of 800,000 pixels
+	remoteImageTokens = 1024 // for an https URL: as for an image of 800,000 pixels
 )
 
 func (m *Image) estimateTokens() int {
@@ -66,8 +66,8 @@ func (m *Image) estimateTokens() int {
 	return int(min(max(m.Pixels()/pixelsPerToken, minImageTokens), maxImageTokens))
 }
 
-// MaxImages is the maximum number of images in a request. Reading the sizes of tiny images costs
-// much more than their bytes suggest.
+// MaxImages is how many images a request may have. Reading the sizes of tiny images costs much more
+// than their bytes suggest.
 const MaxImages = 1000
 
 var imageNames = jsonx.NewNames("url", "detail")
@@ -111,13 +111,13 @@ func (p *Prompt) decodeImage(i, j int, v jsonx.Value) *Invalid {
 	return nil
 }
 
-// detailOriginal asks for an image at its own size. Engines have no such word; high is the nearest.
+// detailOriginal asks for an image at its own size. Engines have no such word; the nearest is high.
 const detailOriginal = "original"
 
-// details are the words for how closely a model looks at an image.
+// details lists the words for how closely a model looks at an image.
 var details = WordList{Words: []string{"auto", "low", "high", detailOriginal}, Other: "auto"}
 
-// detailFor returns the engine's word for the detail of an image.
+// detailFor returns the engine's word for an image's detail.
 func detailFor(detail jsonx.Value) string {
 	word, _ := details.Read(detail)
 	if word == detailOriginal {
@@ -153,13 +153,13 @@ func (m *Image) read(url []byte) *Invalid {
 	return notImage(wantURL)
 }
 
-// notImage is the error of a value that is not an image that a model could take.
+// notImage returns the error for a value that is not an image that a model could accept.
 func notImage(text string) *Invalid { return WrongValue("", text).AboutImage() }
 
-// imageKind is a kind of image that may be sent to engines.
+// imageKind is a kind of image that engines may get.
 type imageKind struct {
 	mediaType string
-	alias     string // another name for it
+	alias     string // another name for the kind
 	config    func(io.Reader) (image.Config, error)
 }
 
@@ -169,7 +169,7 @@ var imageKinds = [...]imageKind{
 	{"image/webp", "image/webp", webp.DecodeConfig},
 }
 
-// sniff returns the kind of an image by its first bytes, or nil if it is of no known kind.
+// sniff returns the kind of an image by its first bytes, or nil for an unknown kind.
 func sniff(b []byte) *imageKind {
 	switch {
 	case bytes.HasPrefix(b, []byte("\xff\xd8\xff")):
@@ -182,12 +182,12 @@ func sniff(b []byte) *imageKind {
 	return nil
 }
 
-// maxImageHeader is the number of bytes of an image that are searched for its size. In a JPEG,
+// maxImageHeader is how many bytes of an image are searched for the image's size. In a JPEG,
 // previews and camera data of up to 64 KiB each may precede the size.
 const maxImageHeader = 1 << 20
 
-// readData reads a data URL after its scheme. It decodes only the header of the image and checks
-// the alphabet of the rest. The content determines the kind: clients often label one kind as
+// readData reads a data URL after the scheme. It decodes only the image's header, and checks the
+// base64 alphabet of the rest. The content determines the kind: clients often label one kind as
 // another, and engines look at the content as well.
 func (m *Image) readData(s []byte) *Invalid {
 	comma := bytes.IndexByte(s[:min(len(s), 64)], ',')

@@ -163,8 +163,8 @@ func TestHostAllowed(t *testing.T) {
 	}
 }
 
-// TestIsBase64 compares with the standard library for every byte at every position of the wide loop
-// and of its rest.
+// TestIsBase64 compares IsBase64 with the standard library for every byte at every position in the
+// wide loop and in what remains after it.
 func TestIsBase64(t *testing.T) {
 	t.Run("as the processor can", testIsBase64)
 	if hasVector {

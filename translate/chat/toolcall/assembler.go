@@ -2,20 +2,20 @@ package toolcall
 
 import "cmp"
 
-// Limits of an answer. Beyond them AddPiece and AddWhole report false.
+// Limits on tool calls. Beyond these AddPiece and AddWhole return false.
 const (
 	MaxPerChoice = 1024 // for each choice
 	MaxPerAnswer = 4096 // for each answer
 )
 
-// Assembler decides to which tool call each piece of an answer belongs; the package's documentation
-// has the rule. The zero value is ready. It belongs to one answer at a time.
+// Assembler decides to which tool call each piece in an answer belongs; the package documentation
+// has the rules. The zero value is ready. An Assembler belongs to one answer at a time.
 type Assembler struct {
 	toolCalls []toolCall // of all choices, in order of appearance
 	last      int        // the tool call of the last piece
 	clock     uint32     // counts pieces
 
-	names Names      // of the tools on offer
+	names Names      // names of the offered tools
 	held  []heldName // nearly always empty
 
 	single bool // the request allows one tool call for each choice
@@ -26,44 +26,45 @@ type Assembler struct {
 type toolCall struct {
 	choice, position int32
 
-	index    int64 // in its latest piece that has one
+	index    int64 // the index in the latest piece that has one
 	indexed  bool
-	touched  uint32 // the time of its latest piece
+	touched  uint32 // the clock at its latest piece
 	id, name uint64 // hashes; 0: not known yet
 	args     scanner
 
-	filled     bool // its arguments are not blank
+	filled     bool // the arguments are not blank
 	identified bool // it has an id from the engine, or one of ours
 	typed      bool // it has a type
 	nameless   bool // pieces without a name have arrived
-	repeated   bool // its name has been repeated
-	otherIDs   bool // some of its pieces had other ids than its first
+	repeated   bool // the name has been repeated
+	otherIDs   bool // some pieces had another id than the first one
 }
 
-// Part is the role of a piece in its tool call.
+// Part says what a piece contributes to its tool call.
 type Part struct {
-	Position int  // of the tool call within its choice
+	Position int  // the tool call's position within its choice
 	TakeID   bool // the piece's id becomes the tool call's
 	MakeID   bool // the tool call gets an id of ours; see AppendID
 	TakeName bool // the piece's name becomes the tool call's
 	NeedType bool // the tool call gets its name here and has no type yet
-	Hold     bool // the piece yields nothing yet: its name waits for the rest
+	Hold     bool // the piece yields nothing yet: its name waits for a continuation
 	Joined   bool // the name had to wait
 	Surplus  bool // the request does not allow this further tool call
 
-	// ID and Name are the accepted id and name, as contents of JSON strings: the piece's own, unless
-	// they had to wait.
+	// ID and Name are the accepted id and name, as contents of JSON strings: the piece's own, or
+	// the ones that had to wait.
 	ID, Name []byte
 
-	// Before are names that waited in vain for their continuation: the piece begins another tool call.
+	// Before holds names that waited in vain for a continuation: the piece begins another tool
+	// call.
 	Before []Part
 }
 
-// Unique reports whether the part has something that no later piece of its tool call has. A later
-// piece of the same form is then treated differently.
+// Unique reports whether the piece contributes something that no later piece of its tool call can.
+// A later piece that looks the same is then treated differently.
 func (p *Part) Unique() bool { return p.TakeID || p.MakeID || p.TakeName || p.NeedType }
 
-// keepToolCalls is the number of tool calls whose memory is kept for the next answer.
+// keepToolCalls is for how many tool calls memory is kept for the next answer.
 const keepToolCalls = 64
 
 // Reset prepares a for another answer.
@@ -75,14 +76,14 @@ func (a *Assembler) Reset() {
 	*a = Assembler{toolCalls: toolCalls}
 }
 
-// Single marks every tool call of a choice after the first as Surplus, until Reset, because the
+// Single marks every tool call of a choice but the first as Surplus, until Reset, because the
 // request forbids parallel tool calls and not every engine obeys.
 func (a *Assembler) Single(single bool) { a.single = single }
 
 // Cut reports whether a tool call was Surplus.
 func (a *Assembler) Cut() bool { return a.cut }
 
-// AddPiece finds the tool call to which a piece of a delta belongs. It reports false when the piece
+// AddPiece finds the tool call to which a piece of a delta belongs. It returns false if the piece
 // begins a tool call beyond the limits.
 func (a *Assembler) AddPiece(choice int, p *Piece) (Part, bool) {
 	a.clock++
@@ -102,14 +103,14 @@ func (a *Assembler) AddPiece(choice int, p *Piece) (Part, bool) {
 	return part, ok
 }
 
-// AddWhole adds a complete tool call of a message. It reports false when the tool call is beyond
+// AddWhole adds a complete tool call from a message. It returns false if the tool call is beyond
 // the limits.
 func (a *Assembler) AddWhole(choice int, p *Piece) (Part, bool) {
 	a.clock++
 	return a.begin(choice, p, hashOf(p.ID), hashOf(p.Name))
 }
 
-// find returns the tool call that a piece would continue, -1 if there is none.
+// find returns the tool call that a piece would continue, or -1 if there is none.
 func (a *Assembler) find(choice int, index int64, indexed bool, id, name uint64) int {
 	if len(a.toolCalls) == 0 {
 		return -1
@@ -164,7 +165,7 @@ func (a *Assembler) startsNewToolCall(at int, p *Piece, id, name uint64, indexed
 	args.add(p.Args)
 	differ := id != 0 && t.id != 0 && id != t.id
 	switch {
-	case t.name == 0: // its name comes late, or in pieces
+	case t.name == 0: // the name comes late, or in pieces
 		h := a.heldOf(at)
 		return differ || h != nil && a.join(h.name, p.Name.Inside()) == nil
 	case t.name != name:
@@ -183,7 +184,7 @@ func (a *Assembler) startsNewToolCall(at int, p *Piece, id, name uint64, indexed
 		return false
 	case t.nameless:
 		return true
-	case t.args.open() && p.Args.IsObject(): // an object rather than part of a string
+	case t.args.open() && p.Args.IsObject(): // an object rather than a piece of a string
 		return true
 	}
 	return t.args.whole() && !p.Args.HasText() && !a.repeats(t.choice)

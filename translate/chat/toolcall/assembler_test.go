@@ -21,9 +21,9 @@ func read(t testing.TB, text string) *Piece {
 	return &p
 }
 
-// Each case has the pieces of one choice: index (- for none), id, name, arguments. Then follow the
-// position of each piece and the parts of it that are used: h nothing yet, i id, I an id of ours, n
-// name, t a type of ours.
+// Each case has the pieces of one choice: index (- for none), id, name, arguments. Then follows,
+// for each piece, the position and what is used of the piece: h nothing yet, i id, I an id of ours,
+// n name, t a type of ours.
 func TestPiece(t *testing.T) {
 	for name, c := range map[string]struct {
 		pieces []string

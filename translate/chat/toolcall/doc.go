@@ -1,6 +1,6 @@
-// Package toolcall decides to which tool call of an answer a piece belongs. It is the only place
-// that decides this, so a streaming client, a client that gets the whole answer, and the other
-// dialects see the same tool calls:
+// Package toolcall decides to which tool call in an answer a piece belongs. Only this package
+// decides that, so a streaming client, a client that gets the whole answer, and the other dialects
+// see the same tool calls:
 //
 //	var p toolcall.Piece
 //	for it := toolCalls.Iter(); it.Next(); {
@@ -15,12 +15,12 @@
 //
 // # What engines send
 //
-// According to the API a piece has the index of its tool call, and the first piece also has its id
-// and name. Engines omit the index, give 0 to every tool call (those that send whole ones), or
-// restart the count in each delta. They omit the id, repeat it, give two tool calls the same id, or
-// make up a new id for every piece (old vLLM). They repeat the name in each piece, or send the name
-// in pieces as its tokens come. So the index that clients get is the position in order of
-// appearance, and a piece belongs to
+// According to the API a piece has the index of its tool call, and the first piece also has the id
+// and the name. Some engines omit the index, give 0 to every tool call (engines that send whole
+// ones), or restart the count in each delta. Some omit the id, repeat it, give two tool calls the
+// same id, or make up a new id for every piece (old vLLM). Some repeat the name in each piece, or
+// send the name in pieces as its tokens come. So the index that clients get is the position in
+// order of appearance, and a piece belongs to
 //
 //   - the tool call that last had its index, or without an index the last one of its choice; but
 //   - the one that has its id, where the id belongs to another tool call.
@@ -34,16 +34,16 @@
 //   - Pieces without a name have come since (such engines send the name once), and the id is not
 //     the same.
 //
-// A piece without a name begins a tool call only if no tool call has its index. Such a piece
-// therefore never changes the assignment, so readers with a short cut for pieces that differ only
-// in their arguments need not ask: see answer.Stream.
+// A piece without a name begins a tool call only if no tool call has its index. Other pieces
+// without a name never change the assignment, so readers with a short cut for pieces that differ
+// only in their arguments need not ask: see answer.Stream.
 //
 // Nothing marks a name that comes in pieces, so the names of the request's tools decide (Offer). If
 // a name is not a tool's name but the beginning of one, it waits (Part.Hold) for the next piece of
 // the same tool call. If both together are a tool's name or the beginning of one, they form one
 // name. A piece that repeats the beginning continues the name, too. The wait ends with a complete
-// name, with the arguments, with the next tool call or with the end of the choice. A tool's name
-// passes at once, even if it is also the beginning of another tool's name, because the two cases
+// name, with the arguments, with the next tool call or with the end of the choice. A tool's
+// complete name passes at once, even if another tool's name begins with it, because the two cases
 // cannot be distinguished.
 //
 // # What clients get

@@ -2,9 +2,9 @@ package toolcall
 
 import "bytes"
 
-// HasEscapes reports whether arguments, as contents of a JSON string, may hold what MendEscapes
-// looks for: an escape of the arguments themselves, whose backslash is escaped, or the beginning of
-// such an escape at their end.
+// HasEscapes reports whether arguments, given as the contents of a JSON string, may hold what
+// MendEscapes looks for: an escape within the arguments themselves, whose backslash is escaped, or
+// the beginning of such an escape at the end.
 func HasEscapes(arguments []byte) bool {
 	return bytes.HasSuffix(arguments, escapedBackslash) || bytes.Contains(arguments, ownUnicodeEscape)
 }
@@ -14,9 +14,9 @@ var (
 	ownUnicodeEscape = []byte(`\\u`)
 )
 
-// MendEscapes replaces lone surrogates with \ufffd where the arguments themselves escape them, with
-// a backslash that is escaped once more. Unless this is the last piece, an escape at the end
-// depends on what follows: MendEscapes returns the offset of that escape, or the length of the
+// MendEscapes replaces lone surrogates with \ufffd where the arguments themselves escape these,
+// with a backslash that is escaped once more. Unless this is the last piece, an escape at the end
+// depends on what follows. MendEscapes returns the offset of such an escape, or the length of the
 // arguments.
 func MendEscapes(arguments []byte, last bool) int {
 	for i := 0; ; {
@@ -64,7 +64,8 @@ const (
 	escapeCut // incomplete
 )
 
-// ownEscape reads the escape at the beginning of text: an escaped backslash and what follows it.
+// ownEscape reads the escape at the beginning of text: an escaped backslash and the characters
+// after it.
 func ownEscape(text []byte) (size int, kind escapeKind) {
 	const begin, whole = len(`\\u`), len(`\\u0000`)
 	switch {

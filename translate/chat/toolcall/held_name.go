@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Names are the names of the tools that a request offers, each followed by a 0 byte.
+// Names holds the names of the tools that a request offers, each followed by a 0 byte.
 type Names []byte
 
-// find reports whether name is a tool's name, and whether a tool's longer name begins with it.
+// find reports whether name is a tool's name, and whether a longer tool name begins with it.
 func (n Names) find(name []byte) (whole, begins bool) {
 	for rest := []byte(n); len(rest) > 0 && !whole; {
 		var tool []byte
@@ -21,23 +21,23 @@ func (n Names) find(name []byte) (whole, begins bool) {
 	return whole, begins
 }
 
-// heldName is a name that waits for its rest, and the id that came with it.
+// heldName is a name that waits for its continuation, and the id that came with the name.
 type heldName struct {
-	at       int // of the tool call
+	at       int // index of the tool call
 	id, name []byte
 }
 
 // maxHeldID is the longest id that is kept.
 const maxHeldID = 256
 
-// Offer sets the names of the request's tools. A name that is the beginning of a longer name waits
-// for its continuation. The names are borrowed until Reset.
+// Offer sets the names of the request's tools. A piece that is only the beginning of a name waits
+// for its continuation. The names must not change until Reset.
 func (a *Assembler) Offer(names Names) { a.names = names }
 
-// Holds reports whether the name of a tool call waits for its rest.
+// Holds reports whether a tool call's name waits for its continuation.
 func (a *Assembler) Holds() bool { return len(a.held) > 0 }
 
-// heldOf returns the waiting name of the tool call with the index at; nil: there is none.
+// heldOf returns the waiting name of the tool call at the given index, or nil if there is none.
 func (a *Assembler) heldOf(at int) *heldName {
 	for i := range a.held {
 		if a.held[i].at == at {
@@ -47,9 +47,9 @@ func (a *Assembler) heldOf(at int) *heldName {
 	return nil
 }
 
-// join returns a name extended by a piece. The piece is either the name's next part or the same
-// name from its beginning, since some engines repeat what they have sent. A nil result means that
-// the piece is another name.
+// join returns a name extended by a piece. The piece either continues the name or repeats it from
+// the beginning, since some engines repeat what they have sent. A nil result means that the piece
+// is another name.
 func (a *Assembler) join(name, piece []byte) []byte {
 	joined := slices.Concat(name, piece)
 	if whole, begins := a.names.find(joined); whole || begins {
@@ -92,8 +92,8 @@ func (a *Assembler) hold(at int, p *Piece, part *Part) bool {
 // hasArgs reports whether the piece has arguments, which end the name.
 func (p *Piece) hasArgs() bool { return p.Args.HasText() || p.Args.IsObject() }
 
-// Release ends the wait of names in a choice that has ended: the part that has arrived counts as
-// the whole name.
+// Release ends the wait of names in a choice that has ended: what has arrived counts as the whole
+// name.
 func (a *Assembler) Release(choice int) (released []Part) {
 	for i := 0; i < len(a.held); {
 		h := a.held[i]

@@ -8,7 +8,7 @@ import (
 // beginning of one, or a piece of its arguments. If a member occurs twice, the last one wins, as in
 // client libraries.
 type Piece struct {
-	Object, Function jsonx.Value // for members that the edge does not know
+	Object, Function jsonx.Value // so that the caller can read members that the edge does not know
 
 	Index, ID, Type, Name, Args jsonx.Value
 }

@@ -21,7 +21,7 @@ func hash(text []byte) uint64 {
 	return max(maphash.Bytes(seed, text), 1)
 }
 
-// textOf returns the contents of a string, or nil if v is not one.
+// textOf returns the contents of v, or nil if v is not a string.
 func textOf(v jsonx.Value) []byte {
 	if !v.HasText() {
 		return nil
@@ -30,7 +30,7 @@ func textOf(v jsonx.Value) []byte {
 }
 
 // scanner follows arguments closely enough to see where an object begins and ends. It checks
-// nothing else: even in malformed arguments, the brackets are the best available sign.
+// nothing else: even in malformed arguments, the brackets are the best sign of that.
 type scanner struct {
 	phase phase
 	depth int32
@@ -38,13 +38,13 @@ type scanner struct {
 	slash bool // after a backslash in a string
 }
 
-// phase is the progress of arguments.
+// phase says how far the arguments have come.
 type phase uint8
 
 const (
 	phaseNothing phase = iota // only space so far
 	phaseOpen                 // an object has begun
-	phaseWhole                // it has ended; only space since
+	phaseWhole                // the object has ended; only space since
 	phaseOther                // not an object, or more than one
 )
 
@@ -104,8 +104,8 @@ func (s *scanner) scan(raw []byte) {
 	}
 }
 
-// take processes one character of the arguments; any character without a meaning in JSON can stand
-// for all others.
+// take processes one character of the arguments. Any character without a meaning in JSON can stand
+// for all such characters.
 func (s *scanner) take(c byte) {
 	switch {
 	case s.slash:
