@@ -81,7 +81,7 @@ func assemble(as *Assembler, a *Options, src io.Reader) []byte {
 	}
 }
 
-// describe returns all parts of an error as text.
+// describe returns everything in an error as text.
 func describe(err error) string {
 	text := err.Error()
 	var e *engineerror.Error
@@ -144,7 +144,7 @@ func TestCompletionGolden(t *testing.T) {
 	})
 }
 
-// usageText returns all numbers of a usage as text.
+// usageText returns all numbers in a usage as text.
 func usageText(u translate.Usage) string {
 	return fmt.Sprintf("prompt=%d completion=%d total=%d cached=%d reasoning=%d known=%v estimated=%v",
 		u.Prompt, u.Completion, u.Total, u.Cached, u.Reasoning, u.Known, u.Estimated)

@@ -11,13 +11,13 @@ import (
 type assembledChoice struct {
 	index  int
 	finish []byte // a word of chat, in quotes
-	end    Finish // what it means
+	end    Finish // what finish means
 	more   members
 
 	content, refusal, reasoning optionalText
-	reasoningName               string // in the engine's spelling
+	reasoningName               string // the member's name in the engine's spelling
 	toolCalls                   []assembledToolCall
-	message                     members // of the message
+	message                     members // unknown members of the message
 
 	hasLogprobs               bool
 	logprobs, refusalLogprobs []byte // elements of logprobs.content and logprobs.refusal, separated by commas
@@ -38,15 +38,15 @@ type assembledToolCall struct {
 	more, function members
 }
 
-// members are raw members that are passed on unread.
+// members holds raw members that are passed on unread.
 type members []member
 
 type member struct {
-	name, value []byte // value without its brackets when list
+	name, value []byte // if list is set, value has no brackets
 	list        bool
 }
 
-// maxMembers is the maximum number of unknown members in one object.
+// maxMembers is how many unknown members one object may have.
 const maxMembers = 64
 
 // find returns the member with the given name; nil: there is none.
@@ -154,7 +154,7 @@ func (c *assembledToolCall) append(dst []byte, id string, choice, n int, cut boo
 	return append(dst, '}')
 }
 
-// append appends the members, each with a comma before it.
+// append appends the members, each after a comma.
 func (m members) append(dst []byte, strip bool) []byte {
 	for i := range m {
 		if strip && isReasoning(m[i].name) {

@@ -9,13 +9,12 @@ import (
 	"penstock/translate/sse"
 )
 
-// Assembler builds the whole completion from a stream's chunks, in the form in which the engine
-// would have sent it without streaming. The edge asks engines for a stream if only streams can be
-// cancelled.
+// Assembler builds the whole completion from a stream's chunks, as the engine would have sent it
+// without streaming. The edge asks engines for a stream if only streams can be cancelled.
 //
 // Texts are collected as they stand in the source, with their escapes. So nothing is decoded, and a
 // character that was cut in two becomes whole again. For each unknown member the last value is
-// kept; arrays of a delta are joined.
+// kept; arrays in deltas are joined.
 //
 // The zero value is ready. An Assembler belongs to one call at a time; Reset prepares it for the
 // next.
@@ -25,7 +24,7 @@ type Assembler struct {
 	tools            toolcall.Assembler
 	assembledChoices []assembledChoice // by first appearance
 	identity         identity
-	more             members // of the top level
+	more             members // unknown members of the top level
 	size             int     // bytes kept, for the bound
 	lone             bool    // a string holds half of a surrogate pair
 }
@@ -98,8 +97,8 @@ func (a *Assembler) addTopLevel(c *Chunk, hasUsage bool) error {
 	return nil
 }
 
-// keepMember stores a member and replaces an older member of the same name. If the parameter join
-// is set, it appends the elements of an array to the older elements. Null changes nothing.
+// keepMember stores a member and replaces an older member with the same name. If join is set, it
+// appends the elements of an array to the older elements instead. Null changes nothing.
 func (a *Assembler) keepMember(to *members, k jsonx.Key, v jsonx.Value, join bool) error {
 	if v.IsNull() {
 		return nil
@@ -150,7 +149,7 @@ func (a *Assembler) addChoice(v jsonx.Value) error {
 			to = &a.assembledChoices[i]
 		}
 	}
-	if c.Finished() && to.end == FinishNone { // some engines send it twice
+	if c.Finished() && to.end == FinishNone { // some engines send the end twice
 		to.end, _ = finishOf(c.Finish)
 		word := endWord(c.Finish, false)
 		if word == nil {
@@ -325,7 +324,7 @@ func (a *Assembler) addPiece(to *assembledToolCall, p *toolcall.Piece) error {
 	return a.addArguments(&to.args, p.Args)
 }
 
-// take stores the accepted ids and names of parts.
+// take stores the ids and names that parts have accepted.
 func (a *Assembler) take(choice *assembledChoice, parts ...toolcall.Part) error {
 	for i := range parts {
 		part, to := &parts[i], &choice.toolCalls[parts[i].Position]
@@ -364,7 +363,7 @@ func (a *Assembler) Usage() translate.Usage { return a.state.usageSoFar() }
 // Done reports whether the rest of the upstream's events can be ignored; see Stream.Done.
 func (a *Assembler) Done() bool { return a.state.done(0) }
 
-// Append appends the completion for the client. It returns ErrNoFinish, and appends nothing, when a
+// Append appends the completion for the client. It returns ErrNoFinish, and appends nothing, if a
 // choice lacks its finish_reason or too few choices came.
 func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 	if !a.state.allFinished(options.N) {
@@ -400,7 +399,7 @@ func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 		dst = append(append(dst, ','), nullFingerprint...)
 	}
 	dst = a.more.append(dst, false)
-	if a.lone { // the pieces of each text are joined by now
+	if a.lone { // by now the pieces of each text are joined
 		jsonx.MendLone(dst[start:])
 	}
 	return append(dst, '}'), nil
@@ -409,5 +408,5 @@ func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 // Finished reports whether every choice has its finish_reason. Append then succeeds.
 func (a *Assembler) Finished() bool { return a.state.allFinished(0) }
 
-// Held returns the approximate number of bytes of the stream that a keeps.
+// Held returns roughly how many bytes of the stream a keeps.
 func (a *Assembler) Held() int { return a.size }

@@ -8,8 +8,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// recordDepth is the depth down to which answers are indexed: choices, choice, message, tool_calls,
-// tool call, function.
+// recordDepth is how deep answers are indexed: choices, choice, message, tool_calls, tool call,
+// function.
 const recordDepth = 7
 
 // The reasons of a BadAnswer are a closed set of our own texts. The reason for invalid JSON is

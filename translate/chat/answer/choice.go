@@ -9,24 +9,25 @@ import (
 type Choice struct {
 	Index    int
 	Numbered bool // the engine gave the index
-	// Body is the delta of a chunk or the message of a completion; see Delta. It is absent or null if
-	// the engine left it out. If a choice has the wrong one of the two, Body is that one.
+	// Body is the delta in a chunk or the message in a completion; see Delta. It is absent or null
+	// if the engine left it out. If a choice has only the wrong one of the two, Body is that one.
 	Body jsonx.Value
 	// Finish is finish_reason; absent, null and "" all mean that the choice has not ended. See
 	// Finished.
 	Finish jsonx.Value
-	// Stop is what made the engine stop, if the engine reports it (vLLM stop_reason, SGLang
+	// Stop is what made the engine stop, if the engine reports that (vLLM stop_reason, SGLang
 	// matched_stop): a string is the stop sequence, a number is a token id.
 	Stop     jsonx.Value
 	Logprobs jsonx.Value
 	private  bool // see isPrivate
 
 	piece, message jsonx.Value // the members delta and message
-	spare          jsonx.Value // the one of the two that is not the Body
+	spare          jsonx.Value // piece or message, whichever is not the Body
 }
 
 // ReadDelta reads an element of a chunk's choices. The delta may be missing, as in the last chunk
-// of a choice and, from some hosts, in the first chunk. The errors are those of ReadMessage.
+// of a choice and, from some hosts, in the first chunk. The errors are the same as from
+// ReadMessage.
 func (c *Choice) ReadDelta(v jsonx.Value) error {
 	if err := c.read(v); err != nil {
 		return err
@@ -68,9 +69,8 @@ func (c *Choice) read(v jsonx.Value) error {
 	return nil
 }
 
-// choose makes the parameter first the Body, or the parameter second if only that is an object.
-// Some engines use one type for chunks and completions, and send the member that does not apply as
-// null or as the text so far.
+// choose makes first the Body, or second if only that is an object. Some engines use one type for
+// chunks and completions, and send the member that does not apply as null or as the text so far.
 func (c *Choice) choose(first, second jsonx.Value) {
 	if !first.IsObject() && second.IsObject() {
 		first, second = second, first
@@ -93,7 +93,7 @@ func (d *Delta) check() error {
 	return nil
 }
 
-// member reads one member and reports whether it is a known one.
+// member reads one member, and reports whether the member is known.
 func (c *Choice) member(name []byte, v jsonx.Value) (known bool, err error) {
 	switch string(name) {
 	case "index":

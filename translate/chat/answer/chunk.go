@@ -8,20 +8,20 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// topLevel is the top level that chunks and completions share.
+// topLevel is the top level of a chunk or a completion.
 type topLevel struct {
 	doc jsonx.Doc
 	src []byte
 
 	root, id, object, created, model, choices, usage, timings, errv jsonx.Value
 
-	progress    bool // it has llama.cpp's prompt_progress
-	fingerprint bool // it has system_fingerprint
+	progress    bool // the answer has llama.cpp's prompt_progress
+	fingerprint bool // the answer has system_fingerprint
 	lone        bool // a string holds half of a surrogate pair
-	private     bool // it has a member that clients must not see, see isPrivate
+	private     bool // the answer has a member that clients must not see, see isPrivate
 }
 
-// parse validates data and finds its members. data is borrowed until the next parse or reset.
+// parse validates data and finds its members. data must not change until the next parse or reset.
 func (h *topLevel) parse(data []byte) error {
 	h.root, h.id, h.object, h.created, h.model = jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}
 	h.choices, h.usage, h.timings, h.errv = jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}
@@ -57,7 +57,7 @@ func (h *topLevel) parse(data []byte) error {
 	return nil
 }
 
-// member returns where the value of the member is stored; nil if it is not read.
+// member returns where the value of the named member is stored; nil if that member is not read.
 func (h *topLevel) member(name []byte) *jsonx.Value {
 	switch string(name) {
 	case "id":
@@ -91,11 +91,11 @@ func isPrivate(name []byte) bool {
 	return string(name) == "kv_transfer_params" || string(name) == "disaggregated_params"
 }
 
-// IsPrivate reports whether HidePrivate removes a member of that name, unless it is null.
+// IsPrivate reports whether HidePrivate removes a member with that name, unless the member is null.
 func IsPrivate(name []byte) bool { return isPrivate(name) }
 
-// HidePrivate records the removal of the members of an answer, or of a choice, that are meant for
-// routers between engines.
+// HidePrivate records that the members of an answer, or of a choice, that are meant for routers
+// between engines are removed.
 func HidePrivate(edits *jsonx.Edits, v jsonx.Value) {
 	for it := v.Iter(); it.Next(); {
 		if isPrivate(it.Key().Name()) && !it.Value().IsNull() {
@@ -121,16 +121,17 @@ func (h *topLevel) failure() *engineerror.Error {
 	return &e
 }
 
-// Chunk is a view of one chunk of a chat stream. The zero value is ready; it is meant to be reused.
+// Chunk is a view of one chunk of a chat stream. The zero value is ready. A Chunk is meant to be
+// reused.
 //
-// Values read from it borrow from the event's data and are valid until the next Parse.
+// Values in a Chunk refer to the event's data and are valid until the next Parse.
 type Chunk struct{ topLevel }
 
 // chunkPool holds chunks to read events into. A stream needs a chunk only while it reads, and reads
 // most events without one (see template), so a waiting stream holds no chunk.
 var chunkPool = sync.Pool{New: func() any { return new(Chunk) }}
 
-// giveBack returns c to the pool. No part of c may be used afterwards.
+// giveBack returns c to the pool. Nothing in c may be used afterwards.
 func (c *Chunk) giveBack() {
 	c.reset()
 	chunkPool.Put(c)

@@ -7,9 +7,8 @@
 //	Assembler              builds one whole answer from a stream, if only streams can be cancelled
 //	Reader                 reads either for a translator to another dialect
 //
-// Stream, Assembler and Reader share the state of a stream (streamState): which choices have come
-// and ended, and the counts. Package toolcall decides for all of them to which tool call a piece
-// belongs.
+// Stream, Assembler and Reader share streamState: which choices have come and ended, and the
+// counts. Package toolcall decides for all three to which tool call a piece belongs.
 //
 // # Design
 //
@@ -23,8 +22,8 @@
 // same.
 //
 // A token must cost next to nothing. The chunks of a stream differ only in their text, so a chunk
-// is first compared with the last one (template.go). If it differs in more than its text, Stream
-// reads it in one pass if it is a role, a text, an end or the usage in their usual form
+// is first compared with the last one (template.go). If it differs in more than that, Stream reads
+// the chunk in one pass, provided that it is a role, a text, an end or the usage in the usual form
 // (plain_chunk.go). Stream parses only other chunks. Tests compare all three ways.
 //
 // Engines leave lone surrogates behind where they cut texts. Such a half becomes U+FFFD, and pairs

@@ -21,7 +21,7 @@ const (
 	FinishContentFilter = translate.FinishContentFilter
 )
 
-// chatWord returns the meaning of a finish_reason that clients of chat know. Typed SDKs refuse any
+// chatWord returns what a finish_reason means that clients of chat know. Typed SDKs refuse any
 // other.
 func chatWord(word []byte) (f Finish, known bool) {
 	switch string(word) {
@@ -37,8 +37,8 @@ func chatWord(word []byte) (f Finish, known bool) {
 	return FinishNone, false
 }
 
-// otherWords are words of engines and hosts that mean the same, in lower case. A word that is
-// neither in this list nor a failure means FinishStop: TGI's eos_token and stop_sequence,
+// otherWords lists other words of engines and hosts with these meanings, in lower case. A word that
+// is neither in this list nor a failure means FinishStop: TGI's eos_token and stop_sequence,
 // Together's eos, Cohere's COMPLETE.
 var otherWords = map[string]Finish{
 	"max_tokens": FinishLength, "model_length": FinishLength, "max_length": FinishLength,
@@ -49,15 +49,15 @@ var otherWords = map[string]Finish{
 	"error_toxic": FinishContentFilter,
 }
 
-// failureStems are parts of the words for a choice that the engine aborted: abort (SGLang, vLLM),
-// error (vLLM, Mistral, OpenRouter), timeout and cancelled (TensorRT-LLM),
+// failureStems lists what occurs in the words for a choice that the engine aborted: abort (SGLang,
+// vLLM), error (vLLM, Mistral, OpenRouter), timeout and cancelled (TensorRT-LLM),
 // insufficient_system_resource (DeepSeek). An answer that ends with such a word is incomplete.
 var failureStems = [...]string{
 	"abort", "error", "fail", "insufficient", "timeout", "timed_out", "cancel", "overload", "unavailable", "exhausted",
 	"interrupt", "killed", "crash", "unload", "not_finished",
 }
 
-// finishOf returns the meaning of a finish_reason, and whether it is a word for a failure.
+// finishOf returns what a finish_reason means, and whether it is a word for a failure.
 func finishOf(v jsonx.Value) (f Finish, failed bool) {
 	if f, known := wordOf(v); known {
 		return f, false

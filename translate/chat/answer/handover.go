@@ -7,15 +7,15 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// handover is what a stream keeps from earlier engines when another engine continues it. The SDKs
-// treat a chunk with another id as another answer, and concatenate a role that comes twice.
+// handover holds what a stream keeps from earlier engines when another engine continues it. The
+// SDKs treat a chunk with another id as another answer, and concatenate a role that comes twice.
 type handover struct {
-	pinned bool                              // chunks keep the id and the time of the first
+	pinned bool                              // chunks keep the first chunk's id and time
 	roles  [translate.MaxChoices / 64]uint64 // choices that have been announced
 }
 
-// NextEngine prepares for the events of another engine. If the answer has started, that engine
-// continues it. Otherwise it begins a new answer.
+// NextEngine prepares for events from another engine. If the answer has started, that engine
+// continues it. Otherwise the engine begins a new answer.
 func (s *Stream) NextEngine() {
 	for i, seen := range s.state.seen {
 		s.handover.roles[i] |= seen
@@ -36,7 +36,7 @@ func (s *Stream) NextEngine() {
 	s.halves = nil
 }
 
-// Resume prepares for the events of another engine, which continues the answer. The answer must not
+// Resume prepares for events from another engine, which continues the answer. The answer must not
 // have tool calls yet.
 func (r *Reader) Resume() {
 	r.state.resume()
@@ -44,7 +44,7 @@ func (r *Reader) Resume() {
 	r.halves = nil
 }
 
-// resume adds the counts of the next engine to those so far.
+// resume prepares for the counts from the next engine, which are added to the counts so far.
 func (t *streamState) resume() {
 	u := t.usageSoFar()
 	u.Resumed++
@@ -57,8 +57,7 @@ func (t *streamState) resume() {
 // resumed reports whether an earlier engine began the answer.
 func (t *streamState) resumed() bool { return t.before.Resumed > 0 }
 
-// goOn returns the usage of a resumed answer. The parameter next is the usage that the new engine
-// has counted.
+// goOn returns the usage of a resumed answer, given the usage that the next engine has counted.
 func (t *streamState) goOn(next translate.Usage) counts {
 	return counts{Usage: t.before.GoOn(next), summed: true}
 }

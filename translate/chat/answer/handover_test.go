@@ -62,7 +62,7 @@ func TestStripTimings(t *testing.T) {
 	}
 }
 
-// The usage of a resumed answer counts the first prompt and the output of both engines.
+// The usage of a resumed answer counts the first engine's prompt and both engines' output.
 func TestResume(t *testing.T) {
 	for name, c := range map[string]struct{ each, want string }{
 		"counted by both":    {`,"usage":{"prompt_tokens":90,"completion_tokens":3}`, `"usage":{"prompt_tokens":90,"completion_tokens":8,"total_tokens":98,"penstock_resumed":1}`},

@@ -7,13 +7,13 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// maxLogprobSearches bounds the number of positions at which textLogprobs looks for the text.
+// maxLogprobSearches bounds at how many positions textLogprobs looks for the text.
 const maxLogprobSearches = 16
 
-// textLogprobs returns the log probabilities that belong to the text of a whole answer, as elements
-// with commas. They belong to the last run of tokens that makes up the text. Before that run
-// engines list the tokens of reasoning, which other dialects do not show, and after it the tokens
-// of tool calls. It returns nil if no run of tokens is exactly the text.
+// textLogprobs returns the log probabilities for the text of a whole answer, as elements with
+// commas: those of the last run of tokens that makes up the text. Before that run engines list the
+// tokens of reasoning, which other dialects do not show, and after it the tokens of tool calls.
+// textLogprobs returns nil if no run of tokens is exactly the text.
 func textLogprobs(list, content jsonx.Value) []byte {
 	var (
 		all      []byte // the text of all tokens
@@ -46,8 +46,8 @@ func textLogprobs(list, content jsonx.Value) []byte {
 	return nil
 }
 
-// appendToken appends the text of a token. A character that spans several tokens appears only in
-// their bytes.
+// appendToken appends a token's text. A character that spans several tokens appears only in the
+// tokens' bytes.
 func appendToken(dst []byte, v jsonx.Value) []byte {
 	list := v.Get("bytes")
 	if !list.IsArray() {

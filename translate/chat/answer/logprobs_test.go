@@ -6,8 +6,7 @@ import (
 )
 
 // The log probabilities of a whole answer's text are shown even if the model has reasoned or called
-// tools. The log probabilities of its other tokens, which the dialects do not show, are never
-// shown.
+// tools. The log probabilities of other tokens, which the dialects do not show, are never shown.
 func TestLogprobsOfWholeAnswer(t *testing.T) {
 	for name, c := range map[string]struct{ message, tokens, want string }{
 		"text alone":              {`"content":"ab"`, `a b`, `a b`},

@@ -60,7 +60,7 @@ func (c *Completion) findMissing(n int, v jsonx.Value, choice *Choice, message *
 	}
 }
 
-// missingIndex returns the index to add to v, which is choice number n and whose index is missing
+// missingIndex returns the index to add to v, which is choice number n. The index in v is missing
 // or null.
 func missingIndex(v jsonx.Value, n int) missingMember {
 	member := indexZero // right for nearly every choice, and streams must not allocate

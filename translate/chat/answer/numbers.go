@@ -9,11 +9,11 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Engines send numbers that clients cannot hold. JSON sets no limit for numbers, but clients read
-// counts and times as integers of 64 bits or as floats: they fail on 1e400, or overflow when they
+// Engines send numbers that are too large for clients. JSON sets no limit for numbers, but clients
+// read counts and times as 64-bit integers or as floats: they fail on 1e400, or overflow when they
 // add up counts.
 
-// maxNumber is the greatest number up to which floats hold every integer, and so the limit of
+// maxNumber is the highest number up to which floats hold every integer, and so the limit for
 // JavaScript's integers.
 const maxNumber = 1 << 53
 
@@ -33,7 +33,8 @@ func IsTime(v jsonx.Value) bool {
 }
 
 // BoundTime returns the replacement for v in `created` if v is a number but not a time. The
-// replacement is v in whole seconds, or 0 if clients cannot hold it. It returns nil if v may stay.
+// replacement is v in whole seconds, or 0 if that is too large for clients. BoundTime returns nil
+// if v may stay.
 func BoundTime(v jsonx.Value) []byte {
 	if !v.IsNumber() || IsTime(v) {
 		return nil
@@ -45,17 +46,17 @@ func BoundTime(v jsonx.Value) []byte {
 	return strconv.AppendInt(nil, int64(f), 10)
 }
 
-// BoundNumbers returns raw, which is valid JSON, and limits the numbers that clients cannot hold:
+// BoundNumbers returns raw, which is valid JSON, with numbers limited to what clients can hold:
 // token counts to the range from 0 to 2^31, all others to the range from 0 to 2^53. It returns nil
-// if nothing changes, and finds that out with one look at each byte.
+// if nothing changes, which takes one look at each byte.
 func BoundNumbers(raw []byte) []byte {
 	if !largeNumbers(raw) {
 		return nil
 	}
 	var (
 		out    []byte
-		from   int  // start of what is not in out
-		counts bool // the last name was that of a count
+		from   int  // bytes from here on are not in out yet
+		counts bool // the last name names a count
 	)
 	for i := 0; i < len(raw); {
 		switch c := raw[i]; {
@@ -119,7 +120,7 @@ func boundOf(number []byte, count bool) (bound int64, over bool) {
 	return most, true
 }
 
-// stringLength returns the length of the string that s begins with, quotes included.
+// stringLength returns the length of the string at the beginning of s, quotes included.
 func stringLength(s []byte) int {
 	for i := 1; i < len(s); i++ {
 		switch s[i] {
@@ -138,7 +139,7 @@ func isNumberByte(c byte) bool {
 
 // BoundIn records the changes that limit the numbers in an object.
 func BoundIn(edits *jsonx.Edits, v jsonx.Value) {
-	if !v.IsObject() || v.SmallIntegers() { // nearly always so for a usage; the tape shows it without reading the bytes
+	if !v.IsObject() || v.SmallIntegers() { // nearly always so for a usage; the tape shows this without reading the bytes
 		return
 	}
 	if b := BoundNumbers(v.Raw()); b != nil {

@@ -32,7 +32,8 @@ func TestBoundNumbers(t *testing.T) {
 	}
 }
 
-// sameBounds checks that an object is bounded like its text, whatever part of it is on the tape.
+// sameBounds checks that an object is bounded like its text, however much of the object is on the
+// tape.
 func sameBounds(t rapid.TB, raw []byte) {
 	t.Helper()
 	for record := 1; record < 4; record++ {
@@ -54,8 +55,8 @@ func sameBounds(t rapid.TB, raw []byte) {
 	}
 }
 
-// TestBoundNumbersProperty: the result is the same JSON except for numbers, and each number fits
-// both in a float and in an integer of 64 bits.
+// TestBoundNumbersProperty checks that the result is the same JSON except for numbers, and that
+// each number fits both in a float and in a 64-bit integer.
 func TestBoundNumbersProperty(t *testing.T) {
 	numbers := rapid.StringMatching(`-?(0|[1-9][0-9]{0,25})(\.[0-9]{1,12})?([eE][+-]?[0-9]{1,4})?`)
 	names := rapid.SampledFrom([]string{"prompt_tokens", "n", `x"tokens`, "cost"})

@@ -2,8 +2,8 @@ package answer
 
 import "penstock/translate/chat/toolcall"
 
-// Options are the options of one answer for the client. The proxy fills them from the request and
-// the route; this package only reads them. The zero value omits all optional parts.
+// Options says what the client gets of one answer. The proxy fills Options from the request and the
+// route; this package only reads it. The zero value omits everything optional.
 type Options struct {
 	// Model is the public model id: it replaces the engine's own name in the answer and in every
 	// chunk.
@@ -11,8 +11,8 @@ type Options struct {
 	// ID and Created (Unix seconds) are used if the engine gave none.
 	ID      string
 	Created int64
-	// N is the number of choices that the client asked for, 0 when unknown. A stream that breaks off
-	// before it had N choices is incomplete. A stream that the engine ended with [DONE] is complete,
+	// N is how many choices the client asked for; 0 if unknown. A stream that breaks off before it
+	// has had N choices is incomplete. A stream that the engine ended with [DONE] is complete,
 	// because some engines ignore n.
 	N int
 	// Tools are the names of the tools that the request offers.
@@ -22,11 +22,11 @@ type Options struct {
 	SingleToolCall bool
 	// PromptTokens is our estimate of the prompt, for an engine that sends no counts.
 	PromptTokens int
-	// IncludeUsage says that the client asked for the usage chunk of a stream. Whole completions
-	// always keep their usage.
+	// IncludeUsage says that the client asked for a usage chunk at the end of the stream. Whole
+	// completions always keep their usage.
 	IncludeUsage bool
-	// ContinuousUsage says that the client also asked for usage in every chunk. The engine then sends
-	// it.
+	// ContinuousUsage says that the client also asked for usage in every chunk. The engine then
+	// sends usage in every chunk.
 	ContinuousUsage bool
 	// StripReasoning removes reasoning, reasoning_content and reasoning_details (include_reasoning:
 	// false).

@@ -5,17 +5,17 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Facts are the parts of an answer that the edge itself needs.
+// Facts holds what the edge itself needs to know about an answer.
 type Facts struct {
 	Usage  translate.Usage
 	Markup translate.Markup // at the beginning of the first choice's text
 }
 
 // AppendPlain appends the client's answer for the body of an engine's answer with status 200, if
-// the body has the form of nearly every answer: one choice of text that has ended, with counts.
-// Members may be missing, but none needs another change. It writes what Completion's Parse and
+// the body looks like nearly every answer: one choice of text that has ended, with counts. Members
+// may be missing, but none may need another change. AppendPlain writes what Completion's Parse and
 // Append would write, in one pass and without a tape. For any other body it appends nothing and
-// reports false.
+// returns false.
 func AppendPlain(dst, body []byte, o *Options) ([]byte, Facts, bool) {
 	if len(body) > translate.MaxAnswer {
 		return dst, Facts{}, false
@@ -61,7 +61,7 @@ type plain struct {
 	model   struct{ at, end int }
 	usage   translate.Usage
 	opening translate.Opening
-	// The ends of the last members of the message, of the choice, and of the answer.
+	// Where the last members of the message, the choice and the answer end.
 	messageEnd, choiceEnd, topEnd int
 }
 
@@ -138,7 +138,7 @@ func (p *plain) answer() {
 	}
 }
 
-// text reads a string that is not empty.
+// text reads a non-empty string.
 func (p *plain) text() []byte {
 	raw, _ := p.String()
 	if len(raw) <= 2 {
@@ -168,7 +168,7 @@ func (p *plain) opens(raw []byte, escaped bool) {
 			text = text[1:]
 		case text[0] == '\\' && (text[1] == 'n' || text[1] == 't' || text[1] == 'r'):
 			text = text[2:]
-		case text[0] == '\\' || text[0] == '<' || text[0] == '[': // what follows may have escapes, too
+		case text[0] == '\\' || text[0] == '<' || text[0] == '[': // the characters after it may have escapes, too
 			p.Refuse()
 			return
 		default:
@@ -285,7 +285,7 @@ func (p *plain) needCount() (int, bool) {
 	return n, ok
 }
 
-// count reads a number that is within every bound, or null. It reports whether it read a number.
+// count reads a number that is within every bound, or null, and reports whether it was a number.
 func (p *plain) count() (n int, ok bool) {
 	if p.Peek() == 'n' {
 		p.Value()
@@ -297,7 +297,7 @@ func (p *plain) count() (n int, ok bool) {
 	return n, true
 }
 
-// detail reads an object of counts, or null, and returns the first count with the given name.
+// detail reads an object with counts, or null, and returns the first count with the given name.
 func (p *plain) detail(of string) (n int, ok bool) {
 	if p.Peek() != '{' {
 		if string(p.Value()) != "null" {

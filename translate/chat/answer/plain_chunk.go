@@ -7,14 +7,14 @@ import (
 	"penstock/translate/sse"
 )
 
-// maxPlainChunk is the longest chunk that appendPlain reads. It has fewer members than jsonx
-// allows.
+// maxPlainChunk is how long a chunk may be for appendPlain to read it. So short a chunk has fewer
+// members than jsonx allows.
 const maxPlainChunk = 16 << 10
 
-// appendPlain is appendChunk for the form of nearly every chunk. Such a chunk is a piece of text,
-// the role or the end of one choice, or the usage after all choices. Only its model has to be
-// replaced, and perhaps a role added. appendPlain reads the chunk in one pass and without a tape.
-// For any other chunk it changes nothing and reports false.
+// appendPlain is appendChunk for nearly every chunk: a piece of text, the role or the end of one
+// choice, or the usage after all choices. In such a chunk only the model has to be replaced, and
+// perhaps a role added. appendPlain reads the chunk in one pass and without a tape. For any other
+// chunk it changes nothing and returns false.
 func (s *Stream) appendPlain(dst, data []byte) ([]byte, bool) {
 	if len(data) == 0 || data[0] != '{' || len(data) > maxPlainChunk || s.handover.pinned || s.options.ContinuousUsage {
 		return dst, false
@@ -64,7 +64,7 @@ func (s *Stream) appendPlain(dst, data []byte) ([]byte, bool) {
 }
 
 // takesPlain reports whether appendPlain may write the chunk that has just been read at this point
-// of the stream.
+// in the stream.
 func (s *Stream) takesPlain(p *plainChunk) bool {
 	const (
 		needs       = seenID | seenObject | seenCreated | seenModel | seenChoices
@@ -103,8 +103,8 @@ func (s *Stream) appendWithRole(dst, data []byte, p *plainChunk, addRole bool) [
 	return append(dst, "\n\n"...)
 }
 
-// chunkHead is the beginning of a chunk, up to and including the bracket of its choices. It is the
-// same in all chunks of a stream, so it is read only once.
+// chunkHead is the beginning of a chunk, up to and including the bracket of its choices. The
+// beginning is the same in all chunks of a stream, so it is read only once.
 type chunkHead struct {
 	text  []byte
 	seen  seenMembers
@@ -113,7 +113,7 @@ type chunkHead struct {
 
 func (h *chunkHead) reset() { h.text = h.text[:0] }
 
-// keep stores the beginning of a chunk that was accepted.
+// keep stores the beginning of an accepted chunk.
 func (h *chunkHead) keep(text []byte, p *plainChunk) {
 	if h.reset(); len(text) <= maxTemplate {
 		h.text, h.seen, h.model = append(h.text, text...), p.headSeen, p.model
@@ -123,14 +123,14 @@ func (h *chunkHead) keep(text []byte, p *plainChunk) {
 // plainChunk reads a chunk for appendPlain in one pass. It refuses any chunk that appendPlain does
 // not handle.
 type plainChunk struct {
-	plain                             // its message is the delta
+	plain                             // here the message is the delta
 	id, created []byte                // nil: in the known head
 	headEnd     int                   // end of a head that may be kept; 0: there is none
-	headSeen    seenMembers           // in that head
+	headSeen    seenMembers           // the members in that head
 	hasChoice   bool                  // otherwise there are no choices
 	hasRole     bool                  // the delta has a role that is not empty
 	empty       bool                  // the delta has no members
-	content     struct{ at, end int } // of the delta, without quotes
+	content     struct{ at, end int } // where the delta's content is, without quotes
 	escaped     bool                  // the content has escapes
 }
 

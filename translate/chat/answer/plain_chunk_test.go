@@ -151,7 +151,7 @@ func plainOptions() []Options {
 	}
 }
 
-// Reading in one pass and parsing give the same for any sequence of chunks with members that
+// Reading in one pass and parsing give the same result for any sequence of chunks with members that
 // engines send.
 func TestPlainChunkProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

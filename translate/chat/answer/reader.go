@@ -18,8 +18,9 @@ const (
 
 // Reader reads an engine's answer for a translator to another dialect: the contents of each event,
 // the tool calls one by one, the end, and the counts. It reads the first choice, because the other
-// dialects have only one. A host that puts text and tool calls into two choices of one answer means
-// both: the other choice's tool calls count if the first choice has ended without any.
+// dialects have only one choice. A host that puts text and tool calls into two choices of one
+// answer means both. So the other choice's tool calls count if the first choice has ended without
+// any.
 //
 //	s.Reset(id)
 //	ok, err := s.Read(ev)    // for each event of a stream; then look at Content, ToolCalls and so on
@@ -35,19 +36,19 @@ type Reader struct {
 	template     template
 	templateText *[]byte // the text to which template applies; nil: the arguments of the last tool call
 
-	// Content, Refusal and Reasoning are the texts of the last event, which may be empty. They
-	// borrow from the event.
+	// Content, Refusal and Reasoning are the texts in the last event, which may be empty. They are
+	// slices of the event.
 	Content, Refusal, Reasoning []byte
-	// Logprobs are the log probabilities of the last event's Content, as JSON elements with commas.
-	// They are empty if an event has anything other than content, because they would reveal its
-	// tokens. For a whole answer they are the log probabilities of the tokens that make up the
-	// content.
+	// Logprobs are the log probabilities for the last event's Content, as JSON elements with
+	// commas. They are empty if the event has anything other than content, because they would
+	// reveal tokens that are not shown. For a whole answer they are the log probabilities of the
+	// tokens that make up the content.
 	Logprobs []byte
 	// ToolCalls are the tool calls so far.
 	ToolCalls ToolCalls
 	// Finish is how the choice ended; FinishNone: it has not ended.
 	Finish Finish
-	// StopSequence is the stop sequence that the engine reports; nil: none.
+	// StopSequence is the stop sequence at which the engine says that it stopped; nil: none.
 	StopSequence []byte
 
 	halves  halves
@@ -58,7 +59,7 @@ type Reader struct {
 }
 
 // Reset prepares r for another answer and releases the last one. The parameter id is our id for the
-// answer, from which ids of tool calls are made if the engine gives no usable ids. The parameter
+// answer. Tool call ids are derived from it if the engine gives no usable ids. The parameter
 // promptTokens is our estimate of the prompt, for an engine that sends no counts.
 func (r *Reader) Reset(id string, promptTokens int) {
 	*r = Reader{template: r.template, ToolCalls: r.ToolCalls, StopSequence: r.StopSequence[:0]}
@@ -108,7 +109,7 @@ func (r *Reader) readRepeated(text []byte) error {
 	return r.countBytes(len(text))
 }
 
-// textBytes returns the number of bytes of the event's text that a translator may have to keep.
+// textBytes returns how many bytes of the event's text a translator may have to keep.
 func (r *Reader) textBytes() int { return len(r.Content) + len(r.Refusal) + len(r.Logprobs) }
 
 // countBytes counts n bytes against the limit of an answer.
@@ -125,7 +126,7 @@ func (r *Reader) read(c *Chunk, data []byte) error {
 	r.lone = c.lone
 	var (
 		choice   Choice
-		text     jsonx.Value // the only text in which the next chunk may differ
+		text     jsonx.Value // the only text that may differ in the next chunk
 		toolCall bool
 		delta    Delta
 		n        int
@@ -178,7 +179,7 @@ func (r *Reader) rememberChunk(data []byte, v jsonx.Value, toolCall bool, d *Del
 	}
 }
 
-// readChoice reads a choice: its delta, or its message if whole.
+// readChoice reads a choice: its delta or, if whole, its message.
 func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 	if err := d.check(); err != nil {
 		return err
@@ -272,8 +273,8 @@ func (r *Reader) readBeside(choice *Choice, d *Delta, whole bool) error {
 	return nil
 }
 
-// joinParts joins a content that is a list of parts into one text, and its thoughts into the
-// reasoning.
+// joinParts joins the texts of a content that is a list of parts into one text, and its thoughts
+// into the reasoning.
 func (r *Reader) joinParts(content jsonx.Value) {
 	var text, thoughts []byte
 	_ = eachPart(content, func(piece []byte, thought bool) error {
@@ -359,7 +360,7 @@ func (r *Reader) ReadWhole(c *Completion) error {
 			return err
 		}
 		delta.Read(choice.Body)
-		choice.Index = max(1, it.Index()) // some hosts number both 0
+		choice.Index = max(1, it.Index()) // some hosts give both the number 0
 		if err := r.readBeside(&choice, &delta, true); err != nil {
 			return err
 		}
@@ -367,7 +368,7 @@ func (r *Reader) ReadWhole(c *Completion) error {
 	return nil
 }
 
-// TextSize returns the number of bytes of text and of tool calls so far, without reasoning.
+// TextSize returns how many bytes of text and of tool calls there are so far, without reasoning.
 func (r *Reader) TextSize() int { return r.size }
 
 // Finished reports whether the choice has its finish_reason. The stream may then end successfully.
@@ -383,7 +384,7 @@ func (r *Reader) Markup() translate.Markup { return r.opening.Markup }
 // the prompt and one token for each delta.
 func (r *Reader) Usage() translate.Usage {
 	u := r.state.usage.Usage
-	if !u.Estimated { // the usage is not that of a whole completion
+	if !u.Estimated { // the usage is not from a whole completion
 		u = r.state.usageSoFar()
 	}
 	u.Finish, u.CutToolCalls = r.Finish, r.ToolCalls.tools.Cut()

@@ -14,7 +14,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// said holds the output of a Reader.
+// said holds what a Reader has read.
 type said struct {
 	Content, Refusal, Reasoning string
 	Calls                       []string
@@ -89,7 +89,7 @@ func TestSource(t *testing.T) {
 		}
 		want := said{Content: string(s.Content), Refusal: string(s.Refusal), Reasoning: string(s.Reasoning)}
 		want.end(&s)
-		want.Usage, want.Stop = got.Usage, got.Stop // the assembled answer counts differently, and keeps the last stop of any choice
+		want.Usage, want.Stop = got.Usage, got.Stop // the assembled answer counts differently, and keeps the last stop in any choice
 		if !cmp.Equal(got, want, cmp.AllowUnexported(translate.Usage{})) {
 			t.Errorf("%s: whole and stream differ: %s", name, cmp.Diff(want, got, cmp.AllowUnexported(translate.Usage{})))
 		}
@@ -172,7 +172,7 @@ func TestSourceComplete(t *testing.T) {
 	}
 }
 
-// An answer is bounded, in text and in arguments, also on the short cut.
+// An answer is bounded, in text and in arguments, even on the short cut.
 func TestSourceBound(t *testing.T) {
 	piece := strings.Repeat("x", 1<<20)
 	for name, data := range map[string]string{
@@ -236,8 +236,9 @@ func TestCompletionCalls(t *testing.T) {
 	}
 }
 
-// TestReader_ToolCallsInSecondChoice: gateways for Claude and Gemini put text and tool calls into two choices of one
-// answer. If the choices are alternatives, clients of dialects with only one choice get the first.
+// TestReader_ToolCallsInSecondChoice checks that text and tool calls count even if they are in two
+// choices of one answer, as from gateways for Claude and Gemini. If the choices are alternatives,
+// clients of dialects with only one choice get the first.
 func TestReader_ToolCallsInSecondChoice(t *testing.T) {
 	t.Parallel()
 	const (

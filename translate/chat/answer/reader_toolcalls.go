@@ -5,17 +5,17 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// ToolCalls are the tool calls of an answer that a Reader has read so far.
+// ToolCalls holds the tool calls that a Reader has read so far.
 type ToolCalls struct {
-	// List has the tool calls in the order of their first appearance.
+	// List has the tool calls in the order in which they first appeared.
 	List []ToolCall
-	// Touched are the positions in List of the last event's tool calls, in the event's order.
+	// Touched says where in List the last event's tool calls are, in the event's order.
 	Touched []int
 
 	tools toolcall.Assembler
-	id    string // our id of the answer
+	id    string // our id for the answer
 	last  int    // position of the last piece's tool call
-	held  int    // bytes that List holds
+	held  int    // how many bytes List holds
 }
 
 // ToolCall is one tool call. All texts are contents of JSON strings.
@@ -23,11 +23,11 @@ type ToolCall struct {
 	ID, Name []byte // may be empty; see ToolCalls.ID
 	Args     []byte // so far
 
-	checkedLen int  // length of Args when Complete last checked them
+	checkedLen int  // how long Args was when Complete last checked
 	complete   bool // the result of that check
 }
 
-// keepToolCalls is the number of tool calls whose memory is kept.
+// keepToolCalls is for how many tool calls memory is kept.
 const keepToolCalls = 16
 
 // reset prepares t for another answer.
@@ -53,8 +53,8 @@ func keep(b []byte) []byte {
 }
 
 // read reads the pieces of tool calls in a delta or, if the parameter whole is set, the tool calls
-// of a message. The parameter lone says that one of their strings holds a lone surrogate. read
-// returns the number of bytes stored.
+// of a message. The parameter lone says that a string in v holds a lone surrogate. read returns how
+// many bytes were stored.
 func (t *ToolCalls) read(v jsonx.Value, whole, lone bool, h *halves) (int, error) {
 	before := t.held
 	var p toolcall.Piece
@@ -149,10 +149,10 @@ func (t *ToolCalls) continueLast(text []byte) {
 	t.addArgs(t.last, text)
 }
 
-// Held returns the approximate number of bytes that the tool calls hold.
+// Held returns roughly how many bytes the tool calls hold.
 func (t *ToolCalls) Held() int { return t.held }
 
-// ID returns the id of tool call i, as the contents of a JSON string. It is the engine's id or, if
+// ID returns the id of tool call i, as the contents of a JSON string. The id is the engine's or, if
 // that is unusable, ours (see package toolcall). It does not change once the tool call has a name.
 func (t *ToolCalls) ID(i int) []byte {
 	c := &t.List[i]
@@ -187,6 +187,6 @@ func isWholeObject(args []byte) bool {
 	return d.Parse(text, jsonx.Options{Record: 1}) == nil
 }
 
-// maxComplete is the maximum length of arguments that are checked. The edge parses them again with
-// every piece, so an engine could make the check costly.
+// maxComplete is how long arguments may be to be checked. The check parses them again with every
+// piece, so an engine could make it costly.
 const maxComplete = 64 << 10

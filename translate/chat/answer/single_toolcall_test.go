@@ -8,8 +8,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// TestSingleToolCall: if an engine makes parallel tool calls although the request forbids them,
-// clients get only the first, in every form.
+// TestSingleToolCall checks that, if an engine makes parallel tool calls although the request
+// forbids them, clients get only the first, in every form.
 func TestSingleToolCall(t *testing.T) {
 	t.Parallel()
 	const first = `{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}}`

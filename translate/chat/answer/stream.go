@@ -27,14 +27,14 @@ import (
 type Stream struct {
 	ofCall
 	out      eventWriter
-	identity identity // of the first chunk, for a usage chunk made by the edge and for another engine's chunks
+	identity identity // from the first chunk, for a usage chunk made by the edge and for another engine's chunks
 	held     heldEvent
 	template eventTemplate
 	head     chunkHead
 	tools    toolcall.Assembler
 }
 
-// ofCall is the part of a Stream that is cleared for the next call, including its buffers.
+// ofCall holds the fields of a Stream that are cleared for the next call, including buffers.
 type ofCall struct {
 	state    streamState
 	options  Options
@@ -47,7 +47,7 @@ type ofCall struct {
 
 var _ translate.Stream = (*Stream)(nil)
 
-// keepBuffer is the largest buffer that is kept for the next event or call.
+// keepBuffer is how large a buffer may be to be kept for the next event or call.
 const keepBuffer = 64 << 10
 
 // Reset prepares s for a call and copies o. A nil o only releases everything, so that s can go into
@@ -68,10 +68,10 @@ func (s *Stream) Reset(o *Options) {
 	}
 }
 
-// Held returns the approximate number of bytes of the stream that s keeps.
+// Held returns roughly how many bytes of the stream s keeps.
 func (s *Stream) Held() int { return cap(s.held.event) }
 
-// Append appends the client's form of one upstream event: at most one event. The error is a
+// Append appends what the client gets for one upstream event: at most one event. The error is a
 // *translate.BadAnswer if the event is malformed, or an *engineerror.Error if the engine reports a
 // failure. With an error nothing is appended, and the stream has failed. Events after the end are
 // ignored. The event's data is not kept.
@@ -99,7 +99,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return dst, err
 }
 
-// appendChunk appends the client's form of the chunk that has just been parsed from data.
+// appendChunk appends what the client gets for the chunk that has just been parsed from data.
 func (s *Stream) appendChunk(dst []byte, c *Chunk, data []byte) ([]byte, error) {
 	summary, err := s.editChoices(c)
 	if err != nil {
@@ -156,7 +156,7 @@ func (s *Stream) completeTopLevel(c *Chunk) {
 }
 
 // editUsage records the changes to a chunk's usage. The client gets the usage in the usage chunk,
-// and in other chunks if it asked for that.
+// and in other chunks if the client asked for that.
 func (s *Stream) editUsage(c *Chunk, usageChunk bool) {
 	switch edits := &s.out.edits; {
 	case !c.usage.Exists():
@@ -172,7 +172,7 @@ func (s *Stream) editUsage(c *Chunk, usageChunk bool) {
 	}
 }
 
-// Finish appends the end of the stream: first the usage chunk, if the client asked for it, with an
+// Finish appends the end of the stream: first, if the client asked for it, the usage chunk, with an
 // estimate if the engine sent no counts; then [DONE]. It returns translate.ErrNoFinish, and appends
 // nothing, if a choice lacks its finish_reason. A second call appends nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
@@ -220,7 +220,7 @@ func (s *Stream) Usage() translate.Usage {
 // Markup returns the kind of markup that the first choice's text begins with.
 func (s *Stream) Markup() translate.Markup { return s.opening.Markup }
 
-// Started reports whether part of the answer has been written for the client: text, reasoning, a
+// Started reports whether any of the answer has been written for the client: text, reasoning, a
 // refusal, a tool call, or the end of a choice.
 func (s *Stream) Started() bool {
 	return s.started || s.state.unfinished < s.state.choicesSeen || s.closed

@@ -7,7 +7,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// Chunks in the form that engines send, about 200 bytes each.
+// Chunks as engines send them, about 200 bytes each.
 const (
 	vllmChunk   = `{"id":"chatcmpl-9b0a2e54c1f04d0c8a6d5d0c4f2f8a11","object":"chat.completion.chunk","created":1795227007,"model":"org/served-7b","choices":[{"index":0,"delta":{"content":" harbour"},"logprobs":null,"finish_reason":null}]}`
 	llamaChunk  = `{"choices":[{"finish_reason":null,"index":0,"delta":{"content":" harbour"}}],"created":1795227008,"id":"chatcmpl-zTv2vATrASxM4BDfc4enN11gROaknkgI","model":"org/served-7b","system_fingerprint":"b11669-Debian","object":"chat.completion.chunk"}`

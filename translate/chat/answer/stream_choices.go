@@ -11,12 +11,12 @@ import (
 // chunkSummary summarizes the choices of one chunk.
 type chunkSummary struct {
 	choices   int
-	generated bool // it shows the client text, reasoning or tool calls
+	generated bool // the chunk shows the client text, reasoning or tool calls
 	stripped  bool // reasoning was removed
-	visible   bool // it shows the client something: text, a tool call, a role, an end
+	visible   bool // the chunk shows the client something: text, a tool call, a role, an end
 	again     bool // a choice had already ended
 
-	onlyText jsonx.Value // the only text in which the next chunk may differ; see template
+	onlyText jsonx.Value // the only text that may differ in the next chunk; see template
 	toolCall bool        // onlyText belongs to a tool call
 }
 
@@ -45,7 +45,7 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 	if err := delta.check(); err != nil {
 		return err
 	}
-	if choice.Finished() && s.state.hasFinished(choice.Index) { // some engines send it twice
+	if choice.Finished() && s.state.hasFinished(choice.Index) { // some engines send the end twice
 		edits.Set(choice.Finish, null)
 		choice.Finish, sum.again = jsonx.Value{}, true
 	}
@@ -68,7 +68,7 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 		rest   []byte   // members to add to the delta
 	)
 	if choice.Finished() {
-		s.template.forget() // text after the end must wait with it
+		s.template.forget() // text after the end must wait with the end
 		pieces = endToolCalls(&s.tools, &choice, s.options.ID)
 		if word := endWord(choice.Finish, s.tools.Any(choice.Index)); word != nil {
 			edits.Set(choice.Finish, word)
@@ -105,7 +105,7 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 }
 
 // summarize adds a choice to the summary and to the state, and reports whether this is the choice's
-// first chunk. It also records the removal of reasoning.
+// first chunk. It also records that reasoning is removed.
 func (s *Stream) summarize(c *Choice, d *Delta, sum *chunkSummary) (first bool) {
 	first = s.state.noteChoice(c)
 	visible, reasoning := d.Visible(), d.Reasoning.HasText()
@@ -129,7 +129,7 @@ func (s *Stream) summarize(c *Choice, d *Delta, sum *chunkSummary) (first bool) 
 }
 
 // editToolCalls records the changes to the pieces of tool calls in a choice's delta. The result
-// unique reports that the next chunk of the same form may need other changes.
+// unique reports that the next chunk may need other changes even if it looks the same.
 func (s *Stream) editToolCalls(c *Choice, v jsonx.Value, mends bool) (unique bool, err error) {
 	s.template.forget() // its chunk may belong to another tool call
 	edits, choice, shown := &s.out.edits, c.Index, 0
@@ -156,7 +156,7 @@ func (s *Stream) editToolCalls(c *Choice, v jsonx.Value, mends bool) (unique boo
 		if index, given := p.Index.Int(); !given || index != int64(part.Position) {
 			setMember(edits, p.Object, p.Index, "index", strconv.AppendInt(nil, int64(part.Position), 10))
 		}
-		if p.ID.HasText() && !part.TakeID && !part.MakeID { // clients would append it to the first
+		if p.ID.HasText() && !part.TakeID && !part.MakeID { // clients would append this id to the first
 			edits.Delete(p.ID)
 		}
 		if p.Named() && !part.TakeName {
@@ -206,8 +206,8 @@ var (
 	messageAsDelta = []byte(`null,"delta":`) // inserted before the value of message
 )
 
-// editDelta records that the delta of the choice v gets the members in the parameter rest, and
-// ensures that there is a delta.
+// editDelta records that the delta of the choice v gets the additional members in rest, and ensures
+// that there is a delta.
 func editDelta(edits *jsonx.Edits, v jsonx.Value, c *Choice, rest []byte) {
 	switch {
 	case len(rest) > 0 && c.Body.IsObject():
@@ -226,7 +226,7 @@ func editDelta(edits *jsonx.Edits, v jsonx.Value, c *Choice, rest []byte) {
 	}
 }
 
-// stripReasoning records the removal of the reasoning members of a delta or message and reports
+// stripReasoning records that the reasoning members of a delta or message are removed, and reports
 // whether there are any.
 func stripReasoning(edits *jsonx.Edits, v jsonx.Value) (found bool) {
 	for it := v.Iter(); it.Next(); {

@@ -20,13 +20,13 @@ type streamState struct {
 	deltas         int // number of deltas with generated text or tool calls
 	usage          counts
 	promptEstimate int             // in tokens
-	before         translate.Usage // of earlier engines, in a resumed answer
+	before         translate.Usage // usage of earlier engines, in a resumed answer
 	perChoice      usagePerChoice
 	usageFinal     bool // every choice has ended, and a chunk without choices had the usage: only [DONE] is missing
 	ended          bool // [DONE] came, or an unusable event after a complete answer
 }
 
-// allFinished reports whether every choice so far has its finish_reason. It expects at least n
+// allFinished reports whether every choice so far has its finish_reason. There must be at least n
 // choices, unless the engine has ended the stream itself, because some engines return one choice
 // whatever n is.
 func (t *streamState) allFinished(n int) bool {
@@ -69,8 +69,8 @@ func (t *streamState) noteDelta(n int, finish Finish) (first bool) {
 // hasFinished reports whether choice n has its finish_reason.
 func (t *streamState) hasFinished(n int) bool { return t.finished[n/64]&(1<<(n%64)) != 0 }
 
-// noteUsage records the token counts of a chunk, and reports whether its `usage` has any. `timings`
-// never overwrite `usage`, because they cover one choice.
+// noteUsage records the token counts in a chunk, and reports whether the chunk's `usage` has any.
+// `timings` never overwrite `usage`, because they cover one choice.
 func (t *streamState) noteUsage(c *Chunk) bool {
 	if u, ok := readUsage(c.usage); ok {
 		only := c.choices.Index(0)
@@ -103,7 +103,7 @@ type usagePerChoice struct {
 	counted [translate.MaxChoices / 64]uint64
 }
 
-// counts is a usage and the way in which the engine counted it.
+// counts is a usage, and how the engine counted it.
 type counts struct {
 	translate.Usage
 
@@ -111,7 +111,7 @@ type counts struct {
 	summed bool // choice by choice
 }
 
-// plus() adds the usage of another choice for the same prompt. If p has no counts, it returns u
+// plus() adds the usage of another choice for the same prompt. If p has no counts, plus returns u
 // alone.
 func (p counts) plus(u translate.Usage) counts {
 	if !p.Known {
@@ -120,10 +120,10 @@ func (p counts) plus(u translate.Usage) counts {
 	return counts{Usage: p.Usage.Plus(u), summed: true}
 }
 
-// addChunk records the usage of a chunk without choices, and returns the usage so far. The
-// parameter finished is the number of choices that had ended before the chunk. llama.cpp sends such
-// a chunk after the end of each choice, for that choice only. Other engines send one at the very
-// end, for all choices.
+// addChunk records the usage in a chunk without choices, and returns the usage so far. The
+// parameter finished is how many choices had ended before the chunk. llama.cpp sends such a chunk
+// after the end of each choice, for that choice only. Other engines send one chunk at the very end,
+// for all choices.
 func (p *usagePerChoice) addChunk(u translate.Usage, finished int) counts {
 	if p.count++; p.count != finished || p.count == 1 {
 		p.chunks = counts{Usage: u}
@@ -133,8 +133,8 @@ func (p *usagePerChoice) addChunk(u translate.Usage, finished int) counts {
 	return p.chunks
 }
 
-// addChoice records the usage of a chunk with choices, and returns the usage so far. The parameter
-// first is the first of these choices.
+// addChoice records the usage in a chunk with choices, and returns the usage so far. The parameter
+// first is the first choice in the chunk.
 func (p *usagePerChoice) addChoice(u translate.Usage, c *Chunk, first jsonx.Value) counts {
 	index, ok := first.Get("index").Int()
 	if !ok {
@@ -161,7 +161,7 @@ func (t *streamState) usageSoFar() translate.Usage {
 
 func (t *streamState) countsSoFar() translate.Usage {
 	switch u := t.usage; {
-	case u.Known && u.timed && t.choicesSeen > 1: // of the last choice only
+	case u.Known && u.timed && t.choicesSeen > 1: // the counts cover only the last choice
 		u.Completion = max(u.Completion, t.deltas)
 		u.Total = u.Prompt + u.Completion
 		return u.Usage
@@ -179,7 +179,7 @@ func (t *streamState) countsSoFar() translate.Usage {
 	return u
 }
 
-// eventKind is the kind of an event before it is parsed.
+// eventKind says what an event is before it is parsed.
 type eventKind uint8
 
 const (
@@ -205,7 +205,7 @@ func eventKindOf(ev sse.Event) eventKind {
 		return eventError
 	case bytes.Equal(data, doneData):
 		return eventDone
-	case ev.Blank(), bytes.Equal(ev.Name, pingName): // gateways keep connections alive with these
+	case ev.Blank(), bytes.Equal(ev.Name, pingName): // gateways keep connections alive with such events
 		return eventNothing
 	}
 	return eventChunk

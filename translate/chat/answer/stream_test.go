@@ -24,7 +24,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// upstreams returns the upstream streams of the golden archives by name, with their options.
+// upstreams returns the upstream streams in the golden archives by name, with their options.
 func upstreams(t testing.TB) (names []string, streams map[string][]byte, answers map[string]Options) {
 	t.Helper()
 	streams, answers = map[string][]byte{}, map[string]Options{}
@@ -250,7 +250,7 @@ func TestStreamAllocs(t *testing.T) {
 			if n := testing.AllocsPerRun(1000, step); n != 0 {
 				t.Errorf("%v allocations for two events, want 0", n)
 			}
-			// A reused Stream needs no allocation for a whole call.
+			// A reused Stream allocates nothing for a whole call.
 			if n := testing.AllocsPerRun(100, func() {
 				s.Reset(&c.answer)
 				step()
@@ -292,8 +292,9 @@ func TestAssembledShape(t *testing.T) {
 		t.Run(test.stream, func(t *testing.T) {
 			got := shape(t, archived(t, "stream", test.stream, "assembled"))
 			want := shape(t, archived(t, "whole", test.whole, "upstream"))
-			// The SDKs' types require two nulls that these engines leave out. llama.cpp writes "" as the
-			// content of a message that has only calls, where the contract has null.
+			// The SDKs' types require two null members that these engines leave out. llama.cpp
+			// writes "" as the content of a message that has only calls, where the contract has
+			// null.
 			allowed := map[string]bool{
 				"choices.message.refusal null": true, "choices.logprobs null": true,
 				"choices.message.content null": true, "choices.message.content string": true,
@@ -321,7 +322,7 @@ func archived(t *testing.T, dir, name, part string) []byte {
 	return text
 }
 
-// shape lists the paths of a JSON text with their types.
+// shape lists the paths in a JSON text with their types.
 func shape(t *testing.T, text []byte) (paths []string) {
 	t.Helper()
 	var v any
@@ -486,7 +487,7 @@ func TestFinishTwice(t *testing.T) {
 	checkEvents(t, out)
 }
 
-// No part of a call appears in the next call that uses the same Stream.
+// Nothing from one call appears in the next call that uses the same Stream.
 func TestResetForgets(t *testing.T) {
 	names, streams, answers := upstreams(t)
 	var used Stream

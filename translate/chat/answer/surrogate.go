@@ -15,27 +15,27 @@ import (
 // waits for the next piece of its text, and a lone half becomes U+FFFD, in streams and in whole
 // answers.
 
-// half is the first half of a surrogate pair at the end of a text so far, or the beginning of its
-// escape in arguments.
+// half is the first half of a surrogate pair at the end of what has come of a text or, in
+// arguments, the beginning of the half's escape.
 type half struct {
 	textPlace
 	escape []byte
 }
 
-// textPlace identifies a text of an answer: a member of a choice's message, or the arguments of one
-// of its tool calls.
+// textPlace identifies a text in an answer: a member of a choice's message, or the arguments of one
+// of the choice's tool calls.
 type textPlace struct {
 	choice   int
 	member   string // empty: arguments
 	toolCall int    // position of the tool call
 }
 
-// halves are the texts of a stream that wait for a second half. The list is nearly always empty.
+// halves lists the texts in a stream that wait for a second half. The list is nearly always empty.
 type halves []half
 
-// piece returns the part of a piece of a text that may be sent. It puts the half that waited before
-// the contents and replaces lone halves. Unless the piece is the last, it holds back a half that
-// has to wait now.
+// piece returns what may be sent of a piece of text. It puts the half that waited before the
+// contents, and replaces lone halves. Unless the piece is the last, it holds back a half that has
+// to wait now.
 func (h *halves) piece(at textPlace, contents []byte, last bool) []byte {
 	if len(contents) == 0 && !last {
 		return contents
@@ -94,7 +94,7 @@ func (h *halves) edit(edits *jsonx.Edits, at textPlace, v jsonx.Value, last bool
 }
 
 // end ends the waiting texts of a choice, usually with a replacement character. It returns the
-// members to be added to its delta, including pieces of tool calls.
+// members to be added to the choice's delta, including pieces of tool calls.
 func (h *halves) end(edits *jsonx.Edits, c *Choice, pieces [][]byte, strip bool) []byte {
 	var members [][]byte
 	for i := 0; i < len(*h); {
@@ -123,7 +123,7 @@ func (h *halves) end(edits *jsonx.Edits, c *Choice, pieces [][]byte, strip bool)
 	return bytes.Join(members, comma)
 }
 
-// argumentsPiece returns a piece of a tool call that has only arguments. arguments are in quotes.
+// argumentsPiece returns a tool call's piece that has only arguments, which are given in quotes.
 func argumentsPiece(position int, arguments []byte) []byte {
 	piece := strconv.AppendInt([]byte(`{"index":`), int64(position), 10)
 	return append(append(append(piece, `,"function":{"arguments":`...), arguments...), "}}"...)
@@ -131,7 +131,7 @@ func argumentsPiece(position int, arguments []byte) []byte {
 
 var comma = []byte{','}
 
-// fillMember records a value for a null member of an object, or adds the member to members if it is
+// fillMember records a value for an object's null member, or adds the member to members if it is
 // absent.
 func fillMember(edits *jsonx.Edits, members [][]byte, object jsonx.Value, name string, value []byte) [][]byte {
 	if old := object.Get(name); old.Exists() {

@@ -26,7 +26,7 @@ func strictly(t *rapid.T, text []byte, into any) {
 	}
 }
 
-// texts are the texts that one choice can have.
+// texts holds the texts that one choice can have.
 type texts struct {
 	Content   string
 	Refusal   string
@@ -59,7 +59,7 @@ func (x *texts) all() [5]string {
 	return out
 }
 
-// textMembers are deltas with a %s for a text.
+// textMembers lists deltas with a %s for a text.
 var textMembers = [5]string{
 	`"content":"%s"`, `"refusal":"%s"`, `"reasoning_content":"%s"`,
 	`"tool_calls":[{"index":0,"function":{"arguments":"%s"}}]`, `"tool_calls":[{"index":1,"function":{"arguments":"%s"}}]`,
@@ -102,7 +102,7 @@ func TestHalfSurrogates(t *testing.T) {
 			for member := range units[n] {
 				want[n][member] = string(utf16.Decode(units[n][member]))
 				if n < choices && member >= 3 && strings.TrimSpace(want[n][member]) == "" {
-					want[n][member] += "{}" // of a tool call
+					want[n][member] += "{}" // the arguments of a tool call
 				}
 			}
 		}

@@ -13,9 +13,9 @@ const maxTemplate = 2 << 10
 // template is the last chunk without its text. The chunks of one stream differ only in their piece
 // of text, while id, time and model stay the same. A chunk that equals the last one up to the
 // opening quote of that text, and from the closing quote on, needs no parsing. If the bytes between
-// are the contents of one JSON string, the chunk is as valid as the last one and differs only in
-// its text. That leaves two comparisons and the scan of one short string, less than a tenth of the
-// work.
+// the quotes are the contents of one JSON string, the chunk is as valid as the last one and differs
+// only in its text. That takes two comparisons and the scan of one short string, less than a tenth
+// of the work.
 type template struct {
 	head, tail []byte // of the chunk: head ends with the opening quote, tail begins with the closing one
 	toolCall   bool   // the text is arguments of a tool call, which count as generated even when empty
@@ -33,7 +33,7 @@ func (t *template) forget() {
 	t.head, t.tail = t.head[:0], t.tail[:0]
 }
 
-// textOf returns the text of data, without quotes, if data is the last chunk with another text.
+// textOf returns the text in data, without quotes, if data is the last chunk with another text.
 func (t *template) textOf(data []byte) (text []byte, ok bool) {
 	from, to := len(t.head), len(data)-len(t.tail)
 	if from == 0 || to < from || !bytes.HasSuffix(data, t.tail) || !bytes.HasPrefix(data, t.head) {
@@ -44,7 +44,7 @@ func (t *template) textOf(data []byte) (text []byte, ok bool) {
 	case end != to+1:
 		return nil, false
 	case t.toolCall && escaped && toolcall.HasEscapes(data[from:to]):
-		return nil, false // an escape may be cut here, or be half of a pair
+		return nil, false // an escape may be cut off here, or be half of a pair
 	}
 	t.sinceMatch = 0
 	return data[from:to], true
@@ -76,8 +76,8 @@ func (t *eventTemplate) append(dst, text []byte) []byte {
 }
 
 // remember stores a chunk whose text is data[start:end], and the client's event for the chunk. The
-// parameter from is the place in the event where the unchanged text begins. The next chunk must
-// need the same changes apart from the text.
+// parameter from is where in the event the unchanged text begins. The next chunk must need the same
+// changes apart from the text.
 func (t *eventTemplate) remember(data []byte, start, end int, event []byte, from int) {
 	if !t.template.remember(data, start, end) {
 		return

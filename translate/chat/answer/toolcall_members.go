@@ -9,13 +9,13 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Clients join the pieces of a tool call by its index, answer it by its id and read its arguments
-// from a string, and some SDKs require its type. Members that an engine leaves out are added here,
-// in streams and in whole answers.
+// Clients join a tool call's pieces by the index, answer the tool call by the id and read the
+// arguments from a string. Some SDKs require the type. Members that an engine leaves out are added
+// here, in streams and in whole answers.
 
 var emptyText = []byte(`""`)
 
-// isCut reports whether an answer that ends with f may lack the rest of its last tool call. If so,
+// isCut reports whether an answer that ends with f may have an incomplete last tool call. If so,
 // the arguments stay as they are, because a tool must not run with fewer arguments than the model
 // meant.
 func isCut(f Finish) bool { return f == FinishLength || f == FinishContentFilter }
@@ -51,7 +51,7 @@ func namePiece(part *toolcall.Part, answer string, choice int) []byte {
 	return append(piece, `,"arguments":""}}`...)
 }
 
-// addJoined records that a piece gets the name that waited for it, and the id that came with the
+// addJoined records that a piece gets the name that waited for it, and the id that came with that
 // name.
 func addJoined(edits *jsonx.Edits, p *toolcall.Piece, part *toolcall.Part) {
 	if part.TakeID {
@@ -75,13 +75,13 @@ func completeArguments(p *toolcall.Piece, cut bool) []byte {
 	return []byte(`"{}"`)
 }
 
-// wrongIndex reports whether a whole tool call has an index other than its position.
+// wrongIndex reports whether a whole tool call's index differs from its position.
 func wrongIndex(p *toolcall.Piece, part *toolcall.Part) bool {
 	index, given := p.Index.Int()
 	return p.Index.Exists() && (!given || index != int64(part.Position))
 }
 
-// addToolCallMembers records the members that the piece with a tool call's name gets. The parameter
+// addToolCallMembers records which members the piece with a tool call's name gets. The parameter
 // answer is our id for the answer.
 func addToolCallMembers(edits *jsonx.Edits, p *toolcall.Piece, part *toolcall.Part, answer string, choice int) {
 	if part.MakeID {

@@ -68,7 +68,7 @@ func TestToolCallsOfWholeAnswer(t *testing.T) {
 	}
 }
 
-// The same in a stream, whose client concatenates the pieces.
+// The same holds in a stream, whose client concatenates the pieces.
 func TestToolCallsOfStream(t *testing.T) {
 	for name, c := range map[string]struct {
 		pieces, finish string
@@ -136,7 +136,7 @@ func TestBlankPieces(t *testing.T) {
 	}
 }
 
-// Empty members count as left out: an answer has one id, and the members that clients read.
+// Empty members count as absent: an answer has one id, and the members that clients read.
 func TestEmptyIdentity(t *testing.T) {
 	const head = `"id":"","object":"",`
 	var completion Completion

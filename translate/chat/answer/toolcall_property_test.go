@@ -18,8 +18,8 @@ import (
 // heardToolCall is a tool call as one reader understands it.
 type heardToolCall struct{ ID, Name, Args string }
 
-// toolCallPiece is one piece of a tool call as an engine sends it. The field of is the number of
-// the piece's tool call.
+// toolCallPiece is one piece of a tool call as an engine sends it. The field of says to which tool
+// call the piece belongs.
 type toolCallPiece struct {
 	of             int
 	index          int // -1: left out
@@ -44,8 +44,8 @@ func (p *toolCallPiece) json() string {
 	return b.String()
 }
 
-// concatenated is what a client makes of the pieces of one index: it concatenates every string, as
-// openai-python does.
+// concatenated is what a client makes of the pieces with one index: the client concatenates every
+// string, as openai-python does.
 type concatenated struct {
 	at   int
 	call heardToolCall
@@ -220,14 +220,15 @@ func chunkOf(choice int, pieces []toolCallPiece) string {
 		choice, strings.Join(texts, ","))
 }
 
-// The possible habits of an engine with the indexes, ids and names of tool calls.
+// The habits that engines may have with the indexes, ids and names of tool calls.
 var (
 	indexHabits = []string{"right", "absent", "zero", "anew"}
 	idHabits    = []string{"none", "first", "each"}
 	nameHabits  = []string{"once", "each", "pieces", "growing"}
 )
 
-// offeredNames are the tools that the engine may call. It also calls look_, which is not a tool.
+// offeredNames lists the tools that the engine may call. The engine also calls look_, which is not
+// a tool.
 var offeredNames = toolcall.Names("f\x00g\x00look_up\x00look_at\x00look_up_all\x00")
 
 // split returns the pieces of a name that an engine sends before the arguments.
@@ -251,10 +252,11 @@ func (h engineHabits) split(t *rapid.T, name string) []string {
 	return out
 }
 
-// engineHabits describes how a generated engine sends its tool calls.
+// engineHabits says how a generated engine sends tool calls.
 type engineHabits struct{ index, ids, names string }
 
-// drawn() returns the tool calls that an engine means, and the deltas in which it sends them.
+// drawn() returns the tool calls that an engine means, and the deltas in which the engine sends
+// them.
 func (h engineHabits) drawn(t *rapid.T, choice int) (meant []heardToolCall, deltas [][]toolCallPiece) {
 	objects := []string{`{}`, `{"a":1}`, `{"a":{"b":[1,"}"]},"c":"x\"y\\"}`, `{"t":"{}"} `}
 	if h.index == "right" { // without arguments, other indexes do not distinguish tool calls
@@ -356,8 +358,8 @@ func (h engineHabits) number(delta []toolCallPiece) {
 	}
 }
 
-// A streaming client assembles the same tool calls as the whole answer has, whatever an engine's
-// habits. If the habits distinguish the tool calls at all, both equal what the engine meant.
+// Whatever an engine's habits, a streaming client assembles the same tool calls as the whole answer
+// has. If the habits distinguish the tool calls at all, these are what the engine meant.
 func TestToolCallsOfAnyEngine(t *testing.T) {
 	for _, index := range indexHabits {
 		for _, ids := range idHabits {
@@ -378,7 +380,7 @@ func (h engineHabits) check(t *rapid.T) {
 	for n := range choices {
 		var deltas [][]toolCallPiece
 		meant[n], deltas = h.drawn(t, n)
-		if h.index == "right" || h.ids == "each" { // the answer has the order of the first pieces
+		if h.index == "right" || h.ids == "each" { // the tool calls are in the order of their first pieces
 			var order []int
 			for _, delta := range deltas {
 				for _, p := range delta {

@@ -7,7 +7,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// These members of the top level are needed by clients, and an engine may have left them out.
+// Clients need these members of the top level, and an engine may have left them out.
 
 var (
 	null            = []byte("null")
@@ -16,8 +16,8 @@ var (
 	chunkObject     = []byte(`"object":"chat.completion.chunk"`)
 )
 
-// maxID is the maximum length of an engine's id that is kept. A longer id is replaced with ours
-// where an id is needed.
+// maxID is how long an engine's id may be to be kept. A longer id is replaced with ours where an id
+// is needed.
 const maxID = 256
 
 // identity is the raw `id` and `created` of an answer; empty: the engine gave none.
@@ -25,7 +25,7 @@ type identity struct{ id, created []byte }
 
 func (i *identity) reset() { *i = identity{i.id[:0], i.created[:0]} }
 
-// note stores the id and the time of the first chunk that has them.
+// note stores the id and the time from the first chunk that has them.
 func (i *identity) note(c *Chunk) {
 	if c.id.HasText() {
 		i.noteID(c.id.Raw())
@@ -91,7 +91,7 @@ func addIdentity(edits *jsonx.Edits, h *topLevel, o *Options) {
 	}
 }
 
-// setModel records the replacement of the model by its public id, which is in quotes.
+// setModel records that the public id, which is in quotes, replaces the model.
 func setModel(edits *jsonx.Edits, h *topLevel, model []byte) {
 	switch {
 	case !h.model.Exists():

@@ -39,8 +39,8 @@ func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 	return u, true
 }
 
-// readTimings reads llama.cpp's `timings`, which its last chunk has even if no usage was requested.
-// They count one choice; prompt_n excludes the tokens from the cache.
+// readTimings reads llama.cpp's `timings`, which the last chunk has even if no usage was requested.
+// The timings count one choice; prompt_n excludes the tokens from the cache.
 func readTimings(v jsonx.Value) (u translate.Usage, ok bool) {
 	if !v.IsObject() {
 		return translate.Usage{}, false

@@ -9,8 +9,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// llama.cpp counts each of several choices separately, after its end. Other engines count all
-// choices at the end, or each choice as it grows and all of them at the end.
+// llama.cpp counts each of several choices separately, after the choice has ended. Other engines
+// count all choices at the end, or each choice as it grows and all choices at the end.
 func TestUsageOfSeveralChoices(t *testing.T) {
 	t.Parallel()
 	const (

@@ -39,9 +39,9 @@ func AppendEvents(dst, completion []byte) ([]byte, error) {
 	return append(dst, "\n\ndata: [DONE]\n\n"...), nil
 }
 
-// editWholeChoice records what v, which is choice number n, needs in order to be part of a chunk:
-// an index, the delta instead of the message, an index for each tool call, and an end. A null end
-// stays, because it means that the engine has not finished.
+// editWholeChoice records the changes that turn v, which is choice number n, into a choice of a
+// chunk: an index, the delta instead of the message, an index for each tool call, and an end. A
+// null end stays, because it means that the engine has not finished.
 func editWholeChoice(edits *jsonx.Edits, n int, v jsonx.Value, choice *Choice) {
 	if !choice.Numbered {
 		missingIndex(v, n).addTo(edits)
