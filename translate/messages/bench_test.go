@@ -13,7 +13,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// Events in the forms that engines send.
+// Events as engines send them.
 const (
 	textChunk  = `{"id":"chatcmpl-9b0a2e54c1f04d0c8a6d5d0c4f2f8a11","object":"chat.completion.chunk","created":1795227007,"model":"org/served-7b","choices":[{"index":0,"delta":{"content":" harbour"},"logprobs":null,"finish_reason":null}]}`
 	usageChunk = `{"id":"chatcmpl-9b0a2e54c1f04d0c8a6d5d0c4f2f8a11","object":"chat.completion.chunk","created":1795227007,"model":"org/served-7b","choices":[{"index":0,"delta":{"content":" harbour"},"logprobs":null,"finish_reason":null}],"usage":{"prompt_tokens":28,"total_tokens":41,"completion_tokens":13}}`
@@ -73,8 +73,8 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// TestStreamAllocs: a stream costs no allocation, whatever its number of events and however often
-// its memory is reused.
+// TestStreamAllocs checks that a stream costs no allocation, whatever its number of events and
+// however often its memory is reused.
 func TestStreamAllocs(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector allocates")
@@ -89,7 +89,7 @@ func TestStreamAllocs(t *testing.T) {
 			t.Errorf("%s: %v allocations an event", c.name, n)
 		}
 	}
-	// Whole streams with calls that wait reuse everything.
+	// Whole streams with calls that wait reuse all memory.
 	var s Stream
 	e := &echo{RequestInfo{}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
@@ -126,7 +126,7 @@ func TestStreamAllocs(t *testing.T) {
 	}
 }
 
-// agentRequest is an agent's request of about n bytes.
+// agentRequest returns an agent's request of about n bytes.
 func agentRequest(n int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"model":"m","max_tokens":4096,"stream":true,"system":[{"type":"text","text":"You are an agent.","cache_control":{"type":"ephemeral"}}],"tools":[{"name":"read","description":"Reads.","input_schema":{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}}],"messages":[{"role":"user","content":[{"type":"text","text":"Look at the files."}]}`)

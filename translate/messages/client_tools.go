@@ -12,12 +12,12 @@ import (
 // documentation of the input.
 type clientTool struct {
 	kind   string // prefix of the type; a version follows
-	before string // the first version that it no longer covers; empty: all later ones
+	before string // the first version that is not covered any more; empty: all later versions are
 	about  string
 	schema string
 }
 
-// The properties that the inputs of several tools share.
+// Properties that several tools' inputs share.
 const (
 	pathProperty  = `"path":{"type":"string","description":"Path of the file or directory."}`
 	rangeProperty = `"view_range":{"type":"array","items":{"type":"integer"},` +
@@ -34,7 +34,7 @@ const (
 	needsPath   = `},"required":["command","path"]}`
 )
 
-// clientTools are matched with a type in this order.
+// clientTools are compared with a type in this order.
 var clientTools = [...]clientTool{
 	{
 		kind: "bash_", about: "Runs commands in a bash shell that stays open from one call to the next.",
@@ -52,7 +52,8 @@ var clientTools = [...]clientTool{
 			rangeProperty + "," + textProperty + "," + oldProperty + "," + newOrInsert + "," + lineProperty + needsPath,
 	},
 	{
-		// The vendor's models send insert_text from this version on, although its page describes new_str.
+		// From this version on the vendor's models send insert_text, although the vendor's page
+		// describes new_str.
 		kind: "text_editor_", about: editorAbout,
 		schema: object + commands("view", "create", "str_replace", "insert") + "," + pathProperty + "," +
 			rangeProperty + "," + textProperty + "," + oldProperty + "," + newProperty + "," + lineProperty + "," +
@@ -72,7 +73,7 @@ func commands(words ...string) string {
 	return `"command":{"type":"string","enum":["` + strings.Join(words, `","`) + `"]}`
 }
 
-// clientToolOf returns the definition for a type of tool, or nil.
+// clientToolOf returns the definition for a tool type, or nil.
 func clientToolOf(kind jsonx.Value) *clientTool {
 	text := string(kind.AppendText(nil))
 	for i := range clientTools {

@@ -2,23 +2,23 @@ package messages
 
 import "penstock/translate/dialects"
 
-// content reads the blocks of a message and writes the content of a chat message from them: a
-// string, or parts if there are images. Without a writer it only counts, for the first walk over
-// blocks, which finds errors.
+// content reads the blocks of a message and turns them into the content of a chat message: a
+// string, or parts if there are images. Without a writer it only counts, for the first pass over
+// the blocks, which finds errors.
 type content struct {
 	w      *dialects.ChatWriter
-	images *dialects.Images // of the chat request
+	images *dialects.Images // the chat request's images
 	start  int              // offset in w at which the message begins
 	parts  bool             // an array of parts, not a string
 	n      int              // number of texts or parts written
 
-	dropped *dialects.Dropped // of the request; nil: nothing may be dropped
+	dropped *dialects.Dropped // what the request loses; nil: nothing may be dropped
 
 	skipText, skipImages bool
 
-	textsSeen, imagesSeen int // including those that were not written
+	textsSeen, imagesSeen int // including texts and images that were not written
 	leftOut               int // number of blocks left out
-	from, at, item        int // position of the walk in the client's body: see dialects.Image
+	from, at, item        int // where in the client's body the pass is: see dialects.Image
 }
 
 // begin starts the content. It is a string until a part is written.

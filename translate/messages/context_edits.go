@@ -100,7 +100,7 @@ func checkKept(v jsonx.Value) *fault {
 	return f
 }
 
-// amount checks an optional object that has a whole number and a type from kinds.
+// amount checks an optional object with a whole number and a type from kinds.
 func amount(name string, v jsonx.Value, kinds ...string) *fault {
 	if !chat.Given(v) {
 		return nil
@@ -143,8 +143,7 @@ func optionalStrings(name string, v jsonx.Value, want string) *fault {
 	return nil
 }
 
-// clearedInputs checks which tools' inputs should be cleared: those of all tools, of none, or of
-// some.
+// clearedInputs checks which tools' inputs should be cleared: of all tools, none, or some.
 func clearedInputs(v jsonx.Value) *fault {
 	if _, is := v.Bool(); is {
 		return nil
@@ -153,8 +152,8 @@ func clearedInputs(v jsonx.Value) *fault {
 }
 
 // keepThinkingFrom returns the first message whose thinking the request keeps, according to its
-// edit of the kind clear_thinking. A turn is everything that the assistant says between two texts
-// of the user.
+// edit of the kind clear_thinking. A turn is everything that the assistant says between two user
+// texts.
 func keepThinkingFrom(contextManagement, messages jsonx.Value) int {
 	turns := int64(-1)
 	for it := contextManagement.Get("edits").Iter(); it.Next(); {
@@ -193,7 +192,7 @@ func obeys(contextManagement jsonx.Value) bool {
 	return true
 }
 
-// keptTurns returns the number of turns that an edit keeps; -1 means all. The default is 1.
+// keptTurns returns how many turns an edit keeps; -1 means all. The default is 1.
 func keptTurns(keep jsonx.Value) int64 {
 	switch {
 	case !chat.Given(keep):
@@ -225,7 +224,7 @@ type cleared struct {
 }
 
 // appendEdits appends the member that lists the applied edits, if the request has asked for edits.
-// The number of tokens is an estimate, because no engine has seen them.
+// The number of cleared tokens is an estimate, because no engine has seen them.
 func (c cleared) appendEdits(dst []byte) []byte {
 	if !c.edits {
 		return dst

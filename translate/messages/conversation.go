@@ -25,7 +25,7 @@ type conversation struct {
 }
 
 // write writes the messages: first the leading system message, which includes the top-level text,
-// then one or more for each client message.
+// then one or more messages for each client message.
 func (c *conversation) write(v, system jsonx.Value) *fault {
 	switch {
 	case !chat.Given(v):
@@ -52,7 +52,7 @@ func (c *conversation) write(v, system jsonx.Value) *fault {
 	return nil
 }
 
-// open starts a message of a role, up to its content.
+// open starts a message with the given role, up to its content.
 func (c *conversation) open(role string) content {
 	w := content{w: c.w, images: c.images, start: len(c.w.Out), dropped: c.dropped}
 	c.w.Message(role)
@@ -60,8 +60,8 @@ func (c *conversation) open(role string) content {
 	return w
 }
 
-// leading writes the one system message that every chat template takes: the top-level text and,
-// unless they keep their position, the texts of the messages with role system.
+// leading writes the one system message that every chat template accepts: the top-level text and,
+// unless system messages keep their position, their texts.
 func (c *conversation) leading(messages, system jsonx.Value) *fault {
 	w := c.open("system")
 	if chat.Given(system) {
@@ -72,7 +72,7 @@ func (c *conversation) leading(messages, system jsonx.Value) *fault {
 	for it := messages.Iter(); !c.inPlace && it.Next(); {
 		var m [2]jsonx.Value
 		if chat.ReadFields(it.Value(), messageNames, m[:]) != nil || !m[0].EqualText("system") {
-			continue // message reports the errors of this one
+			continue // message reports the errors in this one
 		}
 		if f := systemText(m[1], &w, "content"); f != nil {
 			return f.At("messages", it.Index())
@@ -103,7 +103,7 @@ func (c *conversation) message(i int, v jsonx.Value) *fault {
 	case !m[0].EqualText("system"):
 		return chat.WrongValue("role", "must be user, assistant or system")
 	case !c.inPlace:
-		return nil // it is part of the leading message
+		return nil // its text is in the leading message
 	}
 	w := c.open("system")
 	if f := systemText(content, &w, "content"); f != nil {
@@ -113,8 +113,8 @@ func (c *conversation) message(i int, v jsonx.Value) *fault {
 	return nil
 }
 
-// billing is the beginning of a block that Claude Code puts before its system prompt. It changes
-// with every request and would cost the engine its prefix cache.
+// billing is the beginning of a block that Claude Code puts before its system prompt. The block
+// changes with every request, which would cost the engine its prefix cache.
 var billing = []byte("x-anthropic-billing-header:")
 
 // systemText adds the text of a system prompt, a string or text blocks, to w.
@@ -152,8 +152,8 @@ func systemText(v jsonx.Value, w *content, name string) *fault {
 }
 
 // user writes the messages for a user's turn. Tool results come first, because most templates
-// refuse anything between a call and its result. The results' images follow, and then what the user
-// says.
+// refuse anything between a call and its result. The results' images follow, and then the user's
+// own content.
 func (c *conversation) user(i int, v jsonx.Value) *fault {
 	if v.IsString() {
 		w := c.open("user")
@@ -203,8 +203,8 @@ func (c *conversation) user(i int, v jsonx.Value) *fault {
 	return nil
 }
 
-// note records whether any of a message's blocks are kept. The parameter more is the number of
-// calls or results.
+// note records whether any of a message's blocks are kept. The parameter more is how many calls or
+// results are kept.
 func (c *conversation) note(w *content, more int) {
 	stays := w.textsSeen+w.imagesSeen+more > 0 || w.leftOut == 0
 	c.kept, c.emptied = c.kept || stays, c.emptied || !stays
@@ -227,8 +227,8 @@ func putBlocks(v jsonx.Value, w *content, results bool) {
 	}
 }
 
-// result writes the tool message of a tool_result. It returns the number of images in the result,
-// which belong in the message that follows.
+// result writes the tool message of a tool_result. It returns how many images the result has. These
+// belong in the message that follows.
 func (c *conversation) result(b *block) (images int, f *fault) {
 	if f := requiredText("tool_use_id", b.fields[fieldToolUseID]); f != nil {
 		return 0, f
@@ -313,8 +313,8 @@ func (c *conversation) assistant(i int, v jsonx.Value) *fault {
 }
 
 // thinking writes the thinking in the blocks of an assistant's turn, if any can be read. A blank
-// line separates consecutive blocks, but not the thoughts before and after a text, so that the
-// model's own answer comes back unchanged.
+// line separates consecutive thinking blocks, but not the thinking before and after a text, so that
+// the model's own answer comes back unchanged.
 func (c *conversation) thinking(blocks jsonx.Value) {
 	start := len(c.w.Out)
 	c.w.String(`,"` + chat.NameReasoningContent + `":"`)

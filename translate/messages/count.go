@@ -8,15 +8,15 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// counted are the members of a request on which its number of tokens depends.
+// counted lists the members of a request on which the token count depends.
 var counted = [...]string{"messages", "system", "tools", "tool_choice", "thinking"}
 
 // CountSegments appends to segs the pieces of a count_tokens request for an engine with a counter.
-// They hold the client's own members that matter, with the engine's name for the model. No other
-// members are sent, because they might steer the engine. Server tools, their blocks in the history
-// and the billing block are removed. Inputs of tool calls that are not objects become objects,
+// The pieces hold the client's own members that matter, with the engine's name for the model. No
+// other members are sent, because they might steer the engine. Server tools, their blocks in the
+// history and the billing block are removed. A tool call's input that is not an object becomes one,
 // because engines refuse others. Sealed thinking is opened, or removed if that fails. Decode must
-// have accepted body; the pieces borrow from it.
+// have accepted body; the pieces are slices of it.
 func CountSegments(segs [][]byte, body []byte, n *chat.CountRequest) [][]byte {
 	root := parseAgain(body)
 	var edits jsonx.Edits
@@ -51,7 +51,7 @@ func parseAgain(body []byte) jsonx.Value {
 	return d.Root()
 }
 
-// leaveOut records the removal of tools and system text that engines must not see, and wraps
+// leaveOut records that tools and system text that engines must not see are removed, and wraps
 // inputs.
 func leaveOut(edits *jsonx.Edits, root jsonx.Value) {
 	for it := root.Get("tools").Iter(); it.Next(); {
@@ -107,7 +107,7 @@ func ReadCount(answer []byte) (tokens int, ok bool) {
 	return int(n), true
 }
 
-// maxCount is more than the tokens of any prompt.
+// maxCount is more tokens than any prompt has.
 const maxCount = 1 << 31
 
 // AppendCount appends the answer to a count_tokens request.

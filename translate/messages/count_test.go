@@ -32,7 +32,7 @@ func TestCountSegments(t *testing.T) {
 	}
 }
 
-// A counter gets the text that the engine would get: thinking opened or removed, and nothing
+// A counter gets the text that the engine would get: thinking is opened or removed, and none stays
 // sealed.
 func TestCountSegments_History(t *testing.T) {
 	body := []byte(`{"model":"m","messages":[{"role":"user","content":"a"},{"role":"assistant","content":[` +
@@ -50,7 +50,7 @@ func TestCountSegments_History(t *testing.T) {
 	}
 }
 
-// TestCountSegments_Archives runs the archives of testdata/count: a request, and in the section
+// TestCountSegments_Archives runs the archives in testdata/count: a request, and in the section
 // engine the reasoning that the model's engines get from a history.
 func TestCountSegments_Archives(t *testing.T) {
 	golden.Archives(t, "testdata/count", func(t *testing.T, ar *golden.Archive) {
@@ -69,8 +69,8 @@ func TestCountSegments_Archives(t *testing.T) {
 	})
 }
 
-// TestCountSegments_InputsStayInside: a string that a client sends as a call's input cannot add
-// members to the engine's request.
+// TestCountSegments_InputsStayInside checks that a string that a client sends as a call's input
+// cannot add members to the engine's request.
 func TestCountSegments_InputsStayInside(t *testing.T) {
 	t.Parallel()
 	input, _ := json.Marshal(`{"a":` + strings.Repeat("[", jsonx.DefaultMaxDepth) + strings.Repeat("]", jsonx.DefaultMaxDepth) +

@@ -25,42 +25,42 @@
 //	a last assistant turn   stays last (see chat.EngineFormat.Prefill)
 //
 // Everything else (metadata, cache_control, other edits, betas, mcp_servers, container) is accepted
-// and ignored; RequestInfo.Dropped names the members on which a client may rely. Only thread is
-// refused, because it asks the edge to store a conversation. The words of that error make the SDKs
-// send the whole conversation instead.
+// and ignored; RequestInfo.Dropped names the ignored members on which a client may rely. Only
+// thread is refused, because it asks the edge to store a conversation. The error's wording makes
+// the SDKs send the whole conversation instead.
 //
 // # Answers
 //
 // The blocks of an answer are thinking (if the client asked for it), text, and tool_use, in the
-// engine's order. A client that wants thinking omitted, or uses the beta that redacts it, carries
-// it sealed (package seal), so that the model gets it back in the next turn. One block is open at a
-// time. A delta is sent as it comes, except where that rule forbids it: the arguments of an open
-// tool call may continue, so the deltas of other blocks wait until it is complete.
+// engine's order. A client that wants thinking omitted, or uses the beta that redacts thinking,
+// carries the thinking sealed (package seal), so that the model gets it back in the next turn. Only
+// one block is open at a time. A delta is sent as it comes, except where that rule forbids it: the
+// arguments of an open tool call may continue, so the deltas of other blocks wait until the tool
+// call is complete.
 //
 // # Design
 //
-// The translation of a message depends only on that message: consecutive messages of one role are
-// not merged, and a request contains nothing random. Under fold, system text in the middle of a
-// conversation changes the leading message once; in_place is there for templates that can do
-// better.
+// The translation of a message depends only on that message: consecutive messages with the same
+// role are not merged, and a request contains nothing random. With fold, system text in the middle
+// of a conversation changes the leading message once; in_place is for templates that can do better.
 //
 // The signature of visible thinking is a constant. It is never checked, because a client may send a
-// model whatever it likes, and a random one would make two equal answers differ. Sealed thinking
+// model whatever it likes. A random signature would make two equal answers differ. Sealed thinking
 // that cannot be opened is left out of the history, whatever its origin.
 //
 // The edge never repairs malformed arguments of a tool call into valid ones: the tool would run on
 // something that the model did not request. Clients get the model's own text: in a stream as it
-// came, and in a whole answer as a JSON value, a string if necessary. Agents report it to the
-// model, which then writes better arguments; after an error they would repeat the same request
-// until they gave up. chat.Arguments handles the copy that they send back. A stream whose arguments
-// break off fails, however, because some clients make an object of their beginning. There are two
-// exceptions. No arguments at all mean {}. A tool call that the token limit cut ends as in the
-// dialect, with stop_reason max_tokens and, in a whole answer, an input of {}; in a stream the
-// client keeps what came.
+// came, and in a whole answer as a JSON value, a string if necessary. Agents report malformed
+// arguments to the model, which then writes better ones; after an error they would repeat the same
+// request until they gave up. chat.Arguments handles the copy that agents send back. A stream whose
+// arguments break off fails, however, because some clients turn the beginning into an object. There
+// are two exceptions. No arguments at all mean {}. A tool call that the token limit cut off ends as
+// the dialect says, with stop_reason max_tokens and, in a whole answer, an input of {}; in a stream
+// the client keeps what came.
 //
-// A stop sequence is named only if it is one of the client's: engines also report stop strings of
-// their own templates.
+// A stop sequence is named only if it is one of the client's, because engines also report stop
+// strings from their own templates.
 //
-// Tool ids are those of the engine. The edge replaces an id that is missing, a mere count, or
-// shared by two tool calls, because results are matched by id throughout a conversation.
+// Tool ids come from the engine. The edge replaces an id that is missing, a mere count, or shared
+// by two tool calls, because results are matched by id throughout a conversation.
 package messages

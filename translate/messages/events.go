@@ -20,12 +20,12 @@ const (
 type streamBlock struct {
 	kind     kind
 	open     bool
-	toolCall int    // of kindToolCall: its position in the reader's ToolCalls
-	text     []byte // of the other kinds: text not sent yet; of kindSealed: all of it
+	toolCall int    // for kindToolCall: its position in the reader's ToolCalls
+	text     []byte // for other kinds: text not sent yet; for kindSealed: all text
 }
 
 // keep stores a piece that is not sent yet. If a text to be sealed is too long, keep stores only
-// enough of it to show this.
+// enough to show that.
 func (b *streamBlock) keep(text []byte) {
 	if b.kind == kindSealed {
 		text = text[:min(len(text), seal.MaxText+1-len(b.text))]
@@ -33,8 +33,8 @@ func (b *streamBlock) keep(text []byte) {
 	b.text = append(b.text, text...)
 }
 
-// blockQueue holds the blocks that are not completely sent. Only the first may be open; the others
-// wait for its end.
+// blockQueue holds the blocks that are not completely sent. Only the first block may be open; the
+// others wait until it ends.
 type blockQueue []streamBlock
 
 // push adds a block, reusing the memory of an older one if possible.
@@ -61,7 +61,7 @@ func (q *blockQueue) pop() {
 	*q = s[:len(s)-1]
 }
 
-// held returns the approximate number of bytes of text that wait.
+// held returns roughly how many bytes of text wait.
 func (q blockQueue) held() (n int) {
 	if len(q) > 1 || len(q) == 1 && q[0].kind == kindSealed {
 		for i := range q {
@@ -71,7 +71,7 @@ func (q blockQueue) held() (n int) {
 	return n
 }
 
-// keepBlocks is the number of blocks whose memory is kept.
+// keepBlocks is for how many blocks memory is kept.
 const keepBlocks = 16
 
 func (q *blockQueue) reset() {
@@ -89,11 +89,12 @@ func (q *blockQueue) reset() {
 
 // blockWriter writes the events of the open block.
 type blockWriter struct {
-	index int    // of the open block, or of the next one
+	index int    // index of the open block, or of the next one
 	lead  []byte // beginning of a delta
 }
 
-// start appends the beginning of content_block_start and prepares the deltas, up to their text.
+// start appends the beginning of content_block_start, and prepares the beginning of a delta, up to
+// the text.
 func (w *blockWriter) start(dst []byte, b *streamBlock, delta string) []byte {
 	b.open = true
 	w.lead = append(w.lead[:0], "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
@@ -143,8 +144,8 @@ func (w *blockWriter) redacted(dst, blob []byte) []byte {
 	return append(dst, "\"}}\n\n"...)
 }
 
-// endSealed appends the rest of thinking that the client may not read. If it is too long to be
-// sealed, the client gets an empty block, or none.
+// endSealed appends the rest of thinking that the client may not read. If the thinking is too long
+// to be sealed, the client gets an empty block, or none.
 func (w *blockWriter) endSealed(dst []byte, b *streamBlock, how thinking, box seal.Box) []byte {
 	blob, ok := sealed(box, b.text)
 	switch {

@@ -18,7 +18,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// textOf returns an error's text, nil for none.
+// textOf returns an error's text, or nil for no error.
 func textOf(err error) []byte {
 	if err == nil {
 		return nil
@@ -97,7 +97,7 @@ func optionsOf(t *testing.T, text []byte) (o dialects.Options) {
 	return o
 }
 
-// fakeOpener opens the blobs of the golden files for the model m.
+// fakeOpener opens the blobs in the golden files for the model m.
 type fakeOpener struct{}
 
 func (fakeOpener) Open(dst, model, blob []byte) ([]byte, bool) {
@@ -136,7 +136,7 @@ type echo struct {
 	dialects.Identity
 }
 
-// reset makes s ready for an answer.
+// reset prepares s for an answer.
 func (e *echo) reset(s *Stream) {
 	s.RequestInfo = e.RequestInfo
 	s.Reset(&e.Identity)
@@ -149,10 +149,10 @@ func appendWhole(dst []byte, c *answer.Completion, e *echo) ([]byte, error) {
 	return s.AppendWhole(dst, c)
 }
 
-// failed is the error at the end of the tests' streams.
+// failed is the error with which the tests' streams end.
 var failed = apierr.New(529, apierr.CodeUpstreamFailed, "The engine failed.")
 
-// stream runs a stream of an engine through s, as the proxy does, and returns what the client gets.
+// stream runs an engine's stream through s, as the proxy does, and returns what the client gets.
 func stream(s *Stream, e *echo, upstream []byte) (out []byte, err error) {
 	e.reset(s)
 	r := sse.NewReader(bytes.NewReader(upstream), 1<<20)
@@ -199,10 +199,10 @@ func wholeOf(e *echo, upstream []byte) ([]byte, error) {
 }
 
 // streamAlone reports whether err ends only the stream, while the whole answer is good. In this
-// case the part already sent reads as an object, or as the beginning of one.
+// case the arguments that were already sent read as an object, or as the beginning of one.
 func streamAlone(err error) bool { return errors.Is(err, errArguments) || errors.Is(err, errLate) }
 
-// TestAnswers translates the engine's streams of testdata/answer, as a stream and as a whole
+// TestAnswers translates the engine's streams in testdata/answer, as a stream and as a whole
 // answer, and compares the two.
 func TestAnswers(t *testing.T) {
 	golden.Archives(t, "testdata/answer", func(t *testing.T, ar *golden.Archive) {

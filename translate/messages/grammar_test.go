@@ -64,7 +64,7 @@ func eventsOf(t testing.TB, out []byte) (events []streamEvent) {
 func tail(b []byte) []byte { return b[max(0, len(b)-100):] }
 
 // grammar checks the order of events in a finished or failed stream: message_start first, one block
-// open at a time, indices 0, 1, 2 and so on, deltas of the block's own kind; then message_delta and
+// open at a time, indices 0, 1, 2 and so on, deltas of the block's kind; then message_delta and
 // message_stop, or error. It reports whether the stream ended well.
 func grammar(t testing.TB, out []byte) bool {
 	t.Helper()
@@ -137,7 +137,7 @@ func grammar(t testing.TB, out []byte) bool {
 	return last == "message_stop"
 }
 
-// collect assembles the message of a stream, as an SDK does.
+// collect assembles a stream's message, as an SDK does.
 func collect(t testing.TB, out []byte) []byte {
 	t.Helper()
 	var (
@@ -189,8 +189,8 @@ func collect(t testing.TB, out []byte) []byte {
 	return b
 }
 
-// normal parses a whole answer and removes what only a stream can express: the position of a text
-// among the calls.
+// normal parses a whole answer, and removes where a text stands among the calls, because only a
+// stream can express that.
 func normal(t testing.TB, body []byte) message {
 	t.Helper()
 	var m message

@@ -40,7 +40,7 @@ const (
 
 var sourceNames = jsonx.NewNames("type", "media_type", "data", "url", "content")
 
-// blockKind is the role of a block in the translation.
+// blockKind says what a block means in the translation.
 type blockKind uint8
 
 const (
@@ -56,7 +56,7 @@ const (
 	blockUpload     // a file that only the dialect's vendor stores
 	blockThinking
 	blockRedactedThinking
-	blockIgnored // made by servers of the dialect's vendor
+	blockIgnored // made by the vendor's servers
 )
 
 var blockKinds = map[string]blockKind{
@@ -77,11 +77,11 @@ var blockKinds = map[string]blockKind{
 type block struct {
 	kind   blockKind
 	fields [fieldCount]jsonx.Value
-	source [sourceMembers]jsonx.Value // of an image or a document, once visited
-	nested bool                       // it is part of a document
+	source [sourceMembers]jsonx.Value // members of an image's or a document's source, once visited
+	nested bool                       // the block is within a document
 }
 
-// readBlock reads the members of a block and its kind.
+// readBlock reads a block's members and its kind.
 func readBlock(v jsonx.Value) (b block, f *fault) {
 	if f = chat.ReadElement("an object with a type", v, blockNames, b.fields[:]); f == nil {
 		f = chat.RequiredString("type", b.fields[fieldType])
@@ -100,7 +100,8 @@ func readBlock(v jsonx.Value) (b block, f *fault) {
 	return b, nil
 }
 
-// visit checks a block that is neither a tool call nor a result, and passes its contents on to w.
+// visit checks a block that is neither a tool call nor a result, and passes the block's contents on
+// to w.
 func (b block) visit(w *content) *fault {
 	switch b.kind {
 	case blockText:
@@ -177,7 +178,7 @@ func (b block) visitContent(v jsonx.Value, w *content) *fault {
 	return nil
 }
 
-// readSource reads the source of an image or a document.
+// readSource reads an image's or a document's source.
 func (b *block) readSource() *fault {
 	v := b.fields[fieldSource]
 	if !chat.Given(v) {
@@ -218,7 +219,7 @@ func isImageType(v jsonx.Value) bool {
 	return v.EqualText("image/jpeg") || v.EqualText("image/png") || v.EqualText("image/webp") || v.EqualText("image/jpg")
 }
 
-// visitDocument writes the text of a document. Engines of the chat dialect cannot read PDFs.
+// visitDocument writes the text of a document. Engines cannot read PDFs.
 func (b block) visitDocument(w *content) *fault {
 	f := b.readSource()
 	if f == nil {
@@ -236,8 +237,8 @@ func (b block) visitDocument(w *content) *fault {
 	case kind.EqualText("content"):
 		f = b.visitContent(b.source[sourceContent], w)
 	default:
-		// Agents know the words "Could not process …": they remove the document from the conversation and
-		// continue.
+		// Agents know the words "Could not process …", and then remove the document from the
+		// conversation and continue.
 		f = chat.Unsupported("type", "must be text or content. Could not process PDF: PDFs and files are not read here")
 	}
 	return f.In("source")

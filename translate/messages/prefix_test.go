@@ -59,9 +59,9 @@ func turn(t *rapid.T, inPlace bool) map[string]any {
 	return map[string]any{"role": role, "content": blocks}
 }
 
-// TestPrefixStable: the serialized messages of a turn are a byte prefix of the next turn's;
-// otherwise engines would compute the whole conversation again. With fold this holds unless a
-// system text comes in the middle; with in_place it always holds.
+// TestPrefixStable checks that the serialized messages of a turn are a byte prefix of the next
+// turn's; otherwise engines would compute the whole conversation again. With fold this holds unless
+// a system text comes in the middle; with in_place it always holds.
 func TestPrefixStable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		inPlace := rapid.Bool().Draw(t, "in place")

@@ -16,8 +16,8 @@ import (
 	"penstock/translate/dialects"
 )
 
-// TestRequestsRefused: an error is found wherever it is, and reported with its path. Cases with an
-// archive in testdata/request are not repeated here.
+// TestRequestsRefused checks that an error is found wherever it is, and reported with its path.
+// Cases with an archive in testdata/request are not repeated here.
 func TestRequestsRefused(t *testing.T) {
 	t.Parallel()
 	const (
@@ -156,7 +156,7 @@ func TestRequestsRefused(t *testing.T) {
 	}
 }
 
-// TestReuse: nothing of one call appears in the next one that uses the same memory.
+// TestReuse checks that nothing of one call appears in the next one that uses the same memory.
 func TestReuse(t *testing.T) {
 	t.Parallel()
 	var (
@@ -190,8 +190,8 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// Halves of surrogate pairs are replaced in the texts of a conversation, an input's strings and
-// keys among them, and refused elsewhere.
+// Halves of surrogate pairs are replaced in a conversation's texts, including an input's strings
+// and keys, and refused elsewhere.
 func TestHalfSurrogatesInHistory(t *testing.T) {
 	const half = `\ud83d`
 	history := `{"model":"m","max_tokens":9,"system":[{"type":"text","text":"` + half + `"}],"messages":[{"role":"user","content":"` + half + `"},` +
@@ -237,7 +237,7 @@ func TestOnlyServerTools(t *testing.T) {
 }
 
 // Agents remove the images of a conversation when an error says that one could not be processed. A
-// refusal says so exactly if another image, or none, would avoid it.
+// refusal says so only if the request would be accepted with another image, or none.
 func TestImageRefusals(t *testing.T) {
 	const block = `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + pixel + `"}}`
 	blind := chat.ModelRules{InputModalities: []string{"text"}}

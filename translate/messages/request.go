@@ -10,8 +10,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// RequestInfo holds the facts about a request that its answer, and errors about it, need. The zero
-// value is ready.
+// RequestInfo holds the facts about a request that its answer, and errors about the request, need.
+// The zero value is ready.
 type RequestInfo struct {
 	thinking thinking
 	stops    []string // stop sequences of the request
@@ -20,7 +20,7 @@ type RequestInfo struct {
 	cleared  cleared // thinking cleared from the history
 }
 
-// Dropped returns the names of the parts that the request lost in translation.
+// Dropped names what the request lost in translation.
 func (i *RequestInfo) Dropped() []string { return i.dropped.Names() }
 
 func (i *RequestInfo) reset() {
@@ -35,13 +35,13 @@ type Request struct {
 	doc     jsonx.Doc
 	members [memberCount]jsonx.Value
 	w       dialects.ChatWriter
-	begun   bool // the conversation ends with text of the assistant
+	begun   bool // the conversation ends with assistant text
 	thinks  bool // thinking is requested
 
 	arguments chat.Arguments
 }
 
-// The deepest member that is read is messages[0].content[0].content[0].source.data, or a block of a
+// The deepest member that is read is messages[0].content[0].content[0].source.data, or a block in a
 // document. In chat a schema is one level deeper and a tool call has more members, hence the other
 // two limits.
 var parseOptions = jsonx.Options{
@@ -84,9 +84,10 @@ var memberNames = jsonx.NewNames(append([]string{
 	"mcp_servers", "container",
 }, passedNames...)...)
 
-// Decode appends the chat request for body to dst and decodes it into the chat request, which
-// borrows the appended bytes: they must not change before it is reset. Decode fills info with what
-// the answer needs, and with what Locate needs for errors about the chat request. body is not kept.
+// Decode appends the chat request for body to dst, and decodes the appended bytes into the chat
+// request. These bytes must not change before the chat request is reset. Decode fills info with
+// what the answer needs, and with what Locate needs for errors about the chat request. body is not
+// kept.
 //
 // The error is an *apierr.Error that names a member of the Messages request; the appended bytes are
 // then useless.
@@ -135,7 +136,7 @@ func (r *Request) checkHosted(o *dialects.Options) error {
 }
 
 // prefilled reports whether the conversation ends with the beginning of an answer for the model to
-// continue. An answer that must begin with thinking, a tool call or JSON of a schema cannot be
+// continue. An answer that must begin with thinking, a tool call or JSON for a schema cannot be
 // continued.
 func (r *Request) prefilled(c *chat.Request) bool {
 	choice := r.members[memberToolChoice].Get("type")
@@ -144,10 +145,10 @@ func (r *Request) prefilled(c *chat.Request) bool {
 	return r.begun && !thinks && !c.StructuredOutput && !forced
 }
 
-// threadRefused is the error of a request that starts or continues a conversation stored on the
-// server. A continuing request has only new messages, without system and tools, so an answer to it
-// would be wrong. The SDKs' tool runners start every conversation with such a request. After this
-// error they send the whole conversation themselves.
+// threadRefused returns the error for a request that starts or continues a conversation stored on
+// the server. A continuing request has only new messages, without system and tools, so the edge
+// would answer it wrongly. The SDKs' tool runners start every conversation with such a request.
+// After this error they send the whole conversation themselves.
 func threadRefused() error {
 	e := apierr.Invalid("thread", apierr.CodeUnsupportedParameter,
 		"Unsupported parameter: thread. Nothing is stored here: "+
@@ -187,8 +188,8 @@ func (r *Request) parse(body []byte, strict bool) error {
 	return nil
 }
 
-// translate writes the chat body. Members with the same name and rules in chat are copied unread:
-// chat's own decoding refuses invalid ones under that name.
+// translate writes the chat body. Members that have the same name and rules in chat are copied
+// unread: chat's own decoding refuses invalid values under that name.
 func (r *Request) translate(o *dialects.Options) *fault {
 	if f := checkEdits(r.members[memberContextManagement]); f != nil {
 		return f
@@ -255,7 +256,8 @@ func (r *Request) translate(o *dialects.Options) *fault {
 	return f
 }
 
-// unmet finds the members that request something the edge does not do, and records them as dropped.
+// unmet finds the members that ask for something that the edge does not do, and records them as
+// dropped.
 func (r *Request) unmet() {
 	if servers := r.members[memberMCPServers]; chat.Given(servers) && !(servers.IsArray() && servers.Len() == 0) {
 		r.info.dropped.Member("mcp_servers")
@@ -334,14 +336,14 @@ func (r *Request) reasoning(o *dialects.Options) *fault {
 		r.w.String(`,"reasoning_effort":"none"`)
 	case config[0].EqualText("max"):
 		r.w.String(`,"reasoning_effort":"xhigh"`)
-	default: // chat checks it
+	default: // chat checks the value
 		r.w.Member(`,"reasoning_effort":`, config[0])
 	}
 	return nil
 }
 
-// hint reads the word by which the client says how it wants the model's thinking. It returns "" if
-// there is no such word.
+// hint reads the word with which the client says how it wants the model's thinking. It returns ""
+// if there is no such word.
 func (r *Request) hint(list *chat.WordList, v jsonx.Value, strict bool) (string, *fault) {
 	if !chat.Given(v) {
 		return "", nil

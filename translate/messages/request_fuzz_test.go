@@ -15,7 +15,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// seeds returns one section of every archive of a folder.
+// seeds returns the named section of every archive in a folder.
 func seeds(f testing.TB, folder, name string) (out [][]byte) {
 	for _, a := range golden.All(f, filepath.Join("testdata", folder)) {
 		if text := a.Section(name); text != nil {
@@ -25,13 +25,12 @@ func seeds(f testing.TB, folder, name string) (out [][]byte) {
 	return out
 }
 
-// chatWords are parts of names that only chat's members have: a client of Messages must not see
-// them.
+// chatWords lists what occurs only in names of chat members: a Messages client must not see these.
 var chatWords = []string{"image_url", "tool_calls", "tool_call_id", "function", "parameters", "arguments", "stop[", "response_format", "reasoning_effort"}
 
-// FuzzDecode: no body makes Decode panic, and Decode changes nothing in a body but lone surrogates.
-// Every error is a client's and uses the terms of Messages. An accepted body becomes a chat
-// request, and always the same one.
+// FuzzDecode checks that no body makes Decode panic, and Decode changes nothing in a body but lone
+// surrogates. Every error is a client's and uses the terms of Messages. An accepted body becomes a
+// chat request, and always the same one.
 func FuzzDecode(f *testing.F) {
 	for _, s := range seeds(f, "request", "request") {
 		f.Add(s, byte(0))

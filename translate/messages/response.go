@@ -9,8 +9,8 @@ import (
 )
 
 // AppendWhole appends the answer for a whole, parsed completion. The error is a
-// *translate.BadAnswer: the engine's answer is malformed, or a tool call in it has no name. dst is
-// then returned unchanged.
+// *translate.BadAnswer if the engine's answer is malformed or a tool call has no name. dst is then
+// returned unchanged.
 func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
 	r := &s.reader
 	if err := r.ReadWhole(c); err != nil {
@@ -52,7 +52,7 @@ func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
 	return append(s.RequestInfo.cleared.appendEdits(out), '}'), nil
 }
 
-// separate appends a comma unless nothing was written since start.
+// separate appends a comma if anything was written since start.
 func separate(dst []byte, start int) []byte {
 	if len(dst) > start {
 		dst = append(dst, ',')
@@ -60,7 +60,7 @@ func separate(dst []byte, start int) []byte {
 	return dst
 }
 
-// appendUsage appends the counts. In this dialect the input excludes tokens from the cache.
+// appendUsage appends the counts. In this dialect the input count excludes tokens from the cache.
 func appendUsage(dst []byte, u translate.Usage) []byte {
 	dst = append(dst, `{"input_tokens":`...)
 	dst = strconv.AppendInt(dst, int64(u.Prompt-u.Cached), 10)

@@ -10,7 +10,7 @@ import (
 )
 
 // Stream writes the answer to one request: the whole message (AppendWhole), or the events of a
-// stream, made from those of an engine's chat stream:
+// stream, which it makes from an engine's chat stream:
 //
 //	message_start,
 //	(content_block_start, content_block_delta…, content_block_stop)…,
@@ -35,7 +35,7 @@ type Stream struct {
 
 var _ translate.Stream = (*Stream)(nil)
 
-// phase is the progress of a stream.
+// phase says how far a stream has come.
 type phase uint8
 
 const (
@@ -44,9 +44,9 @@ const (
 	phaseClosed               // message_stop or error has been sent
 )
 
-// toolCallProgress is the part of a tool call that has been sent to the client.
+// toolCallProgress says how much of a tool call the client has been sent.
 type toolCallProgress struct {
-	sent   int // bytes of its arguments
+	sent   int // how many bytes of its arguments
 	closed bool
 }
 
@@ -63,8 +63,8 @@ func (s *Stream) Started() bool {
 	return s.block.index > 0 || len(s.queue) > 0 && s.queue[0].open || s.phase == phaseClosed
 }
 
-// NextEngine prepares for another engine's events: after message_start, whose counts message_delta
-// later replaces, or after an open block of text.
+// NextEngine prepares for another engine's events, after message_start, whose counts message_delta
+// later replaces, or after an open text block.
 func (s *Stream) NextEngine() {
 	if s.Started() {
 		s.reader.Resume()
@@ -83,9 +83,9 @@ func (s *Stream) Release() {
 	s.Reset(&dialects.Identity{})
 }
 
-// Append appends the client's events for one event of the engine; there may be none. The error is a
-// *translate.BadAnswer or a *engineerror.Error; nothing is then appended, and only Fail may follow.
-// The event's data is not kept.
+// Append appends the client's events, if any, for one event from the engine. The error is a
+// *translate.BadAnswer or a *engineerror.Error. After an error nothing is appended, and only Fail
+// may follow. The event's data is not kept.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	ok, err := s.reader.Read(ev)
 	if !ok || err != nil {
@@ -118,8 +118,8 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return out, nil
 }
 
-// appendStart appends message_start. The counts are the engine's so far; clients replace them by
-// later ones.
+// appendStart appends message_start with the engine's counts so far. Clients replace these counts
+// with later ones.
 func appendStart(dst []byte, identity *dialects.Identity, u translate.Usage) []byte {
 	dst = append(dst, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":"...)
 	dst = jsonx.AppendStringS(dst, identity.ID)
@@ -133,8 +133,8 @@ func appendStart(dst []byte, identity *dialects.Identity, u translate.Usage) []b
 	return append(dst, "}}\n\n"...)
 }
 
-// say adds a piece of thinking or text. It is sent at once if its block is the open one and no
-// other block waits.
+// say adds a piece of thinking or text. The piece is sent at once if its block is the open one and
+// no other block waits.
 func (s *Stream) say(dst []byte, k kind, text []byte) []byte {
 	n := len(s.queue)
 	same := n > 0 && s.queue[n-1].kind == k
@@ -153,8 +153,8 @@ func (s *Stream) say(dst []byte, k kind, text []byte) []byte {
 	return dst
 }
 
-// touch records that the last event was about tool call i. Tool calls are queued in the order of
-// their first appearance.
+// touch records that the last event was about tool call i. Tool calls are queued in the order in
+// which they first appeared.
 func (s *Stream) touch(i int) error {
 	if i == len(s.toolCalls) {
 		s.toolCalls = append(s.toolCalls, toolCallProgress{})
@@ -171,8 +171,8 @@ func (s *Stream) touch(i int) error {
 	return nil
 }
 
-// advance appends what can be sent from the queue: the rest of the first block, and that of later
-// blocks once the first is complete.
+// advance appends what can be sent from the queue: the rest of the first block and, once that is
+// complete, of later blocks.
 func (s *Stream) advance(dst []byte) ([]byte, error) {
 	for len(s.queue) > 0 {
 		p := &s.queue[0]
@@ -190,7 +190,7 @@ func (s *Stream) advance(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// flush appends the arrived part of the first block, and opens the block if necessary. A tool call
+// flush appends what has arrived of the first block, and opens the block if necessary. A tool call
 // without a name cannot be opened.
 func (s *Stream) flush(dst []byte, p *streamBlock) []byte {
 	if p.kind == kindSealed {
@@ -216,7 +216,7 @@ func (s *Stream) flush(dst []byte, p *streamBlock) []byte {
 	if len(t.Args) == c.sent {
 		return dst
 	}
-	if c.sent == 0 { // null and blanks wait: they are sent only if nothing follows
+	if c.sent == 0 { // null and blanks wait, and are sent only if nothing follows
 		if first, _ := firstByte(t.Args); first != '{' {
 			return dst
 		}
@@ -226,8 +226,8 @@ func (s *Stream) flush(dst []byte, p *streamBlock) []byte {
 	return dst
 }
 
-// firstByte returns the first byte of args, the contents of a JSON string, that is neither a blank
-// nor an escaped blank.
+// firstByte returns the first byte in args that is neither a blank nor an escaped blank. args are
+// the contents of a JSON string.
 func firstByte(args []byte) (byte, bool) {
 	for i := 0; i < len(args); i++ {
 		switch c := args[i]; c {
@@ -263,8 +263,7 @@ func (s *Stream) endBlock(dst []byte, p *streamBlock) ([]byte, error) {
 	return dst, nil
 }
 
-// endToolCall checks that the tool call may end here, and appends the part of its input that was
-// held.
+// endToolCall checks that the tool call may end here, and appends what was held of its input.
 func (s *Stream) endToolCall(dst []byte, i int) ([]byte, error) {
 	c, from := &s.toolCalls[i], &s.reader.ToolCalls.List[i]
 	if len(from.Name) == 0 {
@@ -279,7 +278,7 @@ func (s *Stream) endToolCall(dst []byte, i int) ([]byte, error) {
 		dst = s.block.delta(dst, noInput)
 	case is == inputCut && s.reader.Finish != answer.FinishLength:
 		return dst, errArguments
-	case is == inputOther && c.sent == 0: // it does not begin like an object
+	case is == inputOther && c.sent == 0: // the input does not begin like an object
 		dst = s.block.delta(dst, from.Args)
 	}
 	c.sent = len(from.Args)
@@ -287,9 +286,9 @@ func (s *Stream) endToolCall(dst []byte, i int) ([]byte, error) {
 }
 
 // Finish appends the successful end of the answer: the end of the open block, message_delta and
-// message_stop. The error is translate.ErrNoFinish when the engine ended too early, or a
-// *translate.BadAnswer when a tool call is malformed; nothing is then appended. A second call
-// appends nothing.
+// message_stop. The error is translate.ErrNoFinish if the engine ended too early, or a
+// *translate.BadAnswer if a tool call is malformed; nothing is then appended. A second call appends
+// nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if err := s.reader.End(); err != nil {
 		return dst, err
@@ -335,8 +334,8 @@ func (s *Stream) Finished() bool { return s.reader.Finished() }
 // Done reports whether the stream needs nothing more from the engine.
 func (s *Stream) Done() bool { return s.reader.Done() }
 
-// Held returns the approximate number of bytes of the stream that s keeps: the tool calls, and the
-// text that waits for an open one.
+// Held returns roughly how many bytes of the stream s keeps: the tool calls, and the text that
+// waits for an open tool call.
 func (s *Stream) Held() int {
 	return s.reader.ToolCalls.Held() + s.queue.held()
 }
@@ -344,6 +343,6 @@ func (s *Stream) Held() int {
 // Markup returns the kind of markup that the text begins with.
 func (s *Stream) Markup() translate.Markup { return s.reader.Markup() }
 
-// Usage returns the engine's counts so far; if it sent none, an estimate of one token for each
+// Usage returns the engine's counts so far or, if it sent none, an estimate of one token for each
 // delta.
 func (s *Stream) Usage() translate.Usage { return s.reader.Usage() }

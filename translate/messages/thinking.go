@@ -8,14 +8,14 @@ import (
 	"penstock/translate/seal"
 )
 
-// thinking is the way in which the client gets the model's reasoning.
+// thinking says how the client gets the model's reasoning.
 type thinking uint8
 
 const (
-	thinkingHidden   thinking = iota // not at all: it did not ask
+	thinkingHidden   thinking = iota // not at all: the client did not ask
 	thinkingShown                    // as text
 	thinkingOmitted                  // sealed, in the signature of an empty block
-	thinkingRedacted                 // sealed, in a block of its own
+	thinkingRedacted                 // sealed, in a separate block
 )
 
 // kind returns the kind of the blocks that hold the thinking.
@@ -29,7 +29,7 @@ func (t thinking) kind() kind {
 // streams reports whether a block of kind k can begin before it is complete.
 func (t thinking) streams(k kind) bool { return k != kindSealed || t == thinkingOmitted }
 
-// sealed returns the blob of a text, or a signature without meaning.
+// sealed returns the blob for a text, or a signature without meaning.
 func sealed(box seal.Box, text []byte) (blob []byte, ok bool) {
 	if blob, ok = box.Seal(nil, text); !ok {
 		blob = []byte(signature)
@@ -57,26 +57,26 @@ func (t thinking) append(dst, text []byte, box seal.Box) []byte {
 	return dst
 }
 
-// signature stands in for the vendor's proof that thinking is its own, unless the thinking itself
-// is sealed there. Clients return it unread.
+// signature stands in for the vendor's proof that it made the thinking, unless the thinking itself
+// is sealed there. Clients return the signature unread.
 const signature = "cGVuc3RvY2s="
 
-// The words in the member thinking that matter here.
+// The words in the member thinking that have an effect here.
 const (
 	typeDisabled   = "disabled"
 	displayOmitted = "omitted"
 )
 
-// These are words of the member thinking. Claude Code 2.1.332 opens each session with the display
-// "updates".
+// All words that the member thinking may have. Claude Code 2.1.332 opens each session with the
+// display "updates".
 var (
 	thinkingTypes    = chat.WordList{Words: []string{"enabled", "adaptive", typeDisabled}, Other: "adaptive"}
 	thinkingDisplays = chat.WordList{Words: []string{"summarized", displayOmitted}, Other: "summarized"}
 )
 
-// thinkingOf returns how a client that sends this type and display gets the reasoning. An empty
-// string means that the client did not say. A client whose beta redacts thinking may still ask for
-// the text.
+// thinkingOf returns how a client that sends the given type and display gets the reasoning. An
+// empty string means that the client sent none. A client whose beta redacts thinking may still ask
+// for the text.
 func thinkingOf(kind, display string, redact bool) thinking {
 	switch {
 	case kind == "" || kind == typeDisabled:
@@ -89,9 +89,9 @@ func thinkingOf(kind, display string, redact bool) thinking {
 	return thinkingShown
 }
 
-// past reads the thinking of a history.
+// past reads the thinking in a history.
 type past struct {
-	opener chat.Opener // nil: nothing can be opened
+	opener chat.Opener // nil: no thinking can be opened
 	model  []byte      // as the client wrote it
 	from   int         // the client has cleared the thinking of messages before this one
 
@@ -101,10 +101,10 @@ type past struct {
 	inTurn  bool // thinking has been cleared from the current turn
 }
 
-// user records a message of the user. It begins a turn unless it has results of tools.
+// user records a user message, which begins a turn unless it has tool results.
 func (p *past) user(content jsonx.Value) { p.inTurn = p.inTurn && hasResult(content) }
 
-// clear records a block of thinking that the client has cleared.
+// clear records a thinking block that the client has cleared.
 func (p *past) clear(b *block) {
 	text := b.fields[fieldData]
 	if b.kind == blockThinking {
@@ -126,8 +126,8 @@ func (p *past) has(i int, b *block) bool {
 	return i >= p.from && (b.kind == blockThinking || b.kind == blockRedactedThinking)
 }
 
-// appendText appends the text of a block of thinking, as the contents of a JSON string; nothing if
-// another service sealed it.
+// appendText appends the text of a thinking block, as the contents of a JSON string. If another
+// service sealed the thinking, it appends nothing.
 func (p *past) appendText(dst []byte, b *block) []byte {
 	blob := b.fields[fieldData]
 	if b.kind == blockThinking {
@@ -171,7 +171,7 @@ func editHistory(edits *jsonx.Edits, root jsonx.Value, n *chat.CountRequest) {
 	}
 }
 
-// keepThinkingOfLoop returns the message after which the running tool loop begins.
+// keepThinkingOfLoop returns the index after which the running tool loop begins.
 func keepThinkingOfLoop(messages jsonx.Value) (from int) {
 	for it := messages.Iter(); it.Next(); {
 		if it.Value().Get("role").EqualText("user") && !hasResult(it.Value().Get("content")) {

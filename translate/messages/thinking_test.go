@@ -28,7 +28,7 @@ const thoughtfulWhole = `{"choices":[{"index":0,"finish_reason":"tool_calls","me
 
 var testBox = seal.NewKeys(strings.Repeat("k", 32)).Of("team-a", func(seal.Result) {}).For("public")
 
-// requestOf returns the facts about a request with these members that an answer needs.
+// requestOf decodes a request with the given members and returns what its answer needs.
 func requestOf(t *testing.T, more string, redact bool) (e *echo) {
 	t.Helper()
 	e = &echo{RequestInfo{}, dialects.Identity{Model: "public", ID: "msg_1", Seal: testBox}}
@@ -72,8 +72,8 @@ func blocksOf(t *testing.T, whole []byte) []map[string]any {
 	return m.Content
 }
 
-// TestSealedThinking: thinking that the client may not read is sealed in its block, streamed and
-// whole, and reaches the engine again as the original reasoning.
+// TestSealedThinking checks that thinking that the client may not read is sealed in its block,
+// streamed and whole, and reaches the engine again as the original reasoning.
 func TestSealedThinking(t *testing.T) {
 	for _, c := range []struct {
 		name, more, block string
@@ -122,8 +122,8 @@ type boxOpener struct{ seal.Box }
 
 func (o boxOpener) Open(dst, _, blob []byte) ([]byte, bool) { return o.Box.Open(dst, blob) }
 
-// TestShownThinking: a client that asks for thinking gets it, with the beta if requested; any other
-// client gets no block.
+// TestShownThinking checks that a client that asks for thinking gets it, with the beta if
+// requested; any other client gets no block.
 func TestShownThinking(t *testing.T) {
 	for more, blocks := range map[string]int{
 		``: 2, `,"thinking":{"type":"disabled"}`: 2, `,"thinking":{"type":"adaptive","display":"summarized"}`: 3,
@@ -141,7 +141,8 @@ func TestShownThinking(t *testing.T) {
 	}
 }
 
-// TestLongThinking: thinking that is too long to seal is left out, and does not occupy memory.
+// TestLongThinking checks that thinking that is too long to seal is left out, and does not occupy
+// memory.
 func TestLongThinking(t *testing.T) {
 	piece := `{"choices":[{"index":0,"delta":{"reasoning":"` + strings.Repeat("r", 100_000) + `"}}]}`
 	for _, redact := range []bool{false, true} {
@@ -168,7 +169,7 @@ func TestLongThinking(t *testing.T) {
 	}
 }
 
-// TestSealedThinkingBetween: thinking after text is a block of its own, in its place.
+// TestSealedThinkingBetween checks that thinking after text is a block of its own, in its place.
 func TestSealedThinkingBetween(t *testing.T) {
 	e := requestOf(t, `,"thinking":{"type":"adaptive","display":"omitted"}`, false)
 	out := streamed(t, e, `{"choices":[{"index":0,"delta":{"content":"a"}}]}`, `{"choices":[{"index":0,"delta":{"reasoning":"b"}}]}`,
@@ -189,8 +190,8 @@ func TestSealedThinkingBetween(t *testing.T) {
 	}
 }
 
-// TestSealedThinkingNotStarted: while a stream only collects thinking to be sealed, another engine
-// may still take over.
+// TestSealedThinkingNotStarted checks that while a stream only collects thinking to be sealed,
+// another engine may still take over.
 func TestSealedThinkingNotStarted(t *testing.T) {
 	e := requestOf(t, `,"thinking":{"type":"adaptive"}`, true)
 	var s Stream
@@ -273,7 +274,7 @@ func TestAppliedEdits(t *testing.T) {
 	}
 }
 
-// answerTo returns the client's answer for a whole completion.
+// answerTo returns the client's answer to a whole completion.
 func answerTo(e *echo, completion []byte) ([]byte, error) {
 	var c answer.Completion
 	if err := c.Parse(completion); err != nil {

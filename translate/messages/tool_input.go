@@ -32,8 +32,8 @@ const (
 	inputOther                   // JSON other than an object, or not JSON
 )
 
-// read returns the input in args, the contents of a JSON string: JSON unchanged, nil if args is
-// empty, and otherwise a JSON string of args. The slice is valid until the next read.
+// read returns the input in args, which are the contents of a JSON string: JSON unchanged, nil if
+// args is empty, and otherwise args as a JSON string. The slice is valid until the next read.
 func (n *toolInput) read(args []byte) (value []byte, is inputKind) {
 	if len(args) == 0 {
 		return nil, inputObject
@@ -48,7 +48,7 @@ func (n *toolInput) read(args []byte) (value []byte, is inputKind) {
 	}
 	err := n.doc.Parse(n.out, jsonx.Options{Record: 1, Paired: true})
 	var syntax *jsonx.SyntaxError
-	if errors.As(err, &syntax) && syntax.Lone() { // half a pair one escape deeper than the answer's reader mends
+	if errors.As(err, &syntax) && syntax.Lone() { // half a pair, one escape deeper than the answer's reader replaces
 		jsonx.MendLone(n.out)
 		err = n.doc.Parse(n.out, jsonx.Options{Record: 1})
 	}

@@ -83,7 +83,7 @@ func isFunction(t *[toolMembers]jsonx.Value) bool {
 	return !chat.Given(t[toolType]) || t[toolType].EqualText("custom")
 }
 
-// noSchema is the schema that templates get for a tool without one.
+// noSchema is the schema that templates get for a tool without a schema.
 const noSchema = `,"parameters":{"type":"object","properties":{}}`
 
 func checkFunction(t *[toolMembers]jsonx.Value) *fault {
@@ -152,7 +152,7 @@ func (r *Request) toolChoice(tools bool) *fault {
 	return nil
 }
 
-// defines reports whether a tool that the engine gets has that name.
+// defines reports whether a tool that the engine gets has the given name.
 func (r *Request) defines(name jsonx.Value) bool {
 	want := string(name.AppendText(nil))
 	for it := r.members[memberTools].Iter(); it.Next(); {

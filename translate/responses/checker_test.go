@@ -14,7 +14,7 @@ import (
 )
 
 // This file checks response objects and streams as a published schema of the dialect would:
-// required members and their types, and the order of events. It parses a client's bytes with
+// required members and their types, and the order of events. It parses the client's bytes with
 // encoding/json, and shares no code with the package.
 
 // checker collects problems.
@@ -102,7 +102,7 @@ func stringOrObject(v any) string {
 	return ""
 }
 
-// object checks that v has exactly these members.
+// object checks that v has exactly the wanted members.
 func (c *checker) object(at string, v any, want shape, optional ...string) map[string]any {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -331,9 +331,9 @@ type walk struct {
 	items []any // items that are done
 	open  bool  // an item is open
 	item  map[string]any
-	part  map[string]any // open in the item
-	parts []any          // done in the item
-	sum   string         // of the deltas
+	part  map[string]any // the open part of the item
+	parts []any          // the finished parts of the item
+	sum   string         // the joined deltas
 	logs  []any          // log probabilities of the deltas
 	id    any
 	last  string // status of the final response
@@ -418,8 +418,8 @@ func id(response any) any {
 	return m["id"]
 }
 
-// soFar checks that a keep-alive contains the response shown so far. An open item in it has no
-// deltas yet, because otherwise the keep-alive would be a delta.
+// soFar checks that a keep-alive contains the response shown so far. If an item is open there, it
+// has no deltas yet, because otherwise the keep-alive would be a delta.
 func (w *walk) soFar(e event) {
 	response, _ := e.data["response"].(map[string]any)
 	want := w.items
@@ -584,7 +584,7 @@ func callText(item map[string]any) (text any, call bool) {
 	return nil, false
 }
 
-// pending checks that an item or part with a delta or done event is open and not done.
+// pending checks that an item or part that gets a delta or done event is open and not done.
 func (w *walk) pending(name string, call bool) {
 	if call && w.item["done"] != nil || !call && (w.part == nil || w.part["done"] != nil) {
 		w.failf("%s of something that is not open", name)

@@ -12,9 +12,8 @@ import (
 	"penstock/translate/seal"
 )
 
-// A conversation is compacted by its own model. The last message asks for a summary, and the
-// engine's answer is sealed in an item. From then on the client sends this item instead of the
-// conversation.
+// The conversation's own model compacts it. The last message asks for a summary, and the engine's
+// answer is sealed in an item. From then on the client sends this item instead of the conversation.
 
 // summaryRequest is the last message of a conversation to be compacted. Everything before it,
 // including the tools, is the same as in the last turn, so that the engine finds it in its prefix
@@ -29,7 +28,7 @@ const summaryRequest = `Stop working on the task now and write a summary of this
 // summaryLead begins the message that replaces a compaction.
 const summaryLead = `This is a summary of the conversation up to here. It stands in place of what was said:\n\n`
 
-// compactionBox returns the box for compactions. They are bound to a key but not to a model,
+// compactionBox returns the box for compactions. A compaction is bound to a key but not to a model,
 // because a client may continue with another model.
 func compactionBox(b seal.Box) seal.Box { return b.For("") }
 
@@ -61,7 +60,8 @@ func unreadableCompaction(n int) *fault {
 		"Send the conversation that it stands for, or begin a new one"}
 }
 
-// noCompaction is the error for a request for a compaction on an edge that cannot seal one.
+// noCompaction is the error for a request that asks for a compaction, on an edge that cannot seal
+// one.
 func noCompaction(input jsonx.Value) *fault {
 	n := 0
 	for it := input.Iter(); it.Next(); n = it.Index() {
@@ -111,7 +111,7 @@ func (s *Stream) AppendCompaction(dst []byte, c *answer.Completion) ([]byte, err
 	return append(dst, '}'), nil
 }
 
-// AppendInputTokens appends the answer to a request for the token count of a prompt. Source:
+// AppendInputTokens appends the answer to a request that asks for a prompt's token count. Source:
 // OpenAI's API reference, POST /responses/input_tokens.
 func AppendInputTokens(dst []byte, tokens int) []byte {
 	return append(appendInt(append(dst, `{"object":"response.input_tokens","input_tokens":`...), tokens), '}')

@@ -14,7 +14,7 @@ import (
 	"penstock/translate/seal"
 )
 
-// keyOpener opens blobs of an owner, for any model.
+// keyOpener opens an owner's blobs, for any model.
 type keyOpener struct{ box seal.Box }
 
 func (b keyOpener) Open(dst, model, blob []byte) ([]byte, bool) {
@@ -48,9 +48,9 @@ func summaryStream(text, reason string) string {
 
 const summaryText = `The HIDDEN number is 42.`
 
-// TestCompaction: the text of a summary is never in an answer: not in a stream, its keep-alives, or
-// a whole answer. The only item can be opened in the next turn, even with another model, but not
-// for another owner.
+// TestCompaction checks that the text of a summary is never in an answer: not in a stream, its
+// keep-alives, or a whole answer. The only item can be opened in the next turn, even with another
+// model, but not for another owner.
 func TestCompaction(t *testing.T) {
 	stream := compacting(t, triggers, dialects.Options{})
 	half := []byte(summaryStream(summaryText, "stop"))
@@ -109,8 +109,8 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// TestCompaction_NotASummary: an answer that is not a complete summary is a failure of the engine, because
-// the client is about to discard the conversation.
+// TestCompaction_NotASummary checks that an answer that is not a complete summary is a failure of
+// the engine, because the client is about to discard the conversation.
 func TestCompaction_NotASummary(t *testing.T) {
 	toolCall := `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}}]}` + "\n\n" +
 		`data: {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}` + "\n\ndata: [DONE]\n\n"
@@ -136,8 +136,8 @@ func TestCompaction_NotASummary(t *testing.T) {
 	}
 }
 
-// TestCompaction_PrefixStays: the compacted conversation has the same bytes as in the turn before,
-// so that the engine has it in its cache.
+// TestCompaction_PrefixStays checks that the compacted conversation has the same bytes as in the
+// turn before, so that the engine has it in its cache.
 func TestCompaction_PrefixStays(t *testing.T) {
 	const talk = `{"model":"model","tools":[{"type":"function","name":"f"}],"input":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}`
 	messages := func(body string) (list, tools string) {

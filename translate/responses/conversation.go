@@ -20,19 +20,19 @@ type conversation struct {
 	names     *shownNames
 	foreign   map[string]bool // ids of tool calls that are left out, together with their outputs
 	dropped   *dialects.Dropped
-	pending   []imagePart // of outputs, for the user message that follows them
+	pending   []imagePart // images in outputs, for the user message that follows
 
 	end        string // last user message, after the input
 	unreadable int    // the first compaction that cannot be read; -1: none
 }
 
-// imagePart is an image and its position.
+// imagePart is an image and where it is.
 type imagePart struct {
 	part  [partCount]jsonx.Value
 	place dialects.Image
 }
 
-// placeOfImage returns the position of an image in the client's request.
+// placeOfImage returns where an image is in the client's request.
 func placeOfImage(item int, list string, part int) dialects.Image {
 	return dialects.Image{List: "input", Parts: list, Item: item, At: part, Nested: -1, Member: "image_url"}
 }
@@ -58,12 +58,12 @@ func (c *conversation) write(input, instructions jsonx.Value) {
 	c.w.String(`]`)
 }
 
-// blankLine joins texts of different origin inside a JSON string.
+// blankLine joins texts from different sources inside a JSON string.
 const blankLine = `\n\n`
 
 // leading writes the leading system message: the instructions, then the text of the system and
-// developer items. With in_place, only those items at the beginning are included. It returns the
-// first item whose system text is not included.
+// developer items. With in_place, only the items at the beginning of the conversation are included.
+// leading returns the first item whose system text is not included.
 func (c *conversation) leading(input, instructions jsonx.Value) (first int) {
 	w, start := c.w, len(c.w.Out)
 	w.Message("system")
@@ -141,7 +141,7 @@ func (c *conversation) item(i *item, index int) {
 	}
 }
 
-// noteForeign adds the item's id to the set of tool calls that are left out.
+// noteForeign adds the item's call id to the set of tool calls that are left out.
 func (i *item) noteForeign(ids map[string]bool) map[string]bool {
 	if id := i.m[fieldCallID]; id.IsString() {
 		if ids == nil {
@@ -165,7 +165,8 @@ func (c *conversation) text(role string, v jsonx.Value) {
 	c.w.String(`"}`)
 }
 
-// user writes a user message. Text without images is a string, which every template takes.
+// user writes a user message. Text without images is written as a string, which every template
+// accepts.
 func (c *conversation) user(i *item, index int) {
 	v := i.content()
 	if !hasImage(v) {
@@ -202,8 +203,8 @@ func (c *conversation) image(m *imagePart, n int) {
 	c.w.String(`}}`)
 }
 
-// output writes the output of a tool call, with its text in a tool message. Images are held for a
-// later message, because few engines take them there.
+// output writes the text of a tool call's output in a tool message. Images are held for a later
+// message, because few engines accept images in tool messages.
 func (c *conversation) output(i *item, index int) {
 	c.w.Message("tool")
 	c.w.Raw(`,"tool_call_id":`, i.m[fieldCallID])
@@ -241,7 +242,7 @@ type assistantTurn struct {
 	text      []byte // contents of a JSON string
 	toolCalls []byte // elements of tool_calls
 	count     int
-	reasoning []byte // like text; the part after own belongs to the next message
+	reasoning []byte // like text; what follows own belongs to the next message
 	own       int
 }
 
@@ -252,9 +253,8 @@ func (a *assistantTurn) reset() {
 	*a = assistantTurn{text: a.text[:0], toolCalls: a.toolCalls[:0], reasoning: a.reasoning[:0]}
 }
 
-// think adds a reasoning item. A blank line separates it from a reasoning item directly before it.
-// If the model spoke in between, there is no blank line, so that the model's own answer comes back
-// unchanged.
+// think adds a reasoning item. A blank line separates two consecutive reasoning items. If the model
+// spoke in between, there is no blank line, so that the model's own answer comes back unchanged.
 func (a *assistantTurn) think(i *item, c *conversation) {
 	before := len(a.reasoning)
 	if before > a.own {

@@ -15,26 +15,26 @@ import (
 //
 // The zero value is ready. Malformed arguments are passed on unchanged, for the tool to refuse.
 type customInput struct {
-	tool    string // the tool's name, which models put before an input, as in a command line
-	read    int    // number of bytes of the arguments that have been read
+	tool    string // the tool's name, which models put before an input as on a command line
+	read    int    // how many bytes of the arguments have been read
 	pending []byte // decoded arguments that are still undecided
 	room    []byte // buffer for unescaped text
 	phase   inputPhase
 	fence   fence
 }
 
-// inputPhase is the position of a customInput in the arguments.
+// inputPhase says where in the arguments a customInput is.
 type inputPhase uint8
 
 const (
 	inputBegins inputPhase = iota
 	inputText              // inside the string
-	inputEnded             // after it
+	inputEnded             // after the string
 	inputHeld              // the arguments begin differently
 )
 
-// add reads a piece of the arguments and appends the input in it; both are contents of a JSON
-// string.
+// add reads a piece of the arguments and appends the input that the piece holds. Both are contents
+// of a JSON string.
 func (c *customInput) add(dst, piece []byte) []byte {
 	c.pending = jsonx.AppendDecoded(c.pending, piece)
 	c.read += len(piece)
@@ -67,7 +67,7 @@ func isJSON(text []byte) bool {
 	return d.Parse(text, jsonx.Options{}) == nil
 }
 
-// maxUndecided bounds the text that is held back while its meaning is undecided, because this text
+// maxUndecided bounds the text that is held back while its meaning is undecided, because such text
 // is read again with every piece.
 const maxUndecided = 512
 
@@ -93,7 +93,7 @@ func (c *customInput) begin() {
 	c.phase = inputText
 }
 
-// text reads the part of the string that has arrived.
+// text reads what has arrived of the string.
 func (c *customInput) text(dst []byte) []byte {
 	in, out := c.pending, c.room[:0]
 	for len(in) > 0 {
@@ -122,9 +122,8 @@ func (c *customInput) text(dst []byte) []byte {
 // plainEscapes are the single-letter escapes and their meanings.
 const plainEscapes = "\"\"\\\\//b\bf\fn\nr\rt\t"
 
-// appendEscape appends the character that the escape at the beginning of the parameter in stands
-// for. It returns the escape's length, or 0 if the escape is incomplete. An invalid escape stands
-// for itself.
+// appendEscape appends the character for which the escape at the beginning of in stands. It returns
+// the escape's length, or 0 if the escape is incomplete. An invalid escape stands for itself.
 func appendEscape(dst, in []byte) ([]byte, int) {
 	if len(in) < 2 {
 		return dst, 0
@@ -173,12 +172,12 @@ func hexEscape(in []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// wrappings are the members into which models put an input. The right one is named input.
+// wrappings lists the members into which models put an input. The right one is named input.
 var wrappings = [...]string{"input", "patch", "command", "cmd"}
 
-// unwrap returns the input in complete arguments. It is a string, possibly in an object or in an
-// array there, alone or after the tool's name. Anything else is the input itself, because a longer
-// array would lose elements.
+// unwrap returns the input in complete arguments: a string, possibly in an object or in an array
+// there, alone or after the tool's name. Any other arguments are the input themselves, because
+// unwrapping a longer array would lose elements.
 func (c *customInput) unwrap(text []byte) []byte {
 	var d jsonx.Doc
 	if d.Parse(text, jsonx.Options{Record: 4}) != nil {
@@ -209,7 +208,7 @@ func (c *customInput) unwrap(text []byte) []byte {
 	return text
 }
 
-// only returns the value in an object that has a single member.
+// only returns the value in an object with a single member.
 func only(v jsonx.Value) jsonx.Value {
 	it := v.Iter()
 	if !it.Next() {
@@ -227,7 +226,7 @@ func only(v jsonx.Value) jsonx.Value {
 type fence struct {
 	on    bool
 	phase fencePhase
-	held  []byte // may be part of a fence
+	held  []byte // may belong to a fence
 	line  bool   // text has been released before held
 }
 
@@ -292,7 +291,7 @@ func (f *fence) closing() int {
 	return n
 }
 
-// release appends n of the held bytes.
+// release appends the first n held bytes.
 func (f *fence) release(dst []byte, n int) []byte {
 	dst = jsonx.AppendEscaped(dst, f.held[:n])
 	f.line = f.line || n > 0 // a line end before the closing fence would be held

@@ -33,7 +33,8 @@ func readPieces(t *testing.T, args string, size int, grammar bool) (input string
 	return input, deltas
 }
 
-// Models' forms of the arguments, and the resulting input for the client.
+// TestCustomInput has the forms in which models write the arguments, and the resulting input for
+// the client.
 func TestCustomInput(t *testing.T) {
 	for _, c := range []struct {
 		args, want string

@@ -40,11 +40,11 @@
 //
 // Refused, because nothing is stored from one request to the next: store, previous_response_id,
 // conversation, prompt, background, generate: false, item_reference, file ids. Members that engines
-// have on chat and this dialect does not (chat's token limits and logprobs, ignore_eos, those that
-// an operator allows) are passed on. Accepted without effect: the rest of include, truncation,
-// user, stream_options, client_metadata and unknown members. Only for the edge: service_tier, where
-// flex matters, and prompt_cache_key, a hint at the engine that has the prompt in its cache. A
-// strict edge refuses all of these.
+// have on chat and this dialect does not (chat's token limits and logprobs, ignore_eos, and members
+// that an operator allows) are passed on. Accepted without effect: the other elements of include,
+// truncation, user, stream_options, client_metadata and unknown members. Only the edge reads
+// service_tier, where flex matters, and prompt_cache_key, which hints at the engine that has the
+// prompt in its cache. A strict edge refuses all of these.
 //
 // # Answers
 //
@@ -52,15 +52,17 @@
 // written once, when the request is translated, and kept as text, so the body can be released. Text
 // and tool calls become output items in the engine's order; reasoning is never shown. A client that
 // includes reasoning.encrypted_content carries reasoning sealed (package seal), in separate items
-// that reveal only that there is some.
+// that reveal only that there is reasoning.
 //
 // A compaction is an answer whose text is a summary of the conversation: one item, sealed for the
-// key and for any model. In a history the item is the conversation, so one that cannot be opened is
-// refused. A summary that was cut, or an answer that is not a summary, is a bad answer.
+// key and for any model. In a history the item stands for the conversation, so an item that cannot
+// be opened is refused. A summary that was cut off, or an answer that is not a summary, is a bad
+// answer.
 //
-// One item of a stream is open at a time: a delta is sent as it comes, but deltas of other items
-// wait until the arguments of a tool call are complete. The events carry indexes, so items could
-// overlap; but clients that ignore the indexes are common, and engines that interleave are not.
+// Only one item of a stream is open at a time: a delta is sent as it comes, but deltas of other
+// items wait until the arguments of an open tool call are complete. The events carry indexes, so
+// items could overlap; but clients that ignore the indexes are common, and engines that interleave
+// are not.
 //
 // A text that the engine cut off is an incomplete item and makes the response incomplete. A tool
 // call without arguments gets "{}", because clients read arguments as JSON. Arguments that are not
@@ -73,27 +75,27 @@
 //
 // # Design
 //
-// The translation of an item depends only on the item and those before it; a property test checks
-// this. Only new system text, when folded, changes the first message. Two things look ahead, and
-// both stay within one turn: a message of the assistant between a tool call and its output joins
-// the message with the tool call, and images of outputs follow the last output.
+// The translation of an item depends only on this item and earlier ones; a property test checks
+// that. Only new system text, when folded, changes the first message. The translation looks ahead
+// in two cases, both within one turn: an assistant message between a tool call and its output joins
+// the message with the tool call, and images in outputs follow the last output.
 //
-// Checks that chat does better are left to its decoding: the model's name, ranges, effort, images,
-// and members with the same name there.
+// Checks that chat does better are left to chat's decoding: the model's name, ranges, effort,
+// images, and members with the same name there.
 //
 // An event is written directly into the output, without structures for events, maps or an encoder.
-// The bytes of a delta event differ from the last only in its number and its text, so the rest is
-// kept ready.
+// A delta event differs from the previous one only in its number and its text, so the other bytes
+// are kept ready.
 //
-// The input of a custom tool is sent as the arguments arrive: the text of their string, escaped
-// once instead of twice. Models put it into other members, or put a code fence around it, which a
-// tool with a grammar cannot take. Arguments that do not begin as expected are held until their
-// end.
+// A custom tool's input is sent as the arguments arrive: it is the text of the string in them,
+// escaped once instead of twice. Models put the input into other members, or put a code fence
+// around it, which a tool with a grammar cannot accept. Arguments that do not begin as expected are
+// held until they end.
 //
-// When the engine calls a joined name, the edge finds it in a list that the request leaves behind:
-// the client gets name and namespace separately, as it must send them back. Without such tools
-// there is no list.
+// When the engine calls a tool by a joined name, the edge finds that name in a list that it made
+// from the request. The client gets name and namespace separately, as it must send them back.
+// Without such tools there is no list.
 //
-// Ids of items consist of the response's id and the item's index. They are the same in every event
-// and in the last response, and mean nothing to the edge when they come back in input.
+// Ids of items consist of the response's id and the item's index. An id is the same in every event
+// and in the last response, and means nothing to the edge when it comes back in input.
 package responses

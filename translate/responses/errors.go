@@ -42,8 +42,8 @@ func optionalCount(name string, v jsonx.Value) *fault {
 	return nil
 }
 
-// An error within a response or a stream may have these codes. The openai SDK has a closed union of
-// error codes; its other codes are about things that do not happen here.
+// The codes that an error within a response or a stream may have. The openai SDK has a closed union
+// of error codes; its other codes concern cases that do not happen here.
 const (
 	codeServerError  = "server_error"
 	codeRateLimit    = "rate_limit_exceeded"
@@ -61,8 +61,8 @@ func streamCode(e *apierr.Error) string {
 	return codeServerError
 }
 
-// MapError returns an engine's refusal, which the edge recognized outside this package, in the
-// terms of Responses.
+// MapError returns, in the terms of Responses, an engine's refusal that the edge recognized outside
+// this package.
 func MapError(e *apierr.Error) *apierr.Error {
 	if e.Param != "messages" {
 		return e

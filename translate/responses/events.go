@@ -2,7 +2,7 @@ package responses
 
 // eventWriter writes events and numbers them.
 type eventWriter struct {
-	seq int // of the next event
+	seq int // number of the next event
 	// A delta event of the open part consists of event, sequence_number, lead, the text, and tail.
 	event, tail string
 	lead        []byte
@@ -21,7 +21,7 @@ func (w *eventWriter) number(dst []byte) []byte {
 	return dst
 }
 
-// deltaEvents are the texts that begin would append up to the number, for the frequent events.
+// deltaEvents holds, for the frequent events, the texts that begin would append up to the number.
 var deltaEvents = [...]string{
 	kindText:    "event: response.output_text.delta\ndata: " + `{"type":"response.output_text.delta","sequence_number":`,
 	kindRefusal: "event: response.refusal.delta\ndata: " + `{"type":"response.refusal.delta","sequence_number":`,
@@ -70,7 +70,7 @@ func (w *eventWriter) open(dst []byte, o *output, p *part) []byte {
 	return dst
 }
 
-// delta sends the unsent part of p's text, which the parameter all holds.
+// delta sends what has not been sent of p's text, which the parameter all holds completely.
 func (w *eventWriter) delta(dst []byte, p *part, all []byte) []byte {
 	if len(all) <= p.sent {
 		return dst

@@ -22,7 +22,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// files returns a section of every archive of a folder.
+// files returns the named section of every archive in a folder.
 func files(tb testing.TB, folder, name string) map[string][]byte {
 	tb.Helper()
 	all := map[string][]byte{}
@@ -34,7 +34,7 @@ func files(tb testing.TB, folder, name string) map[string][]byte {
 	return all
 }
 
-// leftToChat are the only errors that chat.Request.Decode may still find after Decode.
+// leftToChat lists the only errors that chat.Request.Decode may still find after Decode.
 var leftToChat = []string{
 	"model", "temperature", "top_p", "reasoning.effort", "input",
 	"presence_penalty", "frequency_penalty", "stop", "seed", "top_k", "min_p", "repetition_penalty", "logit_bias", "top_logprobs", "response_format",
@@ -173,7 +173,7 @@ func FuzzStream(f *testing.F) {
 			t.Fatal(err)
 		}
 		checkResponse(t, response)
-		if !bytes.Contains(src, []byte(`\u`)) { // halves of pairs read differently alone and joined
+		if !bytes.Contains(src, []byte(`\u`)) { // a half of a pair reads differently alone than joined
 			checkAgreement(t, out, response)
 		}
 	})

@@ -19,7 +19,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// translated is the translation of a request.
+// translated holds the translation of a request.
 type translated struct {
 	body   []byte
 	chat   chat.Request
@@ -36,7 +36,7 @@ func translateBody(body []byte, o dialects.Options) (tr *translated, err error) 
 // inPlace is an Options.InPlace.
 func inPlace([]byte) bool { return true }
 
-// fakeOpener opens the blobs of the golden files for the model "model", and those of no model.
+// fakeOpener opens the blobs in the golden files that are for the model "model" or for no model.
 type fakeOpener struct{}
 
 func (fakeOpener) Open(dst, model, blob []byte) ([]byte, bool) {
@@ -47,10 +47,10 @@ func (fakeOpener) Open(dst, model, blob []byte) ([]byte, bool) {
 	return append(dst, text...), true
 }
 
-// TestRequest: each archive has the body of the client, the chat body, and what the answer repeats;
-// or the error. A line "strict", "in_place", "sealed" (blobs are opened), "may_compact" or
-// "compact" in the comment switches that on. Under "limits" the request must also obey the rules of
-// a model.
+// TestRequest runs the request archives. Each has the client's body, the chat body, and what the
+// answer repeats; or the error. A line "strict", "in_place", "sealed" (blobs are opened),
+// "may_compact" or "compact" in the comment switches that on. With "limits" the request must also
+// obey a model's rules.
 func TestRequest(t *testing.T) {
 	golden.Archives(t, "testdata/request", func(t *testing.T, ar *golden.Archive) {
 		t.Helper()
@@ -94,7 +94,7 @@ func TestRequest(t *testing.T) {
 	})
 }
 
-// testLimits are the limits of the model in the request archives.
+// testLimits holds the limits of the model in the request archives.
 var testLimits = chat.ModelRules{
 	LowerEffort: true, Efforts: []string{"none", "low", "medium"}, MaxOutputLength: 4096,
 	Vision: &chat.VisionLimits{MaxPixels: 1 << 20},
@@ -194,8 +194,8 @@ func whole(a *Stream, completion []byte) ([]byte, error) {
 	return a.AppendWhole(nil, &c)
 }
 
-// TestAnswer: each archive has the engine's stream, the client's stream, and the client's whole
-// answer for the assembled completion, or for completion.json if that is given.
+// TestAnswer runs the answer archives. Each has the engine's stream, the client's stream, and the
+// client's whole answer to the assembled completion, or to completion.json if that is given.
 func TestAnswer(t *testing.T) {
 	golden.Archives(t, "testdata/answer", func(t *testing.T, ar *golden.Archive) {
 		t.Helper()
@@ -261,7 +261,7 @@ func contentsOf(response map[string]any) map[string]any {
 		if text, ok := callText(item); ok {
 			args := text
 			if item["type"] == "function_call" {
-				args = strings.TrimRight(text.(string), " \t\r\n") // space after the end does not count
+				args = strings.TrimRight(text.(string), " \t\r\n") // space at the end does not count
 			}
 			call := []any{item["type"], item["call_id"], item["name"], item["namespace"], args, item["status"]}
 			calls = append(calls, call)

@@ -6,7 +6,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// itemKind is the role of an input item in the translation.
+// itemKind says what an input item means in the translation.
 type itemKind uint8
 
 const (
@@ -24,8 +24,8 @@ const (
 var itemNames = jsonx.NewNames("type", "role", "content", "call_id", "name", "arguments", "output", "id",
 	"namespace", "input", "encrypted_content")
 
-// The members of an item that the edge reads, whatever its type. All others (ids, statuses, phases)
-// are ignored.
+// The members that the edge reads of an item, whatever its type. All other members (ids, statuses,
+// phases) are ignored.
 const (
 	fieldType = iota
 	fieldRole
@@ -44,7 +44,7 @@ const (
 // item is one element of input.
 type item struct {
 	kind   itemKind
-	custom bool // of a custom tool
+	custom bool // the item belongs to a custom tool
 	m      [fieldCount]jsonx.Value
 }
 
@@ -115,12 +115,12 @@ func checkItem(v jsonx.Value) (item, *fault) {
 			f = i.checkContent("output", i.m[fieldOutput])
 		}
 	case itemCompaction, itemTrigger: // the opener checks it later
-	case itemReasoning, itemForeign: // unreadable ones are dropped
+	case itemReasoning, itemForeign: // unreadable items are dropped
 	}
 	return i, f
 }
 
-// classify determines the kind of the item.
+// classify determines the item's kind.
 func (i *item) classify() *fault {
 	t := i.m[fieldType]
 	if f := chat.OptionalString("type", t); f != nil {
@@ -264,7 +264,7 @@ func readPart(v jsonx.Value) (p [partCount]jsonx.Value) {
 	return p
 }
 
-// textOf returns the text of a part, as the contents of a JSON string. An image has none.
+// textOf returns a part's text, as the contents of a JSON string. An image has no text.
 func textOf(p *[partCount]jsonx.Value) []byte {
 	v := p[partText]
 	switch {
@@ -279,8 +279,8 @@ func textOf(p *[partCount]jsonx.Value) []byte {
 // lineEnd joins texts inside a JSON string.
 const lineEnd = `\n`
 
-// appendText appends the text of a content or an output, as the contents of a JSON string; parts
-// are joined by line ends.
+// appendText appends the text of a content or an output, as the contents of a JSON string. Line
+// ends join parts.
 func appendText(dst []byte, v jsonx.Value) []byte {
 	if v.IsString() {
 		return append(dst, v.Inside()...)
@@ -293,8 +293,8 @@ func appendText(dst []byte, v jsonx.Value) []byte {
 	return dst
 }
 
-// appendJoined appends a text to dst, preceded by the parameter glue if dst already has text after
-// the offset start. An empty text adds nothing.
+// appendJoined appends a text to dst, after glue if dst already has text from the offset start on.
+// An empty text adds nothing.
 func appendJoined(dst []byte, start int, glue string, text []byte) []byte {
 	if len(text) > 0 && len(dst) > start {
 		dst = append(dst, glue...)

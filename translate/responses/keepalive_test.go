@@ -11,7 +11,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// unrepeatable matches the parts in which two answers of the same events differ.
+// unrepeatable matches the text in which two answers with the same events differ.
 var unrepeatable = regexp.MustCompile(`"sequence_number":\d+|"encrypted_content":"[^"]*"`)
 
 // newSealed returns a Stream that can seal reasoning.
@@ -29,7 +29,7 @@ func relayAlive(t *testing.T, a *Stream, src io.Reader) (out, answer []byte) {
 	t.Helper()
 	keep := func() {
 		sign := a.Keepalive(nil)
-		if len(answer) == 0 && len(out) == 0 { // it announces the answer
+		if len(answer) == 0 && len(out) == 0 { // the first keep-alive announces the answer
 			answer = append(answer, sign...)
 		} else if name, _, _ := strings.Cut(string(sign), "\n"); !strings.HasSuffix(name, ".delta") && name != "event: response.in_progress" {
 			t.Errorf("a keep-alive is %s", sign)
@@ -64,8 +64,9 @@ func relayAlive(t *testing.T, a *Stream, src io.Reader) (out, answer []byte) {
 	return out, answer
 }
 
-// TestKeepalive: wherever an engine is silent, the client gets an event that keeps the order of the
-// stream and changes nothing else in it, in every golden stream, with and without sealed reasoning.
+// TestKeepalive checks that wherever an engine is silent, the client gets an event that keeps the
+// order of the stream and changes nothing else in it, in every golden stream, with and without
+// sealed reasoning.
 func TestKeepalive(t *testing.T) {
 	t.Parallel()
 	streams := files(t, "answer", "upstream")
@@ -82,7 +83,7 @@ func TestKeepalive(t *testing.T) {
 	}
 }
 
-// TestKeepalive_Kinds checks the kind of keep-alive, given what the engine has sent.
+// TestKeepalive_Kinds checks which kind of keep-alive is sent, given what the engine has sent.
 func TestKeepalive_Kinds(t *testing.T) {
 	t.Parallel()
 	const reasons = `{"choices":[{"index":0,"delta":{"reasoning_content":"hm"}}]}`
@@ -139,7 +140,7 @@ func TestKeepalive_Kinds(t *testing.T) {
 	}
 }
 
-// TestKeepalive_Large: a keep-alive repeats neither a large request nor a large answer.
+// TestKeepalive_Large checks that a keep-alive repeats neither a large request nor a large answer.
 func TestKeepalive_Large(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("x", maxRepeated)

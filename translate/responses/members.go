@@ -2,8 +2,8 @@ package responses
 
 import "penstock/translate/jsonx"
 
-// The edge reads these members. They have the order of the contract's table, which lacks those
-// after memberPromptCacheKey.
+// The members that the edge reads, in the order of the contract's table. The table does not have
+// the members after memberPromptCacheKey.
 const (
 	memberModel = iota
 	memberInput
@@ -26,7 +26,7 @@ const (
 	memberPrompt
 	memberMaxToolCalls
 	memberSafetyIdentifier
-	// A strict edge accepts none of the following members. The first of them have the same name in
+	// A strict edge accepts none of the following members. The first ones have the same name in
 	// chat.
 	memberPresencePenalty
 	memberFrequencyPenalty
@@ -39,7 +39,7 @@ const (
 	memberTemplateKwargs
 	memberTopLogprobs
 	memberResponseFormat
-	memberInclude // requests log probabilities, or has no effect; nor have those after it
+	memberInclude // requests log probabilities, or has no effect; the members after it have none
 	memberTruncation
 	memberServiceTier
 	memberUser
@@ -47,7 +47,7 @@ const (
 	memberPromptCacheRetention
 	memberContextManagement
 	memberClientMetadata
-	memberMaxTokens // chat's names for max_output_tokens, used if that is not given
+	memberMaxTokens // chat's names for max_output_tokens, read if that is not given
 	memberMaxCompletionTokens
 	memberN
 	memberLogprobs
@@ -69,5 +69,5 @@ var memberNames = []string{
 
 var requestMembers = jsonx.NewNames(memberNames...)
 
-// members are the members of a request.
+// members holds the members of a request.
 type members [memberCount]jsonx.Value

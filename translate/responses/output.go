@@ -31,7 +31,7 @@ func (k kind) isSealed() bool { return k == kindReasoning || k == kindCompaction
 // or reasoning.
 type part struct {
 	kind     kind
-	joins    bool // it belongs to the same message as the part before it
+	joins    bool // the part belongs to the same message as the previous part
 	item     int  // output_index
 	content  int  // content_index, within a message
 	toolCall int  // position in reader.ToolCalls
@@ -44,10 +44,10 @@ type part struct {
 	logs     []byte       // log probabilities of a text so far, elements with commas
 	logSent  int          // bytes of logs that have been sent
 
-	unsealed []byte // of kindReasoning and kindCompaction, until sealed; text then has the blob
+	unsealed []byte // for sealed kinds: the text until it is sealed; text then has the blob
 }
 
-// state is the progress of sending a part.
+// state says how far a part has been sent.
 type state uint8
 
 const (
@@ -60,17 +60,17 @@ const (
 // output is the answer so far, as parts, which make up items.
 type output struct {
 	reader   answer.Reader
-	id       string // of the response, without prefix
-	logprobs bool   // it includes those of the text
+	id       string // the response's id, without prefix
+	logprobs bool   // the answer includes the text's log probabilities
 	tools    clientTools
-	sealed   bool     // it includes reasoning
-	compacts bool     // its text is a summary, to be sealed
+	sealed   bool     // the answer includes reasoning
+	compacts bool     // the answer's text is a summary, to be sealed
 	box      seal.Box // for reasoning and summaries
 	kept     int      // bytes of custom tools' inputs, and of text to be sealed
-	parts    []part   // in the order of their first appearance
+	parts    []part   // in the order in which they first appeared
 }
 
-// keepParts is the number of parts whose memory is kept.
+// keepParts is for how many parts memory is kept.
 const keepParts = 16
 
 func (o *output) reset(i *dialects.Identity, info *RequestInfo) {
@@ -94,7 +94,7 @@ func (o *output) reset(i *dialects.Identity, info *RequestInfo) {
 	}
 }
 
-// take adds the contents of the last event read to the parts. The error is a *translate.BadAnswer.
+// take adds what the last event held to the parts. The error is a *translate.BadAnswer.
 func (o *output) take() error {
 	if text := o.reader.Reasoning; o.sealed && len(text) > 0 {
 		o.kept += o.lastPart(kindReasoning).keep(text)
@@ -124,8 +124,8 @@ func (o *output) take() error {
 	return nil
 }
 
-// lastPart returns the part to which a piece of text or reasoning belongs: the last one, or a new
-// one. The last part is never done.
+// lastPart returns the part to which a piece of text or reasoning belongs: the last part, which is
+// never done, or a new one.
 func (o *output) lastPart(k kind) *part {
 	if n := len(o.parts); n > 0 && o.parts[n-1].kind == k {
 		return &o.parts[n-1]
@@ -152,8 +152,8 @@ func (o *output) touchToolCall(i int) error {
 	return nil
 }
 
-// readInput finds the client's tool for a tool call, once it has a name. For a custom tool it reads
-// the input that has come so far.
+// readInput finds the client's tool for a tool call, once the tool call has a name. For a custom
+// tool it reads the input that has come so far.
 func (o *output) readInput(p *part) {
 	c := &o.reader.ToolCalls.List[p.toolCall]
 	if !p.named && len(c.Name) > 0 {
@@ -207,7 +207,7 @@ func (o *output) add(k kind) *part {
 	return p
 }
 
-// textOf returns the text of p, as contents of a JSON string. A sealed part has none.
+// textOf returns the text of p, as contents of a JSON string. A sealed part has no text.
 func (o *output) textOf(p *part) []byte {
 	if p.kind.isSealed() {
 		return nil
@@ -271,7 +271,7 @@ func (o *output) end(n int) {
 		return
 	}
 	if p.kind == kindToolCall && p.state == stateDone && toolcall.Blank(o.textOf(p)) {
-		// Clients read the arguments as JSON, so blank ones become {}.
+		// Clients read the arguments as JSON, so blank arguments become {}.
 		c := &o.reader.ToolCalls.List[p.toolCall]
 		c.Args = append(c.Args, "{}"...)
 	}
@@ -295,7 +295,7 @@ func (o *output) append(dst []byte) []byte {
 	return dst
 }
 
-// size returns the approximate number of bytes that append appends.
+// size returns roughly how many bytes append appends.
 func (o *output) size() (n int) {
 	for i := range o.parts {
 		p := &o.parts[i]
@@ -350,7 +350,7 @@ func appendContent(dst []byte, p *part, text, logs []byte) []byte {
 	return append(dst, `]}`...)
 }
 
-// appendToolCall appends the item of a tool call with the given arguments or input.
+// appendToolCall appends a tool call's item with the given arguments or input.
 func (o *output) appendToolCall(dst []byte, p *part, args []byte, status string) []byte {
 	dst = append(dst, `{"id":"`...)
 	dst = o.appendItemID(dst, p)
@@ -393,7 +393,7 @@ func (o *output) appendItemID(dst []byte, p *part) []byte {
 	return appendInt(dst, p.item)
 }
 
-// appendPlace appends the members that give the position of a part.
+// appendPlace appends the members that say where a part is.
 func (o *output) appendPlace(dst []byte, p *part) []byte {
 	dst = o.appendItemID(append(dst, `,"item_id":"`...), p)
 	dst = appendInt(append(dst, `","output_index":`...), p.item)

@@ -32,7 +32,7 @@ func (c *drawnConversation) add(format string, args ...any) {
 	c.items = append(c.items, fmt.Sprintf(format, args...))
 }
 
-// arguments draws a call's arguments: an object, or text that engines do not read as one.
+// arguments draws a call's arguments: an object, or text that engines do not read as an object.
 func (c *drawnConversation) arguments() string {
 	said := c.text("arguments")
 	if rapid.Bool().Draw(c.T, "object") {
@@ -42,7 +42,7 @@ func (c *drawnConversation) arguments() string {
 	return said
 }
 
-// content draws a content: a string or parts, with images where they are allowed.
+// content draws a content: a string or parts, with images where these are allowed.
 func (c *drawnConversation) content(kind string, images bool) string {
 	if rapid.Bool().Draw(c.T, "string") {
 		return c.text("content")
@@ -62,7 +62,7 @@ func (c *drawnConversation) user() {
 	c.add(`{"role":"user","content":%s}`, c.content("input_text", true))
 }
 
-// turn adds the assistant's actions and their results.
+// turn adds what the assistant does, and the results.
 func (c *drawnConversation) turn() {
 	var open []int
 	for range rapid.IntRange(1, 5).Draw(c.T, "acts") {
@@ -212,8 +212,8 @@ func visible(t *rapid.T, body []byte, member string) string {
 	return fmt.Sprint(counts['a'], counts['b'], counts['é'], counts['😀'], counts['"'], counts['\\'])
 }
 
-// said returns the client's arguments of a call from the engine's request. They are always an
-// object.
+// said returns the client's arguments, given a call's arguments in the engine's request, which are
+// always an object.
 func said(t *rapid.T, arguments string) string {
 	var object map[string]any
 	if err := json.Unmarshal([]byte(arguments), &object); err != nil || object == nil {
@@ -225,7 +225,7 @@ func said(t *rapid.T, arguments string) string {
 	return arguments
 }
 
-// anyTools draws a list of tools: plain functions, and tools in namespaces. Their names clash with
+// anyTools draws a list of tools: plain functions, and tools in namespaces. The names clash with
 // each other and with the joined names.
 func anyTools(t *rapid.T) (list []map[string]any) {
 	long := strings.Repeat("n", 60)
@@ -248,7 +248,7 @@ func anyTools(t *rapid.T) (list []map[string]any) {
 }
 
 // Each tool that the engine does not get unchanged has a unique name that engines accept. The
-// history uses the same name. The edge maps it back to the client's name for the tool.
+// history uses the same name, and the edge maps it back to the client's name for the tool.
 func TestShownNames(t *testing.T) {
 	form := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 	rapid.Check(t, func(t *rapid.T) {

@@ -6,26 +6,26 @@ import (
 )
 
 // The text of reasoning never appears in a response. A client that includes
-// reasoning.encrypted_content carries it sealed from one request to the next.
+// reasoning.encrypted_content carries the reasoning sealed from one request to the next.
 
 // includeReasoning is the element of include that asks for sealed reasoning.
 const includeReasoning = "reasoning.encrypted_content"
 
 // keep stores a piece of a part to be sealed. Beyond the limit it stores only enough to show that
-// the text is too long. It returns the number of bytes stored.
+// the text is too long. It returns how many bytes it stored.
 func (p *part) keep(text []byte) int {
 	text = text[:min(len(text), seal.MaxText+1-len(p.unsealed))]
 	p.unsealed = append(p.unsealed, text...)
 	return len(text)
 }
 
-// seal replaces the text by its blob. If the text is too long there is no blob.
+// seal replaces the text with its blob. If the text is too long there is no blob.
 func (p *part) seal(box seal.Box) {
 	p.text, _ = box.Seal(p.text[:0], p.unsealed)
 	p.unsealed = nil
 }
 
-// appendSealed appends the item of a sealed part. It has a blob once it has ended.
+// appendSealed appends the item for a sealed part. The item has a blob once the part has ended.
 func (o *output) appendSealed(dst []byte, p *part) []byte {
 	dst = o.appendItemID(append(dst, `{"id":"`...), p)
 	if p.kind == kindReasoning {
@@ -40,8 +40,8 @@ func (o *output) appendSealed(dst []byte, p *part) []byte {
 }
 
 // reasoningOf appends the text of a reasoning item, as the contents of a JSON string: the sealed
-// text, or the text that another service has shown the client. If the item was sealed elsewhere, it
-// appends nothing and reports false.
+// text, or the text that another service has shown the client. If the item was sealed elsewhere,
+// reasoningOf appends nothing and returns false.
 func reasoningOf(dst []byte, i *item, opener chat.Opener, model []byte) (out []byte, opened bool) {
 	if blob := i.m[fieldEncryptedContent]; blob.HasText() {
 		text, plain := blob.Text()

@@ -49,7 +49,7 @@ data: [DONE]
 
 `
 
-// itemsOf returns the output of a response object.
+// itemsOf returns the output items of a response object.
 func itemsOf(t *testing.T, response []byte) (items []map[string]any) {
 	t.Helper()
 	var r struct{ Output []map[string]any }
@@ -59,7 +59,7 @@ func itemsOf(t *testing.T, response []byte) (items []map[string]any) {
 	return r.Output
 }
 
-// finalOf returns the response object of the last event of a stream.
+// finalOf returns the response object in a stream's last event.
 func finalOf(t *testing.T, stream []byte) []byte {
 	t.Helper()
 	var c checker
@@ -95,8 +95,8 @@ type boxOpener struct{ seal.Box }
 
 func (o boxOpener) Open(dst, _, blob []byte) ([]byte, bool) { return o.Box.Open(dst, blob) }
 
-// TestSealedReasoning: reasoning is an item without readable text, streamed and whole, and reaches
-// the engine again unchanged.
+// TestSealedReasoning checks that reasoning is an item without readable text, streamed and whole,
+// and reaches the engine again unchanged.
 func TestSealedReasoning(t *testing.T) {
 	t.Parallel()
 	stream, failure := relay(sealing(t), strings.NewReader(thoughtful))
@@ -117,7 +117,7 @@ func TestSealedReasoning(t *testing.T) {
 		way       string
 		out       []byte
 		types     string
-		reasoning string // in the first message of the next request
+		reasoning string // reasoning in the first message of the next request
 	}{
 		{"streamed", finalOf(t, stream), "reasoning message reasoning function_call", `The number \u0037 is HIDDEN.HIDDEN again`},
 		{"whole", answer, "reasoning message function_call", `The number \u0037 is HIDDEN.HIDDEN again`},
@@ -136,8 +136,8 @@ func TestSealedReasoning(t *testing.T) {
 	}
 }
 
-// TestReasoningIsNeverReadable: no response holds the sentinel text, however the answer ends and
-// whatever the client includes.
+// TestReasoningIsNeverReadable checks that no response holds the sentinel text, however the answer
+// ends and whatever the client includes.
 func TestReasoningIsNeverReadable(t *testing.T) {
 	t.Parallel()
 	chunks := strings.SplitAfter(thoughtful, "\n\n")
@@ -173,7 +173,7 @@ func TestReasoningIsNeverReadable(t *testing.T) {
 	}
 }
 
-// TestReasoningFails: an item that is open when a stream fails has no blob.
+// TestReasoningFails checks that an item that is open when a stream fails has no blob.
 func TestReasoningFails(t *testing.T) {
 	t.Parallel()
 	s := sealing(t)
@@ -189,7 +189,8 @@ func TestReasoningFails(t *testing.T) {
 	}
 }
 
-// TestLongReasoning: reasoning that is too long to seal is left out, and does not occupy memory.
+// TestLongReasoning checks that reasoning that is too long to seal is left out, and does not occupy
+// memory.
 func TestLongReasoning(t *testing.T) {
 	t.Parallel()
 	s := sealing(t)

@@ -27,10 +27,10 @@ type Request struct {
 	compacts  bool // the conversation is being compacted: the answer is a summary
 }
 
-// parseOptions has a Record that stops at the deepest member that a rule reads,
-// input[0].content[0].image_url; schemas are checked as JSON but not indexed. The chat request
-// nests one level deeper (tools) and has up to twice as many values (tool calls); the other two
-// limits ensure that it stays within chat's.
+// parseOptions indexes down to the deepest member that a rule reads, input[0].content[0].image_url.
+// Schemas are checked as JSON but not indexed. The chat request is nested one level deeper (tools)
+// and has up to twice as many values (tool calls). The other two limits ensure that it stays within
+// chat's limits.
 var parseOptions = jsonx.Options{
 	Record: 6, MaxDepth: jsonx.DefaultMaxDepth - 1, MaxNodes: jsonx.DefaultMaxNodes / 2, Paired: true,
 }
@@ -44,10 +44,10 @@ func (r *Request) reset() {
 	*r = Request{doc: r.doc, name: r.name[:0], tools: r.tools, turn: r.turn, arguments: r.arguments}
 }
 
-// Decode appends the chat request for body to dst and decodes it into the chat request, which
-// borrows the appended bytes: they must not change before it is reset. Decode fills info with what
-// the answer repeats, and with what Locate needs for errors about the chat request. body is not
-// kept.
+// Decode appends the chat request for body to dst, and decodes the appended bytes into the chat
+// request. These bytes must not change before the chat request is reset. Decode fills info with
+// what the answer repeats, and with what Locate needs for errors about the chat request. body is
+// not kept.
 //
 // The error is an *apierr.Error that names a member of the Responses request; the appended bytes
 // are then useless.
@@ -164,7 +164,8 @@ func (r *Request) decodeModel() *fault {
 }
 
 // checkKept refuses members that require storage between requests, or after the answer. It runs
-// before the check of the input, because a client that relies on storage sends half a conversation.
+// before the input is checked, because a client that relies on storage sends only half a
+// conversation.
 func (r *Request) checkKept() *fault {
 	for _, m := range [...]int{memberStore, memberBackground, memberGenerate} {
 		if f := optionalBool(memberNames[m], r.members[m]); f != nil {
@@ -229,7 +230,7 @@ func (r *Request) checkStrict() error {
 			known = known || it.Key().Is(name)
 		}
 		if !known {
-			// The error does not repeat the name, which is the client's word.
+			// The error does not repeat the name, which is the client's text.
 			return apierr.Invalid("", apierr.CodeUnsupportedParameter,
 				"Unsupported parameter: the request has a member that this service does not know.")
 		}

@@ -6,25 +6,25 @@ import (
 	"penstock/translate/dialects"
 )
 
-// RequestInfo holds the facts about a request that its answer repeats, and that errors about it
-// need. It owns them all, so it outlives the body. The zero value is ready.
+// RequestInfo holds the facts about a request that the answer repeats, and that errors about the
+// request need. It has its own copies, so it outlives the body. The zero value is ready.
 type RequestInfo struct {
-	members []byte // members of the response object, each with a comma before it
+	members []byte // members of the response object, each after a comma
 	images  dialects.Images
 	tools   clientTools
 	dropped dialects.Dropped
 
 	logprobs   bool // the answer includes log probabilities
-	reasoning  bool // it includes sealed reasoning
-	compacts   bool // it is a summary of the conversation
+	reasoning  bool // the answer includes sealed reasoning
+	compacts   bool // the answer is a summary of the conversation
 	chatFormat bool // the format came in response_format
 }
 
-// ReadsReasoning reports whether the answer requires reading the engine's reasoning: to seal it, or
-// to separate its log probabilities from those of the text.
+// ReadsReasoning reports whether the engine's reasoning must be read for the answer: to seal it, or
+// to tell its log probabilities from the text's.
 func (e *RequestInfo) ReadsReasoning() bool { return e.reasoning || e.logprobs }
 
-// Dropped returns the names of the parts that the request lost in translation.
+// Dropped names what the request lost in translation.
 func (e *RequestInfo) Dropped() []string { return e.dropped.Names() }
 
 func (e *RequestInfo) reset() {
@@ -35,7 +35,7 @@ func (e *RequestInfo) reset() {
 	*e = RequestInfo{members: e.members[:0], images: e.images}
 }
 
-// keepBuffer is the largest buffer that is kept from one request to the next.
+// keepBuffer is how large a buffer may be to be kept for the next request.
 const keepBuffer = 64 << 10
 
 // Locate renames the member in an error of the chat request's Decode or Check to its name in the

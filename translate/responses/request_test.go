@@ -12,8 +12,8 @@ import (
 	"penstock/translate/dialects"
 )
 
-// TestRequestsRefused: an error is found wherever it is, and reported with its path. Cases with an
-// archive in testdata/request are not repeated here.
+// TestRequestsRefused checks that an error is found wherever it is, and reported with its path.
+// Cases with an archive in testdata/request are not repeated here.
 func TestRequestsRefused(t *testing.T) {
 	t.Parallel()
 	const (
@@ -93,7 +93,7 @@ func TestRequestsRefused(t *testing.T) {
 	}
 }
 
-// TestLocate: errors about the chat request use the terms of Responses.
+// TestLocate checks that errors about the chat request use the terms of Responses.
 func TestLocate(t *testing.T) {
 	t.Parallel()
 	tr, err := translateBody([]byte(`{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"x"},{"type":"input_image","image_url":"https://example.com/a.png"}]}]}`), dialects.Options{})
@@ -116,7 +116,7 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-// TestModelName: a call is routed by the decoded name.
+// TestModelName checks that a call is routed by the decoded name.
 func TestModelName(t *testing.T) {
 	t.Parallel()
 	var r Request
@@ -130,7 +130,7 @@ func TestModelName(t *testing.T) {
 	}
 }
 
-// TestReuse: nothing of one call appears in the next one that uses the same memory.
+// TestReuse checks that nothing of one call appears in the next one that uses the same memory.
 func TestReuse(t *testing.T) {
 	t.Parallel()
 	var (
@@ -152,7 +152,7 @@ func TestReuse(t *testing.T) {
 	}
 	for name, upstream := range files(t, "answer", "upstream") {
 		fresh := newStream(t, nil)
-		a.RequestInfo.reset() // as translating another request does
+		a.RequestInfo.reset() // as the next request does
 		a.RequestInfo.members = append(a.RequestInfo.members, fresh.RequestInfo.members...)
 		a.Reset(&testIdentity)
 		got, _ := relay(&a, bytes.NewReader(upstream))

@@ -8,8 +8,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// fillInfo writes the members that the response object repeats, with the defaults for those that
-// the client left out.
+// fillInfo writes the members that the response object repeats, with defaults for members that the
+// client left out.
 func (m *members) fillInfo(t *tools, info *RequestInfo) {
 	w := memberWriter{info.members}
 	w.string(`,"previous_response_id":null,"store":false,"background":false`)
@@ -48,8 +48,8 @@ type memberWriter struct{ dst []byte }
 
 func (w *memberWriter) string(s string) { w.dst = append(w.dst, s...) }
 
-// first appends a member without a comma before it. Its value is v, or the parameter otherwise if v
-// was not given.
+// first appends a member without a comma before it. The value is v, or otherwise if v was not
+// given.
 func (w *memberWriter) first(name string, v jsonx.Value, otherwise string) {
 	w.dst = append(append(append(w.dst, '"'), name...), `":`...)
 	if chat.Given(v) {

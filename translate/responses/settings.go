@@ -31,7 +31,7 @@ func (m *members) settings(w *dialects.ChatWriter, t *tools, info *RequestInfo) 
 			w.Raw(`,"`+memberNames[i]+`":`, v)
 		}
 	}
-	if info.logprobs { // without it engines refuse top_logprobs
+	if info.logprobs { // without logprobs engines refuse top_logprobs
 		w.String(`,"logprobs":true`)
 	}
 	m.writeFormat(w, info)
@@ -63,7 +63,8 @@ func (m *members) writeFormat(w *dialects.ChatWriter, info *RequestInfo) {
 	w.String(`}`)
 }
 
-// unmet finds the members that request something the edge does not do, and records them as dropped.
+// unmet finds the members that ask for something that the edge does not do, and records them as
+// dropped.
 func (m *members) unmet(d *dialects.Dropped) {
 	for _, i := range [...]int{memberMaxToolCalls, memberN, memberServiceTier, memberTruncation, memberContextManagement} {
 		if v := m[i]; chat.Given(v) && !idle(i, v) {
@@ -86,7 +87,7 @@ func (m *members) unmet(d *dialects.Dropped) {
 	}
 }
 
-// includeLogprobs is the element of include that asks for the log probabilities of the text. Other
+// includeLogprobs is the element of include that asks for the text's log probabilities. Other
 // elements except includeReasoning have no effect.
 const includeLogprobs = "message.output_text.logprobs"
 
@@ -101,7 +102,7 @@ func (m *members) wantsLogprobs() bool {
 	return m.includes(includeLogprobs)
 }
 
-// includes reports whether include has an element.
+// includes reports whether include has the given element.
 func (m *members) includes(element string) bool {
 	for it := m[memberInclude].Iter(); it.Next(); {
 		if it.Value().EqualText(element) {
@@ -205,8 +206,8 @@ func (m *members) checkReasoning() *fault {
 	return f
 }
 
-// hint is a word of the request that is only a hint. It has an effect only with an engine that
-// speaks the dialect.
+// hint is a member whose word is only a hint. It has an effect only at an engine that speaks the
+// dialect.
 type hint struct {
 	member int    // the object that contains it
 	name   string // its name there
@@ -219,8 +220,8 @@ var (
 	hints     = [...]*hint{&verbosity, &summary}
 )
 
-// read returns the word of the list for an object's member, "" for none, and whether the client
-// wrote exactly that word.
+// read returns the list's word for an object's member, or "" for none, and whether the client wrote
+// exactly that word.
 func (h *hint) read(object jsonx.Value) (word string, known bool) {
 	v := object.Get(h.name)
 	if !chat.Given(v) {

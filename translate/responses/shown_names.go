@@ -11,25 +11,26 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// shownNames are the engine's names for those tools of a request that it cannot get unchanged.
-// Engines have no namespaces, so a tool in one is named namespace__tool there. Each name consists
-// of letters, digits, _ and -, and is unique within the request. The zero value has no names.
+// shownNames holds the engine's names for those tools in a request that the engine cannot get
+// unchanged. Engines have no namespaces, so they know a tool in a namespace as namespace__tool.
+// Each name consists of letters, digits, _ and -, and is unique within the request. The zero value
+// has no names.
 type shownNames struct {
 	list     []clientTool
 	byClient map[string]string // by the tool's key
-	key      []byte            // buffer for one
+	key      []byte            // buffer for a key
 }
 
 // clientTool is a tool whose form differs between engine and client.
 type clientTool struct {
 	shown           string // the engine's name for it
 	name, namespace string
-	custom          bool // its input is text, sent in a member of the function's arguments
+	custom          bool // the tool's input is text, sent in a member of the function's arguments
 	grammar         bool // the input has a grammar
 }
 
-// maxShownName is the longest name that is joined, in bytes: engines also apply the vendors' limit
-// for names, which clients obey.
+// maxShownName is how many bytes a joined name may have: engines also apply the vendors' limit for
+// names, which clients obey.
 const maxShownName = 64
 
 // assign determines the names. They depend only on the list of tools. Tools that the engine gets
@@ -99,9 +100,9 @@ func notShown(r rune) bool {
 	return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 }
 
-// hashName is joinName for names that are too long together, hold other characters, or are already
-// taken. The parameter apart is also hashed, to distinguish tools that would otherwise have the
-// same name.
+// hashName is joinName for names that are together too long, hold forbidden characters, or are
+// already taken. The parameter apart is also hashed, to distinguish tools that would otherwise have
+// the same name.
 func hashName(namespace, name, apart string) string {
 	h := fnv.New32a()
 	h.Write([]byte(namespace + "\x00" + name + apart))
@@ -114,8 +115,8 @@ func hashName(namespace, name, apart string) string {
 	return fmt.Sprintf("%s_%08x", joined[:min(len(joined), maxShownName-len("_01234567"))], h.Sum32())
 }
 
-// appendKey appends to an empty dst the key of a tool: the texts of its namespace and its name, the
-// boundary between them, and its kind.
+// appendKey appends to an empty dst a tool's key: the texts of the namespace and the name, the
+// boundary between these, and the kind.
 func appendKey(dst []byte, namespace, name jsonx.Value, custom bool) []byte {
 	if chat.Given(namespace) {
 		dst = namespace.AppendText(dst)
@@ -138,11 +139,11 @@ func (s *shownNames) append(dst []byte, namespace, name jsonx.Value, custom bool
 	return jsonx.AppendStringS(dst, joinName(textOfName(namespace), textOfName(name)))
 }
 
-// clientTools are the tools of a request whose form differs between engine and client.
+// clientTools holds the tools in a request whose form differs between engine and client.
 type clientTools []clientTool
 
-// find returns the tool that the engine calls by a name, given as the contents of a JSON string;
-// nil: the client knows the same name.
+// find returns the tool that the engine knows by the given name, which is the contents of a JSON
+// string; nil: the client knows the tool by the same name.
 func (t clientTools) find(contents []byte) *clientTool {
 	if len(t) == 0 {
 		return nil

@@ -9,12 +9,12 @@ import (
 )
 
 // Stream writes the answer to one request: the events of a stream, or the whole response object.
-// Fill RequestInfo with Request.Decode and call Reset. Then either call Append for each event of
+// Fill RequestInfo with Request.Decode and call Reset. Then either call Append for each event from
 // the engine and finally Finish or Fail, or call AppendWhole once.
 //
 // The zero value is ready. A Stream belongs to one call at a time and is meant to be pooled. It
-// keeps the text that it has sent, because the last events repeat it: at most translate.MaxAnswer
-// bytes. Apart from the growth of that text, an event costs no allocation.
+// keeps the text that it has sent, at most translate.MaxAnswer bytes, because the last events
+// repeat that text. Except when that text grows, an event allocates nothing.
 type Stream struct {
 	RequestInfo RequestInfo // filled by Request.Decode
 
@@ -27,7 +27,7 @@ type Stream struct {
 
 var _ translate.Stream = (*Stream)(nil)
 
-// phase is the progress of a stream.
+// phase says how far a stream has come.
 type phase uint8
 
 const (
@@ -46,8 +46,8 @@ func (s *Stream) Reset(i *dialects.Identity) {
 // Started reports whether an output item has begun.
 func (s *Stream) Started() bool { return len(s.output.parts) > 0 || s.phase == phaseEnded }
 
-// NextEngine prepares for another engine's events: after response.in_progress, or after an open
-// part of text.
+// NextEngine prepares for another engine's events, after response.in_progress or after an open text
+// part.
 func (s *Stream) NextEngine() {
 	if s.Started() {
 		s.output.reader.Resume()
@@ -62,17 +62,16 @@ func (s *Stream) Release() {
 	s.Reset(&dialects.Identity{})
 }
 
-// Held returns the approximate number of bytes of the stream that s keeps: all its text and tool
-// calls.
+// Held returns roughly how many bytes of the stream s keeps: all text and tool calls.
 func (s *Stream) Held() int { return s.output.reader.TextSize() + s.output.kept }
 
 // Markup returns the kind of markup that the text begins with.
 func (s *Stream) Markup() translate.Markup { return s.output.reader.Markup() }
 
-// Usage returns the engine's counts so far; an estimate if it sent none.
+// Usage returns the engine's counts so far, or an estimate if it sent none.
 func (s *Stream) Usage() translate.Usage { return s.output.reader.Usage() }
 
-// Append appends the client's events for one event of the engine; there may be none. The error is a
+// Append appends the client's events, if any, for one event from the engine. The error is a
 // *translate.BadAnswer if the event is malformed or the answer too large, or a *engineerror.Error
 // if the engine reports a failure.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
@@ -88,7 +87,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 }
 
 // Finish appends the successful end of the stream: everything that was held, the response, and
-// [DONE]. If the engine has not said how the answer ended, it appends nothing and returns
+// [DONE]. If the engine has not said how the answer ended, Finish appends nothing and returns
 // translate.ErrNoFinish. A second call appends nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if err := s.output.reader.End(); err != nil || s.phase == phaseEnded {
@@ -131,8 +130,8 @@ const maxRepeated = 64 << 10
 // Keepalive appends an event without new content. Codex ends a turn that is silent for its
 // stream_idle_timeout_ms (5 minutes), and counts only events, not comments. All clients know the
 // event: an empty delta of the open item if it has deltas, otherwise response.in_progress.
-// openai-node replaces its snapshot of the response by the one in that event, so the event includes
-// the output so far. Beyond maxRepeated, Keepalive appends a comment instead.
+// openai-node replaces its snapshot of the response with the one in response.in_progress, so that
+// event includes the output so far. Beyond maxRepeated, Keepalive appends a comment instead.
 func (s *Stream) Keepalive(dst []byte) []byte {
 	if s.phase == phaseIdle {
 		return s.start(dst)
@@ -173,8 +172,8 @@ func (s *Stream) appendInProgress(dst []byte, name string, info *RequestInfo) []
 	return append(dst, "}\n\n"...)
 }
 
-// flush sends the parts in order, as far as possible; only one is open at a time. A tool call is
-// complete when its arguments are, and later parts wait until then. At the end nothing waits.
+// flush sends the parts in order, as far as possible. Only one part is open at a time. A tool call
+// is complete when its arguments are, and later parts wait until then. At the end nothing waits.
 func (s *Stream) flush(dst []byte, end bool) []byte {
 	o := &s.output
 	for s.head < len(o.parts) {

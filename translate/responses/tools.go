@@ -8,12 +8,12 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// tools holds the contents of the lists of tools.
+// tools holds what the request's tool lists contain.
 type tools struct {
 	choice  jsonx.Value
 	entries []tool // the tools that the client runs, in order
 	other   int    // the first element that is not a function; -1: none
-	allowed []int  // the positions of the entries that tool_choice allows, when limited
+	allowed []int  // if limited: the positions of the entries that tool_choice allows
 	none    bool   // no tool may be called, whatever tool_choice says
 	limited bool   // tool_choice is a list of allowed tools
 	shown   shownNames
@@ -28,7 +28,7 @@ func (t *tools) reset() {
 	*t = tools{other: -1, allowed: t.allowed[:0], entries: entries}
 }
 
-// keepTools is the greatest number of tools whose memory is kept from one request to the next.
+// keepTools is for how many tools memory is kept from one request to the next.
 const keepTools = 64
 
 // any reports whether the engine gets a tool at all.
@@ -43,8 +43,8 @@ func (t *tools) shows(entry int) bool { return !t.limited || slices.Contains(t.a
 type tool struct {
 	m       [toolCount]jsonx.Value
 	element int         // index of the client's element that is the tool or contains it
-	space   jsonx.Value // the name of its namespace
-	about   jsonx.Value // the namespace's description, only at the first of its tools
+	space   jsonx.Value // the namespace's name
+	about   jsonx.Value // the namespace's description, only for its first tool
 	shown   string      // the engine's name for a mapped tool
 }
 
@@ -62,7 +62,7 @@ const (
 	toolCount
 )
 
-// maxTools limits both lists of tools, because each allowed tool is searched for among all.
+// maxTools limits both tool lists, because each allowed tool is searched for among all tools.
 const (
 	maxTools = 1024
 	tooMany  = "must hold at most 1024 tools"
@@ -192,7 +192,7 @@ func checkToolFormat(v jsonx.Value) *fault {
 // custom reports whether the tool's input is text instead of arguments.
 func (t *tool) custom() bool { return t.m[toolType].EqualText("custom") }
 
-// grammar returns the text of the grammar of a custom tool, if it has one.
+// grammar returns the text of a custom tool's grammar, if it has one.
 func (t *tool) grammar() (text jsonx.Value) {
 	if v := t.m[toolFormat]; t.custom() && v.Get("type").EqualText("grammar") && v.Get("definition").HasText() {
 		text = v.Get("definition")
@@ -224,7 +224,7 @@ const (
 )
 
 // checkChoice checks the forms of tool_choice: three words, one function, or a list of allowed
-// ones.
+// tools.
 func (t *tools) checkChoice(v jsonx.Value) *fault {
 	t.choice = v
 	switch {
@@ -258,10 +258,10 @@ func (t *tools) checkChoice(v jsonx.Value) *fault {
 	return f.In("tool_choice")
 }
 
-// clientRuns reports whether a tool of that type can be chosen.
+// clientRuns reports whether a tool of the given type can be chosen.
 func clientRuns(kind jsonx.Value) bool { return kind.EqualText("function") || kind.EqualText("custom") }
 
-// find returns the position of the tool with that type and name.
+// find returns the position of the tool with the given type, name and namespace.
 func (t *tools) find(kind, name, space jsonx.Value) (int, *fault) {
 	if f := chat.First(chat.RequiredFunctionName(name), chat.OptionalString("namespace", space)); f != nil {
 		return 0, f
