@@ -12,7 +12,7 @@ type Abort struct {
 	cause    atomic.Pointer[cause]
 	left     atomic.Pointer[chan struct{}]
 	exchange atomic.Pointer[http1.Exchange]
-	shadow   atomic.Pointer[Abort] // of a copy of the call, which ends with the call
+	shadow   atomic.Pointer[Abort] // aborts a copy of the call, which ends with the call
 }
 
 // cause is why a call was ended from outside.
@@ -43,7 +43,8 @@ func (a *Abort) Shadow(of *Abort) {
 	}
 }
 
-// Answered lets a copy run to its own end: the answer is complete, so the client may leave now.
+// Answered detaches a copy, which then continues even if the client leaves, because the answer is
+// complete.
 func (a *Abort) Answered() { a.shadow.Store(nil) }
 
 // Cause returns why the call was ended from outside, or nil.
@@ -55,7 +56,7 @@ func (a *Abort) Cause() error {
 }
 
 // Publish makes x the exchange that End closes. It publishes x before it checks the cause, so that
-// there is no gap: Publish notices an earlier End, and a later End finds x.
+// there is no gap: Publish notices an End before that, and an End after that finds x.
 func (a *Abort) Publish(x *http1.Exchange) {
 	a.exchange.Store(x)
 	if err := a.Cause(); err != nil {

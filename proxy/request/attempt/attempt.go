@@ -19,21 +19,21 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Terms are what an attempt needs to know about its call.
+// Terms holds what an attempt needs to know about its call.
 type Terms struct {
 	Request      Request
 	Model        *snapshot.Model
 	PromptTokens int       // estimated
-	Start        time.Time // of the call
+	Start        time.Time // when the call began
 	Asked        time.Time // when the attempt began
 	RequestID    []byte
 	Key          string // id of the client's key; empty: none
-	Tiers        uint8  // that the key lists
+	Tiers        uint8  // the tiers that the key lists
 	Body         Hasher
 	Traceparent  []byte            // the client's; used without tracing
 	Tracestate   []byte            // the client's
 	Span         *observe.CallSpan // nil without tracing
-	Number       int               // of the attempt; the first is 1
+	Number       int               // number of the attempt; the first is 1
 	Memory       *Memory
 	Abort        *Abort
 	Mover        Mover
@@ -47,7 +47,7 @@ type Request interface {
 	Streams() bool
 }
 
-// Hasher identifies the body of a call whose attempt has failed.
+// Hasher identifies a call's body if an attempt has failed.
 type Hasher interface {
 	// BodyHash returns the hash of the body, or 0 if the body cannot be identified.
 	BodyHash() uint64
@@ -65,7 +65,7 @@ type Attempt struct {
 	Reply  Reply
 }
 
-// Begin takes over the lease and an exchange x under it, in which the request will be sent.
+// Begin takes over the lease and the exchange x in which the request will be sent.
 func (a *Attempt) Begin(t *Terms, lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) {
 	*a = Attempt{terms: *t, lease: lease, target: target, sends: a.sends}
 	a.Reply.x, a.Reply.memory = x, t.Memory
@@ -77,8 +77,8 @@ func (a *Attempt) Begin(t *Terms, lease *upstreams.Lease, target *routing.Target
 	t.Abort.Publish(x)
 }
 
-// Send writes the request. If the parameter once is set, the request must not be sent twice, so
-// Send uses only a connection that cannot turn out to be dead.
+// Send writes the request. If once is true, the request must not be sent twice, so Send uses only a
+// connection that cannot turn out to be dead.
 func (a *Attempt) Send(s endpoint.Sending, asksStream, once bool) error {
 	x, clocks := a.Reply.x, a.Reply.clock.limits
 	r := http1.Request{
@@ -156,8 +156,8 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 }
 
 // Pull translates the engine's next events into the client's dialect and appends them. It returns
-// with at least one byte, with done set at the end of the stream, or with an error. It returns
-// http1.ErrNotYet if the time until passes first; Pull may then be called again. Other errors are
+// with at least one byte, with done set at the end of the stream, or with an error. Pull returns
+// http1.ErrNotYet if the time until passes first, and may then be called again. Other errors are
 // for FailureOf.
 func (a *Attempt) Pull(dst []byte, until instant.Time, to endpoint.Stream) (out []byte, done bool, err error) {
 	if !a.Reply.clock.headed {
@@ -170,8 +170,9 @@ func (a *Attempt) Pull(dst []byte, until instant.Time, to endpoint.Stream) (out 
 }
 
 // ReadWhole returns the engine's whole reply; if the request was for a stream, it returns the
-// completion. It returns the errors of AwaitHead. If passesOn is set, it may return ErrLarge for a
-// reply that is to be passed on as it arrives. After http1.ErrNotYet it may be called again.
+// completion. It returns the errors of AwaitHead. If passesOn is true, ReadWhole may return
+// ErrLarge for a reply that is to be passed on as it arrives. After http1.ErrNotYet it may be
+// called again.
 func (a *Attempt) ReadWhole(until time.Time, to endpoint.Unary, passesOn bool) ([]byte, error) {
 	r := &a.Reply
 	r.clock.until = instant.Of(until)
@@ -217,7 +218,7 @@ func (a *Attempt) Counted(tokens, cached int) {
 	}
 }
 
-// Answered records the tokens of a complete answer.
+// Answered records how many tokens a complete answer has.
 func (a *Attempt) Answered(tokens int) {
 	if p := a.Reply.Progress(); a.lease != nil && a.ttft > 0 {
 		a.lease.Answered(tokens, p.readAt.Since(p.sentAt)-a.ttft, p.readAt.Std())
@@ -318,8 +319,8 @@ func (a *Attempt) Close(o upstreams.Outcome, now time.Time) {
 	a.Reply.release()
 }
 
-// LowerLimit lowers a request's limit on the answer's tokens to the room that the prompt leaves in
-// the target's context, as far as the edge knows it.
+// LowerLimit lowers a request's token limit to the room that the prompt leaves in the target's
+// context, as far as the edge knows that context.
 func LowerLimit(m *snapshot.Model, l endpoint.TokenLimit, prompt func() int, t *routing.Target) {
 	l.Fit(-1)
 	asked := l.TokenLimit()

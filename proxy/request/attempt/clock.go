@@ -45,8 +45,7 @@ type clock struct {
 }
 
 // limit returns the given limit, unless it is 0. In that case the limit depends on the engine's
-// progress: progress.Ceiling for an engine that works or buffers, and the limit unseen for any
-// other.
+// progress: progress.Ceiling for an engine that works or buffers, and unseen for any other engine.
 func (c *clock) limit(given, unseen config.Duration) time.Duration {
 	switch {
 	case given > 0:
@@ -72,7 +71,7 @@ func (c *clock) look() instant.Time {
 	return max(c.readAt.After(progress.Patience), c.lookedAt.After(lookEvery))
 }
 
-// from() returns the earliest time at which the engine could begin to work on the request.
+// from() returns when the engine could begin to work on the request at the earliest.
 func (c *clock) from() instant.Time { return max(c.sentAt, c.loadedAt) }
 
 // lookAtLoad records whether the engine is still loading the model for this call. While the engine
@@ -83,7 +82,7 @@ func (c *clock) lookAtLoad(now instant.Time) {
 	}
 }
 
-// next returns the time at which to judge the reply if nothing arrives.
+// next returns when to judge the reply if nothing arrives.
 func (c *clock) next() instant.Time {
 	at, _ := c.deadline()
 	return instant.Earlier(at, c.look())
@@ -112,7 +111,7 @@ func (c *clock) heard() {
 	}
 }
 
-// deadline returns the time after which the engine has been silent for too long, and the limit that
+// deadline returns from when on the engine has been silent for too long, and the limit that
 // applies. It returns zero if there is no limit.
 func (c *clock) deadline() (at instant.Time, limit upstreams.Cause) {
 	switch {
@@ -151,8 +150,8 @@ func (c *clock) overdue() bool {
 
 // judge decides what an engine's silence means. It returns nil while the silence is acceptable, and
 // an error once the silence has lasted too long. It also returns an error if the call leaves its
-// upstream. A call leaves an upstream that is (or may be) stalled, is down and silent, or is past
-// its drain time.
+// upstream. A call leaves an upstream that is or may be stalled, that is down and silent, or whose
+// drain time is over.
 func (c *clock) judge(now instant.Time) error {
 	c.lookAtLoad(now)
 	if lost := c.lookAt(now); lost {
@@ -173,7 +172,7 @@ func (c *clock) judge(now instant.Time) error {
 	return nil
 }
 
-// errLost is the cause of a call that ends because the engine has forgotten it.
+// errLost is why a call ends that the engine has forgotten.
 var errLost = errors.New("the engine is working on fewer requests than it was given")
 
 // Mover moves a call to another engine.

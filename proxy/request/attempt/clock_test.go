@@ -10,9 +10,9 @@ import (
 	"penstock/upstreams"
 )
 
-// TestSilenceHasACeiling checks that every silent reply ends even if the limits are 0s, which
-// leaves the decision to the engine's progress. The reply ends at the usual limit if the engine
-// shows no progress, and otherwise at most 15 minutes after its last bytes.
+// TestSilenceHasACeiling checks that every silent reply ends even if the limits are 0s, so that the
+// engine's progress decides. If the engine shows no progress, the reply ends at the usual limit,
+// and otherwise at most 15 minutes after the last bytes.
 func TestSilenceHasACeiling(t *testing.T) {
 	limits := config.Defaults().Timeouts
 	limits.FirstEvent, limits.Idle = 0, 0
@@ -23,7 +23,7 @@ func TestSilenceHasACeiling(t *testing.T) {
 			streams: bits&1 != 0, headed: bits&2 != 0, begun: bits&4 != 0, excused: bits&8 != 0, buffered: bits&16 != 0,
 		}
 		seen := c.excused || c.buffered
-		want, why := limits.Answer.D(), upstreams.CauseAnswerTimeout // the limit of a whole answer
+		want, why := limits.Answer.D(), upstreams.CauseAnswerTimeout // the limit for an answer that is not streamed
 		switch {
 		case c.streams && !c.headed && c.begun:
 			continue // no such reply exists

@@ -12,7 +12,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// document is the part read so far of a reply whose media type is not that of the requested stream.
+// document holds what has been read of a reply that does not have the media type of the requested
+// stream.
 type document struct {
 	read      whole
 	mediaType string
@@ -20,8 +21,8 @@ type document struct {
 
 // document decides what such a reply is. It may be the stream after all: servers and proxies in
 // front of engines send streams as text/plain or without a type. It may be a whole answer, which
-// document turns into a stream. Otherwise it is a complaint. document returns http1.ErrNotYet if
-// the time until passes first; document may then be called again.
+// document turns into a stream. Otherwise the reply is an error. document returns http1.ErrNotYet
+// if the time until passes first, and may then be called again.
 func (a *Attempt) document(until time.Time) error {
 	r := &a.Reply
 	r.clock.until = instant.Of(until)
@@ -58,8 +59,7 @@ func (a *Attempt) document(until time.Time) error {
 	return nil
 }
 
-// readEvents starts to read a stream. The bytes in the parameter first precede the rest of the
-// reply.
+// readEvents starts to read a stream. first holds bytes that precede the rest of the reply.
 func (r *Reply) readEvents(first []byte, longest int) {
 	r.first = first
 	r.form, r.clock.headed = endpoint.Events, true
@@ -83,7 +83,7 @@ func (r readAhead) Read(p []byte) (int, error) {
 	return r.Reply.Read(p)
 }
 
-// Lend implements sse.Source. It lends nothing as long as Read has bytes that were read before.
+// Lend implements sse.Source. It lends nothing as long as Read still has bytes from first.
 func (r readAhead) Lend() []byte {
 	if len(r.first) > 0 {
 		return nil

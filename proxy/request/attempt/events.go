@@ -99,8 +99,8 @@ func (r *Reply) append(dst []byte, ev sse.Event, to endpoint.Stream) ([]byte, er
 
 // finish appends the end of a successful stream. In Responses the end repeats the answer four
 // times: as the text, its part, its item and the response. If there is no memory for that, finish
-// appends nothing, so that the stream can still end with an error. After a partial end it could
-// not.
+// appends nothing, so that the stream can still end with an error. After a partial end that would
+// be impossible.
 func (r *Reply) finish(dst []byte, to endpoint.Stream) ([]byte, error) {
 	if err := r.memory.HoldOut(max(cap(dst), len(dst)+4*to.Held())); err != nil {
 		return dst, err
@@ -113,8 +113,8 @@ func (r *Reply) finish(dst []byte, to endpoint.Stream) ([]byte, error) {
 }
 
 // undeliverable ends pull at an event that cannot be delivered. The bytes before that event are
-// sent first, as if a separate read had returned them. Whether the client gets a clean status or an
-// error in the stream must not depend on how the bytes are split into reads.
+// sent first, as if a separate read had returned them. So whether the client gets a clean status or
+// an error in the stream does not depend on how reads split the bytes.
 func (r *Reply) undeliverable(dst []byte, before int, err error) ([]byte, bool, error) {
 	if len(dst) > before {
 		r.bad = err
@@ -170,9 +170,9 @@ func pullIntoEvents(r *Reply, dst []byte, to endpoint.Stream) (out []byte, done 
 	return dst, false, r.memory.HoldOut(cap(dst))
 }
 
-// unsuited is the error for an engine that cannot answer a request in the requested form. Such an
-// engine does not count as faulty. Otherwise one client's option could take the engine away from
-// all other clients.
+// unsuited is the error for an engine that cannot answer in the requested form. Such an engine does
+// not count as faulty. Otherwise one client's option could take the engine away from all other
+// clients.
 type unsuited struct{ error }
 
 // Unwrap returns the wrapped error.
@@ -186,7 +186,7 @@ func (r *Reply) pullWhole(dst []byte, to endpoint.Stream) (out []byte, done bool
 		return dst, false, err
 	}
 	body := *r.whole.body
-	if err := r.memory.HoldOut(len(dst) + 2*len(body)); err != nil { // a delta, and the end that repeats it
+	if err := r.memory.HoldOut(len(dst) + 2*len(body)); err != nil { // a delta, and the end that repeats the text
 		return dst, false, err
 	}
 	if dst, err = to.AppendBody(dst, body, r.x); err == nil {

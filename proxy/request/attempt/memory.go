@@ -8,9 +8,10 @@ import (
 )
 
 const (
-	// free is the number of reply bytes that a call may hold without a reservation.
+	// free is how many reply bytes a call may hold without a reservation.
 	free = 64 << 10
-	// leastState is the minimum reservation for a stream's state, once the state has grown large.
+	// leastState is how much is reserved at least for a stream's state, once the state has grown
+	// large.
 	leastState = 64 << 10
 	// leastBuffer is the minimum size to which a reply buffer grows.
 	leastBuffer = 4 << 10
@@ -19,11 +20,11 @@ const (
 // Part is a kind of memory that a call holds.
 type Part uint8
 
-// The parts of a reply in memory.
+// The kinds of memory that a reply takes.
 const (
-	PartBody  Part = iota // the engine's whole reply, or its complaint
-	PartEvent             // the reader's buffer for the events of a stream
-	PartState             // what a stream's events are assembled into
+	PartBody  Part = iota // the engine's whole reply, or its error
+	PartEvent             // the reader's buffer for a stream's events
+	PartState             // what is assembled from a stream's events
 	PartOut               // the client's next bytes
 	parts
 )
@@ -83,8 +84,8 @@ func (m *Memory) count(n int64) (sum int64) {
 	return m.Key.Add(n)
 }
 
-// replace is Hold for a new buffer of n bytes that replaces the part's old one. Both exist while
-// the old one is copied; after that the old one is garbage.
+// replace is Hold for a new buffer of n bytes that replaces the part's old one. Both buffers exist
+// while the old one is copied; after that the old one is garbage.
 func (m *Memory) replace(part Part, n int) error {
 	old := m.parts[part]
 	if err := m.Hold(part, int(old)+n); err != nil {
@@ -103,8 +104,8 @@ func (m *Memory) HoldOut(n int) error {
 }
 
 // holdState is Hold for what a stream has assembled so far. It reserves half as much again, for two
-// reasons. Growing buffers are larger than their content. And for a long text, a reservation is
-// then needed only now and then instead of at each event.
+// reasons. A growing buffer is larger than its content. And a long text then needs a reservation
+// only now and then instead of at each event.
 func (m *Memory) holdState(n int) error {
 	if n < leastState/2 || int64(n) <= m.parts[PartState] {
 		return nil
@@ -112,9 +113,9 @@ func (m *Memory) holdState(n int) error {
 	return m.Hold(PartState, max(n+n/2, leastState))
 }
 
-// grow returns buf, the reply's body, with room for more bytes. The parameter most is the size that
-// the whole body may need. If that size exceeds the free amount, grow only doubles the buffer,
-// regardless of the announced length. It reserves the memory first.
+// grow returns buf, the reply's body, with room for more bytes. most is how many bytes the whole
+// body may need. If that exceeds the free amount, grow only doubles the buffer, regardless of the
+// announced length. It reserves the memory first.
 func (m *Memory) grow(buf []byte, most int) ([]byte, error) {
 	size := max(most, len(buf)+1)
 	if size > free {

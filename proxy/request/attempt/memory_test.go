@@ -10,7 +10,7 @@ import (
 )
 
 // TestMemory checks random sequences of operations. The budget must always account for what the
-// calls hold beyond the free amount, and a refusal must change nothing. In the end everything must
+// calls hold beyond the free amount, and a refusal must change nothing. In the end all memory must
 // be released exactly once. The calls of one key hold at most half of the budget, unless a single
 // call holds more.
 func TestMemory(t *testing.T) {
@@ -49,7 +49,7 @@ func TestMemory(t *testing.T) {
 						t.Fatalf("refused, and %+v became %+v", before, *h)
 					}
 					*h = before
-					return h.Hold(p, n) // a smaller one may be refused too: both exist for a while
+					return h.Hold(p, n) // a smaller buffer may be refused, too: both exist for a while
 				}
 				return nil
 			}),

@@ -9,7 +9,8 @@ import (
 	"penstock/upstreams"
 )
 
-// refusal reads the body of a reply whose status is not 200, and returns the failure that it means.
+// refusal reads the body of a reply whose status is not 200, and returns the failure that the reply
+// means.
 func (a *Attempt) refusal() *failure.Failure {
 	x, up := a.Reply.x, a.lease.Upstream()
 	status := x.Status()
@@ -63,8 +64,8 @@ func (a *Attempt) doubt(f *failure.Failure, e *engineerror.Error, status int) {
 	})
 }
 
-// complaint returns the failure for a reply with status 200 that is not the requested stream. It is
-// an engine's error in disguise, or an unknown reply.
+// complaint returns the failure for a reply with status 200 that is not the requested stream. Such
+// a reply is an engine's error in disguise, or an unknown reply.
 func (a *Attempt) complaint(mediaType string, body []byte) *failure.Failure {
 	e := engineerror.Parse(200, mediaType, body)
 	if e.Status != 0 {
@@ -74,8 +75,8 @@ func (a *Attempt) complaint(mediaType string, body []byte) *failure.Failure {
 	return failure.WrongType(endpoint.ErrWrongType)
 }
 
-// redact replaces the engine's model name in its complaint with the client's name for the model,
-// and removes the engine's API key.
+// redact replaces the engine's model name in its error with the client's name for the model, and
+// removes the engine's API key.
 func (a *Attempt) redact(e *engineerror.Error) {
 	if a.lease != nil {
 		e.RedactSecret(a.lease.Upstream().APIKey())

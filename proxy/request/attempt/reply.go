@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	maxEvent      = 8 << 20         // of one event: more than engines send, small enough to hold in memory
-	maxErrorBody  = 8 << 20         // of a complaint, in which engines repeat the request
+	maxEvent      = 8 << 20         // for one event: more than engines send, small enough to hold in memory
+	maxErrorBody  = 8 << 20         // for an engine's error, in which engines repeat the request
 	errorPatience = 5 * time.Second // for reading the body of an engine's refusal
 	// drainPatience is short: only one chunk of five bytes follows [DONE], and it has nearly
 	// always arrived already.
@@ -36,7 +36,7 @@ type Reply struct {
 	clock  clock
 	form   endpoint.ReplyForm
 
-	events   *sse.Reader // of a stream
+	events   *sse.Reader // reads the events of a stream
 	first    []byte      // bytes read before the rest of the reply; see readAhead
 	document document
 	whole    whole
@@ -123,7 +123,7 @@ func (r *Reply) Rest(until instant.Time) {
 	}
 }
 
-// Progress is how much of a reply has arrived.
+// Progress says how much of a reply has arrived.
 type Progress struct {
 	Begun  bool // the first event has arrived
 	Ended  bool // the framed end of the reply has arrived
@@ -132,10 +132,10 @@ type Progress struct {
 	sentAt, readAt instant.Time
 }
 
-// SentAt returns the time at which the request was written.
+// SentAt returns when the request was written.
 func (p Progress) SentAt() instant.Time { return p.sentAt }
 
-// ReadAt returns the time at which the last bytes arrived.
+// ReadAt returns when the last bytes arrived.
 func (p Progress) ReadAt() instant.Time { return p.readAt }
 
 // Progress returns how much of the reply has arrived.
@@ -158,8 +158,8 @@ func (r *Reply) Head() endpoint.Reply { return r.x }
 // IsUnread reports whether ReadWhole has not been called yet.
 func (r *Reply) IsUnread() bool { return r.whole.body == nil }
 
-// errorBody reads an engine's complaint, within a bound and a short time limit. If the complaint
-// repeats the request, it keeps only the beginning of that part.
+// errorBody reads the body of an engine's error, within a bound and a short time limit. If the
+// error repeats the request, errorBody keeps only the beginning of each repeated text.
 func errorBody(x *http1.Exchange, memory *Memory) []byte {
 	until := time.Now().Add(errorPatience)
 	defer memory.Free(PartBody)
@@ -212,6 +212,6 @@ func (r *Reply) release() {
 	}
 }
 
-// isEnd reports whether err is the framed end of a reply. Only a bare io.EOF is that end; a
-// wrapped one is the cause of a failure.
+// isEnd reports whether err is the framed end of a reply. Only a bare io.EOF is; a wrapped one is
+// the cause of a failure.
 func isEnd(err error) bool { return err == io.EOF } //nolint:errorlint // see above

@@ -45,7 +45,7 @@ func thenSilent(answer http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// inBytes cuts a text into pieces of n bytes.
+// inBytes cuts a text into pieces with n bytes each.
 func inBytes(text string, n int) (pieces []string) {
 	for len(text) > n {
 		pieces, text = append(pieces, text[:n]), text[n:]
@@ -239,8 +239,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestContext checks that the limit on an answer's tokens is lowered to the room that is left in
-// the model's context.
+// TestContext checks that an answer's token limit is lowered to the room that is left in the
+// model's context.
 func TestContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &calltest.Engine{Name: "a", Models: []string{"m"}}

@@ -15,8 +15,7 @@ var ErrLarge = errors.New("a large reply that is passed on")
 
 var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
 
-// OutMore is the number of bytes by which an answer may exceed its completion before its buffer has
-// to grow.
+// OutMore is by how many bytes an answer may exceed its completion before the buffer has to grow.
 const OutMore = 1 << 10
 
 // whole is a reply that is read to its end before it is used.
@@ -45,7 +44,7 @@ func (w *whole) release() {
 }
 
 // read reads the body of r. If the reply can be passed on as it arrives, read returns after the
-// beginning. If the parameter to is nil, it reads the whole body.
+// beginning. If to is nil, read reads the whole body.
 func (w *whole) read(r *Reply, to endpoint.Unary) error {
 	announced := int(min(r.x.ContentLength(), translate.MaxAnswer+1))
 	if announced > translate.MaxAnswer {
@@ -133,7 +132,7 @@ func (w *whole) readEvents(r *Reply) error {
 	}
 }
 
-// BeginPassOn appends the part of a large reply that ReadWhole has read.
+// BeginPassOn appends what ReadWhole has read of a large reply.
 func (r *Reply) BeginPassOn(dst []byte, to *endpoint.PassOn) ([]byte, error) {
 	out, err := to.Append(dst, *r.whole.body)
 	if err == nil {

@@ -12,13 +12,13 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Body holds the bytes of a JSON request: what the client wrote, and its translation into a chat
+// Body holds the bytes of a JSON request: the client's own, and their translation into a chat
 // request.
 type Body struct {
 	memory     Reservation
 	client     *[]byte // nil: there was none, or it was released
 	chat       *[]byte // nil: there is no translation
-	clientHeld int64   // of memory, for client
+	clientHeld int64   // how much of memory is for client
 	came       int64
 	waited     time.Duration
 }
@@ -26,22 +26,21 @@ type Body struct {
 // Begin makes b an empty body that reserves memory from budget.
 func (b *Body) Begin(budget *limit.Memory) { *b = Body{memory: Reservation{budget: budget}} }
 
-// Source describes where a body comes from, and the limits that its client must keep.
+// Source says where a body comes from, and which limits its client must keep.
 type Source struct {
 	Ctx     *fasthttp.RequestCtx
-	Start   time.Time     // of the request
-	Limit   int64         // on the body's bytes, both as sent and decoded
+	Start   time.Time     // when the request began
+	Limit   int64         // how many bytes the body may have, both as sent and decoded
 	Silence time.Duration // how long the client may be silent
 	Rate    int64         // bytes per second at which a large body must arrive; 0: any rate
-	Reading *atomic.Int64 // what incomplete bodies of the client's key hold; nil: not counted
+	Reading *atomic.Int64 // how much incomplete bodies of the client's key hold; nil: not counted
 }
 
 const (
-	// slowBody is the rate in bytes per second that a JSON body must keep after its first
-	// slowGrace, so that a client that sends single bytes is cut off as well. A large body must
-	// also fill its reserved memory within slowFill, or arrive at limits.upload_rate if that is
-	// slower. Otherwise a few clients that announce much and send little would lock out all
-	// others.
+	// slowBody is at how many bytes per second a JSON body must arrive after its first slowGrace,
+	// so that a client that sends single bytes is cut off as well. A large body must also fill its
+	// reserved memory within slowFill, or arrive at limits.upload_rate if that is slower. Otherwise
+	// a few clients that announce much and send little would lock out all others.
 	slowBody  = 1 << 10
 	slowGrace = 10 * time.Second
 	slowFill  = 2 * time.Minute
@@ -81,8 +80,8 @@ func (b *Body) Read(from *Source) *apierr.Error {
 	return e
 }
 
-// fill reads src to its end: n bytes, or until EOF if n is negative. It reserves only the first
-// part of the n bytes. As bytes arrive, the buffer doubles, up to n bytes.
+// fill reads src to its end: n bytes, or until EOF if n is negative. It first reserves only the
+// beginning of the n bytes. As bytes arrive, the buffer doubles, up to n bytes.
 func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 	b.client = newBuffer(min(n, firstPart))
 	buf, room := (*b.client)[:0], cap(*b.client)
@@ -104,7 +103,7 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 		if len(buf) > 0 && !arrived {
 			now := time.Now()
 			if now.Sub(armed) > min(time.Second, from.Silence/8) {
-				// Moved only now and then, because a deadline costs more than a read.
+				// The deadline moves only now and then, because setting one costs more than a read.
 				if Drips(now.Sub(from.Start), int64(len(buf)), max(b.memory.held, n), from.Rate) {
 					*b.client = buf
 					return slowClient(nil)
@@ -138,8 +137,8 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 	return nil
 }
 
-// grow doubles the buffer for the client's bytes, which is full. The parameter most limits its
-// size, unless it is negative. If there is no memory, grow returns false and changes nothing.
+// grow doubles the full buffer for the client's bytes, to at most the size most, unless most is
+// negative. If there is no memory, grow returns false and changes nothing.
 func (b *Body) grow(most int64) (room int, ok bool) {
 	full := *b.client
 	size := 2 * int64(len(full))
@@ -158,9 +157,9 @@ func (b *Body) grow(most int64) (room int, ok bool) {
 	return int(size), true
 }
 
-// Drips reports whether a JSON body arrives too slowly. The parameter came is the number of bytes
-// that have arrived so far, after is the time that they took, held is the number of bytes reserved
-// for the body, and rate is Source.Rate.
+// Drips reports whether a JSON body arrives too slowly. came is how many bytes have arrived so far,
+// after is how long that took, held is how many bytes are reserved for the body, and rate is
+// Source.Rate.
 func Drips(after time.Duration, came, held, rate int64) bool {
 	late := after - slowGrace
 	return late > 0 && came < int64(late.Seconds())*max(slowBody, min(held/int64(slowFill/time.Second), rate))
@@ -194,13 +193,13 @@ func bytesOf(buf *[]byte) []byte {
 	return *buf
 }
 
-// translationMore is the number of bytes by which a translation may exceed the body before more
-// memory is reserved.
+// translationMore is by how many bytes a translation may exceed the body before more memory is
+// reserved.
 const translationMore = 1 << 10
 
 // Translate calls write to append the translation of the client's bytes to dst, and keeps both the
-// translation and those bytes. Before the call it reserves as much memory as the client's bytes
-// take. After the call it corrects the reservation to the translation's length.
+// translation and the client's bytes. Before it calls write, Translate reserves as much memory as
+// the client's bytes take. Afterwards it corrects the reservation to the translation's length.
 func (b *Body) Translate(write func(dst []byte) ([]byte, error)) error {
 	b.clientHeld = b.memory.held
 	var n int64
@@ -264,14 +263,14 @@ func (b *Body) Replace(n int64, write func(dst []byte) []byte) bool {
 	}
 	replaced := newBuffer(n)
 	*replaced = write(*replaced)
-	b.memory.held -= n // of the bytes that Release must leave
+	b.memory.held -= n // the bytes that Release must not release again
 	b.Release()
 	b.memory.held, b.clientHeld = n, 0
 	b.client = replaced
 	return true
 }
 
-// Release releases everything once no attempt can need it. Further calls do nothing.
+// Release releases all bytes. Call it once no attempt can need them. Further calls do nothing.
 func (b *Body) Release() {
 	b.memory.giveBack(b.memory.held, &b.client, &b.chat)
 }

@@ -15,7 +15,7 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// coding is a content coding (RFC 9110, 8.4.1) of a JSON body.
+// coding is the content coding (RFC 9110, 8.4.1) of a JSON body.
 type coding uint8
 
 const (
@@ -51,7 +51,7 @@ const (
 	freelyDecoded = 1 << 20
 	mostExpansion = 100
 
-	// zstdWindow is the largest accepted window of a frame, in bytes. RFC 8878, 3.1.1.1.2, asks every
+	// zstdWindow is how large a frame's window may be, in bytes. RFC 8878, 3.1.1.1.2, asks every
 	// decoder to support this size.
 	zstdWindow = 8 << 20
 )
@@ -60,8 +60,8 @@ const (
 // takes up to one window of memory beyond its body's reservation.
 var decoding = make(chan struct{}, min(runtime.GOMAXPROCS(0), 8))
 
-// decode replaces the client's encoded bytes by the decoded ones, at most limit bytes. It reserves
-// memory while it decodes.
+// decode replaces the client's encoded bytes with the decoded ones, at most limit bytes. It
+// reserves memory while it decodes.
 func (b *Body) decode(c coding, limit int64) *apierr.Error {
 	decoding <- struct{}{}
 	defer func() { <-decoding }()

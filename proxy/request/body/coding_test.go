@@ -92,7 +92,7 @@ func TestDecode(t *testing.T) {
 			}
 		}
 	}
-	var wide bytes.Buffer // of unknown length, so its frame names the window
+	var wide bytes.Buffer // the length is unknown, so the frame names the window
 	w, err := zstd.NewWriter(&wide, zstd.WithWindowSize(16<<20))
 	if err != nil {
 		t.Fatal(err)

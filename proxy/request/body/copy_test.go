@@ -6,8 +6,8 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// TestCopy checks that a copy has bytes of its own (those of the translation, if any) and holds
-// memory for them until it is released.
+// TestCopy checks that a copy has its own bytes (the translation's, if there is one) and holds
+// memory for these until it is released.
 func TestCopy(t *testing.T) {
 	budget := limit.NewMemory(100)
 	var b, c Body

@@ -8,13 +8,13 @@
 //
 // # Bounds
 //
-// One budget bounds the bytes of all bodies together. They are reserved before a byte is read, and
-// a body's translation before it is written. Nothing is written to disk. Each body has a size
+// One budget bounds the bytes of all bodies together. A body's bytes are reserved before they are
+// read, and its translation before it is written. Nothing is written to disk. Each body has a size
 // limit. Its client must meet a deadline for silence, and a minimum rate if the body drips or holds
-// much memory. If there are several keys, the incomplete bodies of each may hold half of the
-// budget, so that clients that leave bodies unfinished do not lock out others; a single body may
-// hold more. A message over WebSocket counts as an incomplete body until its call begins. Time in
-// which an engine is slow to read an upload does not count against the client.
+// much memory. If there are several keys, the incomplete bodies of each key may hold half of the
+// budget, so that clients that leave bodies unfinished do not lock out others. A single body may
+// hold more. A message over WebSocket counts as an incomplete body until its call begins. While an
+// engine is slow to read an upload, the time does not count against the client.
 //
 // A JSON body may be compressed with gzip or zstd (coding.go). Such a body is read to its end
 // before it is decoded, and its size limit also applies to the decoded bytes.

@@ -12,10 +12,10 @@ import (
 	"penstock/translate/apierr"
 )
 
-// ErrClientGone is the cause of errors of a client that has closed its side of the connection.
+// ErrClientGone is the cause of an error if the client has closed its side of the connection.
 var ErrClientGone = errors.New("client gone")
 
-// CodeMemory is the code of a refusal for lack of memory. Engines never cause it.
+// CodeMemory is the code of a refusal for lack of memory. Engines never cause this code.
 const CodeMemory = "no_body_memory"
 
 // MemoryFull returns the error for a body when the memory for bodies is full.
@@ -44,7 +44,7 @@ func Broken(conn net.Conn, err error) *apierr.Error {
 	return Misframed(err)
 }
 
-// Cut returns the error for a client that closed its side before its whole body was read.
+// Cut returns the error for a client that closed its side before the whole body was read.
 func Cut() *apierr.Error {
 	e := apierr.BadRequest("The request body ended early: " +
 		"the client closed its side of the connection before all of it was read.")

@@ -13,14 +13,14 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Fields interprets the fields of a form for its endpoint. Form passes it each field as it
+// Fields interprets a form's fields for the endpoint. Form passes each field to Fields as the field
 // arrives, and then calls End. Errors are *apierr.Error.
 type Fields interface {
-	// Text receives a text field and returns the name under which it is passed on. An empty name
-	// drops the field.
+	// Text receives a text field and returns the name under which to pass the field on. An empty
+	// name drops the field.
 	Text(name string, value []byte) (as string, err error)
-	// File does the same for a part with a file name. FileEnd receives the length of the file once
-	// the whole file has passed.
+	// File does the same for a part with a file name. FileEnd receives the file's length once the
+	// whole file has passed.
 	File(name string) (as string, err error)
 	FileEnd(size int64) error
 	// End checks the whole form and returns fields to add.
@@ -29,11 +29,11 @@ type Fields interface {
 	Model() []byte
 }
 
-// Form is a client's form on its way to an engine. It is read as it arrives, and rewritten. Its
-// beginning is held: up to formWindow bytes, or more until the model is known. The call can go to
-// another engine as long as only held bytes have been sent. After that the form streams: each read
-// for the engine's connection reads from the client's connection, so neither side is ahead of the
-// other by more than a buffer.
+// Form is a client's form on its way to an engine. It is read as it arrives, and rewritten. The
+// beginning of the form is held: up to formWindow bytes, or more until the model is known. The call
+// can go to another engine as long as only held bytes have been sent. After that the form streams:
+// each read for the engine's connection reads from the client's connection, so neither side is
+// ahead of the other by more than a buffer.
 type Form struct {
 	memory   Reservation
 	source   *pacedReader
@@ -41,8 +41,8 @@ type Form struct {
 	parts    *multipart.Reader
 	boundary string
 
-	value   []byte // of the current text field
-	made    []byte // bytes for the engine that are still unread: heads of parts, text fields
+	value   []byte // value of the current text field
+	made    []byte // bytes for the engine that are still unread: part heads, text fields
 	taken   int    // bytes of made that have been read
 	inFile  bool
 	size    int64 // bytes of the file so far
@@ -54,17 +54,17 @@ type Form struct {
 }
 
 const (
-	// formWindow is the number of bytes of a form that are read before a slot is taken, so that a
-	// client that sends slowly does not hold a slot from its first byte on. A form that fits in the
-	// window can be sent to a second engine.
+	// formWindow is how many bytes of a form are read before a slot is taken, so that a client that
+	// sends slowly does not hold a slot from its first byte on. A form that fits in the window can
+	// be sent to a second engine.
 	formWindow   = 256 << 10
 	maxTextField = 64 << 10
-	formHeads    = 4 << 10 // what the edge's part heads may add to a small form
+	formHeads    = 4 << 10 // how many bytes the edge's part heads may add to a small form
 )
 
 var windowPool = sync.Pool{New: func() any { return new([formWindow]byte) }}
 
-// Begin prepares to read a form. fields receives its fields, and its memory comes from budget.
+// Begin prepares to read a form. fields receives the form's fields, and memory comes from budget.
 func (f *Form) Begin(from *Source, fields Fields, budget *limit.Memory) {
 	*f = Form{
 		fields: fields, boundary: "penstock" + rand.Text(),
@@ -95,7 +95,7 @@ func (f *Form) Spent() bool { return f.spent }
 // Came returns how many bytes of the client's body were read.
 func (f *Form) Came() int64 { return f.source.total }
 
-// formError returns the client's error for a failure to read its form.
+// formError returns the error for the client if its form cannot be read.
 func formError(err error) *apierr.Error {
 	var (
 		own    *apierr.Error
@@ -186,7 +186,7 @@ func (f *Form) write(p []byte) (int, error) {
 	}
 }
 
-// next reads the next part of the client's form and makes the engine's part from it.
+// next reads the next part of the client's form and makes the engine's part.
 func (f *Form) next() error {
 	p, err := f.parts.Next()
 	switch {
@@ -307,7 +307,7 @@ func (f *Form) Release() {
 	f.memory.release(f.memory.held)
 }
 
-// formReader reads the engine's form for one attempt: first the held bytes, then those that
+// formReader reads the engine's form for one attempt: first the held bytes, then bytes as they
 // arrive.
 type formReader struct {
 	form *Form

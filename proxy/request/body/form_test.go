@@ -126,8 +126,8 @@ func fields(t *testing.T, form, boundary string) (out [][2]string) {
 	}
 }
 
-// pace sends bytes at the given rate for the given time, then falls silent. It returns the duration
-// of the read, and the status of the error that ended the read.
+// pace sends bytes at the given rate for the given time, then falls silent. It returns how long the
+// read took, and the status of the error that ended it.
 func pace(t *testing.T, rate int, sending time.Duration, readEvery time.Duration) (ended time.Duration, status int) {
 	synctest.Test(t, func(*testing.T) {
 		client, server := net.Pipe()

@@ -15,7 +15,7 @@ import (
 const headerAnnounced = "X-Penstock-Announced"
 
 // CutOff removes the announced body from a request that will be refused. The request is answered at
-// once, and the connection closes after that answer. Announced still returns the body's length.
+// once, and the connection closes after the answer. Announced still returns the body's length.
 func CutOff(h *fasthttp.RequestHeader) {
 	h.Set(headerAnnounced, strconv.Itoa(h.ContentLength()))
 	h.SetConnectionClose()

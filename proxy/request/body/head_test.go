@@ -6,8 +6,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// TestCheckHead_Charset checks the charset of JSON, which is always UTF-8. Names of other charsets
-// that agree with UTF-8 in ASCII are accepted, because old libraries send them.
+// TestCheckHead_Charset checks that JSON may name no charset such as utf-16. Charsets that agree
+// with UTF-8 in ASCII are accepted, because old libraries name them.
 func TestCheckHead_Charset(t *testing.T) {
 	for kind, refused := range map[string]bool{
 		"application/json":                                false,

@@ -9,7 +9,7 @@ import (
 
 const (
 	pooledBody = 64 << 10  // buffers up to this size are pooled
-	largeBody  = 2 << 20   // larger ones, up to this size, have a pool of their own
+	largeBody  = 2 << 20   // larger buffers, up to this size, have a pool of their own
 	firstChunk = 4 << 10   // what a chunked body reserves before its size is known
 	firstPart  = 256 << 10 // what a body of known size reserves before more of it has arrived
 )
@@ -43,24 +43,25 @@ func recycle(buf *[]byte) {
 	}
 }
 
-// Reservation is the part of the budget for all bodies that one body holds. While the body is
-// incomplete, it also counts against the body's key. It belongs to one goroutine at a time.
+// Reservation says how much one body holds of the budget for all bodies. While the body is
+// incomplete, this also counts against the body's key. A Reservation belongs to one goroutine at a
+// time.
 type Reservation struct {
 	budget *limit.Memory
 	held   int64
 
-	reading *atomic.Int64 // what the incomplete bodies of the key hold; nil: not counted
-	counted int64         // what this body has added to reading
+	reading *atomic.Int64 // how much the key's incomplete bodies hold; nil: not counted
+	counted int64         // how much this body has added to reading
 }
 
-// NewReservation returns an empty reservation from a budget. The counter reading counts the bytes
-// of the key's incomplete bodies, unless it is nil.
+// NewReservation returns an empty reservation from a budget. reading, unless nil, counts the bytes
+// of the key's incomplete bodies.
 func NewReservation(budget *limit.Memory, reading *atomic.Int64) Reservation {
 	return Reservation{budget: budget, reading: reading}
 }
 
-// readingShare limits the incomplete bodies of one key to 1/2 of the budget, so that a client that
-// leaves its bodies unfinished does not lock out others. A single body may hold more.
+// readingShare limits the incomplete bodies of one key together to 1/2 of the budget, so that a
+// client that leaves its bodies unfinished does not lock out others. A single body may hold more.
 const readingShare = 2
 
 // Reserve reserves n more bytes. If there is no room, it reserves none and returns false.
@@ -91,8 +92,8 @@ func (r *Reservation) grow(buf []byte) ([]byte, bool) {
 	return append(make([]byte, 0, 2*n), buf...), true
 }
 
-// Complete must be called when the whole body has arrived, or when the call of a message begins.
-// The bytes stay reserved, but no longer count against the key.
+// Complete must be called when the whole body has arrived or, for a WebSocket message, when the
+// call begins. The bytes stay reserved, but no longer count against the key.
 func (r *Reservation) Complete() {
 	r.uncount(r.counted)
 	r.reading = nil
@@ -114,8 +115,8 @@ func (r *Reservation) release(n int64) {
 	r.held -= n
 }
 
-// giveBack recycles buffers and releases the n bytes that are reserved for them. The bytes of huge
-// buffers, which no pool keeps, are garbage.
+// giveBack recycles buffers and releases the n bytes that are reserved for these. Huge buffers,
+// which no pool keeps, count as garbage.
 func (r *Reservation) giveBack(n int64, buffers ...**[]byte) {
 	huge := false
 	for _, buf := range buffers {

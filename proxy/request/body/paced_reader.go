@@ -23,7 +23,7 @@ type pacedReader struct {
 	rate      int64 // bytes per second; 0: any rate
 
 	armed  time.Time     // when the deadline was set
-	tight  bool          // the deadline is the end of the window, not that of the permitted silence
+	tight  bool          // the deadline is when the window ends, not when the permitted silence does
 	waited time.Duration // in this window
 	came   int64         // in this window
 }
@@ -74,9 +74,9 @@ func (s *pacedReader) Read(p []byte) (int, error) {
 // quota returns how many bytes must arrive in a window.
 func (s *pacedReader) quota() int64 { return s.rate * int64(rateWindow/time.Second) }
 
-// arm sets the connection's deadline: the end of the permitted silence, or the end of the window
-// while too few bytes have arrived in it. It moves the deadline only now and then, because a
-// deadline costs more than a read.
+// arm sets the connection's deadline to when the permitted silence ends or, while too few bytes
+// have arrived in the window, to when the window ends. It moves the deadline only now and then,
+// because setting one costs more than a read.
 func (s *pacedReader) arm(now time.Time) {
 	tight := s.came < s.quota() && rateWindow-s.waited < s.silence
 	if tight == s.tight && now.Sub(s.armed) < min(time.Second, s.silence/8) {

@@ -37,7 +37,7 @@ const tracedChat = "chat"
 // chatRequest is the codec of a chat request.
 type chatRequest struct {
 	chatBase
-	writer *answer.Stream // of a streamed answer
+	writer *answer.Stream // for a streamed answer
 	callID []byte
 }
 
@@ -60,7 +60,7 @@ func (r *chatRequest) Decode(in Input) (err error) {
 func describeChat(r *chatRequest, about *Answer) {
 	r.answer.begin(about, r.chat)
 	o := &r.answer.options
-	if about.Streamed { // a whole answer keeps the engine's id, if there is one
+	if about.Streamed { // an unstreamed answer keeps the engine's id, if there is one
 		o.ID = answerID(chatIDPrefix, about.RequestID)
 	}
 	o.IncludeUsage, o.ContinuousUsage = r.chat.IncludeUsage, r.chat.ContinuousUsage

@@ -13,14 +13,14 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// chatBase is the common part of requests in the dialects that are chat underneath. It holds the
-// chat request, checks it and writes it for an engine. The parts that only the request or only the
-// answer needs are pooled separately, because a stream may be long.
+// chatBase is what requests in the dialects that are chat underneath share. It holds the chat
+// request, checks it and writes it for an engine. Memory that only the request or only the answer
+// needs is pooled separately, because a stream may be long.
 type chatBase struct {
 	held
 	chat          *chat.Request   // nil once it is no longer needed for sending
-	wantsStream   bool            // of chat
-	rules         chat.ModelRules // the model's, with the context length of its engines
+	wantsStream   bool            // what the chat request asks for
+	rules         chat.ModelRules // the model's rules, with the context length of its engines
 	lowerEffort   bool            // lowers an effort to the nearest one that the model offers, instead of a refusal
 	countsAtStart bool            // the client reads token counts at the start of a stream
 	segments      [][]byte        // memory for the pieces of the engine's request
@@ -107,7 +107,7 @@ func (b *chatBase) AsksStream(p *engine.Profile) bool {
 func (b *chatBase) Fill(to Target) (Sending, error) {
 	p, format := to.Upstream.Engine(), formatOf(&to)
 	// Usage in every chunk costs a full parse of each chunk. A stream that may be resumed needs
-	// it, because the edge must know how many tokens the client has.
+	// usage in every chunk, because the edge must know how many tokens the client has.
 	resumes := b.wantsStream && to.Model.Config.Retry.Resume > 0
 	format.ContinuousUsage = format.ContinuousUsage && (b.countsAtStart || resumes)
 	format.TokenTimings = format.TokenTimings && resumes
@@ -115,7 +115,7 @@ func (b *chatBase) Fill(to Target) (Sending, error) {
 	return jsonSending(p.Path(config.OpChat), to.Stream, b.segments), nil
 }
 
-// formatOf returns the form in which a target's engine accepts a chat request for its model.
+// formatOf returns in which form a target's engine accepts a chat request for its model.
 func formatOf(to *Target) chat.EngineFormat {
 	format := to.Formats.of(to.Upstream.Engine())
 	format.Served, format.Stream, format.Salt, format.Priority = to.Served, to.Stream, to.Salt, to.Priority
@@ -150,7 +150,7 @@ func (b *chatBase) Release() {
 	}
 }
 
-// recycle releases everything but keeps the memory for the next request.
+// recycle releases everything but the memory, which it keeps for the next request.
 func (b *chatBase) recycle() {
 	b.Release()
 	b.answer.release()
@@ -164,7 +164,7 @@ type chatAnswer struct {
 	options    answer.Options
 	offered    translate.Offered
 	tools      []byte       // the names of the request's tools
-	facts      answer.Facts // of a completion that was read
+	facts      answer.Facts // facts about a completion that was read
 	writer     completionWriter
 	plain      bool // the dialect is chat: a plain completion is spliced without an index
 }
@@ -174,7 +174,7 @@ type completionWriter interface {
 	AppendWhole(dst []byte, c *answer.Completion) ([]byte, error)
 }
 
-// begin sets what the answer of one attempt must contain in every dialect.
+// begin sets what one attempt's answer must contain in every dialect.
 func (a *chatAnswer) begin(about *Answer, r *chat.Request) {
 	m := about.Model
 	a.options = answer.Options{Model: m.ID, Created: about.Created.Unix(), N: r.N, PromptTokens: about.PromptTokens}
@@ -220,7 +220,7 @@ func (a *chatAnswer) release() {
 	}
 }
 
-// answerID returns the id of an answer that needs one from the edge: prefix and the call's id.
+// answerID returns the id for an answer that needs one from the edge: prefix and the call's id.
 func answerID(prefix string, requestID []byte) string {
 	return prefix + string(requestID[len(requestIDPrefix):])
 }
@@ -233,7 +233,7 @@ func suspect(m translate.Markup, offered *translate.Offered) translate.Markup {
 	return 0
 }
 
-// dialectEvents is the Stream of a dialect whose stream is in package translate.
+// dialectEvents is the Stream for a dialect whose stream is in package translate.
 type dialectEvents struct {
 	translate.Stream
 	offered *translate.Offered
@@ -265,13 +265,12 @@ var (
 	}
 )
 
-// Formats remembers the form in which each engine accepts a chat request. Any goroutine may use
-// it.
+// Formats remembers in which form each engine accepts a chat request. Any goroutine may use it.
 type Formats struct {
 	byProfile sync.Map // *engine.Profile → *chat.EngineFormat
 }
 
-// of returns the format of an engine, without the parts that differ from call to call.
+// of returns an engine's format, without the members that differ from call to call.
 func (f *Formats) of(p *engine.Profile) chat.EngineFormat {
 	if t, ok := f.byProfile.Load(p); ok {
 		return *t.(*chat.EngineFormat)

@@ -22,13 +22,13 @@ import (
 
 // Request is the codec of one client's request. It reads the request, writes it for engines, and
 // prepares for their replies. It belongs to one call and to the call's goroutine. Functions take
-// only the part of it that they use.
+// only the interface that they use.
 type Request interface {
 	Decoder
 	Prompt
 	Outgoing
 	Replies
-	// Recycle releases everything and ends the use of the codec.
+	// Recycle releases everything. The codec must not be used afterwards.
 	Recycle()
 }
 
@@ -38,11 +38,11 @@ type Decoder interface {
 	Decode(in Input) error
 	// Model returns the model's name as the client wrote it.
 	Model() []byte
-	// Streams reports whether the client gets its answer as it is generated. For a form this is
-	// final only once the form has been read to its end.
+	// Streams reports whether the client gets the answer as it is generated. For a form the result
+	// is final only once the whole form has been read.
 	Streams() bool
-	// Check applies the rules of the model. now determines which of its engines' context reports
-	// count as recent.
+	// Check applies the model's rules. now determines which context reports from its engines count
+	// as recent.
 	Check(m *snapshot.Model, now time.Time) (Checked, error)
 	// Ended reports whether the client's body was read to its end. A form is read while it is sent
 	// on.
@@ -52,16 +52,16 @@ type Decoder interface {
 	Came() int64
 }
 
-// Prompt is what limits, routing and engines need to know about a request.
+// Prompt says what limits, routing and engines need to know about a request.
 type Prompt interface {
 	// Estimate returns about how many tokens the prompt and the answer have.
 	Estimate(bytesPerToken float64) (prompt, output int)
-	// Limit returns the limit on the answer's tokens.
+	// Limit returns the answer's token limit.
 	Limit() TokenLimit
 	// Prefix returns the beginning of the prompt, by which a route may find an engine that has
-	// cached it. It returns nil if the request has none.
+	// cached it. It returns nil if the request has no such beginning.
 	Prefix() (tools, messages []byte)
-	// Session returns what the request's body says about its session.
+	// Session returns what the request's body says about the client's session.
 	Session() chat.Session
 	// Chat returns the chat request while it is held. It returns nil if the request is not chat.
 	Chat() *chat.Request
@@ -73,7 +73,7 @@ type Outgoing interface {
 	AsksStream(p *engine.Profile) bool
 	// Fill writes the request for an engine.
 	Fill(to Target) (Sending, error)
-	// Spent reports whether a part of the sent request is gone, so that it cannot be sent again.
+	// Spent reports whether some of the sent request is gone, so that it cannot be sent again.
 	Spent() bool
 	// Release releases what is held for sending. The request cannot be sent after that.
 	Release()
@@ -87,12 +87,12 @@ type Replies interface {
 	// AnswersJSON reports whether a whole answer is certain to be JSON, which white space may
 	// precede.
 	AnswersJSON() bool
-	// Unary and Stream prepare for the reply of one attempt.
+	// Unary and Stream prepare for one attempt's reply.
 	Unary(about Answer) Unary
 	Stream(about Answer) Stream
 }
 
-// held implements the parts of Request that are the same for all bodies that are read before they
+// held implements the methods of Request that are the same for all bodies that are read before they
 // are decoded.
 type held struct{}
 
@@ -103,29 +103,29 @@ func (held) Came() int64 { return 0 }
 // Input is what a request is decoded from.
 type Input struct {
 	Body     *body.Body
-	From     body.Source // of a form, which is read while it is decoded
+	From     body.Source // where a form comes from, which is read while it is decoded
 	Memory   *limit.Memory
 	Snapshot *snapshot.Snapshot
 	Header   *fasthttp.RequestHeader
-	Seal     seal.Box // of the key
+	Seal     seal.Box // the key's box
 }
 
 // Checked is the result of applying the model's rules.
 type Checked struct {
 	Pool     upstreams.Pool
 	PoolName string // empty: the rules refused the request before its pool was known
-	// PromptBytes is the length of a prompt that is only text, otherwise 0. The model's bytes per
-	// token are learned from it.
+	// PromptBytes is the length of a prompt that is only text, otherwise 0. From it the edge learns
+	// the model's bytes per token.
 	PromptBytes int
 	// Dropped names what was omitted from the request, from a fixed list.
 	Dropped []string
-	// Unfit are engines of the model that cannot answer the request.
+	// Unfit lists the model's engines that cannot answer the request.
 	Unfit []upstreams.ID
 }
 
-// TokenLimit is the limit on the tokens of an answer.
+// TokenLimit is the token limit of an answer.
 type TokenLimit interface {
-	// TokenLimit returns the limit that the engine is sent, or -1 if there is none.
+	// TokenLimit returns the limit that the engine gets, or -1 if there is none.
 	TokenLimit() int
 	// Fit lowers the limit. A negative limit undoes an earlier Fit.
 	Fit(limit int)
@@ -136,7 +136,7 @@ type TokenLimit interface {
 	Prompt(bytesPerToken float64, estimate int) int
 }
 
-// Target is the engine that a request is written for.
+// Target is the engine for which a request is written.
 type Target struct {
 	Upstream *upstreams.Upstream
 	Model    *snapshot.Model
@@ -148,11 +148,12 @@ type Target struct {
 	Refused  Refused
 }
 
-// Refused is what an engine was found to refuse in requests for a model, beyond what its profile
-// lists. Such a request is sent in another form. The zero value means that nothing is refused.
+// Refused says what an engine was found to refuse in requests for a model, beyond what its profile
+// lists. Such a request is sent in another form. The zero value means that the engine refuses
+// nothing.
 type Refused struct {
 	Efforts       chat.EffortSet // values of the reasoning effort
-	AdjacentTurns bool           // consecutive turns of one role
+	AdjacentTurns bool           // consecutive turns with the same role
 }
 
 // And returns the union of r and other.
@@ -160,11 +161,11 @@ func (r Refused) And(other Refused) Refused {
 	return Refused{Efforts: r.Efforts | other.Efforts, AdjacentTurns: r.AdjacentTurns || other.AdjacentTurns}
 }
 
-// Sent is the part of a sent request that an engine may refuse but accept in another form.
+// Sent holds what an engine may refuse in a sent request but accept in another form.
 type Sent struct {
-	Limit         int    // on the tokens of the answer; -1: none
+	Limit         int    // the answer's token limit; -1: none
 	Effort        string // the value of the reasoning effort; empty: none
-	AdjacentTurns bool   // consecutive turns of one role
+	AdjacentTurns bool   // consecutive turns with the same role
 }
 
 // SentOf returns the Sent of a request as written for a target. The request must still be held.
@@ -179,9 +180,9 @@ func SentOf(p Prompt, to *Target) Sent {
 	return sent
 }
 
-// PriorityOf returns the priority of a call at an upstream's engine: the rank of its class, if the
-// upstream is configured for it. A client's own number stays if the model allows clients to send
-// one.
+// PriorityOf returns the priority of a call at an upstream's engine: the rank of the call's class,
+// if the upstream is configured for that. A client's own number stays if the model allows clients
+// to send one.
 func PriorityOf(u *upstreams.Upstream, m *snapshot.Model, rank int) chat.Priority {
 	number, told := upstreams.Priority(u, rank)
 	if !told {
@@ -190,7 +191,7 @@ func PriorityOf(u *upstreams.Upstream, m *snapshot.Model, rank int) chat.Priorit
 	return chat.Priority{Number: number, Told: true, Own: slices.Contains(m.Config.AllowMembers, "priority")}
 }
 
-// Sending is a request in the form in which it is sent to an engine.
+// Sending is a request as it is sent to an engine.
 type Sending struct {
 	Path, ContentType, Accept string
 	Body                      [][]byte
@@ -207,18 +208,18 @@ type Answer struct {
 	Created      time.Time
 	PromptTokens int
 	Streamed     bool     // the request was for a stream
-	Seal         seal.Box // of the key and the model, if the dialect uses it
+	Seal         seal.Box // the box of the key and the model, if the dialect uses it
 }
 
 // Reply is the head of an engine's reply.
 type Reply interface {
 	Header(name string) []byte
-	// Framed reports whether the body has a certain end, so that it does not end with its
-	// connection.
+	// Framed reports whether the reply itself says where the body ends, so that the body does not
+	// end with the connection.
 	Framed() bool
 }
 
-// ReplyForm is the form of a reply.
+// ReplyForm says what a reply is.
 type ReplyForm uint8
 
 // The forms of a reply.
@@ -226,7 +227,7 @@ const (
 	NotHead       ReplyForm = iota // the head has not arrived
 	Whole                          // one document, read to its end
 	Events                         // a stream
-	Bytes                          // passed on as they arrive
+	Bytes                          // bytes, passed on as they arrive
 	WholeOfStream                  // one document instead of the requested stream
 	BytesOfStream                  // bytes instead of the stream, put into events as they arrive
 	Document                       // another type: an answer, an error, or the stream
@@ -239,11 +240,11 @@ type Unary interface {
 	// Append appends the answer for body. If the request was for a stream, body is a chat
 	// completion.
 	Append(dst, body []byte, reply Reply) ([]byte, error)
-	// PassesOn reports whether a large reply may be passed on as it arrives, because next to
-	// nothing in it changes. PassOn starts to pass it on.
+	// PassesOn reports whether a large reply may be passed on as it arrives, because hardly any of
+	// it changes. PassOn starts to pass the reply on.
 	PassesOn(reply Reply) bool
 	PassOn(reply Reply) *PassOn
-	// Assembled returns how a completion is assembled from a stream.
+	// Assembled says how a completion is assembled from a stream.
 	Assembled() *answer.Options
 	MediaType() string
 	Usage() translate.Usage
@@ -256,8 +257,8 @@ type Stream interface {
 	translate.Stream
 	// Ended records that the framed end of the reply has arrived.
 	Ended()
-	// AppendBody appends the events for a reply of the form WholeOfStream, or for a piece of a
-	// reply of the form BytesOfStream.
+	// AppendBody appends the events for a WholeOfStream reply, or for a piece of a BytesOfStream
+	// reply.
 	AppendBody(dst, body []byte, reply Reply) ([]byte, error)
 	MediaType() string
 	// InBand reports whether the stream can carry errors and keep-alives. Streams of bytes cannot.

@@ -13,7 +13,7 @@ import (
 
 // compact is POST /v1/responses/compact. The model writes a summary of the conversation, which the
 // client then sends, sealed, instead of the conversation. It is a call like any other: one
-// generation, under the limits of the key.
+// generation, under the key's limits.
 var compact = &Endpoint{
 	Path:          "/v1/responses/compact",
 	listedAs:      "/v1/responses",
@@ -24,8 +24,8 @@ var compact = &Endpoint{
 	New:           func() Request { return newExtension(true) },
 }
 
-// inputTokens is POST /v1/responses/input_tokens. It estimates the tokens of a prompt from earlier
-// counts by the engines of its model, because no engine can count for this dialect.
+// inputTokens is POST /v1/responses/input_tokens. It estimates a prompt's tokens from earlier
+// counts by the model's engines, because no engine can count for this dialect.
 var inputTokens = &Endpoint{
 	Path:      "/v1/responses/input_tokens",
 	listedAs:  "/v1/responses",

@@ -6,10 +6,11 @@ import (
 	"penstock/translate/responses"
 )
 
-// Dialect is how an endpoint reports errors: their shape, and the status of an engine's failure.
+// Dialect says how an endpoint reports errors: which shape errors have, and which status an
+// engine's failure has.
 type Dialect struct {
 	Name string // the name in metrics and log
-	// AnthropicRates adds the levels of the key's limits in Anthropic's headers.
+	// AnthropicRates adds Anthropic's headers with the levels of the key's limits.
 	AnthropicRates bool
 
 	// appendError renders e for a client of this dialect.
@@ -41,14 +42,14 @@ func (d *Dialect) AppendError(dst []byte, e *apierr.Error, requestID string) []b
 
 func chatError(dst []byte, e *apierr.Error, _ string) []byte { return e.Append(dst) }
 
-// withChatErrors makes a dialect whose errors have the shape of chat's.
+// withChatErrors makes a dialect whose errors have the same shape as chat's.
 func withChatErrors(name, prompt string) *Dialect {
 	return &Dialect{Name: name, appendError: chatError, prompt: prompt}
 }
 
 // ChatDialect is also used for errors that belong to no endpoint, such as an unreadable head or an
 // unknown path. ModelsDialect is the catalog's dialect. ModelsForMessages is the catalog's dialect
-// for clients of Messages.
+// for Messages clients.
 var (
 	ChatDialect   = withChatErrors("chat", "")
 	ModelsDialect = withChatErrors("models", "")
@@ -58,8 +59,8 @@ var (
 	}
 )
 
-// responsesDialect has the shape of chat's errors outside of a stream. An engine's complaint about
-// messages becomes a complaint about input.
+// Outside of a stream, responsesDialect's errors have the same shape as chat's. An engine's
+// complaint about messages becomes a complaint about input.
 var responsesDialect = &Dialect{Name: "responses", appendError: chatError, mapError: responses.MapError}
 
 // messagesDialect answers 529 where the other dialects answer 502, 503 or 504.

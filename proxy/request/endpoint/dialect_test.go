@@ -13,7 +13,7 @@ import (
 	"penstock/translate/engineerror"
 )
 
-// TestMessagesError checks the column of the error table that belongs to Messages.
+// TestMessagesError checks the Messages column of the error table.
 func TestMessagesError(t *testing.T) {
 	overflow := func(prompt, most int) *apierr.Error {
 		e := apierr.Invalid("messages", apierr.CodeContextLength, "The request exceeds the available context size.")
@@ -94,7 +94,7 @@ func TestDialectAt(t *testing.T) {
 	}
 }
 
-// TestPromptTooLongParam checks that the error names the member with the endpoint's prompt.
+// TestPromptTooLongParam checks that the error names the member that holds the endpoint's prompt.
 func TestPromptTooLongParam(t *testing.T) {
 	for _, ep := range All {
 		e := apierr.Invalid("messages", apierr.CodeContextLength, "The request exceeds the available context size.")

@@ -4,8 +4,8 @@
 //
 // # Codecs
 //
-// An Endpoint holds what is the same for all of its calls, and makes a codec for each call.
-// codec.go defines the three interfaces that every kind of endpoint implements:
+// An Endpoint holds what all its calls share, and makes a codec for each call. codec.go defines the
+// three interfaces that every kind of endpoint implements:
 //
 //	Request   decodes the client's request, checks it by the model's rules, writes it for engines
 //	Unary     writes the client's answer from an engine's whole reply
@@ -28,7 +28,7 @@
 //
 // The dialects themselves are packages below translate, which turn bytes into bytes. A codec
 // connects a dialect to a call: to the body's memory, the model's snapshot and the target's engine.
-// It knows no attempt and no connection, and sees only the head of an engine's reply (Reply).
+// It knows neither attempts nor connections, and sees only the head of an engine's reply (Reply).
 //
 // If an answer continues at another engine, the underlying chat request receives the text so far
 // (Request.Chat, chat.Request.GoOn). Fill then writes it as a chat request, whatever the dialect.
@@ -37,7 +37,6 @@
 // every engine receives it as one. Only the count of a Messages prompt uses the body that the
 // client wrote.
 //
-// Codecs of chat are pooled. The parts that only the request or only the answer needs have pools
-// of their own, because a stream may last an hour but its request is released after the first
-// event.
+// Chat codecs are pooled. What only the request or only the answer needs is pooled separately,
+// because a stream may last an hour but its request is released after the first event.
 package endpoint

@@ -13,34 +13,34 @@ import (
 	"penstock/translate/chat"
 )
 
-// Endpoint is one generation endpoint. It holds what is the same for all of its calls.
+// Endpoint is one generation endpoint. It holds what all its calls share.
 type Endpoint struct {
 	Path      string // public path
 	Operation string // the name in a key's scope (config.Op…)
-	Traced    string // the operation's name in the GenAI conventions, if they have one
+	Traced    string // the operation's name in the GenAI conventions, if there is one
 	Dialect   *Dialect
-	// Form means that requests are forms, which have the larger limit and are sent on while they
+	// Form means that requests are forms, which have a larger limit and are sent on while they
 	// arrive.
 	Form bool
 	// CachesPrompts means that engines cache the prompts of these requests, so that the prompts of
 	// different owners may have to be kept apart.
 	CachesPrompts bool
-	// New makes the codec of one call.
+	// New makes the codec for one call.
 	New func() Request
 	// Wrapping is how many bytes the edge may add to the client's bytes when it makes the body.
 	Wrapping int64
-	// Local answers without a generation; nil: the call goes to an engine.
+	// Local answers the call without an engine's generation; nil: the call goes to an engine.
 	Local *Local
 
-	atEngine string // the name in profiles; empty: see operationAtEngine
-	listedAs string // the path by which a model's supported_endpoints lists it; empty: its own
+	atEngine string // the endpoint's name in profiles; empty: see operationAtEngine
+	listedAs string // the path by which a model's supported_endpoints lists the endpoint; empty: Path
 }
 
-// Local is how an endpoint itself answers an admitted call, with a count of its prompt. The
-// prompt's tokens are reserved from the key's limits but not charged.
+// Local says how an endpoint itself answers an admitted call, with a count of the prompt's tokens.
+// These tokens are reserved from the key's limits but not charged.
 type Local struct {
-	// Operation is the operation of an engine's own counter, if engines have one. If it is empty,
-	// the estimate suffices.
+	// Operation names the operation of an engine's own counter, if engines have one. If it is
+	// empty, the estimate suffices.
 	Operation string
 	// Segments appends the request for the counter. Read reads the counter's answer.
 	Segments func(segs [][]byte, body []byte, n *chat.CountRequest) [][]byte
@@ -49,7 +49,7 @@ type Local struct {
 	Append func(dst []byte, r Request, about Answer) []byte
 }
 
-// All are the generation endpoints, each for POST.
+// All lists the generation endpoints, each for POST.
 var All = append([]*Endpoint{
 	chatCompletions,
 	Responses,
@@ -120,8 +120,8 @@ func (ep *Endpoint) OwnLimit(l config.BodyLimits) int64 {
 	return int64(n) + more
 }
 
-// TooLarge returns the refusal of a body that is larger than a limit of OwnLimit or BodyLimit. It
-// names the configured number.
+// TooLarge returns the refusal of a body that is larger than the limit from OwnLimit or BodyLimit.
+// The refusal names the configured number.
 func (ep *Endpoint) TooLarge(most int64) *apierr.Error {
 	if !ep.Form {
 		most -= ep.Wrapping
@@ -129,7 +129,7 @@ func (ep *Endpoint) TooLarge(most int64) *apierr.Error {
 	return apierr.TooLarge(most)
 }
 
-// DialectAt returns the dialect of a path: that of the endpoint at the path or above it.
+// DialectAt returns a path's dialect: the dialect of the endpoint at the path or above it.
 func DialectAt(path []byte) *Dialect {
 	for _, ep := range All {
 		if rest, ok := bytes.CutPrefix(path, []byte(ep.Path)); ok && (len(rest) == 0 || rest[0] == '/') {
@@ -160,8 +160,8 @@ func textReply(reply Reply, asked bool) ReplyForm {
 	return WrongType
 }
 
-// The expected tokens of an answer. Answers seldom reach a client's max_tokens, so max_tokens
-// counts only up to mostOutput.
+// How many tokens an answer is expected to have. Answers seldom reach a client's max_tokens, so
+// max_tokens counts only up to mostOutput.
 const (
 	usualOutput = 256
 	mostOutput  = 2048

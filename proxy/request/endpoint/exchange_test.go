@@ -210,7 +210,7 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
-// TestNewEndpoint checks that an endpoint in a file of its own gets everything that a call has:
+// TestNewEndpoint checks that an endpoint that is only one file gets everything that a call has:
 // limits, errors in its dialect, engines and the answer.
 func TestNewEndpoint(t *testing.T) {
 	endpoint.WithShout(t)

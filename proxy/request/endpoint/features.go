@@ -37,7 +37,7 @@ func FeaturesOf(ep *Endpoint, p Prompt) upstreams.Features {
 	return f
 }
 
-// operationAtEngine returns the name of the endpoint in engines' profiles.
+// operationAtEngine returns the endpoint's name in engine profiles.
 func (ep *Endpoint) operationAtEngine() string {
 	switch ep.Path {
 	case completions.Path:

@@ -8,7 +8,7 @@ import (
 	"penstock/upstreams"
 )
 
-// asked is a chat request with the part that FeaturesOf reads.
+// asked is a chat request with only the methods that FeaturesOf calls.
 type asked struct {
 	Request
 	chat *chat.Request
@@ -16,7 +16,7 @@ type asked struct {
 
 func (a asked) Chat() *chat.Request { return a.chat }
 
-// TestFeaturesOf checks what a request needs from an engine, depending on its members.
+// TestFeaturesOf checks what a request needs from an engine, depending on the request's members.
 func TestFeaturesOf(t *testing.T) {
 	const tools = `"tools":[{"type":"function","function":{"name":"f"}}]`
 	base := upstreams.FeatureOf(config.OpChat)

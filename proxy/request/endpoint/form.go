@@ -52,14 +52,14 @@ type editAnswer struct {
 
 func (a *editAnswer) PassesOn(Reply) bool { return a.form.Ended() }
 
-// formFields are the fields of a form. They also tell whether the client requested events.
+// formFields interprets the fields of a form. It also knows whether the client requested events.
 type formFields interface {
 	body.Fields
 	Stream() bool
 }
 
-// formRequest is the common part of the codecs of forms. The check of a form continues while it is
-// read, when its beginning is already on its way to an engine.
+// formRequest is what the codecs of forms share. A form is still being checked while it is read,
+// when its beginning is already on the way to an engine.
 type formRequest struct {
 	form      body.Form
 	fields    formFields
@@ -78,14 +78,14 @@ func (r *formRequest) Decode(in Input) error {
 	return r.form.ReadHead(in.Header.ContentType())
 }
 
-// formEnd adds a check of its own to the end of a form's fields.
+// formEnd adds a check after the last field of a form.
 type formEnd struct {
 	formFields
 	request *formRequest
 }
 
 // End implements body.Fields. A field that requests events may follow the file. If the form is by
-// then on its way to an engine without events, End refuses it.
+// then on its way to an engine without events, End refuses the form.
 func (e formEnd) End() ([]forward.Field, error) {
 	fields, err := e.formFields.End()
 	if err != nil || !e.Stream() {

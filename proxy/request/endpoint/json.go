@@ -39,7 +39,7 @@ func passing(path, operation, prompt string, decode func(r *forward.Request, bod
 	return ep
 }
 
-// ranking gives the endpoint's answers the same form for all engines.
+// ranking makes the endpoint's answers look the same for all engines.
 func ranking(ep *Endpoint) *Endpoint {
 	request := ep.New
 	ep.New = func() Request { return &rerankRequest{request().(*passingRequest)} }
@@ -85,8 +85,8 @@ type passingRequest struct {
 
 func (r *passingRequest) Decode(in Input) error { return r.decode(&r.own, in.Body.Bytes()) }
 
-// jsonRequest is the common part of the codecs of JSON requests of which the edge reads little more
-// than the model.
+// jsonRequest is what the codecs of JSON requests share from which the edge reads little more than
+// the model.
 type jsonRequest struct {
 	held
 	request   *forward.Request
@@ -150,7 +150,7 @@ func (r *jsonRequest) Release()             {}
 func (r *jsonRequest) Recycle()             {}
 
 // completions is POST /v1/completions, the legacy form of chat. A key that may use chat may use
-// it.
+// completions, too.
 var completions = &Endpoint{
 	Path:          "/v1/completions",
 	Operation:     config.OpChat,
@@ -179,7 +179,7 @@ func (r *completionRequest) Estimate(bytesPerToken float64) (prompt, output int)
 }
 
 // Fill implements Request. It sets the salt. Of all requests that are passed on, only completions
-// need one, because engines report cached tokens for them.
+// need a salt, because engines report cached tokens for them.
 func (r *completionRequest) Fill(to Target) (Sending, error) {
 	r.own.SetSalt(to.Salt)
 	return r.jsonRequest.Fill(to)

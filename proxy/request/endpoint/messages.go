@@ -60,8 +60,8 @@ func (w *messagesWriter) Describe(about *Answer, o *answer.Options) {
 
 func (w *messagesWriter) Recycle(r *translatedRequest) { messagesCodecs.Put(r) }
 
-// countTokens is POST /v1/messages/count_tokens. It returns an engine's own count if one has a
-// counter, otherwise an estimate. It does not fail if no engine can count.
+// countTokens is POST /v1/messages/count_tokens. It returns an engine's own count if an engine has
+// a counter, otherwise an estimate. It does not fail if no engine can count.
 var countTokens = &Endpoint{
 	Path:          "/v1/messages/count_tokens",
 	listedAs:      "/v1/messages",

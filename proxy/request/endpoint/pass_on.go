@@ -13,7 +13,7 @@ const (
 	anyType         = "*/*"
 )
 
-// errTooLarge is the error for a reply that is larger than the maximum of an answer.
+// errTooLarge is the error for a reply that is larger than an answer may be.
 var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
 
 // PassOn passes a large reply on as it arrives. The client can tell a truncated reply from a
@@ -21,7 +21,7 @@ var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
 type PassOn struct {
 	relay  *forward.Relay // nil: the reply is not JSON
 	answer *forwarded
-	passed int // bytes
+	passed int // how many bytes have been passed on
 }
 
 // Append appends the client's bytes for a piece of the reply.
@@ -43,7 +43,7 @@ func (p *PassOn) End() error {
 	return p.relay.End()
 }
 
-// Held returns about how many bytes of the reply are held, for the memory budget of replies.
+// Held returns roughly how many bytes of the reply are held, for the reply memory budget.
 func (p *PassOn) Held() int {
 	if p.relay == nil {
 		return 0
@@ -66,8 +66,8 @@ const noEstimate = -1
 // forwarded is the Unary of a JSON answer that is passed on.
 type forwarded struct {
 	model string
-	// estimate is the estimated length of the prompt in tokens, for an answer that does not report
-	// its usage; or noEstimate.
+	// estimate is the estimated number of prompt tokens, for an answer that does not report its
+	// usage; or noEstimate.
 	estimate   int
 	completion bool // the answer must have choices
 	vectors    forward.VectorForm

@@ -44,7 +44,7 @@ const HeaderDropped = "X-Penstock-Dropped"
 const HeaderRetained = "X-Penstock-Retained"
 
 // DroppedToolCalls stands for tool calls that were omitted from an answer: those after the first,
-// if the request forbids parallel calls but the engine made some. A stream cannot name it in its
+// if the request forbids parallel calls but the engine made some. A stream cannot name them in its
 // head, which has been sent by then.
 const DroppedToolCalls = "answer:tool_calls"
 

@@ -22,9 +22,8 @@ var Responses = &Endpoint{
 	New:           newResponsesRequest,
 }
 
-// Preparation is Responses for a request that generates nothing. Such a request is checked and
-// counted like any other, and its answer is a stream without output. Preparation has no path of its
-// own.
+// Preparation is Responses for a request that generates no output. Such a request is checked and
+// counted like any other, and its answer is a stream without output. Preparation has no path.
 var Preparation = &Endpoint{
 	Path:      Responses.Path,
 	Operation: config.OpResponses,
@@ -41,7 +40,7 @@ func newResponsesRequest() Request {
 	return r
 }
 
-// noOutput is the event of an engine that generated nothing.
+// noOutput is an event as from an engine that generated no output.
 const noOutput = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],` +
 	`"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}`
 

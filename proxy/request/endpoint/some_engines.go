@@ -10,8 +10,8 @@ import (
 	"penstock/upstreams"
 )
 
-// atSomeEngines returns the endpoints of config.SomeEngines. Requests and answers have the
-// engine's own form, in which the edge changes only the model.
+// atSomeEngines returns the endpoints in config.SomeEngines. Requests and answers have the engine's
+// own form, in which the edge changes only the model.
 func atSomeEngines() (all []*Endpoint) {
 	for i := range config.SomeEngines {
 		if e := &config.SomeEngines[i]; e.Operation != config.OpRealtime { // see Realtime
@@ -35,7 +35,7 @@ func atSome(e *config.EngineEndpoint) *Endpoint {
 	}
 	return &Endpoint{
 		Path: e.Path, Operation: e.Operation, atEngine: e.AtEngine,
-		Traced:  e.AtEngine, // the conventions have no name for them yet
+		Traced:  e.AtEngine, // the conventions have no names for these operations yet
 		Dialect: withChatErrors(e.AtEngine, prompt),
 		New: func() Request {
 			r := &someEnginesRequest{countsTokens: e.Operation == config.OpTokenize}
@@ -46,10 +46,10 @@ func atSome(e *config.EngineEndpoint) *Endpoint {
 	}
 }
 
-// someEnginesRequest is the codec of requests to the endpoints of atSomeEngines.
+// someEnginesRequest is the codec for requests to the endpoints in atSomeEngines.
 type someEnginesRequest struct {
 	passingRequest
-	countsTokens bool // nothing is generated, and nothing is charged
+	countsTokens bool // no tokens are generated or charged
 }
 
 // Check implements Request. It excludes engines that are known to lack the endpoint.
@@ -76,13 +76,13 @@ func (r *someEnginesRequest) Check(m *snapshot.Model, now time.Time) (Checked, e
 // AtSomeEngines reports whether only some engines have the endpoint.
 func (ep *Endpoint) AtSomeEngines() bool { return ep.atEngine != "" }
 
-// AtNoEngine returns the refusal of a call to an endpoint that no engine of the model has.
+// AtNoEngine returns the refusal for a call to an endpoint that none of the model's engines has.
 func AtNoEngine() *apierr.Error {
 	return apierr.NotFound(apierr.CodeNotFound,
 		"No engine of the model has this endpoint. GET /v1/models lists each model's endpoints.")
 }
 
-// notWhereStrict returns the refusal of an extension of the API.
+// notWhereStrict returns the error with which a strict edge refuses an extension of the API.
 func notWhereStrict() *apierr.Error {
 	return apierr.NotFound(apierr.CodeNotFound, "This path is not served here: the operator has set strict.")
 }

@@ -17,8 +17,8 @@ import (
 )
 
 // speech is POST /v1/audio/speech. It takes JSON and returns audio, or events that contain audio.
-// The audio is passed on as it is generated. A client of HTTP/1.0 could not tell truncated audio
-// from complete audio, so it gets the whole audio with its length. Events mark their own end.
+// The audio is passed on as it is generated. An HTTP/1.0 client could not tell truncated audio from
+// complete audio, so it gets the whole audio with its length. Events mark their own end.
 var speech = &Endpoint{
 	Path:      "/v1/audio/speech",
 	Operation: config.OpSpeech,
@@ -122,7 +122,7 @@ func (a *speechAnswer) Append(dst, body []byte, reply Reply) ([]byte, error) {
 func (a *speechAnswer) PassesOn(Reply) bool { return false }
 func (a *speechAnswer) MediaType() string   { return a.mediaType }
 
-// audioStream is the Stream of plain audio, whose bytes the attempt passes on without it.
+// audioStream is the Stream for plain audio, whose bytes the attempt passes on itself.
 type audioStream struct{ mediaType string }
 
 func (audioStream) Append(dst []byte, _ sse.Event) ([]byte, error)    { return dst, nil }
@@ -130,7 +130,7 @@ func (audioStream) AppendBody(dst, _ []byte, _ Reply) ([]byte, error) { return d
 func (audioStream) Finish(dst []byte) ([]byte, error)                 { return dst, nil }
 func (audioStream) Fail(dst []byte, _ *apierr.Error) []byte           { return dst }
 func (audioStream) Keepalive(dst []byte) []byte                       { return dst }
-func (audioStream) Started() bool                                     { return true } // it begins with sound
+func (audioStream) Started() bool                                     { return true } // the stream begins with sound
 func (audioStream) NextEngine()                                       {}
 func (audioStream) Finished() bool                                    { return false }
 func (audioStream) Done() bool                                        { return false }

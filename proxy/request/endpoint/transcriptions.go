@@ -17,7 +17,7 @@ import (
 var transcriptions = &Endpoint{
 	Path:      "/v1/audio/transcriptions",
 	Operation: config.OpTranscriptions,
-	Traced:    config.OpTranscriptions, // the conventions have no name for it yet
+	Traced:    config.OpTranscriptions, // the conventions have no name for this operation yet
 	Dialect:   withChatErrors("transcription", "file"),
 	Form:      true,
 	New: func() Request {
@@ -83,8 +83,8 @@ type transcript struct {
 
 func (a *transcript) MediaType() string { return a.request.own.ContentType() }
 
-// Append implements Unary. It refuses text that may be truncated, and JSON where text was
-// requested: such JSON is an error, or comes from an engine that does not know the format.
+// Append implements Unary. It refuses text that may be truncated, and JSON if text was requested:
+// such JSON is an error, or comes from an engine that does not know the format.
 func (a *transcript) Append(dst, body []byte, reply Reply) ([]byte, error) {
 	switch {
 	case !a.request.form.Ended(): // the requested format is still unknown
@@ -105,11 +105,10 @@ func (a *transcript) Append(dst, body []byte, reply Reply) ([]byte, error) {
 
 var errTextOfUnknownLength = &translate.BadAnswer{Reason: "text of unknown length"}
 
-// ErrWrongType is the error for a reply whose media type is not the requested one.
+// ErrWrongType is the error for a reply that does not have the requested media type.
 var ErrWrongType = errors.New("the reply has another media type than requested")
 
-// PassesOn implements Unary. It requires that the requested format is known and that the reply has
-// it.
+// PassesOn implements Unary. The requested format must be known, and the reply must have it.
 func (a *transcript) PassesOn(reply Reply) bool {
 	r := a.request
 	return r.form.Ended() && !r.own.Stream() && (r.own.JSON() || reply.Framed() && !isJSONReply(reply))

@@ -14,11 +14,11 @@ import (
 	"penstock/translate/seal"
 )
 
-// translatedRequest is the codec of the dialects that are translated to chat and back.
+// translatedRequest is the codec for the dialects that are translated to chat and back.
 type translatedRequest struct {
 	chatBase
 	config  *snapshot.Snapshot
-	box     seal.Box // of the call's key
+	box     seal.Box // the box of the call's key
 	dialect translatedDialect
 	counts  bool // the prompt is only counted, by an engine that reads the client's original body
 	decoded bool
@@ -35,8 +35,8 @@ type translatedDialect interface {
 	Dropped() []string
 	// Locate rewords an error about the chat request for the dialect.
 	Locate(err error) error
-	// Describe prepares for the answer of one attempt. The options are for an engine's stream that
-	// is assembled before it is translated.
+	// Describe prepares for one attempt's answer. The options are for an engine's stream that is
+	// assembled before it is translated.
 	Describe(about *Answer, o *answer.Options)
 	// Recycle returns the codec to the pool of its dialect.
 	Recycle(r *translatedRequest)
@@ -51,21 +51,21 @@ func (r *translatedRequest) Decode(in Input) error {
 		RedactThinking: redactsThinking(in.Header),
 		MayCompact:     !s.Secrets.Seals.Private(),
 	}
-	if r.counts { // an engine's counter gets the body without the members that it refuses
+	if r.counts { // an engine's counter gets the body without the members that the counter refuses
 		o.Refuse = nil
 	}
 	err := in.Body.Translate(func(dst []byte) ([]byte, error) {
 		return r.dialect.Decode(dst, in.Body.Client(), r.chat, o)
 	})
 	r.wantsStream, r.decoded = r.chat.Stream, true
-	if err == nil && !r.counts && len(s.Config.Hooks) == 0 { // a hook may have to be sent them
+	if err == nil && !r.counts && len(s.Config.Hooks) == 0 { // a hook may have to get these bytes
 		in.Body.DropClient()
 	}
 	return err
 }
 
-// redactsThinking reports whether a client of Messages enables the beta that redacts the thinking
-// in answers.
+// redactsThinking reports whether a Messages client enables the beta that redacts thinking in
+// answers.
 func redactsThinking(h *fasthttp.RequestHeader) bool {
 	for _, v := range h.PeekAll("Anthropic-Beta") {
 		if bytes.Contains(v, []byte("redact-thinking-")) {
@@ -75,7 +75,7 @@ func redactsThinking(h *fasthttp.RequestHeader) bool {
 	return false
 }
 
-// Open implements chat.Opener. A blob that names no model belongs to the key alone.
+// Open implements chat.Opener. A blob that names no model belongs only to the key.
 func (r *translatedRequest) Open(dst, model, blob []byte) ([]byte, bool) {
 	box := r.box
 	if len(model) > 0 {

@@ -18,7 +18,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Failure is a failure of an attempt or of a call.
+// Failure describes why an attempt or a call failed.
 type Failure struct {
 	API     *apierr.Error
 	Outcome upstreams.Outcome // what the upstream's health records
@@ -30,7 +30,7 @@ type Failure struct {
 	Cause   upstreams.Cause   // why the attempt failed; empty if the upstream has not failed
 	Status  int               // of the engine's HTTP answer; 0: there was none
 	Failed  uint64            // hash of the engine's message in its 500 or 501; 0: none
-	Label   string            // the code in metrics and log, if it differs from the error's code
+	Label   string            // the code in metrics and log, if this differs from the error's code
 
 	About engineerror.Subject // what the engine refuses but may accept in another form
 }
@@ -38,7 +38,7 @@ type Failure struct {
 // Error implements error, so that a failure can be returned as an error.
 func (f *Failure) Error() string { return f.API.Error() }
 
-// Next returns the cause by which package retry decides the next step.
+// Next returns the cause from which package retry decides the next step.
 func (f *Failure) Next() retry.Cause {
 	switch {
 	case f.Gone:
@@ -63,8 +63,8 @@ func (f *Failure) Next() retry.Cause {
 	return retry.Final
 }
 
-// EngineLost reports whether the engine failed, or the call leaves it, in the middle of an answer,
-// so that another engine may continue the answer.
+// EngineLost reports whether the engine failed, or the call leaves the engine, in the middle of an
+// answer, so that another engine may continue the answer.
 func (f *Failure) EngineLost() bool {
 	switch f.Outcome {
 	case upstreams.OutcomeUnreachable, upstreams.OutcomeBadResponse, upstreams.OutcomeRefused, upstreams.OutcomeTimeout,
@@ -75,7 +75,7 @@ func (f *Failure) EngineLost() bool {
 	}
 }
 
-// Causes of an abort.
+// Why a call is aborted.
 var (
 	ErrClientGone = body.ErrClientGone // the client has closed its side
 	ErrDrained    = errors.New("the edge is shutting down")
@@ -83,11 +83,11 @@ var (
 	ErrPanicked   = errors.New("panic")
 )
 
-// The status and the codes in the log for calls whose clients have left or lost their permission.
+// The status and the log codes for calls whose client has left or lost its permission.
 const (
 	StatusClientGone = 499
 	codeClientGone   = "client_gone"
-	codeRevoked      = "revoked" // the client was authorized when it began
+	codeRevoked      = "revoked" // the client was authorized when the call began
 )
 
 // upstreamFailed returns the error for an engine that failed in a way that the client cannot fix.
@@ -95,7 +95,7 @@ func upstreamFailed(code, message string) *apierr.Error {
 	return apierr.New(502, code, "%s", message)
 }
 
-// BadResponse returns the failure of an engine whose answer is invalid.
+// BadResponse returns the failure for an invalid answer from an engine.
 func BadResponse(cause error) *Failure {
 	e := upstreamFailed(apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")
 	e.Cause = cause
@@ -121,8 +121,8 @@ func BadResponse(cause error) *Failure {
 	return f
 }
 
-// GenerationTimeout returns the failure of an engine that was too slow, by one of the edge's time
-// limits or by its own. why names the limit.
+// GenerationTimeout returns the failure of an engine that exceeded one of the edge's time limits,
+// or its own. why names the limit.
 func GenerationTimeout(why upstreams.Cause, cause error) *Failure {
 	return &Failure{
 		API: &apierr.Error{
@@ -229,14 +229,14 @@ func fromTransport(err error) *Failure {
 	default:
 		b := BadResponse(err)
 		if errors.Is(err, http1.ErrHostVanished) {
-			b.Outcome = upstreams.OutcomeUnreachable // the host vanished: this is not an invalid answer
+			b.Outcome = upstreams.OutcomeUnreachable // the host vanished: so the answer is not invalid
 		}
 		return b
 	}
 }
 
-// howUnreachable describes what happened to the connection. An engine that was killed while it
-// worked had been reached before that.
+// howUnreachable says what happened to the connection. An engine that was killed while it worked
+// had been reached before.
 func howUnreachable(reason string) string {
 	switch reason {
 	case http1.ReasonEOF:
@@ -265,8 +265,8 @@ func FromClient(err error) *Failure {
 	return f
 }
 
-// FromAcquire returns the failure of a pick that found no slot. room is how long a client should
-// wait for a slot of a full pool, and target how long for any engine to accept calls.
+// FromAcquire returns the failure for a pick that found no slot. room is how long a client should
+// wait for a slot in a full pool, and target how long until any engine accepts calls.
 func FromAcquire(err error, room, target time.Duration) *Failure {
 	var full *routing.FullError
 	if errors.As(err, &full) {
@@ -308,8 +308,8 @@ func fullText(full *routing.FullError) string {
 	}
 }
 
-// causeOf returns why an exchange or the reading of its answer failed. The error itself stays out
-// of the log, because network errors contain addresses.
+// causeOf returns why an exchange failed, or why its answer could not be read. The error itself
+// stays out of the log, because network errors contain addresses.
 func causeOf(err error) upstreams.Cause {
 	var (
 		exchange *http1.Failure
@@ -330,8 +330,7 @@ func causeOf(err error) upstreams.Cause {
 	return upstreams.CauseBadAnswer
 }
 
-// WrongType returns the failure of an engine whose answer has another media type than the
-// requested one.
+// WrongType returns the failure of an engine whose answer does not have the requested media type.
 func WrongType(cause error) *Failure {
 	f := BadResponse(cause)
 	f.Cause = upstreams.CauseContentType
@@ -388,8 +387,8 @@ func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Fai
 }
 
 // NoEndpoint returns the failure of a call to an engine that lacks the endpoint. Another engine may
-// have it. A later retry at the same engine does not help, and the failure is no evidence against
-// the engine's other endpoints.
+// have the endpoint. A later retry at the same engine does not help, and the failure says nothing
+// about the engine's other endpoints.
 func NoEndpoint(status int) *Failure {
 	return &Failure{
 		API:     upstreamFailed(apierr.CodeUpstreamFailed, "The engine does not have this endpoint."),
@@ -398,8 +397,8 @@ func NoEndpoint(status int) *Failure {
 	}
 }
 
-// rejected returns an engine's complaint about the request, cleaned, so that the client can fix the
-// request.
+// rejected returns, cleaned, an engine's complaint about the request, so that the client can fix
+// the request.
 func rejected(status int, e *engineerror.Error) *apierr.Error {
 	a := &apierr.Error{Status: 400, Type: apierr.TypeInvalidRequest, Code: e.Code, Message: e.Message}
 	if status == 413 {
@@ -439,7 +438,7 @@ func isNumber(s string) bool {
 	return err == nil
 }
 
-// ExplainOverflow rewrites the failure of a prompt that leaves room for fewer than least tokens in
+// ExplainOverflow rewrites the failure for a prompt that leaves room for fewer than least tokens in
 // the context.
 func (f *Failure) ExplainOverflow(least, context int) {
 	o := &f.API.Overflow
@@ -479,8 +478,7 @@ func HookUnavailable(cause upstreams.Cause) *Failure {
 	return f
 }
 
-// RefusedByHook returns the failure of a call that a hook refuses with a status and a message of
-// its own.
+// RefusedByHook returns the failure of a call that a hook refuses with its own status and message.
 func RefusedByHook(status int, message string) *Failure {
 	return &Failure{
 		API:     apierr.RefusedByHook(status, message, limit.Jitter(RetrySoon)),
@@ -488,12 +486,12 @@ func RefusedByHook(status int, message string) *Failure {
 	}
 }
 
-// codeReplyMemory is the code of a refusal for lack of memory for the engine's reply. Engines
-// never cause it.
+// codeReplyMemory is the code of a refusal because there is no memory for the engine's reply.
+// Engines never cause this code.
 const codeReplyMemory = "no_reply_memory"
 
-// NoReplyMemory returns the failure of an attempt for whose reply no memory is left. There would be
-// none for another engine's reply either.
+// NoReplyMemory returns the failure of an attempt for whose reply no memory is left. Another
+// engine's reply would find no memory either.
 func NoReplyMemory() *Failure {
 	e := apierr.New(503, codeReplyMemory, "The memory for engines' replies is exhausted. Retry shortly.")
 	e.RetryAfter = limit.Jitter(RetrySoon)

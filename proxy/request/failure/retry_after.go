@@ -10,7 +10,7 @@ import (
 	"penstock/upstreams"
 )
 
-// Values of Retry-After if the engine sends none.
+// What Retry-After says if the engine sends none.
 const (
 	RetrySoon  = time.Second
 	retryLater = 5 * time.Second
@@ -27,7 +27,7 @@ func RetryAfter(b []byte, now time.Time) time.Duration {
 	if len(b) == 0 {
 		return 0
 	}
-	// For a number out of range, Atoi returns the nearest one in range.
+	// For a number out of range, Atoi returns the nearest number in range.
 	if n, err := strconv.Atoi(string(bytes.TrimSpace(b))); err == nil || errors.Is(err, strconv.ErrRange) {
 		return time.Duration(min(max(n, 0), int(retryMax/time.Second))) * time.Second
 	}
@@ -37,7 +37,7 @@ func RetryAfter(b []byte, now time.Time) time.Duration {
 	return 0
 }
 
-// FullRetryAfter returns the Retry-After of the refusal for a full pool of a model.
+// FullRetryAfter returns the Retry-After for a refusal because a model's pool is full.
 func FullRetryAfter(m *snapshot.Model, p upstreams.Pool) time.Duration {
 	if v := m.Config.Vision; p == upstreams.PoolVision && v != nil && v.RetryAfterSeconds > 0 {
 		return time.Duration(v.RetryAfterSeconds) * time.Second

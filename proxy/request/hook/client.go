@@ -24,8 +24,8 @@ type Client struct {
 }
 
 const (
-	// maxConns is how many questions to one host may be under way at once. Further ones wait, and
-	// their wait counts towards the timeout.
+	// maxConns is how many questions to one host may be under way at once. Further questions wait,
+	// and the wait counts towards their timeout.
 	maxConns  = 256
 	idleConns = 64
 	idleTime  = 30 * time.Second
@@ -33,7 +33,7 @@ const (
 	maxHead = 64 << 10
 	// wrapping is how many bytes an answer may have beside a body.
 	wrapping = 4 << 10
-	// firstRead is the buffer that every answer gets. It is not counted.
+	// firstRead is the size of the buffer that every answer gets. It is not counted.
 	firstRead = 4 << 10
 )
 
@@ -73,7 +73,7 @@ func (f *Failure) Error() string {
 	return "the hook failed: " + string(f.Cause) + ", " + f.Detail.Words()
 }
 
-// Errors of Ask that do not blame the hook.
+// Errors from Ask that do not blame the hook.
 var (
 	ErrLeft   = errors.New("the call has ended")
 	ErrMemory = errors.New("no memory for the answer")
@@ -88,13 +88,13 @@ type Memory interface {
 // Call is what Ask needs from a call.
 type Call struct {
 	Left     <-chan struct{} // closed when the call ends
-	Deadline time.Time       // of the whole call; zero: none
-	MaxBody  int64           // bytes that a body may have
+	Deadline time.Time       // the whole call's deadline; zero: none
+	MaxBody  int64           // how many bytes a body may have
 	Memory   Memory
 }
 
-// Ask asks a hook and runs use with its decision, whose body is valid only until use returns. It
-// returns the error of use, a *Failure if the hook is to blame, or ErrLeft or ErrMemory.
+// Ask asks a hook and calls use with the decision, whose body is valid only until use returns. Ask
+// returns the error from use, a *Failure if the hook is to blame, or ErrLeft or ErrMemory.
 func (c *Client) Ask(h *config.Hook, q *Question, of *Call, use func(*Decision) error) error {
 	begun := time.Now()
 	deadline := begun.Add(h.Timeout.D())
@@ -130,8 +130,8 @@ func (c *Client) Ask(h *config.Hook, q *Question, of *Call, use func(*Decision) 
 	return err
 }
 
-// maxTries bounds how often one question is sent. Only a connection that had been used before, and
-// so may have been closed meanwhile, gives reason to send it again.
+// maxTries bounds how often one question is sent. A question is sent again only if the connection
+// had been used before, and so may have been closed meanwhile.
 const maxTries = 3
 
 // post sends the question and reads the answer.
@@ -168,7 +168,8 @@ func (c *Client) post(ctx context.Context, h *config.Hook, q *question, to *answ
 	return to.read(reply.Body, reply.ContentLength)
 }
 
-// causeOf returns err, or the end of the call or of the hook's time if that has caused it.
+// causeOf returns err, or the error for the call's end or the hook's timeout if one of these caused
+// err.
 func causeOf(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):

@@ -40,7 +40,7 @@ func (b *budget) Reserve(n int64) bool {
 
 func (b *budget) Discard(n int64) { b.held.Add(-n) }
 
-// rig is a hook that answers as a test wants, and the client that asks it.
+// rig is a hook that answers as a test wants, and the client that asks the hook.
 type rig struct {
 	client  *Client
 	metrics *metrics.Set
@@ -78,7 +78,8 @@ func (r *rig) ask(q *Question) (Decision, error) {
 	return d, err
 }
 
-// wantCause checks that an error blames the hook with a cause, and shows nothing of an answer.
+// wantCause checks that an error blames the hook with the given cause, and shows no text of an
+// answer.
 func wantCause(t *testing.T, err error, cause upstreams.Cause) {
 	t.Helper()
 	var f *Failure
@@ -182,8 +183,8 @@ func TestAskUnreachable(t *testing.T) {
 	wantCause(t, err, upstreams.CauseHookUnreachable)
 }
 
-// TestAskEnds checks the ends of a wait: the hook's own time, that of the call, and the client that
-// leaves. The hook answers half and then nothing.
+// TestAskEnds checks that a wait ends when the hook's time is over, when the call's time is over,
+// and when the client leaves. The hook sends half an answer and then nothing.
 func TestAskEnds(t *testing.T) {
 	asked, end := make(chan struct{}, 8), make(chan struct{})
 	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -245,8 +246,8 @@ func TestAskMemory(t *testing.T) {
 }
 
 // TestAskLetsBodyGo checks that nothing reads the body after Ask has returned, even if the hook
-// answers without having read it: its memory then belongs to another call. The race detector fails
-// the test otherwise.
+// answers without having read it: the body's memory then belongs to another call. Otherwise the
+// race detector fails the test.
 func TestAskLetsBodyGo(t *testing.T) {
 	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"action":"allow"}`) })
 	var all sync.WaitGroup

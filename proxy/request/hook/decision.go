@@ -8,7 +8,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Action is what is to become of a call.
+// Action says what is to become of a call.
 type Action uint8
 
 // The actions.
@@ -24,7 +24,7 @@ var actionWords = [...]string{Allow: "allow", Refuse: "refuse", Rewrite: "rewrit
 // String returns the action's word in answers and metrics.
 func (a Action) String() string { return actionWords[a] }
 
-// Decision is a hook's answer. Its body is a part of the answer that was parsed.
+// Decision is a hook's answer. Its body is a slice of the parsed answer.
 type Decision struct {
 	Action  Action
 	Status  int    // of a refusal
@@ -42,8 +42,8 @@ const (
 // maxMessage bounds the message of a refusal, in bytes.
 const maxMessage = 2 << 10
 
-// Statuses returns the statuses that a hook may choose for a refusal. Clients know what to do with
-// them, and none of them has a meaning of its own for SDKs, except that 429 is sent again.
+// Statuses returns the statuses that a hook may choose for a refusal. Clients know how to handle
+// these, and none has a special meaning for SDKs, except that they retry after a 429.
 func Statuses() []int { return []int{400, 403, 422, 429, 451} }
 
 // The members of an answer.
@@ -58,7 +58,7 @@ const (
 
 var memberNames = []string{"action", "status", "message", "body", "model"}
 
-// membersOf lists the members that an answer with an action may have beside the action.
+// membersOf lists, for each action, the members that an answer may have beside the action.
 var membersOf = [...][]int{
 	Allow: {}, Refuse: {memberStatus, memberMessage}, Rewrite: {memberBody}, Route: {memberModel},
 }

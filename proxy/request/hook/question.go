@@ -9,8 +9,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// version is the version of questions. It changes only if an old hook would misunderstand a new
-// question; new members do not change it.
+// version is the version of the question format. It changes only if an old hook would misunderstand
+// a new question; new members do not change it.
 const version = "1"
 
 // Question is what a hook is told about a call.
@@ -18,14 +18,14 @@ type Question struct {
 	RequestID    string
 	Endpoint     string // the path
 	Model        string // its id
-	Key          string // its id; empty: the edge asks for no keys
+	Key          string // the key's id; empty: the edge asks for no keys
 	PromptTokens int    // estimated
-	BodyBytes    int64  // of the request's body, decompressed; 0: unknown
+	BodyBytes    int64  // size of the request's body, decompressed; 0: unknown
 	Stream       bool
-	Body         []byte // JSON; nil: the hook is not sent it
+	Body         []byte // JSON; nil: the hook does not get the body
 }
 
-// pieces returns the question's JSON in pieces. The body is one of them.
+// pieces returns the question's JSON in pieces. The body is one piece.
 func (q *Question) pieces(hook string) [][]byte {
 	head := append(make([]byte, 0, 512), `{"version":`+version+`,"hook":`...)
 	head = jsonx.AppendStringS(head, hook)
@@ -67,7 +67,7 @@ func (q *question) size() (n int64) {
 // reader returns a reader that begins at the question's first byte.
 func (q *question) reader() io.ReadCloser { return &questionReader{of: q} }
 
-// end cuts off all readers. The memory of the pieces may be reused once it has returned.
+// end cuts off all readers. The memory of the pieces may be reused once end has returned.
 func (q *question) end() {
 	q.mu.Lock()
 	q.pieces = nil

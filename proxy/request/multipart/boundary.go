@@ -8,7 +8,7 @@ import (
 
 const maxBoundary = 70 // RFC 2046, 5.1.1
 
-// Boundary returns the boundary of a Content-Type. The error is an *Error if the type is not
+// Boundary returns the boundary in a Content-Type. The error is an *Error if the type is not
 // multipart/form-data, or if the boundary is missing, given twice or malformed.
 func Boundary(contentType []byte) (string, error) {
 	kind, rest, _ := bytes.Cut(contentType, []byte{';'})

@@ -19,10 +19,10 @@
 //
 // # Design
 //
-// The standard library's reader (mime/multipart, NextRawPart) does not enforce these rules, and its
-// caller cannot check them: it reports neither the bytes of a head nor those around a delimiter,
-// and may have read up to 4 KiB beyond them. TestStandardReaderIsLooser shows what it accepts. Once
-// that test fails, the reader of this package can go. The standard reader accepts:
+// The standard library's reader (mime/multipart, NextRawPart) does not enforce these rules, and a
+// caller cannot check them: the reader reports neither the bytes of a head nor the bytes around a
+// delimiter, and may have read up to 4 KiB beyond these. TestStandardReaderIsLooser shows what it
+// accepts. Once that test fails, the reader of this package can go. The standard reader accepts:
 //
 //   - A delimiter followed by padding, or the first one with a bare line feed.
 //   - A delimiter followed by anything else, which it reads as content.

@@ -1,7 +1,7 @@
 package multipart
 
-// Error is the reason why a body is not a form. Reason is one of the constants, so it never
-// contains the client's text.
+// Error says why a body is not a form. Reason is one of the constants, so it never contains the
+// client's text.
 type Error struct{ Reason string }
 
 // Error returns the reason with the operation that failed.

@@ -9,9 +9,10 @@ import (
 // Part is the head of a part.
 type Part struct {
 	Name string // 1 to 64 letters, digits and "-_.[]"
-	File bool   // it has a file name, which may be empty
+	File bool   // the part has a file name, which may be empty
 	// Filename is the name under which the file may be passed on: at most the last 64 characters,
-	// of letters, digits and "-_."; others are replaced. It is empty if the client gave no name.
+	// all letters, digits and "-_."; other characters are replaced. It is empty if the client gave
+	// no name.
 	Filename string
 	// ContentType is the media type without parameters. It is empty if missing or malformed.
 	ContentType string
@@ -119,8 +120,8 @@ func validName(b []byte) bool {
 	return true
 }
 
-// harmless returns the last part of a path and replaces every character in it that a shell, a file
-// system or a parser could interpret. Engines need only the file extension, such as ".wav".
+// harmless returns the last element of a path, and replaces every character in it that a shell, a
+// file system or a parser could interpret. Engines need only the file extension, such as ".wav".
 func harmless(b []byte) string {
 	b = b[bytes.LastIndexAny(b, `/\`)+1:]
 	b = b[max(0, len(b)-maxFilename):]

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// MaxParts is the maximum number of parts of a form.
+	// MaxParts is how many parts a form may have.
 	MaxParts = 32
-	// MaxHeader is the maximum length of a part's head in bytes.
+	// MaxHeader is how many bytes a part's head may have.
 	MaxHeader = 8 << 10
 
 	bufferSize = 32 << 10 // larger than any head and delimiter
 )
 
-// Reader reads one form. Only one goroutine may use it. Its only memory is its buffer of 32 KiB.
+// Reader reads one form. Only one goroutine may use it. A Reader holds only one buffer of 32 KiB.
 type Reader struct {
 	src     bufio.Reader
 	delim   []byte // CR LF and two dashes before the boundary
@@ -35,7 +35,7 @@ const (
 	atEnd
 )
 
-// NewReader returns a reader of the form in src. boundary comes from Boundary.
+// NewReader returns a reader for the form in src. boundary comes from Boundary.
 func NewReader(src io.Reader, boundary string) *Reader {
 	return &Reader{src: *bufio.NewReaderSize(src, bufferSize), delim: []byte("\r\n--" + boundary)}
 }
@@ -49,7 +49,8 @@ func (r *Reader) peek(n int) ([]byte, error) {
 	return data, err
 }
 
-// more waits for at least one byte after data, the buffered bytes, and returns all buffered bytes.
+// more waits for at least one byte after data, which are the buffered bytes, and returns all
+// buffered bytes.
 func (r *Reader) more(data []byte) ([]byte, error) {
 	_, err := r.peek(len(data) + 1)
 	return r.come(), err
@@ -65,8 +66,8 @@ func (r *Reader) come() []byte {
 func (r *Reader) take(n int) { _, _ = r.src.Discard(n) }
 
 // Next skips the rest of the current part and reads the head of the next one. It returns io.EOF
-// after the last part, once src has ended as well. Other errors are an *Error or come from src.
-// The Part stays valid.
+// after the last part, once src has ended as well. Any other error is an *Error or comes from src.
+// The returned Part stays valid.
 func (r *Reader) Next() (Part, error) {
 	if r.fail != nil {
 		return Part{}, r.fail
@@ -109,8 +110,8 @@ func (r *Reader) next() (Part, error) {
 	return r.head()
 }
 
-// Read reads the body of the current part. It returns io.EOF at the end of the part. Other errors
-// are those of Next.
+// Read reads the body of the current part. It returns io.EOF at the end of the part, and otherwise
+// the same errors as Next.
 func (r *Reader) Read(p []byte) (int, error) {
 	if r.fail != nil && !errors.Is(r.fail, io.EOF) {
 		return 0, r.fail
@@ -135,7 +136,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 }
 
 // search determines how many of the buffered bytes are content, and reads more if that is unclear.
-// It returns with some content, or with the delimiter consumed.
+// When it returns, it has found content or consumed the delimiter.
 func (r *Reader) search() error {
 	for data := r.come(); ; {
 		switch i := bytes.Index(data, r.delim); {

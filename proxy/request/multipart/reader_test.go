@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// part is a part in the form that tests compare.
+// part is a part as tests compare it.
 type part struct {
 	Name, Filename, ContentType, Body string
 	File                              bool
@@ -279,9 +279,9 @@ func TestFilename(t *testing.T) {
 	}
 }
 
-// FuzzReader compares the reader with the standard library's. The standard reader must accept
-// every form that this one accepts, with the same names and bytes. How the bytes are split into
-// reads must make no difference.
+// FuzzReader compares the reader with the standard library's. The standard reader must accept every
+// form that this reader accepts, with the same names and bytes. How reads split the bytes must make
+// no difference.
 func FuzzReader(f *testing.F) {
 	for _, s := range []string{plainForm, "--B--", "--B\nContent-Disposition: form-data; name=\"a\"; filename=\"\\\"\"\n\n\n--B--\n\n", "--B\nContent-Disposition: form-data; name=a\n\n\n--Bx\n--B--"} {
 		f.Add([]byte(crlf(s)), uint64(1))

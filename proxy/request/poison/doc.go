@@ -7,7 +7,7 @@
 // only dropped a connection is up again at once. A body that another engine has answered is
 // cleared.
 //
-// The package keeps a hash of the body under a seed of this process, and nothing of the body
-// itself. The edges of a fleet share one seed and their losses, so all of them refuse a body that
-// has brought down two engines. As long as no engine is lost, Blocks costs two atomic loads.
+// The package keeps a hash of the body under a seed of this process, and no bytes of the body
+// itself. The edges of a fleet share one seed and their losses, so all edges refuse a body that has
+// brought down two engines. As long as no engine is lost, Blocks costs two atomic loads.
 package poison

@@ -10,7 +10,7 @@ import (
 	"penstock/upstreams"
 )
 
-// told is the fleet of a test. tell passes the reports of every edge to all edges.
+// told is a test's fleet. tell passes the reports of every edge to all edges.
 type told struct {
 	edges []*Requests
 	lost  map[uint64][]*upstreams.Upstream
@@ -29,9 +29,9 @@ func (f *told) tell() {
 	}
 }
 
-// TestFleetSharesLosses checks that a third edge refuses a body that brought down one engine at each of
-// two edges. It does so while some edge finds both engines down, until an engine has answered the
-// body. All edges must compute the same hash of the body.
+// TestFleetSharesLosses checks that a third edge refuses a body that brought down one engine at
+// each of two edges. It refuses the body while some edge finds both engines down, until an engine
+// has answered the body. All edges must compute the same hash of the body.
 func TestFleetSharesLosses(t *testing.T) {
 	set, err := upstreams.NewSet(upstreams.Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
 	if err != nil {

@@ -16,38 +16,38 @@ import (
 
 const (
 	memory    = time.Minute // how long a loss is remembered
-	maxBodies = 1024        // in memory at once; in a larger outage the breakers decide
+	maxBodies = 1024        // how many bodies are remembered at once; in a larger outage the breakers decide
 )
 
 // Requests remembers which engines were lost to which bodies. Any goroutine may call its methods.
 type Requests struct {
 	seed   maphash.Seed
 	common atomic.Pointer[string] // the fleet's seed; nil: none
-	until  atomic.Int64           // the end of the newest entry, in Unix nanoseconds
+	until  atomic.Int64           // when the newest entry ends, in Unix nanoseconds
 	some   atomic.Bool            // shared has entries
 	fleet  Fleet                  // nil: this edge is not in a fleet
 
 	mu     sync.Mutex
 	bodies map[uint64]*lostEngines
-	failed map[uint64]time.Time             // when a failure for a body is forgotten
+	failed map[uint64]time.Time             // when a body's failure is forgotten
 	shared map[uint64][]*upstreams.Upstream // what the fleet knows
 }
 
 // Fleet passes what this edge has found to the other edges.
 type Fleet interface {
-	// Lost reports, for the duration life, that an engine was lost to a body with this hash.
+	// Lost reports, valid for the duration life, that an engine was lost to a body with this hash.
 	Lost(hash uint64, engine upstreams.ID, life time.Duration)
 	// Cleared reports that a body with this hash was answered.
 	Cleared(hash uint64)
 }
 
-// lostEngines are the engines that were lost to one body.
+// lostEngines lists the engines that were lost to one body.
 type lostEngines struct {
 	until   time.Time
 	engines []*upstreams.Upstream
 }
 
-// New returns an empty memory.
+// New returns a Requests that remembers no losses.
 func New() *Requests {
 	return &Requests{seed: maphash.MakeSeed(), bodies: map[uint64]*lostEngines{}, failed: map[uint64]time.Time{}}
 }
@@ -66,8 +66,8 @@ func (r *Requests) Seed(seed string) {
 	clear(r.bodies)
 }
 
-// Learn replaces what is known about the losses of the fleet: the engines that its edges have lost,
-// by body.
+// Learn replaces what is known about the fleet's losses: the engines that its edges have lost, by
+// body hash.
 func (r *Requests) Learn(lost map[uint64][]*upstreams.Upstream) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,8 +105,8 @@ func (r *Requests) Record(body []byte, u *upstreams.Upstream, now time.Time) (ha
 	return hash
 }
 
-// RecordFailure records that an engine reported a failure of its own for a body. It returns the
-// hash that ClearFailure takes.
+// RecordFailure records that an engine reported an internal failure for a body. It returns the hash
+// that ClearFailure takes.
 func (r *Requests) RecordFailure(body []byte, now time.Time) (hash uint64) {
 	hash = r.Hash(body)
 	r.mu.Lock()

@@ -1,8 +1,8 @@
-// Package resume lets a stream survive the loss of its engine. It keeps the part of the answer that
-// the client has received, so that another engine can continue it (models[].retry.resume).
+// Package resume lets a stream survive the loss of its engine. It keeps what the client has
+// received of the answer, so that another engine can continue the answer (models[].retry.resume).
 //
 // A Stream stands between an attempt and the endpoint's codec. Like the codec, it parses the text
-// of each event. A stream that may be resumed thus has each event read twice; other streams pay
+// of each event. So each event of a stream that may be resumed is read twice; other streams pay
 // nothing. When the call loses or leaves the engine, Begun returns the beginning of the answer for
 // chat.Request, and translate.Stream.NextEngine prepares the codec for another engine's events.
 //
@@ -15,7 +15,7 @@
 // history, but only once text has begun after it. The last character is always complete, because
 // the reader holds back an incomplete one.
 //
-// The kept text counts against limits.body_memory, like the request that is held with it. Both are
-// released if the memory is full or more than half of it is taken, because new requests need the
-// rest. The stream can then no longer be resumed; nothing else changes.
+// The kept text counts against limits.body_memory, like the request that is held beside it. Both
+// are released if the memory is full or more than half of it is taken, because new requests need
+// the rest. The stream can then no longer be resumed; nothing else changes.
 package resume

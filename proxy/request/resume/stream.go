@@ -16,7 +16,7 @@ type Stream struct {
 	memory *limit.Memory
 	held   int64
 	sent   int  // length of begun.Text when it was last sent to an engine to continue
-	tokens int  // of begun: at most what engines report, and at most what the client can have received
+	tokens int  // in begun: at most what engines report, and at most what the client can have received
 	told   int  // the highest count that engines have reported so far
 	over   bool // nothing is kept anymore
 }
@@ -59,7 +59,7 @@ func (s *Stream) count(bytes int) {
 	}
 }
 
-// Tokens returns how many tokens of the kept text the client has received.
+// Tokens returns how many tokens the kept text counts as.
 func (s *Stream) Tokens() int { return s.tokens }
 
 const (
@@ -87,7 +87,7 @@ func (s *Stream) keep(to *[]byte, piece []byte) {
 // Keeps reports whether another engine could still continue the answer.
 func (s *Stream) Keeps() bool { return !s.over }
 
-// Yields releases everything if more than half of the memory is taken, because new requests need
+// Yields releases the kept text if more than half of the memory is taken, because new requests need
 // the rest.
 func (s *Stream) Yields() {
 	if s.memory.Used() > s.memory.Limit()/2 {
@@ -122,7 +122,7 @@ func (s *Stream) NextEngine() {
 	s.reader.Reset("", 0)
 }
 
-// Release releases what is kept, and keeps nothing from then on. Further calls do nothing.
+// Release releases the kept text and stops keeping text. Further calls do nothing.
 func (s *Stream) Release() {
 	if s.held > pooled {
 		s.memory.Discard(s.held)

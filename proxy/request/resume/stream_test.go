@@ -93,7 +93,7 @@ func TestNotKept(t *testing.T) {
 	}
 }
 
-// TestYields checks that kept streams release their memory once half of the budget is taken.
+// TestYields checks that streams release the text that they keep once half of the budget is taken.
 func TestYields(t *testing.T) {
 	m := limit.NewMemory(64 << 10)
 	s := wrap(m)

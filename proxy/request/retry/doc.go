@@ -1,5 +1,5 @@
-// Package retry decides what follows a failed attempt: whether the call is sent once more, and
-// where.
+// Package retry decides what follows a failed attempt: whether the call is sent once more, and to
+// which engine.
 //
 // Decide is a pure function of plain values. It knows no clock, lease, call or socket. Package
 // call gathers the facts, calls Decide and carries out the decision. The rules form one table

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// MaxSends is the maximum number of times that a call is sent. It counts the first send, and the
-// sends to another engine after a failure, in another form to the engine that refused the call, and
-// to a later tier or a fallback model.
+// MaxSends is how often a call may be sent. It counts the first send, and sends to another engine
+// after a failure, to the engine that refused the call but in another form, and to a later tier or
+// a fallback model.
 const MaxSends = 4
 
 // LongWork is how long an engine may have worked on a failed call that is then retried at another
-// engine. If it took longer, the next engine may take as long.
+// engine. If the first engine worked longer, the next one may take as long.
 const LongWork = 30 * time.Second
 
 // Cause is why an attempt failed, as far as the next step depends on it.
@@ -22,14 +22,14 @@ type Cause uint8
 
 // The causes.
 const (
-	Final     Cause = iota // the call ended, or would fail anywhere: the client left, a timeout, a fault of the request
+	Final     Cause = iota // the call ended, or would fail anywhere: the client left, a timeout, a fault in the request
 	Lost                   // no answer and no work that counts: not reached, cut off, a 502
 	Full                   // the engine accepts no call now: 429, 503, 529
 	NotNow                 // the engine says that it may answer in a moment
 	ModelGone              // the engine lacks the model or the endpoint, so it has done no work
 	Failed                 // the engine reports a failure of its own: 500 or 501
 	BadAnswer              // the answer cannot be read
-	Gone                   // the engine is lost to all of its calls: its host vanished, it is down, stalled or drained
+	Gone                   // the engine is lost to all its calls: its host vanished, or it is down, stalled or drained
 	TooLong                // the engine's context has no room for the prompt
 	Doubtful               // a refusal that may be the engine's fault and not the client's
 	causes
@@ -54,35 +54,35 @@ type Failure struct {
 
 // State describes a call after one of its attempts has failed.
 type State struct {
-	Part      bool // the client has a part of the answer
-	Complete  bool // that part lacks only its end
-	Resumable bool // another engine may continue that part
+	Part      bool // the client has some of the answer
+	Complete  bool // only the end of the answer is missing
+	Resumable bool // another engine may continue the answer
 	Spent     bool // the request cannot be sent again
-	Form      bool // the request is a form: not repeated, and not sent to a longer context
+	Form      bool // the request is a form, which is neither repeated nor sent to a longer context
 	Strict    bool // requests must not be changed
 	BodyFails bool // the same body has recently failed at engines
 
 	Room     bool // another engine has room for the call
 	Longer   bool // another engine has room for the prompt
 	Below    bool // a later tier or a fallback model may take the call
-	NoBudget bool // the budget of retries is empty
+	NoBudget bool // the retry budget is empty
 
 	Attempts int // how often a call may be sent in its tier, as configured
 	Sends    Sends
 }
 
-// Sends counts how often a call was sent, by the step that led to the send.
+// Sends counts how often a call was sent, by the step that led to each send.
 type Sends struct {
 	Retries int  // to the same engine or another one after a failure
 	Changes int  // in another form
 	Longer  int  // to an engine with a longer context
-	Moves   int  // away from an engine that was lost to all of its calls
+	Moves   int  // away from an engine that was lost to all its calls
 	Below   int  // to a later tier or a fallback model
-	Resumes int  // to continue a part of an answer
+	Resumes int  // to continue an answer
 	Again   bool // the last engine got the call a second time
 }
 
-// All returns how often the call was sent, by the count of MaxSends.
+// All returns how often the call was sent, counted as MaxSends says.
 func (s *Sends) All() int { return 1 + s.Retries + s.Changes + s.Longer + s.Below }
 
 // Step is what a call does next.
@@ -94,7 +94,7 @@ const (
 	Repeat             // to the same engine, after a pause
 	Change             // to the same engine, in another form
 	Other              // to another engine
-	Move               // to another engine, once a call, outside all other bounds
+	Move               // to another engine, once per call, outside all other bounds
 	Larger             // to an engine with a longer context
 	Below              // to a later tier or a fallback model
 	Resume             // another engine continues the answer
@@ -140,13 +140,13 @@ func Charged(step Step, f *Failure) bool {
 // rule is one row of the table.
 type rule struct {
 	step   Step
-	causes []Cause // nil: any, once the client has a part of the answer
+	causes []Cause // nil: any cause, once the client has some of the answer
 	when   string  // for human readers
 	fits   func(*State, *Failure) bool
 }
 
-// rules are in order: the first rule that applies decides. Whenever a rule applies, the call still
-// holds its request.
+// rules are in order: the first rule that applies decides. Decide consults them only if the call
+// still holds its request, or the client has some of the answer.
 var rules = []rule{
 	{Finish, nil, "where an engine that is lost had only the end left to send, and the model has retry.resume", func(s *State, _ *Failure) bool {
 		return s.Complete

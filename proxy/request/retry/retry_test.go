@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fresh returns the state after a first send, with room at another engine. change may modify it.
+// fresh returns the state after a first send, with room at another engine. The function change may
+// modify the state.
 func fresh(change func(*State)) State {
 	s := State{Room: true, Attempts: 2}
 	if change != nil {
@@ -91,8 +92,8 @@ func TestDecide(t *testing.T) {
 }
 
 // TestDecideEnds checks that any sequence of failures ends, after at most four sends, one move and
-// the allowed resumes. Once the client has a part of the answer, the call may be sent again only
-// to be resumed.
+// the allowed resumes. Once the client has some of the answer, the call may be sent again only to
+// be resumed.
 func TestDecideEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		flag := func(name string) bool { return rapid.Bool().Draw(t, name) }

@@ -4,7 +4,7 @@
 // # What a copy may not do
 //
 // A copy must not affect the call. The edge sends the request to the call's own engine before it
-// does anything for a copy. The copy runs on a goroutine of its own, with its own bytes. The call's
+// does anything for a copy. The copy runs on its own goroutine, with its own bytes. The call's
 // goroutine only hashes the beginning of the conversation, takes a slot and copies the body.
 //
 // A copy gets only a slot that is free at once, beyond the model's reserve. The upstream must be
@@ -16,13 +16,14 @@
 // been answered the copy continues, so that slower engines are measured as well. A drain ends all
 // copies at once.
 //
-// The memory of a copy counts like that of a call: the body against limits.body_memory, the reply
-// against limits.reply_memory. A copy is charged to no key, and appears neither in the ledger nor
-// in the usage. Its failures are recorded for the status page, but not for the breaker, health and
-// poison. Its first tokens update the measured speeds of engines, like those of calls.
+// A copy's memory counts like a call's: the body against limits.body_memory, the reply against
+// limits.reply_memory. A copy is charged to no key, and appears neither in the ledger nor in the
+// usage. Its failures are recorded for the status page, but not for the breaker, health and poison.
+// Its first tokens update the measured speeds of engines, like those of calls.
 //
 // The consent of the call's key applies: a prompt goes only to those external upstreams that the
-// key has listed. The key needs no right to the other model, because it receives nothing from it.
+// key has listed. The key needs no right to the other model, because it receives no answer from
+// that model.
 //
 // # Design
 //

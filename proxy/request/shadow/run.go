@@ -109,7 +109,7 @@ func (p *shadow) change(why *failure.Failure) bool {
 	return true
 }
 
-// target returns the engine of the copy, together with what that engine is known to refuse.
+// target returns the copy's engine, together with what that engine is known to refuse.
 func (p *shadow) target() endpoint.Target {
 	up, served := p.place.lease.Upstream(), p.place.target.Served
 	return endpoint.Target{
@@ -120,8 +120,8 @@ func (p *shadow) target() endpoint.Target {
 	}
 }
 
-// ask sends the copy to its engine and reads the answer to its end. The parameter again marks the
-// second attempt.
+// ask sends the copy to its engine and reads the whole answer. The parameter again marks the second
+// attempt.
 func (p *shadow) ask(again bool) error {
 	lease, target := p.place.lease, p.place.target
 	exchange := lease.Exchange

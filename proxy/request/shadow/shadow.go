@@ -18,14 +18,14 @@ import (
 	"penstock/upstreams"
 )
 
-// Options are the parts that copies share with calls.
+// Options holds what copies share with calls.
 type Options struct {
 	Guard   *guard.Guard
 	Replies *limit.Memory
 	Calls   *observe.Calls
 }
 
-// Shadows are the running copies of calls.
+// Shadows holds the running copies of calls.
 type Shadows struct {
 	o Options
 
@@ -46,9 +46,9 @@ type Call struct {
 	Snapshot  *snapshot.Snapshot
 	RequestID []byte
 	Key       string // id of the client's key
-	Tiers     uint8  // that the key lists
+	Tiers     uint8  // the tiers that the key lists
 	Pool      upstreams.Pool
-	Tokens    int // of the prompt, estimated
+	Tokens    int // the prompt's tokens, estimated
 	Rank      int // after every class of calls
 	Abort     *attempt.Abort
 	Formats   *endpoint.Formats
@@ -63,9 +63,8 @@ type Call struct {
 type Changes interface {
 	// Known returns what an engine is known to refuse in requests for a model that it serves.
 	Known(up upstreams.ID, served string, now time.Time) endpoint.Refused
-	// After returns the form in which the engine may accept a refused request: with a limit on the
-	// answer's tokens (0: unchanged), or without what refused names. ok is false if no change would
-	// help.
+	// After returns in which form the engine may accept a refused request: with a token limit (0:
+	// unchanged), or without what refused names. ok is false if no change would help.
 	After(why *failure.Failure, sent endpoint.Sent) (limit int, refused endpoint.Refused, ok bool)
 	// Learn records that an engine has accepted a request without what it had refused before.
 	Learn(up upstreams.ID, served string, refused endpoint.Refused, now time.Time)
@@ -83,7 +82,7 @@ type shadow struct {
 	id       []byte
 	tiers    uint8
 	tokens   int
-	implied  chat.Implied // by the request's dialect
+	implied  chat.Implied // implied by the request's dialect
 	body     body.Body
 	request  endpoint.Request
 	memory   attempt.Memory
@@ -132,8 +131,8 @@ func (s *Shadows) Begin(c *Call) {
 	go s.o.Guard.Once(guard.Shadow, p.run)
 }
 
-// refused decides whether the call is copied. If not, it records why and returns true. If it
-// returns false, the copy has a slot.
+// refused decides whether the call is copied. If not, it records why and returns true. Otherwise it
+// returns false, and the copy has a slot.
 func (p *shadow) refused(c *Call, number uint64, now time.Time) bool {
 	switch {
 	case !routing.Open(p.model.Route, c.Tiers):

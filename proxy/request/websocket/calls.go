@@ -22,21 +22,21 @@ import (
 const (
 	// maxQueued is how many calls may wait for the running call.
 	maxQueued = 16
-	// longest is the maximum age of a connection according to the protocol.
+	// longest is how old a connection may become according to the protocol.
 	longest = 60 * time.Minute
 )
 
-// calls are the calls of one connection. They run one after the other, on a goroutine that exists
-// only while there are calls. The fields that other goroutines use are below mu.
+// calls holds the calls of one connection. They run one after the other, on a goroutine that exists
+// only while there are calls. mu guards the fields below it, which other goroutines use.
 type calls struct {
 	terms  *terms
 	peer   *peer
 	key    *auth.Key // nil: the edge requires none
 	head   []header  // the headers of each call's request
 	query  []byte
-	raw    net.Conn     // the connection as the server knows it
-	client *listen.Conn // beneath raw; nil if the connection is not a listen.Conn (tests)
-	shown  *cert.Peer   // the client's identity by its certificate; nil: it has none
+	raw    net.Conn     // the server's own connection value
+	client *listen.Conn // the listen.Conn beneath raw; nil if there is none (tests)
+	shown  *cert.Peer   // the client's identity by its certificate; nil: no certificate
 	until  time.Time    // when the connection ends because of its age
 	lanes  lanes
 
@@ -48,11 +48,11 @@ type calls struct {
 	heard   time.Time // when the last call ended
 }
 
-// callHeaders are the headers of the upgrade that a call reads, in addition to the end-user
+// callHeaders lists the headers of the upgrade that a call reads, in addition to the end-user
 // header.
 var callHeaders = [...]string{fasthttp.HeaderHost, fasthttp.HeaderAuthorization, "X-Api-Key", "Traceparent", "Tracestate"}
 
-// keepHead keeps the part of the upgrade's head that each call's request repeats.
+// keepHead keeps the headers of the upgrade that each call's request repeats.
 func (c *calls) keepHead(ctx *fasthttp.RequestCtx) {
 	c.head = headOf(ctx, c.terms.services)
 	c.query = append(c.query, ctx.URI().QueryString()...)
@@ -72,7 +72,7 @@ func headOf(ctx *fasthttp.RequestCtx, services *call.Services) (head []header) {
 	return head
 }
 
-// enqueue queues a turn to run after those before it, or refuses it.
+// enqueue queues a turn to run after the earlier ones, or refuses the turn.
 func (c *calls) enqueue(t *turn) *apierr.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -246,7 +246,7 @@ func (c *calls) refuse(lane string, e *apierr.Error) {
 	c.peer.refuse(lane, e)
 }
 
-// request makes the request of a turn: a POST with the relevant part of the upgrade's head.
+// request makes a turn's request: a POST with the relevant headers of the upgrade.
 func (c *calls) request(t *turn, before []byte) *fasthttp.RequestCtx {
 	pieces, size := t.body(before)
 	return request(callConn{Conn: c.raw, client: c.client, shown: c.shown}, endpoint.Responses.Path, c.query, c.head, pieces, size)
@@ -276,8 +276,8 @@ func (c *calls) outlived() bool { return !time.Now().Before(c.until) }
 
 const reasonOutlived = "the connection has lasted 60 minutes"
 
-// answer writes the answer of a call: the events of a stream, which may not have been generated
-// yet, or an error. It fails if the connection has failed or a stream breaks off.
+// answer writes a call's answer: the events of a stream, which may still be generated, or an error.
+// It fails if the connection has failed or a stream breaks off.
 func (c *calls) answer(ctx *fasthttp.RequestCtx, events *eventWriter) (err error) {
 	response := &ctx.Response
 	switch stream := response.BodyStream(); {

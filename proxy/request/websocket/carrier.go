@@ -29,11 +29,11 @@ type Carrier struct {
 	opened   uint64
 }
 
-// shareOfKey limits the WebSocket connections of one key to 1/4 of limits.connections. They stay
-// open without a call, so they could lock out the clients of other keys.
+// shareOfKey limits the WebSocket connections of one key to 1/4 of limits.connections. Such
+// connections stay open without a call, so they could lock out the clients of other keys.
 const shareOfKey = 4
 
-// mostOfKey returns the maximum number of connections of one key.
+// mostOfKey returns how many connections one key may have.
 func mostOfKey(connections int) int { return max(1, connections/shareOfKey) }
 
 // room reports whether a key may open one more connection.
@@ -123,7 +123,7 @@ func (c *Carrier) Upgrade(ctx *fasthttp.RequestCtx) *apierr.Error {
 	return nil
 }
 
-// off refuses a WebSocket request if WebSocket is disabled. The status makes Codex continue by
+// off refuses a WebSocket request if WebSocket is disabled. The status makes Codex continue with
 // POST at once; after any other status it would retry for seven seconds.
 func (c *Carrier) off(ctx *fasthttp.RequestCtx) *apierr.Error {
 	ctx.Response.Header.Set(fasthttp.HeaderUpgrade, "HTTP/1.1")

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// errCloseReason ends the reading of a connection after a close frame whose reason is not UTF-8.
-// The library confirms such a close like any other, but RFC 6455, 8.1, requires 1007.
+// errCloseReason stops reading a connection after a close frame whose reason is not UTF-8. The
+// library confirms such a close like any other, but RFC 6455, 8.1, requires 1007.
 var errCloseReason = errors.New("the reason of a close is not UTF-8")
 
 // closeFrame tracks the payload of a close frame: two bytes of code, then the reason.
@@ -15,10 +15,10 @@ type closeFrame struct {
 	bytes []byte // unmasked; nil outside of a close frame
 }
 
-// mostControl is the maximum payload of a control frame (RFC 6455, 5.5).
+// mostControl is how many bytes a control frame's payload may have (RFC 6455, 5.5).
 const mostControl = 125
 
-// begin receives the head of a close frame. The library refuses a malformed one.
+// begin receives the head of a close frame. The library refuses a malformed head.
 func (c *closeFrame) begin(head []byte, length uint64) {
 	masked := head[1]&0x80 != 0
 	if head[0] != 0x88 || !masked || length <= 2 || length > mostControl {

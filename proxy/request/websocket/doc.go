@@ -4,10 +4,10 @@
 // # A carrier of calls
 //
 // A message of type response.create becomes a request like a POST. The members of the message
-// become its body, and the parts of the upgrade's head that a call reads become its head. Package
-// call answers the request and knows nothing about the connection, so key, limits, body, queue,
-// engines, retries, metrics and log work as for every call. The events of the call's stream become
-// messages, and an error becomes an event with its status, headers and body.
+// become the request's body, and the headers of the upgrade that a call reads become its head.
+// Package call answers the request and knows nothing about the connection, so key, limits, body,
+// queue, engines, retries, metrics and log work as for every call. The events of the call's stream
+// become messages, and an error becomes an event with its status, headers and body.
 //
 //	carrier.go    Carrier: which clients may connect, and which connections may continue
 //	handshake.go  the upgrade by the library, and its answer by fasthttp
@@ -37,8 +37,8 @@
 //
 // The calls of a connection run one after the other, even on different lanes. The protocol also
 // allows lanes to run in parallel, and allows more calls to wait than to run. At most 16 calls may
-// wait on a connection, and together they must not be longer than one request may be. Over all of
-// its connections, a key may have as many waiting messages as concurrent calls. A waiting message
+// wait on a connection, and together they must not be longer than one request may be. Over all its
+// connections, a key may have as many waiting messages as concurrent calls. A waiting message
 // counts as an incomplete body of its key (package body).
 //
 // A connection keeps the last response of each of 32 named lanes and of the default lane. A turn
@@ -69,12 +69,12 @@
 // sent and the items of the responses, as they were sent. Thus a turn is translated like a POST of
 // the whole conversation; only the upload is saved. The conversation exists only in the memory of
 // the connection, and is lost with it. It counts against the memory for bodies: all conversations
-// may take half of that memory, and those of one key half of that half. It is neither logged nor
-// stored.
+// together may take half of that memory, and the conversations of one key half of that half. A
+// conversation is neither logged nor stored.
 //
 // The library frames messages and checks the handshake. For this it needs the types of net/http,
 // and fasthttp has to send its answer. The connection then leaves fasthttp like a stream. The
-// library would close the connection if one of its contexts expired, so the deadlines of the socket
+// library would close the connection if one of its contexts expired, so the socket's deadlines
 // bound reads and writes instead.
 //
 // Each message is written before the next one is generated, so a client that does not read stalls

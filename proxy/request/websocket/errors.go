@@ -9,7 +9,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The protocol's codes for errors of a connection.
+// The protocol's codes for connection errors.
 const (
 	codePrevious   = "previous_response_not_found"
 	codeOutlived   = "websocket_connection_limit_reached"
@@ -53,7 +53,7 @@ func leadOf(lane string) []byte {
 	return appendLane([]byte{'{'}, lane)
 }
 
-// header is a header of a request or of an answer.
+// header is one header of a request or an answer.
 type header struct{ name, value string }
 
 // appendHeaders appends an event's headers, followed by a comma.
@@ -96,7 +96,7 @@ func appendError(dst []byte, lane string, status int, body []byte, headers []hea
 }
 
 // steerFailed returns the answer to an event that tries to change an engine's input during its
-// answer. The answer contains the input, so that the client can send it in a call of its own.
+// answer. The answer contains the input, so that the client can send the input in a separate call.
 func steerFailed(d *jsonx.Doc) []byte {
 	dst := []byte(`{"type":"response.steer.failed","sequence_number":0,"error":{"type":"invalid_request_error","code":"`)
 	dst = append(dst, codeSteerFails+`","message":"Engines cannot be steered here. Send the input in a response.create."},"steer":{`...)

@@ -8,7 +8,7 @@ import (
 )
 
 // eventWriter turns the events of a stream into messages. It keeps the response in the last event
-// for the turns that continue it.
+// for turns that continue that response.
 type eventWriter struct {
 	peer     *peer
 	lanes    *lanes
@@ -21,7 +21,7 @@ type eventWriter struct {
 	pieces   [][]byte
 }
 
-// The beginnings of lines of a stream.
+// How the lines of a stream begin.
 var (
 	eventLine = []byte("event: ")
 	dataLine  = []byte("data: ")
@@ -104,5 +104,5 @@ func (w *eventWriter) response(data []byte, ended bool) {
 	w.pieces = p.edits.Segments(w.pieces, data)
 }
 
-// eventOptions are for parsing the edge's own events, which may repeat any part of a request.
+// eventOptions is for parsing the edge's own events, which may repeat anything in a request.
 var eventOptions = jsonx.Options{Record: 2, MaxDepth: jsonx.DefaultMaxDepth + 8}

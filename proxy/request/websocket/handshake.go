@@ -13,7 +13,8 @@ import (
 	"penstock/translate/apierr"
 )
 
-// The sizes of the buffers that a connection holds while it is open. Larger messages bypass them.
+// The sizes of the buffers that a connection holds while it is open. Larger messages bypass the
+// buffers.
 const (
 	readBuffer  = 1 << 10
 	writeBuffer = 2 << 10
@@ -69,7 +70,7 @@ func accept(ctx *fasthttp.RequestCtx, protocols ...string) (*peer, *apierr.Error
 			response.Header.Set(name, value)
 		}
 	}
-	if err != nil { // its text may quote the client
+	if err != nil { // the error's text may quote the client
 		return nil, apierr.New(h.status, apierr.CodeBadRequest, "The WebSocket handshake is malformed (RFC 6455, 4.2.1).")
 	}
 	response.SetStatusCode(h.status)

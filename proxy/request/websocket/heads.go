@@ -6,14 +6,14 @@ import (
 	"math"
 )
 
-// errAnnounced ends the reading of a message whose frames announce more bytes than allowed.
+// errAnnounced stops reading a message whose frames announce more bytes than allowed.
 var errAnnounced = errors.New("the announced message is too large")
 
-// errEmptyFrames ends the reading of a message with more empty frames than mostEmptyFrames.
+// errEmptyFrames stops reading a message with more empty frames than mostEmptyFrames.
 var errEmptyFrames = errors.New("a message has too many empty frames")
 
-// mostEmptyFrames is how many frames of a message may be empty. Each one costs work, and no limit
-// on bytes bounds their number. A library sends one or two when it flushes.
+// mostEmptyFrames is how many frames of a message may be empty. Each empty frame costs work, and no
+// limit on bytes bounds how many there are. A library sends one or two when it flushes.
 const mostEmptyFrames = 1000
 
 // frameHeads tracks the heads of frames (RFC 6455, 5.2) in the bytes that a client sends. The
@@ -21,8 +21,8 @@ const mostEmptyFrames = 1000
 // refused only after its bytes have arrived. frameHeads checks lengths and the reason of a close.
 // The library finds all other violations of the protocol.
 type frameHeads struct {
-	most  func() int64 // the maximum length of a message
-	wrong error        // the violation; nothing is read after it
+	most  func() int64 // how long a message may be
+	wrong error        // the violation, after which nothing is read
 
 	head    [14]byte
 	n       int    // bytes of head that have arrived
@@ -32,9 +32,9 @@ type frameHeads struct {
 	closing closeFrame
 }
 
-// scan tracks bytes as they arrive. It returns how many of them the library may see: all, except
-// for the last byte of a close whose reason is invalid. Without that byte the library does not
-// confirm the close.
+// scan tracks bytes as they arrive. It returns how many of these bytes the library may see: all,
+// except for the last byte of a close whose reason is invalid. Without that byte the library does
+// not confirm the close.
 func (f *frameHeads) scan(p []byte) int {
 	for at := 0; at < len(p) && f.wrong == nil; {
 		if f.rest > 0 {
@@ -55,7 +55,7 @@ func (f *frameHeads) scan(p []byte) int {
 	return len(p)
 }
 
-// next begins with the payload once the head is complete.
+// next begins the payload once the head is complete.
 func (f *frameHeads) next() {
 	size, length := 2, uint64(f.head[1]&0x7f)
 	switch length {

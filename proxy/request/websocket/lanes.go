@@ -8,9 +8,10 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// memory is the memory for bodies that the conversations of all connections hold. They may hold
-// half of it, so that data that waits between turns does not keep calls out. If there are several
-// keys, the conversations of one key may hold half of that; a single conversation may hold more.
+// memory counts how much of the body memory the conversations of all connections hold. They may
+// hold half of it, so that data that waits between turns does not keep calls out. If there are
+// several keys, the conversations of one key may hold half of that half; a single conversation may
+// hold more.
 type memory struct {
 	bodies *limit.Memory
 	held   atomic.Int64
@@ -45,10 +46,10 @@ func (m *memory) discard(n int64, ofKey *atomic.Int64) {
 // maxLanes is the protocol's limit on the named lanes of a connection.
 const maxLanes = 32
 
-// lanes are the conversations of a connection. Each lane has its last response, in the form that
-// input would have in a request that continues it. If there is no memory for the conversations, or
-// if they are together longer than one request may be, the least recently used lane loses its
-// conversation first.
+// lanes holds the conversations of a connection. Each lane has its last response, as the input of a
+// request that continues it would look. If there is no memory for the conversations, or if they are
+// together longer than one request may be, the least recently used lane loses its conversation
+// first.
 type lanes struct {
 	memory *memory
 	ofKey  *atomic.Int64 // bytes of the key's conversations, on all connections; nil: not counted
@@ -59,11 +60,11 @@ type lanes struct {
 
 type lane struct {
 	name  string // empty: the default lane
-	last  string // the id of its last response; empty: there is nothing to continue
+	last  string // the id of the last response; empty: there is none to continue
 	items []byte // elements of input, with commas between them
 }
 
-// at returns the lane with a name, or nil if there are too many lanes.
+// at returns the lane with the given name, or nil if there are too many lanes.
 func (l *lanes) at(name string) *lane {
 	i := slices.IndexFunc(l.list, func(x *lane) bool { return x.name == name })
 	switch {
@@ -91,8 +92,8 @@ func (l *lanes) holding(id string) *lane {
 	return nil
 }
 
-// keep makes a response the last one of lane x. It joins the earlier conversation, which from holds
-// (nil: none), the pieces of the request's input, and the output.
+// keep makes a response the last one of lane x. It joins the earlier conversation, which the lane
+// from holds (nil: none), the pieces of the request's input, and the output.
 func (l *lanes) keep(x, from *lane, id string, input [][]byte, output []byte) {
 	var parts [][]byte
 	if from != nil && len(from.items) > 0 {
@@ -119,8 +120,8 @@ func (l *lanes) keep(x, from *lane, id string, input [][]byte, output []byte) {
 	x.last, x.items = id, items
 }
 
-// makeRoom reserves n bytes for the conversation of x, which continues that of from. If necessary,
-// other lanes lose their conversations.
+// makeRoom reserves n bytes for the conversation of x, which continues the conversation of from. If
+// necessary, other lanes lose their conversations.
 func (l *lanes) makeRoom(x, from *lane, n int64) bool {
 	for {
 		held := n

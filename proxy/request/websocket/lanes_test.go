@@ -11,8 +11,8 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// TestLanes compares the lanes with a model. A response that may be continued must have exactly
-// the items of its chain. All of them together must stay within the limit and half of the budget,
+// TestLanes compares the lanes with a model. A response that may be continued must have exactly the
+// items of its chain. All conversations together must stay within the limit and half of the budget,
 // and take as much memory as recorded.
 func TestLanes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -99,8 +99,8 @@ func TestLeastRecentlyUsedLaneLeavesFirst(t *testing.T) {
 	}
 }
 
-// TestLanes_Share checks that the conversations of one key, over all of its connections, may hold
-// half of the memory for conversations. A single conversation may hold all of it.
+// TestLanes_Share checks that the conversations of one key, over all its connections, may hold half
+// of the memory for conversations. A single conversation may hold all of that memory.
 func TestLanes_Share(t *testing.T) {
 	m := &memory{bodies: limit.NewMemory(400)}
 	var one, other atomic.Int64

@@ -11,14 +11,14 @@ import (
 	"penstock/translate/apierr"
 )
 
-// firstPiece is how much is reserved for a message of unknown size.
+// firstPiece is how many bytes are reserved for a message of unknown size.
 const firstPiece = 4 << 10
 
-// errSlow ends the reading of a message that arrives too slowly.
+// errSlow stops reading a message that arrives too slowly.
 var errSlow = errors.New("the message came too slowly")
 
-// message is a client's message. Its bytes are reserved from the memory for bodies. Until its call
-// begins, it counts as an incomplete body of its key.
+// message is a client's message. Its bytes are reserved from the memory for bodies. Until the
+// message's call begins, it counts as an incomplete body of its key.
 type message struct {
 	bytes  []byte
 	memory body.Reservation
@@ -53,8 +53,8 @@ func (m *message) release() {
 	m.bytes = nil
 }
 
-// room makes room for more bytes of a message, up to the first byte above most, or refuses it.
-// Beyond the first piece it first checks whether the message may wait.
+// room makes room for more bytes of a message, up to the first byte above most, or refuses the
+// message. Beyond the first piece it first checks whether the message may wait.
 func (s *session) room(m *message, most int64) *apierr.Error {
 	if cap(m.bytes) > 0 {
 		if refused := s.calls.keep(m); refused != nil {
@@ -67,7 +67,7 @@ func (s *session) room(m *message, most int64) *apierr.Error {
 	return nil
 }
 
-// receive reads a message to its end, or until it is too large. It returns an *apierr.Error if the
+// receive reads a whole message, or reads until it is too large. It returns an *apierr.Error if the
 // message is too large, may not wait or finds no memory. In the last two cases the rest of the
 // message has been skipped.
 func (s *session) receive(r io.Reader) (*message, error) {
@@ -129,5 +129,5 @@ func (s *session) arm(now time.Time) {
 	_ = s.raw.SetReadDeadline(now.Add(s.terms.services.Current().Config.Timeouts.ClientBody.D()))
 }
 
-// disarm removes that deadline, because a client may be silent between messages.
+// disarm removes the deadline that arm has set, because a client may be silent between messages.
 func (s *session) disarm() { _ = s.raw.SetReadDeadline(time.Time{}) }

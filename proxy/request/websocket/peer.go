@@ -19,7 +19,8 @@ const (
 	// pingEvery is how often the peer is pinged, which also keeps balancers before the edge from
 	// closing the connection. A peer that does not answer within this time counts as gone.
 	pingEvery = 30 * time.Second
-	// pongPatience is how long the answer to a ping may wait for the message that is being written.
+	// pongPatience is how long the answer to a ping may wait until the current message has been
+	// written.
 	pongPatience = 4 * time.Second
 	// closeTime is how long the peer may take to confirm a close. The library would read the rest
 	// of a message without a limit.
@@ -32,7 +33,7 @@ type peer struct {
 	late    *lateConn
 	writing chan struct{} // holds an element while a message is being written
 	joint   []byte        // only the current writer uses it
-	ended   atomic.Bool   // nothing new may begin
+	ended   atomic.Bool   // no new message may begin
 	refused *observe.Calls
 	guard   *guard.Guard
 }
@@ -56,7 +57,7 @@ func (c *lateConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements net.Conn. A connection that was never set belongs to fasthttp and is not
+// Close implements net.Conn. A connection that was never set still belongs to fasthttp and is not
 // closed.
 func (c *lateConn) Close() error {
 	if c.Conn == nil {
@@ -65,7 +66,7 @@ func (c *lateConn) Close() error {
 	return c.raw.Close()
 }
 
-// close closes the connection with a code. Nothing new begins, and the peer has closeTime to
+// close closes the connection with a code. No new message begins, and the peer has closeTime to
 // confirm.
 func (p *peer) close(code websocket.StatusCode, reason string) {
 	p.ended.Store(true)
@@ -89,7 +90,7 @@ func (p *peer) refuse(lane string, e *apierr.Error) {
 	if n := e.RetryAfterSeconds(); n > 0 {
 		headers = []header{{fasthttp.HeaderRetryAfter, strconv.Itoa(n)}}
 	}
-	_ = p.send(appendError(nil, lane, e.Status, e.Append(nil), headers)) // on failure, reading fails too
+	_ = p.send(appendError(nil, lane, e.Status, e.Append(nil), headers)) // if this fails, reading fails, too
 }
 
 // ping reports whether the peer answers, or a message to it is still being written.
@@ -119,11 +120,11 @@ func (p *peer) mayPong(ctx context.Context) bool {
 	}
 }
 
-// joined is the length up to which a message is joined into one frame before it is written. A
-// longer message is written piece by piece.
+// joined is how long a message may be to be joined into one piece before it is written. A longer
+// message is written piece by piece.
 const joined = 64 << 10
 
-// send writes a message, given in pieces, within the time limit of listen.Conn.SetWriteTimeout.
+// send writes a message, given in pieces, within the time that listen.Conn.SetWriteTimeout gave.
 func (p *peer) send(pieces ...[]byte) error {
 	p.writing <- struct{}{}
 	defer func() { <-p.writing }()

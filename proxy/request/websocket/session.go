@@ -27,8 +27,8 @@ const idleTime = 10 * time.Minute
 type session struct {
 	terms  *terms
 	key    *auth.Key
-	raw    net.Conn     // the connection as the server knows it
-	client *listen.Conn // beneath raw; nil if the connection is not a listen.Conn (tests)
+	raw    net.Conn     // the server's own connection value
+	client *listen.Conn // the listen.Conn beneath raw; nil if there is none (tests)
 	peer   *peer
 	calls  calls
 	timer  *time.Timer
@@ -58,7 +58,8 @@ func newSession(
 }
 
 // takeConn takes the connection over from fasthttp after the answer has been sent. A plain
-// connection leaves fasthttp, which then holds no buffers for it; see listen.Conn.DetachOnClose.
+// connection leaves fasthttp, which then holds no buffers for the connection; see
+// listen.Conn.DetachOnClose.
 func (s *session) takeConn(from net.Conn) {
 	g := s.terms.services.Guard
 	defer g.Catch(guard.WebSocket, nil)
@@ -100,7 +101,7 @@ func (s *session) serve() {
 		return
 	}
 	s.timer = time.AfterFunc(idleTime, s.tick)
-	s.timer.Reset(pingEvery) // only now: tick reads the timer
+	s.timer.Reset(pingEvery) // only now, because tick reads the timer
 	for s.next() {
 	}
 }
@@ -151,7 +152,7 @@ func linger(client *listen.Conn) {
 	}
 }
 
-// The types of messages.
+// The message types.
 const (
 	typeCreate    = "response.create"
 	typeSteer     = "response.steer"
@@ -184,7 +185,7 @@ func (s *session) take(m *message) bool {
 		}
 	case kind == typeSteer:
 		if refused = s.takeRequest(); refused == nil {
-			_ = s.peer.send(steerFailed(&p.doc)) // if this fails, so does the reading
+			_ = s.peer.send(steerFailed(&p.doc)) // if this fails, reading fails, too
 		}
 	case kind == typeProcessed: // reports that a response was read; no answer is expected
 		if !s.calls.acknowledge() {
@@ -236,7 +237,7 @@ func closeFor(err error) (code websocket.StatusCode, reason string) {
 	return websocket.StatusProtocolError, ""
 }
 
-// end runs after the reading of the connection has ended.
+// end runs once the connection is no longer read.
 func (s *session) end() {
 	if s.timer != nil {
 		s.timer.Stop()

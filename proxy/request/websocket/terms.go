@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/request/endpoint"
 )
 
-// terms are what all connections share.
+// terms holds what all connections share.
 type terms struct {
 	services *call.Services
 	draining func() bool
@@ -20,7 +20,7 @@ type terms struct {
 	memory   memory                  // for conversations
 }
 
-// verdict returns the code with which the connection of a key must be closed, or 0 if it may
+// verdict returns the code with which a key's connection must be closed, or 0 if the connection may
 // continue.
 func (t *terms) verdict(key *auth.Key) (code websocket.StatusCode, reason string) {
 	switch snap := t.services.Current(); {
@@ -37,9 +37,9 @@ func (t *terms) verdict(key *auth.Key) (code websocket.StatusCode, reason string
 
 const reasonKey = "the key is not valid any more"
 
-// bodyLimit returns the maximum length of a key's message, which is the limit for the body of a
-// request. It also applies to the sum of a connection's waiting messages, and to the sum of its
-// conversations.
+// bodyLimit returns how long a key's message may be, which is the limit for a request's body. The
+// same limit applies to a connection's waiting messages together, and to its conversations
+// together.
 func (t *terms) bodyLimit(key *auth.Key) int64 {
 	return endpoint.Responses.BodyLimit(t.services.Current().Config, key.Bodies())
 }

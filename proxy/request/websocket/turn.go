@@ -13,7 +13,7 @@ import (
 type turn struct {
 	message  *message
 	lane     string // empty: the default lane
-	previous string // the response that it continues; empty: none
+	previous string // the response that the turn continues; empty: none
 	warmUp   bool   // nothing is generated
 
 	// The body of the turn's request consists of head, the earlier conversation, input and tail. If
@@ -74,7 +74,7 @@ func textOf(v jsonx.Value) string {
 	return string(v.AppendText(nil))
 }
 
-// turn makes a turn from a message, and keeps a reference to the message.
+// turn makes a turn from a message. The turn keeps a reference to the message.
 func (p *parser) turn(m *message, v *[memberCount]jsonx.Value) (*turn, *apierr.Error) {
 	t := &turn{message: m, lane: textOf(v[memberLane]), previous: textOf(v[memberPrevious])}
 	if l := v[memberLane]; chat.Given(l) && (!l.IsString() || !validLane(t.lane)) {

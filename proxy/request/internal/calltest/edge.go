@@ -52,7 +52,7 @@ type Edge struct {
 	keys    *snapshot.Sources
 	queues  *queue.Queues
 	engines map[string]*Engine // by the address that the edge dials
-	hosts   *strings.Replacer  // replaces engines' names in URLs by addresses (no resolver)
+	hosts   *strings.Replacer  // replaces engines' names in URLs with addresses (no resolver)
 }
 
 // New makes an edge from a configuration in which each engine's upstream has the URL http://NAME.
@@ -203,7 +203,7 @@ type Answer struct {
 	Status int
 	Header *fasthttp.ResponseHeader
 	Body   string
-	Err    error         // of a body that broke off
+	Err    error         // why the body broke off
 	Took   time.Duration // from the request to the last byte
 }
 
@@ -287,7 +287,7 @@ type Engine struct {
 	Models []string
 	// Answer answers all requests except probes. The default is Say("ok").
 	Answer http.HandlerFunc
-	// Pages are answers to GET requests by path, in addition to the list of models.
+	// Pages are answers to GET requests by path, in addition to the model list.
 	Pages map[string]string
 
 	mu     sync.Mutex
@@ -336,7 +336,7 @@ func (e *Engine) connect(ctx context.Context) (net.Conn, error) {
 
 var errRefused = refusedError{}
 
-// refusedError is the error of a refused connection, in the form that net reports.
+// refusedError is the error for a refused connection, as net reports it.
 type refusedError struct{}
 
 func (refusedError) Error() string { return "connection refused" }
@@ -393,7 +393,7 @@ func (e *Engine) Stop() {
 	}
 }
 
-// pipes is the listener of an engine.
+// pipes is an engine's listener.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -416,7 +416,7 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// Hash returns the hash of a key, as a configuration holds it.
+// Hash returns a key's hash, as a configuration holds it.
 func Hash(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:])
