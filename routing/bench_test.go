@@ -148,8 +148,8 @@ func TestPickDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestCapacityCosts: summing over a route allocates nothing per target. The edge computes the sum
-// for every model each second.
+// TestCapacityCosts checks that summing over a route allocates nothing per target. The edge
+// computes the sum for every model each second.
 func TestCapacityCosts(t *testing.T) {
 	r := fleet(t, policies[0])
 	now := time.Now()

@@ -147,8 +147,8 @@ func TestBytesPerToken(t *testing.T) {
 	}
 }
 
-// TestEngineForShortPromptsOnly: an engine reserved for short prompts does not lower its model's context
-// length, and is listed as too short for a longer prompt.
+// TestEngineForShortPromptsOnly checks that an engine reserved for short prompts does not lower its
+// model's context length, and is listed as too short for a longer prompt.
 func TestEngineForShortPromptsOnly(t *testing.T) {
 	r := probed(t, `{"id":"m","context":4096}`, `{"id":"m","context":8192}`)
 	r.targets[0].longest, r.byLength = 1000, true

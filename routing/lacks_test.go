@@ -7,8 +7,9 @@ import (
 	"penstock/upstreams"
 )
 
-// TestCapacityWithoutRefusers: if every call of a model needs a feature, an engine that refuses the
-// feature counts only if there is no other engine. An engine that lacks a special feature counts.
+// TestCapacityWithoutRefusers checks that if every call of a model needs a feature, an engine that
+// refuses the feature counts only if there is no other engine. An engine that lacks a special
+// feature counts.
 func TestCapacityWithoutRefusers(t *testing.T) {
 	chat := upstreams.FeatureOf(config.OpChat)
 	for name, c := range map[string]struct {

@@ -82,7 +82,7 @@ func TestHashBlocksOfTwoChanges(t *testing.T) {
 	}
 }
 
-// TestHashBlocksOfZeros: prompts remain distinct after any run of one byte.
+// TestHashBlocksOfZeros checks that prompts remain distinct after any run of one byte.
 func TestHashBlocksOfZeros(t *testing.T) {
 	for _, fill := range []byte{0, ' ', 0xff} {
 		run := bytes.Repeat([]byte{fill}, 64<<10)

@@ -247,8 +247,8 @@ func TestLeastLoadedMovesWhenTheHomeIsFull(t *testing.T) {
 	}
 }
 
-// TestLeastLoadedSpreadsWhatMostConversationsShare: a system prompt that all conversations share
-// must not send all of them to the engine that saw it first.
+// TestLeastLoadedSpreadsWhatMostConversationsShare checks that a system prompt that all
+// conversations share must not send all of them to the engine that saw it first.
 func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64), upstream("d", 64))
 	r := lookup(t, table(t, p, model("m", config.PolicyLeastLoaded, "a", "b", "c", "d")), "m")
@@ -321,7 +321,8 @@ func TestLeastLoadedSpreadsWithoutLoad(t *testing.T) {
 	}
 }
 
-// TestLeastLoadedLeavesAFailingHome: an engine's cache counts for nothing while it refuses.
+// TestLeastLoadedLeavesAFailingHome checks that an engine's cache counts for nothing while it
+// refuses.
 func TestLeastLoadedLeavesAFailingHome(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64))
 	r := lookup(t, table(t, p, model("m", config.PolicyLeastLoaded, "a", "b", "c")), "m")

@@ -10,8 +10,9 @@ import (
 	"penstock/upstreams"
 )
 
-// TestBusyInARoute: under every policy a busy upstream gets no call, and the other upstreams do. If
-// there is no other upstream, a call finds the busy one full, or unavailable once it is down.
+// TestBusyInARoute checks that under every policy a busy upstream gets no call, and the other
+// upstreams do. If there is no other upstream, a call finds the busy one full, or unavailable once
+// it is down.
 func TestBusyInARoute(t *testing.T) {
 	const up, busy, down, stalled = upstreams.StateUp, upstreams.StateBusy, upstreams.StateDown, upstreams.StateStalled
 	for _, policy := range []string{config.PolicyLeastLoaded, config.PolicyTwoChoices, config.PolicyRoundRobin, config.PolicyPrefixAffinity} {

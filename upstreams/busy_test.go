@@ -14,7 +14,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// TestVerdict: a probe's verdict depends on what else is known about the engine.
+// TestVerdict checks that a probe's verdict depends on what else is known about the engine.
 func TestVerdict(t *testing.T) {
 	failed := func(k http1.Kind, reason, clock string) error {
 		return &http1.Failure{Kind: k, Reason: reason, Clock: clock}
@@ -49,7 +49,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestBusyEnd: the facts about a busy upstream decide how its busy state ends.
+// TestBusyEnd checks that the facts about a busy upstream decide how its busy state ends.
 func TestBusyEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		f    busyFacts
@@ -71,8 +71,8 @@ func TestBusyEnd(t *testing.T) {
 	}
 }
 
-// TestBusyUnheard: half a minute of silence makes a busy upstream doubtful, and a longer time if
-// its answers are slow.
+// TestBusyUnheard checks that half a minute of silence makes a busy upstream doubtful, and a longer
+// time if its answers are slow.
 func TestBusyUnheard(t *testing.T) {
 	for _, c := range []struct {
 		still, longest time.Duration
@@ -161,8 +161,8 @@ func (r *stallRig) waits(t *testing.T) {
 	}
 }
 
-// TestBusy: an engine that does not answer its probes while it has a call stays in service, takes
-// no other call, and is up as soon as it answers.
+// TestBusy checks that an engine that does not answer its probes while it has a call stays in
+// service, takes no other call, and is up as soon as it answers.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, lines := observer.New(zap.InfoLevel)
@@ -195,8 +195,8 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// TestBusyFirstLook: the first look at a busy upstream may see signs older than its state, so it
-// does not end the state. The next look can.
+// TestBusyFirstLook checks that the first look at a busy upstream may see signs older than its
+// state, so it does not end the state. The next look can.
 func TestBusyFirstLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := busyRig(t, Options{}, 1)
@@ -215,8 +215,8 @@ func TestBusyFirstLook(t *testing.T) {
 	})
 }
 
-// TestBusyToDown: a busy engine without signs of work is down after a minute or three times its
-// longest answer, whichever is longer. It is down at once if it refuses its probe.
+// TestBusyToDown checks that a busy engine without signs of work is down after a minute or three
+// times its longest answer, whichever is longer. It is down at once if it refuses its probe.
 func TestBusyToDown(t *testing.T) {
 	for name, c := range map[string]struct {
 		longest     time.Duration
@@ -266,7 +266,7 @@ func (r *stallRig) endAs(o Outcome) {
 	r.leases = nil
 }
 
-// TestBusyWorks: each sign of work brings a busy upstream back, and postpones its end.
+// TestBusyWorks checks that each sign of work brings a busy upstream back, and postpones its end.
 func TestBusyWorks(t *testing.T) {
 	for name, sign := range map[string]func(*stallRig){
 		"an answer is read": func(r *stallRig) { r.client.answers.Came(http.StatusOK, []byte("x")) },
@@ -293,8 +293,8 @@ func TestBusyWorks(t *testing.T) {
 	}
 }
 
-// TestBusyCounts: readable counters decide. An engine whose counters move stays busy for any
-// length of time. An engine whose counters stand still has stalled.
+// TestBusyCounts checks that readable counters decide. An engine whose counters move stays busy for
+// any length of time. An engine whose counters stand still has stalled.
 func TestBusyCounts(t *testing.T) {
 	for _, moves := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -328,7 +328,7 @@ func TestBusyCounts(t *testing.T) {
 	}
 }
 
-// TestStoppedAfterStall: a stalled engine that also answers no page is down, not busy.
+// TestStoppedAfterStall checks that a stalled engine that also answers no page is down, not busy.
 func TestStoppedAfterStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 2)
@@ -346,7 +346,7 @@ func TestStoppedAfterStall(t *testing.T) {
 	})
 }
 
-// TestAnswerTimes: the longest answer counts for a limited time.
+// TestAnswerTimes checks that the longest answer counts for a limited time.
 func TestAnswerTimes(t *testing.T) {
 	var a answerTimes
 	now := Moment(0)

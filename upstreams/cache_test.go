@@ -7,8 +7,8 @@ import (
 	"penstock/config"
 )
 
-// TestCacheIsEmptyAfterARestart: counters that start over show that the engine was restarted with
-// an empty cache.
+// TestCacheIsEmptyAfterARestart checks that counters that start over show that the engine was
+// restarted with an empty cache.
 func TestCacheIsEmptyAfterARestart(t *testing.T) {
 	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()
 	for i, c := range []struct {
@@ -22,7 +22,8 @@ func TestCacheIsEmptyAfterARestart(t *testing.T) {
 	}
 }
 
-// TestCacheCounts: a 0 means nothing from an engine that has never reported a cached token.
+// TestCacheCounts checks that a 0 means nothing from an engine that has never reported a cached
+// token.
 func TestCacheCounts(t *testing.T) {
 	var c PromptCache
 	for i, step := range []struct {

@@ -136,12 +136,12 @@ func (c *conversations) watch(t *testing.T, busy float64) (share, young float64)
 	return share, young
 }
 
-// TestConversationsStay: goal 11 of the fleet. Edges share load and placements, so a conversation's
-// turns go to the engine that has the earlier turns, whichever edge they reach. A restarted edge
-// sends them there at once. A conversation leaves its engine only if more tokens are queued there
-// than the earlier turns have. Several edges may lose one conversation in a hundred more than a
-// single edge, because they know each other's calls, but not how much of those calls' prompts is
-// still unread.
+// TestConversationsStay checks that goal 11 of the fleet. Edges share load and placements, so a
+// conversation's turns go to the engine that has the earlier turns, whichever edge they reach. A
+// restarted edge sends them there at once. A conversation leaves its engine only if more tokens are
+// queued there than the earlier turns have. Several edges may lose one conversation in a hundred
+// more than a single edge, because they know each other's calls, but not how much of those calls'
+// prompts is still unread.
 func TestConversationsStay(t *testing.T) {
 	t.Parallel()
 	one, _ := newConversations(t, 1, 7).watch(t, 0.6)
@@ -158,8 +158,8 @@ func TestConversationsStay(t *testing.T) {
 	}
 }
 
-// TestConversationsOfOneEdge: when engines are so full that some conversations must move, four
-// edges keep as many in place as one edge does.
+// TestConversationsOfOneEdge checks that when engines are so full that some conversations must
+// move, four edges keep as many in place as one edge does.
 func TestConversationsOfOneEdge(t *testing.T) {
 	t.Parallel()
 	one, _ := newConversations(t, 1, 7).watch(t, 0.8)

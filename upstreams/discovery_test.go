@@ -68,8 +68,8 @@ func takes(u *Upstream) bool {
 	return leased && u.EligibleIn(StateUp, At(now))
 }
 
-// TestPodIsDeleted: a pod that is being deleted takes no new call once the event has come, even
-// before the next plan. Its running calls go on.
+// TestPodIsDeleted checks that a pod that is being deleted takes no new call once the event has
+// come, even before the next plan. Its running calls go on.
 func TestPodIsDeleted(t *testing.T) {
 	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1", "penstock/concurrency=7", "penstock/weight=3", "llm-d.ai/engine-type=vllm")
 	k := startKube(t, a)
@@ -110,7 +110,7 @@ func TestPodIsDeleted(t *testing.T) {
 	eventually(t, "up again", func() bool { return takes(u) })
 }
 
-// TestPodIsDeletedDuringAPlan: an event between a plan and its commit is applied.
+// TestPodIsDeletedDuringAPlan checks that an event between a plan and its commit is applied.
 func TestPodIsDeletedDuringAPlan(t *testing.T) {
 	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1")
 	k := startKube(t, a)
@@ -134,8 +134,8 @@ func TestPodIsDeletedDuringAPlan(t *testing.T) {
 	}
 }
 
-// TestKubernetesIsAway: until the API server has answered, the edge dials the name in the URL. An
-// unreachable API server changes nothing.
+// TestKubernetesIsAway checks that until the API server has answered, the edge dials the name in
+// the URL. An unreachable API server changes nothing.
 func TestKubernetesIsAway(t *testing.T) {
 	k := startKube(t, kubeapi.Pod("vllm-0", "u0", "127.0.0.1"))
 	k.spec.URL = strings.Replace(k.spec.URL, "vllm.test", "127.0.0.1", 1)
@@ -163,8 +163,8 @@ func TestKubernetesIsAway(t *testing.T) {
 	}
 }
 
-// TestPodReadiness: readiness is a hint. An engine that answers its probes takes calls, whatever
-// its pod reports. A pod whose readiness changes is probed at once.
+// TestPodReadiness checks that readiness is a hint. An engine that answers its probes takes calls,
+// whatever its pod reports. A pod whose readiness changes is probed at once.
 func TestPodReadiness(t *testing.T) {
 	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1")
 	k := startKube(t, kubeapi.Unready(a))
@@ -183,8 +183,8 @@ func TestPodReadiness(t *testing.T) {
 	}
 }
 
-// TestResolveSRV: every record is an upstream of its own. If the name stops resolving, its
-// upstreams stay.
+// TestResolveSRV checks that every record is an upstream of its own. If the name stops resolving,
+// its upstreams stay.
 func TestResolveSRV(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	records := []*net.SRV{{Target: "a.test.", Port: 8001, Weight: 1}, {Target: "a.test.", Port: 8002, Weight: 3}}
@@ -240,7 +240,7 @@ func TestResolveSRV(t *testing.T) {
 	}
 }
 
-// TestDiscover: a discovery finds its engines at once, or reports why it cannot.
+// TestDiscover checks that a discovery finds its engines at once, or reports why it cannot.
 func TestDiscover(t *testing.T) {
 	api := kubeapi.Start(t)
 	pods := config.Kubernetes{Selector: "app=vllm", Server: api.URL, Account: api.Account}

@@ -67,8 +67,8 @@ func TestSuspicion(t *testing.T) {
 	}
 }
 
-// TestSuspicionNeedsThreeBodies: whatever happens, an engine loses a feature only after three
-// different bodies.
+// TestSuspicionNeedsThreeBodies checks that whatever happens, an engine loses a feature only after
+// three different bodies.
 func TestSuspicionNeedsThreeBodies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s suspicion
@@ -92,8 +92,8 @@ func TestSuspicionNeedsThreeBodies(t *testing.T) {
 	})
 }
 
-// TestBlamed: a refusal is blamed on the call's special features, or on its operation if it has
-// none.
+// TestBlamed checks that a refusal is blamed on the call's special features, or on its operation if
+// it has none.
 func TestBlamed(t *testing.T) {
 	chat := FeatureOf(config.OpChat)
 	for needs, want := range map[Features]string{
@@ -108,8 +108,8 @@ func TestBlamed(t *testing.T) {
 	}
 }
 
-// TestLackingPause: an engine is tried again soon at first, and less and less often while it
-// refuses.
+// TestLackingPause checks that an engine is tried again soon at first, and less and less often
+// while it refuses.
 func TestLackingPause(t *testing.T) {
 	s, now := suspicion{bodies: []uint64{1, 2}}, Moment(0)
 	for _, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute} {
@@ -124,8 +124,8 @@ func TestLackingPause(t *testing.T) {
 	}
 }
 
-// TestLacking: an engine loses a feature once siblings have answered three bodies, for one model
-// and half a minute. The time grows with each further refusal.
+// TestLacking checks that an engine loses a feature once siblings have answered three bodies, for
+// one model and half a minute. The time grows with each further refusal.
 func TestLacking(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 100})
 	u.recognised(mustProfile(t, "vllm"))
@@ -208,9 +208,9 @@ func TestLacking(t *testing.T) {
 	}
 }
 
-// TestRefusing: a feature for which an engine refuses most calls is reported from the third refusal
-// on, with the number of refusals. It is reported until it counts as lacking, or for five minutes.
-// Other refusals, and a few refusals among good answers, are not reported.
+// TestRefusing checks that a feature for which an engine refuses most calls is reported from the
+// third refusal on, with the number of refusals. It is reported until it counts as lacking, or for
+// five minutes. Other refusals, and a few refusals among good answers, are not reported.
 func TestRefusing(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 100})
 	u.recognised(mustProfile(t, "vllm"))

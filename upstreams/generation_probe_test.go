@@ -17,8 +17,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// TestProbeOfBrokenAnswers: after answers broke off, the probe of a chat model asks for more than
-// a first token, until one answer has ended well.
+// TestProbeOfBrokenAnswers checks that after answers broke off, the probe of a chat model asks for
+// more than a first token, until one answer has ended well.
 func TestProbeOfBrokenAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, _ := generating(t, func(int64) engine.Generation { return engine.GenerationOK })
@@ -83,9 +83,9 @@ func generating(t *testing.T, verdict func(n int64) engine.Generation) (u *Upstr
 	return u, sent
 }
 
-// TestGenerationProbeTellsItsPriority: a probe of an engine that orders its queue carries the
-// first class's priority, because it would otherwise wait behind all calls. If calls carry no
-// priority, neither do probes.
+// TestGenerationProbeTellsItsPriority checks that a probe of an engine that orders its queue
+// carries the first class's priority, because it would otherwise wait behind all calls. If calls
+// carry no priority, neither do probes.
 func TestGenerationProbeTellsItsPriority(t *testing.T) {
 	for _, c := range []struct {
 		engine string
@@ -137,8 +137,8 @@ func (u *Upstream) failAlone(t *testing.T, times int) {
 	}
 }
 
-// TestProbeGeneration: a generation probe uses the slot that the fifth failure frees, and is sent
-// at most once a second.
+// TestProbeGeneration checks that a generation probe uses the slot that the fifth failure frees,
+// and is sent at most once a second.
 func TestProbeGeneration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, sent := generating(t, func(int64) engine.Generation { return engine.GenerationOK })
@@ -177,8 +177,8 @@ func TestProbeGeneration(t *testing.T) {
 	})
 }
 
-// TestProbeDoubt: two failures are enough if routing avoids the engine and no other call comes. A
-// generation probe follows after a while.
+// TestProbeDoubt checks that two failures are enough if routing avoids the engine and no other call
+// comes. A generation probe follows after a while.
 func TestProbeDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, sent := generating(t, func(n int64) engine.Generation {
@@ -223,8 +223,8 @@ func TestProbeDoubt(t *testing.T) {
 	})
 }
 
-// TestGenerationProbeIsTheTrial: a failed trial bars its client from the next one. A generation
-// probe becomes the trial, whichever client calls meanwhile.
+// TestGenerationProbeIsTheTrial checks that a failed trial bars its client from the next one. A
+// generation probe becomes the trial, whichever client calls meanwhile.
 func TestGenerationProbeIsTheTrial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, sent := generating(t, func(n int64) engine.Generation {
@@ -274,8 +274,8 @@ func TestGenerationProbeIsTheTrial(t *testing.T) {
 	})
 }
 
-// TestGenerationProbeEndsWithItsUpstream: a running probe ends when its upstream retires, and
-// gives its slot back.
+// TestGenerationProbeEndsWithItsUpstream checks that a running probe ends when its upstream
+// retires, and gives its slot back.
 func TestGenerationProbeEndsWithItsUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, sent := generating(t, func(int64) engine.Generation { return engine.GenerationFailed })
@@ -290,8 +290,8 @@ func TestGenerationProbeEndsWithItsUpstream(t *testing.T) {
 	})
 }
 
-// TestGenerationProbeHasNoTurn: a probe that times out condemns only a silent engine. If the
-// engine answers other calls, the probe just had to wait.
+// TestGenerationProbeHasNoTurn checks that a probe that times out condemns only a silent engine. If
+// the engine answers other calls, the probe just had to wait.
 func TestGenerationProbeHasNoTurn(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -395,9 +395,9 @@ func working(t *testing.T, models []config.Model, fails *atomic.Bool) (u *Upstre
 	return u, asked
 }
 
-// TestProbeAmongKinds: a single client opens no breaker if its failing served name has models of
-// several kinds, or of a kind without a probe. The edge then probes what it can, preferably a chat
-// model.
+// TestProbeAmongKinds checks that a single client opens no breaker if its failing served name has
+// models of several kinds, or of a kind without a probe. The edge then probes what it can,
+// preferably a chat model.
 func TestProbeAmongKinds(t *testing.T) {
 	model := func(id, served, kind string) config.Model {
 		return config.Model{ID: id, Kind: kind, Deployments: []config.Deployment{{Upstream: "a", Served: served}}}
@@ -448,9 +448,9 @@ func TestProbeAmongKinds(t *testing.T) {
 	}
 }
 
-// TestTrialWithoutProbe: without a generation probe the failures of five clients open the
-// breaker. After that, none of those clients can keep it open alone: other clients have a second to
-// send the trial before the failing client may send one again.
+// TestTrialWithoutProbe checks that without a generation probe the failures of five clients open
+// the breaker. After that, none of those clients can keep it open alone: other clients have a
+// second to send the trial before the failing client may send one again.
 func TestTrialWithoutProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, _ := working(t, []config.Model{{ID: "flux", Kind: config.KindImage, Deployments: []config.Deployment{{Upstream: "a"}}}}, new(atomic.Bool))

@@ -150,9 +150,9 @@ func play(t *testing.T, h *machines, word string, now *time.Time) (generate bool
 // played counts words, so that each word can have a client of its own.
 var played int
 
-// TestBreakerEvidence: five failures open the breaker by themselves only if they are independent of
-// each other. Otherwise they ask for generation probes, which decide. The field asks is the number
-// of these probes.
+// TestBreakerEvidence checks that five failures open the breaker by themselves only if they are
+// independent of each other. Otherwise they ask for generation probes, which decide. The field asks
+// is the number of these probes.
 func TestBreakerEvidence(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
@@ -234,8 +234,8 @@ func (h *machines) breaker(now time.Time) string {
 	return "half-open"
 }
 
-// TestHealthAsksForAProbe: a call's outcome asks for a probe only when it raises a doubt, and
-// then at once.
+// TestHealthAsksForAProbe checks that a call's outcome asks for a probe only when it raises a
+// doubt, and then at once.
 func TestHealthAsksForAProbe(t *testing.T) {
 	h := liveness{fall: 3, rise: 2}
 	h.probe(verdictGood)
@@ -264,7 +264,7 @@ func TestWindowForgets(t *testing.T) {
 	}
 }
 
-// TestDownsAreCounted: each time out of service counts once, however short it is.
+// TestDownsAreCounted checks that each time out of service counts once, however short it is.
 func TestDownsAreCounted(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 8})
 	for _, s := range []State{StateUp, StateDown, StateUp, StateDown, StateDown, StateUp} {

@@ -117,8 +117,9 @@ func (w *busyEngine) call(path string) error {
 	}
 }
 
-// TestHostVanishes: all sent data was acknowledged before the host vanished, so only failing
-// connects and unanswered keep-alive probes show it. The kernel alone would notice after 35 s.
+// TestHostVanishes checks that all sent data was acknowledged before the host vanished, so only
+// failing connects and unanswered keep-alive probes show it. The kernel alone would notice after 35
+// s.
 func TestHostVanishes(t *testing.T) {
 	t.Parallel()
 	w := occupy(t)
@@ -149,8 +150,8 @@ func TestHostVanishes(t *testing.T) {
 	w.end()
 }
 
-// TestHostIsThere: connects fail, but running calls continue, because the host gives another sign
-// of life.
+// TestHostIsThere checks that connects fail, but running calls continue, because the host gives
+// another sign of life.
 func TestHostIsThere(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*testing.T, *busyEngine){

@@ -142,8 +142,8 @@ func TestLeaseAccounting(t *testing.T) {
 	})
 }
 
-// TestLeaseLimitUnderContention: many goroutines share a limit of three. A fourth lease is never
-// given, and in the end no slot is in use.
+// TestLeaseLimitUnderContention checks that many goroutines share a limit of three. A fourth lease
+// is never given, and in the end no slot is in use.
 func TestLeaseLimitUnderContention(t *testing.T) {
 	for _, c := range []config.Concurrency{{Shared: 3}, {Text: 3, Vision: 3}} {
 		u := newTestUpstream(t, c)
@@ -230,8 +230,8 @@ func TestHalfOpenLetsOneThrough(t *testing.T) {
 	}
 }
 
-// TestTrialEndsWell: a first token is not enough for a trial to pass, but a stream that runs for
-// some seconds after it passes.
+// TestTrialEndsWell checks that a first token is not enough for a trial to pass, but a stream that
+// runs for some seconds after it passes.
 func TestTrialEndsWell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := newTestUpstream(t, config.Concurrency{Shared: 50})
@@ -278,7 +278,7 @@ func TestTrialEndsWell(t *testing.T) {
 	})
 }
 
-// TestTrialIsGivenBackWhenFull: a full upstream must not use up the trial.
+// TestTrialIsGivenBackWhenFull checks that a full upstream must not use up the trial.
 func TestTrialIsGivenBackWhenFull(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 1})
 	held, _ := u.TryLease("", PoolText, 0, time.Now())

@@ -31,8 +31,9 @@ func TestLimitsOf(t *testing.T) {
 	}
 }
 
-// TestSlotsOfAFleet: an edge of a fleet admits calls to its part of the slots, whatever the source
-// of their number. It weighs a call against all slots, since it counts the other edges' calls, too.
+// TestSlotsOfAFleet checks that an edge of a fleet admits calls to its part of the slots, whatever
+// the source of their number. It weighs a call against all slots, since it counts the other edges'
+// calls, too.
 func TestSlotsOfAFleet(t *testing.T) {
 	for _, c := range []struct {
 		name             string
@@ -108,8 +109,8 @@ func TestSharedAndSeparatePools(t *testing.T) {
 	}
 }
 
-// TestUsualOthers: from the first report on, a pick uses an average of others' work over time,
-// however often reports come.
+// TestUsualOthers checks that from the first report on, a pick uses an average of others' work over
+// time, however often reports come.
 func TestUsualOthers(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 8})
 	now := time.Now()
@@ -142,8 +143,8 @@ func TestUsualOthers(t *testing.T) {
 	}
 }
 
-// TestOthers: others' work is the engine's work beyond this edge's own, while the report is
-// fresh.
+// TestOthers checks that others' work is the engine's work beyond this edge's own, while the report
+// is fresh.
 func TestOthers(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 8})
 	now := time.Now()
@@ -195,8 +196,8 @@ func TestPenalty(t *testing.T) {
 	near(slowStartTime, 0)
 }
 
-// TestOutcomesAndPenalty: only failures and refusals, including a 404 about the model, add to the
-// penalty, so that a failing target does not look idle.
+// TestOutcomesAndPenalty checks that only failures and refusals, including a 404 about the model,
+// add to the penalty, so that a failing target does not look idle.
 func TestOutcomesAndPenalty(t *testing.T) {
 	for o := range outcomeCount {
 		u := newTestUpstream(t, config.Concurrency{Shared: 8})
@@ -286,8 +287,8 @@ func TestPlacesSeen(t *testing.T) {
 	}
 }
 
-// TestPlacesWeigh: places affect the weight but are not a limit, because the engine accepts more
-// calls. They apply to a shared pool and expire with the reports.
+// TestPlacesWeigh checks that places affect the weight but are not a limit, because the engine
+// accepts more calls. They apply to a shared pool and expire with the reports.
 func TestPlacesWeigh(t *testing.T) {
 	now := time.Now()
 	queue := func(u *Upstream) {
@@ -366,7 +367,7 @@ func TestAverages(t *testing.T) {
 	}
 }
 
-// TestSpeedometer: a speedometer tells a slow engine from a busy one.
+// TestSpeedometer checks that a speedometer tells a slow engine from a busy one.
 func TestSpeedometer(t *testing.T) {
 	now := At(time.Now())
 	learn := func(m *speedometer, slowness float64, calls ...float64) {
@@ -422,9 +423,9 @@ func TestSpeedometer(t *testing.T) {
 	}
 }
 
-// TestSpeedometerFixedStart: the fixed time before a first token does not count as slowness. Two
-// engines read equally fast, but one gets only short prompts. Fewer than ten long prompts do not
-// show a speed. Enough prompts of equal length do.
+// TestSpeedometerFixedStart checks that the fixed time before a first token does not count as
+// slowness. Two engines read equally fast, but one gets only short prompts. Fewer than ten long
+// prompts do not show a speed. Enough prompts of equal length do.
 func TestSpeedometerFixedStart(t *testing.T) {
 	now := At(time.Now())
 	reads := func(m *speedometer, prompts int, tokens ...int64) (v Speed, ok bool) {
@@ -465,9 +466,9 @@ func TestSpeedometerFixedStart(t *testing.T) {
 	}
 }
 
-// TestLeaseShowsSpeed: a lease reports the time since the previous first token, and the tokens
-// that the engine had to read by its own count. A prompt that waited for a place does not show
-// the reading speed.
+// TestLeaseShowsSpeed checks that a lease reports the time since the previous first token, and the
+// tokens that the engine had to read by its own count. A prompt that waited for a place does not
+// show the reading speed.
 func TestLeaseShowsSpeed(t *testing.T) {
 	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()
 	m := u.Models.Entry("m")
@@ -514,9 +515,9 @@ func TestLeaseShowsSpeed(t *testing.T) {
 	}
 }
 
-// TestLeaseBooksUncachedTokens: a lease counts the tokens that the engine has to read. The
-// engine's count corrects the booking, and a first token ends it. The stall bound uses the whole
-// prompt.
+// TestLeaseBooksUncachedTokens checks that a lease counts the tokens that the engine has to read.
+// The engine's count corrects the booking, and a first token ends it. The stall bound uses the
+// whole prompt.
 func TestLeaseBooksUncachedTokens(t *testing.T) {
 	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()
 	look := func(what string, tokens, unread int64) {

@@ -52,9 +52,9 @@ func TestModelGone(t *testing.T) {
 	}
 }
 
-// TestModelGoneIsCheckedAtOnce: a 404 for a model that the engine still lists is checked at once.
-// Each further 404 keeps the model away for longer, up to a bound. Every loss and every return is
-// logged once.
+// TestModelGoneIsCheckedAtOnce checks that a 404 for a model that the engine still lists is checked
+// at once. Each further 404 keeps the model away for longer, up to a bound. Every loss and every
+// return is logged once.
 func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, lines := observer.New(zap.InfoLevel)
@@ -105,8 +105,8 @@ func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 	})
 }
 
-// TestModelGoneByOneClient: a single client or body takes a listed model away only once before the
-// list is read again, however many 404s it gets.
+// TestModelGoneByOneClient checks that a single client or body takes a listed model away only once
+// before the list is read again, however many 404s it gets.
 func TestModelGoneByOneClient(t *testing.T) {
 	for name, w := range map[string]func(i int) FailureSource{
 		"one key":  func(i int) FailureSource { return FailureSource{Served: "m", Key: "a", Body: uint64(i + 1)} },
@@ -140,8 +140,8 @@ func TestModelGoneByOneClient(t *testing.T) {
 	}
 }
 
-// TestModelGoneForGood: a model that the engine no longer lists stays away, and returns soon
-// after it is listed again.
+// TestModelGoneForGood checks that a model that the engine no longer lists stays away, and returns
+// soon after it is listed again.
 func TestModelGoneForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200, pages: map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`}}

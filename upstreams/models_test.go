@@ -37,7 +37,8 @@ func TestServes(t *testing.T) {
 	}
 }
 
-// TestServesVanished: a list that need not be complete removes only names that it once had.
+// TestServesVanished checks that a list that need not be complete removes only names that it once
+// had.
 func TestServesVanished(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{})
 	first := engine.NewModelList([]engine.ModelInfo{{ID: "a"}, {ID: "b"}}, nil)
@@ -77,9 +78,9 @@ func serves(t testing.TB, u *Upstream, served string) bool {
 	return want
 }
 
-// TestAdaptersAtHand: while an engine reports its adapters in use, the upstream looks busier for an
-// adapter that the engine has not used recently. The engine also reports how many adapters it
-// keeps.
+// TestAdaptersAtHand checks that while an engine reports its adapters in use, the upstream looks
+// busier for an adapter that the engine has not used recently. The engine also reports how many
+// adapters it keeps.
 func TestAdaptersAtHand(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 4})
 	u.recognised(mustProfile(t, "vllm"))
@@ -125,7 +126,8 @@ func TestAdaptersAtHand(t *testing.T) {
 	}
 }
 
-// TestEntriesAreBounded: an engine that lists other names with every probe leaves no old entries.
+// TestEntriesAreBounded checks that an engine that lists other names with every probe leaves no old
+// entries.
 func TestEntriesAreBounded(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{})
 	for i := range 100 {

@@ -245,8 +245,8 @@ func (f *fleet) run(d time.Duration) {
 	}
 }
 
-// TestEdgesDoNotHerd: reports of others' work are old when they arrive. If edges trusted the newest
-// report fully, all of them would fill the engine that looked empty.
+// TestEdgesDoNotHerd checks that reports of others' work are old when they arrive. If edges trusted
+// the newest report fully, all of them would fill the engine that looked empty.
 func TestEdgesDoNotHerd(t *testing.T) {
 	for _, c := range []struct {
 		edges   int
@@ -278,8 +278,8 @@ func TestEdgesDoNotHerd(t *testing.T) {
 	}
 }
 
-// TestEdgesShare: edges that report their calls to each other send few calls to a full engine while
-// another has a free slot (goals 10 and 14 of the fleet).
+// TestEdgesShare checks that edges that report their calls to each other send few calls to a full
+// engine while another has a free slot (goals 10 and 14 of the fleet).
 func TestEdgesShare(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -305,8 +305,8 @@ func TestEdgesShare(t *testing.T) {
 	}
 }
 
-// TestFewerPlaces: an engine that runs fewer calls than assumed, and reports a queue, gets no more
-// calls than it can run. No call waits there while another engine has room.
+// TestFewerPlaces checks that an engine that runs fewer calls than assumed, and reports a queue,
+// gets no more calls than it can run. No call waits there while another engine has room.
 func TestFewerPlaces(t *testing.T) {
 	for _, c := range []struct {
 		edges int
@@ -332,7 +332,7 @@ func TestFewerPlaces(t *testing.T) {
 	}
 }
 
-// TestOthersThatStay: others' lasting work counts in full.
+// TestOthersThatStay checks that others' lasting work counts in full.
 func TestOthersThatStay(t *testing.T) {
 	f := newFleet(t, 1, 2, 32, 1)
 	busy, idle := f.edges[0].Targets()[0].Upstream, f.edges[0].Targets()[1].Upstream

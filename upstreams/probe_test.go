@@ -158,8 +158,8 @@ func TestProbeSchedule(t *testing.T) {
 	})
 }
 
-// TestProbeFreezeAndReturn: a frozen engine is down after three probes that time out, sooner than
-// three intervals. It is probed rarely while down, and soon again after a good probe.
+// TestProbeFreezeAndReturn checks that a frozen engine is down after three probes that time out,
+// sooner than three intervals. It is probed rarely while down, and soon again after a good probe.
 func TestProbeFreezeAndReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200}
@@ -194,8 +194,8 @@ func TestProbeFreezeAndReturn(t *testing.T) {
 	})
 }
 
-// TestProbeOnPassiveEvidence: a single call that finds the engine gone triggers a probe at once,
-// and that probe decides.
+// TestProbeOnPassiveEvidence checks that a single call that finds the engine gone triggers a probe
+// at once, and that probe decides.
 func TestProbeOnPassiveEvidence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200}
@@ -215,7 +215,8 @@ func TestProbeOnPassiveEvidence(t *testing.T) {
 	})
 }
 
-// TestKicksAreOne: twenty calls that find the engine gone trigger one extra probe, not twenty.
+// TestKicksAreOne checks that twenty calls that find the engine gone trigger one extra probe, not
+// twenty.
 func TestKicksAreOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200}
@@ -234,8 +235,8 @@ func TestKicksAreOne(t *testing.T) {
 	})
 }
 
-// TestProbeModels: every probe looks for a model that a route wants and the engine does not list.
-// A model that vanishes takes only its own target out of service.
+// TestProbeModels checks that every probe looks for a model that a route wants and the engine does
+// not list. A model that vanishes takes only its own target out of service.
 func TestProbeModels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		both := `{"data":[{"id":"m","max_model_len":4096},{"id":"n"}]}`
@@ -271,7 +272,7 @@ func TestProbeModels(t *testing.T) {
 	})
 }
 
-// TestProbeReadsAliases: an alias that the engine answers to counts as listed.
+// TestProbeReadsAliases checks that an alias that the engine answers to counts as listed.
 func TestProbeReadsAliases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200, pages: map[string]string{
@@ -317,7 +318,7 @@ func TestProbeRecognises(t *testing.T) {
 	})
 }
 
-// TestProbeFindsVariant: a named engine may turn out to be one of its variants.
+// TestProbeFindsVariant checks that a named engine may turn out to be one of its variants.
 func TestProbeFindsVariant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200, pages: map[string]string{"/": "<h1>Whisper.cpp Server</h1><h2>/v1/audio/transcriptions</h2>"}}
@@ -329,7 +330,8 @@ func TestProbeFindsVariant(t *testing.T) {
 	})
 }
 
-// TestProbeGenericServer: a server without any known page is alive as long as it answers.
+// TestProbeGenericServer checks that a server without any known page is alive as long as it
+// answers.
 func TestProbeGenericServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 404}

@@ -32,8 +32,8 @@ func withPlaces(t *testing.T, n int, o Options) *Upstream {
 	return u
 }
 
-// TestLeaseTakesTurns: only calls of the resident model get a lease. A call of another model waits
-// for its model's turn, which wakes the call.
+// TestLeaseTakesTurns checks that only calls of the resident model get a lease. A call of another
+// model waits for its model's turn, which wakes the call.
 func TestLeaseTakesTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var woken atomic.Int64
@@ -74,8 +74,8 @@ func TestLeaseTakesTurns(t *testing.T) {
 	})
 }
 
-// TestBeginWakesTheNext: the start of a call may make room for another model, and then wakes the
-// calls that wait for that model.
+// TestBeginWakesTheNext checks that the start of a call may make room for another model, and then
+// wakes the calls that wait for that model.
 func TestBeginWakesTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var woken atomic.Int64
@@ -104,8 +104,8 @@ func TestBeginWakesTheNext(t *testing.T) {
 	})
 }
 
-// TestColdLoadIsNoFailure: a timeout while the engine loads a model is not the engine's failure.
-// A timeout after the load is.
+// TestColdLoadIsNoFailure checks that a timeout while the engine loads a model is not the engine's
+// failure. A timeout after the load is.
 func TestColdLoadIsNoFailure(t *testing.T) {
 	u, a, _ := onePlace(t, Options{})
 	timeouts := func() {
@@ -131,8 +131,8 @@ func TestColdLoadIsNoFailure(t *testing.T) {
 	}
 }
 
-// TestAnsweredIsLoaded: a model that has answered a call is loaded, whatever an older list says.
-// Otherwise the engine's silence would pass for a load until the next list.
+// TestAnsweredIsLoaded checks that a model that has answered a call is loaded, whatever an older
+// list says. Otherwise the engine's silence would pass for a load until the next list.
 func TestAnsweredIsLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestSet(t, Options{})
@@ -166,8 +166,8 @@ func TestAnsweredIsLoaded(t *testing.T) {
 	})
 }
 
-// TestColdLoadByTheList: a timeout during a load is no failure either if models take no turns and
-// the engine lists the model as not loaded.
+// TestColdLoadByTheList checks that a timeout during a load is no failure either if models take no
+// turns and the engine lists the model as not loaded.
 func TestColdLoadByTheList(t *testing.T) {
 	for _, loaded := range []bool{false, true} {
 		s := newTestSet(t, Options{})
@@ -190,8 +190,8 @@ func TestColdLoadByTheList(t *testing.T) {
 	}
 }
 
-// TestPlaces: the number of places is the configured one, or the engine's if that is lower.
-// Without a configured number there are no turns.
+// TestPlaces checks that the number of places is the configured one, or the engine's if that is
+// lower. Without a configured number there are no turns.
 func TestPlaces(t *testing.T) {
 	u, a, _ := onePlace(t, Options{})
 	st := *u.settings.Load()

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestRestInterval: the time between two probes depends on how long the engine has been idle.
+// TestRestInterval checks that the time between two probes depends on how long the engine has been
+// idle.
 func TestRestInterval(t *testing.T) {
 	for _, c := range []struct{ interval, idle, want time.Duration }{
 		{2 * time.Second, 0, 2 * time.Second},
@@ -22,8 +23,8 @@ func TestRestInterval(t *testing.T) {
 	}
 }
 
-// TestRest: an idle engine is probed less often. The usual interval returns with its first call,
-// while others use it, after a failed probe, and while a model is missing.
+// TestRest checks that an idle engine is probed less often. The usual interval returns with its
+// first call, while others use it, after a failed probe, and while a model is missing.
 func TestRest(t *testing.T) {
 	const report = "vllm:num_requests_running 0\nvllm:num_requests_waiting 0\n"
 	const list = `{"data":[{"id":"m"}]}`

@@ -324,8 +324,8 @@ func TestNormalizeURL(t *testing.T) {
 	}
 }
 
-// TestProbesAuthenticate: probes send the upstream's credential, as calls do, and never POST to a
-// page.
+// TestProbesAuthenticate checks that probes send the upstream's credential, as calls do, and never
+// POST to a page.
 func TestProbesAuthenticate(t *testing.T) {
 	var mu sync.Mutex
 	var bad []string
@@ -348,8 +348,8 @@ func TestProbesAuthenticate(t *testing.T) {
 	}
 }
 
-// TestPlanWithOtherProfiles: a plan may add, change and remove the user's own profiles, and the
-// upstreams follow.
+// TestPlanWithOtherProfiles checks that a plan may add, change and remove the user's own profiles,
+// and the upstreams follow.
 func TestPlanWithOtherProfiles(t *testing.T) {
 	s := newTestSet(t, Options{})
 	defer s.Close(t.Context())
@@ -395,8 +395,8 @@ func TestPlanWithOtherProfiles(t *testing.T) {
 	eventually(t, "generic again", is("openai", 16))
 }
 
-// TestPlanWhileRecognising: the operator names an engine during the detection of another one. A
-// detection under the old settings does not override the new settings.
+// TestPlanWhileRecognising checks that the operator names an engine during the detection of another
+// one. A detection under the old settings does not override the new settings.
 func TestPlanWhileRecognising(t *testing.T) {
 	inner := fakeEngine(t, "llamacpp").Config.Handler
 	asked, answer := make(chan struct{}), make(chan struct{})
@@ -429,8 +429,8 @@ func TestPlanWhileRecognising(t *testing.T) {
 	}
 }
 
-// TestOnRoom: every change that frees a slot wakes waiting calls, as does the moment from which
-// no slot can become free.
+// TestOnRoom checks that every change that frees a slot wakes waiting calls, as does the moment
+// from which no slot can become free.
 func TestOnRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told, freed atomic.Int64

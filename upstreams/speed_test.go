@@ -367,8 +367,8 @@ func BenchmarkSpeeds(b *testing.B) {
 	}
 }
 
-// TestLearnsAnew: an engine without calls for long is tried again, so a change in its speed is
-// noticed.
+// TestLearnsAnew checks that an engine without calls for long is tried again, so a change in its
+// speed is noticed.
 func TestLearnsAnew(t *testing.T) {
 	c := newCards(t, 1, pickLearned, []card{{speed: 1, places: 8, slots: 8}, {speed: 0.1, places: 8, slots: 8}}, 1)
 	l := cardLoad{1000, 0.5, 100, 0.5}

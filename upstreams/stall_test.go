@@ -96,8 +96,8 @@ func (r *stallRig) end() {
 	r.leases = nil
 }
 
-// TestStalledOut: an engine that stands still is out of service within 15 s. Generation probes
-// try it, and the first success brings it back.
+// TestStalledOut checks that an engine that stands still is out of service within 15 s. Generation
+// probes try it, and the first success brings it back.
 func TestStalledOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 4)
@@ -122,8 +122,8 @@ func TestStalledOut(t *testing.T) {
 	})
 }
 
-// TestLoadIsNoStall: an engine that loads a model has not stalled, however long the load takes.
-// After the load, its work must move.
+// TestLoadIsNoStall checks that an engine that loads a model has not stalled, however long the load
+// takes. After the load, its work must move.
 func TestLoadIsNoStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 0)
@@ -147,8 +147,8 @@ func TestLoadIsNoStall(t *testing.T) {
 	})
 }
 
-// TestStalledBack: a moving answer to one of the edge's own calls, or a moving counter, brings a
-// stalled engine back.
+// TestStalledBack checks that a moving answer to one of the edge's own calls, or a moving counter,
+// brings a stalled engine back.
 func TestStalledBack(t *testing.T) {
 	for name, move := range map[string]func(r *stallRig){
 		"answer":  func(r *stallRig) { r.client.answers.Came(http.StatusOK, []byte("x")) },
@@ -173,8 +173,8 @@ func TestStalledBack(t *testing.T) {
 	}
 }
 
-// TestCountersKeepIn: an engine that is silent for minutes stays in service while its counters
-// move.
+// TestCountersKeepIn checks that an engine that is silent for minutes stays in service while its
+// counters move.
 func TestCountersKeepIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 2)
@@ -190,8 +190,9 @@ func TestCountersKeepIn(t *testing.T) {
 	})
 }
 
-// TestSeveralEngines: two engines behind one address answer the pages in turn. As long as one of
-// them works, the upstream stays in service and keeps its calls. It is out when both stand still.
+// TestSeveralEngines checks that two engines behind one address answer the pages in turn. As long
+// as one of them works, the upstream stays in service and keeps its calls. It is out when both
+// stand still.
 func TestSeveralEngines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 8)
@@ -229,8 +230,8 @@ func TestSeveralEngines(t *testing.T) {
 	})
 }
 
-// TestSlowCounters: an engine may answer its counters late, between two batches. The look waits
-// for them while probes continue.
+// TestSlowCounters checks that an engine may answer its counters late, between two batches. The
+// look waits for them while probes continue.
 func TestSlowCounters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "llamacpp", 1)
@@ -251,8 +252,8 @@ func TestSlowCounters(t *testing.T) {
 	})
 }
 
-// TestStallNotAllowed: the last target of a route stays. If too many targets would leave at once, a
-// generation probe decides.
+// TestStallNotAllowed checks that the last target of a route stays. If too many targets would leave
+// at once, a generation probe decides.
 func TestStallNotAllowed(t *testing.T) {
 	for answer, want := range map[Stall]Breaker{StallStay: BreakerClosed, StallConfirm: BreakerOpen} {
 		synctest.Test(t, func(t *testing.T) {
@@ -270,8 +271,8 @@ func TestStallNotAllowed(t *testing.T) {
 	}
 }
 
-// TestStalledUnprobed: an upstream that no generation probe can bring back gets a call after half a
-// minute.
+// TestStalledUnprobed checks that an upstream that no generation probe can bring back gets a call
+// after half a minute.
 func TestStalledUnprobed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 1)
@@ -291,8 +292,8 @@ func TestStalledUnprobed(t *testing.T) {
 	})
 }
 
-// TestTrafficOutranksProbes: an engine whose answers keep coming is up even if it has no time for
-// probes. Once its answers stop, it is busy.
+// TestTrafficOutranksProbes checks that an engine whose answers keep coming is up even if it has no
+// time for probes. Once its answers stop, it is busy.
 func TestTrafficOutranksProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 32)

@@ -259,8 +259,8 @@ func bars(r *routing.Route, key string) bool {
 // timeless hides the test's deadline, which cannot be read in a bubble.
 type timeless struct{ testing.TB }
 
-// TestNobodySleepsBesideAFreeSlot: whatever happens to the upstreams, routes and calls, no call
-// waits while a slot is free for it, and no more calls are woken than there are slots.
+// TestNobodySleepsBesideAFreeSlot checks that whatever happens to the upstreams, routes and calls,
+// no call waits while a slot is free for it, and no more calls are woken than there are slots.
 func TestNobodySleepsBesideAFreeSlot(t *testing.T) { nobodySleeps(t, false) }
 
 // TestNobodySleepsInItsTurn does the same for engines whose models take turns, and checks that no

@@ -52,8 +52,8 @@ func (p *passing) room(reserve routing.Percent) int {
 	return int(p.free.Load()) - int(reserve.Of(passingSlots))
 }
 
-// TestFreeSlotPreventsEviction: a call that suits a free slot gets the slot, whatever else waits,
-// and no waiter loses its place to the call. The queue never exceeds its depth.
+// TestFreeSlotPreventsEviction checks that a call that suits a free slot gets the slot, whatever
+// else waits, and no waiter loses its place to the call. The queue never exceeds its depth.
 func TestFreeSlotPreventsEviction(t *testing.T) {
 	const depth = 3
 	beside := 0 // calls for which a full queue had a free slot
@@ -91,8 +91,8 @@ func TestFreeSlotPreventsEviction(t *testing.T) {
 	}
 }
 
-// TestPassingLosesItsSlot: if a faster call takes a passing call's slot, the passing call gets the
-// place that it would otherwise have had.
+// TestPassingLosesItsSlot checks that if a faster call takes a passing call's slot, the passing
+// call gets the place that it would otherwise have had.
 func TestPassingLosesItsSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const depth = 2

@@ -89,8 +89,8 @@ func TestLookupSRV(t *testing.T) {
 	}
 }
 
-// TestLookupSRVHostFails: a host whose look-up fails keeps its addresses as long as the records
-// name it.
+// TestLookupSRVHostFails checks that a host whose look-up fails keeps its addresses as long as the
+// records name it.
 func TestLookupSRVHostFails(t *testing.T) {
 	dns := &fakeDNS{
 		records: []*net.SRV{{Target: "a.test.", Port: 1}, {Target: "b.test.", Port: 1}},

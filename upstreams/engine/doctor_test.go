@@ -45,7 +45,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestConfigOfSeveral: several engines make one configuration, which lists each model once.
+// TestConfigOfSeveral checks that several engines make one configuration, which lists each model
+// once.
 func TestConfigOfSeveral(t *testing.T) {
 	profiles := mustProfiles(t)
 	var engines []Detection
@@ -72,8 +73,8 @@ func TestConfigOfSeveral(t *testing.T) {
 	}
 }
 
-// TestConfigOfOddModels: a model that cannot be served as listed is omitted; the others are
-// configured.
+// TestConfigOfOddModels checks that a model that cannot be served as listed is omitted; the others
+// are configured.
 func TestConfigOfOddModels(t *testing.T) {
 	profiles := mustProfiles(t)
 	chat := func(ids ...string) Detection {
@@ -124,7 +125,8 @@ func TestEveryQuirkIsExplained(t *testing.T) {
 	}
 }
 
-// TestNamedTwice: an engine counts once, however often and in whatever form its URL is given.
+// TestNamedTwice checks that an engine counts once, however often and in whatever form its URL is
+// given.
 func TestNamedTwice(t *testing.T) {
 	url := fakeEngine(t, "vllm").URL
 	var b bytes.Buffer

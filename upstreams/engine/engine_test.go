@@ -101,7 +101,8 @@ func TestDetect(t *testing.T) {
 	}
 }
 
-// TestDetectWhileLoading: a llama.cpp server that is still loading answers 503 on every path.
+// TestDetectWhileLoading checks that a llama.cpp server that is still loading answers 503 on every
+// path.
 func TestDetectWhileLoading(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(503)
@@ -114,7 +115,7 @@ func TestDetectWhileLoading(t *testing.T) {
 	}
 }
 
-// TestDetectHandwritten: a base URL is accepted in every form that operators write.
+// TestDetectHandwritten checks that a base URL is accepted in every form that operators write.
 func TestDetectHandwritten(t *testing.T) {
 	engine := fakeEngine(t, "vllm").URL
 	address := strings.TrimPrefix(engine, "http://")
@@ -240,7 +241,8 @@ func TestReasoningForm(t *testing.T) {
 	}
 }
 
-// TestReasoningHistory: each engine reads the reasoning of earlier turns from its own field.
+// TestReasoningHistory checks that each engine reads the reasoning of earlier turns from its own
+// field.
 func TestReasoningHistory(t *testing.T) {
 	for engine, want := range map[string]string{
 		"openai": "reasoning_content", "sglang": "reasoning_content", "llamacpp": "reasoning_content",
@@ -253,8 +255,8 @@ func TestReasoningHistory(t *testing.T) {
 	}
 }
 
-// TestPrefill: some engines need request members that mark a last assistant message as the start
-// of the answer.
+// TestPrefill checks that some engines need request members that mark a last assistant message as
+// the start of the answer.
 func TestPrefill(t *testing.T) {
 	for engine, want := range map[string]string{
 		"vllm":     "add_generation_prompt=false chat_template_kwargs={\"enable_thinking\":false,\"thinking\":false} continue_final_message=true",
@@ -314,8 +316,8 @@ func TestUserProfiles(t *testing.T) {
 	}
 }
 
-// TestBundledProfiles: detection can reach every bundled profile, and every file has the name of
-// its profile.
+// TestBundledProfiles checks that detection can reach every bundled profile, and every file has the
+// name of its profile.
 func TestBundledProfiles(t *testing.T) {
 	files, _ := filepath.Glob("profiles/*.yaml")
 	if len(files) != len(detectionOrder) {
@@ -330,7 +332,8 @@ func TestBundledProfiles(t *testing.T) {
 	}
 }
 
-// TestKnownIsReadOnce: a reload needs the names of the profiles, and must not parse them again.
+// TestKnownIsReadOnce checks that a reload needs the names of the profiles, and must not parse them
+// again.
 func TestKnownIsReadOnce(t *testing.T) {
 	Known()
 	if n := testing.AllocsPerRun(10, func() { Known() }); n > 0 {

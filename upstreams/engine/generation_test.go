@@ -18,8 +18,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// TestGenerationSteps: the request is small, uses the engine's name of the model, and suits the
-// model's kind.
+// TestGenerationSteps checks that the request is small, uses the engine's name of the model, and
+// suits the model's kind.
 func TestGenerationSteps(t *testing.T) {
 	for _, c := range []struct {
 		engine, kind string
@@ -52,8 +52,8 @@ func TestGenerationSteps(t *testing.T) {
 	}
 }
 
-// TestGenerationStepsTranscription: a transcription request carries one second of silence as a
-// valid sound file.
+// TestGenerationStepsTranscription checks that a transcription request carries one second of
+// silence as a valid sound file.
 func TestGenerationStepsTranscription(t *testing.T) {
 	steps := GenerationSteps(config.KindTranscription, mustProfile(t, "speaches"), "m", false)
 	if len(steps) != 1 {
@@ -88,7 +88,7 @@ func TestGenerationSteps_Texts(t *testing.T) {
 	}
 }
 
-// TestGenerationVerdicts: each answer of an engine leads to its verdict.
+// TestGenerationVerdicts checks that each answer of an engine leads to its verdict.
 func TestGenerationVerdicts(t *testing.T) {
 	const stream = "text/event-stream; charset=utf-8"
 	const chunk = `data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}]}` + "\n\n"

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestListing: the first list with a model adds it, and the second list in a row without it
-// removes it.
+// TestListing checks that the first list with a model adds it, and the second list in a row without
+// it removes it.
 func TestListing(t *testing.T) {
 	var l Listing
 	for i, step := range []struct{ list, want string }{
@@ -44,7 +44,7 @@ func TestListing(t *testing.T) {
 	}
 }
 
-// TestListingBound: a list that is too long yields the same models in any order.
+// TestListingBound checks that a list that is too long yields the same models in any order.
 func TestListingBound(t *testing.T) {
 	var l Listing
 	var infos []ModelInfo
@@ -58,7 +58,7 @@ func TestListingBound(t *testing.T) {
 	}
 }
 
-// TestAliasesOf: the name without the tag that the engine adds is an alias of the model.
+// TestAliasesOf checks that the name without the tag that the engine adds is an alias of the model.
 func TestAliasesOf(t *testing.T) {
 	for _, c := range []struct{ profile, id, want string }{
 		{"ollama", "llama:latest", "other llama"}, {"ollama", "llama:7b", "other"}, {"vllm", "llama:latest", "other"},
@@ -70,7 +70,7 @@ func TestAliasesOf(t *testing.T) {
 	}
 }
 
-// TestScanAdapters: the newest of several series counts, and an invalid one is ignored.
+// TestScanAdapters checks that the newest of several series counts, and an invalid one is ignored.
 func TestScanAdapters(t *testing.T) {
 	source := vllmLoad
 	source.Adapters = "vllm:lora_requests_info"

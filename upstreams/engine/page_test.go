@@ -11,7 +11,8 @@ import (
 
 var errNoAnswer = errors.New("no answer")
 
-// TestSlotsReported: an engine's slots come from the first page that answers and lists them.
+// TestSlotsReported checks that an engine's slots come from the first page that answers and lists
+// them.
 func TestSlotsReported(t *testing.T) {
 	profile := mustProfile(t, "llamacpp")
 	for name, c := range map[string]struct {

@@ -225,8 +225,8 @@ func TestTry(t *testing.T) {
 	}
 }
 
-// TestTriedReport: the report lists the trials as text and as JSON. A failed trial is an error,
-// and a proven prefill becomes a line to paste. Without --try nothing is sent.
+// TestTriedReport checks that the report lists the trials as text and as JSON. A failed trial is an
+// error, and a proven prefill becomes a line to paste. Without --try nothing is sent.
 func TestTriedReport(t *testing.T) {
 	archive := "vllm"
 	ask := func(f *tryable, o DoctorOptions) (string, error) {

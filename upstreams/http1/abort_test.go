@@ -298,7 +298,8 @@ func TestAbortRace(t *testing.T) {
 	}
 }
 
-// TestCloseEndsTheExchange: closing an exchange early, without an abort, closes the whole socket.
+// TestCloseEndsTheExchange checks that closing an exchange early, without an abort, closes the
+// whole socket.
 func TestCloseEndsTheExchange(t *testing.T) {
 	checkLeaks(t)
 	closed := make(chan error, 1)

@@ -18,8 +18,8 @@ const testAckTimeout = 300 * time.Millisecond
 // lateReply is well beyond testAckTimeout, so that an early failure is detected.
 const lateReply = 4 * testAckTimeout
 
-// TestKeptConnectionToAHostThatVanished: an unacknowledged request goes to a new connection long
-// before any of the call's timeouts.
+// TestKeptConnectionToAHostThatVanished checks that an unacknowledged request goes to a new
+// connection long before any of the call's timeouts.
 func TestKeptConnectionToAHostThatVanished(t *testing.T) {
 	for _, size := range []int{10, 100 << 10} { // written by Await, and by Send
 		checkLeaks(t)
@@ -54,8 +54,8 @@ func TestKeptConnectionToAHostThatVanished(t *testing.T) {
 	}
 }
 
-// TestHostThatVanishesWithinARequest: the exchange fails as with an unreachable engine, so
-// another engine may be asked.
+// TestHostThatVanishesWithinARequest checks that the exchange fails as with an unreachable engine,
+// so another engine may be asked.
 func TestHostThatVanishesWithinARequest(t *testing.T) {
 	for name, serve := range map[string]func(*testing.T, func(*rawserver.Peer)) *rawserver.Server{"plain": rawserver.Serve, "TLS": rawserver.ServeTLS} {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestHostThatVanishesWithinARequest(t *testing.T) {
 	}
 }
 
-// TestEngineThatReadsLate: a closed window does not mean that the host is silent.
+// TestEngineThatReadsLate checks that a closed window does not mean that the host is silent.
 func TestEngineThatReadsLate(t *testing.T) {
 	fastset.LeaveOut(t, "an engine that reads late")
 	for name, serve := range map[string]func(*testing.T, func(*rawserver.Peer)) *rawserver.Server{"plain": rawserver.Serve, "TLS": rawserver.ServeTLS} {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestAnswerWatchLooks: each observer sees whether there were reads since its last look, and reads
-// write only once for each look.
+// TestAnswerWatchLooks checks that each observer sees whether there were reads since its last look,
+// and reads write only once for each look.
 func TestAnswerWatchLooks(t *testing.T) {
 	var w AnswerWatch
 	one, other := w.Looks(), w.Looks()
@@ -37,7 +37,7 @@ func TestAnswerWatchLooks(t *testing.T) {
 	}
 }
 
-// TestAnswerWatchRaced: a concurrent look loses no read.
+// TestAnswerWatchRaced checks that a concurrent look loses no read.
 func TestAnswerWatchRaced(t *testing.T) {
 	var w AnswerWatch
 	var wg sync.WaitGroup

@@ -12,8 +12,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestDetail: the details of a failed connect that an operator sees contain nothing from a
-// request, no key, and nothing beyond a valid base URL, however the connect fails.
+// TestDetail checks that the details of a failed connect that an operator sees contain nothing from
+// a request, no key, and nothing beyond a valid base URL, however the connect fails.
 func TestDetail(t *testing.T) {
 	checkLeaks(t)
 	const canary = "canary-7f3a"
@@ -74,7 +74,8 @@ func TestDetail_Bounded(t *testing.T) {
 	}
 }
 
-// TestBaseURL_Errors: an error about a URL shows no part of it that may hold a credential.
+// TestBaseURL_Errors checks that an error about a URL shows no part of it that may hold a
+// credential.
 func TestBaseURL_Errors(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{

@@ -191,8 +191,8 @@ func TestUnresolvedUpstream(t *testing.T) {
 	}
 }
 
-// TestShunnedAddressComesLast: a failed address stays last until the failure is forgotten,
-// whatever the resolver returns meanwhile.
+// TestShunnedAddressComesLast checks that a failed address stays last until the failure is
+// forgotten, whatever the resolver returns meanwhile.
 func TestShunnedAddressComesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const first, second = "[fd00::1]:8000", "10.0.0.1:8000"
@@ -234,7 +234,7 @@ func TestShunnedAddressComesLast(t *testing.T) {
 	})
 }
 
-// TestDialRemembersWhatFailed: a dead address delays one dial, not every dial.
+// TestDialRemembersWhatFailed checks that a dead address delays one dial, not every dial.
 func TestDialRemembersWhatFailed(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, rawserver.Echo)

@@ -10,8 +10,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestExchangeAllocs: on a warm connection an exchange allocates only itself, and a streamed
-// token allocates nothing.
+// TestExchangeAllocs checks that on a warm connection an exchange allocates only itself, and a
+// streamed token allocates nothing.
 func TestExchangeAllocs(t *testing.T) {
 	checkLeaks(t)
 	reply := []byte(rawserver.Sized("0123456789"))

@@ -119,8 +119,8 @@ func receive(t *testing.T, reply []byte, method string, sizes []byte, room int, 
 	}
 }
 
-// FuzzReply: the meaning of a reply does not depend on how it is cut into pieces. It is the same as
-// for net/http if both accept the reply.
+// FuzzReply checks that the meaning of a reply does not depend on how it is cut into pieces. It is
+// the same as for net/http if both accept the reply.
 func FuzzReply(f *testing.F) {
 	for _, reply := range []string{
 		rawserver.Sized("hello"),

@@ -290,8 +290,8 @@ func TestResume(t *testing.T) {
 	t.Run("TLS", func(t *testing.T) { run(t, rawserver.ServeTLS) })
 }
 
-// TestReadReturnsWhatHasCome: a single Read returns several small chunks, and does not wait if it
-// has data.
+// TestReadReturnsWhatHasCome checks that a single Read returns several small chunks, and does not
+// wait if it has data.
 func TestReadReturnsWhatHasCome(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, func(p *rawserver.Peer) {
@@ -323,7 +323,8 @@ func TestReadReturnsWhatHasCome(t *testing.T) {
 	}
 }
 
-// TestDeadlines: a wait lasts as long as requested, whatever deadline the socket had before.
+// TestDeadlines checks that a wait lasts as long as requested, whatever deadline the socket had
+// before.
 func TestDeadlines(t *testing.T) {
 	checkLeaks(t)
 	release := make(chan bool, 2)
@@ -368,7 +369,8 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// TestNoDeadlineMoves: consecutive exchanges with the same limits do not touch the socket's timers.
+// TestNoDeadlineMoves checks that consecutive exchanges with the same limits do not touch the
+// socket's timers.
 func TestNoDeadlineMoves(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, rawserver.Echo)

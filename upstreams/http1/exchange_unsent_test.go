@@ -44,8 +44,8 @@ func TestUnsentWaitsForAwait(t *testing.T) {
 	}
 }
 
-// TestUnsentHoldsNothing: the exchange releases the request's memory before it waits for the
-// reply.
+// TestUnsentHoldsNothing checks that the exchange releases the request's memory before it waits for
+// the reply.
 func TestUnsentHoldsNothing(t *testing.T) {
 	checkLeaks(t)
 	answer := make(chan bool)
@@ -82,7 +82,8 @@ func TestUnsentAborted(t *testing.T) {
 	}
 }
 
-// TestUnsentAbortedWhileWaiting: the engine sees the close although Send did not write the request.
+// TestUnsentAbortedWhileWaiting checks that the engine sees the close although Send did not write
+// the request.
 func TestUnsentAbortedWhileWaiting(t *testing.T) {
 	checkLeaks(t)
 	got, closed := make(chan bool), make(chan bool)
@@ -107,8 +108,8 @@ func TestUnsentAbortedWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestUnsentToAFullSocket: the rest of a request that does not fit in the socket is written like
-// a large request.
+// TestUnsentToAFullSocket checks that the rest of a request that does not fit in the socket is
+// written like a large request.
 func TestUnsentToAFullSocket(t *testing.T) {
 	checkLeaks(t)
 	junk, read := make(chan int64, 1), make(chan bool)
@@ -142,7 +143,7 @@ func TestUnsentToAFullSocket(t *testing.T) {
 	}
 }
 
-// TestUnsentInPart: bytes that the socket has taken are not written again.
+// TestUnsentInPart checks that bytes that the socket has taken are not written again.
 func TestUnsentInPart(t *testing.T) {
 	checkLeaks(t)
 	x := unsent(t, rawserver.Echo)

@@ -28,8 +28,8 @@ func readWaiting(x *Exchange) (string, error) {
 	}
 }
 
-// TestWait: a waiting exchange holds no buffer and waits as long as requested. Read then returns
-// what has come.
+// TestWait checks that a waiting exchange holds no buffer and waits as long as requested. Read then
+// returns what has come.
 func TestWait(t *testing.T) {
 	if !canPeek {
 		t.Skip("Wait needs reads of the bare socket")
@@ -97,7 +97,8 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestWaitTLS: under TLS only a read can open a record, so Wait returns at once and Read waits.
+// TestWaitTLS checks that under TLS only a read can open a record, so Wait returns at once and Read
+// waits.
 func TestWaitTLS(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.ServeTLS(t, func(p *rawserver.Peer) {
@@ -115,8 +116,8 @@ func TestWaitTLS(t *testing.T) {
 	}
 }
 
-// TestFresh: bytes that came with the head are not fresh. Bytes that a Read, or a Wait before it,
-// has fetched are fresh, even if the end of the previous chunk had already arrived.
+// TestFresh checks that bytes that came with the head are not fresh. Bytes that a Read, or a Wait
+// before it, has fetched are fresh, even if the end of the previous chunk had already arrived.
 func TestFresh(t *testing.T) {
 	checkLeaks(t)
 	next := make(chan string)
@@ -163,8 +164,8 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// TestAnswerWatch: the body of a reply with status 200 shows that the engine answers. A head, an
-// error body or a comment does not.
+// TestAnswerWatch checks that the body of a reply with status 200 shows that the engine answers. A
+// head, an error body or a comment does not.
 func TestAnswerWatch(t *testing.T) {
 	for name, c := range map[string]struct {
 		reply string
@@ -205,8 +206,8 @@ func TestAnswerWatch(t *testing.T) {
 	}
 }
 
-// TestReadsBySocket: package socket reads a reply that Read takes directly from the connection,
-// even under TLS.
+// TestReadsBySocket checks that package socket reads a reply that Read takes directly from the
+// connection, even under TLS.
 func TestReadsBySocket(t *testing.T) {
 	checkLeaks(t)
 	for _, s := range []*rawserver.Server{rawserver.Serve(t, rawserver.Echo), rawserver.ServeTLS(t, rawserver.Echo)} {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestFieldOf: a header is recognised by its whole name, in any case, and by nothing shorter.
+// TestFieldOf checks that a header is recognised by its whole name, in any case, and by nothing
+// shorter.
 func TestFieldOf(t *testing.T) {
 	for name, want := range map[string]field{
 		"Content-Type": fieldContentType, "Content-Length": fieldContentLength, "Transfer-Encoding": fieldTransferEncoding,

@@ -12,8 +12,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestHostWatch: failed connects show that a host is silent, and EndVanished then closes the
-// silent connections.
+// TestHostWatch checks that failed connects show that a host is silent, and EndVanished then closes
+// the silent connections.
 func TestHostWatch(t *testing.T) {
 	fastset.LeaveOut(t, "hosts that fall silent")
 	t.Parallel()

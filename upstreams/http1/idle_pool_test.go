@@ -11,8 +11,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestKeptConnectionRetires: a connection in constant use is kept for five minutes. The next one
-// is dialled to the address that the engine's name then has.
+// TestKeptConnectionRetires checks that a connection in constant use is kept for five minutes. The
+// next one is dialled to the address that the engine's name then has.
 func TestKeptConnectionRetires(t *testing.T) {
 	p := idlePool{max: 4, keep: time.Minute, hosts: new(HostWatch)}
 	defer p.close()
@@ -31,7 +31,8 @@ func TestKeptConnectionRetires(t *testing.T) {
 	}
 }
 
-// TestStaleConnections: whatever happens to an idle connection, the next exchange succeeds.
+// TestStaleConnections checks that whatever happens to an idle connection, the next exchange
+// succeeds.
 func TestStaleConnections(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -307,8 +308,9 @@ func TestIdleConnections(t *testing.T) {
 	})
 }
 
-// TestDistrust: after unsolicited bytes right behind a reply, each connection is used only once for
-// a while. Bytes that a server sends on a connection that was idle too long do not count.
+// TestDistrust checks that after unsolicited bytes right behind a reply, each connection is used
+// only once for a while. Bytes that a server sends on a connection that was idle too long do not
+// count.
 func TestDistrust(t *testing.T) {
 	for name, late := range map[string]bool{"right behind a reply": false, "long after it": true} {
 		t.Run(name, func(t *testing.T) {

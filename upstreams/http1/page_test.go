@@ -15,8 +15,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestPageGetter: pages are fetched over one kept connection, which is returned whatever the
-// answer was. A failed fetch returns a Failure.
+// TestPageGetter checks that pages are fetched over one kept connection, which is returned whatever
+// the answer was. A failed fetch returns a Failure.
 func TestPageGetter(t *testing.T) {
 	var connections, open atomic.Int64
 	hang, release := context.WithCancel(t.Context())
@@ -72,7 +72,8 @@ func TestPageGetter(t *testing.T) {
 	waitFor(t, "no connection is left behind", func() bool { return open.Load() == 0 })
 }
 
-// TestPageOverASlowConnection: the answer's time starts when the connection is established.
+// TestPageOverASlowConnection checks that the answer's time starts when the connection is
+// established.
 func TestPageOverASlowConnection(t *testing.T) {
 	fastset.LeaveOut(t, "a slow connection")
 	checkLeaks(t)

@@ -44,7 +44,7 @@ func answerAll(at net.Conn) {
 	}
 }
 
-// TestPipe: an exchange works over a pipe and with the clock of a test bubble.
+// TestPipe checks that an exchange works over a pipe and with the clock of a test bubble.
 func TestPipe(t *testing.T) {
 	t.Run("kept", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

@@ -95,7 +95,7 @@ func TestRequestBytes(t *testing.T) {
 	}
 }
 
-// TestSmallRequestIsOneWrite: head and body of a common request leave in one segment.
+// TestSmallRequestIsOneWrite checks that head and body of a common request leave in one segment.
 func TestSmallRequestIsOneWrite(t *testing.T) {
 	checkLeaks(t)
 	for _, size := range []int{0, 1000, 15 << 10} {
@@ -125,8 +125,8 @@ func TestSmallRequestIsOneWrite(t *testing.T) {
 	}
 }
 
-// TestPromptIsSentAtOnce: the part that a socket takes without waiting is written by non-blocking
-// calls and moves no deadline.
+// TestPromptIsSentAtOnce checks that the part that a socket takes without waiting is written by
+// non-blocking calls and moves no deadline.
 func TestPromptIsSentAtOnce(t *testing.T) {
 	checkLeaks(t)
 	tr := transportTo(t, rawserver.Serve(t, rawserver.Echo).URL())
@@ -148,8 +148,8 @@ func TestPromptIsSentAtOnce(t *testing.T) {
 	}
 }
 
-// TestManyPieces: a request may have more bytes than fit at once, and more pieces than one system
-// call takes.
+// TestManyPieces checks that a request may have more bytes than fit at once, and more pieces than
+// one system call takes.
 func TestManyPieces(t *testing.T) {
 	checkLeaks(t)
 	tr := transportTo(t, rawserver.Serve(t, rawserver.Echo).URL())
@@ -178,8 +178,8 @@ func (c *countingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestEarlyAnswer: an engine may answer before it has the whole request, and may then treat the
-// rest in any way.
+// TestEarlyAnswer checks that an engine may answer before it has the whole request, and may then
+// treat the rest in any way.
 func TestEarlyAnswer(t *testing.T) {
 	const refusal = "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbig!"
 	const size = 16 << 20
@@ -330,7 +330,8 @@ func TestWriteTimeout(t *testing.T) {
 	t.Run("TLS", func(t *testing.T) { run(t, true, false) })
 }
 
-// TestSlowEngineIsServed: the write timeout applies to the next byte, not to the whole request.
+// TestSlowEngineIsServed checks that the write timeout applies to the next byte, not to the whole
+// request.
 func TestSlowEngineIsServed(t *testing.T) {
 	checkLeaks(t)
 	const size = 12 << 20
@@ -412,7 +413,8 @@ func TestLargeBodies(t *testing.T) {
 	}
 }
 
-// TestBodyIsNotChanged: the caller's slices stay unchanged, even after a write in pieces.
+// TestBodyIsNotChanged checks that the caller's slices stay unchanged, even after a write in
+// pieces.
 func TestBodyIsNotChanged(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, rawserver.Echo)
@@ -484,8 +486,8 @@ func TestTransportOptions(t *testing.T) {
 	}
 }
 
-// TestEngineEndsDuringUpload: between two pieces of a slow upload the edge checks whether the
-// engine has closed, instead of finding out by a write to a dead connection.
+// TestEngineEndsDuringUpload checks that between two pieces of a slow upload the edge checks
+// whether the engine has closed, instead of finding out by a write to a dead connection.
 func TestEngineEndsDuringUpload(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -61,8 +61,8 @@ func requested(p *rawserver.Peer) (yes bool) {
 	return yes
 }
 
-// TestSecondReply: in 20,000 calls, 64 at a time, bytes that came before a request are never
-// taken for its answer.
+// TestSecondReply checks that in 20,000 calls, 64 at a time, bytes that came before a request are
+// never taken for its answer.
 func TestSecondReply(t *testing.T) {
 	fastset.LeaveOut(t, "replies that nobody asked for")
 	for _, c := range []struct {

@@ -11,8 +11,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// TestPanicOfANameLookup: a resolver's panic keeps no caller waiting, and the next look-up asks
-// it again.
+// TestPanicOfANameLookup checks that a resolver's panic keeps no caller waiting, and the next
+// look-up asks it again.
 func TestPanicOfANameLookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := guard.New()
@@ -41,7 +41,7 @@ func TestPanicOfANameLookup(t *testing.T) {
 	})
 }
 
-// TestPanicOfTheSweep: after a sweep that panics, another one follows.
+// TestPanicOfTheSweep checks that after a sweep that panics, another one follows.
 func TestPanicOfTheSweep(t *testing.T) {
 	g := guard.New()
 	tr, err := NewTransport(TransportOptions{Upstream: "a", URL: "http://127.0.0.1:1", IdleTimeout: 10 * time.Millisecond, Guard: g})

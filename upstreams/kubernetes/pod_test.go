@@ -73,7 +73,8 @@ func TestPodEndpoints(t *testing.T) {
 	}
 }
 
-// FuzzRead: any object that an API server sends for a pod or a pool is parsed or rejected.
+// FuzzRead checks that any object that an API server sends for a pod or a pool is parsed or
+// rejected.
 func FuzzRead(f *testing.F) {
 	for _, o := range []any{kubeapi.Pod("a", "b", "::1", "penstock/weight=1"), kubeapi.Pool("p", "app", "vllm", 8000), []int{1}, nil} {
 		text, err := json.Marshal(o)

@@ -110,7 +110,8 @@ func TestListInPages(t *testing.T) {
 	}
 }
 
-// TestEvents: pods come, change and go. A pod that is being deleted already counts as gone.
+// TestEvents checks that pods come, change and go. A pod that is being deleted already counts as
+// gone.
 func TestEvents(t *testing.T) {
 	api := kubeapi.Start(t)
 	w := newWatcher(api, config.Kubernetes{})
@@ -145,7 +146,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestGap: the list after a watch finds what happened while no watch was open.
+// TestGap checks that the list after a watch finds what happened while no watch was open.
 func TestGap(t *testing.T) {
 	for name, gap := range map[string]struct {
 		change func(*kubeapi.Server)
@@ -194,7 +195,7 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// TestWatchExpires: an expired version ends a watch with an event, and a list follows.
+// TestWatchExpires checks that an expired version ends a watch with an event, and a list follows.
 func TestWatchExpires(t *testing.T) {
 	api := kubeapi.Start(t)
 	api.Put(kubeapi.Pods, kubeapi.Pod("a", "ua", "10.0.0.1"))
@@ -215,7 +216,7 @@ func TestWatchExpires(t *testing.T) {
 	}
 }
 
-// TestTokenRotates: a rotated token is read before the next list.
+// TestTokenRotates checks that a rotated token is read before the next list.
 func TestTokenRotates(t *testing.T) {
 	api := kubeapi.Start(t)
 	w := newWatcher(api, config.Kubernetes{})
@@ -230,8 +231,8 @@ func TestTokenRotates(t *testing.T) {
 	waitKeys(t, w, "ua:8000")
 }
 
-// TestHostileServer: an answer that no API server would give changes nothing, and the request is
-// repeated.
+// TestHostileServer checks that an answer that no API server would give changes nothing, and the
+// request is repeated.
 func TestHostileServer(t *testing.T) {
 	api := kubeapi.Start(t)
 	a := kubeapi.Pod("a", "ua", "10.0.0.1")
@@ -295,8 +296,8 @@ func TestHostileServer(t *testing.T) {
 	waitKeys(t, w, "")
 }
 
-// TestFastEvents: events that come faster than in any cluster are handled at a limited rate.
-// After one second's worth, the next event waits until the second is over.
+// TestFastEvents checks that events that come faster than in any cluster are handled at a limited
+// rate. After one second's worth, the next event waits until the second is over.
 func TestFastEvents(t *testing.T) {
 	api := kubeapi.Start(t)
 	a, b := kubeapi.Pod("a", "ua", "10.0.0.1"), kubeapi.Pod("b", "ub", "10.0.0.2")
@@ -324,8 +325,8 @@ func TestFastEvents(t *testing.T) {
 	}
 }
 
-// TestSilentServer: a server that does not answer blocks nothing. A first answer ends at its
-// deadline, and Run ends at once.
+// TestSilentServer checks that a server that does not answer blocks nothing. A first answer ends at
+// its deadline, and Run ends at once.
 func TestSilentServer(t *testing.T) {
 	api := kubeapi.Start(t)
 	release := make(chan struct{})
@@ -353,7 +354,7 @@ func TestSilentServer(t *testing.T) {
 	}
 }
 
-// TestPool: the followed pods change with the pool's selector and ports.
+// TestPool checks that the followed pods change with the pool's selector and ports.
 func TestPool(t *testing.T) {
 	api := kubeapi.Start(t)
 	api.Put(kubeapi.Pods, kubeapi.Pod("a", "ua", "10.0.0.1"))
@@ -383,8 +384,8 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// TestPlainServer: a token is never sent over an unencrypted connection. kubectl proxy needs no
-// token.
+// TestPlainServer checks that a token is never sent over an unencrypted connection. kubectl proxy
+// needs no token.
 func TestPlainServer(t *testing.T) {
 	var authorized atomic.Bool
 	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -402,7 +403,8 @@ func TestPlainServer(t *testing.T) {
 	}
 }
 
-// TestNoCluster: outside a cluster, and with a missing account, the error says what to do.
+// TestNoCluster checks that outside a cluster, and with a missing account, the error says what to
+// do.
 func TestNoCluster(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	w := New(&config.Kubernetes{Selector: "app=vllm", Account: t.TempDir()}, 80, Options{Log: zap.NewNop()})

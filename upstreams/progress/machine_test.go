@@ -46,8 +46,8 @@ func learned() *play {
 	return p
 }
 
-// TestSlowChunks: on a slow and busy machine the steps of a long prompt take longer and longer.
-// The last step never comes.
+// TestSlowChunks checks that on a slow and busy machine the steps of a long prompt take longer and
+// longer. The last step never comes.
 func TestSlowChunks(t *testing.T) {
 	p, sum := newPlay(), 100.0
 	p.seconds(1, false, &sum)
@@ -154,7 +154,7 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// TestRestart: falling counters are not a move, but exclude a stall for 10 s.
+// TestRestart checks that falling counters are not a move, but exclude a stall for 10 s.
 func TestRestart(t *testing.T) {
 	p, high, low := learned(), 100.0, 1.0
 	if p.seconds(8, false, &high) != 0 {
@@ -166,7 +166,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestOldCount: the work in the first sum after a move may be older than the stall.
+// TestOldCount checks that the work in the first sum after a move may be older than the stall.
 func TestOldCount(t *testing.T) {
 	p, sum := newPlay(), 100.0
 	p.seconds(2, false, &sum)
@@ -180,8 +180,8 @@ func TestOldCount(t *testing.T) {
 	}
 }
 
-// TestBack: only a move brings a stalled engine back, and the stall does not count as a usual
-// step.
+// TestBack checks that only a move brings a stalled engine back, and the stall does not count as a
+// usual step.
 func TestBack(t *testing.T) {
 	p := learned()
 	p.seconds(10, false, nil)
@@ -196,7 +196,7 @@ func TestBack(t *testing.T) {
 	}
 }
 
-// TestLost: an engine that reports only the moving calls has lost the waiting ones.
+// TestLost checks that an engine that reports only the moving calls has lost the waiting ones.
 func TestLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		requests, held, waiting, young int
@@ -250,8 +250,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestNeverStalledWhileMoving: an engine that moves every nine seconds, or has no work, never
-// stalls.
+// TestNeverStalledWhileMoving checks that an engine that moves every nine seconds, or has no work,
+// never stalls.
 func TestNeverStalledWhileMoving(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, quiet, sum := newPlay(), 0, 0.0

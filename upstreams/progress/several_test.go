@@ -34,8 +34,8 @@ func (b *balanced) seconds(p *play, n int, moving ...int) (stalledAt int) {
 	return 0
 }
 
-// TestSeveralEngines: behind one address each read may show another engine. The engines have
-// stalled only if all of them stand still. A jump from one engine to another is not a move.
+// TestSeveralEngines checks that behind one address each read may show another engine. The engines
+// have stalled only if all of them stand still. A jump from one engine to another is not a move.
 func TestSeveralEngines(t *testing.T) {
 	for name, c := range map[string]struct {
 		counts      []float64
@@ -60,8 +60,8 @@ func TestSeveralEngines(t *testing.T) {
 	}
 }
 
-// TestSeveralEnginesFall: one of two engines restarts while the other stands still. For 10 s that
-// is neither a move nor a stall. Then the engine works.
+// TestSeveralEnginesFall checks that one of two engines restarts while the other stands still. For
+// 10 s that is neither a move nor a stall. Then the engine works.
 func TestSeveralEnginesFall(t *testing.T) {
 	b, p := balanced{counts: []float64{1000, 500}}, learned()
 	if b.seconds(p, 8) != 0 {
@@ -77,8 +77,8 @@ func TestSeveralEnginesFall(t *testing.T) {
 	}
 }
 
-// TestSeveralEnginesBack: engines that were taken out stay out while their sums jump, and return
-// once one of them moves.
+// TestSeveralEnginesBack checks that engines that were taken out stay out while their sums jump,
+// and return once one of them moves.
 func TestSeveralEnginesBack(t *testing.T) {
 	b, p := balanced{counts: []float64{1000, 5, 400}}, learned()
 	if b.seconds(p, 60) == 0 {
@@ -102,8 +102,8 @@ func TestSeveralEnginesBack(t *testing.T) {
 	}
 }
 
-// TestNumbersReturn: an engine that restarts passes its earlier numbers again. It is not mistaken
-// for two engines for long.
+// TestNumbersReturn checks that an engine that restarts passes its earlier numbers again. It is not
+// mistaken for two engines for long.
 func TestNumbersReturn(t *testing.T) {
 	var n numbers
 	now := time.Unix(1000, 0)
@@ -120,8 +120,8 @@ func TestNumbersReturn(t *testing.T) {
 	}
 }
 
-// TestSeveralEnginesOnly: with up to four engines, there is no stall as long as one of them
-// moves. If none moves there is a stall, and no jump ends it.
+// TestSeveralEnginesOnly checks that with up to four engines, there is no stall as long as one of
+// them moves. If none moves there is a stall, and no jump ends it.
 func TestSeveralEnginesOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := balanced{counts: rapid.SliceOfN(rapid.Float64Range(0, 1e6), 1, 4).Draw(t, "counts")}
@@ -151,8 +151,9 @@ func TestSeveralEnginesOnly(t *testing.T) {
 	})
 }
 
-// TestPartialReports: reports that show only one of two engines miss moving calls. If all of the
-// other engine's calls wait, for instance behind a long prompt, none of them counts as lost.
+// TestPartialReports checks that reports that show only one of two engines miss moving calls. If
+// all of the other engine's calls wait, for instance behind a long prompt, none of them counts as
+// lost.
 func TestPartialReports(t *testing.T) {
 	for name, c := range map[string]struct {
 		before int // seconds in which no call waits

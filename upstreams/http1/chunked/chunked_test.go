@@ -111,8 +111,8 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// FuzzBodies: the result does not depend on how a body is cut into pieces, or on whether its
-// payload is moved or copied. If the standard library accepts the body, it reads the same
+// FuzzBodies checks that the result does not depend on how a body is cut into pieces, or on whether
+// its payload is moved or copied. If the standard library accepts the body, it reads the same
 // payload.
 func FuzzBodies(f *testing.F) {
 	for _, s := range []string{"3\r\nabc\r\n1;x\r\nd\r\n0\r\nX: y\r\n\r\nmore", "1 ;x = \"y\";z\r\na\r\n0\r\n\r\n", "4000000000000000\r\na"} {
