@@ -18,7 +18,7 @@ import (
 // allowance holds a call's key and what the key's limits have reserved for the call.
 type allowance struct {
 	key    *auth.Key         // nil with auth: none
-	limits *limit.Key        // of the key; nil without one
+	limits *limit.Key        // the key's limits; nil without a key
 	held   limit.Reservation // a place in the concurrency and an estimate of tokens
 }
 
@@ -32,7 +32,7 @@ func (a *allowance) takeRequest(of *snapshot.Credentials, now time.Time) limit.D
 }
 
 // TakeRequest charges one request to a key's requests per minute, for a request that is refused
-// before it becomes a call. It returns the refusal if the key has none left.
+// before it becomes a call. It returns the refusal if the key has no requests left.
 func TakeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.Error {
 	if key == nil {
 		return nil
@@ -48,7 +48,8 @@ func TakeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.Err
 }
 
 // TakeWaiting takes one of a key's places for messages that wait to become calls, or returns the
-// refusal if there is none. If the returned key is not nil, the caller must call StopWaiting on it.
+// refusal if no place is left. If the returned key is not nil, the caller must call StopWaiting on
+// it.
 func TakeWaiting(s *snapshot.Snapshot, key *auth.Key) (*limit.Key, *apierr.Error) {
 	limits := s.LimitsOf(key)
 	if limits == nil { // a reload may have removed the key
@@ -60,8 +61,8 @@ func TakeWaiting(s *snapshot.Snapshot, key *auth.Key) (*limit.Key, *apierr.Error
 	return limits, nil
 }
 
-// ReadingOf returns the counter for the memory of a key's incomplete bodies. It returns nil if
-// that memory is not counted.
+// ReadingOf returns the counter for the memory that a key's incomplete bodies hold. It returns nil
+// if that memory is not counted.
 func ReadingOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 	if limits := sharing(s, key); limits != nil {
 		return limits.Reading()
@@ -69,8 +70,8 @@ func ReadingOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 	return nil
 }
 
-// ConversationsOf returns the counter for the memory of a key's conversations. It returns nil if
-// that memory is not counted.
+// ConversationsOf returns the counter for the memory that a key's conversations hold. It returns
+// nil if that memory is not counted.
 func ConversationsOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 	if limits := sharing(s, key); limits != nil {
 		return limits.Conversations()
@@ -122,7 +123,7 @@ func limitText(d limit.Decision) string {
 	return strconv.FormatInt(d.Limit, 10) + " " + what
 }
 
-// limitLabels are the limits of a key as metric labels.
+// limitLabels maps a key's limits to metric labels.
 var limitLabels = map[string]string{
 	limit.RequestsPerMinute: "requests_per_minute",
 	limit.TokensPerMinute:   "tokens_per_minute",
@@ -133,7 +134,7 @@ var limitLabels = map[string]string{
 	limit.SpendPerMonth:     "spend_per_month",
 }
 
-// groupLabels are the limits of a group as metric labels.
+// groupLabels maps a group's limits to metric labels.
 var groupLabels = func() map[string]string {
 	labels := make(map[string]string, len(limitLabels))
 	for name, label := range limitLabels {
@@ -142,12 +143,13 @@ var groupLabels = func() map[string]string {
 	return labels
 }()
 
-// Every answer reports what is left of the limits per minute of the key or its group, so that
-// clients can slow down before they are refused. The headers have OpenAI's names. On Messages they
-// also have Anthropic's names, which clients there read. A limit that is not set has no header.
+// Every answer reports how much is left of the key's or its group's limits per minute, so that
+// clients can slow down before they are refused. The headers have OpenAI's names. Messages answers
+// also have headers with Anthropic's names, which clients there read. A limit that is not set has
+// no header.
 
-// rateNames are the headers of one limit, in fasthttp's canonical form, so that it need not
-// convert them.
+// rateNames holds the header names for one limit, in fasthttp's canonical form, so that fasthttp
+// need not convert them.
 type rateNames struct{ limit, remaining, reset []byte }
 
 var (
@@ -161,9 +163,9 @@ func namesOf(prefix, limit, remaining, reset string) rateNames {
 	return rateNames{[]byte(prefix + limit), []byte(prefix + remaining), []byte(prefix + reset)}
 }
 
-// setRateHeaders sets the headers for the levels of a key's limits after the call that holds r. The
-// parameter used is the number of tokens that the call has used. With a nil r that number is not
-// known yet. With inAnthropic it also sets the headers under Anthropic's names.
+// setRateHeaders sets the headers that report the levels of a key's limits after the call that
+// holds r. The parameter used is how many tokens the call has used. With a nil r that is not known
+// yet. With inAnthropic, setRateHeaders also sets the headers under Anthropic's names.
 func setRateHeaders(
 	h *fasthttp.ResponseHeader, key *limit.Key, r *limit.Reservation, used int64, inAnthropic bool, now time.Time,
 ) {

@@ -19,7 +19,7 @@ import (
 	"penstock/upstreams"
 )
 
-// answer makes the response of a call: the headers of every answer, a whole body, an error.
+// answer makes a call's response: the headers of every answer, a whole body, an error.
 type answer struct{ call *Call }
 
 // setHeaders sets the headers of every answer.
@@ -73,7 +73,7 @@ func (a answer) setHeaders() {
 
 var headerDeprecation, headerSunset = []byte("Deprecation"), []byte("Sunset")
 
-// asked returns the model that the client asked for, even if another one answers. It returns nil
+// asked returns the model that the client requested, even if another model answers. It returns nil
 // while the model is unknown.
 func (a answer) asked() *snapshot.Model {
 	c := &a.call.config
@@ -99,7 +99,7 @@ func (a answer) error(f *failure.Failure) {
 		c.record.Status = e.Status
 		a.writeError(e)
 	case f.API.Status != failure.StatusClientGone:
-		a.writeError(e) // for a client that has closed its sending side only
+		a.writeError(e) // for a client that has closed only its sending side
 	case c.request != nil && !c.request.Ended():
 		a.writeError(body.Cut()) // likewise
 	default:
@@ -151,9 +151,9 @@ func (a answer) whole(buf *[]byte, body []byte, mediaType string) {
 }
 
 // deliver answers with a body that is too large for a socket's buffer. The body follows the first
-// chunkRoom bytes of out, and a relay writes it from there. The engine is free already. The call
-// ends once the client has the body or has left, and holds the key's place and the body's memory
-// until then.
+// chunkRoom bytes of out, from where a relay writes it. The engine is already free. The call ends
+// once the client has the body or has left, and holds the key's place and the body's memory until
+// then.
 func (a answer) deliver(out *[]byte, mediaType string) {
 	c := a.call
 	c.releaseRequest()

@@ -21,21 +21,22 @@ import (
 
 // Call holds everything that belongs to one client request, from the first line of the handler to
 // the last byte of the answer. The connection's goroutine owns it. Other goroutines may call only
-// the methods that end it from outside. Calls are pooled: do not keep a reference after finish.
+// the methods that end the call from outside. Calls are pooled: do not keep a reference after
+// finish.
 type Call struct {
 	shared  *Services
 	ep      *endpoint.Endpoint
 	client  client
 	config  configuration
 	rates   allowance
-	body    body.Body // of JSON; the codec holds a form
+	body    body.Body // a JSON body; the codec holds a form
 	request endpoint.Request
 	tokens  tokens
-	memory  attempt.Memory // of engines' replies
+	memory  attempt.Memory // memory for engines' replies
 	abort   attempt.Abort
 	tries   tries
-	attempt attempt.Attempt // the running one, or the one that answers
-	relay   *relay          // of a committed answer
+	attempt attempt.Attempt // the running attempt, or the one that answers
+	relay   *relay          // the relay of a committed answer
 	poison  fingerprint
 	public  publicState
 	times   times
@@ -100,29 +101,29 @@ func (c *Call) fail(f *failure.Failure) {
 	}
 }
 
-// attempts returns the number of attempts, for the log. A failed dial counts, although nothing was
-// sent. A request that was sent again because its connection was dead counts as one more attempt at
-// the same engine.
+// attempts returns how many attempts the call made, for the log. A failed dial counts, although
+// nothing was sent. A request that was sent again because its connection was dead counts as one
+// more attempt at the same engine.
 func (c *Call) attempts() int { return max(c.attempt.Sends()+c.tries.counts, c.tries.targets) }
 
-// learnChange remembers a change of the request once the engine's answer shows that it was
-// accepted.
+// learnChange remembers a change to the request once the engine's answer shows that the engine
+// accepts it.
 func (c *Call) learnChange() {
 	if c.record.TTFT > 0 {
 		changer{c}.learn()
 	}
 }
 
-// clearPoison clears a body that is suspected of having brought down an engine, after another
-// engine has answered it.
+// clearPoison clears a body that is suspected of having brought down an engine, once another engine
+// has answered the body.
 func (c *Call) clearPoison() {
 	if c.record.TTFT > 0 {
 		c.poison.answered()
 	}
 }
 
-// releaseRequest releases the client's request. It is not sent again once the client has seen a
-// part of the answer.
+// releaseRequest releases the client's request, which is not sent again once the client has seen
+// some of the answer.
 func (c *Call) releaseRequest() {
 	c.poison.keepHash(c.tries.upstream)
 	c.request.Release()
@@ -130,8 +131,8 @@ func (c *Call) releaseRequest() {
 }
 
 // finish ends the call. It releases what the call still holds, counts and logs it, and returns it
-// to the pool. The caller must not touch it afterwards. finish panics only if it is called twice:
-// a panic in one of its steps skips only that step.
+// to the pool. The caller must not touch the call afterwards. finish panics only if it is called
+// twice: a panic in one of its steps skips only that step.
 func (c *Call) finish() {
 	if c.finished {
 		panic("BUG: call finished twice")
@@ -157,7 +158,7 @@ func (c *Call) end() (whole bool) {
 // release has at most eight defers: with more, the compiler puts them on the heap.
 func (c *Call) release() {
 	if c.record.Outcome == observe.ClientGone {
-		c.ClientGone() // a write may have noticed it; a copy of the call ends as well
+		c.ClientGone() // a write may have noticed that the client left; a copy of the call ends as well
 	}
 	defer c.config.begun.EndCall()
 	defer c.charge()
@@ -200,8 +201,8 @@ func (c *Call) failAttempt(f *failure.Failure, now time.Time) {
 	c.endAttempt(f.Outcome)
 }
 
-// noteFailed records that the attempt has failed. An attempt that ended because the client left,
-// or because the edge no longer wanted it, has not failed.
+// noteFailed records that the attempt has failed. An attempt that ended because the client left, or
+// because the edge gave it up, has not failed.
 func (c *Call) noteFailed(f *failure.Failure, now time.Time) {
 	if f.Cause == "" {
 		return

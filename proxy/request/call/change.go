@@ -16,16 +16,16 @@ import (
 	"penstock/upstreams"
 )
 
-// change is the form in which a request is sent again to an engine that refused it.
+// change says how a request differs when it is sent again to the engine that refused it.
 type change struct {
-	limit   int              // on the answer's tokens; 0: unchanged
+	limit   int              // the answer's token limit; 0: unchanged
 	refused endpoint.Refused // what the request no longer contains
 }
 
-// changeAfter returns the form in which an engine may accept a request that it refused, judging by
-// the engine's complaint and by what was sent. The new form lowers the limit on the answer's tokens
-// to the engine's room, joins consecutive turns of one role, or omits a reasoning effort that the
-// engine or the model's template does not know. The result ok is false if no change would help.
+// changeAfter returns a change with which an engine may accept a request that it refused, judging
+// by the engine's error and by what was sent. The change lowers the token limit to the engine's
+// room, joins consecutive turns with the same role, or omits a reasoning effort that the engine or
+// the model's template does not know. The result ok is false if no change would help.
 func changeAfter(why *failure.Failure, sent endpoint.Sent) (c change, ok bool) {
 	switch o := why.API.Overflow; {
 	case why.API.Code == apierr.CodeContextLength && sent.Limit > 0:
@@ -39,7 +39,7 @@ func changeAfter(why *failure.Failure, sent endpoint.Sent) (c change, ok bool) {
 }
 
 // tookChange reports whether an engine that refused the changed request nevertheless accepted the
-// change. It has done so if its complaint is now about something else.
+// change: its error is now about something else.
 func tookChange(changed endpoint.Refused, why *failure.Failure) bool {
 	switch {
 	case changed == (endpoint.Refused{}):
@@ -143,7 +143,7 @@ func (h changer) learn() {
 }
 
 // refusals records what engines refuse in requests for their models. Each entry expires after a
-// while, because a template can be fixed. Any goroutine may use it.
+// while, because a template can be fixed. Any goroutine may use refusals.
 type refusals struct {
 	mu    sync.Mutex
 	known atomic.Pointer[map[refusalKey]refusal] // copied on change
@@ -159,7 +159,8 @@ type refusal struct {
 	until   time.Time
 }
 
-// refusalLasts is how long a refusal is remembered. Learning it again costs one more request.
+// refusalLasts is how long a refusal is remembered. Learning a refusal again costs one more
+// request.
 const refusalLasts = time.Hour
 
 // of() returns what an engine is known to refuse in requests for a model. It costs one atomic load

@@ -65,7 +65,7 @@ func TestTookChange(t *testing.T) {
 		{endpoint.Refused{}, refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), false},
 		{effort, refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), true},
 		{effort, refusalOf(engineerror.SubjectEffort, apierr.Overflow{}), false},
-		{effort, refusalOf(engineerror.SubjectOther, apierr.Overflow{}), false}, // it may quote the request
+		{effort, refusalOf(engineerror.SubjectOther, apierr.Overflow{}), false}, // the message may quote the request
 		{effort, refusalOf(0, overflow), true},
 		{turns, refusalOf(engineerror.SubjectEffort, apierr.Overflow{}), true},
 		{turns, refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), false},
@@ -99,7 +99,7 @@ func TestRefusals(t *testing.T) {
 	check(b, time.Minute, turns)
 	check(refusalKey{"b", "m"}, 0, endpoint.Refused{})
 	check(b, time.Hour, endpoint.Refused{})
-	check(a, time.Hour, high.And(turns)) // it was added again after a minute
+	check(a, time.Hour, high.And(turns)) // the refusal was added again after a minute
 	if r.add(b, turns, now.Add(2*time.Hour)); len(*r.known.Load()) != 1 {
 		t.Errorf("what was forgotten is kept: %v", *r.known.Load())
 	}

@@ -20,8 +20,8 @@ type client struct {
 	http11    bool
 }
 
-// connection has the methods that a call needs from its client's connection besides those for
-// reading and writing. listen.Conn implements it.
+// connection has the methods that a call needs from the client's connection in addition to reading
+// and writing. listen.Conn implements it.
 type connection interface {
 	Watch(w listen.Waiter) (gone bool)
 	Unwatch(w listen.Waiter)
@@ -94,15 +94,15 @@ func (cl *client) endChunked() {
 	}
 }
 
-// extendWrite sets the time limit of the next write to the client.
+// extendWrite sets how long the next write to the client may take.
 func (cl *client) extendWrite(d time.Duration) {
 	if cl.conn != nil {
 		cl.conn.SetWriteTimeout(d)
 	}
 }
 
-// hangUp closes the connection without an answer. A client that has left would not read one. A
-// client that has closed only its sending side must not mistake an answer for the end of its call.
+// hangUp closes the connection without an answer. A client that has left would not read an answer.
+// A client that has closed only its sending side must not take an answer for the end of its call.
 func (cl *client) hangUp() {
 	cl.ctx.HijackSetNoResponse(true)
 	cl.ctx.Hijack(func(net.Conn) {}) // fasthttp then closes the connection

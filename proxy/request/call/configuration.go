@@ -6,12 +6,12 @@ import (
 	"penstock/proxy/running/snapshot"
 )
 
-// configuration is the snapshot that a call runs under. It is the one that the call began with, or
-// a newer one to which the call has moved.
+// configuration holds the snapshot that applies to a call: the one with which the call began, or a
+// newer one to which the call has moved.
 type configuration struct {
-	begun    *snapshot.ConfigVersion // of the snapshot that the call began with
+	begun    *snapshot.ConfigVersion // version of the snapshot with which the call began
 	snapshot *snapshot.Snapshot
-	model    *snapshot.Model // nil until it is known
+	model    *snapshot.Model // nil until the model is known
 }
 
 func (c *configuration) begin(s *snapshot.Snapshot) {

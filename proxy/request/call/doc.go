@@ -24,12 +24,12 @@
 // # Parts
 //
 // A Call consists of parts. Each part has its own file and its own rules, and has no reference to
-// the call. The parts are the client's side (client), the configuration that the call runs under
-// (configuration), its key's limits (allowance), its body (body.Body), the codec of its endpoint
-// (endpoint.Request), its tokens, the memory of its reply (attempt.Memory), its cancellation
-// (attempt.Abort), the record of where it was sent (tries), its attempt (attempt.Attempt), the hash
-// of its body (fingerprint), what the status page reads of it (publicState), its times and its
-// trace context.
+// the call. The parts are the client's side (client), the configuration that applies
+// (configuration), the key's limits (allowance), the body (body.Body), the endpoint's codec
+// (endpoint.Request), the tokens, the memory for replies (attempt.Memory), the cancellation
+// (attempt.Abort), the record of where the call was sent (tries), the attempt (attempt.Attempt),
+// the body's hash (fingerprint), what the status page reads (publicState), the times and the trace
+// context.
 //
 // A single loop sends the call to engines, before and after the commit, with the help of a picker,
 // a fitter and a changer. A unary makes a whole answer. A relay moves an answer after the commit.
@@ -48,28 +48,28 @@
 //
 // A stream spends nearly all of its life waiting, so its idle memory is what counts. A token needs
 // three buffers: for the engine's bytes (http1.Exchange.Wait), for the event parsed from them
-// (sse.Source) and for the client's bytes (relay.out). They are taken from their pools when bytes
-// arrive, and returned once the bytes have been written. What remains is a goroutine's stack of 4
-// KiB, two sockets and some 9 KiB of state.
+// (sse.Source) and for the client's bytes (relay.out). The buffers are taken from their pools when
+// bytes arrive, and returned once the bytes have been written. What remains is a goroutine's stack
+// of 4 KiB, two sockets and some 9 KiB of state.
 //
-// The edge uses the Go runtime's netpoller, not an event loop of its own, because a token costs two
-// system calls and the kernel's work in them either way. We measured two relays that only move
+// The edge uses the Go runtime's netpoller and no separate event loop, because a token costs two
+// system calls and the kernel's work in these either way. We measured two relays that only move
 // bytes: one with a goroutine for each stream, one with a single epoll loop for all. With 200
 // streams, a token cost the same in both, and no less than in nginx and the edge (21 and 20
 // microseconds, against 17 and 18, in ten interleaved rounds). An event loop could save the stack,
 // but would be a second way to wait.
 //
-// If a request's limit on the answer's tokens leaves too little of the engine's context for the
-// prompt, the edge lowers the limit before it sends the request (fit.go). If an engine still
-// refuses prompt and limit together, its error reports its own count, and the edge sends the
-// request once more under the same lease. If the engine's context has no room for any answer, the
-// edge turns to an engine with a longer context. Neither is a retry, because nothing failed.
+// If a request's token limit leaves too little of the engine's context for the prompt, the edge
+// lowers the limit before it sends the request (fit.go). If an engine still refuses prompt and
+// limit together, its error reports its own count, and the edge sends the request once more under
+// the same lease. If the engine's context has no room for any answer, the edge turns to an engine
+// with a longer context. Neither is a retry, because nothing failed.
 //
 // Likewise an engine, or its model's chat template, may refuse the value of a reasoning effort, or
-// consecutive turns of one role. The edge then sends the request once more without the effort, or
-// with the turns joined. If the engine accepts this, the edge sends it all requests for the model
-// in the changed form for an hour (change.go, refusals). A call is changed only once: its limit,
-// its effort or its turns.
+// consecutive turns with the same role. The edge then sends the request once more without the
+// effort, or with the turns joined. If the engine accepts this, the edge sends it all requests for
+// the model in the changed form for an hour (change.go, refusals). A request is changed only once:
+// the limit, the effort or the turns.
 //
 // An answer is committed with its first piece (translate.Stream.Started). Until then the edge holds
 // the request, and another engine may answer it, even if the client has received the head,
@@ -86,8 +86,8 @@
 // A stream that waits long for a slot is committed before the call is sent to any engine. Between
 // two keep-alives its relay continues the wait, which keeps its place in the queue (slotWait).
 //
-// A call moves once, outside the retry budget, if the host of its engine has vanished. An answer by
-// a later tier or a fallback model, in place of a failed engine, is not a retry either.
+// A call moves once, outside the retry budget, if its engine's host has vanished. An answer by a
+// later tier or a fallback model, in place of a failed engine, is not a retry either.
 //
 // A whole answer of at most 64 KiB is copied to fasthttp and fits the socket's buffer, so its call
 // ends before it is written. A larger answer is written by a relay (answer.deliver). Its engine is
@@ -102,8 +102,8 @@
 // error becomes the JSON that follows. Audio is relayed as bytes. If audio breaks off, the edge
 // cuts the connection, since bytes cannot express an error.
 //
-// In every phase after the body, the watch of proxy/front/listen notices when a client leaves. The
-// watch ends the call (attempt.Abort), which closes the engine's connection. Goroutines share
+// In every phase after the body, the watch in proxy/front/listen notices when a client leaves. It
+// then ends the call (attempt.Abort), which closes the engine's connection. Goroutines share
 // nothing else. While the body arrives, the read of the body fails instead, and the call ends with
 // the outcome of a client that left. The edge still sends the reason, because the client may have
 // closed only its sending side.
@@ -112,7 +112,7 @@
 // first engine. It is not part of the call (package shadow); the call only ends the copy when the
 // client leaves.
 //
-// A panic ends only the call or the round of work that it occurs in (package guard). A call
+// A panic ends only the call or the round of work in which it occurs (package guard). A call
 // releases its slot, its key's place and its memory step by step, and takes each step even if an
 // earlier one fails (Call.release). Calls are pooled. Relays and leases are not, because a stale
 // second Close or Release must not affect another call.

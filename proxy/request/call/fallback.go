@@ -15,8 +15,8 @@ type fallbacks struct{ call *Call }
 
 // acquire takes a slot for the call at a fallback model. It uses the first fallback that the key
 // may use, that can answer the request and that has a free slot. Each fallback is tried once per
-// call. The call waits for none, and a fallback's own fallbacks do not count. If no fallback can
-// answer, acquire returns the given error.
+// call. The call does not wait for a fallback's slot, and a fallback's own fallbacks do not count.
+// If no fallback can answer, acquire returns the given error.
 func (f fallbacks) acquire(now time.Time, why error) (*upstreams.Lease, *routing.Target, error) {
 	c, t := f.call, &f.call.tries
 	if !f.left() || c.abort.Cause() != nil {
@@ -35,9 +35,9 @@ func (f fallbacks) acquire(now time.Time, why error) (*upstreams.Lease, *routing
 	return nil, nil, why
 }
 
-// left reports whether the model has a fallback left that may give the whole answer. An
-// announcement that the client already has does not prevent that: it is the edge's own and still
-// names the requested model.
+// left reports whether the model has a fallback left that may give the whole answer. If the client
+// already has the announcement of an answer, that does not matter: the edge made the announcement
+// itself, and it names the requested model.
 func (f fallbacks) left() bool {
 	c, t := f.call, &f.call.tries
 	if !t.fellBack {

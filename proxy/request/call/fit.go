@@ -9,13 +9,13 @@ import (
 	"penstock/upstreams"
 )
 
-// fitter lowers the limit on an answer's tokens to the room that an engine has.
+// fitter lowers an answer's token limit to the room that an engine has.
 //
 // Agents ask for as many tokens as their own provider's models allow, whatever context the engine
 // has. The edge lowers that limit to the room that the prompt leaves in the engine's context. It
 // can only estimate the prompt's length. An engine that refuses prompt and limit together reports
-// its own count. The edge then sends the request once more (change.go), or turns to an engine with
-// more room.
+// its own count of the prompt. The edge then sends the request once more (change.go), or turns to
+// an engine with more room.
 type fitter struct{ call *Call }
 
 // strict reports whether limits must not be lowered.
@@ -28,8 +28,8 @@ func (f fitter) lower(t *routing.Target) {
 	}
 }
 
-// promptLength returns the prompt's length in tokens, as counted by an engine or estimated. If
-// there are several prompts, it returns the length of the longest.
+// promptLength returns how many tokens the prompt has, as an engine counted or the edge estimated.
+// If there are several prompts, the longest counts.
 func (f fitter) promptLength() int {
 	if f.call.tokens.counted > 0 {
 		return f.call.tokens.counted
@@ -55,7 +55,7 @@ func (f fitter) roomElsewhere() bool {
 	return found
 }
 
-// excludeSmaller excludes the engines whose context is no larger than that of the current one.
+// excludeSmaller excludes the engines whose context is no larger than the current engine's.
 func (f fitter) excludeSmaller() {
 	f.targets(func(t *routing.Target, _ int, larger bool) {
 		if !larger {
@@ -83,8 +83,8 @@ func (f fitter) takesCalls(t *routing.Target) bool {
 	return t.Upstream.State() == upstreams.StateUp && t.OpenTo(picker(f).tiers())
 }
 
-// leastAnswer returns the length in tokens of the shortest answer that justifies sending the call
-// to another engine.
+// leastAnswer returns how many tokens an answer must be able to have for the call to be worth
+// sending to another engine.
 func (f fitter) leastAnswer() int {
 	if limit := f.call.request.Limit().TokenLimit(); limit >= 0 {
 		return min(chat.LeastAnswer, limit)

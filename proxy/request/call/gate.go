@@ -52,8 +52,8 @@ func (g gate) pass() error {
 	return g.resolve(c.request.Model())
 }
 
-// Authenticate finds the key of a request before any of its body is read. It returns nil and no
-// error if no key is needed.
+// Authenticate finds a request's key before any of the body is read. It returns nil and no error if
+// no key is needed.
 func Authenticate(
 	s *snapshot.Snapshot, h *fasthttp.RequestHeader, query []byte, from auth.Sender,
 	ep *endpoint.Endpoint, now time.Time,
@@ -80,7 +80,7 @@ func (g gate) refuseUnread(err error) error {
 	return err
 }
 
-// limited returns the refusal by a limit of the key or of its group.
+// limited returns the refusal for an exceeded limit of the key or its group.
 func (g gate) limited(d limit.Decision) *apierr.Error {
 	c := g.call
 	c.record.Limit = limitLabels[d.LimitName]
@@ -105,7 +105,7 @@ func (g gate) decode() error {
 		Ctx: c.client.ctx, Start: c.record.Start, Limit: most,
 		Silence: f.Timeouts.ClientBody.D(), Rate: int64(f.Limits.UploadRate),
 	}
-	if c.rates.key != nil && len(c.config.snapshot.KeyLimits) > 1 { // a lone key cannot block another
+	if c.rates.key != nil && len(c.config.snapshot.KeyLimits) > 1 { // a lone key cannot block others
 		from.Reading, c.memory.Key = c.rates.limits.Reading(), c.rates.limits.Replies()
 	}
 	if !c.ep.Form {
@@ -116,11 +116,11 @@ func (g gate) decode() error {
 			c.client.endChunked()
 		}
 	}
-	if names := c.config.snapshot.Secrets.EndUsers; names != nil { // before translation, which drops parts of the body
+	if names := c.config.snapshot.Secrets.EndUsers; names != nil { // before translation, which drops members of the body
 		c.record.User = names.Of(h, c.body.Bytes())
 	}
 	if err := g.parse(from); err != nil {
-		if c.ep.Form { // only a part of the body was read
+		if c.ep.Form { // only the beginning of the body was read
 			return g.refuseBody(err)
 		}
 		return err

@@ -20,7 +20,7 @@ func (s *Services) Handler(ep *endpoint.Endpoint) fasthttp.RequestHandler {
 			answer{c}.error(f)
 			c.finish()
 		} else if c.record.Outcome == observe.OK {
-			c.finish() // a whole answer; a relay finishes its call itself
+			c.finish() // after a whole answer; a relay finishes its call itself
 		}
 	}
 }
@@ -60,7 +60,7 @@ func (c *Call) enter() *failure.Failure {
 	return nil
 }
 
-// panicked answers a call whose handler has panicked, and ends the call even if the answer panics
+// panicked answers a call whose handler has panicked, and ends the call even if answering panics,
 // too. A relay that the handler had already handed over must not run.
 func (c *Call) panicked() {
 	defer c.finish()

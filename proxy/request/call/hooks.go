@@ -18,11 +18,11 @@ import (
 // hooks asks the operator's hooks how to handle an admitted call, before the call waits for an
 // engine. The call keeps its place in the key's concurrency meanwhile, so the key's limits protect
 // the hooks as well. A call that a hook rewrites or routes is checked and admitted anew, as if the
-// client had sent it in that form.
+// client had sent it like that.
 type hooks struct{ call *Call }
 
-// ask asks the hooks that decide about the call, in their order. It returns the failure that ends
-// the call, or nil if the call continues.
+// ask asks the hooks that decide about the call, in order. It returns the failure that ends the
+// call, or nil if the call continues.
 func (h hooks) ask() *failure.Failure {
 	c := h.call
 	copied{c}.begin() // before a hook changes the request
@@ -157,7 +157,7 @@ func (h hooks) apply(d *hook.Decision) error {
 	}
 }
 
-// route writes another model into the body, so that the request is read as one for that model.
+// route writes another model into the body, so that the request becomes one for that model.
 func (h hooks) route(model string) error {
 	src := h.call.body.Client()
 	var doc jsonx.Doc
@@ -212,7 +212,7 @@ func (h hooks) restart() {
 	c.record.Class, c.record.Dropped = "", nil
 }
 
-// admit admits the call as one for the model called name, and shows it on the status page.
+// admit admits the call for the model called name, and shows the call on the status page.
 func (h hooks) admit(name []byte) error {
 	c := h.call
 	g := gate{c}

@@ -11,8 +11,8 @@ import (
 	"penstock/upstreams"
 )
 
-// publicState is what the status page may read of a running call at any time. The plain members
-// are written before the connection knows the call, and do not change after that. The others are
+// publicState holds what the status page may read of a running call at any time. The plain members
+// are written before the connection knows the call, and do not change afterwards. The others are
 // atomic.
 type publicState struct {
 	id                        observe.ID
@@ -23,7 +23,7 @@ type publicState struct {
 
 	phase   atomic.Pointer[observe.Phase]
 	instead atomic.Pointer[snapshot.Model]     // the model that answers in place of model
-	target  atomic.Pointer[upstreams.Upstream] // the current one
+	target  atomic.Pointer[upstreams.Upstream] // the current upstream
 	firstAt atomic.Int64                       // when the first event arrived, in Unix nanoseconds
 }
 
@@ -86,7 +86,7 @@ func InFlight(clients *listen.Listener, now time.Time) (out []status.Call) {
 }
 
 // CountInFlight counts the running calls whose model is known, by the model that answers, and by
-// the account under which metrics count their key.
+// the account under which metrics count the key.
 func CountInFlight(clients *listen.Listener) (models, accounts map[string]int) {
 	models, accounts = map[string]int{}, map[string]int{}
 	clients.EachWaiter(func(w listen.Waiter) {

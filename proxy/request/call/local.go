@@ -17,11 +17,11 @@ import (
 // and an estimate is available at once.
 const countPatience = 2 * time.Second
 
-// counter answers a call with a count of its prompt, outside of the dispatch loop.
+// counter answers a call with a count of the prompt's tokens, outside of the loop.
 type counter struct{ call *Call }
 
-// answer answers with a count of the prompt: an engine's own if one has a counter, otherwise the
-// estimate.
+// answer answers with a count of the prompt's tokens: an engine's own if an engine has a counter,
+// otherwise the estimate.
 func (l counter) answer() *failure.Failure {
 	c := l.call
 	n, ok := l.engineCount()

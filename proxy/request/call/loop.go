@@ -16,7 +16,7 @@ import (
 // what is left of the request and where the request was sent.
 type loop struct{ call *Call }
 
-// standing is the state in which the loop leaves a call.
+// standing says in which state the loop leaves a call.
 type standing uint8
 
 const (
@@ -55,8 +55,8 @@ func (l loop) next(f *failure.Failure) (standing, *failure.Failure) {
 	return at, f
 }
 
-// ask sends the call to an engine that has not had it yet. A failure returned together with asked
-// occurred while sending.
+// ask sends the call to an engine that has not had it yet. A failure that is returned together with
+// asked occurred while sending.
 func (l loop) ask(now time.Time) (standing, *failure.Failure) {
 	queued := l.call.record.Queue
 	lease, target, err := picker(l).acquire(now)
@@ -78,7 +78,7 @@ func (l loop) ask(now time.Time) (standing, *failure.Failure) {
 	return asked, f
 }
 
-// askAgain asks the engine that failed once more: after a pause, or in another form.
+// askAgain sends the call to the failed engine once more: after a pause, or in another form.
 func (l loop) askAgain(step retry.Step, f *failure.Failure) (standing, *failure.Failure) {
 	c := l.call
 	if step == retry.Repeat && !l.pause(notNowPause) || step == retry.Change && !changer(l).change(f) {

@@ -11,8 +11,7 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// chat returns a short chat request, which the parameter more extends, for example with the member
-// stream.
+// chat returns a short chat request. more extends it, for example with the member stream.
 func chat(more string) string {
 	return `{"model":"m","messages":[{"role":"user","content":"hi"}]` + more + `}`
 }
@@ -78,16 +77,16 @@ func delta(text string) string {
 }
 
 // TestAfterFailure checks what the client and the two engines see when the first engine fails, for
-// each kind of failure, whole and as a stream. It tests the loop; the rules are those of package
+// each kind of failure, whole and as a stream. It tests the loop; the rules are tested in package
 // retry.
 func TestAfterFailure(t *testing.T) {
 	const json, sse = "application/json", "text/event-stream"
 	tests := []struct {
 		name   string
-		first  http.HandlerFunc // of the engine that is tried first
+		first  http.HandlerFunc // the engine that is tried first
 		body   string           // the request; "": chat, whole and as a stream
 		status int
-		has    string // in the body
+		has    string // what the answer's body contains
 		sends  [2]int // requests to the two engines
 	}{
 		{name: "good", first: calltest.Say("fine"), status: 200, has: "fine", sends: [2]int{1, 0}},
@@ -240,7 +239,7 @@ func TestClocks(t *testing.T) {
 func TestKeepalives(t *testing.T) {
 	tests := []struct {
 		name, top, path, body string
-		at                    []time.Duration // of the first writes
+		at                    []time.Duration // when the first writes come
 		has                   string
 	}{
 		{"chat", "", chatPath, chat(stream), []time.Duration{10 * time.Second, 25 * time.Second, 40 * time.Second}, ":"},
@@ -292,8 +291,8 @@ func TestKeepalivesOfMovedCall(t *testing.T) {
 	})
 }
 
-// TestStreamStaysAtSilentEngine checks that a stream whose client has a part of the answer stays
-// at a silent engine, and continues when the engine does.
+// TestStreamStaysAtSilentEngine checks that a stream whose client has some of the answer stays at a
+// silent engine, and continues when the engine does.
 func TestStreamStaysAtSilentEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		halting := func(w http.ResponseWriter, _ *http.Request) {

@@ -31,7 +31,7 @@ func TestLargeAnswer(t *testing.T) {
 	}
 }
 
-// TestRevoked checks that the removal of a key ends the key's calls, and no others.
+// TestRevoked checks that removing a key ends the key's calls, and no others.
 func TestRevoked(t *testing.T) {
 	const one = `
 keys:
@@ -132,8 +132,8 @@ func TestNotNow(t *testing.T) {
 	})
 }
 
-// TestCachePerKey checks that an engine that supports salts gets one, without the key's secret in
-// it.
+// TestCachePerKey checks that an engine that supports salts gets a salt that does not contain the
+// key's secret.
 func TestCachePerKey(t *testing.T) {
 	const yaml = `
 keys:
@@ -218,7 +218,7 @@ func TestLastKey(t *testing.T) {
 	})
 }
 
-// hung sends a part of an answer and then nothing.
+// hung sends the beginning of an answer and then nothing.
 func hung(w http.ResponseWriter, r *http.Request) {
 	calltest.Stream(w).Say("half")
 	<-r.Context().Done()

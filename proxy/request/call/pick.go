@@ -18,8 +18,8 @@ import (
 // picker picks the target of a call's attempt.
 type picker struct{ call *Call }
 
-// acquire picks a target, and waits for one if the model has a queue. A reload may have retired
-// every target of the snapshot that this call began with. In that case acquire tries the newest
+// acquire picks a target, and waits for a slot if the model has a queue. A reload may have retired
+// every target in the snapshot with which this call began. In that case acquire tries the newest
 // snapshot in the same way, so that no reload causes a refusal. It returns errWaiting while a wait
 // continues; the next call of acquire resumes that wait.
 func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error) {
@@ -57,7 +57,7 @@ func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error
 }
 
 // follow moves the call to the newest snapshot, in which its model may have other engines. It
-// returns false if there is no newer snapshot, or if the newest one lacks the model.
+// returns false if there is no newer snapshot, or if the newest snapshot lacks the model.
 func (p picker) follow() bool {
 	c := p.call
 	if !c.config.follow(c.shared.Current()) {
@@ -87,7 +87,7 @@ func (p picker) query(now time.Time) routing.Query {
 		}
 		q.Why = &p.call.tries.why.pick
 	} else if p.call.tries.why != nil {
-		p.call.tries.why.pick.Reason = "" // the reason of an earlier call or model
+		p.call.tries.why.pick.Reason = "" // the reason from an earlier call or model
 	}
 	if rank := p.call.tries.rank; rank > 0 {
 		q.Rank, q.Reserve = rank, p.call.config.model.Config.Reserve
@@ -95,8 +95,8 @@ func (p picker) query(now time.Time) routing.Query {
 	return q
 }
 
-// arms returns the model's arms that the call belongs to. All turns of a conversation belong to the
-// same arms, and so do all calls of a key outside conversations.
+// arms returns the model's arms to which the call belongs. All turns of a conversation belong to
+// the same arms, and so do all calls of a key outside conversations.
 func (p picker) arms() routing.Arms {
 	c := p.call
 	route := c.config.model.Route
@@ -152,8 +152,8 @@ func (p picker) Leave() bool {
 	return true
 }
 
-// slotWait is a call's wait in its model's queue. Meanwhile a streaming client gets keep-alives.
-// Each keep-alive interrupts the wait, which keeps its place.
+// slotWait is a call's wait in its model's queue. Meanwhile a streaming client gets keep-alives. A
+// keep-alive interrupts the wait, but the call keeps its place in the queue.
 type slotWait struct {
 	place    *queue.Waiting
 	query    routing.Query
@@ -165,8 +165,8 @@ type slotWait struct {
 // errWaiting means that the call still waits for a slot.
 var errWaiting = errors.New("the call waits for a slot")
 
-// waitForSlot waits for a slot in the model's queue, if it has one. Its results are those of
-// acquire. queue.Queues wakes the call, because every change of an upstream is reported to it.
+// waitForSlot waits for a slot in the model's queue, if the model has one. It returns what acquire
+// returns. queue.Queues, which learns of every change of an upstream, wakes the call.
 func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *routing.Target, error) {
 	c, m := p.call, p.call.config.model
 	if m.Queue == nil || q.Overflow {
@@ -253,7 +253,7 @@ func (p picker) overflow(q *routing.Query, full error) (*upstreams.Lease, *routi
 	return lease, target, err
 }
 
-// patience returns the time at which the client of a waiting call needs its next keep-alive.
+// patience returns when a waiting call's client needs the next keep-alive.
 func (p picker) patience(now time.Time) time.Time {
 	c, w := p.call, p.call.tries.wait
 	clocks := &c.config.snapshot.Config.Stream

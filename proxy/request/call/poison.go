@@ -48,15 +48,15 @@ func (p *fingerprint) blocked(now time.Time) bool {
 	return p.body.Held() && p.requests.Blocks(p.body.Bytes(), now)
 }
 
-// recordFailure records that an engine reported a failure of its own for the body.
+// recordFailure records that an engine reported an internal failure for the body.
 func (p *fingerprint) recordFailure(now time.Time) {
 	if p.body.Held() {
 		p.failed = p.requests.RecordFailure(p.body.Bytes(), now)
 	}
 }
 
-// fails reports whether an engine has reported a failure of its own for the body, in this call or
-// in another call.
+// fails reports whether an engine has reported an internal failure for the body, in this call or
+// another one.
 func (p *fingerprint) fails(now time.Time) bool {
 	return p.body.Held() && p.requests.Fails(p.body.Bytes(), now)
 }

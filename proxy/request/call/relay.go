@@ -24,7 +24,7 @@ import (
 // fasthttp's buffers and context. If it cannot leave, fasthttp calls WriteTo on the connection's
 // own goroutine after the handler has returned. Close is called in both cases.
 //
-// A relay is not pooled, unlike its call: a stale second Close must not end another call.
+// Unlike its call, a relay is not pooled: a stale second Close must not end another call.
 type relay struct {
 	call *Call
 	form answerForm
@@ -33,14 +33,14 @@ type relay struct {
 	done bool         // the engine has ended its reply
 	cut  bool         // the answer breaks off, and its format cannot express an error
 
-	stream  endpoint.Stream  // of formStream
-	silence time.Duration    // until a stream gets a keep-alive; 0: it gets none
+	stream  endpoint.Stream  // for formStream
+	silence time.Duration    // until the stream gets a keep-alive; 0: it gets none
 	shown   instant.Time     // when the client last received something; silence counts from here
-	passOn  *endpoint.PassOn // of formPassedOn
-	unary   unary            // of formWhitespace
+	passOn  *endpoint.PassOn // for formPassedOn
+	unary   unary            // for formWhitespace
 }
 
-// answerForm is the form of a relay's bytes.
+// answerForm says what a relay's bytes are.
 type answerForm uint8
 
 const (
@@ -50,15 +50,14 @@ const (
 	formWhole                        // a whole answer that is delivered
 )
 
-// chunkWriter writes a relay's bytes to the client. Its method write sends the bytes of the buffer
-// out, except for the first chunkRoom bytes. The parameter last marks the successful end of the
-// stream. The method returns how many of the stream's bytes the client's side accepted. It may
-// change the buffer.
+// chunkWriter writes a relay's bytes to the client. The method write sends the bytes in out, except
+// for the first chunkRoom bytes. The parameter last marks the successful end of the stream. write
+// returns how many of the stream's bytes the client's side accepted. It may change the buffer.
 type chunkWriter interface {
 	write(out *[]byte, last bool) (int, error)
 }
 
-// fasthttpWriter is the chunkWriter of a stream that stays in fasthttp, which frames the chunks.
+// fasthttpWriter is the chunkWriter for a stream that stays in fasthttp, which frames the chunks.
 type fasthttpWriter struct{ w io.Writer }
 
 func (b fasthttpWriter) write(out *[]byte, _ bool) (int, error) {
@@ -89,7 +88,7 @@ func (r *relay) run(to chunkWriter) (n int64, err error) {
 	c := r.call
 	defer c.shared.Guard.Catch(guard.Stream, func() {
 		c.fail(failure.Internal(failure.ErrPanicked))
-		err = failure.ErrPanicked // cuts the connection: what was sent must not look complete
+		err = failure.ErrPanicked // cuts the connection: the bytes that were sent must not look complete
 	})
 	c.shared.Guard.Point("relay.run")
 	if c.copy != nil {
@@ -124,8 +123,8 @@ func (r *relay) run(to chunkWriter) (n int64, err error) {
 	}
 }
 
-// write sends the bytes in out. Meanwhile a slow client also blocks the engine of an answer that is
-// passed on.
+// write sends the bytes in out. If an answer is passed on, a slow client meanwhile also blocks the
+// engine.
 func (r *relay) write(to chunkWriter) (int, error) {
 	if r.form != formPassedOn {
 		return to.write(r.out, r.done)
@@ -140,7 +139,7 @@ func (r *relay) write(to chunkWriter) (int, error) {
 // has no other way to show that it is incomplete.
 var errBrokenOff = errors.New("the answer broke off")
 
-// fill reads the next bytes for the client: bytes of the engine, a keep-alive if the engine is
+// fill reads the next bytes for the client: bytes from the engine, a keep-alive if the engine is
 // silent, or the error that ends the answer.
 func (r *relay) fill() {
 	switch r.form {
@@ -218,20 +217,20 @@ func fillWaiting(r *relay) {
 	}
 }
 
-// showsPart reports whether the client has a part of the answer from the current engine. It is
+// showsPart reports whether the client has any of the answer from the current engine. It returns
 // false while an engine that is to continue another engine's answer has sent nothing.
 func (c *Call) showsPart() bool {
 	r, kept := c.relay, c.tries.kept
 	return r != nil && r.form == formStream && r.stream.Started() && !(kept != nil && kept.Awaits())
 }
 
-// showsAnswer reports whether the client has a part of the answer, from any engine.
+// showsAnswer reports whether the client has any of the answer, from any engine.
 func (c *Call) showsAnswer() bool {
 	return c.relay != nil && c.relay.form == formStream && c.relay.stream.Started()
 }
 
-// failed lets another engine give or continue the answer, or ends it. As long as the client has
-// received only keep-alives, every retry that is allowed before the head is still allowed.
+// failed lets another engine give or continue the answer, or ends the answer. As long as the client
+// has received only keep-alives, every retry that is allowed before the head is still allowed.
 func (r *relay) failed(err error) {
 	c := r.call
 	f := c.attempt.FailureOf(err)
@@ -370,14 +369,14 @@ func (r *relay) recycleOut() {
 	r.out = nil
 }
 
-// keepalive adds a keep-alive to the client's next bytes. The first one of a Responses stream
-// announces the answer and repeats much of the request, so it may be large.
+// keepalive adds a keep-alive to the client's next bytes. In a Responses stream the first
+// keep-alive announces the answer and repeats much of the request, so it may be large.
 func (c *Call) keepalive(stream endpoint.Stream, out *[]byte) {
 	*out = stream.Keepalive(*out)
 	_ = c.memory.HoldOut(cap(*out)) // the memory is already allocated
 }
 
-// noteFirst records the time to the first event.
+// noteFirst records how long the first event took.
 func (c *Call) noteFirst(p *attempt.Progress, now time.Time) {
 	if c.record.TTFT == 0 && p.Begun {
 		c.record.TTFT = now.Sub(c.record.Start)
@@ -388,8 +387,8 @@ func (c *Call) noteFirst(p *attempt.Progress, now time.Time) {
 }
 
 // commitStream hands the answer over as a stream that begins with the bytes in out. From here on
-// every failure is reported in the stream. Nothing is retried once the stream holds a piece of the
-// answer.
+// every failure is reported in the stream. The call is not retried once the stream holds a piece of
+// the answer.
 func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 	now := time.Now()
 	progress := c.attempt.Reply.Progress()

@@ -9,8 +9,9 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// This file relays whole answers before they are complete: large ones that are only passed on, and
-// slow ones, which the client or a balancer before the edge would otherwise give up on.
+// This file relays whole answers before they are complete: large answers that are only passed on,
+// and slow answers, for which the client or a balancer in front of the edge would otherwise stop
+// waiting.
 
 // whitespace is the white space that may precede JSON.
 const whitespace = ' '
@@ -29,7 +30,7 @@ func commitWhitespace(u unary) {
 func (r *relay) fillPassedOn() {
 	out, done, err := r.call.attempt.Reply.PullPassedOn(*r.out, r.passOn)
 	*r.out, r.done = out, done
-	if c := r.call; c.body.Held() { // it began as white space
+	if c := r.call; c.body.Held() { // the answer began as white space
 		c.clearPoison()
 		c.releaseRequest()
 	}

@@ -11,8 +11,8 @@ import (
 )
 
 // resumer lets another engine continue a stream whose engine was lost after the client had received
-// a part of the answer. Like a move away from a vanished host, a resume is not charged to the retry
-// budget, because a lost engine loses all of its streams at once.
+// some of the answer. Like a move away from a vanished host, a resume is not charged to the retry
+// budget, because a lost engine loses all its streams at once.
 type resumer struct{ call *Call }
 
 // keeping wraps the codec of a stream that may be resumed, so that its input is recorded. It
@@ -28,8 +28,7 @@ func keeping(c *Call, codec endpoint.Stream) endpoint.Stream {
 	return c.tries.kept
 }
 
-// able reports whether the stream could still be resumed. As long as that is possible, its request
-// is kept.
+// able reports whether the stream could still be resumed. Until then its request is kept.
 func (r resumer) able() bool {
 	t := &r.call.tries
 	if t.kept == nil || !t.kept.Keeps() || t.sends.Resumes >= r.call.config.model.Config.Retry.Resume {
@@ -54,7 +53,7 @@ func (r resumer) allows(now time.Time) bool {
 		(total == 0 || now.Before(c.record.Start.Add(total)))
 }
 
-// unfit appends the engines that cannot continue the recorded part of the answer.
+// unfit appends the engines that cannot continue the recorded beginning of the answer.
 func (r resumer) unfit(to []upstreams.ID) []upstreams.ID {
 	targets := r.call.config.model.Route.Targets()
 	for i := range targets {

@@ -88,7 +88,7 @@ func (l loop) send(lease *upstreams.Lease, target *routing.Target, x *http1.Exch
 		err = a.Send(sending, to.Stream, a.Sends() > l.call.tries.sends.Changes+l.call.tries.sends.Longer)
 	}
 	if err == nil {
-		l.call.record.Stream = l.call.request.Streams() // the last field of a form may have requested events
+		l.call.record.Stream = l.call.request.Streams() // a form's last field may have requested events
 	}
 	return err
 }

@@ -11,9 +11,9 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// serve sends the call to engines until there is something to show the client. It returns nil once
-// it has handed the answer to fasthttp, either whole or as a relay. Otherwise it returns the
-// failure that ends the call.
+// serve sends the call to engines until there are bytes for the client. It returns nil once it has
+// handed the answer to fasthttp, either whole or as a relay. Otherwise it returns the failure that
+// ends the call.
 func (c *Call) serve() *failure.Failure {
 	if c.poison.blocked(c.record.Start) {
 		return failure.Poisoned()
@@ -42,7 +42,7 @@ func (c *Call) handOver() *failure.Failure {
 	return u.try()
 }
 
-// answerOf returns what the codec of an answer needs to know about the call.
+// answerOf returns what an answer's codec needs to know about the call.
 func (c *Call) answerOf() endpoint.Answer {
 	return endpoint.Answer{
 		Model: c.config.model.Config, RequestID: c.client.requestID, Created: c.record.Start,

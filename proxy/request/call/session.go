@@ -8,9 +8,9 @@ import (
 
 // sessionHeader returns a hash of the session that a client names in its request's head, or 0 if it
 // names none. If several headers name a session, the narrowest counts. First come the headers of
-// Claude Code and Codex (its newer and its older spelling, and the thread), then opencode's, then
-// those of other agents and proxies. It walks the headers only once, because a lookup for each name
-// would cost more than the pick.
+// Claude Code and Codex (the newer and the older spelling, and the thread), then opencode's, then
+// those of other agents and proxies. sessionHeader reads the headers only once, because a lookup
+// for each name would cost more than the pick.
 func sessionHeader(h *fasthttp.RequestHeader) uint64 {
 	var name []byte
 	narrowest := 8
@@ -42,7 +42,7 @@ func sessionHeader(h *fasthttp.RequestHeader) uint64 {
 	return chat.SessionHash(name)
 }
 
-// session returns the client's session as named in its request's head, or otherwise in the body.
+// session returns the session that the request's head names, or otherwise the body.
 func (c *Call) session() chat.Session {
 	t := &c.tries.talk
 	if t.asked {

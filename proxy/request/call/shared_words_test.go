@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// perToken are the functions that run for each token of a stream. Meter.Note collects their
+// perToken lists the functions that run for each token of a stream. Meter.Note collects their
 // measurements.
 var perToken = []string{
 	"proxy/request/call relay.run", "proxy/request/call relay.write", "proxy/request/call relay.fill",
@@ -25,7 +25,7 @@ var perToken = []string{
 	"upstreams/http1 Exchange.Read", "upstreams/http1 Exchange.Take", "upstreams/http1 Exchange.Wait",
 }
 
-// writes are the methods of atomics, locks and counters that write a shared word.
+// writes lists the methods of atomics, locks and counters that write a shared word.
 var writes = []string{
 	"Add", "And", "CompareAndSwap", "Dec", "Inc", "Lock", "Observe", "Or", "RLock", "Store", "Swap", "TryLock", "Update",
 }

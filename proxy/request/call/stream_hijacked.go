@@ -8,21 +8,21 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// hijackedStream is a committed stream on a plain connection, which it has taken out of fasthttp.
+// hijackedStream is a committed stream on a plain connection, which has been taken out of fasthttp.
 // A stream may last an hour. In fasthttp it would hold a read buffer (as large as the largest
 // head), a write buffer, a context and a deep stack all that time, and every event would be copied
-// once more. A hijackedStream writes the head and the chunks itself. After a stream that ends
-// well, the connection returns to fasthttp for its next request.
+// once more. A hijackedStream writes the head and the chunks itself. After a stream that ends well,
+// the connection returns to fasthttp for the next request.
 //
 // A drain waits for a hijackedStream, as for every open connection.
 type hijackedStream struct {
 	relay
 	conn *listen.Conn
-	head []byte // of the answer; goes out with the first chunk
+	head []byte // the answer's head; goes out with the first chunk
 	keep bool   // the client may send another request on this connection
 }
 
-// chunkRoom is the space before a relay's bytes for the size line of their chunk: up to 8 digits,
+// chunkRoom is the space that precedes a relay's bytes for the chunk's size line: up to 8 digits,
 // CR and LF.
 const chunkRoom = 10
 
@@ -53,7 +53,7 @@ func hijack(r relay) bool {
 	return true
 }
 
-// headRoom has room for the head of nearly every stream and for its first chunk.
+// headRoom is large enough for the head and the first chunk of nearly every stream.
 const headRoom = 1 << 10
 
 // takeConn takes the connection over from fasthttp after the handler has returned. It moves the
@@ -75,7 +75,7 @@ func (t *hijackedStream) takeConn(from net.Conn) {
 	t.conn.DetachOnClose(t.serve)
 }
 
-// panicked ends a stream that panicked outside of run. fasthttp or serve closes the connection.
+// panicked ends a stream after a panic outside of run. fasthttp or serve closes the connection.
 func (t *hijackedStream) panicked() {
 	if t.call != nil {
 		defer t.relay.Close() //nolint:errcheck // it has none to give
@@ -131,8 +131,8 @@ func (t *hijackedStream) write(out *[]byte, last bool) (int, error) {
 	return payload, nil
 }
 
-// sizeLine writes the size line of a chunk of n bytes to the end of the space room, and returns the
-// line's start.
+// sizeLine writes the size line for a chunk of n bytes at the end of room, and returns where the
+// line begins.
 func sizeLine(room []byte, n int) (start int) {
 	i := len(room)
 	i -= copy(room[i-len(chunkEnd):], chunkEnd)

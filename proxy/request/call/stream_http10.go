@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// http10Stream is a committed stream to a client of HTTP/1.0, such as nginx with proxy_pass and no
+// http10Stream is a committed stream to an HTTP/1.0 client, such as nginx with proxy_pass and no
 // proxy_http_version. HTTP/1.0 has no chunks: the answer ends with the connection (RFC 9112, 6.3),
 // and a client cannot tell a broken connection from the end. A stream that fails therefore ends
 // with its dialect's error. If the dialect has no error for a stream, the connection is reset.
@@ -20,7 +20,7 @@ import (
 type http10Stream struct {
 	relay
 	conn net.Conn
-	head []byte // of the answer; goes out with the first bytes
+	head []byte // the answer's head; goes out with the first bytes
 }
 
 // hijackHTTP10 makes fasthttp hand over the connection for r once the handler has returned.

@@ -2,14 +2,14 @@ package call
 
 import "time"
 
-// times records the times of a call's steps.
+// times records when a call's steps happened.
 type times struct {
 	asked   time.Time     // when the running attempt began
-	awaited time.Duration // the time that earlier attempts waited for their engines, and the wait for hooks
+	awaited time.Duration // how long earlier attempts waited for engines, and the call for hooks
 	endAt   time.Time     // when a whole answer was ready; the call waits for nothing after that
 }
 
-// ask records the start of an attempt.
+// ask records when an attempt begins.
 func (t *times) ask(now time.Time) { t.asked = now }
 
 // askAgain records that a new attempt replaces one that has waited.
@@ -18,12 +18,12 @@ func (t *times) askAgain(now time.Time) {
 	t.asked = now
 }
 
-// addAwaited adds the time that the running attempt has waited.
+// addAwaited adds how long the running attempt has waited.
 func (t *times) addAwaited(now time.Time) { t.awaited += now.Sub(t.asked) }
 
-// ended returns the time at which the call ended, for the records that are made last. After a whole
-// answer it does not read the clock again: each read costs as much as a small step of a call, and
-// all reads would return the same time.
+// ended returns when the call ended, for the records that are made last. After a whole answer it
+// does not read the clock again: each read costs as much as a small step of a call, and all reads
+// would return the same time.
 func (t *times) ended() time.Time {
 	if t.endAt.IsZero() {
 		return time.Now()

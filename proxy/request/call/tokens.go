@@ -5,18 +5,18 @@ import (
 	"penstock/upstreams"
 )
 
-// tokens are the tokens of a call: estimated, counted by engines, and used.
+// tokens holds a call's token counts: estimated, counted by engines, and used.
 type tokens struct {
 	prompt      int // estimated
 	output      int // expected
-	counted     int // of the prompt, by an engine whose context it exceeds; 0: unknown
-	promptBytes int // of a prompt that is only text, otherwise 0
+	counted     int // the prompt's tokens, counted by an engine whose context they exceed; 0: unknown
+	promptBytes int // the prompt's bytes if it is only text, otherwise 0
 	usage       translate.Usage
 }
 
 // estimate fills in what no engine has counted. A client that leaves after the call was sent to an
-// engine is charged as well. It is charged for the prompt, which the engine has read, and for the
-// expected tokens of a whole answer, which the edge does not see one by one.
+// engine is charged as well: for the prompt, which the engine has read, and for the expected tokens
+// of an unstreamed answer, which the edge does not see one by one.
 func (t *tokens) estimate(streamed, leftEngine bool) {
 	u := &t.usage
 	switch {

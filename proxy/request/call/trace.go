@@ -8,14 +8,14 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// trace is a call's context in a trace.
+// trace holds a call's trace context.
 type trace struct {
 	span   *observe.CallSpan // nil without tracing
 	parent []byte            // the client's trace context, kept because the request's head may be gone later
 	vendor []byte            // the client's tracestate, likewise
 }
 
-// keep copies the trace context, because the request's head may be gone when the call is sent to
+// keep copies the trace context, because the request's head may be gone when the call goes to
 // another engine.
 func (t *trace) keep(cl *client) {
 	if t.span == nil {
@@ -24,9 +24,9 @@ func (t *trace) keep(cl *client) {
 	t.vendor = append([]byte(nil), t.state(cl)...)
 }
 
-// context returns the W3C trace context for an engine if the attempt has none of its own. It is the
-// context of the call's span or, without tracing, the client's. It is nil if the client's context
-// is malformed.
+// context returns the W3C trace context for an engine if the attempt has none of its own: the
+// context of the call's span or, without tracing, the client's. It returns nil if the client's
+// context is malformed.
 func (t *trace) context(cl *client) []byte {
 	switch {
 	case t.span != nil:
@@ -38,7 +38,8 @@ func (t *trace) context(cl *client) []byte {
 }
 
 // state returns the client's tracestate for an engine, or nil without a valid trace context. Spans
-// do not carry it, because it is the client's text, and a trace collector would store it.
+// do not carry the tracestate, because it is the client's text, and a trace collector would store
+// it.
 func (t *trace) state(cl *client) []byte {
 	if cl.ctx == nil {
 		return t.vendor
@@ -58,10 +59,10 @@ func (t *trace) state(cl *client) []byte {
 }
 
 // maxTracestate is how many bytes of a tracestate are passed on. Trace Context (3.3.1.5) requires
-// vendors to pass on at least that many.
+// vendors to pass on at least this many.
 const maxTracestate = 512
 
-// tracestateOf returns a tracestate in the form for engines: whole members from the left, up to
+// tracestateOf returns a tracestate as engines get it: whole members from the left, up to
 // maxTracestate bytes. It returns nil if b contains anything but visible characters and blanks.
 func tracestateOf(b []byte) []byte {
 	for _, ch := range b {
@@ -77,9 +78,9 @@ func tracestateOf(b []byte) []byte {
 
 func clientTraceparent(h *fasthttp.RequestHeader) []byte { return traceparentOf(h.Peek("Traceparent")) }
 
-// traceparentOf returns a W3C trace context in the form for engines, or nil if b is malformed. A
-// newer version begins with the fields of version 00 and is read as that version. Version ff is
-// invalid (Trace Context, 3.2.2.1 and 4.3).
+// traceparentOf returns a W3C trace context as engines get it, or nil if b is malformed. A newer
+// version begins with the fields of version 00 and is read as that version. Version ff is invalid
+// (Trace Context, 3.2.2.1 and 4.3).
 func traceparentOf(b []byte) []byte {
 	const length = len("00-0123456789abcdef0123456789abcdef-0123456789abcdef-00")
 	if len(b) < length || b[2] != '-' || b[35] != '-' || b[52] != '-' || string(b[:2]) == "ff" {

@@ -17,39 +17,39 @@ import (
 // tries records where and how often a call was sent. Package retry decides what is sent again.
 type tries struct {
 	pool     upstreams.Pool
-	rank     int                // of its class; 0: the first
-	needs    upstreams.Features // of an engine
+	rank     int                // the rank of the call's class; 0: the first
+	needs    upstreams.Features // what the call needs from an engine
 	excluded []upstreams.ID     // engines that may not get the call, or not again
 	talk     conversation
 	why      *why                // why the engine was picked; nil: there was no choice
-	upstream *upstreams.Upstream // of the last attempt
-	sends    retry.Sends         // by the step that led to them
-	targets  int                 // engines that were tried
+	upstream *upstreams.Upstream // the last attempt's upstream
+	sends    retry.Sends         // how often the call was sent, by the step that led to it
+	targets  int                 // how many engines were tried
 	doubted  bool                // the first engine's refusal was doubted, and another one was tried
 	refused  endpoint.Refused    // changes for the last engine that it has not accepted yet
 	next     place               // a slot at another engine that the call moves to
 	kept     *resume.Stream      // a record for resuming; nil: this stream cannot be resumed
 	lookedAt time.Time           // when a call on a drained engine last looked for a slot
-	counts   int                 // requests for a count of the prompt
+	counts   int                 // how many requests for a count of the prompt were made
 	overflow bool                // the call has waited for a slot in vain
 	fallback []string            // models that may answer in place of the requested one
 	fellBack bool                // fallback has been set
-	turn     turns.Turn          // of the call's key; the zero value while no key waits for slots
-	wait     *slotWait           // for a slot; nil: the call is not waiting
-	failure  *failure.Failure    // of the first attempt that failed; nil: none has
+	turn     turns.Turn          // the key's turn; the zero value while no key waits for slots
+	wait     *slotWait           // the wait for a slot; nil: the call is not waiting
+	failure  *failure.Failure    // the failure of the first failed attempt; nil: none has failed
 }
 
 // conversation holds what routing uses to recognize the call's conversation.
 type conversation struct {
-	prefix  []uint64 // hashes of the beginning of the prompt
-	text    int      // bytes of the prompt that prefix covers
+	prefix  []uint64 // hashes of the prompt's beginning
+	text    int      // how many bytes of the prompt prefix covers
 	number  uint64   // for the model's arms; 0: not computed yet
 	session chat.Session
 	asked   bool // session is set
 }
 
-// why holds the reasons for the pick of an engine, and their form in the call's record. It stays
-// with the pooled call, so recording a reason allocates nothing.
+// why holds why an engine was picked, also as the call's record shows it. It stays with the pooled
+// call, so recording a reason allocates nothing.
 type why struct {
 	pick   routing.Why
 	choice observe.Choice
@@ -80,7 +80,7 @@ func (t *tries) begin(u *upstreams.Upstream) {
 // exclude prevents another request to the engine u.
 func (t *tries) exclude(u *upstreams.Upstream) { t.excluded = append(t.excluded, u.ID()) }
 
-// place is a slot at an engine that the call has not been sent to yet.
+// place is a slot at an engine to which the call has not been sent yet.
 type place struct {
 	lease  *upstreams.Lease // nil: there is none
 	target *routing.Target
@@ -94,12 +94,12 @@ func (t *tries) takeNext() (p place) {
 }
 
 // takeTurn takes the turn at the next engine. It replaces the turn at the previous engine, which
-// has served nothing, or whose part of the answer is counted together with the next engine's part.
+// has served nothing, or whose tokens are counted together with the next engine's.
 func (t *tries) takeTurn(next turns.Turn) {
 	t.turn.Book(0)
 	t.turn = next
 }
 
-// goesOn reports whether the client has received a part of an answer that the next engine has to
-// continue.
+// goesOn reports whether the client has received the beginning of an answer that the next engine
+// has to continue.
 func (t *tries) goesOn() bool { return t.kept != nil && t.kept.Started() && !t.kept.Awaits() }

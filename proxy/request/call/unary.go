@@ -58,10 +58,9 @@ func (u *unary) try() *failure.Failure {
 	return nil
 }
 
-// firstWhitespace returns the time at which the edge first sends white space to show the client
-// that its whole answer is under way; zero: never. The time counts from the start of the call,
-// because balancers count from there. Audio and text have no meaningless white space, and HTTP/1.0
-// has no chunks.
+// firstWhitespace returns when the edge first sends white space to show the client that a whole
+// answer is under way; zero: never. The time counts from the start of the call, because balancers
+// count from there. Audio and text have no meaningless white space, and HTTP/1.0 has no chunks.
 func (u *unary) firstWhitespace() time.Time {
 	c := u.call
 	d := c.config.snapshot.Config.Stream.WholeKeepalive.D()
@@ -72,8 +71,8 @@ func (u *unary) firstWhitespace() time.Time {
 }
 
 // await returns the client's answer, made from the engine's whole reply, in a buffer after
-// chunkRoom bytes. It returns http1.ErrNotYet if the time until passes first; a further call
-// continues. It returns attempt.ErrLarge for a reply that is to be passed on as it arrives. Any
+// chunkRoom bytes. await returns http1.ErrNotYet if the time until passes first; call it again to
+// continue. It returns attempt.ErrLarge for a reply that is to be passed on as it arrives. Any
 // other error is for FailureOf.
 func (u *unary) await(until time.Time) (*[]byte, error) {
 	c := u.call
@@ -116,7 +115,7 @@ func (u *unary) translate(completion []byte) (*[]byte, error) {
 	return out, nil
 }
 
-// beginPassOn begins a large answer with the part that has been read.
+// beginPassOn begins a large answer with the bytes that have been read.
 func (u *unary) beginPassOn() (*endpoint.PassOn, *[]byte, error) {
 	a := &u.call.attempt
 	passOn, out := u.codec.PassOn(a.Reply.Head()), attempt.NewBuffer()
@@ -132,7 +131,7 @@ func (u *unary) beginPassOn() (*endpoint.PassOn, *[]byte, error) {
 // records whether the engine let through markup that it should have parsed.
 func (c *Call) noteUsage(u translate.Usage, m translate.Markup) {
 	c.tokens.usage, c.record.Finish = u, u.Finish.String()
-	if u.Known { // before the slot is free, so that the right key gets the slot
+	if u.Known { // before the slot is freed, so that the right key gets the slot
 		c.tries.turn.Book(turns.Weight(u.Prompt-u.Cached, u.Completion))
 	}
 	if m != 0 {
@@ -150,9 +149,9 @@ func (c *Call) noteCounted() {
 	}
 }
 
-// noteOverhead computes the time that the edge itself took before the first byte of the answer.
-// Waits for the client's body, for a slot and for engines do not count. A form has no measurable
-// overhead, because it is sent to its engine while it arrives.
+// noteOverhead computes how long the edge itself took before the first byte of the answer. Waits
+// for the client's body, for a slot and for engines do not count. A form has no measurable
+// overhead, because it is sent to the engine while it arrives.
 func (c *Call) noteOverhead(now time.Time) {
 	if c.ep.Form {
 		return

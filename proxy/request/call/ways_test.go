@@ -145,8 +145,8 @@ func TestChangedRequest(t *testing.T) {
 	tests := []struct {
 		name, body string
 		refusal    http.HandlerFunc
-		second     []string // in the second request
-		without    string   // not in it
+		second     []string // what the second request contains
+		without    string   // what the second request does not contain
 	}{
 		{"limit", chat(`,"max_tokens":1000`), calltest.Refuse(400, overflow), []string{`"max_tokens":`}, `"max_tokens":1000`},
 		{"roles", `{"model":"m","messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}`, calltest.Refuse(400, "Conversation roles must alternate user/assistant/user/assistant/..."), []string{`{"type":"text","text":"b"}`}, `{"role":"user","content":"b"}`},
