@@ -16,22 +16,22 @@ type Averages struct {
 }
 
 // BytesPerToken returns how many bytes of prompt text make one token, learned from the usage that
-// the engine reports. It is 0 before the first report.
+// the engine reports. It returns 0 before the first report.
 func (a *Averages) BytesPerToken() float64 { return a.bytesPerToken.value() }
 
 // usualBytesPerToken is the starting value: a token of English text has about four bytes in most
 // models.
 const usualBytesPerToken = 4
 
-// LearnTokens feeds BytesPerToken with one call's prompt: its bytes of text and the tokens that the
-// engine counted.
+// LearnTokens updates BytesPerToken with one call's prompt: how many bytes of text it has, and how
+// many tokens the engine counted.
 func (a *Averages) LearnTokens(bytes, tokens int) {
 	if bytes > 0 && tokens > 0 {
 		a.bytesPerToken.learn(min(32, max(0.25, float64(bytes)/float64(tokens))), usualBytesPerToken, 0.05)
 	}
 }
 
-// TTFT returns the moving average of the time to first token; 0 before the first measurement.
+// TTFT returns the moving average of times to first token; 0 before the first measurement.
 func (a *Averages) TTFT() time.Duration { return time.Duration(a.ttft.value() * float64(time.Second)) }
 
 // average is an exponentially weighted moving average. The zero value has no measurement yet.
@@ -57,34 +57,34 @@ func (a *average) learn(v, start, weight float64) {
 	}
 }
 
-// Speed is the measured speed of an engine with a model. Times are in seconds.
+// Speed says how fast an engine is with a model, as measured. Times are in seconds.
 type Speed struct {
 	Start   float64 // to a first token if the prompt is empty
-	Prefill float64 // for each token to read, including those of the prompts ahead
-	Token   float64 // for a token of an answer when the call is alone
+	Prefill float64 // for each token to read, including tokens of the prompts ahead
+	Token   float64 // for an answer token when the call runs alone
 	Beside  float64 // additional time for each call at the engine
 	Answer  float64 // from an answer's first token to its last one
 	Unread  float64 // unread prompt tokens, for each call at the engine
 }
 
-// TokenTime returns the time for an answer token while the given number of calls run.
+// TokenTime returns how long an answer token takes while the given number of calls run.
 func (v *Speed) TokenTime(calls float64) float64 { return v.Token + v.Beside*calls }
 
-// speedometer learns the speed of an engine with a model. Calls report when their prompts are
-// read and when their answers end; a pick reads atomics. To tell a slow engine from a busy one, it
-// relates each time to the engine's work. The reading time of a prompt starts at the previous
-// prompt's first token, or when the prompt was sent, and ends at its own first token. Reading times
-// are fitted as a line over the prompts' uncached tokens. Times per answer token are fitted as a
-// line over the number of concurrent calls.
+// speedometer learns how fast an engine is with a model. Calls report when their prompts are read
+// and when their answers end; a pick reads atomics. To tell a slow engine from a busy one,
+// speedometer relates each time to the engine's work. The reading time of a prompt starts at the
+// previous prompt's first token, or when the prompt was sent, and ends at the prompt's own first
+// token. Reading times are fitted as a line over the prompts' uncached tokens. Times per answer
+// token are fitted as a line over the number of concurrent calls.
 type speedometer struct {
 	mu      sync.Mutex
-	prompts samples // x is tokens read, y the seconds this took
+	prompts samples // x is how many tokens were read, y how many seconds that took
 	ahead   samples // x is calls, y unread tokens
-	answers samples // x is calls, y the time of a token, z the seconds of the answer
-	long    int     // prompts above speedPrompt among the samples
+	answers samples // x is calls, y the seconds per token, z the seconds of the answer
+	long    int     // how many prompts among the samples exceed speedPrompt
 
 	start, prefill, token, beside, answer, unread atomic.Uint64
-	until                                         atomic.Int64 // end of the samples' life; 0: too few
+	until                                         atomic.Int64 // when the samples become worthless; 0: there are too few
 }
 
 // samples are sums in which older samples fade.
@@ -94,16 +94,16 @@ type samples struct {
 }
 
 const (
-	// speedMemory is the number of newest samples that make up most of the sums.
+	// speedMemory is how many of the newest samples make up most of the sums.
 	speedMemory = 64
-	// speedTime is the time in which samples fade by a factor of e. An engine that gets no calls may
-	// have become faster, so it is measured anew once the samples have too little weight.
+	// speedTime is how long it takes for samples to fade by a factor of e. An engine that gets no
+	// calls may have become faster, so it is measured anew once the samples have too little weight.
 	speedTime = 5 * time.Minute
 	// speedSamples is how many samples a pick needs.
 	speedSamples = 2.5
-	// speedLong is how many prompts with more than speedPrompt unread tokens are needed before
-	// the speed counts as known. Short prompts show only the fixed start time: measured by them, the
-	// tokens per second of two equal engines can differ by a factor of three.
+	// speedLong is how many prompts with more than speedPrompt unread tokens are needed before the
+	// speed counts as known. Short prompts show only the fixed start time: measured with short
+	// prompts, the tokens per second of two equal engines can differ by a factor of three.
 	speedLong   = 10
 	speedPrompt = 500
 	// startDoubt is the weight, in samples, of the assumption that the start takes no time. Without
@@ -112,7 +112,7 @@ const (
 	// speedMost bounds the learned speed, in seconds a token. An engine that caches more than
 	// assumed must not look infinitely fast.
 	speedMost = 1e-6
-	// speedAnswer is the least number of tokens in an answer that is used to measure the time per
+	// speedAnswer is how many tokens an answer must have to be used for measuring the time per
 	// token.
 	speedAnswer = 8
 )
@@ -126,7 +126,7 @@ func (s *samples) add(x, y, z float64, at Moment) {
 	s.xx, s.xy, s.z = s.xx*keep+x*x, s.xy*keep+x*y, s.z*keep+z
 }
 
-// until() returns the time from which the samples have too little weight.
+// until() returns from when on the samples have too little weight.
 func (s *samples) until() Moment {
 	return s.at + Moment(math.Log(s.n/speedSamples)*float64(speedTime))
 }
@@ -148,8 +148,8 @@ func (s *samples) lineFromZero(doubt float64) (at0, slope float64) {
 	return at0, (s.xy - at0*s.x) / s.xx
 }
 
-// readPrompt records how long it took to read a prompt, the prompt's uncached tokens, and the work
-// that the call met at the engine, including itself.
+// readPrompt records how long a prompt took to read, how many uncached tokens it has, and the work
+// that the call met at the engine, including the call itself.
 func (m *speedometer) readPrompt(took time.Duration, tokens int64, met met, at Moment) {
 	if tokens <= 0 || took <= 0 {
 		return
@@ -171,15 +171,15 @@ func (m *speedometer) readPrompt(took time.Duration, tokens int64, met met, at M
 	m.knows()
 }
 
-// knows updates the time until which the speed counts as known.
+// knows updates until when the speed counts as known.
 func (m *speedometer) knows() {
 	if m.long >= speedLong && min(m.prompts.n, m.answers.n) >= speedSamples {
 		m.until.Store(int64(min(m.prompts.until(), m.answers.until())))
 	}
 }
 
-// wroteAnswer records the tokens of an answer, the time from the first to the last of them, and the
-// average number of calls that ran meanwhile.
+// wroteAnswer records how many tokens an answer has, how long it took from the first token to the
+// last, and how many calls ran meanwhile on average.
 func (m *speedometer) wroteAnswer(took time.Duration, tokens int, calls float64, at Moment) {
 	if tokens < speedAnswer || took <= 0 {
 		return
@@ -204,12 +204,12 @@ func (m *speedometer) read(v *Speed, now Moment) bool {
 	return true
 }
 
-// ModelSpeed is the speed of an engine with a model, in tokens a second, as shown to the
-// operator.
+// ModelSpeed says how fast an engine is with a model, in tokens per second, as the operator sees
+// it.
 type ModelSpeed struct {
 	Served  string  `json:"served"`
 	Prompt  float64 `json:"prompt_tokens_per_second"`
-	Answer  float64 `json:"answer_tokens_per_second"` // of a call that runs alone
+	Answer  float64 `json:"answer_tokens_per_second"` // for a call that runs alone
 	samples float64
 }
 

@@ -29,12 +29,12 @@ func (b Breaker) String() string { return [...]string{"closed", "open", "half-op
 // CircuitBreaker keeps calls away from an engine that answers its probes but fails its work. Picks
 // read the atomics that it publishes.
 type CircuitBreaker struct {
-	openUntil atomic.Int64             // nothing passes before this (ticks), or breakerClosed
+	openUntil atomic.Int64             // no call passes before this time (ticks), or breakerClosed
 	trial     atomic.Bool              // keys whose calls may not be that trial
 	barred    atomic.Pointer[[]string] // keys whose calls cannot be that trial
 	doubted   atomic.Bool              // calls have failed since the last success
 
-	mu      sync.Mutex // held for bookkeeping only
+	mu      sync.Mutex // held only for bookkeeping
 	circuit circuit
 	timer   *time.Timer // looks for a trial; nil before the breaker has opened
 
@@ -56,8 +56,8 @@ func (b *CircuitBreaker) Position(now time.Time) Breaker {
 	return BreakerHalfOpen
 }
 
-// Bars reports whether the calls of a key cannot be the trial of the open or half-open breaker,
-// because their failures opened it.
+// Bars reports whether a key's calls cannot be the trial of the open or half-open breaker, because
+// their failures opened the breaker.
 func (b *CircuitBreaker) Bars(key string) bool {
 	if b.openUntil.Load() == breakerClosed {
 		return false
@@ -67,7 +67,7 @@ func (b *CircuitBreaker) Bars(key string) bool {
 }
 
 // Doubted reports whether calls have failed here since the last success. The hash of each call's
-// body is then kept, as evidence if that call fails too.
+// body is then kept, as evidence if that call fails, too.
 func (b *CircuitBreaker) Doubted() bool { return b.doubted.Load() }
 
 // passes reports whether the breaker is closed, or its trial is free.
@@ -112,7 +112,7 @@ func (b *CircuitBreaker) generation(g engine.Generation, trial bool, cause strin
 	b.publish(cause, now)
 }
 
-// passTrial closes the breaker for a trial that is still running.
+// passTrial closes the breaker although the trial is still running.
 func (b *CircuitBreaker) passTrial(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,7 +132,7 @@ func (b *CircuitBreaker) publish(cause string, now time.Time) {
 		until = ticks(c.openUntil)
 	}
 	if c.open || was != breakerClosed {
-		barred := c.barred // a copy: the machine replaces its own
+		barred := c.barred // a copy: the circuit replaces its own slice
 		b.barred.Store(&barred)
 	}
 	if until == was {
@@ -188,8 +188,8 @@ func (b *CircuitBreaker) doubt() (failures int, look bool) {
 	return b.circuit.failures, b.circuit.inDoubt()
 }
 
-// headStart returns how long only other clients' calls may become the trial. After that a
-// generation probe may become the trial, or a call of the client whose trial failed.
+// headStart returns how long only other clients' calls may become the trial. After that, a
+// generation probe or a call of the client whose trial failed may become the trial.
 func (b *CircuitBreaker) headStart() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -41,11 +41,11 @@ const (
 	answersFor = 10 * time.Minute
 )
 
-// busyFacts is what is known about a busy engine's work.
+// busyFacts holds what is known about a busy engine's work.
 type busyFacts struct {
-	works   bool          // a byte was read, a call ended or a counter moved since it became busy
-	stands  bool          // its readable counters have stood still beyond their bound
-	still   time.Duration // how long there was no such sign
+	works   bool          // since the engine became busy, a byte was read, a call ended or a counter moved
+	stands  bool          // the readable counters have stood still for longer than allowed
+	still   time.Duration // how long there has been no sign of work
 	longest time.Duration // longest recent answer of the models with waiting calls
 }
 
@@ -54,9 +54,9 @@ type busyEnd uint8
 
 const (
 	busyStays  busyEnd = iota
-	busyWorks          // it is up
+	busyWorks          // the upstream is up
 	busyStalls         // the stall rule decides
-	busyDead           // it is down
+	busyDead           // the upstream is down
 )
 
 // verdict decides what happens to a busy upstream.
@@ -72,8 +72,8 @@ func (f busyFacts) verdict() busyEnd {
 	return busyStays
 }
 
-// unheard reports whether the engine has been silent for longer than its work explains: half of
-// busyBound.
+// unheard reports whether the engine has been silent for longer than its work explains, which is
+// half of busyBound.
 func (f busyFacts) unheard() bool { return f.still >= busyBound(f.longest)/2 }
 
 // suspect reports whether the engine has been silent for so long that the operator should look.
@@ -83,9 +83,9 @@ func (f busyFacts) suspect() bool { return f.still >= max(suspectLeast, f.longes
 // answer.
 func busyBound(longest time.Duration) time.Duration { return max(busyLeast, busyAnswers*longest) }
 
-// signs are counters of the work done for calls. Any change is a sign of work.
+// signs holds counters of the work done for calls. Any change is a sign of work.
 type signs struct {
-	reads     uint64 // of answers
+	reads     uint64 // reads of answers
 	ended     uint64 // calls that the engine has ended
 	elsewhere int    // calls that other edges of the fleet have there
 }
@@ -96,8 +96,8 @@ type heard struct {
 	at    time.Time
 }
 
-// listen records the current signs. An engine without work counts as heard. A busy engine does not,
-// because its calls may have left it.
+// listen records the current signs. An engine without work counts as heard. A busy engine without
+// work does not, because its calls may have left.
 func (h *heard) listen(u *Upstream, now time.Time) {
 	s := signs{reads: u.client.answers.Looks(), elsewhere: u.slots.fleet.elsewhere.Load().all()}
 	for _, o := range [...]Outcome{OutcomeOK, OutcomeBadResponse, OutcomeRefused, OutcomeRejected, OutcomeModelGone} {
@@ -121,7 +121,7 @@ func (v *elsewhere) all() int { return v.inFlight(PoolText, true) }
 func (p *prober) judgeBusy(l *looker, now time.Time) {
 	u := p.up
 	if since := u.Health.read().changed; !since.Equal(l.since) {
-		l.since, l.first = since, now // the signs that this look saw may be older than the state
+		l.since, l.first = since, now // the signs that this check saw may be older than the state
 	}
 	f := busyFacts{
 		works: l.heard.at.After(l.first), stands: u.Progress.StandsStill(now),
@@ -149,10 +149,10 @@ func (p *prober) judgeBusy(l *looker, now time.Time) {
 	}
 }
 
-// answerTimes records how long the answers of a model take, and how many calls wait for one.
+// answerTimes records how long a model's answers take, and how many calls wait for an answer.
 type answerTimes struct {
 	awaited atomic.Int64 // calls that have been silent for progress.Patience
-	longest atomic.Int64 // of the recent answers
+	longest atomic.Int64 // how long the longest recent answer took
 	at      atomic.Int64 // when the longest answer ended, in ticks
 }
 
@@ -164,8 +164,8 @@ func (a *answerTimes) learn(took time.Duration, now Moment) {
 	}
 }
 
-// longestAwaited returns the duration of the longest recent answer by a model with calls waiting at
-// the engine.
+// longestAwaited returns how long the longest recent answer took, among models that have calls
+// waiting at the engine.
 func (s *ServedModels) longestAwaited() (longest time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,8 +177,7 @@ func (s *ServedModels) longestAwaited() (longest time.Duration) {
 	return longest
 }
 
-// Waits counts a call that begins (1) or ceases (-1) to wait for its engine after
-// progress.Patience.
+// Waits counts a call that begins (1) or stops (-1) waiting for its engine after progress.Patience.
 func (l *Lease) Waits(n int64) {
 	l.up.Progress.Waits(n)
 	if l.model != nil {

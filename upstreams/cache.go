@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// PromptCache holds what is known about an engine's prompt cache: its size, and how often it was
-// emptied. Any goroutine may read it.
+// PromptCache holds what is known about an engine's prompt cache: the size, and how often it was
+// emptied. Any goroutine may read a PromptCache.
 type PromptCache struct {
 	tokens  atomic.Int64
 	emptied atomic.Uint32
 	counts  atomic.Bool
 }
 
-// Counted records how many tokens of a prompt the engine reports as cached, and reports whether
-// the number is meaningful. An engine that has never reported a cached token may not count them
-// at all, like vLLM without --enable-prompt-tokens-details.
+// Counted records how many tokens of a prompt the engine reports as cached, and reports whether the
+// number is meaningful. An engine that has never reported a cached token may not count cached
+// tokens at all, like vLLM without --enable-prompt-tokens-details.
 func (c *PromptCache) Counted(cached int) bool {
 	if cached > 0 && !c.counts.Load() {
 		c.counts.Store(true)
@@ -38,8 +38,8 @@ func (u *Upstream) count(at time.Time, sum float64) {
 	}
 }
 
-// Emptied counts how often the cache was emptied by a restart of the engine. Prompts sent before
-// the newest restart are no longer cached.
+// Emptied returns how often a restart of the engine has emptied the cache. Prompts sent before the
+// newest restart are no longer cached.
 func (c *PromptCache) Emptied() uint32 { return c.emptied.Load() }
 
 // Empty records that the cache is empty.

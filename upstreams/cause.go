@@ -48,7 +48,7 @@ const (
 // A CauseMeaning explains a cause to an operator.
 type CauseMeaning struct {
 	Cause   Cause
-	Words   string // a few, to stand in brackets in a sentence
+	Words   string // a few words, for brackets within a sentence
 	Meaning string // a sentence
 }
 
@@ -67,7 +67,7 @@ func (c Cause) explained() CauseMeaning {
 	return CauseMeaning{}
 }
 
-// Causes returns every cause with its meaning, causes of the connection first.
+// Causes returns every cause with its meaning, the causes from connections first.
 func Causes() []CauseMeaning { return causes }
 
 var causes = []CauseMeaning{

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// breakerRow is how many failures in a row the breaker reacts to. Independent failures open
-	// it without a generation probe.
+	// breakerRow is to how many failures in a row the breaker reacts. Independent failures open it
+	// without a generation probe.
 	breakerRow = 5
 	// doubtRow is how many failures in a row trigger a generation probe, after doubtPause.
 	doubtRow   = 2
 	doubtPause = 500 * time.Millisecond
-	// breakerShare is the share of failures in the window that the breaker reacts to as well,
-	// once the window holds breakerVolume outcomes.
+	// breakerShare is the share of failures in the window to which the breaker reacts as well, once
+	// the window holds breakerVolume outcomes.
 	breakerShare  = 0.5
 	breakerVolume = 20
 	windowSeconds = 10
@@ -25,12 +25,12 @@ const (
 	// coolDown only after the engine has worked for a while.
 	coolDown    = time.Second
 	coolDownMax = 15 * time.Second
-	// relapse is the time after the breaker closes in which another opening counts as a failed trial.
+	// relapse is how long after the breaker closes another opening counts as a failed trial.
 	relapse = 15 * time.Second
 )
 
-// circuit is the state machine of a breaker. Its inputs are the outcomes of calls and the
-// verdicts of generation probes. It is pure: the caller passes the time and serialises the calls.
+// circuit is the state machine of a breaker. Its inputs are call outcomes and generation probes'
+// verdicts. It is pure: the caller passes the time and serialises the calls.
 //
 // No client opens the breaker alone. Failures of one key, of calls without a key, or of one body
 // count once (see evidence). Five independent failures open the breaker. Any other five failures
@@ -40,15 +40,15 @@ const (
 type circuit struct {
 	open           bool
 	openUntil      time.Time
-	reopened       int       // failed trials and early reopenings
+	reopened       int       // how many trials failed, and how often the breaker opened again soon
 	closedAt       time.Time // when the breaker was last closed; zero: never
 	barred         []string  // keys whose calls cannot be the trial: they opened the breaker, or kept it open
 	tried          []string  // keys whose trials have failed since the breaker opened
-	failures       int       // calls failed in a row
+	failures       int       // how many calls failed in a row
 	rowEvidence    evidence  // evidence of these failures
 	window         window
 	windowEvidence evidence // evidence of the failures in the window
-	broken         bool     // a call failed after its answer had begun, and none has succeeded since
+	broken         bool     // a call failed after its answer had begun, and no call has succeeded since
 	// unprobed says that the edge cannot send a generation probe here: no model of the upstream is of
 	// a kind with a probe, or the engine rejects the probe. Then only calls decide.
 	unprobed bool
@@ -115,7 +115,7 @@ func (c *circuit) generation(g engine.Generation, trial bool, now time.Time) {
 		c.acquit(now)
 	case g == engine.GenerationFailed && !c.open:
 		c.unprobed = false
-		c.trip(nil, now) // no client's failure opened it: any key's call may be the trial
+		c.trip(nil, now) // no client's failure opened the breaker: any key's call may be the trial
 	case g == engine.GenerationFailed && trial:
 		c.reopen(now)
 	case g == engine.GenerationRejected:
@@ -132,7 +132,7 @@ func (c *circuit) trip(barred []string, now time.Time) {
 		barred = nil // otherwise no call could be the trial
 	}
 	if !c.open && !c.closedAt.IsZero() && now.Sub(c.closedAt) < relapse {
-		c.reopened++ // the evidence that closed it was wrong
+		c.reopened++ // the evidence that closed the breaker was wrong
 	} else {
 		c.reopened = 0
 	}
@@ -143,10 +143,10 @@ func (c *circuit) trip(barred []string, now time.Time) {
 // wait returns how long the breaker stays open.
 func (c *circuit) wait() time.Duration { return min(coolDownMax, coolDown<<min(c.reopened, 8)) }
 
-// failTrial handles a failed trial by a key's call: that key does not get the next trial. If
-// there is no generation probe, the key may send a trial again after a while without another
-// client's call. A repeated failure by the same key proves nothing new, so the wait stays short:
-// half of the time is reserved for other clients' trials, whatever this client sends.
+// failTrial handles a failed trial by a key's call: that key does not get the next trial. If there
+// is no generation probe, the key may send a trial again after a while, even if no other client has
+// sent one. A repeated failure by the same key proves nothing new, so the wait stays short: half of
+// the time is reserved for other clients' trials, whatever this client sends.
 func (c *circuit) failTrial(key string, now time.Time) {
 	if !slices.Contains(c.barred, key) {
 		c.barred = append(slices.Clone(c.barred), key) // a new slice: picks read the old one
@@ -173,8 +173,8 @@ func (c *circuit) close(now time.Time) {
 }
 
 // acquit handles a generation probe that succeeded while the breaker was closed. It resets the
-// count of failures, so that these ask for no further probe. Fresh evidence stays, because a probe
-// does not outvote five independent failures.
+// count of failures, so that they do not ask for another probe. Fresh evidence stays, because a
+// probe does not outvote five independent failures.
 func (c *circuit) acquit(now time.Time) {
 	c.failures, c.unprobed = 0, false
 	c.window = window{}
@@ -213,15 +213,15 @@ func (w *window) tripped(now time.Time) bool {
 	return all >= breakerVolume && float64(wrong) >= breakerShare*float64(all)
 }
 
-// evidence holds as many failures as are needed to open a breaker. The zero value is empty.
+// evidence holds as many failures as a breaker needs to open. The zero value is empty.
 type evidence struct {
 	independent [breakerRow]failureRecord
 	n           int
-	bodies      [breakerRow]failureRecord // of different bodies; an unknown body counts as different
+	bodies      [breakerRow]failureRecord // failures with different bodies; an unknown body counts as different
 	bodyCount   int
 }
 
-// failureRecord is one failure and its time.
+// failureRecord is one failure and when it happened.
 type failureRecord struct {
 	FailureSource
 	at time.Time

@@ -19,19 +19,19 @@ import (
 	"penstock/upstreams/kubernetes"
 )
 
-// lookupTimeout bounds the time for which a plan waits for a discovery's first answer, and the time
-// of each name look-up.
+// lookupTimeout is how long a plan waits for a discovery's first answer, and how long each name
+// look-up may take.
 const lookupTimeout = 2 * time.Second
 
 // endpoint is one engine process that a discovery has found. The zero endpoint stands in until
 // endpoints are found: the edge dials the name in its URL.
 type endpoint struct {
-	key         string  // identifies it together with the upstream's name and URL
-	label       string  // its name, appended to the upstream's name
+	key         string  // identifies the endpoint together with the upstream's name and URL
+	label       string  // the endpoint's name, appended to the upstream's name
 	address     string  // the address to dial, with a port if that is not the URL's
-	origin      string  // its source, for the operator
+	origin      string  // where it was found, for the operator
 	weight      float64 // multiplies the upstream's weight; 0: 1
-	engine      string  // its profile, used if the configuration names none; empty: unknown
+	engine      string  // the engine's profile, used if the configuration names none; empty: unknown
 	concurrency int     // replaces the configured concurrency; 0: unknown
 }
 
@@ -52,8 +52,8 @@ func (e *endpoint) settings(spec *config.Upstream, p *Plan) *settings {
 }
 
 // discovery keeps the endpoints of one base URL, SRV name or set of pods. No request ever waits for
-// it: it looks up in the background, keeps the last good answer, and asks for a new plan when the
-// answer changes.
+// a discovery: it looks up in the background, keeps the last good answer, and asks for a new plan
+// when the answer changes.
 type discovery struct {
 	name string              // what is queried, for the operator
 	find dns.Name            // nil: pods are followed
@@ -62,9 +62,9 @@ type discovery struct {
 	mu       sync.Mutex
 	every    time.Duration
 	current  []endpoint      // in a fixed order
-	keys     map[string]bool // keys of current; true if the endpoint reports that it is ready
+	keys     map[string]bool // the keys in current; true if the endpoint reports that it is ready
 	answered bool            // there was a good answer
-	failing  time.Time       // since when answers have failed; zero: the last one was good
+	failing  time.Time       // when answers began to fail; zero: the last one was good
 	good     time.Time       // when the last good answer came; zero: never
 	trouble  string          // why answers fail
 	failed   uint64          // failed answers
@@ -114,7 +114,8 @@ func (s *Set) newDiscovery(spec *config.Upstream, base string) *discovery {
 	return d
 }
 
-// lookUp asks every discovery of the specs for its first answer, all new discoveries in parallel.
+// lookUp asks every discovery that the specs need for its first answer, all new discoveries in
+// parallel.
 func (p *Plan) lookUp(specs []config.Upstream) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -195,8 +196,8 @@ func (d *discovery) fail(trouble string) (first bool) {
 	return first
 }
 
-// store stores a good answer, and reports whether it differs from the last one. The parameter ready
-// holds the keys of the ready endpoints; nil: readiness is unknown.
+// store stores a good answer, and reports whether the answer differs from the last one. The
+// parameter ready holds the keys of the ready endpoints; nil: readiness is unknown.
 func (d *discovery) store(found []endpoint, ready map[string]bool) (changed bool) {
 	keys := make(map[string]bool, len(found))
 	for i := range found {
@@ -262,7 +263,7 @@ func (d *discovery) run(ctx context.Context, s *Set) {
 	}
 }
 
-// podsChanged handles an event of the cluster. A deleted pod gets no call from now on, even
+// podsChanged handles an event from the cluster. A deleted pod gets no call from now on, even
 // before a plan omits it. Pods whose readiness has changed are probed at once.
 func (d *discovery) podsChanged(ctx context.Context, s *Set) {
 	s.o.Guard.Point(guardAddresses)
@@ -329,7 +330,7 @@ func lookupSRV(ctx context.Context, name string) ([]*net.SRV, error) {
 	return records, err
 }
 
-// Found is the result of looking for the engines of an upstream.
+// Found says what looking for an upstream's engines has found.
 type Found struct {
 	Upstream string        `json:"upstream"`
 	Source   string        `json:"source"` // what was queried
@@ -337,16 +338,16 @@ type Found struct {
 	Trouble  string        `json:"trouble,omitempty"` // why no engine was found
 }
 
-// FoundEngine is one engine that a discovery found.
+// FoundEngine describes one engine that a discovery found.
 type FoundEngine struct {
 	Address  string  `json:"address"`
 	Pod      string  `json:"pod,omitempty"`
-	NotReady bool    `json:"not_ready,omitempty"` // according to its pod
-	Weight   float64 `json:"weight,omitempty"`    // relative to the others; 0: not given
+	NotReady bool    `json:"not_ready,omitempty"` // the pod says so
+	Weight   float64 `json:"weight,omitempty"`    // relative to other engines; 0: not given
 }
 
-// Discover looks up once where an upstream's engines are, as a start of the edge would. It returns
-// nil if the upstream's URL already names the engine.
+// Discover looks up once where an upstream's engines are, as a starting edge would. It returns nil
+// if the upstream's URL already names the engine.
 func Discover(ctx context.Context, spec *config.Upstream, r *dns.Resolver) *Found {
 	base, err := http1.NormalizeURL(spec.URL)
 	if err != nil || discoveryKey(spec, base) == "" {
@@ -386,13 +387,13 @@ func Discover(ctx context.Context, spec *config.Upstream, r *dns.Resolver) *Foun
 	return out
 }
 
-// Discovery is the state of an upstream's discovery in DNS or Kubernetes.
+// Discovery says in which state an upstream's discovery in DNS or Kubernetes is.
 type Discovery struct {
 	Source  string  `json:"source"`             // what is queried: DNS vllm, SRV _http._tcp.vllm, pods default/app=vllm
-	Targets int     `json:"targets"`            // endpoints of the last good answer
+	Targets int     `json:"targets"`            // how many endpoints the last good answer had
 	Age     float64 `json:"age_seconds"`        // since the last good answer; -1: none
 	Stale   float64 `json:"stale_seconds"`      // how long answers have failed; 0: the last one was good
-	Trouble string  `json:"trouble,omitempty"`  // why
+	Trouble string  `json:"trouble,omitempty"`  // why answers fail
 	Failed  uint64  `json:"failed_since_start"` // failed queries
 }
 
@@ -432,7 +433,7 @@ func (d *discovery) status(now time.Time) Discovery {
 // show registers the metrics of the discovery. The caller holds the set's mutex.
 func (d *discovery) show(s *Set) {
 	name := d.name
-	for n := 2; s.shows(name); n++ { // the source is shared
+	for n := 2; s.shows(name); n++ { // other discoveries have the same source
 		name = d.name + " #" + strconv.Itoa(n)
 	}
 	d.shown, d.series = name, metrics.NewSet()

@@ -8,18 +8,18 @@
 //	added → pending → up ⇄ down, up ⇄ stalled, up ⇄ busy → down → retiring → gone
 //
 // Set.Plan works out which upstreams a configuration asks for. Set.Commit adds them and starts a
-// probe at once, and Set.Retire removes upstreams that are no longer configured. An upstream is
-// known by its identity: name, normalised URL and, for discovered endpoints (discovery.go), the
+// probe at once, and Set.Retire removes upstreams that are no longer configured. An upstream's
+// identity is its name, its normalised URL and, for discovered endpoints (discovery.go), the
 // endpoint. As long as the configuration has that identity, the same *Upstream stays, with its
-// health, its breaker, its in-flight calls, its averages and its connections; a reload swaps only
-// its settings. A retired upstream takes no new lease. When its last lease is returned, its
-// connections are closed, and its metrics and its place in the set are removed. If a configuration
-// asks for the upstream again before that, it is revived.
+// health, breaker, in-flight calls, averages and connections; a reload swaps only the settings. A
+// retired upstream takes no new lease. When the last lease is returned, the upstream's connections
+// are closed, and the upstream and its metrics are removed from the set. If a configuration asks
+// for the upstream again before that, it is revived.
 //
-// Endpoints come from the configuration, DNS or Kubernetes (discovery.go). Each found endpoint is
-// an upstream of its own, and a change triggers a new plan. A pod that is being deleted takes no
-// new call from that event on, even before the new plan exists. The alternative was to wait for the
-// plan, which probes its new endpoints for up to two seconds.
+// Endpoints come from the configuration, DNS or Kubernetes (discovery.go). Each found endpoint is a
+// separate upstream, and a change triggers a new plan. A pod that is being deleted takes no new
+// call from that event on, even before the new plan exists. The alternative was to wait for the
+// plan, which probes new endpoints for up to two seconds.
 //
 // Pending lasts until the first probe. While none of its upstreams is up, a route falls back on
 // pending ones, so a restarted edge serves its first requests.
@@ -42,8 +42,8 @@
 // times the longest recent answer of a model whose calls wait there. If its counters can be read
 // while its health page cannot, the counters decide: moving counters keep it busy, and counters
 // that stand still fall under the stall rule. Calls that wait at an engine which went down this way
-// leave it (Health.Silent). If another upstream has a free slot, they leave after half of that time
-// (Health.Unheard).
+// leave that engine (Health.Silent). If another upstream has a free slot, they leave after half of
+// that time (Health.Unheard).
 //
 // # What is believed
 //
@@ -71,28 +71,28 @@
 // (HandsOver).
 //
 // A model that vanishes takes out only its own target. The prober reads the engine's list with
-// every fifth probe, and with every probe while a model that a route wants is missing. A 404
-// about a model takes that target out at once and starts a probe (model_404.go). While the list has
-// the model, a single client can take the target out only once. Losses and returns are logged.
+// every fifth probe, and with every probe while a model that a route wants is missing. A 404 about
+// a model takes that target out at once and starts a probe (model_404.go). While the list has the
+// model, no single client can take the target out more than once. Losses and returns are logged.
 // NextChance returns when the next probe is due, for Retry-After.
 //
 // If the list decides what is published (`discover`), every probe reads it. An engine.Listing
 // works out which models the engine has, and a change calls Options.OnModels.
 //
-// An adapter (LoRA) is a model of the list with a parent. If an engine reports its adapters in use,
-// it looks one call busier for adapters that it has not used recently (setAdapters).
+// An adapter (LoRA) is a model that the list shows with a parent. If an engine reports its adapters
+// in use, it looks one call busier for adapters that it has not used recently (setAdapters).
 //
 // # What an engine lacks
 //
-// An engine that was started without a flag refuses calls that its siblings answer. It refuses
-// quickly, and blames the client. features.go suspects such refusals if the same status and text
-// make up most of an engine's last 20 answers for a feature (an operation, tools, a forced tool, a
-// schema, images, effort). Package call then sends one in ten of the refused calls to a sibling. If
-// siblings answer three different bodies, the engine loses the feature for that model for half a
-// minute. Then the feature is tried again, at intervals that grow to five minutes. A refusal that a
-// sibling repeats ends the suspicion. If the engine lacks the path itself, the cause is certain,
-// and siblings are asked from the first such answer on. Routing picks an engine that lacks a
-// feature only if no other engine takes calls.
+// An engine that was started without a flag refuses calls that its siblings answer. Such an engine
+// refuses quickly, and blames the client. features.go suspects these refusals if the same status
+// and text make up most of an engine's last 20 answers for a feature (an operation, tools, a forced
+// tool, a schema, images, effort). Package call then sends one in ten of the refused calls to a
+// sibling. If siblings answer three different bodies, the engine loses the feature for that model
+// for half a minute. Then the feature is tried again, at intervals that grow to five minutes. A
+// refusal that a sibling repeats ends the suspicion. If the engine lacks the path itself, the cause
+// is certain, and siblings are asked from the first such answer on. Routing picks an engine that
+// lacks a feature only if no other engine takes calls.
 //
 // # The breaker
 //
@@ -127,12 +127,12 @@
 // # Slots and load
 //
 // Leases change the in-flight counters, which are exact and the only source. All pools of an
-// upstream are counted in one word (slots.go), so a lease is one compare-and-swap whether the
-// limit is shared or not, and the limit is never exceeded. The limit comes from the configuration,
-// the engine or the engine's profile: the first of these that has one. Others' work at the engine
-// is the engine's own count minus ours, while the report is fresh. It affects only choices.
-// Failures and refusals count as load for some seconds, so that a fast-failing engine does not look
-// idle. An upstream that comes back gets its share of calls over three seconds.
+// upstream are counted in one machine word (slots.go), so a lease is one compare-and-swap whether
+// the limit is shared or not, and the limit is never exceeded. The limit comes from the
+// configuration, the engine or the engine's profile: the first of these that has one. The work of
+// others at the engine is the engine's own count minus ours, while the report is fresh. It affects
+// only choices. Failures and refusals count as load for some seconds, so that a fast-failing engine
+// does not look idle. An upstream that comes back gets its share of calls over three seconds.
 //
 // An engine may still work for clients that have left. If its reports prove such slots
 // (reports.go), they are subtracted from a shared limit.
@@ -145,10 +145,10 @@
 // # Models that take turns
 //
 // An engine that loads models on demand keeps a few in memory and may swap for every call. With
-// `residents` its models take turns (package residency). A lease is for a model. Calls of every
-// other model find the upstream full: they wait in their model's queue, or are refused as by a
-// full pool. The gate learns from the list of models which ones are loaded, and also how many fit
-// if the engine reports it. A timeout while the engine may be loading the model is not a failure.
+// `residents` its models take turns (package residency). A lease is for one model. Calls for every
+// other model find the upstream full: they wait in their model's queue, or are refused as if a pool
+// were full. The gate learns from the model list which models are loaded, and also how many fit if
+// the engine reports that. A timeout while the engine may be loading the model is not a failure.
 //
 // # Engines that sleep
 //
@@ -159,9 +159,8 @@
 //
 // # Design
 //
-// Probes and scrapes use the same exchange as calls, on a transport of their own. So there is
-// only one HTTP implementation to trust, and calls and probes never wait for each other's
-// connections.
+// Probes and scrapes use the same exchange as calls, on a separate transport. So there is only one
+// HTTP implementation to trust, and calls and probes never wait for each other's connections.
 //
 // An Upstream is built from parts. Each has its own state, its lock and the atomics that a pick
 // reads:
@@ -185,7 +184,7 @@
 // and allocates nothing. A successful call takes one lock, and a stream takes another lock at its
 // first token and at its last.
 //
-// Each address of a name is an upstream of its own, because health, breaker and load belong to a
+// Each address of a name is a separate upstream, because health, breaker and load belong to a
 // process. The alternative was to balance inside the transport, by name.
 //
 // Backoff while down is short (twice the interval at most): a probe costs an engine nothing

@@ -100,28 +100,29 @@ func (f Features) blamed() Features {
 }
 
 const (
-	answersSeen    = 20               // answers in which a refusal must be the most frequent
-	askEvery       = 10               // one in this many suspected refusals goes to a sibling
-	bodiesNeeded   = 3                // different bodies that siblings must answer
-	lackingLeast   = 30 * time.Second // until a lost feature is tried again: first and longest
+	answersSeen    = 20               // among how many answers the refusal must be the most frequent
+	askEvery       = 10               // of this many suspected refusals, one goes to a sibling
+	bodiesNeeded   = 3                // how many different bodies siblings must answer
+	lackingLeast   = 30 * time.Second // how long until a lost feature is tried again, at first and at most
 	lackingMost    = 5 * time.Minute
 	refusalIsNone  = 0 // the text of an answer that is not a refusal
 	bodyIsNotKnown = 0
 )
 
-// suspicion is the state of a feature that an engine may lack. It is pure: the caller serialises.
+// suspicion is the state of a feature that an engine may lack. It is pure: the caller serialises
+// the calls.
 type suspicion struct {
 	answers [answersSeen]uint64 // texts of the last refusals; refusalIsNone for other answers
 	n       int
-	unasked int           // suspected refusals since a sibling was last asked
+	unasked int           // how many suspected refusals there were since a sibling was last asked
 	asked   bool          // a sibling was asked
 	bodies  []uint64      // bodies that siblings have answered
 	trial   bool          // the feature was taken away and is being tried again
 	out     bool          // the feature is taken away
 	until   Moment        // when it is tried again
 	pause   time.Duration // the current pause
-	status  int           // of the refusals
-	total   int           // refusals since the suspicion began
+	status  int           // the status of the refusals
+	total   int           // how many refusals there were since the suspicion began
 	last    Moment        // the newest refusal
 }
 
@@ -155,7 +156,7 @@ func (s *suspicion) refused(text uint64, plain bool) (ask bool) {
 	same := s.same(text)
 	switch {
 	case s.out:
-		return false // of a call sent earlier, or a call with no other engine
+		return false // from a call sent earlier, or a call that has no other engine
 	case plain, s.trial:
 		return true
 	case same <= answersSeen/2:
@@ -190,7 +191,7 @@ func (s *suspicion) retry() {
 	*s = suspicion{trial: true, status: s.status, bodies: s.bodies, pause: s.pause, total: s.total, last: s.last}
 }
 
-// lacking is what an engine lacks for one of its models. The zero value lacks nothing.
+// lacking says what an engine lacks for one of its models. The zero value lacks nothing.
 type lacking struct {
 	watched atomic.Uint32 // features with a suspicion
 	out     atomic.Uint32 // features that are taken away
@@ -265,7 +266,7 @@ func (l *lacking) publish(m *ServedModel) {
 	})
 }
 
-// answered records an answer to a call with these needs. If no feature is suspected, that costs
+// answered records an answer to a call with the given needs. If no feature is suspected, that costs
 // one atomic load.
 func (l *lacking) answered(m *ServedModel, needs Features) {
 	if l.watched.Load()&uint32(needs) == 0 {
@@ -295,12 +296,12 @@ func (l *lacking) clear(m *ServedModel) {
 // Refusal is an engine's refusal of a request.
 type Refusal struct {
 	Status int
-	Text   uint64 // hash of its text without the parts that vary by request; never 0
+	Text   uint64 // hash of its text without what varies by request; never 0
 	Body   uint64 // hash of the request's body; 0: unknown
 	Path   bool   // the engine lacks the path, so the cause is certain
 }
 
-// Doubt is a refusal that another engine's answer settles.
+// Doubt is a refusal in doubt, which another engine's answer settles.
 type Doubt struct {
 	model  *ServedModel
 	blamed Features
@@ -348,7 +349,7 @@ func (l *Lease) Refused(r Refusal) *Doubt {
 	return &Doubt{l.model, blamed, r.Body}
 }
 
-// Settles lets this call's outcome settle a doubt about another engine.
+// Settles makes this call's outcome settle a doubt about another engine.
 func (l *Lease) Settles(d *Doubt) { l.doubt = d }
 
 // resolve settles the doubt by the outcome of the call here.
@@ -377,9 +378,9 @@ func (d *Doubt) resolve(o Outcome, now Moment) {
 type Lack struct {
 	Served  string  `json:"served"`
 	Feature string  `json:"feature"`
-	Status  int     `json:"status"`         // status of the refusals
+	Status  int     `json:"status"`         // the status of the refusals
 	Flag    string  `json:"flag,omitempty"` // flag that the engine must be started with
-	Retry   float64 `json:"retry_seconds"`  // seconds until it is tried again
+	Retry   float64 `json:"retry_seconds"`  // seconds until the feature is tried again
 	Refused int     `json:"refused"`        // calls that it refused, since it was first suspected
 }
 
@@ -402,13 +403,14 @@ type Refusing struct {
 	Flag    string  `json:"flag,omitempty"` // flag without which the engine refuses such calls
 	Refused int     `json:"refused"`        // refusals in the same words among the last answers
 	Answers int     `json:"answers"`        // the last answers, at most 20
-	Age     float64 `json:"age_seconds"`    // of the newest refusal
+	Age     float64 `json:"age_seconds"`    // seconds since the newest refusal
 }
 
 // Remedy says what to do if the engine is at fault.
 func (r *Refusing) Remedy() string { return remedyFor(r.Flag) }
 
-// From how many refusals on a refused feature is shown, and for how long after the newest refusal.
+// How many refusals it takes for a refused feature to be shown, and for how long after the newest
+// refusal.
 const (
 	refusingLeast = 3
 	refusingFor   = 5 * time.Minute

@@ -23,7 +23,7 @@ import (
 // not a client's call.
 
 const (
-	// generationPause is the least time between two generation probes of an upstream.
+	// generationPause is the minimum time between two generation probes of an upstream.
 	generationPause = time.Second
 	// generationLimit bounds a probe if the failed call's own limit is longer. generationLoading
 	// is the bound if the model may have to load first.
@@ -45,10 +45,10 @@ type generationProber struct {
 	up *Upstream
 
 	mu      sync.Mutex
-	last    work          // of the last call that failed
+	last    work          // what the last failed call needed
 	limit   time.Duration // how long that call would have waited for a first token
 	running bool
-	doubted int // failures in a row at the last lookLater; 0: not scheduled
+	doubted int // how many failures in a row there were at the last lookLater; 0: not scheduled
 	begun   time.Time
 	newest  *LastGeneration // immutable once set
 }
@@ -60,8 +60,8 @@ func (g *generationProber) failed(by FailureSource) {
 	g.mu.Unlock()
 }
 
-// work is what a configured model needs from an engine: a served name, and the kind of model behind
-// it.
+// work says what a configured model needs from an engine: a served name, and the kind of model
+// behind it.
 type work struct {
 	served, kind string
 }
@@ -91,9 +91,9 @@ func (s *settings) generation(
 	return last.served, nil
 }
 
-// start starts a generation probe in a slot that the caller has taken from the pool, and that the
-// probe gives back. It returns false, and the caller keeps the slot, if another probe runs or ran
-// less than a second ago, if the upstream is out, or if none of its models has a probe.
+// start starts a generation probe in a slot that the caller has taken from the pool. The probe
+// gives the slot back. start returns false, and the caller keeps the slot, if another probe runs or
+// ran less than a second ago, if the upstream is out, or if none of its models has a probe.
 func (g *generationProber) start(pool Pool, trial bool) bool {
 	u, now := g.up, time.Now()
 	p, s := u.probing.current(), u.State()
@@ -152,7 +152,7 @@ func (g *generationProber) run(
 		progressed := u.client.answers.Looks() != reads || u.Progress.MovedSince(begun)
 		timedOut := result.Verdict == engine.GenerationFailed && result.Reason == http1.ReasonTimeout
 		if timedOut && (progressed || u.reports.queuesForOthers(begun)) {
-			result.Verdict = engine.GenerationRefused // it waited, as clients of a busy engine do
+			result.Verdict = engine.GenerationRefused // the probe waited, as clients of a busy engine do
 		}
 		if result.Verdict != engine.GenerationRejected {
 			return
@@ -180,7 +180,7 @@ func (g *generationProber) book(result engine.GenerationResult, trial bool) {
 	u.Breaker.generation(result.Verdict, trial, "generation probe: "+g.newest.Result, now)
 }
 
-// failsSince reports whether the newest probe is newer than the given time and failed.
+// failsSince reports whether the newest probe failed and is newer than the given time.
 func (g *generationProber) failsSince(then time.Time) bool {
 	last := g.result()
 	return last != nil && last.At.After(then) && last.Result == engine.GenerationFailed.String()
@@ -244,7 +244,7 @@ const (
 // probeTrial sends a generation probe as the trial of a half-open breaker.
 func (g *generationProber) probeTrial() {
 	defer g.up.hooks.guard.Catch(guardRoom, nil)
-	defer g.retrialLater() // if the probe could not be sent, or decides nothing
+	defer g.retrialLater() // in case the probe could not be sent, or decides nothing
 	u := g.up
 	if !g.trialMissing() || !u.Breaker.trial.CompareAndSwap(false, true) {
 		return

@@ -38,8 +38,8 @@ func (s State) String() string {
 // takesCalls reports whether calls may be sent in this state, even if only as a last resort.
 func (s State) takesCalls() bool { return s == StateUp || s == StatePending || s == StateStalled }
 
-// unreachableRow is the number of calls in a row whose failure to reach the engine takes it down
-// without a probe.
+// unreachableRow is how many calls in a row must fail to reach the engine to take it down without a
+// probe.
 const unreachableRow = 2
 
 // liveness is the state machine that decides between up and down. It is pure: the caller
@@ -51,11 +51,11 @@ type liveness struct {
 	fall, rise int
 
 	state State
-	bad   int // probes in a row that contradict state
+	bad   int // how many probes in a row contradict state
 
 	suspect       bool
-	unreachable   int           // such calls in a row, of independent sources
-	unreachableBy FailureSource // of the first of them
+	unreachable   int           // unreachable calls in a row, from independent sources
+	unreachableBy FailureSource // the source of the first of these
 }
 
 // serves reports whether the engine is alive, according to its probes or its work.
@@ -89,7 +89,7 @@ func (l *liveness) probe(v verdict) {
 }
 
 // works records a sign of work that came although a probe got no answer. The sign outranks that
-// probe and the failed probes before it.
+// probe and earlier failed probes.
 func (l *liveness) works() {
 	if l.serves() {
 		l.become(StateUp)
@@ -114,8 +114,8 @@ func (l *liveness) outcome(o Outcome, by FailureSource) (look bool) {
 	return false
 }
 
-// unreachableCall records a call that could not reach the engine. If the request reached the
-// engine before the connection ended, it may itself be the cause. A second such call from the
+// unreachableCall records a call that could not reach the engine. If the request reached the engine
+// before the connection ended, the request may itself be the cause. A second such call from the
 // same client therefore does not take the engine down: the probe decides.
 func (l *liveness) unreachableCall(by FailureSource) (look bool) {
 	if !l.serves() && l.state != StatePending {
@@ -137,7 +137,7 @@ func (l *liveness) unreachableCall(by FailureSource) (look bool) {
 // Health knows from probes and calls whether an upstream is up.
 type Health struct {
 	state    atomic.Uint32 // a State, never retiring
-	suspect  atomic.Bool   // the machine is suspicious, so calls must report to it
+	suspect  atomic.Bool   // the upstream is suspect, so calls must report their outcomes
 	returned atomic.Int64  // when it last came back from down (ticks); 0: never
 	silent   atomic.Bool   // down, and its running calls will get no answer
 	quiet    atomic.Int64  // last sign (ticks) of a suspected busy upstream; 0: not suspected
@@ -145,14 +145,14 @@ type Health struct {
 
 	Wake wake.Waker // for an engine that is down or asleep
 
-	mu    sync.Mutex // held for bookkeeping only, never over I/O
+	mu    sync.Mutex // held only for bookkeeping, never during I/O
 	facts healthFacts
 
 	hooks *hooks
 	back  func() // called just before the upstream comes up from down
 }
 
-// healthFacts is what is known about an upstream's health.
+// healthFacts holds what is known about an upstream's health.
 type healthFacts struct {
 	machine  liveness
 	stalled  bool      // no work moves; see stall.go
@@ -180,7 +180,7 @@ type LastFailure struct {
 	Status int       `json:"status,omitempty"`
 }
 
-// Why is the cause with its detail: "tls: tls: failed to verify certificate: …".
+// Why returns the cause with its detail: "tls: tls: failed to verify certificate: …".
 func (f *LastFailure) Why() string {
 	if f.Detail == "" {
 		return f.Reason
@@ -217,7 +217,7 @@ type verdict uint8
 const (
 	verdictGood  verdict = iota
 	verdictBad           // a bad answer, or a failure of unknown cause
-	verdictGone          // it is gone: the connection was refused or reset
+	verdictGone          // the engine is gone: the connection was refused or reset
 	verdictWaits         // no answer in time, while a call runs
 	verdictFlows         // no answer in time, while calls receive answers
 )
@@ -233,9 +233,9 @@ type probeResult struct {
 	took    time.Duration
 }
 
-// verdict judges the result. An engine that does not answer its probe in time may be working.
-// An accepted connection proves no more than that, because the kernel also accepts for a stopped
-// process.
+// verdict judges the result. An engine that does not answer a probe in time may be working. An
+// accepted connection proves nothing more, because the kernel also accepts connections for a
+// stopped process.
 func (r *probeResult) verdict() verdict {
 	var f *http1.Failure
 	switch {
@@ -273,7 +273,7 @@ func (h *Health) probeEnded(r probeResult) (serves bool) {
 			cause = "probe failed: " + f.Why()
 		}
 	}
-	r.working = r.working && !h.facts.stalled // its work stands still
+	r.working = r.working && !h.facts.stalled // the engine's work stands still
 	h.facts.machine.probe(r.verdict())
 	h.publish(cause, now)
 	return h.facts.machine.serves()
@@ -295,9 +295,9 @@ func (h *Health) endBusy(works bool, cause string, now time.Time) {
 	h.publish(cause, now)
 }
 
-// Silent reports whether the upstream is down because it answers neither its probes nor its
-// calls, as a stopped process does: waiting calls will get no answer. An upstream that is down
-// because it refuses connections may go on with its calls.
+// Silent reports whether the upstream is down because it answers neither its probes nor its calls,
+// as a stopped process does: waiting calls will get no answer. An upstream that is down because it
+// refuses connections may still finish its calls.
 func (h *Health) Silent() bool { return h.silent.Load() }
 
 // Unheard reports whether the upstream is busy, answers no probe, and has been silent for longer
@@ -341,7 +341,7 @@ func (h *Health) setStalled(stalled bool, cause string, now time.Time) {
 	h.publish(cause, now)
 }
 
-// distrust makes one bad probe enough to take the upstream down.
+// distrust lets a single bad probe take the upstream down.
 func (h *Health) distrust() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -33,12 +33,12 @@ type unguarded struct{ http1.Unguarded }
 
 func (unguarded) Loop(_ <-chan struct{}, _ string, f func()) { f() }
 
-// hooks are what the parts of an upstream need from their surroundings.
+// hooks holds what the parts of an upstream need from their surroundings.
 type hooks struct {
 	log   *zap.Logger // names the upstream
 	guard Guard
 	room  func() // makes calls that wait for room look again; a part's lock may be held
-	found func() // reports that the engine lists other models; likewise
+	found func() // reports that the engine lists other models; a part's lock may be held
 	// account returns the exact slot account of a fleet; nil: there is no fleet
 	account func() SlotAccount
 }

@@ -9,10 +9,10 @@ import (
 	"penstock/upstreams/residency"
 )
 
-// Lease is one held slot of one upstream, and the only way to reach it. Its holder sends with
-// Exchange, and gives the lease back with Release exactly once. Leases are not pooled. A second
-// Release is harmless and counted, whereas on a recycled lease it would release another call's
-// slot.
+// Lease is one held slot of one upstream, and the only way to reach that upstream. The holder sends
+// with Exchange, and gives the lease back with Release exactly once. Leases are not pooled. A
+// second Release is harmless and counted, whereas on a recycled lease it would release another
+// call's slot.
 type Lease struct {
 	_         noCopy
 	held      atomic.Bool
@@ -22,21 +22,21 @@ type Lease struct {
 	holder    uint8 // see slots.holders
 	up        *Upstream
 	model     *ServedModel     // nil: for no particular model
-	place     *residency.Model // the turn that it has entered; nil: there are no turns
+	place     *residency.Model // the turn that the call has entered; nil: there are no turns
 	prompt    Prompt
-	weight    int64         // tokens it adds to the upstream's load
+	weight    int64         // how many tokens the call adds to the upstream's load
 	unread    int64         // prompt tokens still to be read, until the first token
 	uncached  int64         // the same, as the upstream's load counts it
 	reading   time.Duration // time spent reading the prompt; 0: not measured
 	met       met
 	needs     Features
 	doubt     *Doubt         // settled when the call ends; nil: none
-	loading   bool           // it waits for its model to load
+	loading   bool           // the call waits for its model to load
 	buffers   bool           // see Buffers
 	exchange  http1.Exchange // embedded by value, so that a call allocates once
 }
 
-// met is the work at the upstream when the call got its slot, including the call itself.
+// met holds the work at the upstream when the call got its slot, including the call itself.
 type met struct {
 	at     Moment
 	calls  float64 // see callsAt
@@ -46,12 +46,12 @@ type met struct {
 // Prompt is a call's prompt as a lease books it.
 type Prompt struct {
 	Tokens   int // estimated
-	Uncached int // tokens that the engine probably has to read
-	// Age says how long ago the engine read the cached part, as the number of blocks that it has
-	// started to hold since. The unit is the router's own; Lease.Prompt returns it.
+	Uncached int // how many tokens the engine probably has to read
+	// Age says how long ago the engine read the cached tokens: how many blocks it has started to
+	// hold since. The unit is the router's own; Lease.Prompt returns it.
 	Age int
-	// Stays says that the engine holds a part of the prompt that belongs to this conversation alone.
-	// Such a call has a reason to stay there that other edges' calls do not have.
+	// Stays says that the engine holds prompt tokens that belong only to this conversation. Such a
+	// call has a reason to stay there that other edges' calls do not have.
 	Stays bool
 }
 
@@ -70,7 +70,7 @@ func (u *Upstream) TryLease(key string, p Pool, tokens int, now time.Time) (*Lea
 	return lease(u, key, p, Prompt{Tokens: tokens, Uncached: tokens}, 0, now)
 }
 
-// lease is Upstream.TryLease for a call that must leave a part of the slots free.
+// lease is Upstream.TryLease for a call that must leave some slots free.
 func lease(u *Upstream, key string, p Pool, prompt Prompt, free config.Percent, now time.Time) (*Lease, bool) {
 	if !u.State().takesCalls() || u.Mode() != ModeReady {
 		return nil, false
@@ -86,7 +86,7 @@ func lease(u *Upstream, key string, p Pool, prompt Prompt, free config.Percent, 
 		}
 		return nil, false
 	}
-	if u.State() == StateRetiring { // Retire may have seen the slot, so give it back like a release
+	if u.State() == StateRetiring { // Retire may have seen the slot, so give it back as Release does
 		u.set.giveBack(u, p, trial)
 		return nil, false
 	}
@@ -130,7 +130,7 @@ func (l *Lease) enter(now time.Time) bool {
 	return false
 }
 
-// leave ends the turn of the lease's model, if it has one.
+// leave ends the turn of the lease's model, if the model has one.
 func (l *Lease) leave(o Outcome, now time.Time) {
 	if l.place == nil {
 		return
@@ -145,8 +145,8 @@ func (l *Lease) leave(o Outcome, now time.Time) {
 // Upstream returns the upstream of the lease.
 func (l *Lease) Upstream() *Upstream { return l.up }
 
-// Exchange returns the lease's one exchange with the upstream. It has sent nothing yet. The
-// exchange can be aborted from any goroutine, and the caller must Close it. The connection uses
+// Exchange returns the lease's only exchange with the upstream, which has not sent anything yet.
+// The exchange can be aborted from any goroutine, and the caller must Close it. The connection uses
 // the current settings. Exchange may be called once.
 func (l *Lease) Exchange() *http1.Exchange {
 	if !l.held.Load() {
@@ -170,16 +170,17 @@ func (l *Lease) Again() *http1.Exchange {
 // longTrial is how long a trial must run after its first token to pass.
 const longTrial = 3 * time.Second
 
-// FirstToken books the time from sending to the first content. A trial must end well. But a trial
-// that runs longer than longTrial from here on passes, so that a long stream does not keep all
-// other calls out.
+// FirstToken books how long the first content took after sending. A trial must end well. But a
+// trial that runs longer than longTrial from here on passes, so that a long stream does not keep
+// all other calls out.
 func (l *Lease) FirstToken(ttft time.Duration) {
 	if l.loading {
 		l.model.answered.Store(time.Now().UnixNano())
 	}
-	if l.place == nil || !l.place.Cold() { // the time includes a load of the model
+	if l.place == nil || !l.place.Cold() { // the time includes loading the model
 		l.up.Averages.ttft.learn(ttft.Seconds(), 0, 0.1)
-		// The engine reads prompts in turn, so this one began after the previous first token.
+		// The engine reads prompts in turn, so reading this one began after the previous first
+		// token.
 		at := int64(l.met.at) + int64(ttft)
 		d := time.Duration(at - max(int64(l.met.at), l.up.slots.reads.Swap(at)))
 		if !l.loading {
@@ -201,30 +202,30 @@ func (l *Lease) Prompt() Prompt { return l.prompt }
 // Ahead returns how many prompt tokens the engine still had to read when the call was sent.
 func (l *Lease) Ahead() int { return int(l.met.unread) - max(0, l.prompt.Uncached) }
 
-// Counted books the engine's count: the tokens of the prompt, and how many of them were cached. It
-// is called before Answered.
+// Counted books the engine's count: how many tokens the prompt has, and how many were cached. Call
+// it before Answered.
 func (l *Lease) Counted(tokens, cached int) {
 	uncached := max(0, tokens-cached)
 	l.up.slots.tokens[l.pool].Add(int64(uncached) - l.weight)
 	l.weight = int64(uncached)
 }
 
-// Answered books the tokens of a complete answer and the time from the first to the last token. The
-// parameter at is the time of the last token.
+// Answered books how many tokens a complete answer has, and how long it took from the first token
+// to the last. The parameter at is when the last token came.
 func (l *Lease) Answered(tokens int, took time.Duration, at time.Time) {
 	if l.model == nil {
 		return
 	}
 	places := float64(l.up.slots.limits.Load().places[l.pool])
-	if l.reading > 0 && l.met.calls <= places { // else it waited for a place at the engine
+	if l.reading > 0 && l.met.calls <= places { // otherwise the call waited for a place at the engine
 		l.model.speed.readPrompt(l.reading, l.weight, l.met, At(at))
 	}
 	calls := (l.met.calls + callsAt(l.up, At(at))) / 2
 	l.model.speed.wroteAnswer(took, tokens, min(calls, places), At(at))
 }
 
-// callsAt returns the engine's probable number of calls: this edge's, its fleet's and the average
-// of others'.
+// callsAt returns how many calls the engine probably has: this edge's, its fleet's and, on average,
+// others'.
 func callsAt(u *Upstream, now Moment) float64 {
 	_, usual := u.reports.others(now)
 	return float64(u.slots.inFlight()+u.slots.fleet.elsewhere.Load().inFlight(PoolText, true)) + usual
@@ -241,8 +242,8 @@ func (l *Lease) read() {
 	}
 }
 
-// load records that the engine may first have to load the model. Until it has done so, its silence
-// means nothing.
+// load records that the engine may first have to load the model. Until the model is loaded, the
+// engine's silence means nothing.
 func (l *Lease) load() {
 	if l.up.engine.Load().Has(config.QuirkLoadsOnDemand) && l.model.loads() {
 		l.loading = true
@@ -253,8 +254,8 @@ func (l *Lease) load() {
 // Loads reports whether the engine is probably still loading the model for this call.
 func (l *Lease) Loads() bool { return l.loading && l.model.loads() }
 
-// Buffers records that the engine may hold the answer back until it is complete, so its silence
-// means nothing.
+// Buffers records that the engine may hold the answer back until the answer is complete, so the
+// engine's silence means nothing.
 func (l *Lease) Buffers() {
 	if !l.buffers {
 		l.buffers = true
@@ -262,7 +263,7 @@ func (l *Lease) Buffers() {
 	}
 }
 
-// passLongTrial closes the breaker if this running call is still its trial.
+// passLongTrial closes the breaker if this running call is still the trial.
 func (l *Lease) passLongTrial() {
 	defer l.up.hooks.guard.Catch(guardRoom, nil)
 	if l.trial.CompareAndSwap(true, false) {
@@ -270,8 +271,8 @@ func (l *Lease) passLongTrial() {
 	}
 }
 
-// FailedFor sets the source of a failed call, before its release. Without it the failure counts
-// as one of a call without a key.
+// FailedFor sets the source of a failed call. Call it before Release. Without a source the failure
+// counts as one from a call without a key.
 func (l *Lease) FailedFor(f FailureSource) { l.failedFor = &f }
 
 // Release gives the slot back, counts the outcome and wakes calls that wait for room. Call it

@@ -9,24 +9,24 @@ import (
 
 // Load is the load of one pool of one upstream at one moment, as seen by a pick.
 type Load struct {
-	Active int     // own leases (exact) and Elsewhere; of all pools if they share
-	Taken  int     // of Limit: Active, or Limit if busy; Elsewhere only without an account
-	Others int     // work of the engine's other clients, from its last fresh report
+	Active int     // own leases (exact) and Elsewhere; for all pools if they share
+	Taken  int     // how many of Limit are taken: Active, or Limit if busy; Elsewhere only without an account
+	Others int     // requests of the engine's other clients, from its last fresh report
 	Usual  float64 // average of Others over othersTime, which a pick uses
 	// Elsewhere counts the calls that the other edges of a fleet have reported.
 	Elsewhere int
 	Limit     int     // slots minus those that ghosts hold
 	Places    int     // calls that run at once: Limit, or fewer if the engine was seen to queue
 	Tokens    int64   // prompt tokens of the own leases, without those probably cached
-	Unread    int64   // those of prompts without a first token yet
+	Unread    int64   // prompt tokens of calls without a first token yet
 	Reading   float64 // estimated seconds since the engine began to read the first of these
 	Penalty   float64 // recent failures and the slow start after a return, in calls
-	Share     float64 // one call's part of the weighted places: 1/(Places × Weight)
+	Share     float64 // how much of the weighted places one call takes: 1/(Places × Weight)
 	Weight    float64 // as configured or discovered
 }
 
 // ReadLoad sets l to a pool's load. It reads only atomics and does not allocate. A pick reads
-// dozens of upstreams. It passes its own variable, because copying the result would be half the
+// dozens of upstreams and passes its own variable, because copying the result would be half the
 // cost of each read.
 func (u *Upstream) ReadLoad(l *Load, p Pool, now Moment) {
 	c, word := u.slots.limits.Load(), u.slots.inUse.Load()
@@ -109,13 +109,13 @@ func slowStart(since int64, limit int) float64 {
 	return min(1, max(0, left)) * slowStartShare * float64(limit)
 }
 
-// Work is the work of one or more edges at an upstream.
+// Work says what work one or more edges have at an upstream.
 type Work struct {
 	InFlight [poolCount]int // calls, by pool
 	Down     bool           // an edge found it down
 }
 
-// Here is this edge's work at an upstream.
+// Here says what work this edge has at an upstream.
 type Here struct {
 	ID       ID
 	Upstream *Upstream
@@ -141,11 +141,11 @@ func (s *Set) Here(dst []Here) []Here {
 	return dst
 }
 
-// Elsewhere is the reported work of the other edges of a fleet.
+// Elsewhere holds the work that the other edges of a fleet have reported.
 type Elsewhere struct {
 	Edges int // live edges, including this one
 	Works map[ID]Work
-	// Placed is Here.Placed, by upstream, at the time of the works.
+	// Placed is Here.Placed, by upstream, as of the reported work.
 	Placed map[ID]int64
 }
 
@@ -165,8 +165,8 @@ func (s *Set) Share(e *Elsewhere) {
 	}
 }
 
-// Divide ends Share. Each limit is divided into as many parts as the given number of edges, and
-// this edge may use one part.
+// Divide ends Share. Each limit is divided among the given number of edges, and this edge may use
+// its share.
 func (s *Set) Divide(edges int) {
 	for _, u := range s.All() {
 		u.slots.setElsewhere(nil, edges)
@@ -179,14 +179,14 @@ func DownElsewhere(u *Upstream) bool {
 	return v != nil && v.Down
 }
 
-// elsewhere is the known work of other edges at one upstream. It is immutable.
+// elsewhere holds the known work of other edges at one upstream. It is immutable.
 type elsewhere struct {
 	Work
 	edges  int
-	placed int64 // fleetSlots.placed at that time
+	placed int64 // fleetSlots.placed when the work was reported
 }
 
-// inFlight returns the number of calls that count against the pool's limit.
+// inFlight returns how many calls count against the pool's limit.
 func (v *elsewhere) inFlight(p Pool, shared bool) int {
 	if v == nil {
 		return 0
@@ -197,7 +197,7 @@ func (v *elsewhere) inFlight(p Pool, shared bool) int {
 	return v.InFlight[p]
 }
 
-// fewer reports whether there are fewer calls of any pool than before.
+// fewer reports whether any pool has fewer calls than before.
 func (v *elsewhere) fewer(before *elsewhere) bool {
 	for p := range poolCount {
 		if v.InFlight[p] < before.InFlight[p] {
@@ -215,12 +215,12 @@ type SlotAccount interface {
 	Give()
 }
 
-// fleetSlots is the part of an upstream's slots that concerns other edges.
+// fleetSlots holds what an upstream's slots share with other edges.
 type fleetSlots struct {
-	elsewhere atomic.Pointer[elsewhere] // nil: unknown, so each edge has its part
-	edges     atomic.Int64              // number of those parts; 0: the configured number
+	elsewhere atomic.Pointer[elsewhere] // nil: unknown, so each edge has its share
+	edges     atomic.Int64              // among how many edges the slots are divided; 0: the configured number
 	placed    atomic.Int64              // see Here.Placed
-	drawn     atomic.Int64              // used slots that the account counts
+	drawn     atomic.Int64              // how many used slots the account counts
 	account   atomic.Pointer[SlotAccount]
 }
 
@@ -249,8 +249,8 @@ func (f *fleetSlots) giveBack() {
 	}
 }
 
-// setElsewhere stores the known work of other edges, or, if v is nil, the number of edges that
-// get a part each. It returns the previous work.
+// setElsewhere stores the known work of other edges or, if v is nil, how many edges divide the
+// slots. It returns the previous work.
 func (s *slots) setElsewhere(v *elsewhere, edges int) (before *elsewhere) {
 	before = s.fleet.elsewhere.Swap(v)
 	if others := s.fleet.edges.Swap(int64(edges)); (before == nil) != (v == nil) || others != int64(edges) {
@@ -261,8 +261,8 @@ func (s *slots) setElsewhere(v *elsewhere, edges int) (before *elsewhere) {
 	return before
 }
 
-// parts returns the number of parts into which the slots are divided. If the work of the other
-// edges is known, or an account counts the slots, it is 1: each edge may use all that the others
+// parts returns among how many edges the slots are divided. If the work of the other edges is
+// known, or an account counts the slots, it returns 1: each edge may use all slots that the others
 // leave. Otherwise the number of edges seen takes precedence over the configured one. The caller
 // holds mu.
 func (s *slots) parts(l Limits, configured int) int {

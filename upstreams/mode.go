@@ -13,9 +13,9 @@ import (
 // that keep the identity, but not a restart.
 type Mode uint8
 
-// The modes. In drain and maintenance no new call goes to the upstream. Its running calls end by
-// themselves, or move elsewhere once the drain time is over (HandsOver). In maintenance it is not
-// probed either, so that nothing is logged about an engine under repair.
+// The modes. In drain and maintenance no new call goes to the upstream. Running calls end by
+// themselves, or move elsewhere once the drain time is over (HandsOver). In maintenance the
+// upstream is not probed either, so that the log stays quiet about an engine under repair.
 const (
 	ModeReady Mode = iota
 	ModeDrain
@@ -81,8 +81,8 @@ func (h *handover) stop() {
 	h.due.Store(false)
 }
 
-// HandsOver reports whether the calls of the upstream should leave it if another one can take them:
-// it is drained or removed, and the drain time is over.
+// HandsOver reports whether an upstream's calls should leave if another upstream can take them: the
+// upstream is drained or removed, and the drain time is over.
 func HandsOver(u *Upstream) bool { return u.ending.handover.due.Load() }
 
 // reviewHandover starts or stops the drain time after a change of mode or configuration.
@@ -127,7 +127,7 @@ func (u *Upstream) SetMode(m Mode) {
 	u.hooks.log.Info("upstream's mode set", zap.Stringer("from", before), zap.Stringer("to", m))
 	u.hooks.room()
 	if before == ModeMaintenance {
-		u.Health.distrust() // its earlier state is old: one bad probe takes it down
+		u.Health.distrust() // the earlier state is old: one bad probe takes the upstream down
 		u.probing.kick()
 	}
 }

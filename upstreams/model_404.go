@@ -18,12 +18,13 @@ import (
 const (
 	// missingUnlisted is how long a name stays away if no list can bring it back.
 	missingUnlisted = 30 * time.Second
-	// missingAgain is how long a listed name stays away after its second 404. Each further 404 doubles
-	// the time, up to missingAgainMax. The times are short, because a 404 may concern only one
-	// client's request.
+	// missingAgain is how long a listed name stays away after its second 404. Each further 404
+	// doubles this time, up to missingAgainMax. The times are short, because a 404 may concern only
+	// one client's request.
 	missingAgain    = time.Second
 	missingAgainMax = 4 * time.Second
-	// flapsForgotten is the pause after which the next 404 counts as the first again.
+	// flapsForgotten is how long a name must be without a 404 for the next 404 to count as the
+	// first again.
 	flapsForgotten = 2 * time.Minute
 	// missingSources is how many independent 404s outweigh a list, or replace one.
 	missingSources = 2
@@ -49,8 +50,8 @@ type flaps struct {
 	by    evidence // the sources of the 404s
 }
 
-// confirmed reports whether more than one client got such a 404. Clients without a key cannot be
-// told apart, so different bodies count instead.
+// confirmed reports whether more than one client got a 404 for the name. Clients without a key
+// cannot be told apart, so different bodies count instead.
 func (r *flaps) confirmed(f FailureSource) bool {
 	return r.by.n >= missingSources || f.Key == "" && r.by.bodyCount >= missingSources
 }
@@ -97,8 +98,8 @@ func (m missingModels) lately(now time.Time) bool {
 	return false
 }
 
-// still returns the names that stay away despite a list. The parameter begun is the time at which
-// the reading of the list began.
+// still returns the names that stay away despite a list. The parameter begun is when the edge began
+// to read the list.
 func (m missingModels) still(p *engine.Profile, list *engine.ModelList, begun time.Time) missingModels {
 	var next missingModels
 	for name, g := range m {

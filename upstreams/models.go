@@ -13,7 +13,8 @@ import (
 	"penstock/upstreams/residency"
 )
 
-// ServedModels are the models of an upstream, according to its engine's list and to calls' 404s.
+// ServedModels holds the models of an upstream, according to its engine's list and to 404s that
+// calls got.
 type ServedModels struct {
 	view   atomic.Pointer[modelView]
 	places residency.Places // decides turns if the engine keeps few models in memory
@@ -72,11 +73,11 @@ func (s *ServedModels) turnsChange() {
 	s.awaitTurn(time.Now())
 }
 
-// modelView is what decides whether a model is served. It is immutable.
+// modelView holds what decides whether a model is served. It is immutable.
 type modelView struct {
 	profile *engine.Profile
 	list    *engine.ModelList // nil: the engine lists nothing
-	listed  time.Time         // when the reading of the list began
+	listed  time.Time         // when the edge began to read the list
 	missing missingModels
 }
 
@@ -104,7 +105,7 @@ type ServedModel struct {
 	unavailable atomic.Bool
 	context     atomic.Int64                    // 0: the engine does not say
 	place       atomic.Pointer[residency.Model] // nil: its calls need no turn
-	answered    atomic.Int64                    // when a call found it loaded, Unix nanoseconds
+	answered    atomic.Int64                    // when a call found the model loaded, Unix nanoseconds
 	away        atomic.Bool                     // an adapter that the engine has not used recently
 	served      string
 	used        time.Time // when the engine last reported this adapter in use; all.mu guards it
@@ -129,9 +130,9 @@ const coldPenalty = 2
 // an adapter. Loading takes a moment.
 const awayPenalty = 1
 
-// setAdapters records which adapters the engine has loaded according to its newest report: as
-// many as fit, the most recently used first. If its list does not publish models, no adapter
-// counts as away.
+// setAdapters records which adapters the engine has loaded, according to the engine's newest
+// report: as many as fit, the most recently used first. If the list does not publish models, no
+// adapter counts as away.
 func setAdapters(s *ServedModels, a *engine.Adapters, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,8 +172,8 @@ func (m *ServedModel) Weigh(l *Load, now time.Time) {
 	}
 }
 
-// TryLease is Upstream.TryLease for a call of this model that leaves a part of the slots free. It
-// must be the model's turn.
+// TryLease is Upstream.TryLease for a call of this model that leaves some slots free. It must be
+// the model's turn.
 func (m *ServedModel) TryLease(key string, p Pool, prompt Prompt, free config.Percent, now time.Time) (*Lease, bool) {
 	l, ok := lease(m.all.up, key, p, prompt, free, now)
 	if !ok {
@@ -197,14 +198,14 @@ func (m *ServedModel) Wait(now time.Time) (quit func()) {
 	}
 	m.all.awaitTurn(now)
 	return func() {
-		if p.Quit() { // its wait may have kept others out
+		if p.Quit() { // the call's wait may have kept others out
 			m.all.turnsChange()
 		}
 	}
 }
 
 // loads reports whether the engine was asked for the model and may not have loaded it yet. An
-// answered call is newer evidence than a list that was read before it.
+// answered call is newer evidence than a list that was read before the call.
 func (m *ServedModel) loads() bool {
 	if p := m.place.Load(); p != nil {
 		return p.Cold()
@@ -214,7 +215,8 @@ func (m *ServedModel) loads() bool {
 	return ok && !loaded && v.profile.Has(config.QuirkLoadsOnDemand) && m.answered.Load() <= v.listed.UnixNano()
 }
 
-// HasTurn reports whether the turns of models let a call of the model go to the upstream now.
+// HasTurn reports whether a call of the model may go to the upstream now, as far as the models'
+// turns are concerned.
 func (m *ServedModel) HasTurn(now time.Time) bool {
 	p := m.place.Load()
 	if p == nil {
@@ -243,8 +245,8 @@ func (s *ServedModels) enter(turn *residency.Model, now time.Time) bool {
 	return ok
 }
 
-// Loading reports whether the engine seems to be loading a model, judged by the turns. Until it
-// is loaded, the engine may answer nothing.
+// Loading reports whether the engine seems to be loading a model, judged by the turns. Until the
+// model is loaded, the engine may answer nothing.
 func (s *ServedModels) Loading() bool {
 	g := s.places.Gate()
 	return g != nil && g.Loading()
@@ -271,8 +273,8 @@ func (m *ServedModel) setPlace() {
 	}
 }
 
-// Entry returns the entry of a served name. It stays the same while the configuration expects the
-// name here. The caller passes only expected names, so the map is bounded.
+// Entry returns the entry for a served name. The entry stays the same while the configuration
+// expects the name here. The caller passes only expected names, so the map is bounded.
 func (s *ServedModels) Entry(served string) *ServedModel {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,9 +289,9 @@ func (s *ServedModels) Entry(served string) *ServedModel {
 	return m
 }
 
-// Serves reports whether the upstream has the model now. It is false only if the engine's list is
-// authoritative and lacks the name, or if the engine answered 404 for it and no later list has
-// the name. Serves does not allocate.
+// Serves reports whether the upstream has the model now. It returns false only if the engine's list
+// is authoritative and lacks the name, or if the engine answered 404 for the name and no later list
+// has it. Serves does not allocate.
 func (s *ServedModels) Serves(served string) bool { return s.view.Load().serves(served) }
 
 // All returns the engine's last list, or nil if the engine lists nothing. The slice is shared and
@@ -302,8 +304,8 @@ func (s *ServedModels) Find(served string) (engine.ModelInfo, bool) {
 	return v.list.Find(v.profile, served)
 }
 
-// MaxContext returns the greatest context in tokens that the engine reports for a served name, or 0
-// if it reports none.
+// MaxContext returns how many tokens of context the engine reports for a served name, or 0 if it
+// reports none.
 func (s *ServedModels) MaxContext(served string) int {
 	m, _ := s.Find(served)
 	return m.Context
@@ -317,7 +319,7 @@ func (s *ServedModels) configure(profile *engine.Profile, st *settings) {
 	s.setPlaces(s.places.Configure, st.spec.Residents)
 	v := s.view.Load()
 	s.show(profile, v.list, v.listed, v.missing)
-	for served := range s.entries { // of removed models: an engine can list any number
+	for served := range s.entries { // drop entries of removed models: an engine can list any number
 		if !slices.Contains(st.expected, served) {
 			delete(s.entries, served)
 			delete(s.flaps, served)
@@ -336,8 +338,8 @@ func (s *ServedModels) recognise(profile *engine.Profile) {
 	s.show(profile, v.list, v.listed, v.missing)
 }
 
-// setList stores a list. The parameter begun is the time at which the reading of the list began. A
-// nil list drops the previous list: an engine that stops listing is not empty.
+// setList stores a list. The parameter begun is when the edge began to read the list. A nil list
+// drops the previous list: an engine that stops listing models may still have them.
 func (s *ServedModels) setList(list *engine.ModelList, begun time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -365,7 +367,7 @@ func found(s *ServedModels) (models []config.Listed, ok bool) {
 	return models, s.found.Listed
 }
 
-// told stores how many models the engine can keep loaded according to its report.
+// told stores how many models the engine says it can keep loaded.
 func (s *ServedModels) told(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,7 +2,7 @@ package upstreams
 
 import "time"
 
-// Outcome is the result of a call's attempt at an upstream. The set is closed.
+// Outcome says how a call's attempt at an upstream ended. The set is closed.
 type Outcome uint8
 
 // The outcomes. Timeout, Unreachable and BadResponse count against the upstream; the others never
@@ -38,12 +38,12 @@ func (o Outcome) Failed() bool {
 // It holds no content of the request: Body is a hash with this process's seed.
 type FailureSource struct {
 	Key    string        // id of the client's key; empty: none
-	Body   uint64        // of the request's body, seeded; 0: unknown
+	Body   uint64        // seeded hash of the request's body; 0: unknown
 	Served string        // the model's name at the engine, for a generation probe
-	Kind   string        // of the model
+	Kind   string        // the model's kind
 	Sent   bool          // the request had been sent to the engine
 	Begun  bool          // the answer had begun, so a first token does not show the failure
-	Limit  time.Duration // limit of the wait for its first token; 0: unknown
+	Limit  time.Duration // how long the call would have waited for its first token; 0: unknown
 }
 
 // independentOf reports whether two failures are independent evidence: they share neither key nor

@@ -19,7 +19,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Plan is one configuration's changes to a set, ready to commit.
+// Plan holds the changes that one configuration makes to a set, ready to commit.
 type Plan struct {
 	set         *Set
 	profiles    *engine.Profiles
@@ -36,11 +36,11 @@ type planned struct {
 	added     bool
 }
 
-// Plan works out which upstreams a configuration keeps, changes and adds. The models define which
-// served names are expected where. The engines are the user's profiles, in addition to the bundled
-// ones. Plan changes nothing in the set, but it reads certificate files. It queries new discoveries
-// for their endpoints, in parallel and for at most 2 s. If a query fails, one upstream stands in
-// until the endpoints are found.
+// Plan works out which upstreams a configuration keeps, changes and adds. models says which served
+// names are expected where. engines are the user's profiles, in addition to the bundled ones. Plan
+// changes nothing in the set, but it reads certificate files. It queries new discoveries for their
+// endpoints, in parallel and for at most 2 s. If a query fails, one upstream stands in until the
+// endpoints are found.
 func (s *Set) Plan(specs []config.Upstream, models []config.Model, engines ...config.Engine) (*Plan, error) {
 	profiles, err := s.profiles.Load().With(engines)
 	if err != nil {
@@ -105,7 +105,7 @@ func (p *Plan) add(spec *config.Upstream, expected []string, works []work) error
 	return nil
 }
 
-// place finds or creates the upstream of an identity.
+// place finds or creates the upstream with an identity.
 func (p *Plan) place(base string, e endpoint, profile *engine.Profile, st *settings) error {
 	id := ID(st.spec.Name + " " + base)
 	if e.key != "" {
@@ -120,8 +120,8 @@ func (p *Plan) place(base string, e endpoint, profile *engine.Profile, st *setti
 		item.up = p.set.newUpstream(id, st, base, e, profile)
 	}
 	st.transport.options.Hosts = item.up.client.hosts
-	// A retiring upstream gets a new transport, too: its own may be closed by the time the upstream is
-	// revived.
+	// A retiring upstream gets a new transport, too: the old one may be closed by the time the
+	// upstream is revived.
 	if item.added || item.up.ending.retiring.Load() || item.up.settings.Load().transport.digest != st.transport.digest {
 		var err error
 		if item.transport, err = http1.NewTransport(st.transport.options); err != nil {
@@ -173,10 +173,10 @@ func (s *Set) newUpstream(id ID, st *settings, base string, e endpoint, profile 
 // each discovered endpoint. It returns nil if the name is not in the plan.
 func (p *Plan) Upstream(name string) []*Upstream { return p.byName[name] }
 
-// Profiles returns the engine profiles of the plan.
+// Profiles returns the plan's engine profiles.
 func (p *Plan) Profiles() *engine.Profiles { return p.profiles }
 
-// Limits returns the slots that an upstream of the plan will have after the commit, as far as this
+// Limits returns the slots that an upstream in the plan will have after the commit, as far as that
 // is known now. Unless the configuration sets the limits, the engine's report will replace them. It
 // returns the zero Limits for an upstream that the plan omits.
 func (p *Plan) Limits(u *Upstream) Limits {
@@ -202,8 +202,9 @@ func (p *Plan) Added(u *Upstream) bool {
 	return ok && p.items[i].added
 }
 
-// Probe probes the given upstreams that the plan adds, once and in parallel, before anything is
-// committed. It waits until every probe has its verdict (see UnavailableReason) or ctx ends.
+// Probe probes those of the given upstreams that the plan adds, once and in parallel, before
+// anything is committed. It waits until every probe has its verdict (see UnavailableReason) or ctx
+// ends.
 func (p *Plan) Probe(ctx context.Context, ups []*Upstream) {
 	var all sync.WaitGroup
 	for _, u := range ups {

@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// modelsEvery is the number of probes between two readings of the models and the capacity.
+	// modelsEvery is after how many probes the models and the capacity are read again.
 	modelsEvery = 5
 	// listFailuresMax is how many readings in a row may fail before the last list is dropped as
 	// stale.
 	listFailuresMax = 3
-	// kickPause is the least time between a probe and the next probe that a failed call requests.
+	// kickPause is the minimum time between a probe and the next probe that a failed call requests.
 	kickPause = 100 * time.Millisecond
-	// confirmPause is the time to the next probe after a first bad probe, and returnPause the time
-	// after a first good probe.
+	// confirmPause is how long after a first bad probe the next probe follows, and returnPause how
+	// long after a first good probe.
 	confirmPause = time.Second
 	returnPause  = 500 * time.Millisecond
 	// backoffMax bounds the pause between probes of an engine that is down. The pause doubles
@@ -37,7 +37,7 @@ const (
 	probeTimeout = time.Second
 )
 
-// probeSettings are the operator's settings for the probes of an upstream.
+// probeSettings holds the operator's settings for an upstream's probes.
 type probeSettings struct {
 	path       string // empty: the profile's
 	interval   time.Duration
@@ -45,7 +45,7 @@ type probeSettings struct {
 	fall, rise int
 }
 
-// The defaults of the configuration.
+// The configuration's defaults.
 const (
 	defaultInterval = 2 * time.Second
 	defaultFall     = 3
@@ -71,13 +71,13 @@ type prober struct {
 	refresh  func() // drops idle connections: only a new one shows that the engine still accepts
 	rand     func() float64
 	kicks    chan struct{}
-	ctx      context.Context // ends with the prober; used by generation probes too
+	ctx      context.Context // ends with the prober; generation probes use it, too
 	wakes    sync.WaitGroup
 	stop     context.CancelFunc
 	done     chan struct{}
 
 	ticks        int
-	engine       string // the configured engine that known refers to
+	engine       string // the configured engine to which known refers
 	known        bool   // the engine has been recognised since it last came up
 	listFailures int
 	listsDue     bool
@@ -94,8 +94,8 @@ func newProber(u *Upstream, get http1.GetPage, refresh func()) *prober {
 	}
 }
 
-// start starts probing at once. The prober's goroutine ends soon after stop, and calls the function
-// last at its end.
+// start starts probing at once. The prober's goroutine ends soon after stop, and finally calls the
+// function last.
 func (p *prober) start(last func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.ctx, p.stop = ctx, cancel
@@ -154,8 +154,8 @@ func (p *prober) run(ctx context.Context) {
 	}
 }
 
-// pause returns the time to the next probe: the interval, varied by ten percent. It is shorter in
-// case of doubt, and longer while the upstream is down or idle (rest.go).
+// pause returns how long to wait for the next probe: the interval, varied by ten percent. The pause
+// is shorter in case of doubt, and longer while the upstream is down or idle (rest.go).
 func (p *prober) pause() time.Duration {
 	interval := p.interval(time.Now())
 	machine := p.up.Health.read().machine
@@ -202,7 +202,7 @@ func (p *prober) tick(ctx context.Context) {
 		health.Body = bytes.Clone(health.Body)
 		if r := p.reader(timeout); r.Asleep(ctx) {
 			good, err = false, errAsleep
-			u.Health.distrust() // the engine itself reports it
+			u.Health.distrust() // the engine itself reports the failure
 		}
 	}
 	if good && !engine.IsAuto(s.spec.Engine) && !p.known {
@@ -312,7 +312,7 @@ func (p *prober) book(good bool, status int, err error, took time.Duration) {
 	if serves && m.state == StateDown && !p.up.Progress.Counts() {
 		p.up.Cache.Empty() // a restart is the usual cause, and no counters show it here
 	}
-	if !good && !serves { // it may return as another engine, or report more once it has loaded
+	if !good && !serves { // the engine may return as another one, or report more once it has loaded
 		p.known, p.listsDue = false, true
 		if n := p.up.client.hosts.EndVanished(); n > 0 {
 			p.up.hooks.log.Warn("upstream's host vanished", zap.Int("connections_ended", n))
@@ -320,7 +320,8 @@ func (p *prober) book(good bool, status int, err error, took time.Duration) {
 	}
 }
 
-// recogniseMax bounds a whole recognition: an engine may not answer unknown paths at all.
+// recogniseMax is how long a whole recognition may take: an engine may not answer unknown paths at
+// all.
 const recogniseMax = 5 * time.Second
 
 // recognise detects the engine if the operator names none or the named profile has variants. An
@@ -356,7 +357,7 @@ func (p *prober) recognise(ctx context.Context, s *settings) error {
 	return nil
 }
 
-// readModels reads the list of models. The parameter health is the page just read, which may be the
+// readModels reads the model list. The parameter health is the page just read, which may be the
 // list itself.
 func (p *prober) readModels(
 	ctx context.Context, healthPath string, health http1.Page, timeout time.Duration, begun time.Time,
@@ -390,7 +391,7 @@ func (p *prober) reader(timeout time.Duration) engine.Reader {
 }
 
 // readCapacity reads how many requests the engine runs at once, and how many tokens their prompts
-// may have. A number is kept until a new number is read.
+// may have. A number is kept until a new one is read.
 func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
 	r := p.reader(timeout)
 	if n, cache, ok := r.Slots(ctx); ok {
@@ -424,8 +425,8 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 	if load.Counts {
 		u.count(time.Now(), load.Progress)
 	}
-	// The engine counted its requests at some moment during the exchange. The greater of the edge's
-	// own counts before and after errs toward less work of others.
+	// The engine counted its requests at some moment during the exchange. Of the edge's own counts
+	// before and after it, the greater one errs toward less work of others.
 	after := u.slots.inFlight()
 	elsewhere = max(elsewhere, u.slots.fleet.elsewhere.Load().inFlight(PoolText, true))
 	report := &Report{Load: load, OwnAtScrape: max(before, after), Elsewhere: elsewhere, At: time.Now(), Source: path}
@@ -435,7 +436,7 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 	p.bookReport(report, batch, report.At)
 }
 
-// bookReport stores the engine's report, or nil if there is none.
+// bookReport stores the engine's report, which is nil if there is none.
 func (p *prober) bookReport(r *Report, batch int, now time.Time) {
 	u := p.up
 	ghosts, places, fates := u.reports.set(r, batch, freshIntervals*p.interval(now), now)
@@ -443,12 +444,12 @@ func (p *prober) bookReport(r *Report, batch int, now time.Time) {
 	u.slots.setSeen(ghosts, places)
 }
 
-// freshIntervals is how many probe intervals a report stays fresh.
+// freshIntervals is for how many probe intervals a report stays fresh.
 const freshIntervals = 3
 
 // probing holds the current prober of an upstream.
 type probing struct {
-	due   atomic.Int64  // when the next probe is (ticks)
+	due   atomic.Int64  // when the next probe is due (ticks)
 	first chan struct{} // closed by the first verdict
 	once  sync.Once
 

@@ -9,7 +9,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Report is an engine's report of its work.
+// Report is what an engine reports about its work.
 type Report struct {
 	engine.Load
 	OwnAtScrape int       `json:"own_at_scrape"`
@@ -18,7 +18,8 @@ type Report struct {
 	Source      string    `json:"source"` // the page's path
 }
 
-// unexplained returns the engine's work beyond the leases of this edge and its fleet.
+// unexplained returns how many requests the engine has beyond the leases of this edge and its
+// fleet.
 func (r *Report) unexplained() int { return max(0, r.Running+r.Waiting-r.OwnAtScrape-r.Elsewhere) }
 
 // judgedReport is a report with the conclusions from it. It is immutable.
@@ -32,7 +33,7 @@ type judgedReport struct {
 func (r *judgedReport) fresh(now Moment) bool { return r != nil && now <= r.until }
 
 // othersTime is the time constant of the average of others' work. Reports are seconds old, and
-// other edges read the same reports. If all edges used only the newest report, they would fill the
+// other edges read the same ones. If all edges used only the newest report, they would fill the
 // same seemingly empty engine until the next report. An average moves more slowly, and still shows
 // lasting work.
 const othersTime = 15 * time.Second
@@ -87,9 +88,9 @@ func (r *reports) beginReport(now time.Time) (batch int) {
 	return r.ghosts.beginReport(now)
 }
 
-// set stores a report, which stays fresh for a while. It returns the number of ghosts, the number
-// of requests that the engine was seen to run at once (0: as many as it was given), and the fates
-// of abandoned calls. The parameter report is nil if the engine reported nothing.
+// set stores a report, which stays fresh for a while. It returns how many ghosts there are, how
+// many requests the engine was seen to run at once (0: as many as it was given), and the fates of
+// abandoned calls. The parameter report is nil if the engine reported nothing.
 func (r *reports) set(
 	report *Report, batch int, freshFor time.Duration, now time.Time,
 ) (ghosts, places int, fates [fateCount]int) {
@@ -159,7 +160,7 @@ func (g *ghostTracker) beginReport(now time.Time) (batch int) {
 }
 
 // judgeReport evaluates the report's unexplained work. It returns how many slots of abandoned calls
-// the engine has freed since, and how many it evidently still holds.
+// the engine has freed since then, and how many it evidently still holds.
 func (g *ghostTracker) judgeReport(batch, unexplained int, now time.Time) (freed, held int) {
 	before := g.unconfirmed + batch
 	if before == 0 || now.Sub(g.since) > ghostLife {
@@ -181,11 +182,11 @@ type placeTracker struct {
 	now     int       // places in the last report; 0: unknown
 	lasting float64   // places in two reports in a row; 0: none yet
 	queued  int       // running requests of the last report, if some waited
-	at      time.Time // of the last report
+	at      time.Time // when the last report came
 }
 
-// placesTime is the time in which the assumed places of an engine grow by a factor of e while it
-// does not queue. The engine may have more places than it has shown, for example after long
+// placesTime is how long it takes for an engine's assumed places to grow by a factor of e while the
+// engine does not queue. The engine may have more places than it has shown, for example after long
 // prompts, and only more calls can reveal them. The growth is slow, because some of those calls
 // wait if there are no more places.
 const placesTime = 10 * time.Minute

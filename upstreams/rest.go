@@ -6,14 +6,15 @@ import (
 )
 
 // An idle engine is probed less often: probing a thousand idle engines would cost the edge more
-// than their calls. An engine is idle if it has been up for the duration restAfter, with all of its
-// models and without anyone's work. The first call ends the idleness: the look in the same second
-// asks for a probe. A failed call asks for a probe at once (health.go).
+// than their calls. An engine is idle if it has been up for the duration restAfter, with all its
+// models and without anyone's work. The first call ends that: the check in the same second asks for
+// a probe. A failed call asks for a probe at once (health.go).
 
 const (
-	// restAfter is the time without work after which an engine is idle.
+	// restAfter is how long an engine must be without work to count as idle.
 	restAfter = time.Minute
-	// restFactor is the factor by which idleness lengthens the interval, up to restIntervalMax.
+	// restFactor says by what factor the interval is longer for an idle engine, up to
+	// restIntervalMax.
 	restFactor      = 5
 	restIntervalMax = 10 * time.Second
 )
@@ -22,11 +23,11 @@ const (
 // resting.
 type rest struct {
 	since   time.Time   // when it last had work, or was in doubt
-	work    uint64      // calls that had ended by then
+	work    uint64      // how many calls had ended by then
 	resting atomic.Bool // the next probe comes later than usual
 }
 
-// restInterval returns the time between two probes of an engine, given the time for which the
+// restInterval returns how much time passes between two probes of an engine, given how long the
 // engine has been idle.
 func restInterval(interval, idle time.Duration) time.Duration {
 	if idle < restAfter {
@@ -44,8 +45,8 @@ func (p *prober) noteRest(now time.Time) {
 	}
 }
 
-// interval returns the current time between two probes. If the engine's report shows others' work,
-// the usual interval stays, because picks use the report.
+// interval returns how much time currently passes between two probes. If the engine's report shows
+// others' work, the usual interval stays, because picks use the report.
 func (p *prober) interval(now time.Time) time.Duration {
 	usual := p.up.settings.Load().probe.interval
 	if r := p.up.reports.last.Load(); r.fresh(At(now)) && r.Running+r.Waiting > 0 {

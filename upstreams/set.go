@@ -23,7 +23,7 @@ type Options struct {
 
 	// Guard catches panics in the set's goroutines. Default: they are not caught.
 	Guard Guard
-	// Register and Unregister add and remove the metrics of one upstream, or of the set. Default:
+	// Register and Unregister add and remove the metrics of one upstream or of the set. Default:
 	// the metrics package's own registry.
 	Register, Unregister func(*metrics.Set)
 
@@ -51,10 +51,10 @@ type Options struct {
 	// DrainTime is how long running calls may stay on an upstream that gets no new calls. Default:
 	// forever.
 	DrainTime func() time.Duration
-	// OnRoom is called, from any goroutine, after every other change in the calls that an
-	// upstream takes. It came up or went down, its breaker or mode began to admit or bar calls,
-	// it gained or lost a model, or it has more slots. The upstream's lock may be held, so OnRoom
-	// must not block and may read only what a pick reads.
+	// OnRoom is called, from any goroutine, after every other change in the calls that an upstream
+	// takes: the upstream came up or went down, its breaker or mode began to admit or bar calls, it
+	// gained or lost a model, or it has more slots. The upstream's lock may be held, so OnRoom must
+	// not block and may read only what a pick reads.
 	OnRoom func(*Upstream)
 }
 
@@ -63,11 +63,11 @@ type Options struct {
 // they omit. Plan may be called at any time; Commit and Retire only by one goroutine at a time.
 type Set struct {
 	o              Options
-	profiles       atomic.Pointer[engine.Profiles] // of the plan in force
+	profiles       atomic.Pointer[engine.Profiles] // the profiles of the plan in force
 	own            *metrics.Set
 	doubleReleases *metrics.Counter
 
-	stalls sync.Mutex // held while the fate of a stalled upstream is decided
+	stalls sync.Mutex // held while it is decided what happens to a stalled upstream
 
 	mu          sync.Mutex
 	byID        map[ID]*Upstream
@@ -118,9 +118,8 @@ func NewSet(o Options) (*Set, error) {
 	return s, nil
 }
 
-// Commit puts the plan into force: it swaps settings, and adds new upstreams to the set and
-// probes them at once. It cannot fail. Upstreams that the plan omits stay as they are until
-// Retire.
+// Commit puts the plan into force: it swaps settings, adds new upstreams to the set and probes them
+// at once. Commit cannot fail. Upstreams that the plan omits stay as they are until Retire.
 func (s *Set) Commit(p *Plan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +175,7 @@ func (s *Set) adopt(u *Upstream, old, st *settings, renewed bool) (entering bool
 
 // enter makes an added or revived upstream live. The caller holds mu.
 func (s *Set) enter(u *Upstream) {
-	for _, other := range s.byID { // a label has one set of series, which the newest upstream gets
+	for _, other := range s.byID { // each label has one set of series, which the newest upstream gets
 		if other != u && other.identity.label == u.identity.label {
 			s.dropMetrics(other)
 		}
@@ -236,7 +235,8 @@ func (s *Set) WaitProbed(ctx context.Context, p *Plan) {
 }
 
 // Retire removes the upstreams that the plan omits. They get no new lease and no probe, and are
-// gone once their last lease is returned. Call Retire when no new request can pick one of them.
+// gone once their last lease is returned. Call Retire once no new request can pick such an
+// upstream.
 func (s *Set) Retire(p *Plan) {
 	var out []*Upstream
 	s.mu.Lock()
@@ -289,7 +289,7 @@ func (s *Set) removeIdle(u *Upstream) {
 	if s.byID[u.identity.id] == u {
 		delete(s.byID, u.identity.id)
 	}
-	u.ending.handover.stop() // its timer would keep the upstream in memory for the drain time
+	u.ending.handover.stop() // the timer would keep the upstream in memory for the drain time
 	s.dropMetrics(u)
 	u.client.transport.Load().Close()
 }

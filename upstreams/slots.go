@@ -24,9 +24,9 @@ const (
 // String returns the pool's name as in config, metrics and the catalog.
 func (p Pool) String() string { return [...]string{"text", "vision", "audio"}[p] }
 
-// slotUnit returns the value of one in-flight call of a pool within slots.inUse, which is three
-// counters of 21 bits in one word. One compare-and-swap thus enforces a shared limit as well as
-// separate limits, and a reload may switch between them while calls run.
+// slotUnit returns what one in-flight call of a pool adds to slots.inUse, which is three counters
+// of 21 bits in one word. One compare-and-swap thus enforces a shared limit as well as separate
+// limits, and a reload may switch between them while calls run.
 func slotUnit(p Pool) uint64 { return 1 << (slotBits * uint(p)) }
 
 const (
@@ -43,10 +43,10 @@ func inAll(word uint64) int {
 // slots counts the calls in flight at an upstream and enforces its limits. Taking, returning and
 // reading are atomic; the mutex guards changes of the limits.
 type slots struct {
-	inUse  atomic.Uint64 // of every pool in one word, see slotUnit
+	inUse  atomic.Uint64 // every pool's calls in one word, see slotUnit
 	tokens [poolCount]atomic.Int64
 	unread atomic.Int64 // estimated unread prompt tokens
-	reads  atomic.Int64 // Moment since which the engine has been reading its current prompt
+	reads  atomic.Int64 // Moment when the engine began to read its current prompt
 	// holders counts leases by a hash of their key. A call needs no lock and no allocation for it,
 	// however many keys there are. Two keys that share one of the 256 counters count as one key.
 	holders [256]atomic.Int32
@@ -65,7 +65,7 @@ type slots struct {
 	hooks *hooks
 }
 
-// tryTake takes a slot of the pool, if one is available beyond the part that must stay free.
+// tryTake takes a slot from the pool, if one is available beyond those that must stay free.
 func (s *slots) tryTake(p Pool, free config.Percent) bool {
 	c, others := s.limits.Load(), s.fleet.elsewhere.Load()
 	unit, most := slotUnit(p), c.net[p]
@@ -172,7 +172,7 @@ func (s *slots) renew() {
 	}
 }
 
-// Limits are the slots that an upstream offers this edge, and the source of the number.
+// Limits says how many slots an upstream offers this edge, and where the numbers come from.
 type Limits struct {
 	Shared bool `json:"shared"` // all pools share one limit, so the three numbers are equal
 	Text   int  `json:"text"`
@@ -190,7 +190,7 @@ const LimitFromConfig = "config"
 // Of returns the limit of a pool.
 func (l *Limits) Of(p Pool) int { return [...]int{l.Text, l.Vision, l.Audio}[p] }
 
-// active returns the number of calls that count against the pool's limit.
+// active returns how many calls count against the pool's limit.
 func (l *Limits) active(word uint64, p Pool) int {
 	if l.Shared {
 		return inAll(word)
@@ -228,7 +228,7 @@ type capacity struct {
 	weight float64
 }
 
-// shareOf returns one edge's part of the limits.
+// shareOf returns one edge's share of the limits.
 func (l Limits) shareOf(edges int) Limits {
 	if edges > 1 {
 		for _, n := range []*int{&l.Text, &l.Vision, &l.Audio} {
@@ -239,11 +239,11 @@ func (l Limits) shareOf(edges int) Limits {
 	return l
 }
 
-// newCapacity computes this edge's part of the limits. A call is weighed against all slots, since
-// other edges' work is weighed against all slots, too. Ghosts are subtracted, but at least one slot
-// remains, so that an engine full of ghosts still gets calls. Ghosts and seen places apply only to
-// a shared pool, because it is unknown to which of several pools they would belong. Places affect
-// the weight and not the limit: the engine accepts more calls, and queues them.
+// newCapacity computes this edge's share of the limits. A call is weighed against all slots, since
+// other edges' work is, too. Ghosts are subtracted, but at least one slot remains, so that an
+// engine full of ghosts still gets calls. Ghosts and seen places apply only to a shared pool,
+// because it is unknown to which of several pools they would belong. Places affect the weight and
+// not the limit: the engine accepts more calls, and queues them.
 func newCapacity(all Limits, edges, ghosts, places int, weight float64) *capacity {
 	c := &capacity{Limits: all.shareOf(edges), weight: weight}
 	for p := range poolCount {
@@ -260,7 +260,7 @@ func newCapacity(all Limits, edges, ghosts, places int, weight float64) *capacit
 	return c
 }
 
-// roomier reports whether c may have a free slot that the capacity before did not have. If the
+// roomier reports whether c may have a free slot that the earlier capacity did not have. If the
 // pools no longer share their slots, each pool may have one.
 func (c *capacity) roomier(before *capacity) bool {
 	for p := range poolCount {

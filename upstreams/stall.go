@@ -10,30 +10,30 @@ import (
 	"penstock/upstreams/progress"
 )
 
-// An upstream has stalled if it has work and nothing moves in it (package progress). It then gets
-// no new calls, and calls that have sent nothing to their clients leave it. A look every second
-// detects this. The prober's probes do not suffice, because a stalled engine may still answer them.
-// While no call of this edge moves, the look reads the engine's counters more often than the prober
-// does.
+// An upstream has stalled if it has work and none of it moves (package progress). It then gets no
+// new calls, and calls that have sent nothing to their clients leave it. A look every second
+// detects that. The prober's probes do not suffice, because a stalled engine may still answer
+// probes. While no call of this edge moves, the look reads the engine's counters more often than
+// the prober does.
 
 const (
 	// lookEvery is the time between two looks.
 	lookEvery = time.Second
 	// countTimeout is how long to wait for counters: llama.cpp answers only between two batches.
 	countTimeout = time.Minute
-	// trialAfter is how long an upstream without work stays out if no generation probe can bring
-	// it back. After that a call is its trial.
+	// trialAfter is how long an upstream without work stays out if no generation probe can bring it
+	// back. After that a call is the trial.
 	trialAfter = 30 * time.Second
 )
 
-// Stall is the decision about a stalled upstream.
+// Stall says what happens to a stalled upstream.
 type Stall uint8
 
 // The results of Options.Stall.
 const (
-	StallOut     Stall = iota // it gets no new calls
+	StallOut     Stall = iota // the upstream gets no new calls
 	StallConfirm              // a generation probe decides, through the breaker
-	StallStay                 // it is the last one of a route
+	StallStay                 // the upstream is a route's last one and stays
 )
 
 // looker holds the state between looks.
@@ -105,7 +105,7 @@ func readCounters(ctx context.Context, r engine.Reader, to chan<- counters) {
 // judge takes the upstream out when it has stalled, and brings it back when something moves.
 func (p *prober) judge(l *looker, now time.Time) {
 	u, state := p.up, p.up.Health.now()
-	if u.Models.Loading() { // until then it may answer nothing
+	if u.Models.Loading() { // until the model is loaded, the engine may answer nothing
 		u.Progress.Forget(now)
 	}
 	if l.busy && state == StateUp {
@@ -137,10 +137,10 @@ func (p *prober) judge(l *looker, now time.Time) {
 func (p *prober) stalls(l *looker, now time.Time) {
 	u := p.up
 	if u.Mode() != ModeReady {
-		return // it gets no calls anyway, and its running calls may wait
+		return // the upstream gets no calls anyway, and its running calls may wait
 	}
 	facts := u.Progress.Facts(now)
-	u.set.stalls.Lock() // serialised: otherwise the last two of a route could both go
+	u.set.stalls.Lock() // serialised: otherwise a route's last two upstreams could both go
 	defer u.set.stalls.Unlock()
 	switch u.set.o.Stall(u, now) {
 	case StallOut:

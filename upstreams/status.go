@@ -18,7 +18,7 @@ type Status struct {
 	Label         string             `json:"label"`
 	URL           string             `json:"url"`
 	Address       string             `json:"address,omitempty"`
-	Origin        string             `json:"origin,omitempty"` // source of a discovered one: DNS vllm, pod default/vllm-0
+	Origin        string             `json:"origin,omitempty"` // where a discovered upstream was found: DNS vllm, pod default/vllm-0
 	Engine        string             `json:"engine"`
 	EngineTitle   string             `json:"engine_title"`
 	Quirks        []string           `json:"quirks,omitempty"`
@@ -27,7 +27,7 @@ type Status struct {
 	Unheard       float64            `json:"unheard_seconds,omitempty"` // busy, and silent for so long that it may have stopped
 	Downs         uint64             `json:"downs"`                     // how often it went down or stalled, since the start
 	Mode          string             `json:"mode"`                      // the operator's setting
-	ModeSeconds   float64            `json:"mode_seconds"`              // since it was set; -1: never changed
+	ModeSeconds   float64            `json:"mode_seconds"`              // since the mode was set; -1: never changed
 	Check         *LastCheck         `json:"last_check,omitempty"`
 	Suspect       bool               `json:"suspect"` // a call failed; no probe has confirmed it
 	Breaker       string             `json:"breaker"`
@@ -44,14 +44,14 @@ type Status struct {
 	Models        []engine.ModelInfo `json:"models"`
 	Missing       []string           `json:"missing,omitempty"` // expected names not served now
 	Lacks         []Lack             `json:"lacks,omitempty"`   // features that its siblings have
-	Refuses       []Refusing         `json:"refuses,omitempty"` // features that it or its clients may be wrong about
+	Refuses       []Refusing         `json:"refuses,omitempty"` // features about which the engine or its clients may be wrong
 	LastFailure   *LastFailure       `json:"last_failure,omitempty"`
 	TTFT          float64            `json:"ttft_seconds"`
-	BytesPerToken float64            `json:"bytes_per_token"` // of prompts; an assumed value before any was counted
+	BytesPerToken float64            `json:"bytes_per_token"` // in prompts; an assumed value before any prompt was counted
 	Speeds        []ModelSpeed       `json:"speeds,omitempty"`
 
-	Attempts  map[string]uint64 `json:"attempts"`  // by outcome, since the start
-	Abandoned map[string]uint64 `json:"abandoned"` // abandoned calls, by the fate of their slots
+	Attempts  map[string]uint64 `json:"attempts"`  // attempts by outcome, since the start
+	Abandoned map[string]uint64 `json:"abandoned"` // abandoned calls, by what happened to their slots
 
 	Wake      *wake.Status        `json:"wake,omitempty"`      // for an engine that can be woken
 	Residency *residency.Snapshot `json:"residency,omitempty"` // whose turn it is, if models take turns
@@ -67,7 +67,7 @@ type ProgressStatus struct {
 	Bound float64 `json:"bound_seconds"`           // from then on, it has stalled
 }
 
-// The sources of an upstream's progress.
+// What an upstream's progress is judged by.
 const (
 	ProgressByCounters = "counters" // the engine's own
 	ProgressByAnswers  = "answers"  // the answers to the edge's calls
@@ -94,7 +94,7 @@ type PoolStatus struct {
 }
 
 // Obstacle explains to the operator why no call for a served name may go here now; empty if a call
-// may go here.
+// may.
 func (u *Upstream) Obstacle(served string, now time.Time) string {
 	switch s := u.State(); {
 	case u.Mode() != ModeReady:
@@ -139,7 +139,7 @@ func (u *Upstream) UnavailableReason(served string) string {
 	return ""
 }
 
-// Status returns a copy of everything that is known.
+// Status returns a copy of everything that is known about the upstream.
 func (u *Upstream) Status(now time.Time) Status {
 	profile, id, health := u.engine.Load(), &u.identity, u.Health.read()
 	others, _ := u.reports.others(At(now))

@@ -44,7 +44,7 @@ type Upstream struct {
 	client client
 }
 
-// ending is the state of an upstream's removal.
+// ending says how far an upstream's removal has come.
 type ending struct {
 	leaving           atomic.Bool // its pod is gone: it gets no new calls, although routes have it
 	retiring, removed atomic.Bool
@@ -58,36 +58,37 @@ type client struct {
 	answers   http1.AnswerWatch
 }
 
-// identity is what distinguishes the upstream. It never changes.
+// identity distinguishes the upstream from others. It never changes.
 type identity struct {
 	id      ID
 	name    string // as configured
-	label   string // its name in metrics and logs, with the address if there are several
+	label   string // the name in metrics and logs, with the address if there are several
 	url     string // the dialled URL
 	address string // the resolved address, or empty
 }
 
-// settings are what a reload may change while the upstream stays the same.
+// settings holds what a reload may change while the upstream stays the same.
 type settings struct {
 	spec      config.Upstream
 	weight    float64
 	transport transportConfig // makes the transports
 	probe     probeSettings
-	source    *discovery // the discovery that found it; nil: none
+	source    *discovery // the discovery that found the upstream; nil: none
 	found     endpoint
 	expected  []string // served names that routes expect here
-	works     []work   // kinds of work of their models
+	works     []work   // the kinds of work that their models need
 }
 
 // ID identifies an upstream: its configured name, its normalised base URL and, if a name has
-// several addresses, the address. It is a label for logs and metrics and a key of maps; nothing
-// parses it.
+// several addresses, the address. It serves as a label in logs and metrics and as a map key; no
+// code parses it.
 type ID string
 
 // ID returns the upstream's identity: name, normalised URL and discovered endpoint.
 func (u *Upstream) ID() ID { return u.identity.id }
 
-// Name returns the configured name. Upstreams that differ only in their resolved address share it.
+// Name returns the configured name. Upstreams that differ only in their resolved address share a
+// name.
 func (u *Upstream) Name() string { return u.identity.name }
 
 // Label returns this upstream's unique name in metrics and logs.
@@ -103,8 +104,8 @@ func TagsOf(u *Upstream) []string { return u.settings.Load().spec.Tags }
 // URL returns the base URL that is dialled, without a credential.
 func (u *Upstream) URL() string { return u.identity.url }
 
-// Engine returns the profile in force, never nil. With `engine: auto` it is the generic one until
-// the first detection.
+// Engine returns the profile in force, never nil. With `engine: auto` that is the generic profile
+// until the first detection.
 func (u *Upstream) Engine() *engine.Profile { return u.engine.Load() }
 
 // ContinuesAnswers reports whether an upstream's engine can continue an answer whose beginning is
@@ -163,7 +164,7 @@ func (u *Upstream) returns() {
 // Limits returns the configured or learned slots, before ghosts are subtracted.
 func (u *Upstream) Limits() Limits { return u.slots.limits.Load().Limits }
 
-// NextChance estimates how long it takes until a call for the served name may go here: 0 if one
+// NextChance estimates how long it takes until a call for the served name may go here: 0 if a call
 // may go now, an hour if no chance is in sight.
 func (u *Upstream) NextChance(served string, now time.Time) time.Duration {
 	until := ticks(now)
