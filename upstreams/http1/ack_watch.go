@@ -23,8 +23,8 @@ func (a *ackWatch) begin(now time.Time, timeout time.Duration) { a.checkAt = now
 // due reports whether to check now.
 func (a *ackWatch) due(now time.Time) bool { return !a.checkAt.IsZero() && !now.Before(a.checkAt) }
 
-// inTime reports whether the host has acknowledged the request within the timeout, and sets the
-// time of the next check.
+// inTime reports whether the host has acknowledged the request within the timeout, and sets when to
+// check next.
 func (a *ackWatch) inTime(c *conn, now time.Time, timeout time.Duration) bool {
 	silence, waiting := c.ask(socket.UnackedFor)
 	a.checkAt = time.Time{}

@@ -9,7 +9,7 @@ import "sync/atomic"
 // The state is then odd, and further reads only load it.
 type AnswerWatch struct{ state atomic.Uint64 }
 
-// Looks returns a number that changes if there were reads since the previous call.
+// Looks returns a number that differs from the previous call's if there were reads since then.
 func (w *AnswerWatch) Looks() uint64 {
 	for {
 		s := w.state.Load()
@@ -22,8 +22,8 @@ func (w *AnswerWatch) Looks() uint64 {
 	}
 }
 
-// Came records bytes of a reply's body. It ignores the bytes of an error, and a stream's
-// comments, which a stalled engine may keep sending.
+// Came records bytes of a reply's body. It ignores error bodies, and a stream's comments, which a
+// stalled engine may keep sending.
 func (w *AnswerWatch) Came(status int, p []byte) {
 	if status != 200 || p[0] == ':' {
 		return

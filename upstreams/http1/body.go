@@ -25,7 +25,7 @@ type body struct {
 	kind    bodyKind
 	done    bool  // it was read to its end
 	surplus bool  // the read that returned the end also returned bytes after it
-	left    int64 // of a sized body
+	left    int64 // how much of a sized body is unread
 	chunks  chunked.Decoder
 	later   error // a framing error after payload that was returned
 }

@@ -210,7 +210,7 @@ func (c *conn) peek() peeked {
 }
 
 // leftover reports whether bytes have come although the engine's host has acknowledged no byte of a
-// request. The parameter size is the length of the request's first write. Such bytes cannot be the
+// request. The parameter size says how long the request's first write was. Such bytes cannot be the
 // request's answer. See errLeftover.
 func (c *conn) leftover(size int) (yes bool) {
 	if c.peek() != peekedData {
@@ -254,11 +254,11 @@ func (c *conn) writeWithin(by time.Time) {
 	c.writeBy = by
 }
 
-// sendPiece bounds one TLS write, so that progress is visible between the pieces.
+// sendPiece bounds one TLS write, so that the writer sees progress between the pieces.
 const sendPiece = 64 << 10
 
-// send writes from the front of v and removes what was written. A call is one attempt and may
-// leave a part of v, with or without an error.
+// send writes from the front of v and removes what was written. A call makes one attempt and may
+// leave some of v unwritten, with or without an error.
 func (c *conn) send(v *net.Buffers) (int, error) {
 	if len(*v) > 1 && !c.secured {
 		n, err := v.WriteTo(c.sock)
@@ -322,7 +322,8 @@ func (c *conn) armWrite(now, last time.Time, step, limit time.Duration) {
 }
 
 // justKept reports whether the last reply ended so recently that bytes arriving now belong to it.
-// Later bytes are mostly a 408, with which servers end connections that idle too long.
+// Later bytes are mostly a 408, which servers send when they close a connection that was idle too
+// long.
 func (c *conn) justKept(now time.Time) bool { return now.Sub(c.kept) < time.Second }
 
 // stale reports whether an idle connection is unusable: it is closed or broken, or holds
@@ -336,8 +337,8 @@ func (c *conn) stale(now time.Time) bool {
 		return false
 	}
 	// A peek cannot see surplus bytes that TLS has already decrypted or buffered, and some systems
-	// have no peek. So read with a minimal deadline. A healthy connection times out, which does not
-	// harm the reading side of TLS.
+	// have no peek. So the check reads with a minimal deadline. A read from a healthy connection
+	// times out, which does not harm the reading side of TLS.
 	c.readWithin(time.Now().Add(stalePatience))
 	n, err := c.nc.Read(c.poll.one[:])
 	c.readWithin(time.Time{})

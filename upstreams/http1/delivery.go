@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// resendWithin is the time after the request within which a kept connection must end for the
-	// request to be sent again. It is ample for a round trip.
+	// resendWithin limits resending: the request is sent again only if a kept connection ends this
+	// soon after the request. It is ample for a round trip.
 	resendWithin = time.Second
 	// lastWords is how long to read from a connection after a write failed. It is short, because
 	// what the engine sent before it closed has already arrived.
@@ -18,8 +18,8 @@ const (
 // again.
 //
 // A kept connection may turn out to be dead, or to hold bytes that answer something else. The
-// request then goes to a new connection, once. If the new connection fails as well, the engine has
-// failed.
+// request is then sent on a new connection, once. If the new connection fails as well, the engine
+// has failed.
 type delivery struct {
 	t      *Transport
 	c      *conn
@@ -101,7 +101,7 @@ func (d *delivery) write(life *lifetime, in *reply) error {
 	return d.written(life, in, w.write())
 }
 
-// fill waits for more of the reply's head. It first writes the request if start has left that to
+// fill waits for more of the reply's head. If start has not written the request, fill first writes
 // it.
 func (d *delivery) fill(life *lifetime, in *reply, until time.Time) error {
 	waiting := d.c.poll.unsent != nil
@@ -113,8 +113,8 @@ func (d *delivery) fill(life *lifetime, in *reply, until time.Time) error {
 	return err
 }
 
-// resume continues after fill returned without a reply, because the connection could not be used or
-// took less than the whole request.
+// resume continues after a call of fill that got no reply, because the connection could not be used
+// or did not accept the whole request.
 func (d *delivery) resume(life *lifetime, in *reply) error {
 	o := d.c.poll.unsent
 	d.c.poll.unsent = nil
@@ -163,17 +163,17 @@ func (d *delivery) written(life *lifetime, in *reply, err error) error {
 	return d.lost(life, in, err)
 }
 
-// lost handles a connection that ended before a byte of the reply. If a kept connection ends soon
-// after the request, the engine most likely closed it just as the request came. In that case lost()
-// sends the request again, once, on a new connection. Otherwise the exchange fails.
+// lost handles a connection that ended before the reply's first byte. If a kept connection ends
+// soon after the request, the engine most likely closed it just as the request came. In that case
+// lost() sends the request again, once, on a new connection. Otherwise the exchange fails.
 func (d *delivery) lost(life *lifetime, in *reply, cause error) error {
 	if err := life.check(); err != nil {
 		return err
 	}
 	cause = d.c.ended(cause)
 	if errors.Is(cause, errUnacked) {
-		// else the kernel delivers the request when the host is back, although another engine has
-		// it by then
+		// Otherwise the kernel would deliver the request when the host is back, although another
+		// engine has it by then.
 		d.c.reset()
 	}
 	vanished := errors.Is(cause, ErrHostVanished) // a new connection to the host would fail, too

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// connect opens a new connection for an exchange, which may be aborted meanwhile. A limit of 0
-// means the default.
+// connect opens a new connection for an exchange. The exchange may be aborted meanwhile. A limit of
+// 0 means the default.
 func (t *Transport) connect(life *lifetime, limit time.Duration) (*conn, error) {
 	if limit <= 0 {
 		limit = defaultConnectTimeout
@@ -28,10 +28,11 @@ func (t *Transport) connect(life *lifetime, limit time.Duration) (*conn, error) 
 	return c, nil
 }
 
-// connectOnce opens a new connection, TLS included, before ctx ends. It tries every address of
-// the upstream's name in turn. Each address gets an even share of the remaining time, and a failed
-// address is tried last from then on. The returned failure is that of the address that got
-// furthest: a bad certificate is more telling than another address that does not answer.
+// connectOnce opens a new connection, TLS included, before ctx ends. It tries every address of the
+// upstream's name in turn. Each address gets an even share of the remaining time, and a failed
+// address is tried last from then on. If every address fails, the returned failure comes from the
+// attempt that got furthest: a bad certificate is more telling than another address that does not
+// answer.
 func (t *Transport) connectOnce(ctx context.Context) (*conn, *Failure) {
 	if t.idle.isClosed() {
 		return nil, &Failure{Kind: Unreachable, Reason: ReasonClosed, Err: errTransportClosed}
@@ -62,8 +63,8 @@ func (t *Transport) connectOnce(ctx context.Context) (*conn, *Failure) {
 	return nil, &Failure{Kind: Unreachable, Reason: reason, Err: err}
 }
 
-// dialOne connects to one address. The parameter left is the number of remaining addresses,
-// including this one.
+// dialOne connects to one address. The parameter left says how many addresses remain, including
+// this one.
 func (t *Transport) dialOne(ctx context.Context, addr string, left int) (*conn, string, error) {
 	share := ctx
 	if end, ok := ctx.Deadline(); ok && left > 1 {

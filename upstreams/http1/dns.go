@@ -12,13 +12,13 @@ import (
 
 const (
 	dnsFresh       = 30 * time.Second // an older answer is used while it is renewed in the background
-	dnsPause       = time.Second      // between two lookups of a name
-	dnsTimeout     = 10 * time.Second // for one lookup
+	dnsPause       = time.Second      // two lookups begin at least this far apart
+	dnsTimeout     = 10 * time.Second // how long one lookup may take
 	unreachableFor = 5 * time.Minute  // how long an unreachable address is tried last
 )
 
 // dnsCache resolves the host of an upstream into addresses to dial. It keeps the last good answer
-// until there is a newer one, so a request waits for the resolver only before the first answer.
+// until there is a newer one, so a request waits for the resolver only until the first answer.
 type dnsCache struct {
 	host, port string
 	fixed      []string // for literals and localhost, which need no resolver
@@ -29,9 +29,9 @@ type dnsCache struct {
 	mu          sync.Mutex
 	known       []string             // copied on write
 	unreachable map[string]time.Time // when each address last failed
-	since       time.Time            // time of known
+	since       time.Time            // when known was resolved
 	last        time.Time            // when the last lookup began
-	lastErr     error                // of the last lookup
+	lastErr     error                // how the last lookup failed
 	pending     chan struct{}
 }
 
@@ -79,8 +79,8 @@ func (n *dnsCache) addresses(ctx context.Context) ([]string, error) {
 }
 
 // demote moves an unreachable address behind the others. Otherwise, as long as the resolver returns
-// that address first, every dial would waste a share of its time on it: an IPv6 address that leads
-// nowhere would cost every dial a second.
+// that address first, every dial would waste some of its time on the unreachable address: an IPv6
+// address that leads nowhere would cost every dial a second.
 func (n *dnsCache) demote(addr string) {
 	if n.fixed != nil {
 		return

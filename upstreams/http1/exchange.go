@@ -8,8 +8,8 @@ import (
 	"penstock/upstreams/http1/chunked"
 )
 
-// Exchange is one request and its reply. Only its owner may call its methods, one at a time;
-// Abort may be called by anyone. The zero value needs Begin.
+// Exchange is one request and its reply. Only the owner may call its methods, one at a time; any
+// goroutine may call Abort. The zero value needs Begin.
 type Exchange struct {
 	life    lifetime // shared with Abort
 	request delivery
@@ -27,11 +27,12 @@ func (x *Exchange) Begin(t *Transport, w *AnswerWatch) {
 }
 
 // Send sends r on an idle connection, or on a new connection if there is none, and waits until the
-// whole request has been written. It also returns nil if the engine answers and stops reading
-// earlier; Await then reads the answer. A small request for an idle connection is written only by
-// Await, which must follow at once. Send copies r and borrows its slices as documented there.
+// whole request has been written. If the engine answers and stops reading before the end of the
+// request, Send also returns nil, and Await reads the answer. A small request for an idle
+// connection is written only by Await, which must follow at once. Send copies r but not its slices;
+// Request says how long they must not change.
 //
-// The error is a *Failure: Unreachable, Timeout (of the connect or write clock), or Aborted. Send
+// The error is a *Failure: Unreachable, Timeout (from the connect or write clock), or Aborted. Send
 // may be called once.
 func (x *Exchange) Send(r *Request) error {
 	if x.request.c != nil || x.life.failure != nil {
@@ -51,9 +52,9 @@ func (x *Exchange) Send(r *Request) error {
 // replies are skipped. A reply with status 101 has no body, and its connection is not kept.
 //
 // It returns ErrNotYet when that time has passed; another call then continues. Any other error is a
-// *Failure: BadResponse if the reply does not parse or is truncated, Unreachable if there is none,
-// or Aborted. If a reused connection turns out to be dead only now, Await sends the request again,
-// and may exceed the time limit by as long as that takes.
+// *Failure: BadResponse if the reply does not parse or is truncated, Unreachable if there is no
+// reply, or Aborted. If a reused connection turns out to be dead only now, Await sends the request
+// again, and may exceed the time limit by as long as sending takes.
 func (x *Exchange) Await(until time.Time) error {
 	err := x.life.check()
 	if err == nil && x.request.c == nil {
@@ -96,9 +97,9 @@ func (x *Exchange) awaitMore(until time.Time) error {
 	}
 }
 
-// noReplyYet handles a wait that ended without a reply, because the time until has come or because
-// the acknowledgement must be checked. It returns nil if the caller should keep waiting: that time
-// has not come, or the request was sent again after it reached no host.
+// noReplyYet handles a wait that ended without a reply, because the time limit has passed or
+// because the acknowledgement must be checked. It returns nil if the caller should keep waiting:
+// the limit has not passed, or the request was sent again after it reached no host.
 func (x *Exchange) noReplyYet(until time.Time) error {
 	if gone := x.life.check(); gone != nil {
 		return gone
@@ -117,8 +118,8 @@ func (x *Exchange) noReplyYet(until time.Time) error {
 	return nil
 }
 
-// Read reads decoded bytes of the body into p, as many as have come. It waits for the first byte
-// until the given time (zero: without limit). Await must have returned nil before.
+// Read reads decoded body bytes into p, as many as have come. It waits for the first byte until the
+// given time (zero: without limit). Await must have returned nil before.
 //
 // It returns io.EOF when the body is complete by its framing (see Framed), and ErrNotYet once the
 // time has passed; another call continues at any byte. Every other error is a *Failure of kind
@@ -238,13 +239,14 @@ func (x *Exchange) Status() int {
 	return x.reply.head.status
 }
 
-// Header returns the value of a reply's header, or nil. It ignores the name's case, and returns
-// the first of several headers. Only Content-Type, Content-Length, Transfer-Encoding, Connection,
+// Header returns the value of a reply's header, or nil. It ignores the name's case, and returns the
+// first of several headers. Only Content-Type, Content-Length, Transfer-Encoding, Connection,
 // Keep-Alive, Retry-After, Content-Encoding, X-Request-Id and Content-Disposition are kept, and
-// values up to 1 KiB. The value is borrowed until the next Read.
+// values up to 1 KiB. The value is valid until the next Read.
 func (x *Exchange) Header(name string) []byte { return x.reply.head.value(name) }
 
-// ContentLength returns the length of the body that Read will yield, or -1 if unknown in advance.
+// ContentLength returns the length of the body that Read will yield, or -1 if that length is
+// unknown in advance.
 func (x *Exchange) ContentLength() int64 {
 	switch x.reply.body.kind {
 	case bodyNone:
@@ -256,13 +258,13 @@ func (x *Exchange) ContentLength() int64 {
 }
 
 // Framed reports whether the body's framing marks its end. If not, the body ends when the engine
-// closes the connection, and io.EOF does not prove that it is complete.
+// closes the connection, and io.EOF does not prove that the body is complete.
 func (x *Exchange) Framed() bool {
 	return x.reply.body.kind != bodyUntilClose && x.reply.body.kind != bodyUnknown
 }
 
-// Sends returns the number of times that the request was sent: 0 before Send, and 2 after a dead
-// connection was replaced.
+// Sends returns how often the request was sent: 0 before Send, and 2 after a dead connection was
+// replaced.
 func (x *Exchange) Sends() int { return int(x.request.sends) }
 
 // AtOnce reports whether the request was sent without waiting: it was small, and an idle

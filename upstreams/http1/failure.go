@@ -10,8 +10,8 @@ import (
 type Kind uint8
 
 const (
-	// Unreachable means that no connection could be made, or that it was reset or closed before
-	// the first byte of a reply.
+	// Unreachable means that no connection could be made, or that the connection was reset or
+	// closed before the first byte of a reply.
 	Unreachable Kind = iota + 1
 	// Timeout means that a timeout has expired; Failure.Clock names it.
 	Timeout
@@ -43,16 +43,16 @@ const (
 	ReasonDNS     = "dns"                  // the upstream's name did not resolve, or not in time
 	ReasonTLS     = "tls"                  // the TLS handshake failed
 	ReasonReset   = "reset"                // the connection was reset
-	ReasonEOF     = "closed_before_answer" // the engine closed it before the first byte of a reply
+	ReasonEOF     = "closed_before_answer" // the engine closed the connection before the first byte of a reply
 	// the engine's host stopped acknowledging or became unreachable
 	ReasonSilent = "silent"
 	// the reply does not parse, or its framing is contradictory
 	ReasonInvalid   = "invalid"
 	ReasonTruncated = "truncated" // the reply ended before the end of its framing
-	ReasonTooLarge  = "too_large" // the reply's head, or a part of its framing, exceeds its limit
+	ReasonTooLarge  = "too_large" // the reply's head or framing exceeds its limit
 	ReasonEncoding  = "encoding"  // the reply has a content encoding that was not requested
 	ReasonTimeout   = "timeout"   // a timeout expired
-	ReasonAborted   = "aborted"   // this side ended it
+	ReasonAborted   = "aborted"   // this side ended the exchange
 	ReasonBody      = "body"      // the request's own body reader failed
 	ReasonRequest   = "request"   // the request could not be written
 	ReasonClosed    = "closed"    // the transport was closed
@@ -68,7 +68,7 @@ type Failure struct {
 	Upstream string // see TransportOptions
 	Clock    string // for Timeout, the expired clock: ClockConnect and the like
 	Reason   string // ReasonConnect and the like
-	Sent     bool   // the engine may have received some of the request and be working on it
+	Sent     bool   // the engine may have received some of the request and may be working on it
 	Err      error  // the cause; may be nil
 }
 

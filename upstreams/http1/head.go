@@ -28,7 +28,7 @@ const (
 	fieldContentEncoding
 	fieldRequestID
 	fieldDisposition
-	fields     // the number of fields
+	fields     // how many fields there are
 	fieldOther = fields
 )
 
@@ -67,7 +67,7 @@ var (
 	errUnacked     = &wireError{ReasonSilent, "the upstream's host does not acknowledge the request"}
 )
 
-// span is a piece of the buffer that holds the head.
+// span marks a range of bytes in the buffer that holds the head.
 type span struct{ from, to uint32 }
 
 // head parses the head of a reply, line by line as it arrives. It follows RFC 9112 without its
@@ -78,7 +78,7 @@ type head struct {
 	lines     int32
 	interim   int32 // 1xx heads skipped
 	status    int
-	minor     byte // of HTTP/1.minor
+	minor     byte // the digit after "HTTP/1."
 	hasLength bool
 	chunked   bool
 	coded     bool // a content encoding other than identity
@@ -157,9 +157,9 @@ func (h *head) value(name string) []byte {
 	return h.names[h.values[f].from:h.values[f].to]
 }
 
-// parse continues to parse the head. The buffer b starts with all of the head that has come,
-// including parsed parts. It returns true after the empty line; head.next is then the size of the
-// head.
+// parse continues to parse the head. The buffer b starts with all bytes of the head that have come,
+// including those already parsed. It returns true after the empty line; head.next is then the size
+// of the head.
 func (h *head) parse(b []byte) (bool, error) {
 	for {
 		rest := b[h.next:]
@@ -224,7 +224,7 @@ func (h *head) statusLine(line []byte) bool {
 	return h.status >= 100 && h.status <= 599 && !httptoken.HasControl(line[code+3:])
 }
 
-// fieldLine parses one header line, which starts at offset at of the buffer.
+// fieldLine parses one header line, which starts at the offset at in the buffer.
 func (h *head) fieldLine(line []byte, at int) error {
 	colon := httptoken.TokenLength(line)
 	// also refuses a folded line, and a blank before the colon

@@ -11,8 +11,8 @@ import (
 )
 
 // ErrHostVanished is the cause of a Failure whose connection was closed because the engine's host
-// has vanished: the host accepts no connections, and nothing has come on this connection since.
-// It wraps ETIMEDOUT, which the kernel would return half a minute later.
+// has vanished: the host accepts no connections, and nothing has come on this connection since it
+// stopped accepting them. It wraps ETIMEDOUT, which the kernel would return half a minute later.
 var ErrHostVanished error = vanishedError{}
 
 type vanishedError struct{}
@@ -23,7 +23,7 @@ func (vanishedError) Unwrap() error { return syscall.ETIMEDOUT }
 // HostWatch tracks every connection of calls and probes to the hosts of one upstream, and whether
 // new connections succeed.
 //
-// A host that has vanished (a cut cable, a power failure) closes no connection. If it had
+// A host that has vanished (a cut cable, a power failure) closes no connection. If the host had
 // acknowledged everything, no missing acknowledgement reveals the loss either. But connecting to
 // the host fails in a distinctive way: the connect times out, or there is no route. From the first
 // such failure on, the host's open connections are probed (see socket.ProbeEverySecond). Once the
@@ -48,8 +48,8 @@ type HostWatch struct {
 
 // host is one address of an upstream.
 type host struct {
-	// silentSince is the time of the first connect that failed since the last one that succeeded. It
-	// is zero while no connect is known to fail.
+	// silentSince says when connecting first failed after the last success. It is zero while no
+	// connect is known to fail.
 	silentSince time.Time
 	conns       map[*conn]struct{}
 }
@@ -164,7 +164,7 @@ func (w *HostWatch) closed(c *conn) {
 
 // EndVanished closes connections to hosts that accept no new connections. It closes a connection if
 // nothing has come on it since connecting first failed, although the host owes an answer. It
-// returns the number of closed connections. Call it while the upstream is down.
+// returns how many connections it closed. Call it while the upstream is down.
 func (w *HostWatch) EndVanished() (ended int) {
 	if !w.doubted.Load() {
 		return 0

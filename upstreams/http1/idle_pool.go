@@ -7,7 +7,7 @@ import (
 
 // idlePool keeps the idle connections of a transport.
 type idlePool struct {
-	max   int           // connections
+	max   int           // how many connections may be idle
 	keep  time.Duration // how long each is kept at most
 	hosts *HostWatch
 	guard Guard
@@ -25,7 +25,7 @@ type idlePool struct {
 const longestKept = 5 * time.Minute
 
 // take returns the most recently used connection, or nil if there is none or if that connection is
-// too old. The caller checks whether it still works (see conn.stale).
+// too old. The caller checks whether the connection still works (see conn.stale).
 func (p *idlePool) take(now time.Time) *conn {
 	for {
 		p.mu.Lock()
@@ -46,8 +46,9 @@ func (p *idlePool) take(now time.Time) *conn {
 	}
 }
 
-// put keeps c for the next exchange. The parameter keep is the time for which the engine asked to
-// keep the connection, if it is shorter than the pool's limit; 0: the engine did not ask.
+// put keeps c for the next exchange. The parameter keep says how long the engine asked to keep the
+// connection; it counts only if it is below the pool's limit. Zero means that the engine did not
+// ask.
 func (p *idlePool) put(c *conn, keep time.Duration, now time.Time) {
 	if keep == 0 || keep > p.keep {
 		keep = p.keep

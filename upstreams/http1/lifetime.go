@@ -68,7 +68,7 @@ func (l *lifetime) close() (before uint32) {
 	return before
 }
 
-// hold sets the connection that abort closes and the function that it calls; either may be nil.
+// hold sets the connection that abort closes and the function that abort calls; either may be nil.
 // If the exchange cannot continue, hold returns the reason and sets nothing.
 func (l *lifetime) hold(c *conn, cancel context.CancelFunc) error {
 	l.mu.Lock()

@@ -17,7 +17,7 @@ type Page struct {
 // GetPage gets pages from one engine. The timeout applies to the connection, and again to the page:
 // with one limit for both, an engine with slow handshakes (three round trips with TLS) would count
 // as dead. It is a function type, so that tests can simulate an engine without a socket. Its error
-// is a *Failure, ErrPageTooLarge or the end of ctx.
+// is a *Failure, ErrPageTooLarge or the error of the ended ctx.
 type GetPage func(ctx context.Context, path string, timeout time.Duration) (Page, error)
 
 // maxPage bounds a page; the metrics of a busy vLLM are about 100 KB.

@@ -20,15 +20,15 @@ type poll struct {
 	begin func(fd uintptr)      // sendHead, for conn.sendHead
 	part  func(fd uintptr)      // sendPieces, for requestWriter.pushAtOnce
 
-	found   peeked            // result of the last look
-	err     error             // of the last look or fetch
+	found   peeked            // what the last look found
+	err     error             // how the last look or fetch failed
 	one     [1]byte           // the buffer of a look
 	fetched *[readBuffer]byte // what tryFetch has read: the first count bytes of it
 	count   int
 	spare   *[readBuffer]byte // buffer for the first tryFetch, which removes it
 	unsent  *outgoing         // complete request that tryFetch writes first, then releases
 	head    []byte            // for sendHead
-	left    int               // bytes sent: of unsent or head if err is errUnsent, or of pieces
+	left    int               // how many bytes were sent: from unsent or head if err is errUnsent, else from pieces
 	pieces  [][]byte          // for sendPieces
 }
 
@@ -41,8 +41,8 @@ func (p *poll) releaseSpare() {
 }
 
 // errUnsent is returned by sendHead, and by fetch if fetch could not write all of poll.unsent. If
-// poll.found is not peekedQuiet, the connection is unusable. Otherwise poll.left is the number of
-// bytes sent.
+// poll.found is not peekedQuiet, the connection is unusable. Otherwise poll.left says how many
+// bytes were sent.
 var errUnsent = errors.New("the request has yet to be written")
 
 // errLeftover is returned if bytes came before the engine's host had received any of the request.

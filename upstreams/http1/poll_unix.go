@@ -56,7 +56,7 @@ func (p *poll) sendUnsent(fd uintptr) bool {
 // sendHead writes head.
 func (p *poll) sendHead(fd uintptr) { p.sendQuiet(fd, p.head) }
 
-// sendPieces writes the part of pieces that the socket takes at once.
+// sendPieces writes as much of pieces as the socket accepts at once.
 func (p *poll) sendPieces(fd uintptr) {
 	if p.left, p.err = socket.SendPieces(fd, p.pieces); errors.Is(p.err, syscall.EAGAIN) {
 		p.err = nil

@@ -50,8 +50,8 @@ func (r *received) release() {
 // the cause.
 var errCut = errors.New("the connection ended within the body")
 
-// reply is the part of an answer that has come. Methods that wait for more of it get the
-// connection as an argument.
+// reply holds what has come of an answer. Methods that wait for more of it get the connection as an
+// argument.
 type reply struct {
 	in    received
 	head  head
@@ -59,7 +59,7 @@ type reply struct {
 	ended error // how the connection's reading side ended
 	got   bool  // a byte has come
 	came  bool  // bytes came during a wait, for the next read
-	fresh bool  // bytes came for the last read
+	fresh bool  // bytes came from the engine for the last read
 }
 
 // fill reads the next bytes. If possible, it holds no buffer while it waits.

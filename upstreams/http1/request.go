@@ -9,7 +9,7 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// smallRequest is the size up to which head and body are copied together and sent in one write.
+// smallRequest limits the requests whose head and body are copied together and sent in one write.
 const smallRequest = 16 << 10
 
 // Request is what to send. The transport adds Host, User-Agent, Accept-Encoding: identity and, if
@@ -17,15 +17,15 @@ const smallRequest = 16 << 10
 //
 // The body is either Body or BodyReader, or neither.
 type Request struct {
-	// Path starts with a slash and follows the transport's base path; it may include a query
+	// Path starts with a slash and follows the transport's base path; it may include a query.
 	Method, Path string
 
 	ContentType, Accept    string // "": the header is omitted
 	RequestID, Traceparent []byte // X-Request-Id and traceparent, likewise
 	Tracestate             []byte // tracestate, likewise
 
-	// Body is the body in pieces. The pieces are borrowed, and must not change until Await has
-	// returned the head of the reply or the exchange has ended. The outer slice is not modified.
+	// Body is the body in pieces. The pieces must not change until Await has returned the head of
+	// the reply or the exchange has ended. The outer slice is not modified.
 	Body [][]byte
 
 	// BodyReader yields the body up to io.EOF. It is sent in chunks as it is read, on the goroutine
@@ -33,10 +33,11 @@ type Request struct {
 	// *Upgrade makes the request a WebSocket handshake, which has no body.
 	BodyReader io.Reader
 
-	ConnectTimeout time.Duration // for resolving, connecting and TLS together; 0: 10 s
-	WriteTimeout   time.Duration // for the engine to take another byte of the request; 0: no limit
+	ConnectTimeout time.Duration // how long resolving, connecting and TLS may take together; 0: 10 s
+	WriteTimeout   time.Duration // how long the engine may take no byte of the request; 0: no limit
 	At             time.Time     // the time, if the caller has just read the clock; zero: Send reads it
-	// send at most once, hence on a new connection: a kept one may be dead
+	// NoReplay sends the request at most once, hence on a new connection: a kept connection may be
+	// dead.
 	NoReplay bool
 }
 
@@ -74,7 +75,7 @@ func (r *Request) check() error {
 	return nil
 }
 
-// size returns the length of the body in pieces.
+// size returns how long Body is.
 func (r *Request) size() (n int64) {
 	for _, b := range r.Body {
 		n += int64(len(b))
@@ -82,7 +83,8 @@ func (r *Request) size() (n int64) {
 	return n
 }
 
-// appendHead writes the head of r. length is the body's length, or -1 for a chunked body.
+// appendHead writes the head of r. The parameter length says how long the body is, or is -1 for a
+// chunked body.
 func (t *Transport) appendHead(dst []byte, r *Request, length int64) []byte {
 	dst = append(dst, r.Method...)
 	dst = append(dst, ' ')

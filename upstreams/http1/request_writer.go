@@ -163,7 +163,7 @@ func readSome(r io.Reader, p []byte) (int, error) {
 	return 0, io.ErrNoProgress
 }
 
-// push writes v. The part that the socket takes at once needs no deadline. The write timeout
+// push writes v. The bytes that the socket accepts at once need no deadline. The write timeout
 // starts over whenever the engine takes bytes. While a large write is blocked, push checks for an
 // answer, because an engine that has refused a request need not read the rest.
 func (w *requestWriter) push(v *net.Buffers, large bool) error {
@@ -214,11 +214,11 @@ func (w *requestWriter) push(v *net.Buffers, large bool) error {
 	return nil
 }
 
-// pushAtOnce writes as much of the front of v as the socket takes without waiting, 256 KiB at
-// most, and removes it from v. It needs no deadline, and the scheduler does not prepare for a
-// blocking system call. In an idle process that preparation would wake the runtime's monitor
-// thread: three wake-ups, and a quarter of the cost of a 100 KB prompt at an edge that is not
-// busy.
+// pushAtOnce writes from the front of v as much as the socket accepts without waiting, 256 KiB at
+// most, and removes those bytes from v. The write needs no deadline, and the scheduler does not
+// prepare for a blocking system call. In an idle process that preparation would wake the runtime's
+// monitor thread: three wake-ups, and a quarter of the cost of a 100 KB prompt at an edge that is
+// not busy.
 func (w *requestWriter) pushAtOnce(v *net.Buffers) error {
 	*w.sent = true
 	p := &w.c.poll

@@ -48,7 +48,7 @@ func (o TransportOptions) ForProbes() TransportOptions {
 	return o
 }
 
-// Transport is the client of one upstream: its address, its idle connections and what all
+// Transport is a client for one upstream and holds its address, its idle connections and what all
 // requests to it share. Any number of goroutines may use it. It starts goroutines only for name
 // look-ups and, briefly, for the timer that closes idle connections.
 type Transport struct {
@@ -58,7 +58,7 @@ type Transport struct {
 	tls        *tls.Config
 	network    string // tcp or unix
 	dns        *dnsCache
-	ackTimeout time.Duration // longest time without an acknowledgement of a request
+	ackTimeout time.Duration // how long a request may stay unacknowledged
 	endLife    context.CancelFunc
 	dial       Dialer
 	guard      Guard
@@ -139,7 +139,7 @@ func authority(u *url.URL) string {
 	return name + "]" + port
 }
 
-// Exchange returns a new exchange. It does nothing before Send, but can be aborted at once.
+// Exchange returns a new exchange, which does nothing before Send but can be aborted at once.
 func (t *Transport) Exchange() *Exchange {
 	x := &Exchange{}
 	x.Begin(t, nil)
@@ -163,8 +163,8 @@ func (t *Transport) ExchangeWhile(ctx context.Context) (x *Exchange, end func())
 // CloseIdle closes the idle connections.
 func (t *Transport) CloseIdle() { t.idle.empty() }
 
-// Close closes the idle connections and stops the background work. Exchanges that have been sent
-// run to their end, and their connections are closed then; a Send after Close fails. A second call
+// Close closes the idle connections and stops the background work. Exchanges that were already sent
+// run to their end, and then their connections are closed. A Send after Close fails. A second call
 // does nothing.
 func (t *Transport) Close() {
 	t.idle.close()

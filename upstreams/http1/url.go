@@ -69,7 +69,7 @@ func NormalizeURL(raw string) (string, error) {
 	return u.Scheme + "://" + host + strings.TrimRight(u.EscapedPath(), "/"), nil
 }
 
-// DefaultPort returns the port of a scheme, http or https.
+// DefaultPort returns the default port for a scheme, http or https.
 func DefaultPort(scheme string) string {
 	if scheme == "https" {
 		return "443"

@@ -10,7 +10,7 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// The errors of a refused body.
+// A body is refused with one of these errors.
 var (
 	ErrMalformed = errors.New("malformed chunk")
 	ErrTooLarge  = errors.New("chunk extension or trailers too large")
@@ -19,7 +19,7 @@ var (
 // Rules restrict bodies beyond the grammar. Extensions and trailers are skipped, so they are
 // bounded and must not contain control characters. Trailers are not parsed.
 type Rules struct {
-	MaxDigits     uint8 // of a chunk's size, at most 16
+	MaxDigits     uint8 // how many digits a chunk's size may have, at most 16
 	MaxExtensions int   // bytes between the size of a chunk and the end of its line
 	MaxTrailers   int   // bytes of all trailers without their line ends
 	// Total adds up the extensions of all chunks and the trailers, and applies each limit to the
@@ -50,7 +50,7 @@ const (
 	atEnd
 )
 
-// Decoder is a position in a body. The zero value is at its beginning.
+// Decoder marks a position in a body. The zero value marks the body's beginning.
 type Decoder struct {
 	state   state
 	digits  uint8
@@ -77,8 +77,8 @@ func (d *Decoder) Take(n int64) {
 }
 
 // SkipFraming parses the framing at the beginning of b, up to payload, the end of the body or the
-// end of b. It returns the number of bytes parsed. On an error b[n] is the refused byte, and
-// passing it again yields the same error.
+// end of b. It returns how many bytes it parsed. On an error b[n] is the refused byte, and passing
+// it again yields the same error.
 func (d *Decoder) SkipFraming(b []byte, r *Rules) (n int, err error) {
 	n = d.skipPlain(b, r)
 	for n < len(b) && d.state != inPayload && d.state != atEnd {
@@ -126,8 +126,8 @@ var hexDigits = func() (t [256]uint8) {
 	return t
 }()
 
-// Unframe moves the payload in b to its beginning. It returns its length, and how many bytes of b
-// were read: all of them, unless the body ends or an error occurs earlier.
+// Unframe moves the payload in b to its beginning. It returns the payload's length, and how many
+// bytes of b it read: all of them, unless the body ends or an error occurs earlier.
 func (d *Decoder) Unframe(b []byte, r *Rules) (payload, read int, err error) {
 	for read < len(b) && d.state != atEnd {
 		if d.state != inPayload {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Peek is Recv without taking the bytes out of the socket.
+// Peek reads like Recv but leaves the bytes in the socket.
 func Peek(fd uintptr, p []byte) (int, error) {
 	return sendRecv(unix.SYS_RECVFROM, fd, p, unix.MSG_PEEK)
 }

@@ -12,8 +12,8 @@ import (
 // come. 0 without an error means the end.
 func Recv(fd uintptr, p []byte) (int, error) { return sendRecv(unix.SYS_RECVFROM, fd, p, 0) }
 
-// Send writes as much of p, which must not be empty, as the socket takes. It never waits, and
-// returns EAGAIN if the socket takes nothing.
+// Send writes as much of p as the socket accepts; p must not be empty. It never waits, and returns
+// EAGAIN if the socket accepts nothing.
 func Send(fd uintptr, p []byte) (int, error) {
 	return sendRecv(unix.SYS_SENDTO, fd, p, unix.MSG_NOSIGNAL)
 }
@@ -21,8 +21,8 @@ func Send(fd uintptr, p []byte) (int, error) {
 // maxPieces is how many pieces SendPieces passes to one system call.
 const maxPieces = 16
 
-// SendPieces is Send for several pieces. No piece may be empty. It sends at most their first
-// sendLimit bytes.
+// SendPieces sends several pieces like Send. No piece may be empty. One call sends at most the
+// first sendLimit bytes.
 func SendPieces(fd uintptr, pieces [][]byte) (int, error) {
 	if len(pieces) == 1 {
 		return Send(fd, pieces[0][:min(len(pieces[0]), sendLimit)])

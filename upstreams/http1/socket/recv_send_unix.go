@@ -5,15 +5,15 @@ package socket
 import "syscall"
 
 // Recv reads into p, which must not be empty. It never waits, and returns EAGAIN if nothing has
-// come. 0 without an error means the end. Sockets of the runtime's poller do not block.
+// come. 0 without an error means the end. Sockets in the runtime's poller do not block.
 func Recv(fd uintptr, p []byte) (int, error) { return retryEINTR(syscall.Read, fd, p) }
 
-// Send writes as much of p, which must not be empty, as the socket takes. It never waits, and
-// returns EAGAIN if the socket takes nothing.
+// Send writes as much of p as the socket accepts; p must not be empty. It never waits, and returns
+// EAGAIN if the socket accepts nothing.
 func Send(fd uintptr, p []byte) (int, error) { return retryEINTR(syscall.Write, fd, p) }
 
-// SendPieces is Send for several pieces. No piece may be empty. Here it sends at most the first
-// sendLimit bytes of the first piece.
+// SendPieces sends several pieces like Send. No piece may be empty. On this system one call sends
+// at most the first sendLimit bytes of the first piece.
 func SendPieces(fd uintptr, pieces [][]byte) (int, error) {
 	return Send(fd, pieces[0][:min(len(pieces[0]), sendLimit)])
 }

@@ -51,8 +51,8 @@ func (s *Stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadNow is Read without waiting, whatever the deadline. The error is os.ErrDeadlineExceeded if
-// nothing has come.
+// ReadNow reads like Read but never waits, whatever the deadline. The error is
+// os.ErrDeadlineExceeded if nothing has come.
 func (s *Stream) ReadNow(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil

@@ -15,7 +15,7 @@ func UnackedFor(fd uintptr) (milliseconds int, waiting bool) {
 	if err != nil {
 		return 0, false // not a connection, so nothing can come
 	}
-	if info.Unacked > 0 || info.Probes > 1 { // an answer resets the count of probes
+	if info.Unacked > 0 || info.Probes > 1 { // an answer resets the probe count
 		milliseconds = int(info.Last_ack_recv)
 	}
 	return milliseconds, info.Unacked > 0 || info.Notsent_bytes > 0
@@ -32,11 +32,12 @@ func UnackedBytes(fd uintptr) int {
 }
 
 const (
-	probeSeconds = 1 // between two probes of ProbeEverySecond
-	// probeCount is the number of unanswered probes after which the kernel closes the connection.
-	// That takes about as long as without ProbeEverySecond.
+	probeSeconds = 1 // how far apart the probes of ProbeEverySecond are
+	// probeCount says after how many unanswered probes the kernel closes the connection. That takes
+	// about as long as without ProbeEverySecond.
 	probeCount = 30
-	// ackOverdue is the age of sent bytes, in milliseconds, at which their acknowledgement is due.
+	// ackOverdue says when an acknowledgement is overdue, in milliseconds after the bytes were
+	// sent.
 	ackOverdue = 1000
 )
 
