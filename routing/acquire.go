@@ -30,8 +30,9 @@ func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
 	return lease, target, err
 }
 
-// acquireAny is Acquire without claims. If no other engine takes calls, it asks engines that lack a
-// needed feature: their refusal is more useful to the client than "no upstream".
+// acquireAny picks like Acquire but without claims. If no other engine takes calls, acquireAny asks
+// engines that lack a needed feature: their refusal is more useful to the client than "no
+// upstream".
 func acquireAny(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 	q.anyway = false
 	lease, target, err := acquireFit(r, q)
@@ -42,7 +43,7 @@ func acquireAny(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 	return acquireFit(r, q)
 }
 
-// acquireFit is acquireAny for the engines that the query may use now.
+// acquireFit picks among the engines that the query may use now.
 func acquireFit(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 	if r.Tiers != nil || q.Arms != 0 {
 		return descend(r, q)
@@ -50,12 +51,13 @@ func acquireFit(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 	return acquire(r, q, (*upstreams.ServedModel).TryLease)
 }
 
-// take is ServedModel.TryLease. Tests replace it to interfere between a pick and its lease.
+// take has the signature of ServedModel.TryLease. Tests replace that method to interfere between a
+// pick and its lease.
 type take func(*upstreams.ServedModel, string, upstreams.Pool, upstreams.Prompt, config.Percent, time.Time) (*upstreams.Lease, bool)
 
-// acquire is Acquire at one route. A call that loses the race for its picked target scans again,
-// and the second scan determines the error: a lost slot means a full pool, a lost trial means no
-// upstream.
+// acquire picks and leases a target of one route. A call that loses the race for its picked target
+// scans again, and the second scan determines the error: a lost slot means a full pool, a lost
+// trial means no upstream.
 func acquire(r *Route, q *Query, take take) (*upstreams.Lease, *Target, error) {
 	start := 0
 	if n := len(r.targets); n > 1 {
@@ -111,14 +113,14 @@ func (r *Route) choose(c *choice) (best *Target, eligible bool) {
 	return c.soonest()
 }
 
-// A tier is a part of a route's targets that takes calls only while no target in an earlier tier
-// does: those targets are down or, for a tier with config.WhenFull, full. Each call finds this out
-// anew, so traffic returns to an earlier tier with the first free slot there. A target that a call
-// has tried, or that cannot answer the call, does not count. Stalled targets are asked when no tier
-// has any other target.
+// A tier is a group of a route's targets. It takes calls only while no target in an earlier tier
+// does: the earlier targets are down or, for a tier with config.WhenFull, full. Each call checks
+// the earlier tiers anew, so traffic returns to an earlier tier with the first free slot there. A
+// target that a call has tried, or that cannot answer the call, does not count. Stalled targets are
+// asked when no tier has any other target.
 
-// descend is Acquire for a route with tiers or arms. It wakes a sleeping engine even if another
-// tier takes the call. The error is the first full tier's.
+// descend picks for a route with tiers or arms. It wakes a sleeping engine even if another tier
+// takes the call. The error comes from the first full tier.
 func descend(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 	defer func() { q.notStalled = false }()
 	var full, starting error
@@ -150,8 +152,8 @@ func descend(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 	return nil, nil, cmp.Or(full, starting, ErrNoUpstream)
 }
 
-// acquireArm is acquire at one tier for a query that belongs to an arm or to the rest. Once no
-// other target takes calls, the query may go to any target.
+// acquireArm picks in one tier for a query that belongs to an arm or to no arm. Once no other
+// target takes calls, the query may go to any target.
 func acquireArm(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 	own := q.Arms &^ rest
 	if own != 0 && q.notStalled && slices.ContainsFunc(r.targets, func(t Target) bool { return t.of(own) }) {

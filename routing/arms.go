@@ -9,31 +9,31 @@ import (
 	"penstock/config"
 )
 
-// An arm is a part of a tier's targets: the targets of the deployments with one share of the
+// An arm is a group of a tier's targets: the targets of the deployments that take one share of the
 // model's calls (config.Deployment.Traffic). Each call has a number, which decides which arm the
 // call belongs to. The number is the same at every edge and for every turn of a conversation, so no
 // state is kept.
 //
-// A call that belongs to an arm goes to the rest of its tier if no target of the arm takes the
-// call. Calls of the rest go to an arm only when no other target of the route takes calls, full or
-// not: a new engine that is tried with a twentieth of the calls must not get all of them at the
-// busiest hour.
+// A call that belongs to an arm goes to the other targets of its tier if no target of the arm takes
+// the call. Calls that belong to no arm go to an arm only when no other target of the route takes
+// calls, full or not: a new engine that is tried with a twentieth of the calls must not get all of
+// them at the busiest hour.
 
-// Arms is a set of a route's arms, with one bit for each arm; bit 0 stands for the targets that
-// belong to no arm. The value 0 means all targets.
+// Arms is a set of arms within a route, with one bit for each arm; bit 0 stands for the targets
+// that belong to no arm. The value 0 means all targets.
 type Arms uint32
 
 const rest Arms = 1
 
-// share is the part of the calls that belongs to an arm: the calls with a number n for which from
-// <= n < to.
+// share says which calls belong to an arm: those with a number n for which from <= n < to.
 type share struct {
 	tier     int
 	name     string
 	from, to uint64
 }
 
-// armOf returns the number of a deployment's arm in the route, from 1 on, or 0 if it has no share.
+// armOf returns the number, from 1, that a deployment's arm has in the route. It returns 0 if the
+// deployment has no share.
 func armOf(r *Route, d *config.Deployment) uint8 {
 	if d.Traffic == nil {
 		return 0
@@ -42,7 +42,7 @@ func armOf(r *Route, d *config.Deployment) uint8 {
 		return uint8(i + 1)
 	}
 	s := share{tier: d.Tier, name: d.Arm}
-	sum := 0.0 // of the tier's earlier arms
+	sum := 0.0 // what the tier's earlier arms take
 	for i := range r.arms {
 		if r.arms[i].tier == d.Tier {
 			s.from, sum = r.arms[i].to, float64(r.arms[i].to)
@@ -57,19 +57,19 @@ func armOf(r *Route, d *config.Deployment) uint8 {
 	return uint8(len(r.arms))
 }
 
-// SharesCalls reports whether any of the route's deployments has a share of its calls, so that
-// Query.Arms must be set.
+// SharesCalls reports whether any of the route's deployments has a share of the route's calls. If
+// so, Query.Arms must be set.
 func SharesCalls(r *Route) bool { return r.arms != nil }
 
 // CallNumber returns a number for a key's conversation. The number is the same for all turns and at
-// every edge: a hash of the beginning of the first turn, or of the key alone if the call belongs to
+// every edge: it hashes the beginning of the first turn, or of the key alone if the call belongs to
 // no conversation.
 func CallNumber(key string, begin []byte) uint64 {
 	return mix(xxhash.Sum64String(key)) ^ xxhash.Sum64(begin)
 }
 
 // ArmsOf returns Query.Arms for a call with this number whose key has these tiers: the call's arms,
-// at most one in each tier, and the rest.
+// at most one in each tier, and bit 0.
 func ArmsOf(r *Route, number uint64, tiers uint8) Arms {
 	if r.arms == nil {
 		return 0
@@ -92,7 +92,7 @@ func InShare(r *Route, number uint64, part config.Percent) bool {
 	return float64(mix(mix(number^r.seed))) < float64(part)/100*math.MaxUint64
 }
 
-// Arm is one of a route's arms, and its share of the calls.
+// Arm describes one of a route's arms and its share of the calls.
 type Arm struct {
 	Name  string  `json:"name"`
 	Tier  int     `json:"tier,omitempty"`
@@ -116,7 +116,7 @@ func ArmNames(r *Route) (names []string) {
 }
 
 // Missed reports whether a call with these arms went to a target that was not its first choice, and
-// returns the arm it belongs to; empty: none.
+// returns the arm that the call belongs to; empty: none.
 func Missed(r *Route, arms Arms, t *Target) (own string, missed bool) {
 	for i := range r.arms {
 		if s := &r.arms[i]; arms>>(i+1)&1 != 0 && s.tier <= t.Tier && s.name != t.Arm {

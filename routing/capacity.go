@@ -7,7 +7,7 @@ import (
 	"penstock/upstreams"
 )
 
-// Capacity is a pool's slots at one moment. Available is what this edge may still admit: max(0,
+// Capacity counts a pool's slots at one moment. Available is what this edge may still admit: max(0,
 // Total − Active), without the upstreams where another model has its turn.
 type Capacity struct {
 	Active, Total, Available int
@@ -21,8 +21,8 @@ func (r *Route) Capacity(p upstreams.Pool, now time.Time) Capacity {
 	return r.Sum([]upstreams.Pool{p}, now)
 }
 
-// Sum returns the capacity of several pools together. An upstream with one shared pool counts once:
-// its slots and calls must not be counted a second time for images.
+// Sum adds up the capacity of several pools. An upstream with one shared pool counts once: its
+// slots and calls must not be counted a second time for images.
 func (r *Route) Sum(pools []upstreams.Pool, now time.Time) Capacity {
 	var c Capacity
 	var l upstreams.Load
@@ -85,8 +85,8 @@ func Serving(r *Route, now time.Time) *Route {
 	return nil
 }
 
-// NextChance estimates the time until a target may take a call of a key with these tiers. It
-// returns 0 if a target may take a call now, and at most an hour.
+// NextChance estimates how long it takes until a target may take a call from a key with these
+// tiers. It returns 0 if a target may take a call now, and at most an hour.
 func (r *Route) NextChance(tiers uint8, now time.Time) time.Duration {
 	soonest := time.Hour // if no target may ever take it
 	for i := range r.targets {
@@ -97,7 +97,7 @@ func (r *Route) NextChance(tiers uint8, now time.Time) time.Duration {
 	return soonest
 }
 
-// Room is what a call of a route would find now at one of its upstreams.
+// Room is what a call would find now at one of its route's upstreams.
 type Room struct {
 	Slots  int  // slots that it could take
 	Shared bool // calls of every pool share them
@@ -127,8 +127,9 @@ func (r *Route) Room(u *upstreams.Upstream, q *Query) Room {
 	return room
 }
 
-// opening returns the tier that a query may go to, or wait for, and the index at of its targets'
-// state. Some of these targets may be full. The index is negative if there is no such tier.
+// opening returns the tier that a query may go to or wait for. The result at is the index of its
+// targets' state in states, and is negative if there is no such tier. Some of the tier's targets
+// may be full.
 func opening(r *Route, q *Query) (tier *Route, at int) {
 	const stalled = len(states) - 1
 	for _, last := range [...]bool{false, true} {
@@ -164,9 +165,9 @@ func (r *Route) anyAllowed(q *Query, s upstreams.State) bool {
 	return false
 }
 
-// eachEligible visits the distinct upstreams that a call could go to now. By the rule of pick,
-// these are the upstreams in the first state that any target is in. It visits arms only if there
-// are no other targets.
+// eachEligible visits the distinct upstreams that a call could go to now. As in pick, these are the
+// upstreams in the first state that any target is in. eachEligible visits arms only if there are no
+// other targets.
 func (r *Route) eachEligible(now time.Time, visit func(*upstreams.Upstream)) {
 	if r.arms != nil {
 		for _, s := range states[:len(states)-1] {
@@ -214,8 +215,9 @@ func (t *Target) takes(now time.Time, s upstreams.State) bool {
 	return t.Upstream.EligibleIn(s, upstreams.At(now)) && t.model.Available()
 }
 
-// BytesPerToken returns the mean bytes per token of prompt text over the model's engines, whether
-// they take calls or not. It is 0 until an engine has reported a prompt's tokens.
+// BytesPerToken returns how many bytes of prompt text a token has, averaged over the model's
+// engines, whether they take calls or not. It returns 0 until an engine has reported a prompt's
+// tokens.
 func (r *Route) BytesPerToken() float64 {
 	sum, n := 0.0, 0
 	for i := range r.targets {
@@ -227,8 +229,9 @@ func (r *Route) BytesPerToken() float64 {
 	return sum / float64(max(1, n))
 }
 
-// ContextLength returns the model's context length in tokens: the smallest that an engine which may
-// take calls now reports; 0 if none reports one. Engines reserved for short prompts do not count.
+// ContextLength returns the model's context length in tokens: the smallest that any engine reports
+// among those that may take calls now, or 0 if none reports one. Engines reserved for short prompts
+// do not count.
 func (r *Route) ContextLength(now time.Time) int {
 	smallest := 0
 	for i := range r.targets {
@@ -271,8 +274,8 @@ func (r *Route) SeparatePools() bool {
 	return false
 }
 
-// Full returns the refusal of a query if every eligible target is at its limit, or must first be
-// woken.
+// Full returns the error that refuses a query if every eligible target is at its limit, or must
+// first be woken.
 func (r *Route) Full(q *Query) error {
 	if starting(r, q) {
 		return ErrStarting
@@ -281,7 +284,8 @@ func (r *Route) Full(q *Query) error {
 	return fullAt(tier, q)
 }
 
-// fullAt returns the refusal of a query by a tier whose targets are all at their limits or busy.
+// fullAt returns the error that refuses a query because all targets of a tier are at their limits
+// or busy.
 func fullAt(tier *Route, q *Query) error {
 	full := &FullError{Pool: q.Pool, Capacity: tier.Capacity(q.Pool, q.Now)}
 	tier.visit(q.Now, upstreams.StateBusy, 0, func(*upstreams.Upstream) { full.Silent++ })
@@ -310,8 +314,8 @@ func (t *Target) wakes(q *Query) bool {
 		!q.excludes(t) && t.of(q.within) && t.OpenTo(q.Tiers) && u.Health.Wake.Possible(q.Now)
 }
 
-// Wake asks for an engine to be woken, unless one is being woken already. It is the first of the
-// route's engines, in configuration order, that may be woken.
+// Wake asks for an engine to be woken, unless one is being woken already. The chosen engine is the
+// first of the route's engines, in configuration order, that may be woken.
 func (r *Route) Wake(q *Query) {
 	var first *upstreams.Upstream
 	for i := range r.targets {

@@ -10,10 +10,10 @@ import (
 	"penstock/upstreams"
 )
 
-// longestHold is the longest time for which a slot is reserved before its client is due.
+// longestHold bounds how long before its client is due a slot is reserved.
 const longestHold = 2 * time.Second
 
-// mostClaims bounds the claims on one model. Once they are reached, no further key gets one.
+// mostClaims bounds the claims on one model. Once there are so many, no further key gets a claim.
 const mostClaims = 1024
 
 // servedFor is how long a key's last slot counts for the order of claims.
@@ -21,17 +21,17 @@ const servedFor = time.Minute
 
 // Claims reserve the next slot for keys that were refused for lack of one, at models without a
 // queue. Without claims, a client that obeys its Retry-After would return to a full pool, because a
-// flood of calls from another key never waits and has filled it in between.
+// flood of calls from another key never waits and has filled the pool in between.
 //
-// A key has one claim on a model. The claim lasts from the refusal until a quarter of its hold
-// after the client is due. Meanwhile a call of another key may not take the last free slots if that
-// key has more slots there than the claim's key. Keys with equally many slots take turns, as in a
-// queue: the key that was served less goes first. Between such keys the claim counts only around
-// the moment when its client is due. It counts at all times against a key that floods, that is,
-// calls before its Retry-After has passed. So no slot is idle for long among keys with one call
-// each, and a lone key is never refused.
+// A key has at most one claim on a model. The claim begins with the refusal and ends a quarter of
+// its hold after the client is due. Meanwhile a call from another key may not take the last free
+// slots if that key has more slots there than the claim's key. Keys with equally many slots take
+// turns, as in a queue: the key that was served less goes first. Between such keys the claim counts
+// only around the moment when its client is due. Against a key that floods (calls before its
+// Retry-After has passed), the claim counts at all times. So no slot is idle for long among keys
+// with one call each, and a lone key is never refused.
 //
-// Without a live claim an Acquire costs one more atomic load.
+// While there is no live claim, Acquire costs one more atomic load.
 type Claims struct {
 	live    atomic.Int64  // claims, including those that expired since the last sweep
 	yielded atomic.Uint64 // calls that were refused although a slot was free
@@ -48,15 +48,15 @@ type claimGroup struct {
 	keys  []claimant
 }
 
-// claimant is a key at one model's slots.
+// claimant describes a key that competes for one model's slots.
 type claimant struct {
 	key    string
 	served time.Time      // when it last got a slot; zero: never while there were claims
-	waits  *turns.Account // its account in the line, while it has a claim
+	waits  *turns.Account // the key's account in the line, while the key has a claim
 	due    time.Time      // when its client comes back; zero: it has no claim
 	hold   time.Duration  // how long before due the claim counts
 	floods bool           // it called again before it was due
-	rank   int            // of its last call
+	rank   int            // the class rank that its last call had
 }
 
 // grace is how long the claim still counts after its client was due.
@@ -86,9 +86,9 @@ func (c *claimant) hasTurn(o *claimant, served float64, wait time.Duration) bool
 func (c *Claims) Yielded() uint64 { return c.yielded.Load() }
 
 // before() makes slots that claims reserve look full to a query whose key heeds claims, and reports
-// whether there are any. No lock is held between before() and after(), because taking a slot may
-// ask a fleet's store. The step between them is not passed as a function, because that would put
-// the query on the heap.
+// whether there are any such slots. No lock is held between the calls of before and after, because
+// taking a slot may ask a fleet's store. The step between these calls is not passed as a function,
+// because that would put the query on the heap.
 func (c *Claims) before(r *Route, q *Query) (kept bool) {
 	if c.live.Load() > 0 {
 		c.keep(r, q)
@@ -171,7 +171,7 @@ func (c *Claims) claim(r *Route, q *Query) {
 		g = &claimGroup{pool: q.Pool}
 		c.groups = append(c.groups, g)
 	}
-	g.route = r // of the newest configuration
+	g.route = r // the route in the newest configuration
 	k := g.claimant(q.Key)
 	switch {
 	case k == nil:
@@ -203,7 +203,8 @@ func (c *Claims) serve(r *Route, q *Query) {
 	k.served = q.Now
 }
 
-// claimant returns the entry of a key, which it adds if there is room, or nil.
+// claimant returns a key's entry. It adds the entry if there is none and there is room for it, and
+// otherwise returns nil.
 func (g *claimGroup) claimant(key string) *claimant {
 	if k := g.of(key); k != nil || len(g.keys) >= mostClaims {
 		return k
@@ -212,7 +213,7 @@ func (g *claimGroup) claimant(key string) *claimant {
 	return &g.keys[len(g.keys)-1]
 }
 
-// of returns the entry of a key, or nil.
+// of returns a key's entry, or nil.
 func (g *claimGroup) of(key string) *claimant {
 	for i := range g.keys {
 		if g.keys[i].key == key {
@@ -247,7 +248,7 @@ func (g *claimGroup) keeps(r *Route, q *Query) bool {
 	return before > 0 && g.route.Capacity(g.pool, q.Now).Available <= before
 }
 
-// shares reports whether a query of a route may take a slot that the group's claims reserve.
+// shares reports whether a route's query may take a slot that the group's claims reserve.
 func (g *claimGroup) shares(r *Route, q *Query) bool {
 	return slices.ContainsFunc(g.route.targets, func(t Target) bool {
 		return (g.pool == q.Pool || t.Upstream.Limits().Shared) &&

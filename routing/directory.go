@@ -9,30 +9,30 @@ import (
 	"penstock/upstreams"
 )
 
-// directory is what a route believes its engines have cached of the prompts that it has sent them:
-// for each engine the blocks that it has read last, as many as its cache has room for. It is
-// bounded, outlives reloads and is safe for concurrent use.
+// directory records what a route believes its engines have cached of the prompts that the route has
+// sent them: for each engine the blocks that the engine has read last, as many as fit in its cache.
+// A directory is bounded, outlives reloads and is safe for concurrent use.
 //
-// The blocks of all engines are in one map, so one look-up shows for every engine how much of a
-// prompt it holds. Each engine has its own list through the blocks, in the order in which it read
-// them. The first block of a prompt is the newest in that list, so an engine forgets a prompt from
-// its end, as real engines do, and always holds a prefix of it. A look-up can therefore find the
+// The blocks of all engines are in one map, so one look-up shows how much of a prompt each engine
+// holds. For each engine a list links its blocks in the order in which the engine read them. The
+// first block of a prompt is the newest in that list, so an engine forgets a prompt from the end,
+// as real engines do, and always holds a prefix of the prompt. A look-up can therefore find the
 // points where the holders change by binary search, and need not visit every block.
 //
 // Entries and links live in pages and refer to each other by number: there may be a million of
 // them, and the garbage collector would scan pointers in every cycle.
 type directory struct {
 	mu      sync.RWMutex
-	blocks  map[uint64]int32 // to entries
+	blocks  map[uint64]int32 // from a block's hash to its entry's number
 	entries pages[entry]
 	links   pages[link]
 	holds   [maxMembers]holding
 
-	// numbers are the members' places in holders. They stay the same while an upstream's name is in
-	// use.
+	// numbers maps each upstream to its member number. A number stays the same while the upstream's
+	// name is in use.
 	numbers map[upstreams.ID]member
-	ranks   map[uint64]member // the same by Target.rank
-	// places are the placements shared by the edges of a fleet; nil without a store.
+	ranks   map[uint64]member // the same numbers, by Target.rank
+	// places holds the placements that the edges of a fleet share; nil without a store.
 	places atomic.Pointer[Places]
 }
 
@@ -40,24 +40,25 @@ const (
 	// usualBlocks is how many blocks an engine is assumed to hold if it does not report its cache:
 	// about a million tokens.
 	usualBlocks = 8 << 10
-	// mostBlocks bounds the blocks remembered for one engine: 32 MiB of prompts, in 8 MB of memory.
+	// mostBlocks bounds the blocks remembered for one engine: 32 MiB of prompts, remembered in 8 MB
+	// of memory.
 	mostBlocks = 64 << 10
-	// maxMembers is how many upstreams have a place of their own. In a larger route some upstreams
-	// share a place, and a conversation may go to the wrong one of these.
+	// maxMembers is how many upstreams have member numbers of their own. In a larger route some
+	// upstreams share a number, and a conversation may go to the wrong one of these upstreams.
 	maxMembers = 128
 )
 
-// member is an upstream's place in a set of members.
+// member is an upstream's number, and its bit in a set of members.
 type member uint8
 
-// members is a set of upstreams of a route.
+// members is a set of a route's upstreams.
 type members [maxMembers / 64]uint64
 
 func (s *members) has(m member) bool { return s[m/64]>>(m%64)&1 != 0 }
 func (s *members) add(m member)      { s[m/64] |= 1 << (m % 64) }
 func (s *members) remove(m member)   { s[m/64] &^= 1 << (m % 64) }
 
-// entry is a block that some engine holds.
+// entry describes a block that some engine holds.
 type entry struct {
 	block uint64
 	who   members
@@ -67,10 +68,10 @@ type entry struct {
 	session uint64
 	ways    uint32 // conversations that parted at or after the block, besides the first one
 	ends    uint32 // prompts that ended here
-	links   int32  // the first of its links, one for each member of who
+	links   int32  // the first of the block's links; each engine that holds the block has one
 }
 
-// link is one block of one engine.
+// link records that one engine holds one block.
 type link struct {
 	entry        int32
 	newer, older int32 // in the engine's list
@@ -79,24 +80,24 @@ type link struct {
 	of           member
 }
 
-// holding is what one engine holds.
+// holding describes what one engine holds.
 type holding struct {
 	newest, oldest int32 // 0: none; the first link and the first entry are never used
 	blocks         int
-	most           int    // blocks that it is believed to have room for
+	most           int    // how many blocks are believed to fit in the engine's cache
 	published      int    // capacity that the engine reports; 0: unknown
-	misses         int    // the last so many recently read prompts were no longer in the engine
-	emptied        uint32 // value of upstreams.PromptCache.Emptied that the list belongs to
-	// fresh counts the blocks that the engine has begun to hold. The counter's growth since a block
-	// was last read is the room that the block needed to survive.
+	misses         int    // how many recently read prompts in a row were no longer in the engine
+	emptied        uint32 // what upstreams.PromptCache.Emptied was when the list began
+	// fresh counts the blocks that the engine has begun to hold. How much the counter has grown
+	// since a block was last read shows how much room the block needed to survive.
 	fresh uint32
 }
 
-// crowds groups prefixes by the number of conversations that share them. The field part is the
-// fraction of such a prefix that counts against a cold engine, since reading the prefix once also
-// spares later conversations. If many conversations share a prefix, it counts for nothing: one
-// conversation pays for each engine, and from then on all conversations are spread, even if load
-// alone would not spread them.
+// crowds groups prefixes by the number of conversations that share them. The field part says which
+// fraction of such a prefix counts against a cold engine, since reading the prefix once also spares
+// later conversations. A prefix that many conversations share counts for nothing: one conversation
+// pays for each engine, and from then on all conversations are spread, even if load alone would not
+// spread them.
 var crowds = [...]struct {
 	ways uint32
 	part float64
@@ -106,7 +107,7 @@ var crowds = [...]struct {
 // differ by less than a whole block. The short turns of one conversation end in one block, too.
 const manyEnds = 16
 
-// crowd returns the index in crowds that belongs to a number of conversations.
+// crowd returns the index in crowds for a prefix that this many conversations share.
 func crowd(ways uint32) uint8 {
 	for i := range crowds {
 		if ways >= crowds[i].ways {
@@ -117,21 +118,21 @@ func crowd(ways uint32) uint8 {
 }
 
 // knowledge is what a directory knows about one prompt: its prefix in parts. Each part has other
-// holders than the next part, or is shared by more conversations. The numbers of holders and of
-// conversations only decrease from part to part.
+// holders than the next part, or is shared by more conversations. From part to part there are never
+// more holders and never more conversations.
 type knowledge struct {
 	n     int
 	parts [maxParts]part
-	// place is the number, from 1, of the member to which other edges last sent the conversation; 0:
+	// place says to which member other edges last sent the conversation, counted from 1; 0:
 	// unknown.
 	place int16
 }
 
-// maxParts bounds the parts; the blocks after them count as held by no engine.
+// maxParts bounds the parts. The blocks after the last part count as held by no engine.
 const maxParts = 8
 
 type part struct {
-	to    int // blocks
+	to    int // how many blocks the prefix has up to the part's end
 	who   members
 	crowd uint8
 }
@@ -144,7 +145,8 @@ func (k *knowledge) blocks() int {
 	return k.parts[k.n-1].to
 }
 
-// own returns how many leading blocks many conversations share. The prompt's own part follows.
+// own returns how many leading blocks many conversations share. The blocks after them are the
+// conversation's own.
 func (k *knowledge) own() int {
 	for i := k.n - 1; i >= 0; i-- {
 		if int(k.parts[i].crowd) < len(crowds)-1 {
@@ -155,7 +157,7 @@ func (k *knowledge) own() int {
 }
 
 // held returns how many leading blocks a member holds, and how many of the known blocks the member
-// would have to read. Blocks of a crowd count in part.
+// would have to read. Of the blocks that a crowd shares, only a fraction counts (see crowds).
 func (k *knowledge) held(m member) (blocks int, missing float64) {
 	for i := k.n - 1; i >= 0; i-- {
 		p := &k.parts[i]
@@ -171,8 +173,8 @@ func (k *knowledge) held(m member) (blocks int, missing float64) {
 	return 0, missing
 }
 
-// newDirectory makes the directory of the targets, or reuses the route's previous directory in the
-// parameter before, which may be nil.
+// newDirectory makes a directory for the targets. It reuses the route's previous directory, the
+// parameter before, unless that is nil.
 func newDirectory(targets []Target, before *directory, shared bool) (*directory, error) {
 	d := before
 	if d == nil {
@@ -195,8 +197,8 @@ func newDirectory(targets []Target, before *directory, shared bool) (*directory,
 	return d, nil
 }
 
-// number gives every target its place. An upstream keeps the place it had. A place that goes to
-// another upstream is emptied. The caller holds mu.
+// number gives every target a member number. An upstream keeps the number it had. The directory
+// forgets what upstreams held that are no longer targets. The caller holds mu.
 func (d *directory) number(targets []Target) {
 	before := d.numbers
 	d.numbers, d.ranks = map[upstreams.ID]member{}, map[uint64]member{}
@@ -231,8 +233,8 @@ func (d *directory) number(targets []Target) {
 	}
 }
 
-// look sets k to what is known about a prompt. It first empties the targets whose engines have lost
-// their cache.
+// look sets k to what is known about a prompt. It first forgets what was held by engines that have
+// lost their cache.
 func (d *directory) look(blocks []uint64, targets []Target, k *knowledge) {
 	k.n, k.place = 0, 0
 	if len(blocks) == 0 {
@@ -299,7 +301,7 @@ func (k *knowledge) add(blocks int, m member) {
 	k.place = int16(m) + 1
 }
 
-// find returns the entry of a block; nil if no engine holds it. The caller holds mu.
+// find returns a block's entry, or nil if no engine holds the block. The caller holds mu.
 func (d *directory) find(block uint64) *entry {
 	if i, ok := d.blocks[block]; ok {
 		return d.entries.at(i)
@@ -307,7 +309,7 @@ func (d *directory) find(block uint64) *entry {
 	return nil
 }
 
-// age returns the room, in blocks, that a member has needed to keep a prompt's block since the
+// age returns how much room, in blocks, a member has needed to keep a prompt's block since the
 // block was last read.
 func (d *directory) age(block uint64, m member) int {
 	d.mu.RLock()
@@ -318,8 +320,8 @@ func (d *directory) age(block uint64, m member) int {
 	return 0
 }
 
-// linkOf returns the number of a member's link to an entry. The member must hold the entry. The
-// caller holds mu.
+// linkOf returns the number that a member's link to an entry has. The member must hold the entry.
+// The caller holds mu.
 func (d *directory) linkOf(e *entry, m member) int32 {
 	i := e.links
 	for d.links.at(i).of != m {
@@ -339,7 +341,7 @@ func (d *directory) learn(blocks []uint64, t *Target, session uint64) {
 	d.resize(t)
 	m := t.member
 	all := blocks
-	blocks = blocks[:min(len(blocks), max(1, d.holds[m].most))] // it has no room for more
+	blocks = blocks[:min(len(blocks), max(1, d.holds[m].most))] // the engine has no room for more
 	again, before := d.again(blocks, m, session)
 	known := again // how many blocks were known, and the session of the last of them
 	for i := len(blocks) - 1; i >= again; i-- {
@@ -365,9 +367,9 @@ func (d *directory) learn(blocks []uint64, t *Target, session uint64) {
 	}
 }
 
-// again() moves the leading blocks that a member has read in this order before to the front: a turn
-// of a conversation repeats everything before it. It returns the number of these blocks, and the
-// session of the last one. The caller holds mu.
+// again() moves to the front the leading blocks that a member has read before in this order,
+// because each turn of a conversation repeats all earlier turns. It returns how many blocks it
+// moved, and the session of the last one. The caller holds mu.
 func (d *directory) again(blocks []uint64, m member, session uint64) (n int, before uint64) {
 	e := d.find(blocks[0])
 	if e == nil || !e.who.has(m) {
@@ -410,7 +412,7 @@ func (d *directory) renew(next int32, blocks []uint64, fresh uint32, session uin
 	return next, n, before
 }
 
-// part records how a prompt continued after its known part. The caller holds mu.
+// part records how a prompt continued after its known blocks. The caller holds mu.
 func (d *directory) part(blocks []uint64, known int) {
 	last := d.find(blocks[known-1])
 	switch {
@@ -428,8 +430,8 @@ func (d *directory) part(blocks []uint64, known int) {
 	}
 }
 
-// hold makes a block the newest that a member holds, and drops the oldest if there is no room for
-// all. The caller holds mu.
+// hold makes a block the newest one that a member holds, and drops the oldest one if there is no
+// room for all. The caller holds mu.
 func (d *directory) hold(at int32, m member) {
 	h, e := &d.holds[m], d.entries.at(at)
 	if e.who.has(m) {
@@ -477,7 +479,7 @@ func (d *directory) unlink(h *holding, i int32) {
 	}
 }
 
-// drop removes a block from those that a member holds. The caller holds mu.
+// drop removes one of the blocks that a member holds. The caller holds mu.
 func (d *directory) drop(h *holding, i int32) {
 	l := d.links.at(i)
 	d.unlink(h, i)
@@ -514,15 +516,15 @@ func (d *directory) empty(t *Target) {
 	d.holds[t.member] = holding{most: most, published: published, emptied: t.Upstream.Cache.Emptied()}
 }
 
-// resize updates the room that a target's engine has. The engine reports it in tokens; the bytes
-// per token are learned. The caller holds mu.
+// resize updates how many blocks fit in a target's engine. The engine reports its cache size in
+// tokens; the bytes per token are learned. The caller holds mu.
 func (d *directory) resize(t *Target) {
 	h := &d.holds[t.member]
 	token := t.Upstream.Averages.BytesPerToken()
 	if token == 0 {
 		token = usualToken
 	}
-	// A small change of the bytes per token is not a new size.
+	// If the bytes per token have changed only a little, the size stays the same.
 	published := min(mostBlocks, int(float64(t.Upstream.Cache.Tokens())*token/blockBytes))
 	if diff := published - h.published; diff > h.published/8 || -diff > h.published/8 {
 		h.published, h.most = published, published
@@ -536,18 +538,17 @@ func (d *directory) resize(t *Target) {
 const usualToken = 4
 
 const (
-	// surprise is the least difference, in tokens, between an engine's cached tokens and the
-	// expectation that counts: an engine caches in blocks, and leaves the last block out.
+	// surprise is how far, in tokens, an engine's cached tokens must differ from the expectation
+	// for the difference to count: an engine caches in blocks, and leaves the last block out.
 	surprise = 1024
 	// missesAtOnce is how many recently read prompts in a row must be missing for the whole cache to
 	// count as gone, as after an operator has reset it.
 	missesAtOnce = 3
 )
 
-// counted compares the number of a prompt's tokens that an engine had cached with the number that
-// was expected at the prompt's age. The result shows how much room there is. A prompt that is gone
-// needed more room than the engine has, and a prompt that survived needed at most nearly all of the
-// room.
+// counted compares how many of a prompt's tokens an engine had cached with how many were expected
+// at the prompt's age. The comparison shows how much room the engine has. A prompt that is gone
+// needed more room than that, and a prompt that survived needed at most nearly all of it.
 func (d *directory) counted(t *Target, expected, cached, age int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -580,8 +581,8 @@ func (d *directory) counted(t *Target, expected, cached, age int) {
 	}
 }
 
-// leastBlocks is the least room that any engine is believed to have: a prompt of a few thousand
-// tokens. With less, the edge would not notice that an engine has more room.
+// leastBlocks is the least room that any engine is believed to have: enough for a prompt of a few
+// thousand tokens. With less, the edge would not notice that an engine has more room.
 const leastBlocks = 32
 
 // pages are numbered items of one kind. They never move, so growing copies nothing.

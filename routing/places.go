@@ -11,9 +11,9 @@ import (
 // contain it, too.
 type Placement struct{ Block, Upstream uint64 }
 
-// Places are the placements that the edges of a fleet share for a route's conversations: the engine
-// at which each began, and the engine to which it moved later. They are bounded, outlive reloads
-// and are safe for concurrent use.
+// Places holds the placements that the edges of a fleet share for a route's conversations: the
+// engine at which each conversation began, and the engine to which it moved later. Places is
+// bounded, outlives reloads and is safe for concurrent use.
 type Places struct {
 	known *lru.Cache[uint64, place]
 
@@ -21,7 +21,7 @@ type Places struct {
 	fresh []Placement // placements of this edge that are not yet shared
 }
 
-// place is the upstream of the newest conversation whose prompt ended with a block.
+// place says where the newest conversation went whose prompt ended with a block.
 type place struct {
 	upstream uint64
 	times    uint32 // how often such a prompt was placed
@@ -37,7 +37,7 @@ const (
 	manyPlaced = 4
 )
 
-// PlacesOf returns the places of a route; nil if it shares none.
+// PlacesOf returns a route's Places, or nil if the route shares none.
 func PlacesOf(r *Route) *Places {
 	if r.directory == nil {
 		return nil
@@ -50,7 +50,7 @@ func newPlaces() (*Places, error) {
 	return &Places{known: known}, err
 }
 
-// Learn takes over the placements of other edges, in the order in which they were shared.
+// Learn adopts placements from other edges, in the order in which they were shared.
 func (p *Places) Learn(told []Placement) {
 	for _, t := range told {
 		before, _ := p.known.Get(t.Block)
@@ -78,9 +78,9 @@ func (p *Places) add(t Placement) {
 	p.fresh = append(p.fresh, t)
 }
 
-// placed adds to k the holder of the prompt according to other edges. It is the upstream of the
-// newest conversation whose prompt is a prefix of this prompt and no shorter than the part that is
-// known here. The caller holds mu.
+// placed adds to k which upstream holds the prompt according to other edges. That upstream got the
+// newest conversation whose prompt is a prefix of this prompt and at least as long as the prefix
+// that is known here. The caller holds mu.
 func (d *directory) placed(places *Places, blocks []uint64, k *knowledge) {
 	for at := len(blocks) - 1; at >= max(0, k.blocks()-1); at-- {
 		p, found := places.known.Peek(blocks[at])

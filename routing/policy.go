@@ -15,8 +15,8 @@ const (
 	policyRoundRobin
 )
 
-// policyOf returns the policy of a name. two_choices and prefix_affinity are other names of the
-// default, which serves both purposes.
+// policyOf returns the policy with this name. The names two_choices and prefix_affinity also mean
+// the default, which serves both purposes.
 func policyOf(name string) policy {
 	if name == config.PolicyRoundRobin {
 		return policyRoundRobin
@@ -28,7 +28,7 @@ func policyOf(name string) policy {
 // equal scores.
 type lowest struct {
 	score float64
-	n     int              // number of equals
+	n     int              // how many targets have the lowest score
 	equal [maxEqual]uint16 // positions in the route
 }
 
@@ -55,7 +55,7 @@ func (m *lowest) target(targets []Target, chance uint64) *Target {
 	return &targets[m.equal[i]]
 }
 
-// mix is one step of splitmix64, a cheap generator whose every output is well spread.
+// mix is one step of splitmix64, a cheap generator whose outputs are all well spread.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -63,7 +63,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// choice is one look at the targets of a route for a query. Its methods are the policies. Their
+// choice holds one scan over a route's targets for a query. Its methods are the policies. Their
 // result best is nil if all targets are full, and eligible reports whether the query may go to any
 // target.
 type choice struct {
@@ -73,14 +73,15 @@ type choice struct {
 	state upstreams.State // the state that a target must be in
 }
 
-// turn goes once around the targets and visits those that the query allows in the state.
+// turn goes once around the targets and visits those that are in the state and that the query
+// allows.
 type turn struct {
 	c    choice
 	to   int // the next position to look at
 	left int // positions to look at
 
 	at   int            // position of the target that next returned
-	load upstreams.Load // load of that target
+	load upstreams.Load // that target's load
 	met  bool           // next has returned a target
 }
 
@@ -114,7 +115,7 @@ func (c *choice) nextInTurn() (best *Target, eligible bool) {
 	for t := w.next(); t != nil; t = w.next() {
 		turns := float64(w.passed())
 		if m.n > 0 && turns > m.score {
-			break // no target from here on can have a lower one
+			break // no later target can have a lower score
 		}
 		if w.load.Taken < w.load.Limit {
 			m.show(w.at, turns+w.load.Penalty*float64(w.load.Limit))

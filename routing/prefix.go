@@ -9,12 +9,13 @@ import (
 )
 
 const (
-	// blockBytes is the granularity of a prefix: about 128 tokens. Engines cache in blocks of 16 to
-	// 64 tokens; a coarser grain costs less here and loses at most one block of reuse.
+	// blockBytes is how many bytes of a prompt one block covers: about 128 tokens. Engines cache in
+	// blocks of 16 to 64 tokens; a coarser grain costs less here and loses at most one block of
+	// reuse.
 	blockBytes = 512
-	// maxPrompt bounds the part of a prompt that is hashed. Agents send 60 to 100 thousand tokens, of
-	// which the engine has read all but the last turn. With a bound of 128 KiB each such prompt would
-	// look new.
+	// maxPrompt bounds how much of a prompt is hashed. Agents send 60 to 100 thousand tokens, of
+	// which the engine has read all but the last turn. With a bound of 128 KiB each such prompt
+	// would look new.
 	maxPrompt = 1 << 20
 )
 
@@ -45,10 +46,10 @@ func HashBlocks(dst []uint64, seed uint64, prompt []byte) []uint64 {
 // earlier words are lost.
 const salt = 0x9e3779b97f4a7c15
 
-// chain is the product of all words so far.
+// chain holds the product of all words so far.
 type chain struct{ low, high uint64 }
 
-// hashBlocks sets each hash to that of the prompt up to the end of its block.
+// hashBlocks sets each hash to the hash of the prompt up to the end of the block.
 func hashBlocks(hashes []uint64, chains *[2]chain, prompt []byte) {
 	c, d := chains[0], chains[1]
 	for n := range hashes {

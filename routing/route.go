@@ -14,15 +14,15 @@ import (
 type Target struct {
 	Upstream *upstreams.Upstream
 	Served   string
-	Tier     int                    // of its deployment
-	Arm      string                 // name of its arm; empty: none
+	Tier     int                    // the tier of its deployment
+	Arm      string                 // its arm's name; empty: none
 	external bool                   // it runs outside the organization
-	arm      uint8                  // number of its arm among the route's, from 1
+	arm      uint8                  // its arm's number in the route, from 1
 	longest  int                    // longest prompt in tokens that the target gets; 0: any
-	model    *upstreams.ServedModel // of the served name
+	model    *upstreams.ServedModel // the upstream's model with the served name
 	work     upstreams.Features     // the features that every call of the route needs
-	// directory is the route's directory, if it has one. The field member is the target's number
-	// there. The field rank is a hash of the upstream's id, which is the same at every edge.
+	// directory is the route's directory, if it has one. The field member is the target's number in
+	// the directory. The field rank is a hash of the upstream's id, and is the same at every edge.
 	directory *directory
 	member    member
 	rank      uint64
@@ -31,12 +31,12 @@ type Target struct {
 // Percent is a share in hundredths.
 type Percent = config.Percent
 
-// Query is one call's question. Acquire borrows it and does not keep it.
+// Query describes one call to Acquire, which does not keep the Query.
 type Query struct {
 	Pool    upstreams.Pool
 	Key     string   // id of the client's key, empty without one
-	Weight  float64  // weight of the key where keys take turns (package turns); 0: the call takes no part
-	Tokens  int      // estimated tokens of the prompt
+	Weight  float64  // the key's weight where keys take turns (package turns); 0: the call takes no turns
+	Tokens  int      // how many tokens the prompt is estimated to have
 	Prefix  []uint64 // HashBlocks of the prompt, for a route that WantsPrefix
 	Text    int      // bytes of the prompt text that Prefix hashes; 0: the size of its blocks
 	Session uint64   // hash of the call's session, the same at every edge; 0: unknown
@@ -57,7 +57,7 @@ type Query struct {
 	// RetryAfter is the Retry-After that the client gets if the call is refused. The client then has a
 	// claim on a slot (Claims). 0: the call heeds no claims and makes none.
 	RetryAfter time.Duration
-	Rank       int     // of its class: claims of earlier classes go before it
+	Rank       int     // the rank of the call's class: claims from earlier classes go first
 	Reserve    Percent // share of an upstream's slots, rounded down, that it must leave free
 	Why        *Why    // receives the reasons for the pick; nil: not wanted
 
@@ -69,7 +69,7 @@ type Query struct {
 	notStalled bool             // skip stalled upstreams for now
 	anyway     bool             // no engine has every needed feature: ask engines that lack some
 	within     Arms             // the arms whose targets are asked now
-	known      knowledge        // of Prefix
+	known      knowledge        // what the directory knows about Prefix
 
 	full []upstreams.ID // upstreams whose slots are held by other edges of the fleet or kept for claims
 }
@@ -116,7 +116,7 @@ func External(r *Route) bool {
 	return slices.ContainsFunc(r.targets, func(t Target) bool { return t.external })
 }
 
-// readLoad sets l to the load that the query would find at the target.
+// readLoad sets l to the target's load as the query would find it.
 func (t *Target) readLoad(l *upstreams.Load, q *Query) {
 	t.Upstream.ReadLoad(l, q.Pool, q.at)
 	t.model.Weigh(l, q.Now)
@@ -135,23 +135,23 @@ var states = [...]upstreams.State{
 	upstreams.StateUp, upstreams.StatePending, upstreams.StateBusy, upstreams.StateStalled,
 }
 
-// Route is one model's way to its engines. It is safe for concurrent use.
+// Route leads one model's calls to its engines. It is safe for concurrent use.
 type Route struct {
 	ID    string // the model's canonical id
 	Index int    // position in Table.Routes
-	// Tiers are the route's tiers in order, each a route of its own over a part of the targets; nil if
-	// there is only one tier. A tier's When says when it serves: config.WhenFull or config.WhenDown;
-	// it is empty for the first.
+	// Tiers are the route's tiers in order, each a route of its own over some of the targets; nil
+	// if there is only one tier. A tier's When says when the tier serves: config.WhenFull or
+	// config.WhenDown. The first tier's When is empty.
 	Tiers   []*Route
 	When    string
 	targets []Target
-	arms    []share // of all tiers; nil: the targets share all calls
+	arms    []share // the shares in all tiers; nil: all targets take any call
 	seed    uint64  // hash of the id
 	// byLength says that some targets are sent only short prompts.
 	byLength bool
 	policy   policy
 	rotor    *atomic.Uint32
-	claims   *Claims // of all routes of the table
+	claims   *Claims // the claims on all of the table's routes
 	line     *turns.Line
 	// directory knows the prompts that were sent to the targets. It is nil if it cannot change a
 	// choice: with one target, or with round-robin.
@@ -172,7 +172,7 @@ func (r *Route) AppendTooShort(to []upstreams.ID, tokens int) []upstreams.ID {
 	return to
 }
 
-// First is the tier that always serves: the route itself if it has no tiers.
+// First returns the tier that always serves: the route itself if it has no tiers.
 func First(r *Route) *Route {
 	if r.Tiers != nil {
 		return r.Tiers[0]
@@ -188,15 +188,15 @@ func tiersOf(r *Route) []*Route {
 	return []*Route{r}
 }
 
-// Targets returns the route's targets by their tiers, in the order of the configuration. The slice
-// is the route's own.
+// Targets returns the route's targets by tier, in the order of the configuration. Callers must not
+// change the slice.
 func (r *Route) Targets() []Target { return r.targets }
 
 // Line returns the line that records what each key was served at the model while keys took turns.
 func Line(r *Route) *turns.Line { return r.line }
 
 // Wait counts a call that waits for a slot. It counts the call at the targets that keep few models
-// in memory, so that they load the call's model. The function quit ends the count.
+// in memory, so that these targets load the call's model. The function quit ends the count.
 func (r *Route) Wait(q *Query) (quit func()) {
 	var all []func()
 	for i := range r.targets {

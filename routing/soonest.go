@@ -4,36 +4,37 @@ import (
 	"penstock/upstreams"
 )
 
-// A call goes to the target at which the first tokens of its answer would come soonest. They come
-// after the prompts ahead of the call, the part of its own prompt that is not in the engine's
-// cache, and the wait for a place.
+// A call goes to the target at which the first tokens of its answer would come soonest. The first
+// tokens come after the engine has read the prompts ahead of the call and the uncached tokens of
+// the call's own prompt, and after the call has waited for its turn to run.
 
 const (
 	// firstTokens is how many tokens of an answer a pick considers: enough for the writing speed to
 	// matter next to the wait for the first token, and few compared with an answer, because clients
 	// read along.
 	firstTokens = 10
-	// missingWeight is the extra weight of tokens that another engine holds: reading them again evicts
-	// other prompts from this engine's cache, and delays the calls behind. With a weight of 1, calls
-	// leave a warm engine too easily: with 64 agents at 8 engines, the 90th percentile was 4.45 s at a
-	// weight of 1.5, and 2.5 s at 2.
+	// missingWeight is how much more tokens weigh that another engine holds: reading such tokens
+	// again evicts other prompts from this engine's cache, and delays the calls behind. With a
+	// weight of 1, calls leave a warm engine too easily: with 64 agents at 8 engines, the 90th
+	// percentile was 4.45 s at a weight of 1.5, and 2.5 s at 2.
 	missingWeight = 2
-	// nearTie is the factor by which a target may be later than the soonest target and still be the
-	// home of a conversation that no engine knows. The estimates are no more precise than that.
+	// nearTie says how much later than the soonest target, as a factor, a target may be and still
+	// become the home of a conversation that no engine knows. The estimates are no more precise
+	// than that.
 	nearTie = 1.1
 	// leastTokens is the least weight of a prompt while no speed is known, so that calls with no
 	// prompt, or a few words, are compared by the batches that they would join.
 	leastTokens = 128
 )
 
-// need is the part of a query's prompt, in tokens, that engines would have to read.
+// need says how many tokens of a query's prompt engines would have to read.
 type need struct {
 	all   float64
-	block float64 // one of its blocks
+	block float64 // tokens of one block
 	fresh float64 // what no engine holds
 }
 
-// needs computes the size of the prompt in tokens.
+// needs computes how many tokens the prompt has.
 func (q *Query) needs() need {
 	tokens := float64(q.Tokens)
 	if q.known.n == 0 {
@@ -47,8 +48,8 @@ func (q *Query) needs() need {
 	return need{tokens, block, max(0, tokens-block*float64(q.known.blocks()))}
 }
 
-// at() returns how many tokens a target would have to read, and what they cost. Blocks that many
-// conversations share cost half, or nothing.
+// at() returns how many tokens a target would have to read, and what these tokens cost. Blocks that
+// many conversations share cost half, or nothing.
 func (n *need) at(k *knowledge, t *Target) (uncached, charged float64) {
 	if k.n == 0 {
 		return n.all, n.all
@@ -57,7 +58,7 @@ func (n *need) at(k *knowledge, t *Target) (uncached, charged float64) {
 	return max(0, n.all-n.block*float64(held)), n.fresh + missingWeight*n.block*missing
 }
 
-// promptAt returns the figures for the call's prompt that a lease at the target books.
+// promptAt returns the figures that a lease at the target books for the call's prompt.
 func (q *Query) promptAt(t *Target) upstreams.Prompt {
 	n := q.needs()
 	uncached, _ := n.at(&q.known, t)
@@ -76,19 +77,20 @@ func (t *Target) Counted(l *upstreams.Lease, tokens, cached int) {
 		return
 	}
 	l.Counted(tokens, cached)
-	// A prompt that an engine was still reading for another call proves nothing: its age is no more
-	// than the unread tokens.
+	// A prompt that an engine was still reading for another call proves nothing: such a prompt is
+	// no older than the unread tokens.
 	if p := l.Prompt(); t.directory != nil && p.Tokens > 0 && p.Age*blockBytes >= l.Ahead()*usualToken {
 		share := float64(tokens) / float64(p.Tokens) // the prompt's tokens were estimated
 		t.directory.counted(t, int(share*float64(p.Tokens-p.Uncached)), cached, p.Age)
 	}
 }
 
-// timeOf returns how many seconds a call would wait for the first tokens of its answer, given the
-// tokens of its prompt that have to be read. In that time the engine reads the prompts ahead of the
-// call and its own prompt, and writes the tokens while it also serves the other calls. Calls beyond
-// the places wait for running calls to end, and a recent failure weighs like one call. A weight
-// says how much faster the engine is than measured.
+// timeOf returns how many seconds a call would wait for the first tokens of its answer. The
+// parameter charged says how many prompt tokens the engine has to read for the call. In that time
+// the engine reads the prompts ahead of the call and its own prompt, and writes the tokens while it
+// also serves the other calls. If more calls come than the engine runs at once (Load.Places), they
+// wait for running calls to end. A recent failure weighs like one call. A weight says how much
+// faster the engine is than measured.
 func timeOf(l *upstreams.Load, v *upstreams.Speed, charged float64) float64 {
 	calls := float64(l.Active+1) + l.Usual
 	ahead := float64(l.Unread)
@@ -100,15 +102,15 @@ func timeOf(l *upstreams.Load, v *upstreams.Speed, charged float64) float64 {
 	return (wait + v.Start + unread*v.Prefill + firstTokens*v.TokenTime(calls)) / l.Weight
 }
 
-// productOf replaces the time while too few speeds are known: the tokens to be read times the share
-// of the places in use, so that neither long prompts nor large batches gather at one engine
-// (LMetric, arXiv 2603.15202). A weight says how much of both an engine should get.
+// productOf replaces the time while too few speeds are known: the tokens to be read times how full
+// the engine is, so that neither long prompts nor large batches gather at one engine (LMetric,
+// arXiv 2603.15202). A weight says how much of both an engine should get, compared with others.
 func productOf(l *upstreams.Load, charged float64) float64 {
 	calls := float64(l.Active+1) + l.Usual + l.Penalty
 	return (float64(l.Unread)/l.Weight + charged + leastTokens) * calls * l.Share
 }
 
-// doubt is the penalty from which an engine's cache does not count: two failures, or the slow start
+// doubt is the penalty at which an engine's cache stops counting: two failures, or the slow start
 // after an outage.
 const doubt = 2
 
@@ -164,10 +166,10 @@ func (c *choice) score(all *scores) bool {
 	return true
 }
 
-// scores are the scores of the targets that a pick has looked at, up to maxEqual.
+// scores holds the scores of the targets that a pick has looked at, up to maxEqual.
 type scores struct {
 	best  lowest
-	known bool // they are times, not products
+	known bool // the scores are times, not products
 	met   bool // the query may go to some target, with or without room
 	n     int
 	of    [maxEqual]scored
@@ -175,7 +177,7 @@ type scores struct {
 
 type scored struct {
 	at    uint16 // the target's position
-	held  int32  // tokens of the prompt
+	held  int32  // how many of the prompt's tokens the engine holds
 	score float64
 }
 
@@ -187,11 +189,11 @@ func (s *scores) add(at int, held, score float64) {
 	}
 }
 
-// homeKey returns the number that determines the home of the call's conversation. It is the
-// session. If the session is unknown, it is the client's cache key, or the first block that few
-// conversations share. The cache key is not used if conversations with that key are known to begin
-// alike, since it would gather them at one engine. homeKey returns 0 if an engine knows the
-// conversation, or nothing distinguishes it.
+// homeKey returns the number that determines the home of the call's conversation: the session or,
+// if that is unknown, the client's cache key or the first block that few conversations share. The
+// cache key is not used if conversations with that key are known to begin alike, since the key
+// would gather them at one engine. If an engine knows the conversation, or nothing distinguishes
+// the conversation, homeKey returns 0.
 func (q *Query) homeKey() uint64 {
 	own := q.known.own()
 	switch {
@@ -208,8 +210,9 @@ func (q *Query) homeKey() uint64 {
 }
 
 // home chooses among the targets that are soon enough. It returns the target to which other edges
-// sent the conversation, and otherwise the first in rendezvous rank for the key. Every edge in
-// front of the same engines ranks them alike, so edges agree without communicating.
+// sent the conversation. If there is none, it returns the target that ranks first for the key
+// (rendezvous hashing). Every edge in front of the same engines ranks the engines alike, so edges
+// agree without communicating.
 func (c *choice) home(key uint64, all *scores, latest float64) (best *Target) {
 	first := uint64(0)
 	for i := range all.of[:all.n] {

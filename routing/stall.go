@@ -11,7 +11,7 @@ import (
 const stallsLately = 30 * time.Second
 
 // Stall decides, over all routes, what happens to an upstream that has stalled. The last target of
-// a route stays. If more than half of a route's targets would stall within half a minute, a
+// a route stays in use. If more than half of a route's targets would stall within half a minute, a
 // generation probe decides: a fault of the edge, or a burst of long prompts, is then likelier than
 // a fault of each engine.
 func (t *Table) Stall(u *upstreams.Upstream, now time.Time) upstreams.Stall {
@@ -24,8 +24,8 @@ func (t *Table) Stall(u *upstreams.Upstream, now time.Time) upstreams.Stall {
 	return decision
 }
 
-// stallOf decides for one upstream of a route, given three numbers of the route's upstreams: all of
-// them, the others that take calls, and those that have stalled lately.
+// stallOf decides for one of a route's upstreams. The parameters count the route's upstreams: all
+// of them, the others that take calls, and those that have stalled lately.
 func stallOf(all, others, lately int) upstreams.Stall {
 	switch {
 	case others == 0:
@@ -36,8 +36,8 @@ func stallOf(all, others, lately int) upstreams.Stall {
 	return upstreams.StallOut
 }
 
-// stalls counts the route's upstreams: all of them, those other than u that take calls, and those
-// that have stalled recently. The result own reports whether u belongs to the route.
+// stalls counts the route's upstreams: all of them, the others that take calls, and those that have
+// stalled lately. Others means all but u. The result own reports whether u belongs to the route.
 func stalls(r *Route, u *upstreams.Upstream, now time.Time) (all, others, lately int, own bool) {
 	for i := range r.targets {
 		t := &r.targets[i]

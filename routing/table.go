@@ -27,7 +27,7 @@ type Table struct {
 	exact    map[string]*Route
 	patterns []pattern // longest prefix first
 	routes   []*Route  // in the order of the file
-	Claims   *Claims   // on slots of the routes
+	Claims   *Claims   // the claims on the routes' slots
 }
 
 // pattern is an alias that ends in "*".
@@ -36,9 +36,9 @@ type pattern struct {
 	route  *Route
 }
 
-// Build compiles the models of f. The routes take over their state (the rotor's position, the
-// directory of prompts, the claims) from the table keep, which may be nil. An error means that f
-// was not validated.
+// Build compiles the models of f. The routes take their state (the rotor's position, the directory
+// of prompts, the claims) from the table keep, which may be nil. An error means that f was not
+// validated.
 func Build(f *config.File, r Resolver, keep *Table) (*Table, error) {
 	t := &Table{exact: make(map[string]*Route, len(f.Models)), Claims: &Claims{}}
 	if keep != nil {
@@ -69,7 +69,7 @@ func Build(f *config.File, r Resolver, keep *Table) (*Table, error) {
 	return t, nil
 }
 
-// before() returns the model's route in t, whose state is kept. The table t may be nil.
+// before() returns the model's route in t, so that its state can be kept. The table t may be nil.
 func (t *Table) before(id string) *Route {
 	if t != nil {
 		if r, ok := t.exact[id]; ok && r.ID == id {
@@ -135,8 +135,8 @@ func split(r *Route, when map[int]string) {
 	}
 }
 
-// Lookup finds the route of a model's id or alias. An exact name wins over a name with a bracketed
-// variant, which wins over a pattern. A longer pattern wins over a shorter one.
+// Lookup finds a model's route by the model's id or alias. An exact name wins over a name with a
+// bracketed variant, which wins over a pattern. A longer pattern wins over a shorter one.
 func (t *Table) Lookup(model []byte) (*Route, bool) {
 	if r, ok := t.exact[string(model)]; ok {
 		return r, true
@@ -152,5 +152,5 @@ func (t *Table) Lookup(model []byte) (*Route, bool) {
 	return nil, false
 }
 
-// Routes returns every route in the order of the configuration. The slice is the table's own.
+// Routes returns every route in the order of the configuration. Callers must not change the slice.
 func (t *Table) Routes() []*Route { return t.routes }

@@ -3,7 +3,7 @@ package routing
 // Reason says why one of several targets was picked.
 type Reason string
 
-// The closed set of reasons.
+// The set of reasons is closed.
 const (
 	ReasonCached     Reason = "cached"
 	ReasonSoonest    Reason = "soonest"
@@ -40,13 +40,13 @@ type Estimate struct {
 	// Seconds is the estimated time to the tenth token of the answer; 0: unknown, since the speed
 	// of one of the targets was unknown.
 	Seconds float64
-	Cached  int // tokens of the prompt that its engine was believed to hold
+	Cached  int // how many of the prompt's tokens its engine was believed to hold
 }
 
 // explain records why a pick chose best.
 func (q *Query) explain(targets []Target, s *scores, best *Target, home bool) {
 	w := q.Why
-	var top [maxEstimates]scored // the lowest scores, in their order
+	var top [maxEstimates]scored // the lowest scores, in ascending order
 	n, held := 0, 0
 	for _, a := range s.of[:s.n] {
 		if &targets[a.at] == best {
