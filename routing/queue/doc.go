@@ -1,8 +1,8 @@
-// Package queue is the line of calls that wait for a slot. It decides which call a free slot wakes.
-// Keys are opaque names to it. It does no I/O, and reads a clock only for aging.
+// Package queue holds the calls that wait for a slot, and decides which of them a free slot wakes.
+// Keys are opaque names to the package. It does no I/O, and reads a clock only for aging.
 //
-// Queue is one model's line (queue.go). Queues are all lines of an edge, which share upstreams
-// (queues.go).
+// A Queue holds one model's waiting calls (queue.go). Queues holds all queues of an edge, whose
+// models may share upstreams (queues.go).
 //
 // # Design
 //
@@ -16,14 +16,14 @@
 // pick the engine for another call, and a client that leaves at that moment would take the slot
 // along.
 //
-// A free slot wakes the key that was served least (package turns). What its woken calls are about
-// to be served counts, too, because several slots may be freed before the first of them is taken.
-// Within a key each session has one call in each round, so that an agent with many parallel calls
-// does not keep the key's other agents waiting.
+// A free slot wakes the key that was served least (package turns). What the key's woken calls are
+// about to be served counts, too, because several slots may be freed before the first of them is
+// taken. Within a key each session has one call in each round, so that an agent with many parallel
+// calls does not keep the key's other agents waiting.
 //
 // Calls of a later class are woken only when no call of an earlier class wants the slot, and they
 // are evicted first. They age after half of their model's wait. That is always before their
 // deadline, whatever the configuration says, so a queue never starves them. A floor gives a class
-// its part of the slots sooner. The slots that later classes leave free for future calls are
+// its share of the slots sooner. How many slots later classes leave free for future calls is
 // decided where slots are picked and taken (routing.Query.Reserve). A running call keeps its slot.
 package queue

@@ -13,10 +13,10 @@ import (
 	"penstock/upstreams"
 )
 
-// Why a wait ended without a slot.
+// A wait without a slot ends with one of these errors.
 var (
-	// ErrFull is returned if the queue has no room, at once or after a call of another key took the
-	// place.
+	// ErrFull is returned if the queue has no room: at once, or later, when a call from another key
+	// takes the waiting call's place.
 	ErrFull = errors.New("queue is full")
 	// ErrDeadline is returned at the deadline.
 	ErrDeadline = errors.New("waited too long in the queue")
@@ -26,7 +26,7 @@ var (
 	ErrLeft = errors.New("left the queue")
 )
 
-// Route is a queue's view of its model's upstreams. *routing.Route implements it.
+// Route is what a queue knows about its model's upstreams. *routing.Route implements it.
 type Route interface {
 	Targets() []routing.Target
 	Room(u *upstreams.Upstream, q *routing.Query) routing.Room
@@ -40,15 +40,15 @@ type Need struct {
 	Key   string // waiting keys take turns: the least served is next
 	Pool  upstreams.Pool
 	Tried []upstreams.ID     // upstreams that the call must not be sent to
-	Tiers uint8              // tiers that its key lists
-	Arms  routing.Arms       // arms of the call
-	Needs upstreams.Features // features that it needs from its engine
+	Tiers uint8              // tiers that the call's key lists
+	Arms  routing.Arms       // the call's arms
+	Needs upstreams.Features // features that the call needs from its engine
 
-	Rank    int             // of its class; the call waits behind those of earlier classes
-	Ages    time.Time       // from then on it waits among the first class
+	Rank    int             // the rank of the call's class; calls of earlier classes go first
+	Ages    time.Time       // from then on the call waits in the first class
 	Reserve routing.Percent // share of an upstream's slots that it must leave free
 
-	Weight   float64 // of the key: weight two is served twice as much as weight one; 0: 1
+	Weight   float64 // the key's weight: weight two is served twice as much as weight one; 0: 1
 	Session  uint64  // sessions of a key take turns within it; 0: not known
 	Expected int64   // what the call will probably be served, measured as in turns.Weight
 }
@@ -56,20 +56,20 @@ type Need struct {
 // MaxRanks is how many ranks of calls a queue distinguishes.
 const MaxRanks = 8
 
-// Queue is the short wait of calls for a model whose slots are all taken. Its depth is bounded, and
-// the callers' deadlines bound the wait. It is fair: the waiting key that was served least is next,
-// its sessions take turns, and the calls of a session keep their order. Calls of a later class go
-// behind the others until they have aged. Its methods may be called from any goroutine. It belongs
-// to Queues, which wakes its waiters.
+// Queue holds calls that wait a short time for a model whose slots are all taken. The queue's
+// length is bounded, and the callers' deadlines bound the wait. A queue is fair: the waiting key
+// that was served least is next, its sessions take turns, and the calls of a session keep their
+// order. Calls of a later class go behind the others until they have aged. Its methods may be
+// called from any goroutine. Each Queue belongs to a Queues, which wakes the waiters.
 type Queue struct {
 	queues *Queues
-	count  atomic.Int64 // of waiters; changed with the lock of queues held
+	count  atomic.Int64 // how many waiters there are; changed with the lock of queues held
 
 	// The lock of queues guards the following fields.
 	route   Route
 	depth   int
 	keys    map[string]*waitingKey
-	order   list.List // of *waitingKey with waiters; the front one is next among equals
+	order   list.List // every *waitingKey that has waiters; among equals the front one is next
 	line    *turns.Line
 	classes []*waiterClass
 	ranks   [MaxRanks]rankState
@@ -77,25 +77,25 @@ type Queue struct {
 	unwoken *waiter // tries to take a slot without a wake-up; no other waiter is woken meanwhile
 }
 
-// waitingKey holds the waiters of one key in the order of their turns.
+// waitingKey holds one key's waiters in the order of their turns.
 type waitingKey struct {
 	name     string
 	weight   float64
 	waiters  list.List // of *waiter
 	element  *list.Element
 	account  *turns.Account
-	promised int64 // what its woken calls that have not tried yet are expected to be served
+	promised int64 // what the key's woken calls that have not tried yet are expected to be served
 	round    uint64
 	sessions map[uint64]session // sessions that wait
 }
 
-// session holds one session's waiters of a key. Each round has one waiter of a session.
+// session holds the waiters from one of a key's sessions. In each round a session has one waiter.
 type session struct {
 	waiters int
-	round   uint64 // of the newest waiter
+	round   uint64 // the newest waiter's round
 }
 
-// add puts a waiter in its place.
+// add inserts a waiter according to its round.
 func (k *waitingKey) add(w *waiter) {
 	w.round = k.round
 	s := k.sessions[w.session]
@@ -142,18 +142,18 @@ type waiterClass struct {
 type waiter struct {
 	key       *waitingKey
 	class     *waiterClass
-	element   *list.Element   // nil after it has left
-	offered   *queuedUpstream // the upstream that it was woken for; nil: it sleeps
-	lastEvent uint64          // the event of its last wake-up
+	element   *list.Element   // nil after the waiter has left
+	offered   *queuedUpstream // the upstream that the waiter was woken for; nil: it sleeps
+	lastEvent uint64          // the event that last woke the waiter
 	wake      chan struct{}   // holds one token while offered or evicted is set
-	evicted   bool            // it lost its place
+	evicted   bool            // the waiter lost its place
 	counts    counts
 	session   uint64
-	round     uint64 // round of its session; see waitingKey.add
+	round     uint64 // the round in its session; see waitingKey.add
 	expected  int64
-	rank      int // of its class
+	rank      int // the rank of its class
 	ages      time.Time
-	passes    bool // it joined a full queue for a slot that is free
+	passes    bool // the waiter joined a full queue because a slot was free
 }
 
 // counts records at which upstreams a waiter counts among the calls that wait for their model's
@@ -164,7 +164,7 @@ type counts struct {
 	ended bool
 }
 
-// rankState is the queue's state of one class of calls.
+// rankState is what the queue keeps about one class of calls.
 type rankState struct {
 	waiters int
 	floor   routing.Percent // share of the slots freed while calls of the class wait
@@ -179,11 +179,11 @@ func (w *waiter) rankAt(now time.Time) int {
 	return 0
 }
 
-// Waiting returns the number of waiting calls. If there are any, a new call must wait, too: taking
-// a slot directly would jump the queue.
+// Waiting returns how many calls wait. If any call waits, a new call must wait, too: taking a slot
+// directly would jump the queue.
 func (q *Queue) Waiting() int { return int(q.count.Load()) }
 
-// WaitingOf returns the number of waiting calls of a rank.
+// WaitingOf returns how many calls of a rank wait.
 func (q *Queue) WaitingOf(rank int) int {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
@@ -223,7 +223,7 @@ func (q *Queue) Join(n *Need) (*Waiting, error) {
 	return &Waiting{q, w, first}, nil
 }
 
-// Leave gives the place back, unless it was taken away before.
+// Leave gives the place back, unless the call has been evicted.
 func (p *Waiting) Leave() {
 	p.q.leave(p.w)
 	p.w.counts.end()
@@ -264,8 +264,8 @@ func (t *counts) end() {
 // try at the same time.
 //
 // The error is ErrDeadline at the deadline, ErrLeft when done is closed, and ErrFull if the call
-// was evicted. It is ErrNotYet when the time until comes first: the place in the queue stays, and
-// Await may be called again.
+// was evicted. It is ErrNotYet if the time given as until comes first: the call keeps its place in
+// the queue, and Await may be called again.
 func (p *Waiting) Await(done <-chan struct{}, until, deadline time.Time, try func() bool) error {
 	if p.first {
 		p.first = false
@@ -347,8 +347,8 @@ func (q *Queue) join(n *Need) (w *waiter, first bool, err error) {
 	return w, first, nil
 }
 
-// class returns the class of a need. There is one class for each pool, and few more, because
-// waiting calls have rarely been tried elsewhere.
+// class returns the class for a need. There is one class for each pool and few others, because
+// waiting calls have rarely tried an upstream before.
 func (q *Queue) class(n *Need) *waiterClass {
 	for _, c := range q.classes {
 		if c.pool == n.Pool && c.tiers == n.Tiers && c.arms == n.Arms && c.needs == n.Needs && c.reserve == n.Reserve &&
@@ -410,11 +410,11 @@ func suited(q *Queue, n *Need) bool {
 	return false
 }
 
-// makeRoom evicts a waiter for a newcomer. The parameter of is the newcomer's rank, and own is the
-// number of waiters that its key already has. makeRoom evicts the newest waiter of the last class
-// behind the newcomer's. If there is no such class, it evicts the newest waiter of the newcomer's
-// class from the key with the most waiters, unless that key would then have fewer waiters than the
-// newcomer's key.
+// makeRoom evicts a waiter for a newcomer. The parameter of is the newcomer's rank. The parameter
+// own says how many waiters the newcomer's key already has. makeRoom evicts the newest waiter of
+// the last class behind the newcomer's. If there is no such class, it evicts the newest waiter of
+// the newcomer's class from the key with the most waiters, unless that key would then have fewer
+// waiters than the newcomer's key.
 func (q *Queue) makeRoom(of, own int) bool {
 	for rank := len(q.ranks) - 1; rank > of && q.behind > 0; rank-- {
 		if q.ranks[rank].waiters > 0 {
@@ -430,7 +430,8 @@ func (q *Queue) makeRoom(of, own int) bool {
 	return true
 }
 
-// newest returns a rank's newest waiter of the key with the most waiters, or nil.
+// newest returns a rank's newest waiter, or nil. It takes the waiter from the key with the most
+// waiters.
 func (q *Queue) newest(rank int) (newest *waiter) {
 	for e := q.order.Front(); e != nil; e = e.Next() {
 		k := e.Value.(*waitingKey)
@@ -469,7 +470,7 @@ func (q *Queue) leave(w *waiter) {
 	q.remove(w)
 }
 
-// remove is leave with the lock held.
+// remove does what leave does, with the lock held.
 func (q *Queue) remove(w *waiter) {
 	if w.element == nil {
 		return
@@ -537,7 +538,7 @@ func (q *Queue) sleepAgain(w *waiter) {
 }
 
 // wakeNext wakes the next waiter that a slot of the upstream p suits, and reports whether there is
-// one. It also wakes waiters whose call no upstream may take, so that they can fail.
+// one. It also wakes waiters whose calls no upstream may take, so that these calls can fail.
 func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
 	if q.Waiting() == 0 || q.unwoken != nil {
 		return false
@@ -580,9 +581,10 @@ func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
 // aSlot is how much one slot adds to a rankState's credit.
 const aSlot = 100
 
-// wakeRank wakes the next waiter whose class fits. It chooses among the waiters whose current rank
-// is the given rank or, if the parameter own is set, whose own rank is. It chooses the key that was
-// served least, including what its woken calls are about to be served.
+// wakeRank wakes the next waiter whose class fits. It considers the waiters whose current rank is
+// the given rank; if the parameter own is set, those whose own rank is the given rank. Among them
+// it chooses the key that was served least, including what the key's woken calls are about to be
+// served.
 func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) bool {
 	var next *waiter
 	var least float64
@@ -654,7 +656,7 @@ func (q *Queue) wakeFor(w *waiter, p *queuedUpstream) {
 func (w *waiter) notify() {
 	select {
 	case w.wake <- struct{}{}:
-	default: // it has a token already
+	default: // the channel has a token already
 	}
 }
 

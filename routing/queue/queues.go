@@ -10,31 +10,31 @@ import (
 	"penstock/upstreams"
 )
 
-// Queues are the queues of all models of an edge. Models may share upstreams, so a free slot is
-// offered in turn to the queues of the models that have its upstream. It wakes one waiter: the
-// first, in fair order, that the slot suits. A woken waiter has no guarantee, because a call of a
-// model without waiters may be faster. The waiter then keeps its position.
+// Queues holds the queues of all of an edge's models. Models may share upstreams, so a free slot is
+// offered in turn to the queues of the models that have its upstream. The slot wakes one waiter:
+// the first, in fair order, that the slot suits. A woken waiter may still get nothing, because a
+// call for a model without waiters may be faster. The waiter then keeps its position.
 //
-// The state of the upstreams decides, not the signals. Whenever a slot is freed, an upstream
-// changes, or a waiter comes, leaves or finds no slot, Queues wake as many waiters as there are
+// The upstreams' state decides who is woken, not the signals. Whenever a slot is freed, an upstream
+// changes, or a waiter comes, leaves or finds no slot, Queues wakes as many waiters as there are
 // free slots without a woken waiter. So a lost signal does no harm, and a surplus signal wakes no
 // waiter. The route itself decides whether a slot suits a waiter, so a waiter is woken in vain only
 // if another call was faster. Each event wakes a waiter at most once. If the route and an upstream
-// ever disagree, that costs one wake-up and causes no loop.
+// ever disagree, the disagreement costs one wake-up and causes no loop.
 type Queues struct {
 	waiting    atomic.Int64                                            // calls, in all queues
-	byUpstream atomic.Pointer[map[*upstreams.Upstream]*queuedUpstream] // of the queues in use
+	byUpstream atomic.Pointer[map[*upstreams.Upstream]*queuedUpstream] // the upstreams of the queues in use
 
 	mu      sync.Mutex // guards the following fields, and all queues
 	events  uint64
 	byModel map[string]*Queue
-	retired map[string]*Queue // of models that no longer have a queue, while calls may wait in it
+	retired map[string]*Queue // queues whose models no longer have one, while calls may still wait
 }
 
-// queuedUpstream is the queues' state of one upstream.
+// queuedUpstream is what the queues keep about one upstream.
 type queuedUpstream struct {
 	upstream *upstreams.Upstream
-	queues   atomic.Pointer[[]*Queue]     // of the models that have the upstream
+	queues   atomic.Pointer[[]*Queue]     // the queues of the models that have the upstream
 	next     int                          // the queue that is offered the next slot first
 	promised [upstreams.PoolAudio + 1]int // waiters that were woken for a slot of a pool and have not tried yet
 }
@@ -58,8 +58,8 @@ func New() *Queues {
 	return s
 }
 
-// ForModel returns the queue of a model: the queue in use, a queue in which calls may still wait,
-// or a new queue, whose waiters are woken once it is passed to Apply.
+// ForModel returns a model's queue: the queue in use, a queue in which calls may still wait, or a
+// new queue. A new queue's waiters are woken once the queue is passed to Apply.
 func (s *Queues) ForModel(model string) *Queue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,12 +81,12 @@ type Use struct {
 	// Line accounts for what the keys were served; nil: the queue has its own line, in which only this
 	// queue books.
 	Line *turns.Line
-	// Floors are the floors of the classes, in order; nil: none.
+	// Floors are the classes' floors, in order; nil: none.
 	Floors []routing.Percent
 }
 
-// Apply puts the queues of a configuration into use. Calls that wait in another queue stay there,
-// on its last route. Call OfferAll once the configuration is in force.
+// Apply puts a configuration's queues into use. Calls that wait in another queue stay there, on its
+// last route. Call OfferAll once the configuration is in force.
 func (s *Queues) Apply(uses []Use) {
 	s.apply(uses)
 	for _, u := range uses {
@@ -150,8 +150,8 @@ func (s *Queues) apply(uses []Use) {
 	s.byUpstream.Store(&places)
 }
 
-// SlotFreed wakes the next waiter for a slot of an upstream. Call it after a slot has been
-// released. It costs next to nothing without waiters for the upstream.
+// SlotFreed wakes the next waiter for an upstream's slot. Call it after a slot has been released.
+// While nobody waits for the upstream, a call costs next to nothing.
 func (s *Queues) SlotFreed(u *upstreams.Upstream) {
 	if p := s.awaitedUpstream(u); p != nil {
 		s.mu.Lock()
@@ -161,9 +161,9 @@ func (s *Queues) SlotFreed(u *upstreams.Upstream) {
 	}
 }
 
-// UpstreamChanged is SlotFreed for any other change of an upstream. The change may affect other
-// upstreams of a route: for example, upstreams that were never probed take calls only while no
-// upstream is up.
+// UpstreamChanged does the same as SlotFreed after any other change of an upstream. Such a change
+// may affect other upstreams of a route: for example, upstreams that were never probed take calls
+// only while no upstream is up.
 func (s *Queues) UpstreamChanged(u *upstreams.Upstream) {
 	if p := s.awaitedUpstream(u); p != nil {
 		s.mu.Lock()
@@ -175,7 +175,7 @@ func (s *Queues) UpstreamChanged(u *upstreams.Upstream) {
 	}
 }
 
-// OfferAll is UpstreamChanged for every upstream: for a new configuration.
+// OfferAll does the same as UpstreamChanged for every upstream. It is for a new configuration.
 func (s *Queues) OfferAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,8 +188,8 @@ func (s *Queues) OfferAll() {
 // Awaited reports whether calls wait for a model that has an upstream.
 func (s *Queues) Awaited(u *upstreams.Upstream) bool { return s.awaitedUpstream(u) != nil }
 
-// awaitedUpstream returns the state of an upstream if calls wait for a model that has it, and nil
-// otherwise.
+// awaitedUpstream returns an upstream's state if calls wait for a model that has the upstream, and
+// nil otherwise.
 func (s *Queues) awaitedUpstream(u *upstreams.Upstream) *queuedUpstream {
 	if s.waiting.Load() == 0 {
 		return nil
@@ -219,7 +219,7 @@ func (s *Queues) offer(p *queuedUpstream) {
 	}
 }
 
-// offerQueue offers the slots of all upstreams of a queue's model. The caller holds mu.
+// offerQueue offers the slots of all upstreams that a queue's model has. The caller holds mu.
 func (s *Queues) offerQueue(q *Queue) {
 	if q.Waiting() == 0 {
 		return

@@ -1,6 +1,6 @@
 // Package turns decides which key is next at a model whose slots are taken: the key that has been
 // served least, in proportion to its weight. Keys are opaque names, and the caller measures what is
-// served (Weight). It does no I/O, and time is a parameter.
+// served (Weight). The package does no I/O, and time is a parameter.
 //
 // # Design
 //
@@ -11,9 +11,9 @@
 //
 // An idle key does not save credit: when it waits again, its account is raised to the line's time,
 // which lies between the accounts of the waiting keys. That time advances with what is served,
-// divided among the waiting keys, as in fair queueing of packets. So it reaches even the account
-// that is furthest ahead, also while new keys keep coming, and no key waits forever. An account
-// that the line's time has passed carries no information and is forgotten.
+// divided among the waiting keys, as in fair queueing of packets. So the line's time reaches even
+// the account that is furthest ahead, also while new keys keep coming, and no key waits forever. An
+// account that the line's time has passed carries no information and is forgotten.
 //
 // If no key has waited for a minute, nothing is counted, and a call costs one atomic load.
 package turns
@@ -25,12 +25,12 @@ import (
 	"time"
 )
 
-// answerWeight is the number of prompt tokens that one answer token counts for: an engine reads
-// many tokens in a step, and writes one for each call. The number is a choice, not a measurement.
+// answerWeight says how many prompt tokens one answer token counts for: in one step an engine reads
+// many tokens, but writes one token for each call. The number was chosen, not measured.
 const answerWeight = 4
 
 // Weight returns what a call is served: the prompt tokens that its engine had to read, plus
-// answerWeight times the tokens of its answer.
+// answerWeight for each token of the answer.
 func Weight(uncached, answer int) int64 {
 	return int64(max(0, uncached)) + answerWeight*int64(max(0, answer))
 }
@@ -41,8 +41,8 @@ const remembered = time.Minute
 // mostIdle bounds the accounts of keys that do not wait.
 const mostIdle = 1024
 
-// Line is the order in which keys get their turns at one model. The zero value is ready. Its
-// methods may be called from any goroutine.
+// Line decides in which order keys get their turns at one model. The zero value is ready for use.
+// Its methods may be called from any goroutine.
 type Line struct {
 	busy atomic.Bool // keys wait, or have waited within remembered
 
@@ -54,21 +54,22 @@ type Line struct {
 	last     time.Time // when the last key stopped waiting, if none waits
 }
 
-// Account is what a key has been served at a line.
+// Account records what a key has been served at a line.
 type Account struct {
 	served atomic.Uint64 // bits of a float64: weight served, divided by the key's weight; written with the line's mu held
 
 	line    *Line
 	name    string
-	weight  atomic.Uint64 // of the key; read without the line's lock by With
+	weight  atomic.Uint64 // the key's weight; With reads it without the line's lock
 	waiters int           // calls of Wait minus calls of Leave
 }
 
 // Quiet reports whether no key has waited for a while, so that nothing needs to be counted.
 func (l *Line) Quiet() bool { return !l.busy.Load() }
 
-// Wait starts the wait of a key with a weight; each Wait needs one Leave. A key that did not wait
-// before goes behind the keys that were served less, and gets no credit for having been idle.
+// Wait records that a key with this weight begins to wait; each Wait needs one Leave. A key that
+// did not wait before goes behind the keys that were served less, and gets no credit for having
+// been idle.
 func (l *Line) Wait(key string, weight float64, now time.Time) *Account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,7 +88,7 @@ func (l *Line) Wait(key string, weight float64, now time.Time) *Account {
 	return a
 }
 
-// Leave ends a Wait.
+// Leave ends what one Wait began.
 func (a *Account) Leave(now time.Time) {
 	l := a.line
 	l.mu.Lock()
@@ -104,16 +105,17 @@ func (a *Account) Leave(now time.Time) {
 	l.forget(a)
 }
 
-// Served returns what the key has been served, divided by its weight: the least is next.
+// Served returns what the key has been served, divided by its weight. The key with the least is
+// next.
 func (a *Account) Served() float64 { return math.Float64frombits(a.served.Load()) }
 
-// With returns Served as if the key had been served the given additional amount.
+// With returns what Served would return if the key had been served the given additional amount.
 func (a *Account) With(more int64) float64 { return a.Served() + float64(more)/a.share() }
 
 // share returns the key's weight.
 func (a *Account) share() float64 { return math.Float64frombits(a.weight.Load()) }
 
-// ServedOf is Served for a key that may not be waiting.
+// ServedOf returns what Served would return, for a key that may not be waiting.
 func (l *Line) ServedOf(key string) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,8 +129,8 @@ func (l *Line) ServedOf(key string) float64 {
 	return a.Served()
 }
 
-// Turn is one call's part of an account. The zero value belongs to no line. A Turn belongs to one
-// goroutine.
+// Turn is what one call adds to its key's account. The zero value belongs to no line. A Turn
+// belongs to one goroutine.
 type Turn struct {
 	line     *Line
 	key      string
@@ -164,9 +166,9 @@ func (l *Line) Begin(key string, weight float64, expected int64, now time.Time) 
 // bookEvery is how many tokens of a running answer are booked at a time.
 const bookEvery = 16
 
-// Answered books the answer tokens that have come so far, in addition to what was expected of the
-// prompt, so that a long answer counts while its call holds the slot. It is cheap enough to call
-// for each token.
+// Answered books the answer tokens that have come so far, in addition to what was expected for the
+// prompt, so that a long answer counts while its call holds the slot. Answered is cheap enough to
+// be called for each token.
 func (t *Turn) Answered(tokens int) {
 	if t.line == nil {
 		return
@@ -189,7 +191,7 @@ func (t *Turn) End(uncached, answer int, known bool) {
 	}
 }
 
-// Book books what the call has been served in all so far, which may be less than expected.
+// Book books what the call has been served in total so far, which may be less than expected.
 func (t *Turn) Book(served int64) {
 	more := served - t.booked
 	if t.line == nil || more == 0 {
@@ -241,7 +243,7 @@ func (l *Line) settle() {
 	l.time = min(max(l.time, least), most)
 }
 
-// account returns the account of a key, and sets the key's weight.
+// account returns a key's account, and sets the key's weight.
 func (l *Line) account(key string, weight float64) *Account {
 	if !(weight > 0) {
 		weight = 1
@@ -281,7 +283,7 @@ func (l *Line) expire(now time.Time) (quiet bool) {
 	return l.Quiet()
 }
 
-// forget removes the account of a key that does not wait, once the line's time has passed it.
+// forget removes an account whose key does not wait, once the line's time has passed the account.
 func (l *Line) forget(a *Account) {
 	if a.waiters == 0 && a.Served() <= l.time {
 		delete(l.accounts, a.name)

@@ -13,9 +13,10 @@ import (
 	"penstock/config"
 )
 
-// WriteConfig writes the upstreams and models of a configuration for all detected engines: one
-// upstream for each engine, and each model once with all engines that list it. `doctor` prints the
-// lines to paste, `init` writes them to a file, and a start without a file uses them.
+// WriteConfig writes upstreams and models, in the form of a configuration, for all detected
+// engines: one upstream for each engine, and each model once with all engines that list it.
+// `doctor` prints the lines to paste, `init` writes them to a file, and a start without a file uses
+// them.
 func WriteConfig(w io.Writer, engines []Detection) error {
 	var b bytes.Buffer
 	names := upstreamNames(engines)
@@ -32,7 +33,7 @@ func WriteConfig(w io.Writer, engines []Detection) error {
 }
 
 // upstreamNames names each engine by its host and port, so that the lines of two runs fit in one
-// file. If the host is an IP address, it uses the profile's name instead.
+// file. If an engine's host is an IP address, its profile's name is used instead.
 func upstreamNames(engines []Detection) []string {
 	used := map[string]bool{}
 	out := make([]string, len(engines))
@@ -96,14 +97,14 @@ func (d *Detection) writeUpstream(b *bytes.Buffer, name string) {
 	}
 }
 
-// servedModel is a model with the engines that list it.
+// servedModel holds a model and the engines that list it.
 type servedModel struct {
 	id        string
 	kind      string
 	guessed   bool // the kind is a guess from the name
 	vision    bool // every engine takes images, since a request may go to any of them
 	turns     bool // the engine keeps fewer models, so calls take turns
-	slots     int  // of all its engines in total
+	slots     int  // how many slots all its engines have together
 	upstreams []string
 }
 
@@ -150,8 +151,8 @@ func modelsOf(engines []Detection, names []string) []*servedModel {
 	return out
 }
 
-// deepest is the longest queue that the configuration suggests. Calls at the end of a longer queue
-// would time out.
+// deepest bounds the queue length that the written configuration suggests. Calls at the end of a
+// longer queue would time out.
 const deepest = 256
 
 func (m *servedModel) write(b *bytes.Buffer) {

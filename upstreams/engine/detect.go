@@ -77,7 +77,7 @@ func shows(sign *config.EngineSign, p *http1.Page) bool {
 	return false
 }
 
-// Detection is the result of detecting an engine from its pages.
+// Detection holds what was detected from an engine's pages.
 type Detection struct {
 	URL        string   `json:"url"`
 	Profile    *Profile `json:"-"`      // never nil; the generic one if Recognised is false
@@ -87,14 +87,14 @@ type Detection struct {
 	Keyed      bool     `json:"keyed"` // a key was sent
 	// 401 or 403 if the model list was refused; else 0
 	Refused    int         `json:"refused,omitempty"`
-	Health     int         `json:"health"` // status of the profile's health page, 0 if it did not answer
+	Health     int         `json:"health"` // the status of the profile's health page, 0 if there was no answer
 	Healthy    bool        `json:"healthy"`
 	Models     []ModelInfo `json:"models"`
-	Slots      int         `json:"slots"`               // how many requests it runs at once; 0: not reported
-	Residents  int         `json:"residents,omitempty"` // how many models it keeps in memory; 0: not reported
+	Slots      int         `json:"slots"`               // how many requests the engine runs at once; 0: not reported
+	Residents  int         `json:"residents,omitempty"` // how many models the engine keeps in memory; 0: not reported
 	Load       *Load       `json:"load,omitempty"`
 	LoadPath   string      `json:"load_path,omitempty"`     // the page with that load
-	CountsPath string      `json:"progress_path,omitempty"` // the page that counts its work
+	CountsPath string      `json:"progress_path,omitempty"` // the page that counts the engine's work
 
 	TriedModel string  `json:"tried_model,omitempty"`
 	Tried      []Trial `json:"tried,omitempty"` // results of Try
@@ -105,10 +105,10 @@ type Detection struct {
 // detectTimeout bounds one page of Detect.
 const detectTimeout = 3 * time.Second
 
-// Detect finds out about the engine at a base URL: its kind, version, models, capacity and load.
-// The URL may lack a scheme or end with /v1. apiKey may be empty. The error is an *http1.Failure
-// if the engine does not answer. It sends about ten small GETs, over one connection if the engine
-// keeps it open.
+// Detect asks the engine at a base URL about its kind, version, models, capacity and load. The URL
+// may lack a scheme or end with /v1. apiKey may be empty. The error is an *http1.Failure if the
+// engine does not answer. Detect sends about ten small GETs, over one connection if the engine
+// keeps that open.
 func Detect(ctx context.Context, url, apiKey string, profiles *Profiles) (Detection, error) {
 	if !unixsocket.Is(url) && !strings.Contains(url, "://") {
 		url = "http://" + url

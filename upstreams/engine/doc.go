@@ -5,8 +5,8 @@
 //
 // The edge's knowledge of an engine is a profile: profiles/*.yaml, in the form of config.Engine.
 // Users may add their own. Code asks a Profile about a property (Has, TokenLimitMember, Path),
-// never for its name. A profile inherits from the profile that its `like` names, and ultimately
-// from the generic profile. Variants are detected automatically: an upstream that is configured as
+// never about its name. A profile inherits from the profile named in its `like`, and finally from
+// the generic profile. Variants are detected automatically: an upstream that is configured as
 // `whisper`, but was started with OpenAI's path, becomes whisper-openai at its first probe. If a
 // reload changes the profiles, upstreams are recognised anew.
 //
@@ -22,13 +22,14 @@
 //
 // # Does it generate?
 //
-// A generation probe (generation.go) is the smallest request for a kind of model, with a check of
-// the answer: one token of chat, an embedding of one word, a second of silence to transcribe. This
-// package defines what to send and how to judge the answer; upstreams decides when a probe is due.
+// A generation probe (generation.go) is the smallest request for a kind of model, together with a
+// check of the answer: one token of chat, an embedding of one word, a second of silence to
+// transcribe. This package defines what to send and how to judge the answer; upstreams decides when
+// a probe is due.
 //
 // Trials (trial.go, trials.go) are what `penstock doctor --try` sends: tiny chat calls, each of
-// which tests one thing that agents need. The result names the engine's flag if the flag is
-// missing. Nothing else in the doctor generates.
+// which tests one thing that agents need. If the engine lacks a flag, the result names the flag.
+// Nothing else in the doctor makes an engine generate.
 //
 // # Who calls what
 //

@@ -33,13 +33,13 @@ var quirkTexts = map[string]string{
 	config.QuirkDeveloperAsSystem:     "does not know the role developer: chat messages of that role are sent as system",
 }
 
-// DoctorOptions are the options of Doctor.
+// DoctorOptions are Doctor's options.
 type DoctorOptions struct {
 	URLs   []string
 	APIKey string
 	Own    []config.Engine // the configuration's own profiles, to be tried too
 	Try    bool            // also send tiny calls, see Detection.Try
-	Model  string          // for those calls
+	Model  string          // the model for those calls
 	JSON   bool
 
 	Timeouts *config.Timeouts // the configuration's timeouts; nil: the defaults
@@ -91,7 +91,7 @@ func Doctor(ctx context.Context, w io.Writer, o *DoctorOptions) error {
 	return errors.Join(problems...)
 }
 
-// Among reports whether one of the detections has the same URL.
+// Among reports whether one of the engines has the same URL as d.
 func (d *Detection) Among(engines []Detection) bool {
 	return slices.ContainsFunc(engines, func(e Detection) bool { return e.URL == d.URL })
 }
@@ -113,8 +113,8 @@ func (d *Detection) tryAll(ctx context.Context, o *DoctorOptions) error {
 	return nil
 }
 
-// WriteReport writes the result of a detection for the operator; WriteConfig writes the matching
-// configuration. It quotes model names from the engine, but nothing else from its pages.
+// WriteReport writes what was detected, for the operator; WriteConfig writes the matching
+// configuration. The report quotes the engine's model names, but nothing else from its pages.
 func (d *Detection) WriteReport(w io.Writer) error {
 	var b bytes.Buffer
 	p, health := d.Profile, d.Profile.Health().Path
@@ -212,7 +212,7 @@ func writeForms(b *bytes.Buffer, p *Profile) {
 	}
 }
 
-// operations returns the operations that the profile has a path for.
+// operations returns the operations for which the profile has a path.
 func operations(p *Profile) []string {
 	return slices.DeleteFunc(slices.Clone(config.EngineOperations), func(op string) bool { return p.Path(op) == "" })
 }
@@ -245,7 +245,7 @@ func (d *Detection) writeCapacity(b *bytes.Buffer) {
 	}
 }
 
-// silenceBounds describes how long an engine without counters may be silent.
+// silenceBounds describes how long an engine that has no counters may be silent.
 func silenceBounds(t *config.Timeouts) string {
 	if t == nil {
 		t = &config.Defaults().Timeouts

@@ -23,7 +23,7 @@ const (
 	GenerationFailed              // broken off, timed out, or answered with an error
 	GenerationRefused             // the engine has no room, or serves others
 	GenerationRejected            // the engine does not accept this probe, or the kind of model has none
-	GenerationAborted             // the edge ended it
+	GenerationAborted             // the edge ended the probe
 	GenerationCount
 )
 
@@ -32,7 +32,7 @@ func (g Generation) String() string {
 	return [...]string{"ok", "failed", "refused", "rejected", "aborted"}[g]
 }
 
-// GenerationStep is one request of a generation probe, with the check of its answer.
+// GenerationStep is one request of a generation probe, together with a check of the answer.
 type GenerationStep struct {
 	Path        string
 	ContentType string
@@ -44,7 +44,7 @@ type GenerationStep struct {
 // generationMax bounds the answer.
 const generationMax = 1 << 20
 
-// WithPriority adds a priority to a probe's requests, for an engine that orders its queue by
+// WithPriority adds a priority to a probe's requests. It is for engines that order their queue by
 // priority. Some engines serve requests without a priority last.
 func WithPriority(steps []GenerationStep, number int) {
 	for i := range steps {
@@ -56,9 +56,9 @@ func WithPriority(steps []GenerationStep, number int) {
 
 // GenerationSteps returns what to send to check whether an engine works for a kind of model: one
 // request, or several, each of which is sent only if the engine rejects the previous one. If the
-// parameter toEnd is set, a chat model must complete its answer, instead of sending just a first
-// token. There are no steps if the work is too expensive for a probe (images), or if the engine has
-// no path for it.
+// parameter toEnd is set, a chat model must complete its answer instead of sending just a first
+// token. There are no steps if the kind is too expensive to probe (images), or if the engine has no
+// path for the operation.
 func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps []GenerationStep) {
 	prompt, tokens := "ping", 1
 	if toEnd {
@@ -143,18 +143,18 @@ func silence(served string) (contentType string, form []byte) {
 	return "multipart/form-data; boundary=" + boundary, b.Bytes()
 }
 
-// GenerationResult is a verdict with the reason if it is not OK.
+// GenerationResult is a verdict and, unless the verdict is OK, the reason.
 type GenerationResult struct {
 	Verdict Generation
 	Reason  string // an http1.Failure's reason, or "status"
 	Status  int    // the engine's status
 }
 
-// Generate sends one step and judges the answer. It is a function so that tests can simulate an
-// engine without a socket.
+// Generate sends one step and judges the answer. It is a function type, so that tests can simulate
+// an engine without a socket.
 type Generate func(ctx context.Context, profile *Profile, s *GenerationStep, limit time.Duration) GenerationResult
 
-// GenerateOver returns a Generate over a transport. Every probe has a connection of its own.
+// GenerateOver returns a Generate over a transport. Every probe uses its own connection.
 func GenerateOver(t *http1.Transport) Generate {
 	return func(ctx context.Context, profile *Profile, s *GenerationStep, limit time.Duration) GenerationResult {
 		x, end := t.ExchangeWhile(ctx)

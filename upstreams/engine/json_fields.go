@@ -62,8 +62,8 @@ func fieldText(page any, field string) string {
 	return ""
 }
 
-// sumField adds up a field's numbers, and counts true as 1. The result found is false if there are
-// none.
+// sumField adds up a field's numbers, and counts true as 1. The result found is false if the field
+// has no numbers.
 func sumField(page any, field string) (total float64, found bool) {
 	for v := range fields(page, field) {
 		switch n := v.(type) {
@@ -80,7 +80,7 @@ func sumField(page any, field string) (total float64, found bool) {
 	return total, found
 }
 
-// meanField returns sumField divided by the number of matches.
+// meanField returns the sum from sumField, divided by how many values matched.
 func meanField(page any, field string) (float64, bool) {
 	n := 0
 	for v := range fields(page, field) {

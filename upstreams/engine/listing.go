@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// listingMost bounds the number of one engine's models.
+// listingMost bounds how many of an engine's models are tracked.
 const listingMost = 1024
 
-// Listing tracks an engine's models through its lists. A model is added by the first list that
-// has it, and removed by the second list in a row that lacks it, because an engine that starts or
-// swaps models may show an incomplete list for a moment. The zero value has no models and no
-// list. It is not safe for concurrent use.
+// Listing tracks an engine's models from list to list. A model is added by the first list that has
+// it, and removed by the second list in a row that lacks it, because an engine that starts or swaps
+// models may show an incomplete list for a moment. The zero value has no models and no list. A
+// Listing is not safe for concurrent use.
 type Listing struct {
 	Listed bool // at least one list was read
 	models map[string]ModelInfo
@@ -51,7 +51,7 @@ func (f *Listing) All() []ModelInfo {
 	return out
 }
 
-// KindOf returns the kind of an engine's model, as the engine reports it or from its name.
+// KindOf returns a model's kind, as the engine reports it or as the model's name suggests.
 func KindOf(p *Profile, m *ModelInfo) string {
 	kind, _ := p.kindOf(m)
 	return kind

@@ -9,7 +9,7 @@ import (
 	"penstock/config"
 )
 
-// Load is an engine's report of its work.
+// Load is what an engine reports about its work.
 type Load struct {
 	Running int     `json:"running"`
 	Waiting int     `json:"waiting"`
@@ -27,9 +27,9 @@ type Load struct {
 
 // Adapters are the adapters that an engine has in use.
 type Adapters struct {
-	Most  int      `json:"most"` // how many it can work with at once
+	Most  int      `json:"most"` // how many the engine can use at once
 	InUse []string `json:"in_use"`
-	at    float64  // time of the report
+	at    float64  // when this was reported
 }
 
 // readAdapters reads a series whose labels name adapters and whose value is a time. If there are
@@ -62,11 +62,11 @@ func labelValue(labels []byte, label string) string {
 	return ""
 }
 
-// known reports whether the page has stated a number of requests.
+// known reports whether the page has said how many requests run or wait.
 func (l *Load) known(running bool) bool { return running || l.Queue }
 
 // readLoad reads a page about the engine's work as the source describes it. It returns false if the
-// page has no number of requests.
+// page does not say how many requests run or wait.
 func readLoad(source *config.EngineLoad, body []byte) (Load, bool) {
 	if source.Format == config.LoadMetrics {
 		return scanMetrics(source, body)
@@ -143,8 +143,8 @@ func scanMetrics(source *config.EngineLoad, body []byte) (Load, bool) {
 	return r, r.known(totals[0].n > 0)
 }
 
-// cacheTokens reads the size of a cache in tokens from a sample: from its labels, as in vLLM's
-// cache_config_info, or from its value, as in SGLang's max_total_num_tokens.
+// cacheTokens reads a cache's size in tokens from a sample: from the labels, as in vLLM's
+// cache_config_info, or from the value, as in SGLang's max_total_num_tokens.
 func cacheTokens(labels []byte) (float64, bool) {
 	blocks, err := strconv.ParseFloat(labelValue(labels, "num_gpu_blocks"), 64)
 	size, err2 := strconv.ParseFloat(labelValue(labels, "block_size"), 64)
@@ -154,7 +154,7 @@ func cacheTokens(labels []byte) (float64, bool) {
 	return sampleValue(labels)
 }
 
-// clampTokens bounds a number of tokens from an engine.
+// clampTokens bounds a token count from an engine.
 func clampTokens(n float64) int {
 	if !(n > 0) { // also rejects NaN
 		return 0

@@ -10,7 +10,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// ModelInfo is an engine's information on one of its models. Unreported numbers are 0.
+// ModelInfo is what an engine reports about one of its models. Unreported numbers are 0.
 type ModelInfo struct {
 	ID          string   `json:"id"`
 	Aliases     []string `json:"aliases,omitempty"`
@@ -34,8 +34,8 @@ type ModelList struct {
 // namesKept bounds the names remembered from earlier lists.
 const namesKept = 10_000
 
-// NewModelList returns the list of an engine's models. The parameter before is its previous list,
-// which may be nil.
+// NewModelList returns a list of an engine's models. The parameter before is the engine's previous
+// list, which may be nil.
 func NewModelList(infos []ModelInfo, before *ModelList) *ModelList {
 	l := &ModelList{infos: infos, byName: make(map[string]int, len(infos)), ever: map[string]bool{}}
 	if before != nil && len(before.ever) < namesKept {
@@ -104,7 +104,7 @@ func (l *ModelList) Names(p *Profile, served string) bool {
 	return p.spec.Names != config.NamesIgnored && l.index(p, served) >= 0
 }
 
-// Decides reports whether the absence of the name from the list is meaningful: the engine lists
+// Decides reports whether it means something if the list lacks the name: the engine lists
 // everything, or has listed this name before.
 func (l *ModelList) Decides(p *Profile, served string) bool {
 	return l != nil && (p.spec.Names == config.NamesListed || p.spec.Names != config.NamesIgnored && l.ever[served])

@@ -69,7 +69,8 @@ func (r *Reader) Version(ctx context.Context) string {
 }
 
 // Slots reads how many requests the engine runs at once, and how many prompt tokens fit in all of
-// them (0: not reported). ok is false if the engine does not report the number of requests.
+// them together (0: not reported). The result ok is false if the engine does not report how many
+// requests it runs.
 func (r *Reader) Slots(ctx context.Context) (n, cacheTokens int, ok bool) {
 	for i := range r.Profile.spec.Capacity {
 		v := &r.Profile.spec.Capacity[i]
@@ -117,8 +118,8 @@ func (r *Reader) Asleep(ctx context.Context) bool {
 	return asleep
 }
 
-// Load reads the engine's load from its pages in turn, starting with the one at index first, until
-// one answers. It returns that page's index, for the next call, and the page's path.
+// Load reads the engine's load. It tries the engine's pages in turn, starting at the index first,
+// until one answers. It returns that page's index, for the next call, and the page's path.
 func (r *Reader) Load(ctx context.Context, first int) (l Load, at int, path string, ok bool) {
 	sources := r.Profile.spec.Load
 	for i := range sources {
@@ -159,7 +160,7 @@ func (r *Reader) Progress(ctx context.Context) (sum float64, path string, counts
 	return 0, "", false
 }
 
-// DetailOf explains why no connection to an engine was made, in addition to ReasonOf. It is ""
+// DetailOf explains why no connection to an engine was made, in addition to ReasonOf. It returns ""
 // for other failures.
 func DetailOf(err error) string {
 	if f, ok := errors.AsType[*http1.Failure](err); ok {

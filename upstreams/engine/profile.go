@@ -11,7 +11,7 @@ import (
 	"penstock/config"
 )
 
-// Operations that a profile has a path for, in addition to config's key operations.
+// These are the operations for which a profile has a path, in addition to config's key operations.
 const (
 	OpCompletions = "completions"
 	OpCountTokens = "count_tokens"
@@ -35,8 +35,8 @@ var defaultPaths = map[string]string{
 	config.OpModerations:    "/v1/moderations",
 }
 
-// Profile is a compiled engine profile. It is immutable, and all upstreams with this engine share
-// it. Slices and maps that its methods return are shared and must not be modified.
+// Profile is a compiled engine profile. A Profile is immutable, and all upstreams with this engine
+// share it. Slices and maps that its methods return are shared and must not be modified.
 type Profile struct {
 	spec    config.Engine
 	paths   map[string]string
@@ -50,7 +50,7 @@ type Member struct {
 	Value []byte
 }
 
-// HealthPage is the page that shows whether the engine is alive.
+// HealthPage says which page shows whether the engine is alive.
 type HealthPage struct {
 	Path      string
 	Timeout   time.Duration // 0: not set by the profile
@@ -83,7 +83,7 @@ func newProfile(e *config.Engine) (*Profile, error) {
 
 func members(m map[string]any) ([]Member, error) {
 	out := make([]Member, 0, len(m))
-	// sorted, so that all calls send the same order
+	// sorted, so that all calls send the members in the same order
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		value, err := json.Marshal(m[name])
 		if err != nil {
@@ -110,13 +110,12 @@ func (p *Profile) Title() string {
 // operation.
 func (p *Profile) Path(op string) string { return p.paths[op] }
 
-// KeepAlive returns how long the edge may keep an idle connection. The engine closes the connection
-// later than that.
+// KeepAlive returns how long the edge may keep an idle connection. The engine closes an idle
+// connection later than that.
 func (p *Profile) KeepAlive() time.Duration { return p.spec.KeepAlive.D() }
 
-// TokenLimitMember returns the request member from which the engine reads a token limit:
-// max_tokens or max_completion_tokens. It is empty if the engine reads both, so that the client's
-// member stays.
+// TokenLimitMember returns the request member from which the engine reads a token limit: max_tokens
+// or max_completion_tokens. It is empty if the engine reads both; the client's member then stays.
 func (p *Profile) TokenLimitMember() string {
 	if p.spec.TokenLimit == config.TokenLimitAsSent {
 		return ""
@@ -167,8 +166,8 @@ func (p *Profile) ClientFault(status int, errorType, message string) bool {
 	return matches(p.spec.ClientFaults, status, errorType, message)
 }
 
-// Overload reports whether an answer means that the engine is full rather than broken: outcome
-// OutcomeRefused.
+// Overload reports whether an answer means that the engine is full rather than broken. The call's
+// outcome is then OutcomeRefused.
 func (p *Profile) Overload(status int, errorType, message string) bool {
 	return matches(p.spec.Overloads, status, errorType, message)
 }
@@ -198,7 +197,7 @@ type Reasoning struct {
 	History string   // member of an assistant's message; empty: the engine reads no history
 }
 
-// Reasoning returns how to control the engine's reasoning.
+// Reasoning describes how to control the engine's reasoning.
 func (p *Profile) Reasoning() Reasoning {
 	r := &p.spec.Reasoning
 	out := Reasoning{Effort: r.Effort, Words: r.Words, Off: p.off, On: p.on, History: r.History}
@@ -228,14 +227,14 @@ func (p *Profile) ModelsPage() string {
 	return p.spec.Models[0].Path
 }
 
-// Sources of the assumed number of slots.
+// These name the sources of the assumed slot count.
 const (
 	SlotsReported  = "engine"
 	SlotsOfProfile = "profile"
 	SlotsDefault   = "default"
 )
 
-// defaultSlots is the assumed number of concurrent requests if neither the engine nor its profile
+// defaultSlots says how many concurrent requests are assumed if neither the engine nor its profile
 // has a number.
 const defaultSlots = 16
 

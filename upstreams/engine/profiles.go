@@ -21,7 +21,8 @@ var bundledFiles embed.FS
 // Penstock is the profile of another edge, which discovery may find on the engines' usual ports.
 const Penstock = "penstock"
 
-// genericName is the profile that all others inherit from. An unrecognised engine gets it.
+// genericName names the profile that all others inherit from. An unrecognised engine gets that
+// profile.
 const genericName = "openai"
 
 // Profiles are all profiles that an upstream may name, in the order in which detection tries them:
@@ -33,7 +34,7 @@ type Profiles struct {
 }
 
 // LoadProfiles compiles the bundled profiles and the user's. A user's profile may replace a bundled
-// one of the same name. An error names the profile and the wrong member.
+// profile of the same name. An error names the profile and the wrong member.
 func LoadProfiles(user []config.Engine) (*Profiles, error) {
 	specs, err := bundledSpecs()
 	if err != nil {
@@ -128,7 +129,7 @@ var Known = sync.OnceValue(func() config.Known {
 	return k
 })
 
-// bundledSpecs parses the embedded files. An error is a bug, because they are part of the
+// bundledSpecs parses the embedded files. An error is a bug, because the files are part of the
 // program.
 func bundledSpecs() (map[string]config.Engine, error) {
 	files, err := fs.Glob(bundledFiles, "profiles/*.yaml")
@@ -151,8 +152,8 @@ func bundledSpecs() (map[string]config.Engine, error) {
 }
 
 // resolve follows `like` down to the generic profile, and merges on the way back. A profile that
-// replaces a bundled profile of the same name cannot inherit from that one, because the name refers
-// to the new profile itself.
+// replaces a bundled profile of the same name cannot inherit from the replaced one, because the
+// name refers to the new profile itself.
 func resolve(specs map[string]config.Engine, name string, path []string) (*config.Engine, error) {
 	e := specs[name]
 	if name == genericName && e.Like == "" {
@@ -189,7 +190,7 @@ func (p *Profiles) Named(name string) (*Profile, bool) {
 	return profile, ok
 }
 
-// All returns every profile in the order of detection. The slice is shared.
+// All returns every profile, in the order in which detection tries them. The slice is shared.
 func (p *Profiles) All() []*Profile { return p.ordered }
 
 func (p *Profiles) generic() *Profile { return p.byName[genericName] }
@@ -235,7 +236,7 @@ func (p *Profiles) Initial(engine string) (*Profile, error) {
 }
 
 // Successor returns an upstream's profile after a reload: the recognised profile, unless the
-// operator has named another one. The parameters before and now are the configured engines.
+// operator has named another one. The parameters before and now are the configured `engine` values.
 func (p *Profiles) Successor(recognised *Profile, before, now string) *Profile {
 	if profile, ok := p.byName[recognised.Name()]; ok && before == now {
 		return profile
@@ -244,8 +245,8 @@ func (p *Profiles) Successor(recognised *Profile, before, now string) *Profile {
 }
 
 // candidates returns the profiles that detection may choose from: all for "auto", otherwise the
-// named one's variants (profiles that are like it and have signs of their own). It is empty if no
-// other profile is possible.
+// variants of the named profile (profiles that are `like` it and have signs of their own). The
+// result is empty if no other profile is possible.
 func (p *Profiles) candidates(engine string) []*Profile {
 	if IsAuto(engine) {
 		return p.ordered

@@ -15,7 +15,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Trial is the result of one tiny call that tests one thing which agents need from an engine.
+// Trial is the result of one tiny call that tests one thing that agents need from an engine.
 type Trial struct {
 	Name    string       `json:"name"` // "text", "tool call" and so on
 	Verdict TrialVerdict `json:"verdict"`
@@ -33,7 +33,7 @@ const (
 	TrialSkipped TrialVerdict = "skipped"
 )
 
-// Names of the trials that other trials depend on.
+// These trials are named because other trials depend on them.
 const (
 	trialToolCall = "tool call"
 	trialThinking = "reasoning on"
@@ -43,13 +43,13 @@ const (
 // trialTimeout bounds one call, including the loading of a model that is not in memory.
 const trialTimeout = 2 * time.Minute
 
-// trier sends the calls of a trial to one model of an engine.
+// trier sends trial calls to one of an engine's models.
 type trier struct {
 	transport *http1.Transport
 	profile   *Profile
 	reader    Reader
 	model     string
-	patience  time.Duration // how long the engine may take to notice that its client has left
+	patience  time.Duration // how long the engine may take to notice that the client has left
 	tried     []Trial
 }
 
@@ -103,7 +103,7 @@ func (t *trier) came(name string) bool {
 	return slices.ContainsFunc(t.tried, func(r Trial) bool { return r.Name == name && r.Verdict == TrialOK })
 }
 
-// trialAnswer is a whole answer, or one assembled from a stream's chunks.
+// trialAnswer is a whole answer, or an answer assembled from a stream's chunks.
 type trialAnswer struct {
 	status         int
 	text, thinking string
@@ -133,7 +133,7 @@ func (t *trier) body(tokens int, messages []any, more ...object) object {
 	return b
 }
 
-// memberValues returns members of a profile as values.
+// memberValues returns a profile's members as members of a request.
 func memberValues(members []Member) object {
 	out := object{}
 	for _, m := range members {
@@ -222,8 +222,8 @@ func (a *trialAnswer) read(body []byte, part string) {
 	}
 }
 
-// problem explains why there is no answer; empty if there is one. The text does not repeat the
-// engine's.
+// problem explains why there is no answer; empty if there is one. The explanation does not repeat
+// the engine's text.
 func (a *trialAnswer) problem() string {
 	switch {
 	case a.err != nil && errors.Is(a.err, http1.ErrNotYet):

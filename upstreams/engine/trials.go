@@ -12,8 +12,8 @@ import (
 	"penstock/config"
 )
 
-// The trials, one by one. Their texts are for the operator: they name the missing flag and do not
-// quote the engine's answers.
+// The trials follow, one by one. Their texts are for the operator: they name the missing flag and
+// do not quote the engine's answers.
 
 // thinkingMarkup and toolMarkup are models' own markup, which an engine with the model's parser
 // removes from the text.
@@ -64,8 +64,8 @@ func (t *trier) text(ctx context.Context) {
 const effortTrial = "efforts"
 
 // efforts tries every effort word that the edge sends to the engine. A model's template may know
-// fewer words than its engine, and fail on the others. Each call with such a word then costs one
-// wasted request before it is sent again without the word.
+// fewer words than its engine does, and may fail on the others. Each call with such a word then
+// costs one wasted request before it is sent again without the word.
 func (t *trier) efforts(ctx context.Context) {
 	form := t.profile.Reasoning()
 	words := form.Words
@@ -151,7 +151,7 @@ var weatherTool = object{"tools": []any{object{"type": "function", "function": o
 func (t *trier) toolCalls(ctx context.Context) {
 	const two = "two calls"
 	question := userMessage("What is the weather in Paris? Call get_weather to find out.")
-	// a model that reasons for long would not get to a call
+	// a model that reasons for a long time would not reach a call
 	off := memberValues(t.profile.Reasoning().Off)
 	a := t.ask(ctx, t.body(400, []any{question}, weatherTool, off))
 	name, arguments := "", map[string]any{}
@@ -219,9 +219,9 @@ func (t *trier) schema(ctx context.Context) {
 	}
 }
 
-// prefill begins an answer and checks whether the engine continues it. A model may also continue
-// a count in a new answer. The second prefill tells the two cases apart: it ends within a number,
-// so only a continued answer starts with a digit.
+// prefill begins an answer and checks whether the engine continues it. A model may also continue a
+// count in a new answer. The second prefill tells the two cases apart: it stops in the middle of a
+// number, so only a continued answer starts with a digit.
 func (t *trier) prefill(ctx context.Context) {
 	for _, c := range []struct{ begun, next string }{{"1 2 3", "4"}, {"1 2 3 4 5 6 7 8 9 1", "0"}} {
 		messages := []any{
@@ -245,7 +245,7 @@ func (t *trier) prefill(ctx context.Context) {
 	t.add(trialPrefill, TrialOK, "proven, it continues a begun answer")
 }
 
-// abortWithin is how long an engine may take to notice that its client has left.
+// abortWithin is how long an engine may take to notice that the client has left.
 const abortWithin = 10 * time.Second
 
 // abort closes the connection in the middle of a stream and checks whether the engine stops.

@@ -12,7 +12,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Wake sends the request that wakes an engine, and returns the status of the answer. The operator
+// Wake sends the request that wakes an engine, and returns the answer's status. The operator
 // configures the request. It has no body, no credential and nothing from a client.
 func Wake(ctx context.Context, w config.Wake, upstream string, limit time.Duration) (status int, err error) {
 	base, path, err := wakeURL(w.URL)
