@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// Bounds on an SRV answer, whatever name server sends it.
+// These bound an SRV answer, whatever name server sends it.
 const (
 	maxRecords = 1000
 	maxHosts   = 100 // distinct names
 )
 
-// least is the share of a record with weight 0, relative to the mean. RFC 2782 gives such a
-// record a very small chance.
+// least is what a record with weight 0 weighs, relative to the mean. RFC 2782 gives such a record a
+// very small chance.
 const least = 0.01
 
 // Resolver asks name servers.
@@ -38,7 +38,7 @@ type Endpoint struct {
 type Name interface {
 	// Find queries once. The endpoints are sorted by address.
 	Find(ctx context.Context, r *Resolver) ([]Endpoint, error)
-	// String returns what is queried.
+	// String returns what Find queries.
 	String() string
 }
 
@@ -66,7 +66,7 @@ func (n Host) String() string { return "DNS " + string(n) }
 // use.
 type Service struct {
 	name  string
-	hosts map[string][]string // last known addresses of the hosts in the last answer
+	hosts map[string][]string // for each host in the last answer, its last known addresses
 }
 
 // NewService returns a name with SRV records.
@@ -75,7 +75,7 @@ func NewService(name string) *Service { return &Service{name: name} }
 // String implements Name.
 func (n *Service) String() string { return "SRV " + n.name }
 
-// Find returns every address of the records with the best priority. A host whose look-up fails
+// Find returns every address from the records with the best priority. A host whose look-up fails
 // keeps its last addresses. A host that does not exist is omitted.
 func (n *Service) Find(ctx context.Context, r *Resolver) ([]Endpoint, error) {
 	records, err := r.SRV(ctx, n.name)

@@ -15,15 +15,15 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Clocks of the API.
+// These limit how long the API server may take.
 const (
 	connectTimeout = 5 * time.Second
-	pageTimeout    = 30 * time.Second // for a page, and for the start of a watch
+	pageTimeout    = 30 * time.Second // for one page, and for starting a watch
 )
 
 const (
-	maxSecret = 64 << 10 // size of a file in the account's folder
-	maxPage   = 16 << 20 // size of a list
+	maxSecret = 64 << 10 // bytes of one file in the account's folder
+	maxPage   = 16 << 20 // bytes of one answer, as a list's page
 )
 
 // account describes how to reach an API server, and with which credentials.
@@ -72,7 +72,7 @@ func (a *account) open() (*client, error) {
 	return &client{t}, nil
 }
 
-// read returns a file of the account's folder.
+// read returns the text of a file in the account's folder.
 func (a *account) read(name string) (string, error) {
 	f, err := os.Open(filepath.Join(a.folder, name))
 	if err != nil {
@@ -85,7 +85,7 @@ func (a *account) read(name string) (string, error) {
 
 func (c *client) close() { c.transport.Close() }
 
-// statusError is an unusable answer: a status other than 200.
+// statusError reports an unusable answer: a status other than 200.
 type statusError int
 
 // Error explains what to do about the status, without the server's own text.
@@ -103,7 +103,7 @@ func (e statusError) Error() string {
 	return fmt.Sprintf("the API server answers with %d", int(e))
 }
 
-// body is the body of an answer.
+// body reads an answer's body.
 type body struct {
 	exchange *http1.Exchange
 	end      func()
@@ -111,7 +111,7 @@ type body struct {
 	left     int // bytes that may still come; a watch allows more with every event
 }
 
-// get requests a path. Reads of the body must finish by the given time.
+// get requests a path. The caller must have read the body by the given time.
 func (c *client) get(ctx context.Context, path string, until time.Time) (*body, error) {
 	x, end := c.transport.ExchangeWhile(ctx)
 	err := x.Send(&http1.Request{

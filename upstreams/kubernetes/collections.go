@@ -6,7 +6,7 @@ import (
 	"net/url"
 )
 
-// pods is the collection of an upstream's pods.
+// pods is the collection that holds an upstream's pods.
 type pods struct{ w *Watcher }
 
 func (c pods) request() (string, url.Values, error) {
@@ -53,7 +53,7 @@ func (c pods) apply(event string, object json.RawMessage) error {
 // errNoPool is returned for a pool's pods until the pool is known.
 var errNoPool = errors.New("the InferencePool is not known yet")
 
-// pools is the collection of the one InferencePool that an upstream names.
+// pools is the collection that holds only the InferencePool that an upstream names.
 type pools struct{ w *Watcher }
 
 func (c pools) request() (string, url.Values, error) {

@@ -18,7 +18,7 @@ import (
 // maxPods is how many pods an upstream may have.
 const maxPods = 2000
 
-// Bounds on the API server's answers.
+// These bound the API server's answers.
 const (
 	pageItems = 100
 	maxPages  = maxPods/pageItems + 1
@@ -34,7 +34,7 @@ const (
 	watchGrace                = 30 * time.Second
 )
 
-// Bounds on the pause between the end of a watch and the next list.
+// These bound the pause between the end of a watch and the next list.
 const (
 	firstPause   = 200 * time.Millisecond
 	maxPause     = 10 * time.Second
@@ -43,7 +43,7 @@ const (
 
 // collection defines what is listed and watched, and stores the result.
 type collection interface {
-	// request returns the path of the list and its selectors.
+	// request returns the list's path and its selectors.
 	request() (path string, query url.Values, err error)
 	// replace stores a whole list.
 	replace(items []json.RawMessage) error
@@ -59,9 +59,9 @@ type follower struct {
 	again   chan struct{} // asks for a new list at once
 
 	mu      sync.Mutex
-	contact time.Time          // last useful answer of the API server, or the start
-	trouble string             // why it is not followed now; empty: followed
-	failed  uint64             // failed sessions
+	contact time.Time          // when the API server last sent a useful answer, or the start
+	trouble string             // why the collection is not followed now; empty: it is followed
+	failed  uint64             // how many sessions have failed
 	end     context.CancelFunc // ends the session; nil: none has begun
 }
 
@@ -113,7 +113,7 @@ func (f *follower) heard() {
 	f.contact, f.trouble = time.Now(), ""
 }
 
-// ended records why a session has ended. It logs a reason that differs from the last.
+// ended records why a session has ended. It logs the reason if that differs from the last one.
 func (f *follower) ended(err error) {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return
@@ -151,7 +151,7 @@ func (f *follower) session(ctx context.Context, c collection) error {
 	return f.watch(ctx, api, c, version)
 }
 
-// list reads all pages and stores them as one list. It returns the list's version.
+// list reads all pages, stores them as one list and returns the list's version.
 func (f *follower) list(ctx context.Context, api *client, c collection) (version string, err error) {
 	path, query, err := c.request()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Labels and annotations of pods that the edge reads.
+// The edge reads these labels and annotations of pods.
 const (
 	labelRole             = "llm-d.ai/role"
 	labelEngine           = "llm-d.ai/engine-type"
@@ -25,7 +25,7 @@ var noDecode = []string{"prefill", "encode", "encode-prefill"}
 // Endpoint is one port of one pod.
 type Endpoint struct {
 	Key         string // unique, even among pods with the same name or address
-	Pod         string // name of the pod, with the port if there are several
+	Pod         string // the pod's name, with the port if the pod has several
 	Address     string // with the port
 	Ready       bool
 	Engine      string  // engine named by a label; empty: none
@@ -33,7 +33,7 @@ type Endpoint struct {
 	Concurrency int     // 0: not given
 }
 
-// pod is the part of a pod's object that the edge reads.
+// pod holds what the edge reads from a pod's object.
 type pod struct {
 	Metadata podMetadata
 	Status   struct {
@@ -48,10 +48,10 @@ type podMetadata struct {
 	Labels, Annotations map[string]string
 }
 
-// known is the stored state of a pod.
+// known is what the watcher stores about a pod.
 type known struct {
 	endpoints []Endpoint
-	problem   string // of its annotations
+	problem   string // what is wrong with its annotations
 }
 
 // readPod reads a pod's object.
@@ -114,7 +114,8 @@ func (p *pod) ready() bool {
 	return false
 }
 
-// activePorts returns the ports of the annotation. all is true if there is no annotation.
+// activePorts returns the ports that the annotation names. The result all is true if there is no
+// annotation.
 func (m *podMetadata) activePorts() (ports []int, all bool) {
 	text, given := m.Annotations[annotationPorts]
 	if !given {

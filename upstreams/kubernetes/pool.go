@@ -10,13 +10,13 @@ import (
 // maxPorts is how many ports a pool may name, as in its schema.
 const maxPorts = 8
 
-// wanted is the selector and the ports of an upstream's pods.
+// wanted says which pods an upstream has, by their selector and ports.
 type wanted struct {
 	selector string
 	ports    []int
 }
 
-// pool is the part of an InferencePool's object that the edge reads.
+// pool holds what the edge reads from an InferencePool's object.
 type pool struct {
 	Metadata struct{ Name, DeletionTimestamp string }
 	Spec     struct {
@@ -25,7 +25,7 @@ type pool struct {
 	}
 }
 
-// wanted returns the pods of the pool.
+// wanted returns which pods the pool has.
 func (p *pool) wanted() (*wanted, error) {
 	var out wanted
 	for _, name := range slices.Sorted(maps.Keys(p.Spec.Selector.MatchLabels)) {

@@ -38,16 +38,16 @@ type Watcher struct {
 	changed func()           // set by Run
 }
 
-// Status is the state of following the pods.
+// Status says whether the pods are being followed.
 type Status struct {
 	Listed  time.Time // when the last complete list was read; zero: never
 	Trouble string    // why the pods are not followed now; empty: followed
-	Failing time.Time // if there is trouble, the time of the last useful answer
-	Failed  uint64    // failed sessions
+	Failing time.Time // if there is trouble, when the last useful answer came
+	Failed  uint64    // how many sessions have failed
 }
 
-// New returns a Watcher of the configured pods. Their engines listen on the given port, unless the
-// file or a pool names another port. New sends nothing.
+// New returns a Watcher that follows the configured pods. The pods' engines listen on the given
+// port, unless the file or a pool names another port. New sends nothing.
 func New(spec *config.Kubernetes, port int, o Options) *Watcher {
 	w := &Watcher{
 		log: o.Log, spec: *spec, pods: map[string]known{}, changed: func() {},
@@ -79,10 +79,10 @@ func (w *Watcher) String() string {
 	return "pods " + w.namespace + "/" + w.spec.Selector + ":" + ports
 }
 
-// PodName returns the name of an endpoint's pod, with its namespace.
+// PodName returns the name of an endpoint's pod, with the namespace.
 func (w *Watcher) PodName(pod string) string { return "pod " + w.namespace + "/" + pod }
 
-// Sync lists once.
+// Sync reads one list.
 func (w *Watcher) Sync(ctx context.Context) error {
 	api, err := w.account.open()
 	if err == nil {
@@ -112,8 +112,8 @@ func (w *Watcher) Pooled() bool { return w.spec.Pool != "" }
 // RunPool follows the pool until ctx ends, in parallel with Run.
 func (w *Watcher) RunPool(ctx context.Context) { w.poolFeed.run(ctx, pools{w}) }
 
-// Endpoints returns the endpoints of the last good list and later events, ordered by pod and port.
-// listed is false before the first list.
+// Endpoints returns the endpoints from the last good list and later events, ordered by pod and
+// port. The result listed is false before the first list.
 func (w *Watcher) Endpoints() (out []Endpoint, listed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,7 +126,7 @@ func (w *Watcher) Endpoints() (out []Endpoint, listed bool) {
 	return out, !w.listed.IsZero()
 }
 
-// Status returns the state of following the pods.
+// Status returns whether the pods are being followed, and since when not.
 func (w *Watcher) Status() Status {
 	trouble, since, failed := w.podFeed.state()
 	pools, poolsSince, poolsFailed := w.poolFeed.state()
@@ -155,7 +155,7 @@ func (w *Watcher) wants() bool {
 	return w.wanted != nil
 }
 
-// want sets which pods of a pool to follow, and lists them again if that has changed.
+// want sets which pods of a pool to follow. If these have changed, it makes the watcher list again.
 func (w *Watcher) want(next *wanted) {
 	w.mu.Lock()
 	same := w.wanted != nil && w.wanted.selector == next.selector && slices.Equal(w.wanted.ports, next.ports)
@@ -191,7 +191,8 @@ func (w *Watcher) replacePods(next map[string]known) {
 	}
 }
 
-// setPod stores one pod, or removes it if the parameter gone is set. It returns the number of pods.
+// setPod stores one pod, or removes it if the parameter gone is set. It returns how many pods there
+// are.
 func (w *Watcher) setPod(uid string, next known, gone bool) (count int) {
 	w.mu.Lock()
 	same := w.pods[uid].same(next)

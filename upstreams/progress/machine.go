@@ -8,11 +8,11 @@ const (
 	// Ceiling is how long a call may be silent while its engine works.
 	Ceiling = 15 * time.Minute
 
-	leastBound   = 10 * time.Second // for an engine with a known step
-	unknownBound = 30 * time.Second // for an engine with an unknown step
+	leastBound   = 10 * time.Second // the least bound if the engine's step is known
+	unknownBound = 30 * time.Second // the bound if the engine's step is unknown
 	boundSteps   = 3                // steps that may be missed
 	stepsNeeded  = 3                // moves after which the step is known
-	fade         = 64               // moves over which the longest step fades
+	fade         = 64               // over about this many moves the longest step decays
 
 	prefillToken     = 10 * time.Millisecond // per prompt token, until one is measured
 	leastToken       = time.Millisecond
@@ -21,31 +21,32 @@ const (
 	chunkTokens      = 8192 // tokens that an engine with counters reads between two moves
 	restartPause     = 10 * time.Second
 	missingFor       = Patience         // how long all reports must miss a call that is lost
-	partialAfter     = 15 * time.Second // calls moving for this long that reports still miss
+	partialAfter     = 15 * time.Second // how long reports must miss more calls than wait to count as partial
 	partialFor       = Ceiling          // how long such reports are not believed
-	churnWindow      = 4                // samples whose calls may be on their way
+	churnWindow      = 4                // calls that began or ended within so many samples may be in transit
 	countWhenStillBy = 2 * time.Second
 	countLag         = 3 * time.Second // how much older than the last move a number may be
 )
 
-// Sample is the state of an upstream's calls at one moment.
+// Sample describes an upstream's calls at one moment.
 type Sample struct {
 	At      time.Time
 	Held    int    // calls in flight
 	Waiting int    // calls that have been silent for Patience
 	Buffers int    // calls whose answers the engine may hold back
-	Unread  int64  // prompt tokens of calls without a first token
+	Unread  int64  // prompt tokens in calls without a first token
 	Reads   uint64 // changes if answers were read
 	Ended   uint64 // calls that have ended so far
 }
 
-// machine is the state of one upstream. It is pure: the caller serialises the calls.
+// machine holds what is known about one upstream's progress. It has no lock and reads no clock: the
+// caller makes one call at a time.
 type machine struct {
 	last  Sample
 	churn [churnWindow]int // calls that began or ended before each of the last samples
-	since time.Time        // nothing has moved since
-	ours  time.Time        // no answer to this edge has moved since
-	moved time.Time        // the last move; zero: none yet
+	since time.Time        // since when nothing has moved
+	ours  time.Time        // since when no answer to this edge has moved
+	moved time.Time        // when something last moved; zero: never yet
 	out   bool             // the upstream is out: an empty engine is not a sign of life
 
 	step  time.Duration // the usual step
@@ -58,9 +59,9 @@ type machine struct {
 	countedAt time.Time
 	restarted time.Time // when the counters last fell
 
-	reports      int       // consecutive reports that missed calls of this edge
+	reports      int       // consecutive reports that missed calls from this edge
 	missing      int       // how many calls each of these reports missed
-	missingSince time.Time // time of the first of these reports
+	missingSince time.Time // when the first of these reports came
 	partial      time.Time // when the reports last seemed to cover one of several engines
 }
 
@@ -85,8 +86,8 @@ func (m *machine) count(at time.Time, sum float64) (restarted bool) {
 	if !m.counts {
 		m.numbers = numbers{}
 	}
-	// The last reading was taken about when something moved. For one of several engines that was
-	// long ago.
+	// A rise proves new work only if the previous reading was taken when something last moved, or
+	// later. With several engines that reading may be another engine's, so every rise counts.
 	known := m.counts && (m.numbers.several(at) || !m.countedAt.Before(m.since.Add(-countLag)))
 	switch m.numbers.take(sum, at) {
 	case numberFell:
@@ -101,8 +102,8 @@ func (m *machine) count(at time.Time, sum float64) (restarted bool) {
 	return restarted
 }
 
-// move records a sign of work. The parameter unread is the number of prompt tokens that were unread
-// until then.
+// move records a sign of work. The parameter unread says how many prompt tokens were unread until
+// then.
 func (m *machine) move(at time.Time, unread int64) {
 	if gap := at.Sub(m.since); m.last.Held > 0 && !m.out && !m.since.IsZero() {
 		m.step = max(m.step-m.step/fade, gap-m.prefill(unread))
@@ -122,7 +123,7 @@ func (m *machine) firstToken(took time.Duration, tokens int64) {
 }
 
 // prefill returns how long an engine may take to read prompts with the given number of unread
-// tokens. It is the time for the tokens that an engine may read in one step, but no less than its
+// tokens. That is the time for the tokens that an engine may read in one step, but no less than
 // recent steps took. The steps of a long prompt become longer and longer.
 func (m *machine) prefill(unread int64) time.Duration {
 	if unread <= 0 {
@@ -172,8 +173,8 @@ func (m *machine) wantsCount(now time.Time) bool {
 	return m.last.Held > 0 && now.Sub(m.ours) >= countWhenStillBy && now.Sub(m.countedAt) >= countWhenStillBy
 }
 
-// report records how many requests the engine reports, including others'. The parameter held is the
-// number of this edge's calls.
+// report records how many requests the engine reports, including others'. The parameter held says
+// how many calls this edge has there.
 func (m *machine) report(at time.Time, requests, held int) {
 	missing := held - requests
 	for _, n := range m.churn {
@@ -193,8 +194,8 @@ func (m *machine) report(at time.Time, requests, held int) {
 	}
 }
 
-// lost reports whether a call that has been silent since the time silentSince is lost: the engine
-// works, and its reports miss exactly as many calls as wait.
+// lost reports whether a call is lost that has been silent since the given time: the engine works,
+// and its reports miss exactly as many calls as wait.
 func (m *machine) lost(silentSince time.Time, waiting int, now time.Time) bool {
 	return now.Sub(m.moved) < Patience && now.Sub(m.partial) >= partialFor && m.reports > 1 &&
 		m.missing == waiting && !silentSince.After(m.missingSince) && now.Sub(m.missingSince) >= missingFor

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// numbers are the recent sums of the counters, newest first. For one engine they are the last sum
-// and the higher sums before a restart, for several engines all sums.
+// numbers are the recent sums of the counters, newest first. One engine has only the last sum, and
+// the higher sums from before a restart. For several engines all recent sums are kept.
 type numbers struct {
 	seen     []float64
 	returned time.Time // when an earlier, higher sum last came back
 }
 
 const (
-	numbersKept = 16          // at most as many engines can be told apart
-	severalFor  = time.Minute // since a number came back
+	numbersKept = 16          // no more engines than this can be told apart
+	severalFor  = time.Minute // how long after a number came back there count as several engines
 )
 
-// change is how a number relates to those before it.
+// change says how a number relates to the numbers before it.
 type change uint8
 
 const (
@@ -29,7 +29,7 @@ const (
 // several reports whether the numbers come from several engines, because a higher number came back.
 func (n *numbers) several(at time.Time) bool { return at.Sub(n.returned) < severalFor }
 
-// take records a number. With several engines, a new number counts as a rise of the next lower
+// take records a number. With several engines, a new number counts as a rise from the next lower
 // number.
 func (n *numbers) take(number float64, at time.Time) change {
 	if len(n.seen) == 0 {

@@ -45,8 +45,8 @@ func (w *Watch) Sample(s Sample) {
 	w.m.sample(s)
 }
 
-// Count records the sum of the engine's counters. It reports whether they have restarted, which
-// means that the engine was restarted.
+// Count records the sum of the engine's counters. It reports whether the counters have restarted,
+// which means that the engine was restarted.
 func (w *Watch) Count(at time.Time, sum float64) (restarted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,8 +102,8 @@ func (w *Watch) StandsStill(now time.Time) bool {
 	return w.m.standsStill(now)
 }
 
-// TakeOut records that the upstream gets no new calls. From now on it is stalled until something
-// moves.
+// TakeOut records that the upstream gets no new calls. From then on the upstream counts as stalled
+// until something moves.
 func (w *Watch) TakeOut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,7 +117,8 @@ func (w *Watch) Forget(now time.Time) {
 	w.m = machine{last: w.m.last, since: now, ours: now}
 }
 
-// Resume records that the engine was busy and is back. Its standstill until now proves nothing.
+// Resume records that the engine was busy and is back. That it stood still until now proves
+// nothing.
 func (w *Watch) Resume(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,8 +132,8 @@ func (w *Watch) MovedSince(then time.Time) bool {
 	return w.m.moved.After(then)
 }
 
-// Works reports whether the engine visibly works: it has counters, and these, or answers to this
-// edge, have moved recently enough.
+// Works reports whether the engine visibly works: the engine has counters, and the counters, or
+// answers to this edge, have moved recently enough.
 func (w *Watch) Works(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,16 +147,16 @@ func (w *Watch) Lost(silentSince, now time.Time) bool {
 	return w.m.lost(silentSince, int(w.waiting.Load()), now)
 }
 
-// Facts is the known state, for the status page.
+// Facts is what a Watch knows, for the status page.
 type Facts struct {
 	Counts bool          // the engine has readable counters
-	Held   bool          // it has calls of this edge
-	Still  time.Duration // how long its work has stood still
-	Bound  time.Duration // bound of Still
+	Held   bool          // the engine has calls from this edge
+	Still  time.Duration // how long the engine has stood still
+	Bound  time.Duration // how long Still may get before the engine counts as stalled
 	Step   time.Duration // the usual step; 0: not known yet
 }
 
-// Facts returns the known state.
+// Facts returns what is known now.
 func (w *Watch) Facts(now time.Time) Facts {
 	w.mu.Lock()
 	defer w.mu.Unlock()

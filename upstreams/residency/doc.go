@@ -1,10 +1,10 @@
 // Package residency decides whose turn it is at an engine that loads models on demand and keeps
 // only a few of them in memory (Ollama, llama.cpp's router, LM Studio).
 //
-// Such an engine swaps models for every call that asks for another one. If calls alternate
-// between two models, each call costs a load (ABAB), and some engines abort the running calls of
-// the model that they unload. A Gate lets calls of resident models pass and makes others wait, so
-// that the calls of a model run together (AABB).
+// Such an engine swaps models for every call that asks for a model that is not loaded. If calls
+// alternate between two models, each call costs a load (ABAB), and some engines abort the running
+// calls of the model that they unload. A Gate lets calls for resident models pass and makes others
+// wait, so that the calls of a model run together (AABB).
 //
 // A model loses its place to a waiting model
 //

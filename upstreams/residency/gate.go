@@ -13,7 +13,8 @@ const (
 	shareLoads = 10
 	shareMin   = 2 * time.Second
 	shareMax   = 2 * time.Minute
-	// holdMax bounds how long an idle model keeps its place for its next call while others wait.
+	// holdMax bounds how long an idle model keeps its place, for the next call, while other models
+	// wait.
 	holdMax = 2 * time.Second
 	// claimTime is how long a place is reserved for the model whose turn it is.
 	claimTime = time.Second
@@ -21,7 +22,7 @@ const (
 	forfeitTime = 5 * time.Second
 )
 
-// Gate holds the places of one engine. Its methods may be called from any goroutine.
+// Gate holds one engine's places for models. Its methods may be called from any goroutine.
 type Gate struct {
 	mu     sync.Mutex
 	places int
@@ -41,26 +42,27 @@ type Gate struct {
 // models.
 func New(places int) *Gate { return &Gate{places: max(1, places), models: map[string]*Model{}} }
 
-// Model is one model's state at a gate.
+// Model holds one model's state at a gate.
 type Model struct {
 	gate *Gate
 	name string
 
 	// The gate's lock guards the following fields.
-	absent   bool // the engine lacks it now, so its calls wait for no turn
+	absent   bool // the engine lacks the model now, so its calls wait for no turn
 	resident bool
 	cold     bool      // resident, but not yet shown to be loaded by a call
-	changed  time.Time // when it got or lost its place
+	changed  time.Time // when the model got or lost its place
 	used     uint64    // the number of its last call
 	endedAt  time.Time // when its last call ended
 	running  int
 	waiters  int
-	since    time.Time // since when it waits for its turn
+	since    time.Time // since when the model waits for its turn
 	offered  time.Time // when this turn was first offered; zero: not yet
 	forfeit  time.Time // skipped until then, after an unused turn
 }
 
-// Model returns a model's state. It is the same for the same name until Keep removes it.
+// Model returns a model's state. For the same name it returns the same state until Keep removes
+// that state.
 func (g *Gate) Model(name string) *Model {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -87,7 +89,7 @@ func (g *Gate) Keep(names []string) {
 	})
 }
 
-// Passes reports whether a call of the model may be sent now, and whether the engine would first
+// Passes reports whether a call for the model may be sent now, and whether the engine would first
 // have to load the model.
 func (m *Model) Passes(now time.Time) (ok, cold bool) {
 	g := m.gate
@@ -97,9 +99,9 @@ func (m *Model) Passes(now time.Time) (ok, cold bool) {
 	return g.passes(m), !m.resident
 }
 
-// Enter starts a call of the model, and returns ok if the call may be sent. Call Leave when the
-// call has ended. The result opens reports whether waiting calls of another model may now be sent,
-// because the engine uses this model and an idle model is the next to be evicted.
+// Enter starts a call for the model. The result ok says whether the call may be sent. Call Leave
+// when the call has ended. The result opens says whether waiting calls for another model may now be
+// sent, because the engine uses this model and an idle model is the next to be evicted.
 func (m *Model) Enter(now time.Time) (ok, opens bool) {
 	g := m.gate
 	g.mu.Lock()
@@ -138,8 +140,8 @@ func (m *Model) Cold() bool {
 	return !m.resident || m.cold
 }
 
-// Loaded records that a cold model has answered. The parameter took is the time since the request
-// (0: unknown).
+// Loaded records that a cold model has answered. The parameter took says how long that took since
+// the request (0: unknown).
 func (m *Model) Loaded(took time.Duration) {
 	g := m.gate
 	g.mu.Lock()
@@ -158,7 +160,7 @@ func (m *Model) Loaded(took time.Duration) {
 }
 
 // Wait counts a call that waits for the model. Call Quit when it stops waiting. Wait reports
-// whether calls of the model may now be sent: the model was skipped until now, or another model
+// whether calls for the model may now be sent: the model was skipped until now, or another model
 // came at the same moment.
 func (m *Model) Wait(now time.Time) (opens bool) {
 	g := m.gate
@@ -185,7 +187,7 @@ func (m *Model) Quit() (last bool) {
 	return m.waiters == 0
 }
 
-// SetAbsent sets whether the engine lacks the model. Calls of an absent model have no turn.
+// SetAbsent sets whether the engine lacks the model. Calls for an absent model get no turn.
 func (m *Model) SetAbsent(absent bool) {
 	m.gate.mu.Lock()
 	defer m.gate.mu.Unlock()
@@ -201,9 +203,8 @@ func (g *Gate) SetPlaces(n int) {
 }
 
 // Observe corrects which models are resident from the engine's list of loaded models. The parameter
-// begun is the time at which the reading of the list began. Observe skips models with a running
-// call, and models that got or lost their place since that time. It reports whether a place has
-// changed hands.
+// begun says when the list began to be read. Observe skips models with a running call, and models
+// that have got or lost their place since then. It reports whether a place has changed hands.
 func (g *Gate) Observe(loaded func(name string) (loaded, ok bool), begun time.Time) (changed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -231,8 +232,8 @@ func (g *Gate) Observe(loaded func(name string) (loaded, ok bool), begun time.Ti
 	return changed
 }
 
-// NextChange returns how long it takes until the turns may change by time alone, and false if they
-// will not.
+// NextChange returns how long it takes until the turns may change by time alone. The result ok is
+// false if they will not.
 func (g *Gate) NextChange(now time.Time) (in time.Duration, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -270,10 +271,10 @@ type Resident struct {
 	Loading  bool    `json:"loading"`
 	Running  int     `json:"running"`
 	Waiting  int     `json:"waiting"`
-	Seconds  float64 `json:"seconds"` // since it got or lost its place
+	Seconds  float64 `json:"seconds"` // how long ago it got or lost its place
 }
 
-// Snapshot is a gate at one moment.
+// Snapshot is a gate's state at one moment.
 type Snapshot struct {
 	Places      int        `json:"places"`
 	LoadSeconds float64    `json:"load_seconds"` // how long a load usually takes; 0: none has been seen
@@ -327,9 +328,9 @@ func (g *Gate) renew(now time.Time) {
 		}
 	}
 	slices.SortStableFunc(g.waiting, func(a, b *Model) int { return a.since.Compare(b.since) })
-	// Engines evict the least recently used model, and some of them do so even if it has work. So a
-	// place can be taken only if its model is next in that order and this edge's calls of that model
-	// have ended.
+	// Engines evict the least recently used model, and some engines do so even if that model has
+	// work. So a place can be taken only if its model is next in that order and this edge's calls
+	// of that model have ended.
 	slices.SortStableFunc(g.residents, func(a, b *Model) int { return cmp.Compare(a.used, b.used) })
 	g.idle = 0
 	for g.idle < len(g.residents) && g.evictable(g.residents[g.idle], now) {
@@ -364,7 +365,7 @@ func (m *Model) expire(now time.Time) {
 	}
 }
 
-// passes reports whether a call of m may be sent. The caller has called renew.
+// passes reports whether a call for m may be sent. The caller has called renew.
 func (g *Gate) passes(m *Model) bool {
 	if m.resident {
 		return !slices.Contains(g.yielding, m)

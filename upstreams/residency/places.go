@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Places holds an upstream's gate, if it has one. The number of places is the configured one, or
-// the engine's own if that is smaller. Its methods may be called from any goroutine.
+// Places holds an upstream's gate, if it has one. The gate has as many places as configured, or as
+// the engine reports if those are fewer. Its methods may be called from any goroutine.
 type Places struct {
 	gate atomic.Pointer[Gate] // nil: calls of all models are sent at once
 

@@ -1,11 +1,11 @@
-// Package wake decides when to wake an engine that is away. It sends one request to a URL of the
-// operator's, however many calls wait for the engine.
+// Package wake decides when to wake an engine that is away. It has one request sent to a URL that
+// the operator configures, however many calls wait for the engine.
 //
 // An engine is away while its upstream is down, or reports that it sleeps. A call that finds no
 // engine of its model asks for a wake. The request is sent once the engine has been away for
-// `after`. It is repeated only after the time allowed for a start: three times the last start's
-// duration, and at least two minutes. If the request fails, the next one may follow ten seconds
-// later.
+// `after`. The request is repeated only after the time allowed for a start: three times the last
+// start's duration, and at least two minutes. If the request fails, the next one may follow ten
+// seconds later.
 //
 // The package does no I/O and has no goroutine, and the time is an argument.
 package wake
@@ -18,25 +18,26 @@ import (
 )
 
 const (
-	// assumedStart is the assumed duration of a start until one was seen.
+	// assumedStart is how long a start is assumed to take until one has been seen.
 	assumedStart = 30 * time.Second
 	// A start may take startsMax times as long as the last one, and at least startMin.
 	startsMax = 3
 	startMin  = 2 * time.Minute
-	// failedPause is the time between a failed request and the next.
+	// failedPause is how long after a failed request the next one may follow.
 	failedPause = 10 * time.Second
 )
 
-// Waker is the sleep state of one engine. Its methods may be called from any goroutine.
+// Waker tracks whether one engine is away, and when to wake it. Its methods may be called from any
+// goroutine.
 type Waker struct {
 	start func(Run)
 
 	mu     sync.Mutex
 	spec   config.Wake
-	away   time.Time     // since when the engine is away; zero: it is not
+	away   time.Time     // since when the engine has been away; zero: it is not away
 	begun  time.Time     // when the running start began; zero: none is running
 	failed time.Time     // when the last request failed
-	took   time.Duration // duration of the last start; 0: none was seen
+	took   time.Duration // how long the last start took; 0: none was seen
 	over   chan struct{} // closed at the end of the running start; nil: none is running
 }
 
@@ -48,8 +49,8 @@ type Run struct {
 	Over     <-chan struct{} // closed when the engine is back, or the request has failed
 }
 
-// Init sets the function that sends the request. It must not block, and reports a failure with
-// Failed.
+// Init sets the function that sends the request. The function must not block, and reports a failure
+// with Failed.
 func (w *Waker) Init(start func(Run)) { w.start = start }
 
 // Configure applies the settings.
@@ -156,14 +157,14 @@ func (w *Waker) Expected(now time.Time) time.Duration {
 	return start + max(0, w.failed.Add(failedPause).Sub(now))
 }
 
-// Status is a snapshot of a waker.
+// Status is a waker's state at one moment.
 type Status struct {
 	Away     float64 `json:"away_seconds"`     // -1: not away
 	Starting float64 `json:"starting_seconds"` // -1: no start is running
 	Took     float64 `json:"last_start_seconds"`
 }
 
-// Status returns the state, or nil if no wake is configured.
+// Status returns the waker's state, or nil if no wake is configured.
 func (w *Waker) Status(now time.Time) *Status {
 	w.mu.Lock()
 	defer w.mu.Unlock()
