@@ -40,7 +40,8 @@ func armNamed(r *Route, set Arms) string {
 	return ""
 }
 
-// TestArms checks where a call of an arm, or of no arm, goes for each state of the targets.
+// TestArms checks where a call goes for each state of the targets, whether or not the call belongs
+// to an arm.
 func TestArms(t *testing.T) {
 	const (
 		free = "free"

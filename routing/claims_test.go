@@ -17,7 +17,7 @@ type market struct {
 	route  *Route
 	loops  []*loop
 	events loopEvents
-	busy   time.Duration // for which slots were held in all
+	busy   time.Duration // how long slots were held in total
 	refuse bool          // calls make no claims, as if there were none
 }
 
@@ -61,7 +61,7 @@ func (c *market) add(n int, key string, call, pause time.Duration) *loop {
 	return first
 }
 
-// retryAfter is the Retry-After of refused calls.
+// retryAfter is the Retry-After that refused calls get.
 const retryAfter = time.Second
 
 func (c *market) run(d time.Duration) {
@@ -133,7 +133,7 @@ func TestFloodWithoutClaims(t *testing.T) {
 	}
 }
 
-// Two keys take turns at a single slot, whatever either does.
+// Two keys take turns at a single slot, whatever either key does.
 func TestSingleSlotIsShared(t *testing.T) {
 	for _, loops := range []int{1, 64} {
 		c := newMarket(t, 1)
@@ -191,7 +191,7 @@ func TestManyKeysKeepSlotsBusy(t *testing.T) {
 	}
 }
 
-// Claims expire, and end when their key gets a slot.
+// A claim expires, or ends when its key gets a slot.
 func TestClaimsEnd(t *testing.T) {
 	c := newMarket(t, 1)
 	claims := c.route.claims
@@ -220,7 +220,7 @@ func TestClaimsEnd(t *testing.T) {
 	held.ReleaseAt(upstreams.OutcomeOK, t0)
 }
 
-// A claim on a shared upstream holds against calls of another model too. Those may still go to
+// A claim on a shared upstream holds against calls of another model too. Such calls may still go to
 // their model's other upstreams.
 func TestClaimsOfSharedUpstreams(t *testing.T) {
 	tab := table(t, plan(t, upstream("a", 1), upstream("b", 1)), model("m", "", "a"), model("n", "", "a", "b"))
@@ -265,7 +265,7 @@ func TestClaimsHoldNoLock(t *testing.T) {
 	}
 }
 
-// A call that no claim concerns allocates only its lease.
+// A call to which no claim applies allocates only its lease.
 func TestClaimsCostNothing(t *testing.T) {
 	c := newMarket(t, 4)
 	allocs := func(after time.Duration) float64 {

@@ -65,8 +65,8 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// A target holds the blocks that it has read last, as many as it has room for, and always a prefix
-// of a prompt. The test compares the directory with plain lists.
+// A target holds the blocks that it has read last, as many as fit, and always a prefix of a prompt.
+// The test compares the directory with plain lists.
 func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d, targets := directoryOf(t, "a", "b", "c")
@@ -155,7 +155,7 @@ func TestDirectorySize(t *testing.T) {
 	if h.most != published || h.misses != 1 {
 		t.Errorf("%d blocks, %d misses", h.most, h.misses)
 	}
-	for range 50 { // older than half of it: gone; younger: there
+	for range 50 { // prompts from this long ago are gone; younger prompts are there
 		d.counted(a, 50_000, 10_000, published/2)
 		d.counted(a, 50_000, 49_000, published/3)
 	}
@@ -245,7 +245,8 @@ func TestDirectoryIsTheModels(t *testing.T) {
 	}
 }
 
-// A route with more upstreams than a set of members still works: some targets share a place.
+// A route works even if it has more upstreams than a set of members can hold: some targets then
+// share a member number.
 func TestDirectoryOfManyMembers(t *testing.T) {
 	var ups []config.Upstream
 	var names []string

@@ -14,7 +14,7 @@ import (
 	"penstock/upstreams"
 )
 
-// described is a profile whose models page has every field that a route reads.
+// described is a profile whose models page contains every field that a route reads.
 var described = config.Engine{
 	Name: "described", Names: config.NamesListed,
 	Health: config.EngineHealth{Path: "/v1/models"},

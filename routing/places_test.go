@@ -44,7 +44,7 @@ func send(t *testing.T, tab *Table, prompt []uint64, not ...upstreams.ID) upstre
 }
 
 // If one edge has placed a conversation and later moved it, another edge that has never seen the
-// conversation sends it to the new engine, too. The conversation's next turns there are not shared
+// conversation also sends it to the new engine. The conversation's next turns there are not shared
 // again.
 func TestPlaces(t *testing.T) {
 	a, b := sharing(t, nil, "e0", "e1", "e2", "e3"), sharing(t, nil, "e0", "e1", "e2", "e3")
@@ -78,7 +78,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// Conversations that share a common prefix are spread: the prefix itself has no place.
+// Conversations that share a prefix are spread: no placement is kept for the prefix itself.
 func TestPlacesOfSharedPrompts(t *testing.T) {
 	a, b := sharing(t, nil, "e0", "e1", "e2", "e3"), sharing(t, nil, "e0", "e1", "e2", "e3")
 	system := randomBlocks(20)

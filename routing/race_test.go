@@ -11,7 +11,7 @@ import (
 	"penstock/upstreams"
 )
 
-// after is a time at which the breakers that broken opens are half-open.
+// after is a time at which the breakers opened by broken() are half-open.
 var after = t0.Add(time.Minute)
 
 // broken opens the breakers of a route's engines with enough failed calls of different keys.

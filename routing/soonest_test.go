@@ -10,7 +10,7 @@ import (
 	"penstock/upstreams"
 )
 
-// How long a call would wait at an upstream, term by term.
+// The time that a call would wait at an upstream is checked term by term.
 func TestTimeOf(t *testing.T) {
 	v := upstreams.Speed{Start: 0.1, Prefill: 0.001, Token: 0.02, Beside: 0.001, Answer: 8, Unread: 100}
 	tokens := func(calls float64) float64 { return firstTokens * (0.02 + 0.001*calls) }
@@ -38,7 +38,7 @@ func TestTimeOf(t *testing.T) {
 	}
 }
 
-// The score while speeds are unknown, term by term.
+// The score that counts while speeds are unknown is checked term by term.
 func TestProductOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		load    upstreams.Load
@@ -71,8 +71,8 @@ func at(t *testing.T, r *Route, q Query) int {
 	return slices.IndexFunc(r.targets, func(o Target) bool { return o.Upstream == best.Upstream })
 }
 
-// A prompt goes to the target that has to read the smallest part of it, unless too much is queued
-// there. This holds whether or not speeds are known.
+// A prompt goes to the target that has the fewest of its tokens left to read, unless too much is
+// queued there. This holds whether or not speeds are known.
 func TestSoonestCountsWhatIsUncached(t *testing.T) {
 	const n = 40 // blocks of about 128 tokens
 	prompt := randomBlocks(n)

@@ -106,7 +106,7 @@ func TestTiers(t *testing.T) {
 	}
 }
 
-// The catalog's capacity is the first tier's; a refusal's is that of the full tier.
+// The catalog shows the first tier's capacity; a refusal shows the full tier's.
 func TestCapacityOfTiers(t *testing.T) {
 	p := plan(t, upstream("a", 3), upstream("cloud", 5))
 	r := lookup(t, table(t, p, tiered("m", config.Deployment{Upstream: "cloud", Tier: 1}, config.Deployment{Upstream: "a"})), "m")
@@ -215,13 +215,14 @@ func TestTiersProperty(t *testing.T) {
 	})
 }
 
-// Results of expected() that are not tiers.
+// These results of expected() are not tiers.
 const (
 	none    = -1
 	allFull = -2
 )
 
-// expected() is the rule by which a call finds its tier, as the documentation states it.
+// expected() applies the rule by which a call finds its tier, as the documentation states that
+// rule.
 func expected(r *Route, q *Query) int {
 	full := false
 	for tier := range config.MaxTier {
@@ -251,8 +252,8 @@ func expected(r *Route, q *Query) int {
 	return none
 }
 
-// open is the rule of consent: prompts leave for an external upstream only if the key lists its
-// tier.
+// open applies the rule of consent: prompts leave for an external upstream only if the key lists
+// its tier.
 func open(t *Target, q *Query) bool {
 	return q.Tiers == 0 && !t.external || q.Tiers&(1<<t.Tier) != 0
 }

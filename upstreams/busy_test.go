@@ -71,8 +71,8 @@ func TestBusyEnd(t *testing.T) {
 	}
 }
 
-// TestBusyUnheard checks that half a minute of silence makes a busy upstream doubtful, and a longer
-// time if its answers are slow.
+// TestBusyUnheard checks that half a minute of silence makes a busy upstream doubtful. If its
+// answers are slow, it takes longer.
 func TestBusyUnheard(t *testing.T) {
 	for _, c := range []struct {
 		still, longest time.Duration
@@ -195,8 +195,8 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// TestBusyFirstLook checks that the first look at a busy upstream may see signs older than its
-// state, so it does not end the state. The next look can.
+// TestBusyFirstLook checks that the first look at a busy upstream does not end the state, because
+// the look may see signs from before the state began. The next look can end it.
 func TestBusyFirstLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := busyRig(t, Options{}, 1)
@@ -258,7 +258,7 @@ func TestBusyToDown(t *testing.T) {
 	}
 }
 
-// endAs ends all calls with an outcome.
+// endAs ends all calls with the same outcome.
 func (r *stallRig) endAs(o Outcome) {
 	for _, l := range r.leases {
 		l.Release(o)
@@ -293,8 +293,9 @@ func TestBusyWorks(t *testing.T) {
 	}
 }
 
-// TestBusyCounts checks that readable counters decide. An engine whose counters move stays busy for
-// any length of time. An engine whose counters stand still has stalled.
+// TestBusyCounts checks that readable counters decide how long a busy upstream stays busy. An
+// engine whose counters move stays busy for any length of time. An engine whose counters stand
+// still has stalled.
 func TestBusyCounts(t *testing.T) {
 	for _, moves := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

@@ -16,13 +16,13 @@ type conversations struct {
 	read    []int               // how much of stream each edge has read
 	started []time.Time         // start times, by edge
 
-	follows, same int // later turns; those that stayed at their engine
-	young, stayed int // of them, through an edge that was started less than five seconds ago
+	follows, same int // later turns, and how many of them stayed at their engine
+	young, stayed int // the same, counting only turns through edges started less than five seconds ago
 }
 
 const (
 	fleetTurns  = 6
-	fleetThinks = 4 * time.Second // on average
+	fleetThinks = 4 * time.Second // the average pause between turns
 	fleetTold   = 100 * time.Millisecond
 )
 
@@ -120,8 +120,8 @@ func (c *conversations) engineOf(r *routing.Route, target *routing.Target) int {
 	return -1
 }
 
-// watch runs conversations for a while and returns the share of follow-ups that went to the same
-// engine as the previous turn. The result young is that share for edges started less than five
+// watch runs conversations for a while and returns which share of later turns went to the same
+// engine as the turn before. The result young is that share for edges started less than five
 // seconds ago.
 func (c *conversations) watch(t *testing.T, busy float64) (share, young float64) {
 	t.Helper()
@@ -136,12 +136,12 @@ func (c *conversations) watch(t *testing.T, busy float64) (share, young float64)
 	return share, young
 }
 
-// TestConversationsStay checks that goal 11 of the fleet. Edges share load and placements, so a
+// TestConversationsStay checks goal 11 of the fleet: edges share load and placements, so a
 // conversation's turns go to the engine that has the earlier turns, whichever edge they reach. A
-// restarted edge sends them there at once. A conversation leaves its engine only if more tokens are
-// queued there than the earlier turns have. Several edges may lose one conversation in a hundred
-// more than a single edge, because they know each other's calls, but not how much of those calls'
-// prompts is still unread.
+// restarted edge at once sends the turns there. A conversation leaves its engine only if more
+// tokens are queued there than the earlier turns have. Several edges may lose one conversation in a
+// hundred more than a single edge, because they know each other's calls, but not how much of those
+// calls' prompts is still unread.
 func TestConversationsStay(t *testing.T) {
 	t.Parallel()
 	one, _ := newConversations(t, 1, 7).watch(t, 0.6)

@@ -83,15 +83,15 @@ func generating(t *testing.T, verdict func(n int64) engine.Generation) (u *Upstr
 	return u, sent
 }
 
-// TestGenerationProbeTellsItsPriority checks that a probe of an engine that orders its queue
-// carries the first class's priority, because it would otherwise wait behind all calls. If calls
-// carry no priority, neither do probes.
+// TestGenerationProbeTellsItsPriority checks that a probe carries the first class's priority if the
+// engine orders its queue, because the probe would otherwise wait behind all calls. If calls carry
+// no priority, neither do probes.
 func TestGenerationProbeTellsItsPriority(t *testing.T) {
 	for _, c := range []struct {
 		engine string
 		told   bool
 		kind   string
-		want   string // start of the body
+		want   string // how the body begins
 	}{
 		{"sglang", true, config.KindChat, `{"priority":0,"`},
 		{"vllm", true, config.KindChat, `{"priority":0,"`},
@@ -407,7 +407,7 @@ func TestProbeAmongKinds(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		models       []config.Model
-		served, kind string // of the failing calls
+		served, kind string // the served name and the kind that the failing calls use
 		asks         string // path and model of the probe; empty: no probe
 	}{
 		{"the image behind the chat", []config.Model{chat, image}, "sim", config.KindChat, "/v1/chat/completions sim"},

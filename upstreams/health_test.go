@@ -15,8 +15,8 @@ func at(d time.Duration) time.Time { return begun.Add(time.Hour + d) }
 
 var begun = time.Now()
 
-// machines are the two state machines of an upstream: one decides whether it is up, the other
-// whether calls may pass.
+// machines holds an upstream's two state machines: one decides whether it is up, the other whether
+// calls may pass.
 type machines struct {
 	liveness liveness
 	circuit  circuit
@@ -264,7 +264,7 @@ func TestWindowForgets(t *testing.T) {
 	}
 }
 
-// TestDownsAreCounted checks that each time out of service counts once, however short it is.
+// TestDownsAreCounted checks that each outage counts once, however short it is.
 func TestDownsAreCounted(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 8})
 	for _, s := range []State{StateUp, StateDown, StateUp, StateDown, StateDown, StateUp} {
@@ -274,7 +274,7 @@ func TestDownsAreCounted(t *testing.T) {
 		t.Errorf("it went down twice, %d are counted", n)
 	}
 	u.Health.setStalled(true, "test", time.Now())
-	u.bring(StateDown) // still the same time out of service
+	u.bring(StateDown) // still the same outage
 	if n := u.Status(time.Now()).Downs; n != 3 {
 		t.Errorf("it stalled once more, %d are counted", n)
 	}

@@ -230,8 +230,8 @@ func TestHalfOpenLetsOneThrough(t *testing.T) {
 	}
 }
 
-// TestTrialEndsWell checks that a first token is not enough for a trial to pass, but a stream that
-// runs for some seconds after it passes.
+// TestTrialEndsWell checks that a first token is not enough for a trial to pass. A stream that runs
+// for some seconds after its first token passes the trial.
 func TestTrialEndsWell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := newTestUpstream(t, config.Concurrency{Shared: 50})

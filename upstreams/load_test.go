@@ -31,9 +31,9 @@ func TestLimitsOf(t *testing.T) {
 	}
 }
 
-// TestSlotsOfAFleet checks that an edge of a fleet admits calls to its part of the slots, whatever
-// the source of their number. It weighs a call against all slots, since it counts the other edges'
-// calls, too.
+// TestSlotsOfAFleet checks that an edge in a fleet admits calls only to its share of the slots,
+// wherever the slot count comes from. The edge weighs a call against all slots, since it counts the
+// other edges' calls, too.
 func TestSlotsOfAFleet(t *testing.T) {
 	for _, c := range []struct {
 		name             string
@@ -63,8 +63,8 @@ func TestSlotsOfAFleet(t *testing.T) {
 	}
 }
 
-// While the edges share, an edge may use all slots. When sharing ends, the number of edges that it
-// has seen determines its part, not the configured number.
+// While the edges share, an edge may use all slots. When sharing ends, the edge's share follows
+// from how many edges it has seen, not from the configured number.
 func TestSlotsByTheEdgesSeen(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 12})
 	u.slots.configure(&config.Upstream{Edges: 2, Concurrency: config.Concurrency{Shared: 12}}, 1, mustProfile(t, "llamacpp"))
@@ -288,7 +288,7 @@ func TestPlacesSeen(t *testing.T) {
 }
 
 // TestPlacesWeigh checks that places affect the weight but are not a limit, because the engine
-// accepts more calls. They apply to a shared pool and expire with the reports.
+// accepts more calls. Places apply to a shared pool, too, and expire with the reports.
 func TestPlacesWeigh(t *testing.T) {
 	now := time.Now()
 	queue := func(u *Upstream) {
@@ -443,7 +443,7 @@ func TestSpeedometerFixedStart(t *testing.T) {
 		tokens        []int64
 		known         bool
 		slow, fast    float64 // seconds per token, at least and at most
-		least, almost float64 // seconds of the start, at least and at most
+		least, almost float64 // seconds that a start takes, at least and at most
 	}{
 		"short and long":          {40, []int64{50, 200, 8000, 30000}, true, 95e-6, 110e-6, 0.2, 0.32},
 		"few short, mostly long":  {40, []int64{600, 4000, 8000, 30000}, true, 95e-6, 125e-6, 0.15, 0.32},
@@ -492,7 +492,7 @@ func TestLeaseShowsSpeed(t *testing.T) {
 		second.FirstToken(3 * time.Second)
 		for _, l := range []*Lease{first, second} {
 			if l == second {
-				l.Counted(9000, 7000) // less of it was cached than assumed
+				l.Counted(9000, 7000) // less of the prompt was cached than assumed
 			}
 			l.Answered(101, 3*time.Second, now)
 			l.Release(OutcomeOK)

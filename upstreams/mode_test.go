@@ -10,7 +10,7 @@ import (
 
 // TestHandover checks that running calls should leave an upstream that has taken no new calls for
 // the drain time, whatever its mode, even if it was removed from the file. If the upstream takes
-// calls again, they stay.
+// calls again, the running calls stay.
 func TestHandover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := NewSet(Options{DrainTime: func() time.Duration { return time.Minute }})

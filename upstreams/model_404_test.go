@@ -73,7 +73,7 @@ func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 			}
 			gone := time.Now()
 			u.ModelGone(FailureSource{Served: "m"})
-			u.ModelGone(FailureSource{Served: "m"}) // from a call that was running: the same loss
+			u.ModelGone(FailureSource{Served: "m"}) // from a call that was already running: still the same loss
 			if serves(t, u, "m") {
 				t.Fatal("a 404 changed nothing")
 			}
@@ -171,7 +171,7 @@ func TestModelGoneForGood(t *testing.T) {
 	})
 }
 
-// TestNextChance: NextChance returns the remaining pause.
+// TestNextChance checks that NextChance returns the remaining pause.
 func TestNextChance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200}

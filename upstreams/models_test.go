@@ -37,8 +37,8 @@ func TestServes(t *testing.T) {
 	}
 }
 
-// TestServesVanished checks that a list that need not be complete removes only names that it once
-// had.
+// TestServesVanished checks that a list that may be incomplete removes only names that an earlier
+// list had.
 func TestServesVanished(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{})
 	first := engine.NewModelList([]engine.ModelInfo{{ID: "a"}, {ID: "b"}}, nil)

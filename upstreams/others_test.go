@@ -31,11 +31,11 @@ type fleet struct {
 	anyEdge bool                                // each call goes to a random edge
 
 	calls, misplaced int // misplaced: sent to an engine that was full while another was not
-	refused          int // although an engine had a free slot
+	refused          int // how many calls were refused although an engine had a free slot
 }
 
 type fleetEngine struct {
-	slots   int      // as edges know them
+	slots   int      // how many slots the edges assume
 	places  int      // calls that can run at once
 	inside  int      // calls that run or wait there
 	waiting []func() // starts the waiting calls
@@ -60,7 +60,7 @@ func (e *fleetEvents) Pop() any {
 }
 
 const (
-	fleetCall  = 8 * time.Second // on average
+	fleetCall  = 8 * time.Second // how long a call takes on average
 	fleetProbe = 2 * time.Second
 )
 
@@ -266,7 +266,7 @@ func TestEdgesDoNotHerd(t *testing.T) {
 			f := newFleet(t, c.edges, 8, 32, 7)
 			f.anyEdge = c.anyEdge
 			f.arrivals(c.busy)
-			f.run(2 * time.Minute) // until they are that busy
+			f.run(2 * time.Minute) // until the engines are that busy
 			f.calls, f.misplaced = 0, 0
 			f.run(15 * time.Minute)
 			share := float64(f.misplaced) / float64(f.calls)
@@ -336,7 +336,7 @@ func TestFewerPlaces(t *testing.T) {
 func TestOthersThatStay(t *testing.T) {
 	f := newFleet(t, 1, 2, 32, 1)
 	busy, idle := f.edges[0].Targets()[0].Upstream, f.edges[0].Targets()[1].Upstream
-	f.engines[0].inside = 12 // of a client that does not use this edge
+	f.engines[0].inside = 12 // calls from a client that does not use this edge
 	f.run(2 * time.Minute)
 	for range 8 {
 		l, _, err := f.edges[0].Acquire(&routing.Query{Now: f.now, Rand: f.chance.Uint64()})

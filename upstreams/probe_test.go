@@ -18,12 +18,12 @@ import (
 type playedEngine struct {
 	mu    sync.Mutex
 	pages map[string]string
-	other string        // /metrics of every second answer, as from another engine
-	code  int           // of /health; 0: refused
+	other string        // what every second read of /metrics returns, as from another engine
+	code  int           // the status of /health; 0: refused
 	slow  time.Duration // delays every answer
 	load  time.Duration // delays /metrics
 	well  time.Duration // delays /health
-	seen  []time.Time   // of /health
+	seen  []time.Time   // when /health was asked
 	asked map[string]int
 }
 
@@ -195,7 +195,7 @@ func TestProbeFreezeAndReturn(t *testing.T) {
 }
 
 // TestProbeOnPassiveEvidence checks that a single call that finds the engine gone triggers a probe
-// at once, and that probe decides.
+// at once, and that the probe decides.
 func TestProbeOnPassiveEvidence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200}
@@ -290,8 +290,8 @@ func TestProbeReadsAliases(t *testing.T) {
 	})
 }
 
-// TestProbeRecognises: `auto` detects the engine, and detects it again when a different engine
-// returns.
+// TestProbeRecognises checks that `auto` detects the engine, and detects it again when a different
+// engine returns.
 func TestProbeRecognises(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200, pages: map[string]string{

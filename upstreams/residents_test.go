@@ -190,8 +190,8 @@ func TestColdLoadByTheList(t *testing.T) {
 	}
 }
 
-// TestPlaces checks that the number of places is the configured one, or the engine's if that is
-// lower. Without a configured number there are no turns.
+// TestPlaces checks that there are as many places as configured, or as the engine reports if those
+// are fewer. Without a configured number there are no turns.
 func TestPlaces(t *testing.T) {
 	u, a, _ := onePlace(t, Options{})
 	st := *u.settings.Load()

@@ -349,7 +349,7 @@ func TestProbesAuthenticate(t *testing.T) {
 }
 
 // TestPlanWithOtherProfiles checks that a plan may add, change and remove the user's own profiles,
-// and the upstreams follow.
+// and that the upstreams adopt the change.
 func TestPlanWithOtherProfiles(t *testing.T) {
 	s := newTestSet(t, Options{})
 	defer s.Close(t.Context())
@@ -395,8 +395,8 @@ func TestPlanWithOtherProfiles(t *testing.T) {
 	eventually(t, "generic again", is("openai", 16))
 }
 
-// TestPlanWhileRecognising checks that the operator names an engine during the detection of another
-// one. A detection under the old settings does not override the new settings.
+// TestPlanWhileRecognising has the operator name an engine while another one is being detected. It
+// checks that a detection under the old settings does not override the new settings.
 func TestPlanWhileRecognising(t *testing.T) {
 	inner := fakeEngine(t, "llamacpp").Config.Handler
 	asked, answer := make(chan struct{}), make(chan struct{})

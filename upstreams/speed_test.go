@@ -30,17 +30,17 @@ type cards struct {
 type card struct {
 	speed   float64 // 1 means 3000 prompt tokens a second, and 30 tokens of a lone answer
 	places  int
-	slots   int // as edges know them
+	slots   int // how many slots the edges assume
 	calls   int // running, waiting, or being read
 	running int
 	waiting []*cardCall
 	line    []*cardCall // prompts to read
 	reads   bool
 	unread  float64
-	answers []*cardCall  // ordered by their end
-	written float64      // answer tokens of a call that has run from the start
-	at      time.Time    // time of written
-	engine  *fleetEngine // as edges see it
+	answers []*cardCall  // in the order in which they end
+	written float64      // how many answer tokens a call has that has run from the start
+	at      time.Time    // when written was computed
+	engine  *fleetEngine // the engine as edges see it
 	plan    int          // newest event scheduled for the end of the next answer
 }
 
@@ -247,7 +247,7 @@ func quantile(v []float64, q float64) float64 {
 // cardFigures are averages over many runs.
 type cardFigures struct {
 	first   [3]float64 // p50, p90, p99 of the time from arrival to first token
-	whole   [3]float64 // likewise, to the end
+	whole   [3]float64 // likewise, from arrival to the end
 	goodput float64    // share of calls with a first token in two seconds
 	last    float64    // share of calls at the last card
 }
@@ -367,8 +367,8 @@ func BenchmarkSpeeds(b *testing.B) {
 	}
 }
 
-// TestLearnsAnew checks that an engine without calls for long is tried again, so a change in its
-// speed is noticed.
+// TestLearnsAnew checks that an engine that has had no calls for a long time is tried again, so
+// that a change in its speed is noticed.
 func TestLearnsAnew(t *testing.T) {
 	c := newCards(t, 1, pickLearned, []card{{speed: 1, places: 8, slots: 8}, {speed: 0.1, places: 8, slots: 8}}, 1)
 	l := cardLoad{1000, 0.5, 100, 0.5}

@@ -147,8 +147,8 @@ func TestLoadIsNoStall(t *testing.T) {
 	})
 }
 
-// TestStalledBack checks that a moving answer to one of the edge's own calls, or a moving counter,
-// brings a stalled engine back.
+// TestStalledBack checks that a stalled engine is back when an answer to one of the edge's own
+// calls moves, or when a counter rises.
 func TestStalledBack(t *testing.T) {
 	for name, move := range map[string]func(r *stallRig){
 		"answer":  func(r *stallRig) { r.client.answers.Came(http.StatusOK, []byte("x")) },
@@ -230,8 +230,8 @@ func TestSeveralEngines(t *testing.T) {
 	})
 }
 
-// TestSlowCounters checks that an engine may answer its counters late, between two batches. The
-// look waits for them while probes continue.
+// TestSlowCounters checks that an engine may report its counters late, between two batches. The
+// look waits for the counters while probes continue.
 func TestSlowCounters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "llamacpp", 1)

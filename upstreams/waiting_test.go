@@ -44,7 +44,7 @@ type waitingCall struct {
 	done  chan struct{}
 	once  sync.Once        // guards the close of done
 	over  chan struct{}    // closed at the end
-	lease *upstreams.Lease // the lease that it got
+	lease *upstreams.Lease // the lease that the call got
 }
 
 const worldModels, worldUpstreams = 4, 4
@@ -319,7 +319,7 @@ func nobodySleeps(t *testing.T, turns bool) {
 				"ghosts": func() { up().SetGhosts(rapid.IntRange(0, 3).Draw(rt, "ghosts")) },
 				"model gone": func() {
 					u := up()
-					for range 2 { // one 404 alone does not take it away
+					for range 2 { // one 404 alone does not take the model away
 						u.ModelGone(upstreams.FailureSource{Served: "s"})
 					}
 				},

@@ -57,7 +57,7 @@ func TestQueueServesBatchesLast(t *testing.T) {
 	})
 }
 
-// A full queue has room for a call of an earlier class as long as it holds a batch call, and never
+// As long as a full queue holds a batch call, it has room for a call of an earlier class, but never
 // the other way round.
 func TestQueueEvictsBatchesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -179,7 +179,7 @@ func reserved(share routing.Percent, slots int64) int { return int(share.Of(slot
 func TestQueueFloors(t *testing.T) {
 	for _, c := range []struct {
 		floors []routing.Percent
-		want   [3]int // of 100 slots
+		want   [3]int // how many of 100 slots each class gets
 	}{
 		{nil, [3]int{100, 0, 0}},
 		{[]routing.Percent{0, 0, 10}, [3]int{90, 0, 10}},

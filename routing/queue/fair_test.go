@@ -23,8 +23,8 @@ func fairPlaces() (*places, *turns.Line) {
 func TestQueueServesByTokens(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		a, b    int64   // tokens of each call
-		weight  float64 // of a; b's is 1
+		a, b    int64   // tokens that each call takes
+		weight  float64 // a's weight; b's is 1
 		atLeast int     // calls of b that are served among 120
 		atMost  int
 	}{

@@ -12,7 +12,7 @@ import (
 	"penstock/routing"
 )
 
-// passing is a pool of slots and its queue. Batch calls leave a part of the slots free.
+// passing is a pool of slots with its queue. Batch calls leave some of the slots free.
 type passing struct {
 	*places
 	served, evicted atomic.Int64
@@ -53,7 +53,7 @@ func (p *passing) room(reserve routing.Percent) int {
 }
 
 // TestFreeSlotPreventsEviction checks that a call that suits a free slot gets the slot, whatever
-// else waits, and no waiter loses its place to the call. The queue never exceeds its depth.
+// else waits, and that no waiter loses its place to the call. The queue never exceeds its depth.
 func TestFreeSlotPreventsEviction(t *testing.T) {
 	const depth = 3
 	beside := 0 // calls for which a full queue had a free slot

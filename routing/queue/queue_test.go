@@ -22,7 +22,7 @@ type places struct {
 	set    *Queues
 	q      *Queue
 	at     *upstreams.Upstream
-	fits   func(*routing.Query) bool // whether a free slot suits a waiter; nil: it does
+	fits   func(*routing.Query) bool // whether a free slot suits a waiter; nil: always
 	gone   atomic.Bool               // no call may go there
 	onWait func(*routing.Query)      // gets the calls that count as waiting; may be nil
 }
@@ -185,7 +185,7 @@ func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
 			synctest.Wait()
 		}
 		for range 3 {
-			overtaken.Store(true) // by a call that does not wait
+			overtaken.Store(true) // overtaken by a call that does not wait
 			p.release()
 			synctest.Wait()
 		}
@@ -353,7 +353,7 @@ func TestQueueHandsTurnOn(t *testing.T) {
 	}
 }
 
-// A call does not look for a place while an earlier call is about to do so. The next call gets what
+// A call does not look for a place while an earlier call is about to look. The next call gets what
 // the earlier call leaves, and a key that found a place without a signal moves behind the others.
 func TestQueueKeepsNewcomersWaiting(t *testing.T) {
 	for _, signalled := range []bool{false, true} {

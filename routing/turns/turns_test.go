@@ -28,7 +28,7 @@ func TestWeight(t *testing.T) {
 	}
 }
 
-// TestTurnBooks checks the bookings of a turn from the beginning of its call to the end.
+// TestTurnBooks checks what a turn books from the beginning of its call to the end.
 func TestTurnBooks(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -148,7 +148,7 @@ type running struct {
 type simulated struct {
 	account *Account
 	weight  float64
-	served  float64 // what its ended calls were served in all
+	served  float64 // what its ended calls were served in total
 }
 
 // next chooses a key as a queue does.

@@ -13,8 +13,8 @@ import (
 type fakeDNS struct {
 	records []*net.SRV
 	hosts   map[string][]string
-	err     error            // of the records
-	errs    map[string]error // of hosts
+	err     error            // the look-up of the records fails with it
+	errs    map[string]error // how the look-up of each host fails
 }
 
 func (d *fakeDNS) resolver() *Resolver {
@@ -37,7 +37,7 @@ func TestLookupSRV(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		records []*net.SRV
-		want    map[string]float64 // of addresses
+		want    map[string]float64 // the weight of each address
 	}{
 		{
 			"ports and equal weights",

@@ -75,7 +75,8 @@ func TestGenerationStepsTranscription(t *testing.T) {
 	}
 }
 
-// TestGenerationSteps_Texts: Text Embeddings Inference does not accept documents.
+// TestGenerationSteps_Texts checks that Text Embeddings Inference gets the member texts, because it
+// does not accept documents.
 func TestGenerationSteps_Texts(t *testing.T) {
 	for engine, want := range map[string]string{
 		"tei":  `/rerank {"model":"m","query":"ping","texts":["ping"]}`,

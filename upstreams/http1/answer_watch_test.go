@@ -6,7 +6,7 @@ import (
 )
 
 // TestAnswerWatchLooks checks that each observer sees whether there were reads since its last look,
-// and reads write only once for each look.
+// and that reads write only once between two looks.
 func TestAnswerWatchLooks(t *testing.T) {
 	var w AnswerWatch
 	one, other := w.Looks(), w.Looks()

@@ -64,8 +64,8 @@ func TestDetail(t *testing.T) {
 	}
 }
 
-// TestDetail_Bounded: Detail is bounded, although a certificate may list a hundred names in any
-// script.
+// TestDetail_Bounded checks that Detail is bounded, although a certificate may list a hundred names
+// in any script.
 func TestDetail_Bounded(t *testing.T) {
 	t.Parallel()
 	f := Failure{Reason: ReasonTLS, Err: errors.New("a" + strings.Repeat("é", 400))}

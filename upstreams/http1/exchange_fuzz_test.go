@@ -20,7 +20,7 @@ import (
 type pieces struct {
 	net.Conn
 	data   []byte
-	sizes  []byte // sizes of the pieces in turn, less one; empty: all at once
+	sizes  []byte // how long each piece is in turn, less one; empty: all at once
 	at     int
 	waited bool
 }
@@ -58,8 +58,8 @@ type outcome struct {
 	chunked bool
 }
 
-// receive reads a reply that arrives in pieces of the given sizes. The parameter room is the size
-// of the reads. If the parameter takes is set, receive waits for each piece and takes it.
+// receive reads a reply that arrives in pieces of the given sizes. The parameter room says how
+// large the reads are. If the parameter takes is set, receive waits for each piece and takes it.
 func receive(t *testing.T, reply []byte, method string, sizes []byte, room int, takes bool) outcome {
 	t.Helper()
 	x := &Exchange{}
@@ -119,8 +119,8 @@ func receive(t *testing.T, reply []byte, method string, sizes []byte, room int, 
 	}
 }
 
-// FuzzReply checks that the meaning of a reply does not depend on how it is cut into pieces. It is
-// the same as for net/http if both accept the reply.
+// FuzzReply checks that the meaning of a reply does not depend on how it is cut into pieces. The
+// meaning is the same as for net/http if both accept the reply.
 func FuzzReply(f *testing.F) {
 	for _, reply := range []string{
 		rawserver.Sized("hello"),

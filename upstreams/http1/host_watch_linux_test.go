@@ -24,7 +24,7 @@ func TestHostWatch(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		fails []error // of connects, before the host vanishes; nil: one succeeds
-		late  bool    // the connection gets a byte after them
+		late  bool    // the connection gets a byte after the failed connects
 		ends  int
 	}{
 		{name: "time ran out", fails: []error{timeout}, ends: 1},

@@ -12,7 +12,7 @@ import (
 )
 
 // TestKeptConnectionRetires checks that a connection in constant use is kept for five minutes. The
-// next one is dialled to the address that the engine's name then has.
+// next connection goes to the address that the engine's name then has.
 func TestKeptConnectionRetires(t *testing.T) {
 	p := idlePool{max: 4, keep: time.Minute, hosts: new(HostWatch)}
 	defer p.close()

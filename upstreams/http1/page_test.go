@@ -72,8 +72,8 @@ func TestPageGetter(t *testing.T) {
 	waitFor(t, "no connection is left behind", func() bool { return open.Load() == 0 })
 }
 
-// TestPageOverASlowConnection checks that the answer's time starts when the connection is
-// established.
+// TestPageOverASlowConnection checks that the time limit for the answer starts when the connection
+// is established.
 func TestPageOverASlowConnection(t *testing.T) {
 	fastset.LeaveOut(t, "a slow connection")
 	checkLeaks(t)

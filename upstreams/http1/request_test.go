@@ -125,8 +125,8 @@ func TestSmallRequestIsOneWrite(t *testing.T) {
 	}
 }
 
-// TestPromptIsSentAtOnce checks that the part that a socket takes without waiting is written by
-// non-blocking calls and moves no deadline.
+// TestPromptIsSentAtOnce checks that the bytes that a socket accepts without waiting are written by
+// non-blocking calls and move no deadline.
 func TestPromptIsSentAtOnce(t *testing.T) {
 	checkLeaks(t)
 	tr := transportTo(t, rawserver.Serve(t, rawserver.Echo).URL())
@@ -397,7 +397,7 @@ type silentReader struct{}
 
 func (silentReader) Read([]byte) (int, error) { return 0, nil }
 
-// TestLargeBodies sends bodies of sizes around those at which the way of writing changes.
+// TestLargeBodies sends bodies whose sizes are close to those at which the way of writing changes.
 func TestLargeBodies(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, rawserver.Echo)

@@ -22,7 +22,7 @@ import (
 // before the next request arrived.
 type secondReplies struct {
 	sent  atomic.Int64
-	early sync.Map // of number -> bool
+	early sync.Map // reply number -> whether it was early
 }
 
 func (s *secondReplies) serve(p *rawserver.Peer) {

@@ -68,7 +68,7 @@ func TestStall(t *testing.T) {
 	fixed := 100.0
 	for name, c := range map[string]struct {
 		play func() int
-		want int // second at which it is stalled; 0: never
+		want int // the second at which the engine is stalled; 0: never
 	}{
 		"known step": {func() int { return learned().seconds(60, false, nil) }, 10},
 		"unknown step": {func() int {
@@ -180,8 +180,8 @@ func TestOldCount(t *testing.T) {
 	}
 }
 
-// TestBack checks that only a move brings a stalled engine back, and the stall does not count as a
-// usual step.
+// TestBack checks that only a move brings a stalled engine back, and that the stall does not change
+// the usual step.
 func TestBack(t *testing.T) {
 	p := learned()
 	p.seconds(10, false, nil)

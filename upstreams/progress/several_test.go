@@ -16,7 +16,7 @@ type balanced struct {
 	reads  int
 }
 
-// seconds lets time pass in which some of the engines move, and reads every other second.
+// seconds lets time pass while some of the engines move, and reads the counters every other second.
 func (b *balanced) seconds(p *play, n int, moving ...int) (stalledAt int) {
 	for i := range n {
 		for _, e := range moving {
@@ -60,8 +60,8 @@ func TestSeveralEngines(t *testing.T) {
 	}
 }
 
-// TestSeveralEnginesFall checks that one of two engines restarts while the other stands still. For
-// 10 s that is neither a move nor a stall. Then the engine works.
+// TestSeveralEnginesFall restarts one of two engines while the other stands still. For 10 s this is
+// neither a move nor a stall. Then the engine works.
 func TestSeveralEnginesFall(t *testing.T) {
 	b, p := balanced{counts: []float64{1000, 500}}, learned()
 	if b.seconds(p, 8) != 0 {

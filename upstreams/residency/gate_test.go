@@ -26,7 +26,7 @@ type engine struct {
 	places  int
 	swaps   int
 	done    int
-	longest map[string]time.Duration // waiting calls, by model
+	longest map[string]time.Duration // the longest wait of a call, by model
 }
 
 type call struct {
@@ -35,7 +35,7 @@ type call struct {
 	asked, end time.Time
 	cold       bool
 	begun      time.Time
-	then       func() // called after its end
+	then       func() // called after the call's end
 }
 
 func newEngine(t rapid.TB, places, slots int, load time.Duration) *engine {
@@ -407,7 +407,7 @@ func TestGateProperties(t *testing.T) {
 	})
 }
 
-// TestKeep: Keep does not remove a model that has a place or waiting calls.
+// TestKeep checks that Keep does not remove a model that has a place or waiting calls.
 func TestKeep(t *testing.T) {
 	g := New(1)
 	for _, name := range []string{"placed", "awaited", "idle", "named"} {

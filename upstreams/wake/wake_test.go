@@ -49,7 +49,7 @@ func TestWaker(t *testing.T) {
 	w.Ask(at(100))
 	w.Away(at(100)) // already known
 	w.Failed(at(101))
-	w.Failed(at(102)) // of a start that has ended
+	w.Failed(at(102)) // the request of a start that has already ended
 	expect(at(102), 1, false, false, 9*time.Second+assumedStart)
 	w.Ask(at(102))
 	expect(at(111), 1, true, false, assumedStart)
