@@ -66,8 +66,8 @@ func TestUsual(t *testing.T) {
 	})
 }
 
-// TestUsualIsUsual checks that an ordinary request takes the short way, and with which refusals it
-// must not.
+// TestUsualIsUsual checks that an ordinary request takes the short way. It also checks which of the
+// refusals forbid the short way, because they refuse usual members.
 func TestUsualIsUsual(t *testing.T) {
 	var r Request
 	for body, want := range map[string]bool{
