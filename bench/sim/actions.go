@@ -14,8 +14,8 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// demands are the actions of engines other than inference, with the profiles or families that have
-// them.
+// demands lists the engine actions other than inference, each with the profiles or families that
+// have it.
 var demands = map[string]struct {
 	only string
 	do   func(*Engine, *exchange, *fastjson.Value)

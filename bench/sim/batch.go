@@ -30,7 +30,7 @@ func (w *slowdown) scale(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * math.Float64frombits(bits))
 }
 
-// stands returns how much longer the engine will stand still.
+// stands returns how much longer the engine will stay stalled.
 func (w *slowdown) stands() time.Duration {
 	until := w.stalled.Load()
 	if until == 0 {
@@ -52,8 +52,8 @@ func (w *slowdown) stand(out *bodyWriter) bool {
 	return true
 }
 
-// readyAt returns when the given number of prompt tokens will have been read, and how much of the
-// shared reader's time that takes.
+// readyAt returns the time at which the given number of prompt tokens will have been read, and how
+// much of the shared reader's time the reading takes.
 func (a *answer) readyAt(tokens int) (due time.Time, read time.Duration) {
 	e, now := a.e, time.Now()
 	if a.x.knobs.TTFT >= 0 {
@@ -100,8 +100,8 @@ func throughput(e *Engine, running int) float64 {
 }
 
 // keep waits while the engine stands still, or while the request has lost its slot to an eviction.
-// It moves tick by the time of the wait, so that everything afterwards is late by as much. It
-// returns false if the client left.
+// It adds the wait to tick, so that everything afterwards is equally late. It returns false if the
+// client left.
 func (a *answer) keep(tick *time.Time) bool {
 	e, x := a.e, a.x
 	if !a.tenant.Evicted() && e.strain.stands() == 0 {
@@ -131,15 +131,15 @@ func (a *answer) keep(tick *time.Time) bool {
 	return true
 }
 
-// A whole answer need not wake up for each token. It checks its batch after a number of tokens or a
-// time.
+// An unstreamed answer need not wake up for each token. It checks its batch after this many tokens
+// or this much time.
 const (
 	strideTokens = 8
 	strideTime   = 20 * time.Millisecond
 )
 
-// think spends the time of a whole answer and counts its tokens. The parameter steps is the number
-// of tokens in the longest choice. It returns false if the client left.
+// think spends the time that an unstreamed answer takes and counts its tokens. The parameter steps
+// is the number of tokens in the longest choice. It returns false if the client left.
 func (a *answer) think(steps int) bool {
 	tick := a.first
 	for done := min(steps, 1); ; {

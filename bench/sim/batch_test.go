@@ -12,7 +12,7 @@ import (
 // prompt397 makes 104 tokens, six whole blocks of 16.
 var prompt397 = strings.Repeat("a", 397)
 
-// run sends one request on a connection of its own and reports how long the whole answer took.
+// run sends one request on a connection of its own and reports how long the answer took.
 func run(t *testing.T, e *Engine, body string, took chan<- time.Duration) {
 	c := pipeTo(t, e)
 	begin := time.Now()
@@ -37,7 +37,7 @@ func TestBatchCostsTime(t *testing.T) {
 			for range 3 {
 				run(t, e, chatBody("hi", stream+`,"sim":{"tokens":41}`), took)
 			}
-			for range 3 { // 40 gaps of 10 ms + 2 × 5 ms; a whole answer looks at its batch every 20 ms
+			for range 3 { // 40 gaps of 10 ms + 2 × 5 ms; an unstreamed answer checks its batch every 20 ms
 				if d := <-took; d < 770*time.Millisecond || d > 801*time.Millisecond {
 					t.Errorf("stream %q: three side by side took %v, want 800ms", stream, d)
 				}
@@ -142,7 +142,7 @@ func TestEventsHappen(t *testing.T) {
 				t.Fatal(err)
 			}
 			e.Do(stall)
-			if d := <-took; d < 1970*time.Millisecond || d > 2080*time.Millisecond { // a whole answer notices within 20 ms
+			if d := <-took; d < 1970*time.Millisecond || d > 2080*time.Millisecond { // an unstreamed answer notices within 20 ms
 				t.Errorf("stream %q: with a stall of 1 s it took %v", stream, d)
 			}
 		}

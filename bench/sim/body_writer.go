@@ -115,8 +115,8 @@ func (w *bodyWriter) end() {
 	w.out = append(w.out, w.t.Surplus...)
 }
 
-// repeat writes the same bytes until the client leaves or has taken a gigabyte. Such a client has
-// failed, and the machine must not fill up.
+// repeat writes the same bytes until the client leaves or has taken a gigabyte. A client that takes
+// so much has failed, and must not fill up the machine.
 func (w *bodyWriter) repeat(p []byte) {
 	for sent := 0; sent < 1<<30 && !w.client.lost; sent += len(p) {
 		if w.framing == fault.ByChunks {
@@ -130,7 +130,7 @@ func (w *bodyWriter) repeat(p []byte) {
 	}
 }
 
-// An answer is made large by this member, around its filler.
+// padBegin and padEnd surround the filler in the JSON member that makes an answer large.
 const padBegin, padEnd = `"padding":"`, `",`
 
 // padding returns how many bytes to add to a JSON object in a body.

@@ -77,7 +77,7 @@ type answer struct {
 	told   told
 	writer *chatWriter
 
-	limit   int // most tokens of a choice
+	limit   int // maximum tokens in a choice
 	choices []generate.Plan
 
 	arrived, admitted, first time.Time
@@ -228,7 +228,7 @@ func (a *answer) prefill() bool {
 	x.forget = a.release
 	a.told.Cached = e.cache.Lookup(a.q.Prompt.Blocks, a.told.Prompt)
 	if e.o.SharedPrefill {
-		// Prompts are read in order, so a later prompt finds in the cache what this one will have read.
+		// Prompts are read in order, so a later prompt finds this prompt's blocks in the cache.
 		e.cache.Insert(a.q.Prompt.Blocks)
 	}
 	due, read := a.readyAt(a.told.Prompt - a.told.Cached)
@@ -262,8 +262,8 @@ func (a *answer) prefill() bool {
 	return true
 }
 
-// readChunks reads a's prompt, which is due at a time, in all chunks except the last one. It
-// returns false if the client left.
+// readChunks reads every chunk of a's prompt except the last one. The prompt is due at the given
+// time. It returns false if the client left.
 func readChunks(a *answer, due time.Time) bool {
 	gap := time.Until(due) / time.Duration(max(1, a.x.t.Chunks))
 	for i := a.x.t.Chunks - 1; i > 0; i-- {

@@ -44,7 +44,7 @@ type chatWriter struct {
 	at    int64                  // the time in those texts
 }
 
-// chunk is an event, with or without a part of a choice, in the form for templates. Texts are JSON.
+// chunk is the template data for one event, which may carry part of a choice. Its texts are JSON.
 type chunk struct {
 	Family, Frame                           string
 	Legacy, Choice, NullUsage               bool
@@ -53,7 +53,7 @@ type chunk struct {
 	Took                                    string // llama.cpp's timings
 }
 
-// delta is what one token adds to a choice, in the form for templates.
+// delta is the template data for what one token adds to a choice.
 type delta struct {
 	Family, Reasoning, Kind, Before, After string
 	Role, Legacy                           bool
@@ -119,7 +119,8 @@ func (w *chatWriter) piece(i int, c *generate.Plan, p profile.Piece) bool {
 	return w.told.Event("", w.stream.chunk)
 }
 
-// lastOrRich writes a token in a chunk that has more than the token, such as the end of the choice.
+// lastOrRich writes a token in a chunk that carries more than the token, such as the end of the
+// choice.
 func (w *chatWriter) lastOrRich(i int, c *generate.Plan, p profile.Piece, first, ends bool) bool {
 	one := chunk{Choice: true, Index: i, Delta: w.delta(&p, first)}
 	if w.q.Logprobs && p.Kind == profile.PieceText {
@@ -131,8 +132,8 @@ func (w *chatWriter) lastOrRich(i int, c *generate.Plan, p profile.Piece, first,
 	return w.send(&one)
 }
 
-// around returns what comes before and after the text of a chunk, which is rendered once instead of
-// for each token.
+// around returns what comes before and after a chunk's text. Both are rendered once, not for each
+// token.
 func (w *chatWriter) around(key deltaKey) [2]string {
 	if w.at != w.created || w.known == nil {
 		w.known, w.at = map[deltaKey][2]string{}, w.created

@@ -23,7 +23,7 @@ func each(t *testing.T, f func(t *testing.T, e *Engine, profile string)) {
 	}
 }
 
-// inForm returns a part of a request in the form that an engine reads.
+// inForm returns part of a request in the form that an engine reads.
 func inForm(name, more string) string {
 	const object, schema = `{"type":"json_object"}`, `"json_schema":{"name"`
 	switch profile.ByName[name].Formats {
@@ -35,7 +35,7 @@ func inForm(name, more string) string {
 	return more
 }
 
-// TestRefusedForms lists forms of members that some engines refuse or read differently.
+// TestRefusedForms covers member forms that some engines refuse or read differently.
 func TestRefusedForms(t *testing.T) {
 	const (
 		named  = weather + `,"tool_choice":{"type":"function","function":{"name":"get_weather"}}`

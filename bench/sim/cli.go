@@ -14,7 +14,7 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// CLI is the grammar of `penstock sim`, as kong's struct tags.
+// CLI defines the flags of `penstock sim` in kong's struct tags.
 type CLI struct {
 	Listen  string   `help:"Address to listen on (default: ${default}); port 0 takes a free one." default:"127.0.0.1:8000" placeholder:"ADDR"`
 	Models  []string `help:"Served model names; sim, or those that the engine comes with." placeholder:"NAME"`
@@ -98,7 +98,7 @@ func (c *CLI) run(ctx context.Context, out io.Writer) error {
 // usageError is an invalid value of a flag.
 type usageError struct{ error }
 
-// ExitCode returns the code of wrong usage.
+// ExitCode returns the exit code for wrong usage.
 func (usageError) ExitCode() int { return 2 }
 
 // Unwrap returns the underlying error.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestLeaving: a client that leaves by FIN or RST frees its place at once, in every phase, streamed
+// TestLeaving: a client that leaves by FIN or RST frees its slot at once, in every phase, streamed
 // or not.
 func TestLeaving(t *testing.T) {
 	const forever = `,"sim":{"tokens":1000,"ttft_ms":%d,"delay_ms":%d}`
@@ -83,8 +83,8 @@ func TestLeaving(t *testing.T) {
 	}
 }
 
-// TestLeavingWithoutReading: a writer that is blocked on a client which reads nothing sees it leave
-// as well.
+// TestLeavingWithoutReading: a writer blocked on a client that reads nothing also sees the client
+// leave.
 func TestLeavingWithoutReading(t *testing.T) {
 	e := start(t, Options{})
 	c := dial(t, e)

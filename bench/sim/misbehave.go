@@ -182,7 +182,7 @@ func (x *exchange) perform(steps []fault.Step) {
 	}
 }
 
-// spoiled returns a whole body as a fault changes it.
+// spoiled returns a body with the changes that a fault makes.
 func spoiled(x *exchange, body []byte) []byte {
 	switch s := x.t.Plain; {
 	case s == nil:

@@ -11,11 +11,10 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// plainAnswer is a whole answer in the form for templates. Everything except the family is JSON.
+// plainAnswer is the template data for an unstreamed answer. Everything except the family is JSON.
 type plainAnswer struct{ Family, Frame, Choices, Usage, Took string }
 
-// said is a choice's whole message in the form for templates. Texts are the insides of JSON
-// strings.
+// said is the template data for a choice's whole message. Texts are the insides of JSON strings.
 type said struct {
 	Index             int
 	Family, Reasoning string
@@ -25,7 +24,7 @@ type said struct {
 	Finish, Stopped   string
 }
 
-// whole returns a whole answer.
+// whole returns an unstreamed answer.
 func (w *chatWriter) whole(choices []generate.Plan) []byte {
 	var all []string
 	for i := range choices {

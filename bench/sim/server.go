@@ -78,7 +78,8 @@ func (s *server) relisten() error {
 	return s.listen(s.addr)
 }
 
-// drop closes a share of the connections, except spare, which requested it.
+// drop closes a fraction of the connections. It keeps the connection spare, which requested the
+// closing.
 func (s *server) drop(share float64, reset bool, spare *conn) int {
 	var victims []*conn
 	s.mu.Lock()

@@ -83,7 +83,7 @@ func (c *client) answer() (*http.Response, string, error) {
 	return resp, string(b), err
 }
 
-// all reads raw bytes until the connection ends. reset says whether it ended by RST.
+// all reads raw bytes until the connection ends, and reports whether an RST ended it.
 func (c *client) all() (got string, reset bool) {
 	c.t.Helper()
 	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
@@ -137,7 +137,7 @@ func fetch(t testing.TB, e *Engine, method, path, body string, header ...string)
 	return resp, string(b)
 }
 
-// chatBody makes a request. more adds members, with a comma before each.
+// chatBody makes a request body. The parameter more holds further members, each after a comma.
 func chatBody(text, more string) string {
 	return `{"model":"sim","messages":[{"role":"user","content":` + string(wire.AppendString(nil, text)) + `}]` + more + `}`
 }

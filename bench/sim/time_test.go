@@ -235,7 +235,7 @@ func TestKVRoomHoldsTheQueue(t *testing.T) {
 	})
 }
 
-// TestTimeOfSilence checks what a silent engine shows, both when it works and when it does not.
+// TestTimeOfSilence checks what a silent engine shows, whether it works or not.
 func TestTimeOfSilence(t *testing.T) {
 	metric := func(e *Engine, name string) (value string) {
 		c := pipeTo(t, e)
