@@ -147,8 +147,8 @@ func rerank(x *exchange) {
 	out.answer(x, "rerank", &q.Prompt)
 }
 
-// smallRequest reads what the endpoints without decoding have in common. It returns false if the
-// answer has already been given.
+// smallRequest reads the members that all endpoints without decoding share. It returns false if it
+// has already answered the request.
 func smallRequest(x *exchange, p *fastjson.Parser) (*fastjson.Value, *generate.Request, bool) {
 	v, err := generate.Parse(p, x.req.body)
 	q := new(generate.Request)
@@ -165,7 +165,7 @@ func smallRequest(x *exchange, p *fastjson.Parser) (*fastjson.Value, *generate.R
 	return v, q, true
 }
 
-// small is the answer to work that consists only of a prefill, in the form for templates.
+// small is the template data for the answer to work that needs only a prefill.
 type small struct {
 	Family, Model, ID string
 	Created           int64

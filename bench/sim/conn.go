@@ -145,15 +145,15 @@ func (c *conn) handle() {
 	c.done <- struct{}{}
 }
 
-// watch reads on during a request, and after it until the next request begins. It returns false if
-// the connection has ended.
+// watch keeps reading during a request, and after the request until the next one begins. It returns
+// false if the connection has ended.
 func (c *conn) watch() bool {
 	if c.r == c.w {
 		c.r, c.w = 0, 0
 	}
 	for {
-		// Bytes that are already here belong to the next request. Reading continues anyway: otherwise the
-		// client could leave unnoticed.
+		// Bytes that are already buffered belong to the next request. Reading continues anyway, because
+		// otherwise the client could leave unnoticed.
 		if c.w > 0 {
 			c.mu.Lock()
 			idle := c.idle
@@ -195,7 +195,7 @@ func (c *conn) ready() bool {
 	return c.nc.SetReadDeadline(time.Time{}) == nil
 }
 
-// grow makes room in the buffer, up to the limit of a head.
+// grow makes room in the buffer, up to the size limit for a head.
 func (c *conn) grow() bool {
 	if c.r > 0 {
 		c.w = copy(c.buf, c.buf[c.r:c.w])
@@ -232,7 +232,7 @@ func (c *conn) fill() error {
 	return err
 }
 
-// malformed is a request whose HTTP the engine does not accept.
+// malformed is the error for a request whose HTTP the engine does not accept.
 type malformed struct {
 	status int
 	text   string
@@ -242,8 +242,8 @@ func (m *malformed) Error() string { return m.text }
 
 func bad(text string) error { return &malformed{400, text} }
 
-// readRequest reads a whole request into c.x. False without an error means that a fault has handled
-// it.
+// readRequest reads a complete request into c.x. If it returns false and no error, a fault has
+// handled the request.
 func (c *conn) readRequest() (bool, error) {
 	end, err := c.readHead()
 	if err != nil {
@@ -251,7 +251,7 @@ func (c *conn) readRequest() (bool, error) {
 	}
 	x := &c.x
 	x.begin()
-	// One string holds the head; names and values are parts of it.
+	// One string holds the head; names and values are substrings.
 	err = x.req.parse(string(c.buf[c.r:end]))
 	c.r = end + 4
 	if err != nil {
@@ -405,7 +405,7 @@ func (c *conn) readLine() (string, error) {
 	}
 }
 
-// request is the current request. All of it is valid until the answer is complete.
+// request is the current request. Its fields are valid until the answer is complete.
 type request struct {
 	method, target, path, query string
 	header                      []Header

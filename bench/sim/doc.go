@@ -1,17 +1,17 @@
-// Package sim is a simulated inference engine: the edge is tested and load-tested against it, and
-// it answers when a newcomer has no engine at hand.
+// Package sim is a simulated inference engine. The edge is tested and load-tested against it, and a
+// newcomer without an engine can use it.
 //
 // It speaks the engines' HTTP and imports none of our code: it is the oracle of the end-to-end
-// tests, so its errors must be independent of ours. What it shows of each engine was seen on that
-// engine's wire, or read in its source or documentation (package profile says which). The engine's
-// habits are included: how it reports errors and a full queue, in the stream or before it, what its
-// pages show, whether it loads models, how it splits a tool call.
+// tests, so its errors must be independent of ours. What the simulator shows of each engine was
+// seen on that engine's wire, or read in its source or documentation (package profile says which).
+// The engine's habits are included: whether it reports errors and a full queue in the stream or
+// before the stream, what its pages show, whether it loads models, and how it splits a tool call.
 //
-// Its parts, which know neither connections nor requests, are: profile (the differences between
-// engines), pages (what engines show and answer, as templates), generate (what is requested and
-// what is said), fault (what goes wrong, and when), scheduler (slots, room, prefix cache), textgen
-// (what a model makes up), audio (forms, transcripts and sound) and wire (JSON and events in their
-// written form).
+// Its subpackages, which know neither connections nor requests, are profile (the differences
+// between engines), pages (what engines show and answer, as templates), generate (the request and
+// the text of the answer), fault (what goes wrong, and when), scheduler (slots, room, prefix
+// cache), textgen (made-up text), audio (forms, transcripts and sound) and wire (JSON and events in
+// their written form).
 //
 // # The engine
 //
@@ -25,7 +25,7 @@
 //	                                      served
 //
 // With Options.Priorities the lowest priority is served first (SGLang: the highest). While a
-// request waits for a slot nothing is sent. A client that leaves, by FIN or RST, frees its place at
+// request waits for a slot nothing is sent. A client that leaves, by FIN or RST, frees its slot at
 // once in every phase, streamed or not; Options.CancelOnlyStreams is the exception, as in
 // llama.cpp. The text is a chain of words that depends only on prompt and seeds, contains umlauts,
 // emoji, quotes and backslashes, and never repeats the prompt unless told to. A token is a word, or
@@ -36,24 +36,24 @@
 // requests and answers, and TestRecorded compares status, header lines, members, their types and
 // the order of events. Known differences are listed in the recording's file.
 //
-// The prefix cache forgets the least recently used blocks, and of one prompt the last ones first.
-// Its size, which is that of the room unless CacheTokens overrides it, is on the engine's pages,
-// and so are the numbers of tokens requested and found. A crash empties it.
+// The prefix cache evicts the least recently used blocks, and the last blocks of a prompt before
+// its first ones. Its size is the same as the room for tokens unless CacheTokens overrides it. The
+// engine's pages show the size and how many tokens were requested and found. A crash empties it.
 //
-// The batch matters: each running request adds BatchCost to the time between two tokens of all of
-// them, SharedPrefill reads the prompts one after another, and KVTokens limits what all of them
-// hold, where a shared block counts once. A request that does not fit waits at the head of the
-// queue; when answers outgrow the room, the youngest request loses its place and must read
-// everything again when it returns. The savings of the prefix cache are in
-// usage.prompt_tokens_details.cached_tokens and in the metrics, and so are preemptions. Events
-// change all this at set times: stalls, slowness, fewer slots, a crash and a restart; drills are
-// lists of them. `penstock sim --events` lists both.
+// The batch matters: each running request adds BatchCost to every request's time between tokens,
+// SharedPrefill reads the prompts one after another, and KVTokens limits the tokens that all
+// requests hold together, where a shared block counts once. A request that does not fit waits at
+// the head of the queue; when answers outgrow the room, the youngest request is preempted and must
+// read its prompt again when it returns. usage.prompt_tokens_details.cached_tokens and the metrics
+// show what the prefix cache saved; the metrics also count preemptions. Events change all this at
+// set times: stalls, slowness, fewer slots, a crash and a restart. A drill is a list of events.
+// `penstock sim --events` lists both.
 //
 // Endpoints: chat completions, Messages and Responses, completions, embeddings, rerank, score,
 // classify, pooling, moderations, tokenize and detokenize with made-up numbers, speech,
-// transcriptions, and each profile's own pages for health, models, load and metrics. A page, or a
-// kind of work, that the real engine does not have is also 404 here (200 for LM Studio, which says
-// so), so that detection can be tested. Every profile has /sim/, which distinguishes a simulator
+// transcriptions, and each profile's own pages for health, models, load and metrics. A page or a
+// kind of work that the real engine lacks is also 404 here (LM Studio answers 200 with an error
+// text), so that detection can be tested. Every profile has /sim/, which distinguishes a simulator
 // from an engine.
 //
 // # Control
@@ -84,18 +84,18 @@
 //
 // With "secret" the model thinks of a number before it speaks or calls a tool. After a tool's
 // result it tells the number if the history's reasoning has it under the name that the engine
-// reads, and otherwise that it has forgotten it.
+// reads, and otherwise says that it has forgotten.
 //
 // # Design
 //
-// The server is our own, on net.Conn, because it must be able to write what a correct library never
+// The server is our own, on net.Conn, because the simulator must write what a correct library never
 // would, and because libraries hide a client's departure. Each connection has one goroutine that
-// always reads and, during a request, a second one that waits and writes: the blocked read is the
-// watch. Timers are the runtime's: a token was measured to cost about 7 µs, nearly all of it for
-// the write, and a timer wheel would save little. net/http's server was too slow for load tests,
-// and fasthttp's cannot see a client leave.
+// always reads and, during a request, a second one that waits and writes: the blocked read notices
+// a departure. Timers are the runtime's: a token was measured to cost about 7 µs, nearly all of it
+// for the write, and a timer wheel would save little. net/http's server was too slow for load
+// tests, and fasthttp's cannot see a client leave.
 //
-// An exchange consists of parts: clientWatch waits for a time and for the client's departure,
-// bodyWriter frames the body, and eventWriter puts events into it. Faults are data (package fault)
-// that these parts consult; misbehave.go performs the rest.
+// An exchange has three components: clientWatch waits for a time or the client's departure,
+// bodyWriter frames the body, and eventWriter puts events into the body. Faults are data (package
+// fault) that these components consult; misbehave.go performs the other faults.
 package sim

@@ -25,16 +25,16 @@ const defaultSlots = 16
 type Options struct {
 	// Listen is the TCP address, default "127.0.0.1:0" (any free port), or unix:/PATH.
 	Listen string
-	// Models are the served names, default "sim", or those that the engine comes with (speaches,
-	// kokoro). Engines that ignore the request's name answer with the first one.
+	// Models are the served names. The default is "sim", or the names that the engine comes with
+	// (speaches, kokoro). Engines that ignore the request's name answer with the first one.
 	Models []string
 	// Profile is the engine to imitate: one of Profiles, default "vllm".
 	Profile string
 	// Slots is how many requests are processed at once, default 16, or the engine's own default
 	// (whisper: 1).
 	Slots int
-	// Queue is how many more may wait for a slot; the next one is refused with the profile's own
-	// "full" answer. 0 or less: no limit. See NoQueue for no queue at all.
+	// Queue is how many further requests may wait for a slot; the next one is refused with the
+	// profile's own "full" answer. 0 or less: no limit. See NoQueue for no queue at all.
 	Queue int
 	// NoQueue refuses requests that find no free slot.
 	NoQueue bool
@@ -50,23 +50,23 @@ type Options struct {
 	// BatchCost is what each further running request adds to the time between two tokens of all
 	// requests. 0: batches are free.
 	BatchCost time.Duration
-	// Jitter spreads the time between tokens evenly over ±Jitter of it, 0 to 1, without changing
-	// the mean; it depends only on prompt and seeds.
+	// Jitter (0 to 1) varies the time between tokens evenly by up to ±Jitter of that time, without
+	// changing the mean. The variation depends only on prompt and seeds.
 	Jitter float64
 	// Latency is a fixed time before the first token, in addition to the prefill. The slot is held
 	// meanwhile.
 	Latency time.Duration
 	// MaxModelLen is the context of one request in tokens, prompt and answer together; default 32768.
 	MaxModelLen int
-	// KVTokens, if above 0, is the room for prompts and answers of running requests. The first
-	// request of the queue waits for room even if a slot is free. When answers outgrow the room,
-	// the youngest request is preempted: it returns to the head of the queue and must read
-	// everything again. kv_cache_usage_perc is relative to it. 0: slots are the only limit.
+	// KVTokens, if above 0, is the room for prompts and answers of running requests. The first request
+	// of the queue waits for room even if a slot is free. When answers outgrow the room, the youngest
+	// request is preempted: it returns to the head of the queue and must read everything again.
+	// kv_cache_usage_perc is relative to KVTokens. 0: slots are the only limit.
 	KVTokens int
 	// CacheTokens is the size of the prefix cache in tokens. The default is KVTokens or, if that is
 	// not limited, a whole context for each slot; a negative value disables the cache.
 	CacheTokens int
-	// APIKey, if set, is required in the same way as by the profile's engine.
+	// APIKey, if set, is required for the same paths as on the profile's engine.
 	APIKey string
 	// Seed changes the texts. Same seed, prompt and request seed: same answer.
 	Seed uint64
@@ -78,20 +78,20 @@ type Options struct {
 	// Ping is the time between comments in a silent stream; 0: the profile's own (only llamacpp has
 	// one, 30 s); negative: none.
 	Ping time.Duration
-	// CancelOnlyStreams is llama.cpp's flaw: a request without a stream whose client has left still
-	// runs to its end, even from the queue.
+	// CancelOnlyStreams imitates a flaw of llama.cpp: an unstreamed request whose client has left
+	// still runs to its end, even if it was still in the queue.
 	CancelOnlyStreams bool
-	// StrictSystem refuses a system message anywhere but first, as many chat templates do.
+	// StrictSystem refuses a system message that is not the first message, as many chat templates do.
 	StrictSystem bool
 	// AlternateRoles refuses consecutive turns of one role, as the templates of Gemma and Mistral
 	// do.
 	AlternateRoles bool
-	// Efforts are the words of reasoning_effort that the model's template accepts; empty: any. A
-	// template that refuses one fails with a 400, and in the profile vllm with a 500, as in
-	// versions up to 0.28.
+	// Efforts are the reasoning_effort values that the model's template accepts; empty: any. The
+	// template answers another value with a 400, or in the profile vllm with a 500, as versions up to
+	// 0.28 did.
 	Efforts []string
-	// Priorities orders the queue by the requests' priority, as flags of vLLM and SGLang do.
-	// Without it vLLM refuses a priority other than 0, and the others ignore it.
+	// Priorities orders the queue by the requests' priority, as flags of vLLM and SGLang do. Without
+	// Priorities, vLLM refuses a priority other than 0, and the other engines ignore it.
 	Priorities bool
 	// Residents is how many models an engine that loads on demand keeps in memory. Another model
 	// replaces the least recently requested one, and cuts off the requests that use it. 0: all.
@@ -161,7 +161,7 @@ type Stats struct {
 	PromptTokens int64    `json:"prompt_tokens"`          // prompt tokens read, cached ones included
 	CachedTokens int64    `json:"cached_tokens"`          // prompt tokens found in the prefix cache
 	Loads        int64    `json:"loads"`                  // times that a model was loaded on demand
-	Preempted    int64    `json:"preempted"`              // times that a running request lost its place to make room
+	Preempted    int64    `json:"preempted"`              // times that a running request was preempted to make room
 	LastRequest  *Request `json:"last_request,omitempty"` // only with Options.Record; a copy that the caller may keep
 }
 
@@ -241,9 +241,9 @@ const (
 // Fault is an injected fault with its schedule.
 type Fault = fault.Fault
 
-// SetFault replaces the faults. Of those that apply to a request, the first one hits it. Without
-// arguments, or with an empty Spec, it clears them. It panics on a Spec that fault.Parse refuses,
-// which is a mistake in a test.
+// SetFault replaces the faults. If several faults apply to a request, the first one hits it.
+// Without arguments, or with an empty Spec, it clears them. It panics on a Spec that fault.Parse
+// refuses, which is a mistake in a test.
 func (e *Engine) SetFault(faults ...Fault) {
 	if err := e.faults.Load(faults...); err != nil {
 		panic("sim: " + err.Error())

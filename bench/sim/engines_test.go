@@ -10,7 +10,7 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// TestEnginePages checks the pages that only one engine has, and that engine's answer for pages
+// TestEnginePages checks the pages that only one engine has, and what the engine answers for pages
 // that it lacks.
 func TestEnginePages(t *testing.T) {
 	type page struct {
@@ -137,8 +137,8 @@ func TestIterationsAreConsumed(t *testing.T) {
 	}
 }
 
-// TestLoadsOnDemand: the first request loads a model, so does an explicit request, and a restart
-// unloads all.
+// TestLoadsOnDemand: a first or an explicit request loads a model, and a restart unloads all
+// models.
 func TestLoadsOnDemand(t *testing.T) {
 	e := start(t, Options{Profile: "llamacpp-router"})
 	state := func(want string) {
@@ -176,7 +176,7 @@ func TestLoadsOnDemand(t *testing.T) {
 	}
 }
 
-// TestStreamQuirks checks what only that engine's streams have.
+// TestStreamQuirks checks what only one engine's streams have.
 func TestStreamQuirks(t *testing.T) {
 	for _, c := range []struct{ profile, more, want, not string }{
 		{"tgi", `,"max_tokens":3`, `"},"logprobs":null,"finish_reason":"length"}`, `"content":""},"logprobs":null,"finish_reason":"length"`}, // with the last token
@@ -237,7 +237,8 @@ func TestWhisper(t *testing.T) {
 	}
 }
 
-// TestTranscriptionsVLLM: vLLM transcribes half a minute at a time, and finishes each part.
+// TestTranscriptionsVLLM: vLLM transcribes half a minute at a time, and sends a finish reason after
+// each half.
 func TestTranscriptionsVLLM(t *testing.T) {
 	e := start(t, Options{Profile: "vllm", Models: []string{"ears"}})
 	audio := append(audio.WAVHeader(), make([]byte, 2*audio.SampleRate*70)...)

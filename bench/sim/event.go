@@ -40,8 +40,8 @@ type actionRow struct {
 	parse             func(value string) (func(*Engine), error)
 }
 
-// actions returns every action. It is a function instead of a variable, because the actions lead
-// back to the pages that look them up.
+// actions returns every action. It is a function because a variable would have an initialization
+// cycle: the actions refer to pages that look up actions.
 func actions() []actionRow {
 	return []actionRow{
 		{
@@ -162,8 +162,8 @@ func (e *Engine) events() {
 	}
 }
 
-// Drill is a rehearsed mishap: a list of events with a name. In Events, QUARTER and ALL stand for
-// numbers of slots.
+// Drill is a rehearsed mishap: a list of events with a name. In Events, QUARTER and ALL stand for a
+// quarter of the slots and all of them.
 type Drill struct{ Name, Text, Events string }
 
 // Drills returns the mishaps for `penstock sim --drill`.
@@ -190,7 +190,7 @@ func Drills() []Drill {
 	}
 }
 
-// DrillEvents returns the events of a drill for an engine with that many slots.
+// DrillEvents returns a drill's events for an engine with the given number of slots.
 func DrillEvents(name string, slots int) ([]Event, error) {
 	var names []string
 	sizes := strings.NewReplacer("QUARTER", strconv.Itoa(max(1, slots/4)), "ALL", strconv.Itoa(slots))

@@ -108,7 +108,7 @@ func (x *exchange) line(name, value string) {
 	x.out.out = append(append(append(x.out.out, ": "...), value...), "\r\n"...)
 }
 
-// head builds the head of the answer. A negative length is not known yet.
+// head builds the head of the answer. A negative length means unknown.
 func (x *exchange) head(status int, ctype string, length int) {
 	t, w := &x.t, &x.out
 	for range t.Interim {
@@ -159,8 +159,8 @@ func (x *exchange) head(status int, ctype string, length int) {
 	}
 }
 
-// announceLength writes how the client finds the end of a body of this length, or what a fault
-// requires instead.
+// announceLength writes the header line that lets the client find the end of the body, or what a
+// fault requires instead.
 func announceLength(x *exchange, length int) {
 	w := &x.out
 	w.noBody = x.req.method == "HEAD"
@@ -199,7 +199,7 @@ func announceLength(x *exchange, length int) {
 	case fault.LongLength:
 		promise(size + x.t.Long)
 	}
-	// After a promised length that is not kept, the connection must be closed.
+	// If the announced length is wrong, the connection must be closed.
 	if length < 0 && !w.chunked() || w.framing == fault.LongLength {
 		x.closing = true
 	}
@@ -213,8 +213,8 @@ func (x *exchange) finish() {
 	}
 }
 
-// conclude flushes the end of an answer. It updates the totals before the last byte is sent,
-// because the client may then look at Stats.
+// conclude flushes the end of an answer. It updates the totals before it sends the last byte,
+// because the client may read Stats as soon as the byte arrives.
 func (x *exchange) conclude() {
 	total := &x.e.counters.completed
 	if x.status != http.StatusOK {
@@ -233,7 +233,7 @@ func (x *exchange) conclude() {
 	}
 }
 
-// reply sends a whole answer.
+// reply sends a complete answer.
 func (x *exchange) reply(status int, ctype string, body []byte) {
 	t := &x.t
 	if status == http.StatusOK {
@@ -319,7 +319,7 @@ func (x *exchange) event(name string, data []byte) bool {
 	return ok && !x.out.over()
 }
 
-// now returns the time of an answer in whole seconds.
+// now returns the time in seconds.
 func now() int64 { return time.Now().Unix() }
 
 var dateCache atomic.Pointer[dateAt]
@@ -329,7 +329,7 @@ type dateAt struct {
 	text string
 }
 
-// httpDate returns the value of the Date header, which is formatted once per second.
+// httpDate returns the Date header's value. It formats the date once per second.
 func httpDate() string {
 	now := time.Now()
 	if d := dateCache.Load(); d != nil && d.sec == now.Unix() {

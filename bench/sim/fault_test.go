@@ -16,8 +16,8 @@ import (
 	"penstock/bench/sim/fault"
 )
 
-// exchangeRaw sends one request on a fresh connection, waits for its end and returns every byte
-// that came.
+// exchangeRaw sends one request on a fresh connection, waits for the connection's end and returns
+// every byte that came.
 func exchangeRaw(t *testing.T, e *Engine, body string) (raw string, reset bool) {
 	t.Helper()
 	nc, err := net.Dial("tcp", e.Addr())
@@ -36,7 +36,7 @@ func splitRaw(raw string) (head, body string) {
 	return head, body
 }
 
-// joinChunks joins the complete chunks. whole is false if the body has anything else.
+// joinChunks joins the complete chunks. The result whole is false if the body has anything else.
 func joinChunks(body string) (joined string, whole bool, n int) {
 	for {
 		var size int
@@ -119,7 +119,7 @@ const said6 = `,"sim":{"tokens":6}`
 
 var faultCases = slices.Concat(connectionCases, headCases, bodyCases, streamCases, formCases)
 
-// form checks that a stream is complete and has a mark of its form.
+// form checks that a stream is complete and contains the mark of its form.
 func (r result) form(t *testing.T, mark string) {
 	t.Helper()
 	if !strings.Contains(r.body, mark) {
@@ -187,7 +187,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFaultsByRequest: header and body cause the same faults while the schedule is empty.
+// TestFaultsByRequest: a header and a body member cause the same faults while the schedule is
+// empty.
 func TestFaultsByRequest(t *testing.T) {
 	e := start(t, Options{})
 	for _, body := range []string{

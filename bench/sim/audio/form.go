@@ -61,7 +61,7 @@ func ReadForm(ctype string, body []byte) (*Form, error) {
 	}
 }
 
-// Seconds returns the length of the audio: from a WAV head, otherwise estimated at 16 KB per
+// Seconds returns the length of the audio: from the WAV header, otherwise estimated at 16 KB per
 // second.
 func (f *Form) Seconds() float64 {
 	b := f.File

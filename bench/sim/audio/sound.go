@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// The form of the sound.
+// The encoding of the sound.
 const (
 	SampleRate = 24000
 	WordTime   = 60 * time.Millisecond // of speech
 )
 
-// WAVHeader returns the head of a WAV file of unknown length: 16 bit, one channel.
+// WAVHeader returns the header of a WAV file of unknown length: 16 bit, one channel.
 func WAVHeader() []byte {
 	b := append([]byte(nil), "RIFF\xff\xff\xff\xffWAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00"...)
 	b = binary.LittleEndian.AppendUint32(b, SampleRate)

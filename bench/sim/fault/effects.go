@@ -18,7 +18,7 @@ type Effects struct {
 	Hold      bool          // takes a slot and never answers
 	Pages     bool          // without a path, hits pages instead of inference
 	AwaitIdle bool          // pages are not answered while a request runs
-	Wedge     time.Duration // how long the whole engine stands still after this request
+	Wedge     time.Duration // how long the whole engine stalls after this request
 
 	// The following are times without a byte.
 	Prefill time.Duration // duration of reading the prompt; 0: the usual
@@ -41,9 +41,9 @@ type Effects struct {
 	Piece                int // largest piece in which the body is sent; 0: as written
 	PieceGap             time.Duration
 
-	// The following concern a whole answer's body.
+	// The following concern an unstreamed answer's body.
 	Plain  *Step // OpBody, OpHalf or OpError, which replaces it
-	Pad    int   // least size of the body, reached by a filler member; also for errors
+	Pad    int   // minimum size of the body, reached with a filler member; also for errors
 	PadEnd bool  // the filler is the last member
 
 	// The following concern a stream.
@@ -110,7 +110,7 @@ const (
 	FlipPlain  Flip = "plain"
 )
 
-// Incident happens before the event after the At-th, or in the middle of a whole body.
+// Incident happens before event At + 1, or in the middle of an unstreamed body.
 type Incident struct {
 	At         int
 	StreamOnly bool

@@ -17,13 +17,13 @@ type Fault struct {
 	Spec string `json:"fault"`
 	// Count is how many requests (or connections, for refuse and noread) it hits; 0: all.
 	Count int `json:"count"`
-	// After is how many requests pass before the first one is hit.
+	// After is how many requests pass before the fault first hits one.
 	After int `json:"after"`
-	// Share is the share of them that is hit, 0 to 1; 0 means all.
+	// Share is the fraction of requests that it hits, 0 to 1; 0 means all.
 	Share float64 `json:"share"`
-	// Path limits it to paths with this prefix; "*" means every path. Empty means inference only,
-	// so that health, models and metrics keep answering. refuse and noread happen before there is a
-	// path and hit every connection.
+	// Path limits it to paths with this prefix; "*" means every path. Empty means inference only, so
+	// that health, models and metrics keep answering. The faults refuse and noread happen before the
+	// path is known and hit every connection.
 	Path string `json:"path"`
 }
 
@@ -42,7 +42,7 @@ type scheduled struct {
 	seen, hits int
 }
 
-// Seed sets the seed from which shares are drawn.
+// Seed sets the seed of the random draws for Share.
 func (s *Schedule) Seed(seed uint64) { s.rng.Store(seed) }
 
 // Load replaces the faults; those with an empty Spec are ignored.
@@ -73,7 +73,8 @@ func (s *Schedule) Accepted() *Effects {
 	return s.pick(func(f *scheduled) bool { return f.effects.Accept != AcceptNormally })
 }
 
-// Requested returns the fault for a request, or nil; work says that the request is inference.
+// Requested returns the fault for a request, or nil; the parameter work says whether the request is
+// inference.
 func (s *Schedule) Requested(path string, work bool) *Effects {
 	return s.pick(func(f *scheduled) bool {
 		switch {

@@ -73,7 +73,7 @@ func (e *Effects) join(r *row, given map[string]string) error {
 	return nil
 }
 
-// values returns the values of a row's parameters, and of the other names that a row can use.
+// values returns the values for a row's parameters and for the other names that a row can use.
 func (r *row) values(given map[string]string) (map[string]string, error) {
 	values := map[string]string{
 		"host": profile.LeakedHost, "secret": profile.LeakedSecret, "forged": string(ForgedReply()),
@@ -101,7 +101,7 @@ func (r *row) values(given map[string]string) (map[string]string, error) {
 	return values, nil
 }
 
-// add sets members. Incidents and header lines are added to the existing ones.
+// add sets members. It appends incidents and header lines to the existing ones.
 func (e *Effects) add(members map[string]json.RawMessage) error {
 	text, err := json.Marshal(members)
 	if err != nil {

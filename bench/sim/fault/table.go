@@ -24,8 +24,8 @@ type param struct {
 	read      kind
 }
 
-// effect is some members of Effects, as JSON, and their condition: a value of a parameter, or any
-// value that is not empty.
+// effect is a set of Effects members, as JSON, and the parameter value on which they depend: a
+// given value, or any that is not empty.
 type effect struct{ param, value, members string }
 
 func (e *effect) applies(values map[string]string) bool {
@@ -42,9 +42,9 @@ func (e *effect) applies(values map[string]string) bool {
 //go:embed faults.txtar
 var faults string
 
-// table returns every fault, in the order of --faults: those of connections and times, of the
-// answer's head, of framing and whole bodies, and of the middle of an answer; then the many forms
-// of a stream, legal or not.
+// table returns every fault, in the order of --faults: connections and times, the answer's head,
+// framing and unstreamed bodies, the middle of an answer, and then the many forms of a stream,
+// legal or not.
 var table = sync.OnceValue(func() (rows []row) {
 	for section := range strings.SplitSeq(strings.TrimPrefix(faults, "-- "), "\n-- ") {
 		head, body, _ := strings.Cut(section, " --\n")
@@ -71,9 +71,9 @@ var (
 	digits   = regexp.MustCompile(`^[0-9]+$`)
 )
 
-// declared returns the parameter for one usage, such as ";gap=100ms". The form of its default
-// determines which values it accepts: without a default it is a flag, and a word in capitals stands
-// for the kind of value.
+// declared returns the parameter for one usage, such as ";gap=100ms". The default determines which
+// values the parameter accepts: no default makes it a flag, and a word in capitals names the kind
+// of value.
 func declared(usage string, needed bool) param {
 	name, def, has := strings.Cut(usage, "=")
 	p := param{name: strings.TrimPrefix(name, ";"), def: def, needed: needed, read: text}

@@ -9,7 +9,7 @@ import (
 )
 
 // ForgedText occurs in the second reply of surplus and second-reply, which must never reach a
-// client. Tests look for it, and for the texts that profile leaks.
+// client. Tests look for this text and for those that package profile leaks.
 const ForgedText = "this reply was forged"
 
 // StatusText returns the text that engines send with a status.
@@ -42,7 +42,7 @@ func HTMLPage(code int) string {
 		"</h1></center>\r\n<hr><center>nginx/1.24.0 at " + profile.LeakedHost + "</center>\r\n</body>\r\n</html>\r\n"
 }
 
-// ForgedReply returns a whole unsolicited answer.
+// ForgedReply returns a complete unsolicited answer.
 func ForgedReply() []byte {
 	const body = `{"id":"chatcmpl-forged","object":"chat.completion","created":1,"model":"sim","choices":[` +
 		`{"index":0,"message":{"role":"assistant","content":"` + ForgedText + `"},"finish_reason":"stop"}],` +

@@ -12,7 +12,7 @@ import (
 	"penstock/bench/sim/fault"
 )
 
-// Controls are what a request itself can ask of the simulator: by X-Sim-… headers, by a member
+// Controls are the settings that a request can make for itself: by X-Sim-… headers, by a member
 // "sim" of its JSON body, or by [[sim {…}]] with the same members in the text of its last user
 // message (for dialects whose translation drops unknown members).
 type Controls struct {

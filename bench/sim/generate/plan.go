@@ -25,8 +25,9 @@ type Plan struct {
 	Closed   bool   // its finish_reason has been sent
 }
 
-// Plan plans the answer of one choice; limit is the most tokens that fit. If the request begins the
-// answer with the plan's own words, the plan continues it, as models do.
+// Plan plans the answer of one choice; the parameter limit is the maximum number of tokens. If the
+// request already begins the answer with the plan's own words, the plan continues after them, as
+// models do.
 func (d *Decoder) Plan(q *Request, choice, limit int) Plan {
 	if q.memory.begun != "" {
 		whole := limit + len(q.memory.begun) // a token has at least one byte
@@ -51,7 +52,7 @@ func (s *Plan) pass(said string) bool {
 	return true
 }
 
-// planAnswer plans an answer to the prompt with the given sum.
+// planAnswer plans an answer to the prompt with the given hash.
 func (d *Decoder) planAnswer(q *Request, sum uint64, choice, limit int) Plan {
 	seed := textgen.Mix(textgen.Mix(sum, q.seed), uint64(choice)+1)
 	s := Plan{
@@ -151,7 +152,8 @@ func (d *Decoder) callPieces(calls []profile.ToolCall) []profile.Piece {
 	return ps
 }
 
-// cutAt ends the text before the first stop string in it. To find that, it makes the text now.
+// cutAt ends the text before the first stop string in it. To find the string, it generates the text
+// now.
 func (s *Plan) cutAt(stops []string, limit int) {
 	for ; s.saying > 0 && len(s.fixed) < limit; s.saying-- {
 		s.fixed = append(s.fixed, profile.Piece{Kind: profile.PieceText, Word: s.say.Next()})
@@ -181,7 +183,7 @@ func (s *Plan) cutAt(stops []string, limit int) {
 	}
 }
 
-// Next returns the next token; false: there is none.
+// Next returns the next token; false: the plan has ended.
 func (s *Plan) Next() (profile.Piece, bool) {
 	if s.Left == 0 {
 		return profile.Piece{}, false

@@ -8,10 +8,10 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// decodePriority reads the request's priority in the queue. vLLM uses 0 for a request without one,
-// and serves lower numbers first; SGLang serves higher ones first, and those without a number last.
-// A vLLM without an ordered queue refuses numbers, as its first engine did; the present one ignores
-// them, which would hide more.
+// decodePriority reads the request's priority in the queue. vLLM uses 0 for a request without a
+// priority, and serves lower numbers first. SGLang serves higher numbers first, and requests
+// without a number last. A simulated vLLM without an ordered queue refuses priorities, as vLLM's
+// first engine did. The present vLLM ignores them, which would hide more mistakes.
 func (d *Decoder) decodePriority(v *fastjson.Value, q *Request) *profile.APIError {
 	p := v.Get("priority")
 	given := p != nil && p.Type() != fastjson.TypeNull

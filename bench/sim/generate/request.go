@@ -39,7 +39,7 @@ type Request struct {
 	memory     memory
 }
 
-// memory is what a model thinks of and what it finds in the history.
+// memory holds what a model thinks of and what it finds in the history.
 type memory struct {
 	begun    string         // the beginning of the answer, in a last assistant message
 	sum      uint64         // hash of the prompt without that beginning
@@ -151,7 +151,7 @@ func (d *Decoder) Chat(v *fastjson.Value, q *Request) *profile.APIError {
 	return nil
 }
 
-// secretBegins begins the sentence with the number.
+// secretBegins is the beginning of the sentence that tells the number.
 const secretBegins = "The number is "
 
 // recall adds the reasoning of an earlier turn to the prompt, as chat templates do.
@@ -335,7 +335,7 @@ func readStop(v *fastjson.Value, q *Request) *profile.APIError {
 	return nil
 }
 
-// Message adds one message to the prompt and returns its text if it is the user's.
+// Message adds one message to the prompt and returns its text if the user sent it.
 func (d *Decoder) Message(q *Request, i int, m *fastjson.Value) (string, *profile.APIError) {
 	param := func(rest string) string { return "messages[" + strconv.Itoa(i) + "]" + rest }
 	if m.Type() != fastjson.TypeObject {

@@ -9,8 +9,8 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// refuseByTemplate refuses requests that the model's chat template refuses, in the words of known
-// templates and with the status that the engine gives them.
+// refuseByTemplate refuses requests that the model's chat template refuses, with the messages of
+// known templates and the engine's status for them.
 func (d *Decoder) refuseByTemplate(v *fastjson.Value) *profile.APIError {
 	if d.AlternateRoles && !alternate(v.GetArray("messages")) {
 		return d.templateError(400, "Conversation roles must alternate user/assistant/user/assistant/...")
@@ -62,7 +62,7 @@ func alternate(messages []*fastjson.Value) bool {
 	return true
 }
 
-// checkEffort refuses words of an effort that the engine itself does not know.
+// checkEffort refuses effort values that the engine itself does not know.
 func (d *Decoder) checkEffort(v *fastjson.Value) *profile.APIError {
 	effort := string(v.GetStringBytes("reasoning_effort"))
 	if effort == "" || len(d.Profile.Efforts) == 0 || slices.Contains(d.Profile.Efforts, effort) {

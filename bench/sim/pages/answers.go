@@ -11,7 +11,7 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// answers returns the templates of answers by the name of their file.
+// answers maps file names to answer templates.
 var answers = sync.OnceValue(func() map[string]*template.Template {
 	sets := map[string]*template.Template{}
 	for _, name := range []string{"chat", "transcript"} {
@@ -39,17 +39,17 @@ func Tell(kind, section string, about any) []byte {
 	return b.Bytes()
 }
 
-// stamp returns a time in the form of subtitles.
+// stamp returns a time as subtitles write it.
 func stamp(seconds float64, comma string) string {
 	ms := int(math.Round(seconds * 1000))
 	return fmt.Sprintf("%02d:%02d:%02d%s%03d", ms/3600000, ms/60000%60, ms/1000%60, comma, ms%1000)
 }
 
-// forms are rendered sections by kind, name and data.
+// forms caches rendered sections by kind, name and data.
 var forms sync.Map
 
-// Form renders a section once for equal data, which must be comparable and have marks instead of
-// its varying parts.
+// Form renders a section once for equal data. The data must be comparable and have marks in place
+// of its varying texts.
 func Form(kind, section string, about any) string {
 	key := [3]any{kind, section, about}
 	if text, ok := forms.Load(key); ok {

@@ -1,9 +1,9 @@
-// Package pages holds what engines say, as templates: what they show of themselves (health, models,
-// load, metrics, settings), their errors, whole answers, and the events of Messages and Responses.
+// Package pages holds what engines send, as templates: their pages (health, models, load, metrics,
+// settings), errors, complete answers, and the events of Messages and Responses.
 //
 // A page is a section of <engine>.txtar, with the engine's own members, names and help texts; State
-// is what it may show. There, "error" is an error as an answer, "stream-error" the data of an
-// event, and "too-long" the error for a prompt that does not fit.
+// holds what a page may show. In such a file, "error" is an error as an answer, "stream-error" the
+// data of an error event, and "too-long" the error for a prompt that does not fit.
 //
 // A variant has the pages of its family, overridden by those of its own file. A section without a
 // path is used by other templates: card is one model in a list. "/v1/models/" is the page of one

@@ -36,7 +36,7 @@ func Of(p *profile.Profile) *Set {
 	return s
 }
 
-// functions are the functions for pages, in addition to the methods of State.
+// functions are the template functions of pages, in addition to State's methods.
 var functions = template.FuncMap{
 	"json": func(s string) string { return string(wire.AppendString(nil, s)) },
 	"null": func(s string) string { return string(*new(wire.Members).QuoteOrNull(s)) },
@@ -56,7 +56,7 @@ func count(v any) int64 {
 	return v.(int64)
 }
 
-// source is the template of one page, or part of one, and its content type.
+// source is the template of one page, or of part of a page, and its content type.
 type source struct{ path, body, ctype string }
 
 func sourcesOf(p *profile.Profile) (out []source) {
@@ -83,7 +83,7 @@ func sourcesOf(p *profile.Profile) (out []source) {
 	return out
 }
 
-// section is a part of a file: the text between dashes, and the text below it.
+// section is one section of a txtar file: the name between dashes, and the text below it.
 type section struct{ head, body string }
 
 // sections returns the sections of a file; none if it does not exist.
@@ -181,7 +181,7 @@ func (s *State) Line(name string, v any) string {
 	return ""
 }
 
-// Time returns the time in so many seconds.
+// Time returns the time that lies the given number of seconds ahead.
 func (s *State) Time(in int) string {
 	return time.Now().Add(time.Duration(in) * time.Second).UTC().Format(time.RFC3339)
 }
@@ -191,7 +191,7 @@ func (s *State) Now() string {
 	return strconv.FormatFloat(float64(time.Now().UnixMicro())/1e6, 'f', 6, 64)
 }
 
-// Asks reports whether the query contains a part.
+// Asks reports whether the query contains a string.
 func (s *State) Asks(part string) bool { return strings.Contains(s.Query, part) }
 
 // Digest returns a digest for the selected model.

@@ -12,7 +12,7 @@ import (
 )
 
 // TestPages shows every page of every profile in several states: it finds mistakes in templates,
-// and pages that claim to be JSON and are not.
+// and pages that claim to be JSON but are not.
 func TestPages(t *testing.T) { synctest.Test(t, testPages) } // the clock stands still: some pages show the time
 
 func testPages(t *testing.T) {
@@ -47,7 +47,7 @@ func testPages(t *testing.T) {
 	}
 }
 
-// hostile are names that must break neither JSON nor pages without markup.
+// hostile lists names that must break neither JSON nor plain-text pages.
 var hostile = []string{`"><script>alert(1)</script>`, "</script>\r\nX: y", "a\x00b\\", "\u202egpj", "\u2028", "<<.Model>>{{.}}"}
 
 var (

@@ -15,7 +15,7 @@ func (s *Set) Error(a profile.APIError) []byte { return s.render("error", s.name
 // StreamError returns an error as the data of an event: always an object with an error member.
 func (s *Set) StreamError(a profile.APIError) []byte { return s.render("stream-error", s.named(a)) }
 
-// named returns an error with the engine's name for its status.
+// named returns the error with the engine's type for its status.
 func (s *Set) named(a profile.APIError) profile.APIError {
 	a.Kind = cmp.Or(a.Kind, s.p.Kind(a.Status))
 	return a
@@ -44,8 +44,9 @@ func (s *Set) Refuse(a profile.APIError) profile.Reply {
 	return profile.Reply{Status: a.Status, Type: ctype, Body: s.Error(a)}
 }
 
-// TooLong returns the engine's error for a prompt of so many tokens that wants so many more
-// (negative: unknown) in a context of size.
+// TooLong returns the engine's error for a request that does not fit into the context. The
+// parameters are the prompt's tokens, the requested tokens (negative: unknown) and the context's
+// size.
 func (s *Set) TooLong(prompt, want, size int) (err profile.APIError) {
 	want = max(want, 0)
 	text := s.render("too-long", tooLong{prompt, want, size, size - prompt, prompt + want})
@@ -76,7 +77,7 @@ func (s *Set) NotFound(method, path string) profile.Reply {
 	return s.fixed(s.p.NoPage, method, path)
 }
 
-// WrongMethod answers a request with a method that the path does not have.
+// WrongMethod answers a request whose method the path does not support.
 func (s *Set) WrongMethod(method, path, allowed string) profile.Reply {
 	no := s.p.NoMethod
 	if no.Status == 0 {

@@ -16,10 +16,10 @@ type APIError struct {
 	Param   string
 	Extra   string // further members, as `,"name":value`
 	Bare    bool   // LM Studio returns its model runner's errors as text, without type and code
-	Unread  bool   // the body is not a JSON object: engines with typed requests have their own words for that
+	Unread  bool   // the body is not a JSON object: engines with typed requests have their own messages for that
 }
 
-// Invalid returns the error of a request with a bad parameter.
+// Invalid returns the error for a request with a bad parameter.
 func Invalid(param, format string, a ...any) *APIError {
 	return &APIError{Status: 400, Message: fmt.Sprintf(format, a...), Param: param}
 }
@@ -38,7 +38,7 @@ func (p *Profile) Kind(status int) string {
 	return strconv.Itoa(status)
 }
 
-// Reply is a whole answer that does not depend on the work.
+// Reply is a complete answer that does not depend on the work.
 type Reply struct {
 	Status int
 	Type   string
@@ -55,8 +55,9 @@ func (p *Profile) PlainText(status int, text string) Reply {
 	return Reply{Status: status, Type: p.TextType, Body: []byte(text)}
 }
 
-// Full returns the profile's error for a request that found no place in its queue. Engines with an
-// unlimited queue never send it themselves: for them it is the error of a proxy in front of them.
+// Full returns the profile's error for a request that its full queue does not accept. Engines with
+// an unlimited queue never send it themselves: for them it is the error of a proxy in front of
+// them.
 func (p *Profile) Full() APIError {
 	if p.FullError.Message != "" {
 		return p.FullError
@@ -88,8 +89,8 @@ func (p *Profile) CheckVoice(name string) *APIError {
 	}
 }
 
-// KokoroVoices are Kokoro's own voices; the other list has OpenAI's names, which Kokoro maps to its
-// own.
+// KokoroVoices are Kokoro's own voices. The other list has OpenAI's names, which Kokoro maps to its
+// own voices.
 var (
 	openaiVoices = []string{"alloy", "ash", "ballad", "coral", "echo", "fable", "onyx", "nova", "sage", "shimmer", "verse"}
 	KokoroVoices = []string{"af_alloy", "af_bella", "af_heart", "af_sky", "am_adam", "am_echo", "bf_emma", "bm_george"}

@@ -12,8 +12,8 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// Profile holds the differences of one engine on the wire. Each value was seen on that engine, or
-// read in its source or its documentation: doc.go says which. A Profile never changes after New.
+// Profile describes how one engine differs on the wire. Each value was seen on that engine, or read
+// in its source or its documentation: doc.go says which. A Profile never changes after New.
 type Profile struct {
 	Name   string
 	Plays  string   // what the engine is, and what is special about it
@@ -143,8 +143,8 @@ func oneOf(to *uint8, b []byte, names ...string) error {
 	return nil
 }
 
-// IDForm is the form of ids: either 32 letters that look random, or a prefix and a number from a
-// range.
+// IDForm describes how ids look: either 32 letters that look random, or a prefix and a number from
+// a range.
 type IDForm struct {
 	Form          string
 	From, Numbers uint64
@@ -161,7 +161,7 @@ func (f IDForm) Make(n uint64) string {
 	return f.Form
 }
 
-// Does reports whether the engine does a kind of work.
+// Does reports whether the engine performs a kind of work.
 func (p *Profile) Does(kind string) bool {
 	return p.Work == "" || slices.Contains(strings.Fields(p.Work), kind)
 }
@@ -175,7 +175,7 @@ func (p *Profile) Is(names string) bool {
 var engines []byte
 
 // ByName holds all profiles by name. A variant is an engine in another mode: it differs little from
-// the engine in Of, whose family it keeps.
+// the engine that Of names, and keeps that engine's family.
 var ByName = func() map[string]*Profile {
 	var rows []json.RawMessage
 	must(json.Unmarshal(engines, &rows))

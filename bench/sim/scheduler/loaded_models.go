@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// LoadedModels are the models in the memory of an engine that loads on demand.
+// LoadedModels holds the models in memory of an engine that loads on demand.
 type LoadedModels struct {
 	mu     sync.Mutex
 	names  []string // least recently requested first
@@ -20,7 +20,7 @@ type user struct {
 	cut   func()
 }
 
-// Bound sets how many models fit into memory; 0: all.
+// Bound sets how many models fit into memory; 0: no limit.
 func (l *LoadedModels) Bound(places int) { l.places = places }
 
 // Has reports whether a model is loaded.
@@ -37,7 +37,7 @@ func (l *LoadedModels) Loads() int64 {
 	return l.loads
 }
 
-// Add loads a model; false: it was already there. If it does not fit, the least recently requested
+// Add loads a model; false: it was already loaded. If it does not fit, the least recently requested
 // model is unloaded and its requests are cut off, as in llama.cpp's router.
 func (l *LoadedModels) Add(name string) bool {
 	l.mu.Lock()
@@ -59,8 +59,8 @@ func (l *LoadedModels) Add(name string) bool {
 	return true
 }
 
-// Use counts a request that uses a model until done is called. cut ends the request when the model
-// is unloaded.
+// Use counts a request that uses a model until done is called. The function cut ends the request
+// when the model is unloaded.
 func (l *LoadedModels) Use(name string, cut func()) (done func()) {
 	u := &user{name, cut}
 	l.mu.Lock()

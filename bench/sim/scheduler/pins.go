@@ -3,8 +3,8 @@ package scheduler
 import "sort"
 
 // Pins counts how many running requests hold each block of a prompt: a shared block takes room
-// once. Blocks are chained, so the holder of a block holds all those before it. It is not safe for
-// concurrent use.
+// once. Blocks are chained, so a request that holds a block also holds all blocks before it. Pins
+// is not safe for concurrent use.
 type Pins struct{ holders map[uint64]int32 }
 
 // Fresh returns how many of a prompt's blocks have no holder.
@@ -17,7 +17,7 @@ func (p *Pins) Alone(blocks []uint64) int {
 	return len(blocks) - sort.Search(len(blocks), func(i int) bool { return p.holders[blocks[i]] == 1 })
 }
 
-// Hold counts a holder of blocks, and returns how many of them had none before.
+// Hold adds a holder to the blocks, and returns how many blocks had no holder before.
 func (p *Pins) Hold(blocks []uint64) (fresh int) {
 	if p.holders == nil {
 		p.holders = map[uint64]int32{}
@@ -30,7 +30,7 @@ func (p *Pins) Hold(blocks []uint64) (fresh int) {
 	return fresh
 }
 
-// Drop removes a holder of blocks, and returns how many of them have none left.
+// Drop removes a holder from the blocks, and returns how many blocks have no holder left.
 func (p *Pins) Drop(blocks []uint64) (free int) {
 	for _, b := range blocks {
 		if p.holders[b]--; p.holders[b] == 0 {

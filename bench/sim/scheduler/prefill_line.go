@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// PrefillLine is the prefill of an engine that reads one prompt at a time.
+// PrefillLine models an engine that reads one prompt at a time.
 type PrefillLine struct {
 	mu   sync.Mutex
 	free time.Time // when it will have read all its prompts
 }
 
-// Reserve puts a prompt that takes d at the end of the line and returns when it will have been
-// read.
+// Reserve puts a prompt that takes d at the end of the line and returns the time at which the
+// prompt will have been read.
 func (r *PrefillLine) Reserve(now time.Time, d time.Duration) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -23,8 +23,8 @@ func (r *PrefillLine) Reserve(now time.Time, d time.Duration) time.Time {
 	return r.free
 }
 
-// Forgo returns the rest of a reservation of d that was to end at due. Prompts already in line keep
-// their time.
+// Forgo gives back the unused time of a reservation that has the length d and ends at due. Prompts
+// already in line keep their time.
 func (r *PrefillLine) Forgo(d time.Duration, due time.Time) {
 	left := min(d, time.Until(due))
 	if left <= 0 {

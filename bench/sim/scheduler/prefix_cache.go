@@ -2,14 +2,14 @@ package scheduler
 
 import "sync"
 
-// PrefixCache remembers the blocks of prompts that were read. It forgets the least recently used
-// ones, and of one prompt the last ones first, as engines do. The list of uses is linked within one
-// slice by positions, so nothing is allocated once it has its full size.
+// PrefixCache remembers the blocks of prompts that were read. It evicts the least recently used
+// blocks, and the last blocks of a prompt before its first ones, as engines do. The list of uses is
+// linked within one slice by positions, so nothing is allocated once it has its full size.
 type PrefixCache struct {
 	mu        sync.Mutex
 	max       int // blocks; 0: no cache
 	at        map[uint64]int32
-	uses      []cachedBlock // uses[0] is the list's head: next is the newest, before the oldest
+	uses      []cachedBlock // uses[0] is the list's head: next is newest; before is the oldest
 	asked, in int64
 }
 
@@ -18,7 +18,7 @@ type cachedBlock struct {
 	next, before int32
 }
 
-// NewPrefixCache returns a cache for so many tokens; one that stores nothing for 0 and below.
+// NewPrefixCache returns a cache for the given number of tokens. With 0 or less it stores nothing.
 func NewPrefixCache(tokens int) *PrefixCache {
 	c := &PrefixCache{}
 	if tokens > 0 {
@@ -99,7 +99,7 @@ func (c *PrefixCache) unlink(at int32) {
 	c.uses[u.before].next, c.uses[u.next].before = u.next, u.before
 }
 
-// Counts returns how many tokens were requested, and how many of them were found.
+// Counts returns how many tokens were requested and how many were found.
 func (c *PrefixCache) Counts() (asked, hit int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,8 +15,8 @@ const (
 	MessageTokens = 3 // what a chat template adds around each message
 )
 
-// Prompt is the digest of a request's text: its length, a hash on which the answer depends, and the
-// chained hashes of its whole blocks. The text itself is not kept.
+// Prompt is the digest of a request's text: its length, a hash that determines the answer, and the
+// chained hashes of its full blocks. The text itself is not kept.
 type Prompt struct {
 	Hash   uint64
 	Bytes  int
@@ -30,7 +30,7 @@ type Prompt struct {
 	Priority int
 }
 
-// Reset starts a new prompt and reuses the memory of the last one.
+// Reset starts a new prompt and reuses the last prompt's memory.
 func (p *Prompt) Reset(seed uint64) {
 	*p = Prompt{Hash: textgen.Mix(seed, 0x9e3779b97f4a7c15), Blocks: p.Blocks[:0]}
 }
@@ -58,8 +58,7 @@ func (p *Prompt) Add(b []byte) {
 // AddString appends text.
 func (p *Prompt) AddString(s string) { p.Add([]byte(s)) }
 
-// Image appends a picture: its content counts in the hash, but its bytes do not lengthen the
-// prompt.
+// Image appends a picture: its bytes enter the hash but do not lengthen the prompt.
 func (p *Prompt) Image(url []byte) {
 	h := textgen.Hash(uint64(len(url)), url)
 	var b [8]byte

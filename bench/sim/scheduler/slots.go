@@ -14,8 +14,9 @@ var (
 	ErrGone = errors.New("client has left")
 )
 
-// Slots assigns the places of the running batch and the room in its cache: the lowest priority
-// first and, within one priority, first come, first served. It knows neither time nor sockets.
+// Slots assigns slots of the running batch and room in the engine's cache: the lowest priority
+// number first and, within one priority, first come, first served. It knows neither time nor
+// sockets.
 type Slots struct {
 	mu           sync.Mutex
 	limit, queue int // negative queue: no limit
@@ -50,10 +51,10 @@ func (t *SlotHolder) Evicted() bool { return t.evicted.Load() }
 // NewSlots returns slots with a queue (negative: unlimited) and room for kv tokens (0: unlimited).
 func NewSlots(limit, queue, kv int) *Slots { return &Slots{limit: limit, queue: queue, kv: kv} }
 
-// Enter waits for a slot and for room for need tokens, where blocks may be shared with others. The
-// request goes before those with a higher number as priority. blocks is borrowed until Leave. Enter
-// returns ErrFull at once if the queue is full, and ErrGone if gone closes first. Without an error,
-// the caller must call Leave exactly once with the SlotHolder.
+// Enter waits for a slot and for room for need tokens. Other requests may share the blocks.
+// Requests with a lower priority number are served first. Enter borrows the slice blocks until
+// Leave. Enter returns ErrFull at once if the queue is full, and ErrGone if gone closes first.
+// Without an error, the caller must call Leave exactly once with the SlotHolder.
 func (s *Slots) Enter(gone <-chan struct{}, need int, blocks []uint64, priority int) (*SlotHolder, error) {
 	s.mu.Lock()
 	t := &SlotHolder{own: need}
@@ -73,7 +74,7 @@ func (s *Slots) Enter(gone <-chan struct{}, need int, blocks []uint64, priority 
 	return t, s.await(w, s.link(w), gone)
 }
 
-// link puts a waiter after all that have its priority or a lower one.
+// link puts a waiter after all waiters with the same or a lower priority number.
 func (s *Slots) link(w *waiter) *list.Element {
 	for at := s.waiting.Back(); at != nil; at = at.Prev() {
 		if at.Value.(*waiter).priority <= w.priority {
@@ -83,8 +84,8 @@ func (s *Slots) link(w *waiter) *list.Element {
 	return s.waiting.PushFront(w)
 }
 
-// Requeue moves an evicted SlotHolder from its slot to the head of the queue, with all that it
-// holds, and waits for another slot. After ErrGone it holds nothing.
+// Requeue moves an evicted SlotHolder from its slot to the head of the queue, with all the room
+// that it holds, and waits for another slot. After ErrGone it holds nothing.
 func (s *Slots) Requeue(t *SlotHolder, gone <-chan struct{}) error {
 	s.mu.Lock()
 	s.release(t)
@@ -93,7 +94,7 @@ func (s *Slots) Requeue(t *SlotHolder, gone <-chan struct{}) error {
 	return s.await(w, s.waiting.PushFront(w), gone)
 }
 
-// await waits at a place in the queue; the caller holds s.mu, which await unlocks.
+// await waits at a position in the queue. The caller holds s.mu, and await unlocks it.
 func (s *Slots) await(w *waiter, at *list.Element, gone <-chan struct{}) error {
 	s.grant()
 	s.mu.Unlock()
@@ -104,16 +105,16 @@ func (s *Slots) await(w *waiter, at *list.Element, gone <-chan struct{}) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w.granted { // it got the slot as it left
+	if w.granted { // granted while the client left
 		s.release(w.tenant)
 	} else {
 		s.waiting.Remove(at)
 	}
-	s.grant() // the head may have blocked the rest
+	s.grant() // the head may have blocked the other waiters
 	return ErrGone
 }
 
-// Leave returns the slot and the room.
+// Leave gives back the slot and the room.
 func (s *Slots) Leave(t *SlotHolder) {
 	s.mu.Lock()
 	s.release(t)
@@ -121,8 +122,8 @@ func (s *Slots) Leave(t *SlotHolder) {
 	s.mu.Unlock()
 }
 
-// Grow counts tokens that a running request has written. If they no longer fit, the youngest
-// request is evicted: it notices at its next token, requeues and must read everything again, as in
+// Grow counts tokens that a running request has written. If the tokens no longer fit, the youngest
+// request is evicted: at its next token it notices, requeues and must read its prompt again, as in
 // vLLM. A request that runs alone is never evicted.
 func (s *Slots) Grow(t *SlotHolder, n int) {
 	t.own += n
@@ -191,7 +192,7 @@ func (s *Slots) Room() (used, limit int) {
 	return int(s.used.Load()), s.limit
 }
 
-// ClearPeak restarts the count of the peak.
+// ClearPeak restarts the peak count.
 func (s *Slots) ClearPeak() {
 	s.mu.Lock()
 	s.peak = int(s.running.Load())

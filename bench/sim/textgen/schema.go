@@ -10,8 +10,8 @@ import (
 )
 
 // AppendInstance writes a small value that satisfies a JSON schema, as far as simulated tools need
-// it: types, enum, const, required and other properties, items, limits, anyOf, local $ref. root is
-// the schema in which $ref is resolved.
+// it: types, enum, const, required and other properties, items, limits, anyOf, local $ref. It
+// resolves $ref within the schema root.
 func AppendInstance(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte {
 	if s == nil || s.Type() != fastjson.TypeObject {
 		if depth == 0 {

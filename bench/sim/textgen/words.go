@@ -10,7 +10,7 @@ import (
 // Word is one token of text with its JSON form.
 type Word struct{ Text, Escaped string }
 
-// state is a place in the chain of words, which determines what may follow.
+// state is a state of the word chain, which determines what may follow.
 type state uint8
 
 const (
@@ -24,7 +24,7 @@ const (
 	states
 )
 
-// The chain: each state has its words and the states that may follow, the likelier ones more than
+// chain gives each state its words and the states that may follow. Likelier states occur more than
 // once. A few words contain what occurs in real text and breaks careless code: umlauts, three- and
 // four-byte characters, quotes, a backslash.
 var chain = [states]struct {
@@ -75,15 +75,15 @@ func text(words ...string) []Word {
 // NewWord makes a token of any text.
 func NewWord(s string) Word { return Word{s, string(wire.AppendEscaped(nil, s))} }
 
-// Generator returns one word after another, the same ones for the same seed.
+// Generator returns one word after another, always the same words for the same seed.
 type Generator struct {
 	rng  uint64
 	at   state
 	lead begin
 }
 
-// begin is what the next word begins. It determines the word's first letter and the blank before
-// it.
+// begin says what the next word begins: it determines the case of the word's first letter and the
+// blank before the word.
 type begin uint8
 
 const (
@@ -139,8 +139,8 @@ var capitals = func() (all [states][][2]Word) {
 	return all
 }()
 
-// Tokens splits a text as the simulator counts it: a blank begins a token, and no token has more
-// than 12 characters.
+// Tokens splits a text as the simulator counts it: a blank begins a token, and a token has at most
+// 12 characters.
 func Tokens(s string) []Word {
 	return pieces(s, func(r rune, before int) bool { return before > 0 && (r == ' ' || before >= 12) })
 }
@@ -150,8 +150,8 @@ func Fragments(s string, n int) []Word {
 	return pieces(s, func(_ rune, before int) bool { return before == n })
 }
 
-// pieces splits a text before every character for which cut returns true; before is the length of
-// the piece so far.
+// pieces splits a text before every character for which cut returns true; the parameter before is
+// the length of the piece so far.
 func pieces(s string, cut func(r rune, before int) bool) []Word {
 	var ws []Word
 	start, runes := 0, 0

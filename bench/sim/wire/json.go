@@ -12,7 +12,7 @@ func AppendString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// AppendEscaped writes s as the inside of a JSON string; invalid UTF-8 becomes U+FFFD.
+// AppendEscaped writes s as the inside of a JSON string and replaces invalid UTF-8 by U+FFFD.
 func AppendEscaped(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	start := 0
@@ -68,7 +68,7 @@ func (o *Members) Quote(v string) *Members {
 	return o
 }
 
-// QuoteOrNull appends a text as a string; none is null.
+// QuoteOrNull appends a text as a string, or null if the text is empty.
 func (o *Members) QuoteOrNull(v string) *Members {
 	if v == "" {
 		return o.Add("null")
