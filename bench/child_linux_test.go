@@ -13,7 +13,7 @@ import (
 	"penstock/bench/process"
 )
 
-// TestChildrenEndWithUs ends a scenario from outside in several ways. All of the scenario's
+// TestChildrenEndWithUs stops a scenario from outside in several ways. All of the scenario's
 // children must end, and the scenario prints the report so far if it can still write.
 func TestChildrenEndWithUs(t *testing.T) {
 	t.Parallel()

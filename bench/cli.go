@@ -21,7 +21,7 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// CLI is the grammar of `penstock bench`, as kong's struct tags.
+// CLI defines the commands and flags of `penstock bench` in kong's struct tags.
 type CLI struct {
 	Run       RunCmd       `cmd:"" default:"withargs" help:"Measure a target under load. Without arguments: 20 seconds against the edge or engine of this machine."`
 	Scenarios ScenariosCmd `cmd:"" help:"List the bundled scenarios, or explain one."`
@@ -63,7 +63,7 @@ type RunCmd struct {
 }
 
 // Run measures, prints and writes the result. The first interrupt ends the run and prints the
-// results so far; a second one kills the process. An error is an *exit.Error with the exit code.
+// results so far; a second one kills the process. Errors are *exit.Error.
 func (c *RunCmd) Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -129,7 +129,7 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 			return exit.With(exit.Failed, err.Error())
 		}
 	}
-	for _, name := range c.Output { // only now, because the result includes the checks
+	for _, name := range c.Output { // last, because the result includes the checks
 		if err := save(name, r, records); err != nil {
 			return exit.With(exit.Failed, err.Error())
 		}

@@ -21,7 +21,7 @@ var shortFlags = map[byte]string{
 	'm': "model",
 }
 
-// instead lists, for each flag, the scenario's flags that it replaces.
+// instead maps each flag to the scenario flags that it replaces.
 var instead = map[string][]string{
 	"num-prompts": {"duration"}, "duration": {"num-prompts"},
 	"ramp": {"request-rate"}, "request-rate": {"ramp"}, "profile": {"request-rate", "max-concurrency", "ramp"},

@@ -87,7 +87,7 @@ func TestHelpFitsScreens(t *testing.T) {
 	}
 }
 
-// TestKeysInTheEnvironment sends the second target its key, and no other.
+// TestKeysInTheEnvironment: the second target gets its own key and no other.
 func TestKeysInTheEnvironment(t *testing.T) {
 	first, second := benchtest.StartEngine(t, sim.Options{Record: true}), benchtest.StartEngine(t, sim.Options{Record: true})
 	t.Setenv("PENSTOCK_COMPARE_KEY", "the-second-key")
@@ -144,7 +144,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestFormat prints the result as JSON. All other output goes to standard error.
+// TestFormat: --format json prints the result on standard output, and everything else on standard
+// error.
 func TestFormat(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{TokenRate: 50})
 	c := RunCmd{Format: "json", Options: load.Options{BaseURL: e.URL(), NumPrompts: 2, InputLen: "10", OutputLen: "1", NoFloor: true}}
@@ -166,7 +167,7 @@ func TestSearchThatMeetsNothing(t *testing.T) {
 	}
 }
 
-// TestOverheadDefaults checks that the code has the same defaults as the grammar.
+// TestOverheadDefaults checks that the code has the same defaults as the flags.
 func TestOverheadDefaults(t *testing.T) {
 	c := parse(t, "overhead")
 	if len(c.Overhead.Tests) != 14 || c.Overhead.Tests[0] != "request" || c.Overhead.Rounds != 3 || c.Overhead.Rate != 1000 || !slices.Equal(c.Overhead.Beside, []string{"nginx", "haproxy"}) {

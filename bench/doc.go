@@ -4,11 +4,11 @@
 //
 // # What a number means
 //
-// Every request has three times: when the schedule wanted it (scheduled), when the client began to
-// send it, including a new connection (sent), and when answers came. Latencies are always measured
-// both from sent and from scheduled. vLLM's tool and similar tools print those from sent. Those
-// from scheduled are what a user who came at that moment would have felt. The difference shows a
-// client that waits for a free slot, or for its own processor. README.md has the formulas.
+// Every request has three times: when it was due (scheduled), when the client began to send it,
+// including a new connection (sent), and when answers came. Latencies are always measured both from
+// sent and from scheduled. vLLM's tool and similar tools print latencies from sent. Latencies from
+// scheduled are what a user would have felt who came at that moment. The difference shows that the
+// client waited for a free slot or for its own processor. README.md has the formulas.
 //
 // # Where things are
 //

@@ -17,7 +17,7 @@ import (
 	"penstock/bench/process"
 )
 
-// OwnProgram builds the program once for all tests, and makes it the one that child processes run.
+// OwnProgram builds the program once for all tests, and makes child processes run it.
 func OwnProgram(t *testing.T) {
 	t.Helper()
 	if err := built(); err != nil {
@@ -25,7 +25,7 @@ func OwnProgram(t *testing.T) {
 	}
 }
 
-// programDir is the directory of the program; empty when no test needed it.
+// programDir is the directory of the program; empty until a test needs it.
 var programDir string
 
 var built = sync.OnceValue(func() (err error) {
@@ -85,9 +85,9 @@ func Until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// Main is the TestMain of packages whose tests start engines. It lets more tests run side by side
-// than there are processors: tests marked parallel mostly wait for engines. Tests that measure to
-// the millisecond, and tests that compute, are not marked and run alone.
+// Main is the TestMain of packages whose tests start engines. It lets more tests run in parallel
+// than there are processors, because parallel tests mostly wait for engines. Tests that measure
+// milliseconds, or that compute, are not marked as parallel and run alone.
 func Main(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "12"); err != nil {

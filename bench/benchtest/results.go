@@ -70,7 +70,7 @@ func ExitCode(err error) int {
 	return 0
 }
 
-// SaveResult writes a result to a file of the test.
+// SaveResult writes a result to a temporary file.
 func SaveResult(t *testing.T, r *result.Result) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "result.json")

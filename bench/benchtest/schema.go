@@ -9,7 +9,7 @@ import (
 	"penstock/bench/result"
 )
 
-// CheckSchema fails the test unless file is valid by the schema.
+// CheckSchema fails the test unless file matches the schema.
 func CheckSchema(t *testing.T, file []byte) {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(result.Schema))

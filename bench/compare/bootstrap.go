@@ -14,13 +14,13 @@ const replicates = 600
 // interval holds the bounds of a bootstrap interval.
 type interval struct{ low, high float64 }
 
-// holdsZero reports whether no difference is plausible.
+// holdsZero reports whether the two numbers may be equal.
 func (i *interval) holdsZero() bool { return i.low <= 0 && i.high >= 0 }
 
 // certainty determines the bounds of an interval. Any row of a comparison could show a difference
-// by chance, so each interval is wide enough for all of them to hold together. The few draws cannot
-// show such a width directly. The 95 % bounds are therefore moved outwards by the factor that
-// applies to a normal distribution.
+// by chance, so each interval is wide enough that all intervals hold together. The few draws cannot
+// show such a width directly, so the 95 % bounds are moved outwards by the factor that applies to a
+// normal distribution.
 type certainty struct{ widening float64 }
 
 // certaintyOf returns the certainty for the given number of intervals, which must all hold with the
@@ -30,11 +30,11 @@ func certaintyOf(confidence float64, intervals int) certainty {
 	return certainty{deviations(tail) / deviations(drawnTail)}
 }
 
-// drawnTail is the share of draws beyond each of the bounds that are read from the draws.
+// drawnTail is the fraction of draws beyond each bound.
 const drawnTail = 0.025
 
-// deviations returns a number of standard deviations above the mean. The share of a normal
-// distribution beyond it is the parameter tail.
+// deviations returns how many standard deviations above the mean leave the fraction tail of a
+// normal distribution beyond them.
 func deviations(tail float64) float64 { return math.Sqrt2 * math.Erfinv(1-2*tail) }
 
 // intervalOf takes the bounds from the draws, which it sorts.
@@ -61,11 +61,11 @@ func poisson(rng *rand.Rand, mean float64) float64 {
 	return max(0, n)
 }
 
-// resampler draws distributions like a measured distribution: the count of each bucket becomes a
-// Poisson count with that mean.
+// resampler draws distributions that resemble a measured one: each bucket's count becomes a Poisson
+// count with that mean.
 type resampler struct {
 	d      *result.Distribution
-	weight float64 // independent samples per sample: below 1 if samples come in bunches
+	weight float64 // independent samples per sample; below 1 if samples come in bunches
 	counts []float64
 	rng    *rand.Rand
 }
@@ -127,12 +127,12 @@ func leastSamples(k result.Key) int {
 	return result.LeastSamples(k.Percent)
 }
 
-// fewCounts is the number of requests, or of intervals of time, below which shares and rates are
-// not judged.
+// fewCounts is the number of requests or time intervals below which shares and rates are not
+// judged.
 const fewCounts = 20
 
 // latencyIntervals returns the intervals of second - first for each key; nil if there are too few
-// samples. The parameter requests holds each distribution's number of independent samples.
+// samples. The parameter requests holds the number of independent samples in each distribution.
 func latencyIntervals(first, second *result.Distribution, requests [2]int, keys []result.Key, c certainty) []*interval {
 	out := make([]*interval, len(keys))
 	samples := independentSamples(first, second, requests)
@@ -164,8 +164,8 @@ func independentSamples(first, second *result.Distribution, requests [2]int) int
 }
 
 // seriesInterval returns the interval for the difference between two rates, from their values per
-// interval of time. Neighbours are alike, so they are drawn in blocks. The draws are centred on the
-// rates that the reports give.
+// time interval. Neighbouring values are similar, so they are drawn in blocks. The draws are
+// centred on the rates that the reports give.
 func seriesInterval(first, second []float64, difference float64, c certainty) *interval {
 	if min(len(first), len(second)) < fewCounts {
 		return nil
@@ -187,7 +187,7 @@ func mean(v []float64) float64 {
 	return sum / float64(len(v))
 }
 
-// blockMean returns the mean of len(v) values, drawn as blocks of neighbours.
+// blockMean returns the mean of len(v) values, drawn in blocks of neighbouring values.
 func blockMean(rng *rand.Rand, v []float64) float64 {
 	block := max(1, int(math.Round(math.Cbrt(float64(len(v))))))
 	sum, n := 0.0, 0

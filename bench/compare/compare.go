@@ -20,9 +20,9 @@ const (
 	RowFew     = "too few requests"          // Row.Needs has the number of requests that it needs
 )
 
-// Row is one number of two results.
+// Row compares one number of two results.
 type Row struct {
-	// Group is the part of the run: empty for all of it, else the name of a stage.
+	// Group is the name of a stage; empty for the complete run.
 	Group string `json:"group"`
 	// Key is a flat key of the result file, or the name of a rate.
 	Key  string  `json:"key"`
@@ -35,8 +35,7 @@ type Row struct {
 	High *float64 `json:"high"`
 	// Outcome is one of the Row constants.
 	Outcome string `json:"outcome"`
-	// Needs is the number of requests that both results need before the number is judged; only with
-	// RowFew.
+	// Needs is how many requests each result needs for a judgement; only with RowFew.
 	Needs int `json:"needs,omitempty"`
 
 	key result.Key
@@ -46,7 +45,7 @@ type Row struct {
 type Report struct {
 	// Confidence is the probability that all intervals hold at once, such as 0.999.
 	Confidence float64 `json:"confidence"`
-	// Notes list what makes the two results hard to compare: another model, another load, a verdict
+	// Notes list what makes the two results hard to compare: different models or loads, or a verdict
 	// that is not valid.
 	Notes []string `json:"notes"`
 	Rows  []Row    `json:"rows"`
@@ -59,19 +58,19 @@ type Report struct {
 	certainty certainty
 }
 
-// comparedRates are the rates of a comparison, in order.
+// comparedRates are the rates in a comparison, in order.
 var comparedRates = []string{
 	"request_throughput", "output_throughput", "request_goodput", "error_rate",
 	"stream_faults", "cached_share",
 }
 
-// comparedLatencies are the measures of a comparison, in order; each has mean, median, p90 and p99.
+// comparedLatencies are the measures in a comparison, in order; each has mean, median, p90 and p99.
 var comparedLatencies = []string{
 	result.TTFT, result.TPOT, result.ITL, result.E2EL, result.TTFTFromSchedule,
 	result.E2ELFromSchedule,
 }
 
-// statistics returns the numbers of a latency that are compared.
+// statistics returns the statistics of a latency that are compared.
 func statistics(measure string) []result.Key {
 	return []result.Key{
 		{Name: measure, Stat: "mean"},
@@ -116,7 +115,7 @@ func Results(base, next *result.Result, confidence float64) *Report {
 	return c
 }
 
-// part is a summary and its place in the time series. Stage -1 is the whole measured part.
+// part is a summary and its stage in the time series. Stage -1 stands for all stages.
 type part struct {
 	s      *result.Summary
 	series *result.Series
@@ -126,8 +125,8 @@ type part struct {
 // requests returns the number of answered requests, which bounds the independent samples.
 func (p part) requests() int { return p.s.Completed }
 
-// perSecond returns a column's values per second in the intervals of the part. The first and the
-// last interval may be incomplete, and are left out.
+// perSecond returns a column's values per second in the part's time intervals. It leaves out the
+// first and the last interval, which may be incomplete.
 func (p part) perSecond(column func(i int) float64) []float64 {
 	var out []float64
 	for i, stage := range p.series.Stage {
@@ -296,7 +295,7 @@ func (c *Report) intervals() bool {
 
 func confidenceText(c float64) string { return strconv.FormatFloat(100*c, 'f', -1, 64) + " %" }
 
-// percent formats a change for people.
+// percent formats a relative change as text.
 func percent(v float64) string {
 	p := 100 * v
 	digits := 1

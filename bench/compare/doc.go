@@ -1,4 +1,4 @@
-// Package compare sets two results side by side, and turns conditions on results into an exit code.
+// Package compare compares two results, and turns conditions on results into an exit code.
 //
 // Every difference has a bootstrap interval: from the histograms for latencies, from the time
 // series in blocks for rates, from the counts for shares. The gaps of one request are not
@@ -7,9 +7,9 @@
 // list the differences in the load itself.
 //
 // The bootstrap draws every bucket of a histogram as a Poisson count instead of drawing samples: a
-// million gaps cost what a thousand buckets cost, and result files need not hold samples. The price
-// is that samples of one burst look independent.
+// million gaps cost no more than their thousand buckets, and result files need not hold samples.
+// The price is that samples of one burst look independent.
 //
-// An Assert is a condition on one result. A Regress is a bound on how much worse than a baseline a
-// result may be. A Judge applies both.
+// An Assert is a condition on one result. A Regress limits how much worse than a baseline a result
+// may be. A Judge applies both.
 package compare

@@ -9,7 +9,7 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// Checks are the flags that turn a run into a test, for `bench run` and `bench report`.
+// Checks holds the flags that turn a run into a test, for `bench run` and `bench report`.
 type Checks struct {
 	Assert []string `group:"Result and checks" sep:"none" placeholder:"CONDITION" help:"Condition, such as 'p99_ttft_ms<500', 'error_rate<1%' or 'p99_itl_ms{dialect=messages}<=50'; exit code 99 when it does not hold. Repeatable."`
 }
@@ -20,8 +20,8 @@ type Judge struct {
 	asserts []Assert
 }
 
-// Prepare reads everything that the flags name, so that errors are reported before the run. These
-// are usage errors: code 2.
+// Prepare reads everything that the flags name, so that usage errors (exit code 2) are reported
+// before the run.
 func (c *Checks) Prepare() (*Judge, error) {
 	j := &Judge{c: *c}
 	for _, s := range c.Assert {
@@ -35,8 +35,8 @@ func (c *Checks) Prepare() (*Judge, error) {
 }
 
 // Apply judges r: it fills in r.Penstock.Assertions, writes failed checks to w, and returns the
-// *exit.Error with which the process should end: 99 for a check that failed, otherwise 98 for a
-// result that is not valid. nil means that all is well.
+// process's *exit.Error: code 99 for a failed check, otherwise 98 for a result that is not valid.
+// It returns nil if everything passed.
 func (j *Judge) Apply(r *result.Result, w io.Writer) error {
 	var all []result.Assertion
 	for _, a := range j.asserts {

@@ -39,7 +39,7 @@ func notes(a, b *result.Result) []string {
 		differ("duration", result.NumberText(a.Duration)+" s", result.NumberText(b.Duration)+" s")
 	}
 	asked := [2][2]string{}
-	if p.Load.Dataset != "" && q.Load.Dataset != "" { // files of older versions lack it
+	if p.Load.Dataset != "" && q.Load.Dataset != "" { // files of older versions lack the data set
 		differ("dataset", p.Load.Dataset, q.Load.Dataset)
 		differ("streaming", onOff(p.Load.Streamed), onOff(q.Load.Streamed))
 		asked = [2][2]string{{p.Load.InputLength, q.Load.InputLength}, {p.Load.OutputLength, q.Load.OutputLength}}
@@ -107,7 +107,7 @@ func onOff(on bool) string {
 	return "off"
 }
 
-// mixText formats a mix for people, such as chat 60 %, messages 40 %.
+// mixText formats a mix as text, such as chat 60 %, messages 40 %.
 func mixText(mix map[string]float64) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(mix)) {
@@ -119,9 +119,9 @@ func mixText(mix map[string]float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// floorOf returns the largest difference in a measure that two runs cannot resolve, in ms. It is
-// the p99 that the client measured against a server that does nothing, from the run in which that
-// is larger. It is 0 if that was not measured.
+// floorOf returns the largest difference in a measure, in ms, that two runs cannot resolve. It is
+// the p99 that the client measured against a server that does nothing, and the larger one of the
+// two runs. It is 0 if neither run measured it.
 func floorOf(measure string, a, b *result.Result) float64 {
 	worst := 0.0
 	for _, r := range []*result.Result{a, b} {

@@ -10,8 +10,8 @@ import (
 	"penstock/bench/result"
 )
 
-// TestNotesOfOtherLoads changes one property of a load at a time: the notes mention exactly that
-// one.
+// TestNotesOfOtherLoads changes one load property at a time, and the notes mention exactly that
+// property.
 func TestNotesOfOtherLoads(t *testing.T) {
 	made := func() *result.Result {
 		r := benchtest.Synth{Seed: 1, Requests: 60, Seconds: 60, TTFT: 100, ITL: 20}.Result(t)

@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// WriteJSON writes the whole report, indented.
+// WriteJSON writes the report, indented.
 func (c *Report) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
@@ -59,7 +59,7 @@ func (c *Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// words returns the row's outcome in words.
+// words returns the row's outcome as text.
 func (r *Row) words() string {
 	if r.Needs > 0 {
 		return fmt.Sprintf("%s: %d", r.Outcome, r.Needs)
@@ -67,7 +67,7 @@ func (r *Row) words() string {
 	return r.Outcome
 }
 
-// interval formats the row's interval for people.
+// interval formats the row's interval as text.
 func (r *Row) interval() string {
 	if r.Low == nil {
 		return "-"
@@ -81,7 +81,7 @@ func (r *Row) interval() string {
 	return sign(*r.Low) + " to " + sign(*r.High) + r.key.Unit()
 }
 
-// Regress is a bound on how much worse a measure may become.
+// Regress limits how much worse a measure may become.
 type Regress struct {
 	key   *result.Key // nil: the usual ones
 	limit float64     // as a share: 0.05 is 5 %
@@ -120,7 +120,7 @@ func ParseRegress(s string) (Regress, error) {
 
 // Check judges a comparison. A measure fails if it is worse by more than its bound, and if the
 // interval confirms that it is worse at all. Without an interval only the numbers decide. An
-// increase in errors or stream faults fails whatever the bound.
+// increase in errors or stream faults always fails.
 func Check(c *Report, bounds []Regress) []result.Assertion {
 	var out []result.Assertion
 	limits, usual := map[string]float64{}, -1.0

@@ -1,4 +1,4 @@
-// Package exit has the exit codes of `penstock bench`, and the error that carries one. It has no
+// Package exit defines the exit codes of `penstock bench` and the error that carries one. It has no
 // other contents, so every package of the load tester can use it to classify a failure for the
 // operator.
 package exit
@@ -13,7 +13,7 @@ const (
 	Threshold = 99 // a check does not hold, or a search met its objectives at no load
 )
 
-// Error ends the process with its own code. Its text is for the operator; it is empty when
+// Error ends the process with its own code. Its text is for the operator. The text is empty when
 // everything has been printed.
 type Error struct {
 	Code int

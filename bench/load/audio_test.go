@@ -18,8 +18,8 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// TestSpeech measures an engine that sends the head of its file at once and the first sound a while
-// later.
+// TestSpeech measures an engine that sends the header of its file at once and the first sound a
+// while later.
 func TestSpeech(t *testing.T) {
 	t.Parallel()
 	const wait = 400 * time.Millisecond
@@ -74,8 +74,8 @@ func TestInvalidSpeech(t *testing.T) {
 	}
 }
 
-// transcriber answers transcriptions with a stream of deltas, with a whole answer although a stream
-// was asked for, or by refusing streams.
+// transcriber answers transcriptions with a stream of deltas, with an unstreamed answer although a
+// stream was requested, or with a refusal of streams.
 func transcriber(manner string, gap time.Duration) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/audio/transcriptions" {
@@ -103,8 +103,8 @@ func transcriber(manner string, gap time.Duration) http.HandlerFunc {
 	}
 }
 
-// TestTranscriptions checks that transcriptions are streamed if the target streams them. Otherwise
-// they are requested whole, and the verdict says so.
+// TestTranscriptions checks that transcriptions are streamed if the target supports that. Otherwise
+// they are requested unstreamed, and the verdict says so.
 func TestTranscriptions(t *testing.T) {
 	t.Parallel()
 	for _, manner := range []string{"stream", "ignore", "refuse"} {

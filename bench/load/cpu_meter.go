@@ -16,11 +16,11 @@ import (
 type cpuMeter struct {
 	mu   sync.Mutex
 	wake result.Histogram
-	most float64 // share in the busiest second
+	most float64 // fraction used in the busiest second
 	gc   debug.GCStats
 }
 
-// cpuSpan is the processor time, and the time spent waiting for a processor, between two moments,
+// cpuSpan holds the processor time and the time spent waiting for a processor between two moments,
 // in seconds; NaN if unknown.
 type cpuSpan struct {
 	cpu, waited, wall float64
@@ -37,8 +37,8 @@ func (c *cpuSpan) finish() {
 	c.cpu, c.waited, c.wall = cpu-c.cpu, waited-c.waited, time.Since(c.start).Seconds()
 }
 
-// processor returns how long this process has run, and how long its threads were ready while others
-// ran on the processors.
+// processor returns how long this process has run, and how long its threads were ready but waited
+// for a processor.
 func processor() (ran, waited float64) {
 	ran, waited = math.NaN(), math.NaN()
 	if d, ok := process.CPUTime(); ok {
@@ -50,8 +50,7 @@ func processor() (ran, waited float64) {
 	return ran, waited
 }
 
-// share returns a time as a share of the processor time available within a wall time; nil if
-// unknown.
+// share divides seconds by the processor time available during the wall time; nil if unknown.
 func share(seconds, wall float64) *float64 {
 	if v := seconds / wall / float64(runtime.GOMAXPROCS(0)); !math.IsNaN(v) && !math.IsInf(v, 0) {
 		return &v

@@ -10,7 +10,7 @@
 // 2). A stage ends with its last answer, so the next one begins on an idle target. The preflight
 // sends two short requests of each dialect. The server counts the tokens: its usage or, without
 // one, an estimate that is labelled as such. Transcriptions are requested as streams. If a target
-// refuses that, or answers whole anyway, they are requested whole, and the verdict says so.
+// refuses streams or answers unstreamed, they are requested unstreamed, and the verdict says so.
 //
 // # Design
 //

@@ -36,8 +36,8 @@ type Fleet interface {
 // recovery is the time after an event during which failures are attributed to it.
 const recovery = 10 * time.Second
 
-// runEvents runs the events at their times, counted from begin. When all have run or ctx has ended,
-// it returns their outcomes.
+// runEvents runs each event at its time, counted from begin. When all have run or ctx has ended, it
+// returns their outcomes.
 func (s *settings) runEvents(ctx context.Context, c *client.Clock, begin int64) []result.Event {
 	out := make([]result.Event, len(s.events))
 	var all sync.WaitGroup
@@ -59,7 +59,7 @@ func (s *settings) runEvents(ctx context.Context, c *client.Clock, begin int64) 
 	return out
 }
 
-// blame counts for each event the failures during the event and within ten seconds after it.
+// blame counts, for each event, the failures during the event and in the ten seconds after it.
 func blame(events []result.Event, samples []client.Sample) {
 	for i := range events {
 		e := &events[i]
@@ -77,8 +77,8 @@ func blame(events []result.Event, samples []client.Sample) {
 	}
 }
 
-// moved counts for each event the calls that the edge moved to another engine during the event and
-// within ten seconds after it, according to the edge's metrics.
+// moved counts, for each event, the calls that the edge moved to another engine during the event
+// and in the ten seconds after it, according to the edge's metrics.
 func moved(events []result.Event, scrapers []*scraper) {
 	for _, s := range scrapers {
 		if s.source != "edge" {

@@ -13,7 +13,7 @@ import (
 // the streams that a crash cuts off. A failure that matches an expectation still counts in every
 // number, but does not invalidate the result.
 type expectation struct {
-	words []string // the failure's label must contain all of them
+	words []string // the failure's label must contain all words
 	event bool     // only from the start of an event until `recovery` after its end
 }
 
@@ -41,8 +41,8 @@ func (f *findings) expected(failure result.ErrorCount, at int64) bool {
 	})
 }
 
-// blames reports whether failures at a time, in seconds since the start of the run, are attributed
-// to the event.
+// blames reports whether failures at the given time are attributed to the event. The time is in
+// seconds since the start of the run.
 func blames(e *result.Event, at float64) bool {
 	ran := e.Error == "" || e.EndS != 0
 	return ran && at >= e.StartS && at < e.EndS+recovery.Seconds()

@@ -82,7 +82,7 @@ func TestNonce(t *testing.T) {
 	}
 }
 
-// TestPrefix shares prefixes among requests.
+// TestPrefix shares prefixes between requests.
 func TestPrefix(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	r, _ := bench(t, Options{BaseURL: e.URL(), NumPrompts: 40, MaxConcurrency: []int{1}, InputLen: "32", OutputLen: "2", PrefixLen: 300, NumPrefixes: 2})
@@ -91,7 +91,7 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// TestTrace replays a trace in a tenth of its time.
+// TestTrace replays a trace ten times as fast.
 func TestTrace(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
@@ -118,8 +118,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestTraceOfSessions: a call of a recorded session is sent, with the session's name, once the call
-// before it is answered and the pause is over.
+// TestTraceOfSessions: a call of a recorded session carries the session's name, and is sent after
+// the previous call's answer and the pause.
 func TestTraceOfSessions(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{Record: true, Latency: 30 * time.Millisecond})
 	path := filepath.Join(t.TempDir(), "sessions.jsonl")
@@ -200,8 +200,8 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// TestSaturate: the limit of an engine's growth is found although its size is not known, and there
-// are never more clients than requests.
+// TestSaturate: the search finds the engine's limit without knowing its size, and never uses more
+// clients than requests.
 func TestSaturate(t *testing.T) {
 	for _, row := range []struct {
 		slots, most int
@@ -288,7 +288,7 @@ func TestSearch(t *testing.T) {
 	t.Errorf("search: %+v of an engine with a limit of 40", s)
 }
 
-// TestCompareURL finds the extra time of a slower target.
+// TestCompareURL finds how much more time a slower target takes.
 func TestCompareURL(t *testing.T) {
 	fastset.LeaveOut(t, "a comparison over a network")
 	t.Parallel()
@@ -353,7 +353,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestTokenSources counts the tokens of a target without usage.
+// TestTokenSources counts tokens for a target that reports no usage.
 func TestTokenSources(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
@@ -400,7 +400,7 @@ func TestLostTokens(t *testing.T) {
 	}
 }
 
-// TestLoadIsInTheResult checks the members that notes compare.
+// TestLoadIsInTheResult checks the result members that notes compare.
 func TestLoadIsInTheResult(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	for _, whole := range []bool{false, true} {

@@ -12,8 +12,8 @@ import (
 // refused.
 type Count int
 
-// Span is a duration above 0. A flag of 0 is refused as for Count. Otherwise a run of 0 s would
-// become a run of 20 s.
+// Span is a duration above 0. A flag of 0 is refused as for Count, because a run of 0 s would
+// otherwise become a run of 20 s.
 type Span time.Duration
 
 // Factor stretches the times of a trace. A flag of 0 is refused as for Count.
@@ -28,7 +28,7 @@ const (
 
 var errFactor = fmt.Errorf("want a number or a fraction from %v (a thousand times as fast) to %v; 2 is half as fast, 1/0.6 six tenths as fast", leastFactor, mostFactor)
 
-// UnmarshalText implements encoding.TextUnmarshaler, with which flags are read.
+// UnmarshalText implements encoding.TextUnmarshaler, which reads flags.
 func (f *Factor) UnmarshalText(text []byte) error {
 	part, whole, fraction := strings.Cut(string(text), "/")
 	v, err := strconv.ParseFloat(part, 64)
@@ -46,7 +46,7 @@ func (f *Factor) UnmarshalText(text []byte) error {
 
 var errNotPositive = errors.New("want more than 0")
 
-// UnmarshalText implements encoding.TextUnmarshaler, with which flags are read.
+// UnmarshalText implements encoding.TextUnmarshaler, which reads flags.
 func (c *Count) UnmarshalText(text []byte) error {
 	n, err := strconv.Atoi(string(text))
 	if err != nil {
@@ -59,7 +59,7 @@ func (c *Count) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler, with which flags are read.
+// UnmarshalText implements encoding.TextUnmarshaler, which reads flags.
 func (s *Span) UnmarshalText(text []byte) error {
 	d, err := time.ParseDuration(string(text))
 	if err != nil {

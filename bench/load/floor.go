@@ -11,7 +11,7 @@ import (
 	"penstock/bench/result"
 )
 
-// Sizes of the floor's two parts.
+// Sizes of the two measurements of the floor.
 const (
 	floorRounds  = 300 // short requests, one after another
 	floorStreams = 16  // streams, side by side
@@ -19,8 +19,9 @@ const (
 	floorGap     = 10 * time.Millisecond
 )
 
-// measureClientOverhead measures a server in this process that answers at once: first with requests
-// one by one, then with streams whose tokens come 10 ms apart. It takes about a second.
+// measureClientOverhead measures the client's own times with a server in this process that answers
+// at once: first with requests one by one, then with streams whose tokens come 10 ms apart. It
+// takes about a second.
 func measureClientOverhead(ctx context.Context) (*result.Floor, error) {
 	server, err := startNoopServer(1, 0)
 	if err != nil {

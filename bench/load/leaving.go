@@ -16,8 +16,8 @@ const (
 	leaveBound  = 2 * time.Second       // a longer surplus is a leak
 )
 
-// inFlightGauge returns the scraper whose gauge shows whether clients that left are gone. It is the
-// engine's, otherwise the target's own or the edge's; nil if none has a gauge.
+// inFlightGauge returns the scraper whose gauge shows whether the server noticed that clients left.
+// It prefers an engine's scraper to the target's own or the edge's; nil if no scraper has a gauge.
 func inFlightGauge(all []*scraper) (readings []reading, best *scraper, gauge string) {
 	for _, source := range []string{"engine", "target", "edge"} {
 		for _, s := range all {
@@ -78,7 +78,7 @@ func leaving(ctx context.Context, set *settings, samples []client.Sample, all []
 }
 
 // freed measures, for each departure, the time until the gauge fell to the client's number of open
-// requests, and the longest time for which it stayed above that number.
+// requests, and the longest time that the gauge stayed above that number.
 func freed(readings []reading, left []int64) (h result.Histogram, longest time.Duration) {
 	for _, at := range left {
 		if i := slices.IndexFunc(readings, func(r reading) bool { return r.at >= at && r.surplus <= 0 }); i >= 0 {

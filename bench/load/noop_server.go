@@ -43,7 +43,7 @@ func startNoopServer(tokens int, gap time.Duration) (*noopServer, error) {
 
 func (n *noopServer) url() string { return "http://" + n.ln.Addr().String() }
 
-// close ends the server after its clients have closed their connections.
+// close stops the server after its clients have closed their connections.
 func (n *noopServer) close() {
 	n.ln.Close()
 	n.all.Wait()

@@ -3,8 +3,8 @@ package load
 import "time"
 
 // Options are the settings of a run, and the flags of `penstock bench run`. The zero value of a
-// member means its default, which the help states and settings fills in. The spelling follows vLLM
-// if vLLM has the option.
+// member means its default. The help states the default, and settings fills it in. The spelling
+// follows vLLM if vLLM has the option.
 type Options struct {
 	URL string `arg:"" optional:"" name:"url" env:"PENSTOCK_BASE_URL,OPENAI_BASE_URL" help:"Base URL of the target, with or without /v1. Default: an edge on port 4000 of this machine, or what answers on the engines' usual ports."`
 
@@ -57,7 +57,7 @@ type Options struct {
 	Constant bool `kong:"-"`
 	// Warmup is the unmeasured first part of each stage.
 	Warmup time.Duration `kong:"-"`
-	// AllowCache omits the nonce before prompts, so that caches of earlier runs take effect.
+	// AllowCache omits the nonce before prompts, so that prompts hit caches of earlier runs.
 	AllowCache bool `kong:"-"`
 	// NoFloor skips the measurement of the client's own floor, which takes a second.
 	NoFloor bool `kong:"-"`
@@ -66,12 +66,12 @@ type Options struct {
 	CompareKey string `kong:"-"`
 	// ReadyCheck is how long to wait for the target to answer.
 	ReadyCheck time.Duration `kong:"-"`
-	// MaxStages is the number of stages of a sweep (8), in which those with growing numbers of clients
-	// count as one, and the most stages of a search (12).
+	// MaxStages is the number of stages of a sweep (8) and the maximum of a search (12). In a sweep,
+	// the stages with growing numbers of clients count as one.
 	MaxStages int `kong:"-"`
 	// Spread is the time over which the clients of a closed loop start, one after another.
 	Spread time.Duration `kong:"-"`
-	// Events act on Fleet, a scenario's fleet: each is a time of the run and an action for Fleet.Do,
+	// Events act on Fleet, a scenario's fleet: each has a time in the run and an action for Fleet.Do,
 	// such as "10s:crash gpu-b".
 	Events []string `kong:"-"`
 	Fleet  Fleet    `kong:"-"`

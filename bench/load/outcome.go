@@ -12,7 +12,7 @@ import (
 	"penstock/bench/result"
 )
 
-// penstock builds our part of the result from the samples; the run adds the rest.
+// penstock builds our part of the result from the samples. The run adds what samples do not show.
 func (f *findings) penstock(work *workload.Workload) *result.Penstock {
 	p := &result.Penstock{
 		SchemaVersion: result.SchemaVersion, Stages: []result.Stage{}, ByDialect: map[string]*result.Summary{},
@@ -54,7 +54,7 @@ func (f *findings) penstock(work *workload.Workload) *result.Penstock {
 	return p
 }
 
-// stageReport returns a stage in the form of the result.
+// stageReport returns a stage as the result holds it.
 func (f *findings) stageReport(i int) result.Stage {
 	sp := &f.spans[i]
 	st := result.Stage{

@@ -10,14 +10,14 @@ import (
 	"penstock/bench/result"
 )
 
-// The settings of the intervals.
+// The parameters of the bootstrap intervals.
 const (
 	confidence = 0.95
 	resamples  = 2000
 	maxDraws   = 20_000_000
 )
 
-// comparison summarizes the second target of --compare-url.
+// comparison summarizes the second target, which --compare-url names.
 func (f *findings) comparison(second result.Target, seconds float64) *result.Comparison {
 	out := &result.Comparison{
 		Target: second, Total: f.summary(func(k gapKey) bool { return k.target == 1 }, seconds),
@@ -62,9 +62,9 @@ func (f *findings) pairs(measure string) [][2]float64 {
 	return out
 }
 
-// differences compares two targets by the pairs of a measure. It compares the mean by a bootstrap
-// over pairs, which cancels what both sides have in common, and quantiles by a bootstrap of each
-// side.
+// differences compares two targets by the pairs of a measure. The mean is compared by a bootstrap
+// over pairs, which cancels what both sides have in common; quantiles are compared by a bootstrap
+// of each side.
 func differences(measure string, pairs [][2]float64, seed uint64) []result.Difference {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	n := len(pairs)
@@ -107,7 +107,7 @@ func differences(measure string, pairs [][2]float64, seed uint64) []result.Diffe
 }
 
 // resampled draws the q-quantile of a bootstrap sample of sorted values without creating the
-// sample: the rank of an order statistic of n draws has a beta distribution.
+// sample, because the rank of an order statistic of n draws has a beta distribution.
 func resampled(rng *rand.Rand, sorted []float64, q float64) float64 {
 	n := float64(len(sorted))
 	k := math.Floor(q*(n-1)) + 1

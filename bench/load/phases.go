@@ -19,7 +19,7 @@ var phaseLengths = []time.Duration{
 	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour,
 }
 
-// phaseLength returns the shortest length with which maxPhases phases cover d.
+// phaseLength returns the shortest phase length at which maxPhases phases cover d.
 func phaseLength(d time.Duration) time.Duration {
 	for _, l := range phaseLengths {
 		if d <= maxPhases*l {
@@ -29,7 +29,7 @@ func phaseLength(d time.Duration) time.Duration {
 	return time.Duration(math.Ceil(float64(d)/float64(maxPhases*time.Hour))) * time.Hour
 }
 
-// phases describe what the fleet did in each part of a replayed trace. A request belongs to the
+// phases describe what the fleet did in each phase of a replayed trace. A request belongs to the
 // phase in which it was due.
 func (f *findings) phases(telemetry []result.Telemetry) []result.Phase {
 	if f.s.DatasetName != "trace" || len(f.spans) == 0 || f.spans[0].sendEnd <= f.spans[0].start {
@@ -115,8 +115,8 @@ func busy(samples []*client.Sample, start, end int64) float64 {
 	return float64(sum) / float64(end-start)
 }
 
-// waiting returns the number of requests in the engines' queues between two times, according to the
-// engines' reports: the sum over the engines of each mean. It is nil if no engine reported it.
+// waiting returns the number of requests in the engines' queues between two times, as the engines
+// report it: the sum of their means. It is nil if no engine reported the number.
 func waiting(telemetry []result.Telemetry, start, end float64) *float64 {
 	var out *float64
 	for i := range telemetry {

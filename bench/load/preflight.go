@@ -14,8 +14,7 @@ import (
 	"penstock/bench/result"
 )
 
-// usual are the addresses on this machine at which discover looks for a target: first an edge, then
-// engines.
+// usual lists the local addresses that discover tries: first an edge, then engines.
 var usual = []string{
 	"http://127.0.0.1:4000", "http://127.0.0.1:4001", "http://127.0.0.1:4002", "http://127.0.0.1:8000",
 	"http://127.0.0.1:8080",
@@ -41,7 +40,7 @@ func discover(ctx context.Context) (string, error) {
 
 // preflight examines the targets before the run: whether they answer, whether the key is right,
 // whether the model exists, and what else can be learned. It stores its results in the workload and
-// in the field engines. Every error takes one line and has exit.Usage.
+// in the field engines. Every error is one line with the code exit.Usage.
 type preflight struct {
 	s    *settings
 	send *client.Sender
@@ -81,7 +80,7 @@ func (f *preflight) run(ctx context.Context) error {
 }
 
 // try sends a short request in a dialect, so that an error is reported once before the load and not
-// ten thousand times during it.
+// ten thousand times during the load.
 func (f *preflight) try(ctx context.Context, target int, d *client.Dialect, model string, list []string) error {
 	var points [2][2]float64 // words sent, and the tokens that they took
 	for i, words := range []int{20, 220} {
@@ -93,7 +92,7 @@ func (f *preflight) try(ctx context.Context, target int, d *client.Dialect, mode
 			return ctx.Err()
 		}
 		if q.Stream && !d.Tokens && (s.Status == 400 || s.Status == 422 || !s.Stream) {
-			f.work.Unstreamed[d] = true // the stream was refused, or answered whole
+			f.work.Unstreamed[d] = true // the stream was refused, or the answer was not streamed
 			if s.Status != 200 {
 				return f.try(ctx, target, d, model, list)
 			}

@@ -17,10 +17,10 @@ type recorder struct {
 	mu      sync.Mutex
 	samples []client.Sample
 	gaps    map[gapKey]*client.GapCell
-	ttfts   result.Histogram // for clients that leave in mid-prefill
+	ttfts   result.Histogram // for clients that leave during prefill
 }
 
-// gapKey is the finest group for which gaps are counted. Coarser groups are sums.
+// gapKey identifies the finest group for which gaps are counted. Coarser groups are sums.
 type gapKey struct {
 	stage    int
 	dialect  *client.Dialect
@@ -61,7 +61,7 @@ func (r *recorder) add(s client.Sample) {
 	r.mu.Unlock()
 }
 
-// halfPrefill returns how long a client that leaves in mid-prefill waits.
+// halfPrefill returns how long a client waits that leaves during prefill.
 func (r *recorder) halfPrefill() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -59,8 +59,7 @@ func (r *run) driver() *driver {
 }
 
 // Run measures and returns the result. If ctx ends before the run, the result covers the run until
-// then and says so. The function progress, unless nil, is called about once a second with the state
-// of the run. Errors are *exit.Error.
+// then and says so. Run calls progress, unless nil, about once a second. Errors are *exit.Error.
 func Run(ctx context.Context, o Options, progress func(Progress)) (*result.Result, []*result.Record, error) {
 	s, err := o.Validate()
 	if err != nil {
@@ -172,8 +171,8 @@ func (r *run) measure(ctx context.Context, look *preflight, progress func(Progre
 }
 
 // lostTokens marks streams with fewer token events than tokens, if nearly all other streams of the
-// same target and dialect have one event for each token: the missing events were lost. If engines
-// put several tokens into an event, losses cannot be detected.
+// same target and dialect have one event per token: the missing events were lost. If an engine puts
+// several tokens into an event, losses cannot be detected.
 func lostTokens(samples []client.Sample) {
 	type key struct {
 		d      *client.Dialect

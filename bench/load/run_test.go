@@ -122,7 +122,7 @@ func (s *stalling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // TestStall checks the purpose of an open loop: every request due during a server's one-second
-// stall shows it, even if the client may have only one request in flight.
+// stall shows the stall, even if the client may have only one request in flight.
 func TestStall(t *testing.T) {
 	t.Parallel()
 	for _, limit := range [][]int{nil, {1}} {
@@ -205,8 +205,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestFaults checks how a run reports streams that an engine's faults have spoiled: the kind of
-// failure, and the stream's fault.
+// TestFaults checks how a run reports streams with an engine's faults: the kind of failure, and the
+// stream's fault.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[string]struct{ err, fault string }{

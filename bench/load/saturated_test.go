@@ -18,8 +18,8 @@ import (
 )
 
 // TestClientIsTheLimit runs the real program on one processor against a server that costs next to
-// nothing. If the program asks for as much as it can take, the verdict says that the program
-// measured itself. If the program asks for little, the verdict does not.
+// nothing. If the load is as high as the program can send, the verdict says that the program
+// measured itself. If the load is low, the verdict does not.
 func TestClientIsTheLimit(t *testing.T) {
 	fastset.LeaveOut(t, "a client at its limit")
 	benchtest.OwnProgram(t)

@@ -10,11 +10,11 @@ import (
 	"penstock/bench/result"
 )
 
-// knee is the share of the offered load that must be delivered. If less is delivered, the target is
+// knee is the fraction of the offered load that a target must serve. If it serves less, it is
 // saturated.
 const knee = 0.95
 
-// outcome is what a finished stage means for the next one.
+// outcome judges a finished stage for the choice of the next one.
 type outcome struct {
 	rate   float64 // the requested rate; for a closed loop, the achieved one
 	done   float64 // completed per second
@@ -23,7 +23,7 @@ type outcome struct {
 	broke  []string
 }
 
-// drive runs all stages: those of the flags, of a sweep or of a search.
+// drive runs all stages, as the flags list them or as a sweep or a search chooses them.
 func (d *driver) drive(ctx context.Context) *result.Search {
 	switch d.s.Profile {
 	case "sweep":
@@ -40,9 +40,9 @@ func (d *driver) drive(ctx context.Context) *result.Search {
 	return nil
 }
 
-// sweep first measures one request at a time. Then it measures as many at once as --max-concurrency
-// allows, or growing numbers until the target gets no faster. Finally it measures evenly spaced
-// rates between the two throughputs.
+// sweep first measures one request at a time. Then it measures as many concurrent requests as
+// --max-concurrency allows, or growing numbers until throughput stops growing. Finally it measures
+// evenly spaced rates between the two throughputs.
 func (d *driver) sweep(ctx context.Context) *result.Search {
 	base := d.s.stages[0]
 	closed := func(clients int) float64 {
@@ -67,15 +67,15 @@ func (d *driver) sweep(ctx context.Context) *result.Search {
 	return d.findings().outcomes("sweep")
 }
 
-// A sweep starts with firstClients at once, and repeats with four times as many, up to mostClients,
-// until a step brings less than a quarter more answers per second.
+// A sweep starts with firstClients clients, and repeats with four times as many, up to mostClients,
+// until a step gains less than a quarter in answers per second.
 const (
 	firstClients = 8
 	mostClients  = 1024
 )
 
-// saturate measures the throughput of growing numbers of clients, up to most, until more clients
-// bring almost nothing. It returns the highest throughput.
+// saturate measures the throughput with growing numbers of clients, at most the parameter most,
+// until more clients gain almost nothing. It returns the highest throughput.
 func saturate(most int, measure func(clients int) float64) (highest float64) {
 	for n := min(firstClients, most); ; n = min(4*n, most) {
 		done := measure(n)
@@ -121,9 +121,9 @@ func (d *driver) search(ctx context.Context) *result.Search {
 	return d.findings().outcomes("search")
 }
 
-// startingRate returns the throughput of a closed loop that meets the objectives: with
-// --max-concurrency if that was given and met them, and otherwise with one request at a time. It is
-// 0 if a single request does not meet them, because then no rate will.
+// startingRate returns the throughput of a closed loop that meets the objectives. It tries
+// --max-concurrency if that was given, and then one request at a time. It returns 0 if even one
+// request at a time does not meet the objectives, because then no rate will.
 func (d *driver) startingRate(ctx context.Context, base stageSpec) float64 {
 	first := stageSpec{concurrency: 1, count: base.count, duration: base.duration}
 	if len(d.s.MaxConcurrency) > 0 && base.concurrency > 1 {
@@ -161,8 +161,8 @@ func (f *findings) stageSummary(stage int) result.Summary {
 	return f.summary(func(k gapKey) bool { return k.stage == stage && k.target == 0 }, f.spans[stage].seconds())
 }
 
-// outcome judges a stage as a whole: 99 of 100 requests must be good, the share of errors must be
-// within its limit, and the load must have been delivered.
+// outcome judges a stage: 99 of 100 requests must be good, the error rate must be within its limit,
+// and the load must have been delivered.
 func (f *findings) outcome(stage int) outcome {
 	sum := f.stageSummary(stage)
 	rate := f.spans[stage].spec.rate
@@ -205,8 +205,8 @@ func (f *findings) falling(stage int) bool {
 	return mean(times[2*third:]) > 1.5*mean(times[third:2*third])
 }
 
-// broken returns the objectives that a summary as a whole does not meet: a latency is judged by its
-// p99, errors by their share.
+// broken returns the objectives that a summary does not meet. It judges a latency by its p99, and
+// errors by their rate.
 func (s *settings) broken(sum *result.Summary) []string {
 	out := []string{}
 	bounded := false

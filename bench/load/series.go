@@ -27,7 +27,7 @@ type series struct {
 
 func newSeries() *series { return &series{interval: 1e9} }
 
-// at returns the index of the interval of a time; the caller holds s.mu.
+// at returns the index of the interval that contains a time. The caller holds s.mu.
 func (s *series) at(ns int64) int {
 	for ns/s.interval >= maxIntervals {
 		s.halve()
@@ -40,7 +40,7 @@ func (s *series) at(ns int64) int {
 	return i
 }
 
-// halve joins every two intervals.
+// halve merges each pair of neighbouring intervals.
 func (s *series) halve() {
 	s.interval *= 2
 	n := (len(s.tokens) + 1) / 2
@@ -117,8 +117,8 @@ func (s *series) columns(samples []client.Sample, stages []result.Stage) result.
 	return out
 }
 
-// countRequests adds, for each interval, the values of whole requests: their numbers, latencies and
-// tokens.
+// countRequests adds the values that belong to whole requests to each interval: their number,
+// latencies and tokens.
 func countRequests(out *result.Series, samples []client.Sample, index func(int64) int) {
 	n := len(out.TS)
 	latencies := map[string][]result.Histogram{}

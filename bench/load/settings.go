@@ -78,7 +78,7 @@ func (s *settings) dialects() error {
 	return nil
 }
 
-// bounds checks the numbers and words that need no context.
+// bounds checks the options that need no context.
 func (s *settings) bounds() error {
 	for _, rule := range []struct {
 		broken bool
@@ -225,7 +225,7 @@ func (s *settings) result() (err error) {
 	return nil
 }
 
-// departures reads which clients leave, and when.
+// departures reads which clients leave early, and when.
 func (s *settings) departures() (err error) {
 	share, when, _ := strings.Cut(s.LeaveShare, "@")
 	s.work.LeaveShare, err = strconv.ParseFloat(cmp.Or(share, "0"), 64)

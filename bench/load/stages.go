@@ -28,7 +28,7 @@ type span struct {
 	name       string
 	start, end int64 // measured part: from its start to its last answer
 	sendEnd    int64 // end of sending within the measured part
-	scheduled  int   // arrivals at the first target that the schedule of an open loop has in the measured part
+	scheduled  int   // arrivals of an open loop's schedule at the first target, in the measured part
 	cpu        cpuSpan
 }
 
@@ -52,8 +52,8 @@ func newPendingRequest(q *client.Request, stage int) pendingRequest {
 }
 
 // perform sends the requests of a session. The first request is due at the time scheduled. If slots
-// is not nil, each request takes a slot and returns it. The wait for a slot counts in latencies
-// from the schedule. perform returns how long the last answer asks the client to wait.
+// is not nil, each request takes a slot and returns it. Latencies from the schedule include the
+// wait for a slot. perform returns the last answer's Retry-After.
 func (d *driver) perform(ctx context.Context, j pendingRequest, scheduled int64, slots chan struct{}) time.Duration {
 	for {
 		if slots != nil {
@@ -148,8 +148,8 @@ func (s stageSpec) name() string {
 	return text
 }
 
-// measured returns the stage in which a request counts. The parameter at is the time at which the
-// request is due, counted from the beginning of the stage.
+// measured returns the stage in which a request counts. The parameter at is the request's due time,
+// counted from the beginning of the stage.
 func (d *driver) measured(spec stageSpec, at time.Duration, index int) int {
 	if at < d.s.Warmup || spec.duration > 0 && at >= d.s.Warmup+spec.duration {
 		return warm
@@ -157,7 +157,7 @@ func (d *driver) measured(spec stageSpec, at time.Duration, index int) int {
 	return index
 }
 
-// length returns how long a stage sends; the longest duration if it has no end.
+// length returns how long a stage sends, or the longest duration if the stage has no end.
 func (d *driver) length(spec stageSpec) time.Duration {
 	if spec.duration == 0 {
 		return math.MaxInt64
@@ -197,7 +197,7 @@ func (o *openLoop) count() int {
 	return math.MaxInt
 }
 
-// open runs an open loop: requests are sent when the pacer says so, whatever happens to earlier
+// open runs an open loop: requests are sent at the pacer's times, whatever happens to earlier
 // requests.
 func (d *driver) open(ctx context.Context, begin int64, index int, sp *span) {
 	spec, now := sp.spec, d.send.Clock.Now
@@ -208,7 +208,7 @@ func (d *driver) open(ctx context.Context, begin int64, index int, sp *span) {
 	p := d.pacer(spec, index)
 	for at, ok := p.Next(); ok && at < d.length(spec); at, ok = p.Next() {
 		stage := d.measured(spec, at, index)
-		j := newPendingRequest(d.work.Take(), stage) // ahead of time, so that creating it delays nothing
+		j := newPendingRequest(d.work.Take(), stage) // created before it is due, so that its creation delays nothing
 		due := begin + int64(at)
 		if !sleep(ctx, time.Duration(due-now())) {
 			break
@@ -276,8 +276,8 @@ func (d *driver) pacer(spec stageSpec, index int) workload.Pacer {
 	return workload.NewGamma(d.s.Seed<<8+uint64(index), spec.rate, d.s.shape(), spec.count)
 }
 
-// closed runs a closed loop: each of a number of clients sends its next request when it has the
-// answer to the last one.
+// closed runs a closed loop: each client sends its next request when the answer to the last one is
+// complete.
 func (d *driver) closed(ctx context.Context, begin int64, index int, sp *span) {
 	spec, now := sp.spec, d.send.Clock.Now
 	end := int64(math.MaxInt64)

@@ -24,7 +24,7 @@ type group func(gapKey) bool
 // keyOf returns the finest group of a sample.
 func keyOf(s *client.Sample) gapKey { return gapKey{s.Stage, s.Dialect, s.Edge.Upstream, s.Target} }
 
-// summary summarizes the samples of a group. Rates are per second of the wall time seconds.
+// summary summarizes the samples of a group. Rates are relative to the wall time seconds.
 func (f *findings) summary(in group, seconds float64) result.Summary {
 	out := result.Summary{
 		Seconds: seconds, Latency: map[string]*result.Distribution{}, Errors: []result.ErrorCount{},

@@ -14,8 +14,8 @@ import (
 	"penstock/bench/result"
 )
 
-// sampled are the metrics that are kept from a page, because people look at them when latencies
-// rise. The values of several label sets are added up.
+// sampled lists the metrics that are kept from a page, because operators look at them when
+// latencies rise. Values of several label sets are added up.
 var sampled = []string{
 	"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc",
 	"vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total", "vllm:num_preemptions_total",
@@ -27,8 +27,8 @@ var sampled = []string{
 	"process_cpu_seconds_total", "process_resident_memory_bytes", "go_goroutines",
 }
 
-// These counters of an edge count the calls that it moved to another engine: calls whose client had
-// seen nothing yet, and streams that another engine continued.
+// An edge counts with these the calls that it moved to another engine: calls whose client had seen
+// nothing yet, and streams that another engine continued.
 const (
 	callsMoved     = "penstock_calls_moved_total"
 	streamsResumed = "penstock_streams_resumed_total"
@@ -59,7 +59,7 @@ type scraper struct {
 type reading struct {
 	at      int64
 	values  map[string]float64
-	surplus int // requests of the server beyond the client's open ones
+	surplus int // the server's requests beyond the client's open ones
 }
 
 // moved returns how many calls the edge has moved so far.
@@ -136,7 +136,7 @@ func parseMetrics(page []byte) map[string]float64 {
 }
 
 // requestsInHand returns the server's number of requests according to a page, and the gauge that
-// shows it. The result ok is false if no gauge does.
+// shows the number. The result ok is false without such a gauge.
 func requestsInHand(values map[string]float64) (n int, source string, ok bool) {
 	for _, names := range inFlightGauges {
 		if _, ok := values[names[0]]; ok {
@@ -181,7 +181,7 @@ func (s *scraper) answered() []reading {
 }
 
 // report builds the columns of the result, with at most one sample per second. A failed reading
-// leaves a gap, because a line drawn across it would make a dead engine look idle.
+// leaves a gap, because a line across the gap would make a dead engine look idle.
 func (s *scraper) report() result.Telemetry {
 	s.mu.Lock()
 	defer s.mu.Unlock()

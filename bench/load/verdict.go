@@ -13,8 +13,8 @@ const (
 	maxWakeP99     = 10.0 // ms by which the client's timers may be late
 	MaxErrorShare  = 0.01
 	minAchieved    = 0.95 // of the requested rate
-	maxCached      = 0.05 // share of cached tokens in a run with a unique mark before each prompt,
-	templateTokens = 64   // unless that is no more than the head of a chat template for each request
+	maxCached      = 0.05 // fraction of cached tokens in a run with a unique mark before each prompt,
+	templateTokens = 64   // unless there are no more than a chat template's first tokens per request
 	maxCoalesced   = 0.05
 	minSamples     = 20
 )
@@ -93,9 +93,9 @@ func judgeClient(p *result.Penstock, add finding) {
 	}
 }
 
-// judgeDelivery judges whether the delivered load matches the run's own schedule. A comparison with
-// the nominal rate would not judge the client, because random arrivals scatter around it by the
-// square root of their number.
+// judgeDelivery judges whether the delivered load matches the run's own schedule. It does not
+// compare with the nominal rate, from which random arrivals deviate by the square root of their
+// number.
 func judgeDelivery(p *result.Penstock, s *settings, add finding) {
 	for i := range p.Stages {
 		st := &p.Stages[i]
@@ -149,7 +149,7 @@ func judgeFailures(p *result.Penstock, add finding) {
 	}
 }
 
-// judgeCounts judges the numbers of tokens.
+// judgeCounts judges the token counts.
 func judgeCounts(p *result.Penstock, add finding) {
 	for _, c := range []struct {
 		what   string

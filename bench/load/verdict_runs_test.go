@@ -12,7 +12,7 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// recordedRun is a run of the real program against the simulator: the parts of its result that the
+// recordedRun is a run of the real program against the simulator: the result members that the
 // verdict reads, and a description of the run.
 type recordedRun struct {
 	Run     string
@@ -23,7 +23,7 @@ type recordedRun struct {
 }
 
 // TestVerdictOfRecordedRuns judges 41 real runs again, most of them with a fault. Each run gets the
-// verdict that it ended with. The runs took place on a busy machine, so for the golden file each is
+// same verdict again. The runs took place on a busy machine, so for the golden file each run is
 // judged once more without the machine's effects on the client.
 func TestVerdictOfRecordedRuns(t *testing.T) {
 	f, err := os.Open("testdata/verdicts.jsonl")

@@ -54,7 +54,8 @@ func chatEvent(p *Reply, ev sse.Event) pieces {
 	return p.chunk(ev, func(choice jsonx.Value) pieces { return p.delta(choice.Get("delta")) })
 }
 
-// chunk reads an event of chat or of completions, whose choices differ.
+// chunk reads an event of chat or completions. The function take reads the choice, which differs
+// between the two.
 func (p *Reply) chunk(ev sse.Event, take func(choice jsonx.Value) pieces) pieces {
 	root, ok := p.parseOrDone(ev.Data)
 	if !ok {
@@ -108,8 +109,8 @@ func (p *Reply) delta(v jsonx.Value) pieces {
 	return got
 }
 
-// wholeChoice reads a whole answer of chat or of completions. The function take reads the first
-// choice and reports whether that is valid.
+// wholeChoice reads an unstreamed answer of chat or completions. The function take reads the first
+// choice and reports whether the choice is valid.
 func (p *Reply) wholeChoice(body []byte, take func(choice jsonx.Value) bool) bool {
 	if p.doc.Parse(body, jsonx.Options{}) != nil {
 		return false

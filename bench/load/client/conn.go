@@ -121,7 +121,8 @@ var conns = sync.Pool{New: func() any {
 	return c
 }}
 
-// open returns an idle connection, or a new one if there is none or if the parameter fresh is set.
+// open returns an idle connection. It opens a new one if none is idle or if the parameter fresh is
+// true.
 func (t *Target) open(ctx context.Context, fresh bool) (*conn, error) {
 	t.mu.Lock()
 	if n := len(t.idle); n > 0 && !fresh {
@@ -152,8 +153,8 @@ func (t *Target) open(ctx context.Context, fresh bool) (*conn, error) {
 	return c, nil
 }
 
-// release returns a connection to the idle connections if it can carry another request, and
-// otherwise closes it.
+// release returns a connection to the pool if it can carry another request, and otherwise closes
+// it.
 func (c *conn) release(reusable bool) {
 	t := c.t
 	if reusable && c.br.Buffered() == 0 {
@@ -221,7 +222,7 @@ func (c *conn) readAll() ([]byte, error) {
 	return c.buf.Bytes(), nil
 }
 
-// body reads the body of an answer: of a known length, in chunks, or to the end of the connection.
+// body reads an answer's body: of a known length, in chunks, or until the connection ends.
 type body struct {
 	br            *bufio.Reader
 	left          int64 // remaining bytes of the body or chunk
@@ -259,7 +260,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, unexpected(err)
 }
 
-// nextChunk skips the framing up to the next payload or the end of the body.
+// nextChunk skips the framing before the next payload or the end of the body.
 func (b *body) nextChunk() error {
 	for b.frames.Payload() == 0 && !b.frames.Ended() {
 		if _, err := b.br.Peek(1); err != nil {

@@ -8,26 +8,26 @@ import (
 	"penstock/translate/sse"
 )
 
-// Dialect is a wire format: how to write a request and how to read its answer. All of them are in
-// the table dialects.
+// Dialect is a wire format: how to write a request and how to read its answer. The table dialects
+// lists them all.
 type Dialect struct {
 	Name    string
-	Backend string // vLLM's name for it, or ours
+	Backend string // vLLM's name for the dialect, or ours
 	path    string // below /v1
 	Streams bool   // an answer can be streamed
 	Tokens  bool   // it generates tokens, so TTFT, ITL and TPOT are meaningful
 	Prompt  bool   // its input is counted in tokens
-	sound   bool   // an answer is sound, sent as it is generated: TTFT is the time to its first byte
+	sound   bool   // an answer is sound that is sent while it is generated; TTFT is the time to its first byte
 	Mime    string // of the request; for transcription it is set with the body
 
 	// body appends the body of a request.
 	Body func(dst []byte, q *Request) []byte
 	// event reads an event of a stream and returns what it contained.
 	event func(p *Reply, ev sse.Event) pieces
-	// whole reads an answer that was not streamed, and reports whether it belongs to the dialect;
-	// nil if sound is set.
+	// whole reads an unstreamed answer, and reports whether the answer belongs to the dialect; nil if
+	// sound is set.
 	whole func(p *Reply, body []byte) bool
-	// end is called after the last event and checks the whole stream.
+	// end is called after the last event and checks the complete stream.
 	end func(p *Reply)
 }
 
@@ -40,8 +40,8 @@ const (
 	pieceTool
 )
 
-// token reports whether an event contained anything that counts as a token. visible reports whether
-// a user would see it.
+// token reports whether an event contained anything that counts as a token; visible reports whether
+// a user would see any of it.
 func (p pieces) token() bool   { return p != 0 }
 func (p pieces) visible() bool { return p&(pieceText|pieceTool) != 0 }
 

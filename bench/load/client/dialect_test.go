@@ -107,7 +107,7 @@ data: [DONE]
 	}
 }
 
-// FuzzStreams reads anything as a stream of each dialect, and as a whole answer.
+// FuzzStreams reads arbitrary bytes as a stream of each dialect, and as an unstreamed answer.
 func FuzzStreams(f *testing.F) {
 	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":9}]}}]}\n\ndata: [DONE]\n\n"))
 	f.Add([]byte("data: {\"type\":\"content_block_delta\",\"delta\":{\"partial_json\":\"{\"}}\n\n"))
@@ -192,7 +192,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// wavSeconds returns the length of a WAV file; 0 if it is not one.
+// wavSeconds returns the length of a WAV file; 0 if b is not a WAV file.
 func wavSeconds(b []byte) float64 {
 	if len(b) < 12 || string(b[:4]) != "RIFF" || string(b[8:12]) != "WAVE" {
 		return 0

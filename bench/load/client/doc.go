@@ -1,16 +1,16 @@
-// Package client is the load tester's side of one request: the dialects, the connection, and what
-// is known about the answer.
+// Package client handles the load tester's side of one request: the dialects, the connection, and
+// the facts about the answer.
 //
 // A Sender writes a Request on a connection and reads the answer into a Sample. The clock is read
-// once for each read of the socket, and events are parsed in place. If one read returns several
-// token events, only the first event has a time. The others count as coalesced and produce no gap:
+// once per socket read, and events are parsed in place. If one read returns several token events,
+// only the first event has a time. The other events count as coalesced and produce no gap, because
 // tools that record such gaps of microseconds report a median ITL that no user ever saw.
 //
-// The client is our own, because a library would hide which bytes came in which read. The edge's
+// The client is our own, because a library would hide which bytes each read returned. The edge's
 // client (upstreams/http1) would refuse what it does not trust, while a load tester must report
 // what came. fasthttp parses heads. An idle connection that the server has meanwhile closed is
-// replaced once, as in every HTTP client. This is not a failure, and the time for it counts.
+// replaced once, as in every HTTP client. The replacement is not a failure, and its time counts.
 //
-// A dialect is one entry of a table: how a request is written, how an event and a whole answer are
-// read. From a server's text, only identifiers get into a Sample.
+// A dialect is one entry of a table: how to write a request, and how to read an event and an
+// unstreamed answer. The only text from a server that gets into a Sample is identifiers.
 package client

@@ -35,7 +35,7 @@ type Sender struct {
 
 // observer receives tokens as they come. Its methods are called from the goroutine of the request.
 type observer interface {
-	// FirstToken returns the cell that counts the gaps of the request.
+	// FirstToken returns the cell that counts the request's gaps.
 	FirstToken(s *Sample) *GapCell
 	// Token is called for every token event. The gap is None for the first event, and for events that
 	// came in the same read as an earlier one.
@@ -55,8 +55,8 @@ func (c *GapCell) record(gap int64) {
 }
 
 // Exchange sends one request and reads its answer into s, whose scheduled time must be set. It
-// returns the connection's reply for the next turn of the session. The reply is valid until the
-// caller calls done, which it must.
+// returns the reply, which the session's next turn needs. The reply is valid until done is called,
+// and the caller must call done.
 func (c *Sender) Exchange(ctx context.Context, q *Request, wire []byte, s *Sample) (p *Reply, done func()) {
 	t := c.Targets[q.Target]
 	s.At.Sent = c.Clock.Now()
@@ -134,7 +134,7 @@ type transfer struct {
 }
 
 // carry sends the request and reads the answer. It reports whether the connection was stale:
-// reused, and closed before it returned a byte.
+// reused, and closed by the server before it returned a byte.
 func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
 	c, s := x.c, x.s
 	c.reply.reset(x.q.Keep)
@@ -175,7 +175,7 @@ func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
 		s.Stream = false
 		x.whole(ctx)
 	case x.q.Stream && x.json():
-		s.Err = result.ErrBody // a whole answer although a stream was requested
+		s.Err = result.ErrBody // an unstreamed answer although a stream was requested
 		if _, err := c.readAll(); err != nil {
 			x.fail(ctx, err, result.ErrBody)
 		}
@@ -192,7 +192,7 @@ func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
 	return false
 }
 
-// fail records an error of the connection, unless the client caused it by leaving.
+// fail records a connection error, unless the client caused the error by leaving.
 func (x *transfer) fail(ctx context.Context, err error, otherwise string) {
 	s := x.s
 	s.At.End = x.sender.Clock.Now()
@@ -277,7 +277,7 @@ func (x *transfer) json() bool {
 	return bytes.HasPrefix(x.c.head.ContentType(), []byte("application/json"))
 }
 
-// sound reads an answer of sound. It only records the time of the first byte.
+// sound reads a sound answer, and records only the time of its first byte of sound.
 func (x *transfer) sound(ctx context.Context) {
 	c, s := x.c, x.s
 	if x.json() {
@@ -395,7 +395,7 @@ func (x *transfer) token(got pieces) {
 	s.At.lastToken, x.lastRead = at, c.reads
 }
 
-// counts reads the numbers of tokens from the server's usage.
+// counts reads the token counts from the server's usage.
 func (x *transfer) counts() {
 	s, p := x.s, &x.c.reply
 	s.Finish = p.finish

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Metrics reads Prometheus text: each series as written, including its labels, and its value.
-// Series without a number are skipped.
+// Metrics reads Prometheus text. It yields each series as written, with its labels, and its value,
+// and skips series without a number.
 func Metrics(page []byte) iter.Seq2[[]byte, float64] {
 	return func(yield func([]byte, float64) bool) {
 		for line := range bytes.Lines(page) {

@@ -20,7 +20,7 @@ import (
 type page struct {
 	Status   int
 	Body     []byte
-	Upstream string        // that answered, if an edge names it
+	Upstream string        // the upstream that answered, if an edge names it
 	Queue    time.Duration // how long the call waited at the edge, if the edge says so
 }
 
@@ -32,7 +32,7 @@ func (t *Target) Fetch(ctx context.Context, path string, body []byte, headers []
 	return t.Ask(ctx, path, body, headers)
 }
 
-// Ask is Fetch for an answer that may take as long as ctx allows.
+// Ask is like Fetch, but the answer may take as long as ctx allows.
 func (t *Target) Ask(ctx context.Context, path string, body []byte, headers []byte) (*page, error) {
 	c, err := t.open(ctx, true)
 	if err != nil {
@@ -84,7 +84,7 @@ func (t *Target) Models(ctx context.Context, wait time.Duration) ([]string, erro
 			return nil, nil // there is no such page; --model must then name the model
 		}
 		var doc jsonx.Doc
-		_ = doc.Parse(p.Body, jsonx.Options{}) // a page that is not JSON is empty and lists nothing
+		_ = doc.Parse(p.Body, jsonx.Options{}) // a page that is not JSON lists nothing
 		var out []string
 		for it := doc.Root().Get("data").Iter(); it.Next(); {
 			if id := it.Value().Get("id"); id.IsString() {
@@ -112,7 +112,7 @@ func Reason(err error) string {
 	return err.Error()
 }
 
-// pages identify engines: the first that answers 200 decides.
+// pages identify engines: the first page that answers 200 decides.
 var pages = []struct{ path, engine string }{
 	{"/sim/stats", "sim"},
 	{"/props", "llamacpp"},
@@ -121,8 +121,8 @@ var pages = []struct{ path, engine string }{
 	{"/version", "vllm"},
 }
 
-// Engine identifies a target by pages that only one kind of server has; empty if no such page
-// answers.
+// Engine identifies a target by pages that only one kind of server has. It returns "" if no such
+// page answers.
 func (t *Target) Engine(ctx context.Context) string {
 	if p, err := t.Fetch(ctx, t.Path+"/openapi.json", nil, nil); err == nil && p.Status == 200 &&
 		strings.Contains(string(p.Body), "Penstock") {
@@ -136,7 +136,7 @@ func (t *Target) Engine(ctx context.Context) string {
 	return ""
 }
 
-// Post posts to a page of any server; an error describes the problem in one line.
+// Post posts to a page of any server; the error describes the problem in one line.
 func Post(ctx context.Context, base, path string, body []byte, token string, insecure bool) error {
 	t, err := NewTarget(base, insecure, Bearer(token))
 	if err != nil {

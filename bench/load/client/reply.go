@@ -152,14 +152,14 @@ func errorCode(v jsonx.Value) string {
 	return ""
 }
 
-// words are frequent texts of answers, kept so that they are not allocated again.
+// words are frequent texts in answers, kept to avoid allocating them again.
 var words = []string{
 	"stop", "length", "tool_calls", "end_turn", "max_tokens", "tool_use", "stop_sequence",
 	"completed", "incomplete", "max_output_tokens", "content_filter",
 }
 
-// Word returns b if it is an identifier of at most 64 characters, and "" otherwise, so that no text
-// of a server gets into a result.
+// Word returns b if it is an identifier of at most 64 characters, and "" otherwise, so that no
+// other text of a server gets into a result.
 func Word(b []byte) string {
 	for _, w := range words {
 		if string(b) == w {

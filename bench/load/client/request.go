@@ -20,10 +20,10 @@ type Message struct {
 // ToolResult is the result of a tool.
 type ToolResult struct{ ID, Text []byte }
 
-// Request is one request, independent of its dialect. The workload creates it and the runner sends
-// it once.
+// Request is one request, independent of its dialect. The workload creates a request, and the
+// runner sends it once.
 type Request struct {
-	ID        int // position of its session in the workload
+	ID        int // its session's position in the workload
 	D         *Dialect
 	Model     string
 	Stream    bool
@@ -103,7 +103,8 @@ func (q *Request) appendSystem(dst []byte, name string) ([]byte, []Message) {
 }
 
 // appendRest appends the answer's limit under the dialect's name, and the members that all bodies
-// share. It then closes the object. Only chat and completions must be asked for usage in streams.
+// share. It then closes the object. The parameter askUsage is for chat and completions, whose
+// streams report usage only on request.
 func (q *Request) appendRest(dst []byte, bound string, askUsage bool) []byte {
 	dst = append(append(append(dst, `,"`...), bound...), `":`...)
 	dst = strconv.AppendInt(dst, int64(q.OutWanted), 10)

@@ -46,7 +46,7 @@ type tokenCounts struct {
 
 // flow describes how the tokens arrived.
 type flow struct {
-	Chunks, Coalesced int // events with tokens; those of them that came in one read with an earlier one
+	Chunks, Coalesced int // events with tokens; how many of them came in the same read as an earlier event
 	bytes             int64
 	Gaps              []int64 // kept only if a file gets a line for each request
 	gapSum            int64
@@ -79,7 +79,8 @@ func (s *Sample) Completed() bool { return s.Err == "" && !s.Left }
 // count, nor does a request that the end of the run cut off.
 func (s *Sample) Failed() bool { return s.Err != "" && !s.Left && s.Err != result.ErrInterrupted }
 
-// Latency returns a measure of the request in nanoseconds, or None. ITL is the mean of its gaps.
+// Latency returns a measure of the request in nanoseconds, or None. For ITL it returns the mean of
+// the request's gaps.
 func (s *Sample) Latency(measure string) int64 {
 	since := func(to, from int64) int64 {
 		if to == None || from == None {
@@ -133,7 +134,7 @@ func (s *Sample) Good(objectives []result.Objective) bool {
 	return true
 }
 
-// Record returns the sample in the form of the file.
+// Record returns the sample in the form of the result file.
 func (s *Sample) Record(objectives []result.Objective) *result.Record {
 	r := &result.Record{
 		ID: s.ID, Stage: s.Stage, Dialect: s.Dialect.Name, Stream: s.Stream, Target: int(s.Target), Session: s.ID,

@@ -28,15 +28,14 @@ func Tone(seconds float64) []byte {
 	return out
 }
 
-// soundHead finds where the sound of an answer begins. In a WAV file it begins after the head,
-// which is often sent before there is any sound, and in anything else at the first byte. Its zero
-// value is ready.
+// soundHead finds where the sound in an answer begins. In a WAV file the sound begins after the
+// header, which is often sent before there is any sound. In other formats it begins at the first
+// byte. The zero value is ready to use.
 type soundHead struct {
 	head []byte // the bytes so far
 }
 
-// maxSoundHead is the longest head of a WAV file that is searched; beyond it everything counts as
-// sound.
+// maxSoundHead is the longest WAV header that is searched. Everything beyond it counts as sound.
 const maxSoundHead = 64 << 10
 
 // take reads the next piece and reports whether sound has come.

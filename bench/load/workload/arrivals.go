@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Pacer says when requests are due: each call of Next returns a duration since the start of the
-// stage, never decreasing, until Next reports false. A closed loop has no pacer. A Pacer belongs to
-// one goroutine.
+// Pacer says when requests are due. Next returns durations since the start of the stage, which
+// never decrease, until it reports false. A closed loop has no pacer. A Pacer belongs to one
+// goroutine.
 type Pacer interface {
 	Next() (time.Duration, bool)
 }
 
 // gammaPacer draws gaps from a gamma distribution, as in vLLM's tool. Shape 1 is Poisson, a larger
-// shape is calmer, a smaller shape is burstier, and infinity gives constant gaps.
+// shape is steadier, a smaller shape is burstier, and infinity gives constant gaps.
 type gammaPacer struct {
 	rng   *rand.Rand
 	rate  float64 // requests per second
@@ -25,8 +25,8 @@ type gammaPacer struct {
 }
 
 // NewGamma returns a pacer of count arrivals, or an endless one if count is 0. With a count, the
-// times are scaled as vLLM does: the last arrival falls exactly on count/rate. Otherwise a short
-// run would deliver another rate.
+// times are scaled as in vLLM's tool, so that the last arrival falls exactly on count/rate.
+// Unscaled, a short run would deliver another rate.
 func NewGamma(seed uint64, rate, shape float64, count int) *gammaPacer {
 	p := &gammaPacer{rng: rand.New(rand.NewPCG(seed, 1)), rate: rate, shape: shape, scale: 1, left: -1}
 	if count > 0 {
@@ -63,8 +63,8 @@ func (p *gammaPacer) Next() (time.Duration, bool) {
 }
 
 // Ramp moves linearly from one rate to another within a given time, and then stays at the second
-// rate. Arrivals are constant or gamma on the ramp's own time scale, which is the integral of the
-// rate.
+// rate. Arrivals are constant or gamma-distributed on the ramp's own time scale, which is the
+// integral of the rate.
 type Ramp struct {
 	Rng      *rand.Rand
 	Shape    float64

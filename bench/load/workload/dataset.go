@@ -33,8 +33,7 @@ func readDataset(kind, path string) (*dataset, error) {
 	return d, nil
 }
 
-// parseDataset reads a data set with one JSON value per line; sharegpt may also be one list of
-// them.
+// parseDataset reads a data set with one JSON value per line; sharegpt may also be one JSON list.
 func parseDataset(kind string, text []byte) (*dataset, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	dec := json.NewDecoder(bytes.NewReader(text))
@@ -90,7 +89,7 @@ func parseDataset(kind string, text []byte) (*dataset, error) {
 }
 
 // parseShareGPT reads {"conversations":[{"from":"human","value":…},{"from":"gpt","value":…}]}.
-// Conversations that do not begin with a person, or have no reply, are skipped, as in every tool.
+// Conversations that do not begin with a person, or have no reply, are skipped, as in other tools.
 func parseShareGPT(raw json.RawMessage) (e entry, use bool, err error) {
 	var in struct {
 		Conversations []struct{ From, Value string }

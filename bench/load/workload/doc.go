@@ -1,6 +1,6 @@
 // Package workload creates the requests of a run and determines when they are due.
 //
-// The n-th request depends only on seed, nonce and n, not on when it is requested. The text of a
+// The n-th request depends only on seed, nonce and n, not on when it is created. The text of a
 // prompt is a mark that no cache holds, followed by words that are one token each in nearly every
 // vocabulary. Requests that deliberately share a prefix begin with the run's mark. The preflight
 // measures how many of our words make a token, so that lengths are met without a tokenizer.

@@ -15,8 +15,8 @@ type length struct {
 	a, b float64
 }
 
-// ParseLength reads 512, uniform:100-900 or lognormal:512,0.8: the median and the standard
-// deviation of the logarithm.
+// ParseLength reads 512, uniform:100-900 or lognormal:512,0.8. The last has the median and the
+// standard deviation of the logarithm.
 func ParseLength(text string) (length, error) {
 	kind, rest, found := strings.Cut(text, ":")
 	if !found {

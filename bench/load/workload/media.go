@@ -52,8 +52,8 @@ func (m *media) pick(rng *rand.Rand, n int) [][]byte {
 	return out
 }
 
-// dataURL returns a picture of soft colours with some grain, about as large as a photograph of that
-// size.
+// dataURL returns a picture of soft colours with some grain. It has about as many bytes as a
+// photograph with as many pixels.
 func dataURL(rng *rand.Rand) ([]byte, error) {
 	const w, h = 512, 512
 	img := image.NewRGBA(image.Rect(0, 0, w, h))

@@ -26,16 +26,16 @@ const (
 
 // Call is a request of a trace.
 type Call struct {
-	// At is when the call comes, counted from the first one. It has no meaning for a call that follows
-	// another one of its session: that call comes Think after the answer to the call with the index
-	// After.
+	// At is the time of the call, counted from the first call. It has no meaning for a call that
+	// follows another call of its session: such a call comes Think after the answer to the call with
+	// the index After.
 	At      time.Duration
 	After   int // negative: none
 	Think   time.Duration
 	In, Out int     // tokens
 	Blocks  []int64 // of the prompt, TraceBlock tokens each; empty: nothing is shared
-	// Session is the conversation. The trace names it, or it follows from the prompt that this one
-	// continues. It is empty if neither is known.
+	// Session is the conversation. The trace names the session, or the reader infers it from the
+	// prompt that this call continues. It is empty if unknown.
 	Session string
 }
 
@@ -72,7 +72,7 @@ type agentSession struct {
 	blocks  [][]int64
 }
 
-// read reads one line. The result use is false for a first line that describes the form.
+// read reads one line. The result use is false for a first line that only describes the form.
 func (r *traceReader) read(raw json.RawMessage) (e entry, use bool, err error) {
 	var in struct {
 		Timestamp    *float64
@@ -129,10 +129,10 @@ func lengths(in, out int) bool {
 	return in >= 1 && in <= maxTraceTokens && out >= 0 && out <= maxTraceTokens
 }
 
-// continued names the session of a call that names none. It is the session of the last call whose
-// whole blocks all begin this prompt, if there are at least two (one block may be a preamble that
-// all calls share). Otherwise it is a new session. It returns "" for a prompt that is too short to
-// tell.
+// continued returns the session of a call that names none. It is the session of the last call whose
+// full blocks all begin this prompt, provided that there are at least two (one block may be a
+// preamble that all calls share). Otherwise it is a new session. It is "" for a prompt that is too
+// short to tell.
 func (r *traceReader) continued(c *Call) string {
 	whole := min(c.In/TraceBlock, len(c.Blocks))
 	if whole < 2 {
@@ -160,19 +160,19 @@ func (r *traceReader) continued(c *Call) string {
 
 // agentCall is a line of a recorded session.
 type agentCall struct {
-	S     *string  // the session; x/1 is a sub-agent of x
+	S     *string  // the session; x/1 belongs to a sub-agent of x
 	I     int      // number within the session
 	T     *float64 // seconds from the start of the session, or of its parent
 	API   float64  // recorded duration, in seconds
 	Think float64  // recorded pause before the call, in seconds
 	In    int      // tokens
 	Out   int
-	From  *int // the call of the session with which it shares its beginning; negative: none
+	From  *int // the session's call that has the same beginning; negative: none
 	Keep  int  // number of blocks shared with it
-	Sys   int  // tokens of tools and system prompt, with which all sessions begin; only in the first call
+	Sys   int  // tokens of the tools and the system prompt that begin all sessions; only in the first call
 }
 
-// agent places a call of a recorded session after the session's previous call. It places a
+// agent schedules a call of a recorded session after the session's previous call. It schedules a
 // sub-agent's first call after the last of its parent's calls that began earlier.
 func (r *traceReader) agent(in *agentCall) (Call, error) {
 	if r.sessions == nil {
@@ -226,11 +226,12 @@ func spanOK(s float64) bool { return s >= 0 && s <= maxTraceTime.Seconds() }
 
 func span(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }
 
-// systemBlocks is the number of ids for the beginning that all recorded sessions share.
+// systemBlocks is the number of block ids reserved for the beginning that all recorded sessions
+// share.
 const systemBlocks = maxTraceTokens/TraceBlock + 1
 
 // agentBlocks assigns ids to a prompt's blocks. A block keeps its id if it lies completely within
-// the part that the prompt keeps or, after a new beginning, within the system prompt.
+// the kept beginning of the prompt or, after a new beginning, within the system prompt.
 func (r *traceReader) agentBlocks(s *agentSession, in *agentCall, from int) []int64 {
 	out := make([]int64, (in.In+TraceBlock-1)/TraceBlock)
 	for i := range out {
@@ -248,7 +249,7 @@ func (r *traceReader) agentBlocks(s *agentSession, in *agentCall, from int) []in
 	return out
 }
 
-// length returns the duration of a trace, judged by the calls that have times.
+// length returns the duration of a trace, from the calls that have times.
 func (d *dataset) length() time.Duration {
 	last := time.Duration(0)
 	for i := range d.entries {

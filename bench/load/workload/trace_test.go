@@ -29,18 +29,18 @@ func timed(at, in int, session string, blocks ...int) string {
 	return fmt.Sprintf(`{"timestamp":%d,"input_length":%d,"output_length":1,"hash_ids":%s%s}`, at, in, ids, session)
 }
 
-// TestSessionsOfATrace: a line's session is the session that it names, or the session of the
-// earlier call whose whole blocks its prompt begins with. A common prefix of one block, or a prefix
-// that continued differently, makes no session.
+// TestSessionsOfATrace: a line belongs to the session that it names, or to the session of the
+// earlier call whose full blocks begin its prompt. A common prefix of one block, or a prefix that
+// continued differently, does not make a session.
 func TestSessionsOfATrace(t *testing.T) {
 	calls := readTrace(
 		t,
-		timed(0, 1600, "", 0, 1, 2, 3),        // three whole blocks and a part
+		timed(0, 1600, "", 0, 1, 2, 3),        // three full blocks and a partial one
 		timed(1, 1600, "", 0, 4, 5, 6),        // shares only the preamble
 		timed(2, 2600, "", 0, 1, 2, 7, 8, 9),  // continues the first
 		timed(3, 3000, "", 0, 1, 7, 8, 9, 10), // continued differently after two blocks
 		timed(4, 400, "", 0),                  // too short to tell
-		timed(5, 3200, "", 0, 1, 2, 7, 8, 11), // continues the third, whose last whole block is 8
+		timed(5, 3200, "", 0, 1, 2, 7, 8, 11), // continues the third, whose last full block is 8
 		timed(6, 1600, "named", 0, 1, 2, 3),
 	)
 	var got []string
@@ -80,7 +80,7 @@ func TestRecordedSessions(t *testing.T) {
 		{0, 1, 3}, // 31 blocks of 64 tokens are three of 512
 		{0, 2, 4},
 		{1, 2, 3},
-		{0, 3, 1}, // as much of the system prompt as both have in whole blocks
+		{0, 3, 1}, // as much of the system prompt as both have in full blocks
 		{0, 4, 2},
 	} {
 		a, b, n := calls[c.a].Blocks, calls[c.b].Blocks, 0
