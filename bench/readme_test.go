@@ -14,8 +14,8 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// TestReadmeCommands runs every command of the README.md in this folder, shortened, against an edge
-// with an engine of its own: engines alone speak only chat.
+// TestReadmeCommands runs every command in this folder's README.md, shortened, against an edge with
+// its own engine, because an engine alone speaks only chat.
 func TestReadmeCommands(t *testing.T) {
 	fastset.LeaveOut(t, "the commands of the README")
 	t.Parallel()

@@ -15,7 +15,7 @@ const (
 type crowd struct{ keys, upstreams, deployments string }
 
 // newCrowd makes the lines. All upstreams point to the same engine, which answers the probes of
-// each.
+// all.
 func newCrowd(engine string) crowd {
 	var keys, upstreams, deployments strings.Builder
 	for i := range manyKeys - 1 { // the first key is the client's

@@ -1,15 +1,15 @@
 // Package overhead measures the cost of the edge itself: processor, memory and latency, compared
 // with nginx and HAProxy if they are installed.
 //
-// Every proxy is started again for each measurement, in turn, with its own engine behind it. The
-// proxy has a processor to itself, while client and engine have the others. Its processor time and
-// memory are read from /proc. Package load makes the load.
+// Every proxy is restarted for each measurement, in turn, with its own engine behind it. The proxy
+// has a processor to itself, and the client and the engine have the others. Its processor time and
+// memory are read from /proc. Package load sends the load.
 //
 //	overhead.go      rounds, of which report.go makes medians and ratios
 //	measurements.go  the measurements; measurement.go has their type, and makes rows of them
 //	lab.go           an engine and a target for one measurement, as proxies/ configures them
 //	stage.go         the measuring: a load, idle connections, rest, reloads
 //
-// Without pinned processors, or on a machine that has other work, the ratio within one round means
-// more than the times themselves, and the median of many rounds means more than either.
+// Without pinned processors, or on a busy machine, the ratio within one round says more than the
+// times themselves, and the median of many rounds says more than either.
 package overhead

@@ -26,7 +26,7 @@ type lab struct {
 	dir      string
 	key      string
 	programs map[string]string // paths of the other proxies
-	// connections is the largest number of connections of a proxy at once: to clients and engines
+	// the largest number of connections that a proxy has at once: to clients and engines
 	connections int
 	place       placement
 }
@@ -38,7 +38,7 @@ func newLab() (*lab, error) {
 
 func (l *lab) close() { _ = os.RemoveAll(l.dir) }
 
-// find looks for a proxy; not every path includes /usr/sbin.
+// find looks for a proxy, also in /usr/sbin, which not every PATH includes.
 func (l *lab) find(name string) (bool, error) {
 	if proxyArgs[name] == nil {
 		return false, exit.Usagef("--beside %s: want nginx or haproxy", name)
@@ -52,7 +52,7 @@ func (l *lab) find(name string) (bool, error) {
 	return false, nil
 }
 
-// configs are the plain configurations of the proxies: one worker, no log, connections kept,
+// configs holds the plain configurations of the proxies: one worker, no log, connections kept,
 // nothing buffered.
 //
 //go:embed proxies/*.conf
@@ -62,7 +62,7 @@ var configs embed.FS
 var proxyArgs = map[string][]string{"nginx": {"-e", "stderr", "-c"}, "haproxy": {"-db", "-f"}}
 
 // secure holds the lines that make each proxy speak TLS. Their argument is the path of the file
-// with the certificate and its key.
+// that holds the certificate and its key.
 var secure = map[string]string{
 	"nginx":    " ssl; ssl_certificate {{.Certificate}}; ssl_certificate_key {{.Certificate}}",
 	"haproxy":  " ssl crt {{.Certificate}}",
@@ -96,7 +96,7 @@ func (l *lab) configure(name, listen, engine string, t *measurement) (string, er
 	return path, os.WriteFile(path, []byte(text), 0o600)
 }
 
-// run starts an engine and a target, plays the test and ends both.
+// run starts an engine and a target, runs the measurement and stops both.
 func (l *lab) run(ctx context.Context, target string, t *measurement) (*trial, error) {
 	sim, engine, err := process.StartSim(ctx, "engine", l.place.rest,
 		append([]string{"--listen=127.0.0.1:0", "--slots=20000", "--cache-tokens=-1"}, t.engine...)...)
@@ -166,7 +166,7 @@ func (s *stage) answers(ctx context.Context, listen string) error {
 	}
 }
 
-// errNoTarget says that a proxy did not begin to answer.
+// errNoTarget means that a proxy did not start to answer.
 var errNoTarget = errors.New("it does not answer")
 
 // freeAddress finds a free port, for programs that cannot report which port they took.

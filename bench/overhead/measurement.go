@@ -11,18 +11,18 @@ import (
 	"penstock/bench/result"
 )
 
-// measurement is one measurement.
+// measurement describes one measurement.
 type measurement struct {
 	name       string
 	engine     []string // flags of the simulator behind every target
 	options    load.Options
-	translated string // the dialect that the edge is asked in and translates; the other proxies pass chat on
+	translated string // the dialect of the requests, which the edge translates; the other proxies get chat
 	tls        bool   // clients speak TLS
 	many       bool   // the edge's configuration has many keys and upstreams
-	edgeOnly   bool   // only the edge does this
-	direct     bool   // measured without a proxy, too
-	timed      bool   // it measures time as the client sees it, so any disturbance of the client puts it in doubt
-	// play measures; if nil, a load with the options is played.
+	edgeOnly   bool   // only the edge is measured
+	direct     bool   // also measured without a proxy
+	timed      bool   // it measures time at the client, so any disturbance of the client makes it doubtful
+	// play measures. If it is nil, a load with the options is sent.
 	play func(ctx context.Context, s *stage) (*trial, error)
 	rows []measuredLine
 }
@@ -36,7 +36,7 @@ type measuredLine struct {
 // trial is the result of one run of a test against one target.
 type trial struct {
 	result  *result.Result // nil if no load was played
-	calm    *result.Result // the same load before, without the measured action; nil for most
+	calm    *result.Result // the same load without the measured action; nil for most
 	cpu     float64        // processor time of the proxy, in microseconds
 	before  float64        // its resident memory, in bytes
 	highest float64

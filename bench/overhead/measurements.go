@@ -69,7 +69,7 @@ func (c *Cmd) request() load.Options {
 	}
 }
 
-// steady returns a load of such answers at a fixed rate, which shows waiting.
+// steady returns a load of unstreamed answers at a fixed rate, which shows waiting.
 func (c *Cmd) steady() load.Options {
 	o := c.request()
 	o.MaxConcurrency, o.RequestRate, o.Constant = nil, []string{number(c.Rate)}, true
@@ -90,7 +90,7 @@ const imagesPerMegabyte = 16
 // shortTokens is the number of tokens of a short stream.
 const shortTokens = 8
 
-// streams returns the measurements of the processor time of streams.
+// streams returns the measurements of processor time for streams.
 func (c *Cmd) streams() []measurement {
 	stream := load.Options{
 		MaxConcurrency: []int{c.Streams}, NumPrompts: load.Count(c.Streams), InputLen: "64",
@@ -159,7 +159,7 @@ func (c *Cmd) memory() []measurement {
 	}
 }
 
-// reloads returns the measurements of reloads, which only the edge has.
+// reloads returns the measurements of reloads. Only the edge has them.
 func (c *Cmd) reloads() []measurement {
 	size := fmt.Sprintf("with %d keys and %d upstreams", manyKeys, manyUpstreams)
 	line := func(name, text string, value func(m *trial) float64) measuredLine {

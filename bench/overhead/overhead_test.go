@@ -98,7 +98,7 @@ func overheadAlone(t *testing.T) {
 			}
 		}
 	}
-	// Tokens are 20 ms apart. Whatever the machine does, one token costs far less than that.
+	// Tokens are 20 ms apart. On any machine, one token costs far less than that.
 	if v := r.Tests[0].Median["penstock"]; r.Tests[0].Name != "token" || v > 5000 {
 		t.Errorf("a token costs %v µs", v)
 	}
@@ -121,7 +121,7 @@ func TestDefaultTests(t *testing.T) {
 	}
 }
 
-// TestConfigurations: each proxy's file has everything that a measurement needs.
+// TestConfigurations: each proxy's configuration has everything that a measurement needs.
 func TestConfigurations(t *testing.T) {
 	l, err := newLab()
 	if err != nil {
@@ -185,7 +185,7 @@ func TestOverheadText(t *testing.T) {
 	golden.File(t, "testdata/overhead.txt", b.Bytes())
 }
 
-// TestDifference: the bounds agree with the tables of the sign test for 95 of 100 cases.
+// TestDifference: the bounds agree with published tables of the sign test at 95 %.
 func TestDifference(t *testing.T) {
 	for n, outside := range map[int]int{1: 0, 5: 0, 6: 0, 8: 0, 9: 1, 11: 1, 12: 2, 17: 4, 25: 7} {
 		var ours, theirs []float64
@@ -199,8 +199,8 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// TestNothingAdded: if rounds differ by more than a proxy adds, the report gives no number, and in
-// particular no negative number.
+// TestNothingAdded: if rounds differ by more than a proxy adds, the report gives no number instead
+// of a negative one.
 func TestNothingAdded(t *testing.T) {
 	for want, edge := range map[string][]float64{
 		"penstock adds less than the rounds differ": {90, 150, 60}, "penstock adds 20.00 ms": {110, 130, 120},

@@ -8,15 +8,15 @@ import (
 )
 
 // placement is the assignment of processors in an overhead measurement. The proxy has a processor
-// to itself, so that client and engine do not take its time, nor the proxy theirs. The zero value
-// binds nothing.
+// to itself, so that the proxy and the other processes do not take time from each other. The zero
+// value binds nothing.
 type placement struct {
 	proxy, rest []int
 	text        string // for people
 }
 
-// place divides the processors of this process, and binds the process to its own part until the
-// function undo is called.
+// place divides this process's processors, and binds the process to its own ones until the function
+// undo is called.
 func place(free bool) (p placement, undo func()) {
 	all := process.Processors()
 	switch {

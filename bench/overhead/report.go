@@ -14,14 +14,14 @@ import (
 // time.
 type Report struct {
 	Rounds      int                `json:"rounds"`      // complete rounds
-	Interrupted bool               `json:"interrupted"` // it was stopped before the requested number
+	Interrupted bool               `json:"interrupted"` // stopped before the requested number of rounds
 	Environment result.Environment `json:"environment"`
-	// Targets are direct, penstock and the proxies found, in the order of the columns.
+	// Targets are direct, penstock and the installed proxies, in column order.
 	Targets []string `json:"targets"`
 	Missing []string `json:"missing"` // proxies that are not installed
 	// Placement says which process ran on which processors.
 	Placement string `json:"placement"`
-	// Doubts lists the measurements of time that something else disturbed, with the reason.
+	// Doubts lists the time measurements that something else disturbed, with reasons.
 	Doubts []string `json:"doubts"`
 	Tests  []Line   `json:"tests"`
 }
@@ -46,14 +46,14 @@ type Line struct {
 // Difference is the difference of values that were measured in pairs.
 type Difference struct {
 	Median float64 `json:"median"`
-	// Low and High enclose the median in 95 of 100 cases; they are the extremes if there are too
-	// few rounds for that.
+	// Low and High enclose the median in 95 of 100 cases. With too few rounds for that, they are the
+	// extremes.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 }
 
-// differenceOf computes the difference for one or more pairs. The bounds are those of the sign
-// test: a coin rarely gives as lopsided a split as the values beyond the bounds.
+// differenceOf computes the difference for one or more pairs. The bounds come from the sign test: a
+// median beyond the bounds would be as unlikely as a very uneven result of coin tosses.
 func differenceOf(ours, theirs []float64) Difference {
 	var d []float64
 	for i := range min(len(ours), len(theirs)) {
@@ -98,8 +98,8 @@ func (t *Line) summarise() {
 	}
 }
 
-// over() returns the ratio between what one proxy adds to direct and what the other adds; false if
-// the other adds nothing.
+// over() compares what two proxies add to direct, as a ratio. It returns false if the second adds
+// nothing.
 func over(ours, theirs, direct float64) (float64, bool) {
 	return (ours - direct) / (theirs - direct), theirs > direct
 }
@@ -156,7 +156,7 @@ func (r *Report) write(w io.Writer) error {
 	return err
 }
 
-// ratios describes the comparisons of a line in words.
+// ratios describes a line's comparisons as text.
 func (t *Line) ratios(targets []string) string {
 	var out []string
 	direct, added := t.Median["direct"]

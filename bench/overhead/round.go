@@ -8,8 +8,7 @@ import (
 	"penstock/bench/exit"
 )
 
-// round measures each row once with each target. The report gets the values of a whole round or
-// none.
+// round measures each row once with each target. The report gets all values of a round or none.
 func (l *lab) round(ctx context.Context, r *Report, tests []measurement, number int, notes io.Writer) error {
 	type value struct {
 		row    *Line

@@ -47,7 +47,7 @@ func (s *stage) play(ctx context.Context) (*trial, error) {
 	return m, nil
 }
 
-// load plays the test's load, and reads what the proxy used for it.
+// load sends the measurement's load, and reads how much processor time and memory the proxy used.
 func (s *stage) load(ctx context.Context) (*trial, error) {
 	o := s.test.options
 	o.BaseURL, o.APIKey, o.Model, o.NoFloor, o.ReadyCheck, o.AllowCache = s.url, s.key, "sim", true, 10*time.Second, true
@@ -107,7 +107,7 @@ func (s *stage) rest(ctx context.Context) (*trial, error) {
 	return &trial{before: u.Memory}, err
 }
 
-// holdConnections opens connections, has one answer on each, and leaves them idle.
+// holdConnections opens connections, gets one answer on each, and leaves them idle.
 func (s *stage) holdConnections(ctx context.Context, count int) (*trial, error) {
 	m, err := s.rest(ctx)
 	if err != nil {
@@ -147,7 +147,7 @@ func answerOn(conn net.Conn, host string) error {
 	return err
 }
 
-// reloadsPerTrial is odd, so that the median is one of them.
+// reloadsPerTrial is odd, so that the median is one of the measured times.
 const reloadsPerTrial = 5
 
 // reload makes the edge read its changed file again, several times.
@@ -168,8 +168,8 @@ func (s *stage) reload(ctx context.Context) (*trial, error) {
 	return &trial{took: took[len(took)/2]}, nil
 }
 
-// reloadOnce changes a key's limit in the configuration text, by the number of the reload, and
-// makes the edge read the text.
+// reloadOnce changes a key's limit in the configuration text to one that depends on the reload's
+// number, and makes the edge read the text.
 func (s *stage) reloadOnce(ctx context.Context, text []byte, number int) (time.Duration, error) {
 	limit := fmt.Appendf(nil, "requests_per_minute: %d", 2+number%7)
 	changed := bytes.Replace(text, []byte("requests_per_minute: 1"), limit, 1)
@@ -184,8 +184,7 @@ func (s *stage) reloadOnce(ctx context.Context, text []byte, number int) (time.D
 	return time.Since(begin), err
 }
 
-// loadWhileReloading plays the load twice, and makes the edge reload each second during the second
-// time.
+// loadWhileReloading sends the load twice. During the second load, the edge reloads every second.
 func (s *stage) loadWhileReloading(ctx context.Context) (*trial, error) {
 	calm, err := s.load(ctx)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 type Trace struct {
 	File         string  `json:"file"`
 	Requests     int     `json:"requests"`
-	Seconds      float64 `json:"seconds"`   // from the first request to the last with a time of its own, scaled
+	Seconds      float64 `json:"seconds"`   // from the first request to the last one that has its own time, scaled
 	Following    int     `json:"following"` // requests that follow the answers to others
 	InputTokens  int64   `json:"input_tokens"`
 	OutputTokens int64   `json:"output_tokens"`
@@ -48,8 +48,8 @@ type Answer struct {
 	Objectives []result.Objective `json:"objectives"`
 	Draws      int                `json:"draws"`
 	Seed       uint64             `json:"seed"`
-	// Best holds the best policy of each kind that meets the objectives: in the order of the kinds,
-	// or the cheapest first if all have a price.
+	// Best holds the best policy of each kind that meets the objectives: in the order of the kinds, or
+	// cheapest first if all kinds have a price.
 	Best []*Row `json:"best"`
 	// Pools compares two pools by prompt length with each of Best. A row is missing if no two pools
 	// meet the objectives.
@@ -131,7 +131,7 @@ func (a *Answer) text() string {
 	return b.String()
 }
 
-// alike names the policies whose number of engines cannot be distinguished from the row's.
+// alike names the policies that the draws cannot distinguish from the row's policy.
 func (a *Answer) alike(best *Row) string {
 	var names []string
 	others := 0
@@ -153,7 +153,7 @@ func (a *Answer) alike(best *Row) string {
 		best.Policy, strings.Join(names, ", "))
 }
 
-// shortfall says how far the largest fleet of the first kind is from meeting the objectives, and
+// shortfall says by how much the largest fleet of the first kind misses the objectives, and
 // suggests a remedy.
 func (a *Answer) shortfall() string {
 	for _, r := range a.Rows {
@@ -167,7 +167,7 @@ func (a *Answer) shortfall() string {
 	return ": the trace has requests that are longer than what their KV caches hold: give --engine a larger kv"
 }
 
-// text formats the median with its interval, if that differs.
+// text formats the median, and the interval if it differs from the median.
 func (i Interval) text(factor float64) string {
 	short := func(v float64) string {
 		if v *= factor; math.Abs(v) >= 100 {

@@ -8,12 +8,12 @@ import (
 )
 
 // The baselines are rules with which the edge's policies are compared on a fixed fleet. Two are
-// rules of other proxies. The other two cannot exist in a proxy, because they know what engines
-// hold and how long answers will be.
+// rules of other proxies. The other two are impossible in a proxy: they know what engines hold and
+// how long answers will be.
 const (
-	leastConn   = "least_conn"   // nginx: fewest requests at the engine, in turn among equals
-	sessionHash = "session_hash" // HAProxy: a hash of the session's header; in turn without one
-	oracle      = "oracle"       // the least time until the answer begins and flows
+	leastConn   = "least_conn"   // nginx: fewest requests at the engine; equal engines in turn
+	sessionHash = "session_hash" // HAProxy: a hash of the session header; in turn without the header
+	oracle      = "oracle"       // the shortest time until the answer flows
 	oracleTwice = "oracle_x2"    // the same, with the call's own unread tokens counted twice
 )
 
@@ -53,8 +53,8 @@ func (f *fleet) sessionHash(c *call) *engine {
 // startTokens is how many tokens of an answer must have come before the answer counts as flowing.
 const startTokens = 10
 
-// soonest returns the engine at which the call's answer flows first, and chooses at random among
-// equals.
+// soonest returns the engine whose answer to the call flows first. It chooses at random among equal
+// engines.
 func (f *fleet) soonest(c *call, own float64) *engine {
 	best, least, equal := f.engines[0], 0.0, 0
 	for _, e := range f.engines {
@@ -72,7 +72,7 @@ func (f *fleet) soonest(c *call, own float64) *engine {
 	return best
 }
 
-// inHand returns the number of requests that an engine works on or has in its queue.
+// inHand returns how many requests an engine serves or has in its queue.
 func (e *engine) inHand() int { return len(e.running) + len(e.waiting) }
 
 // unreadHit returns the number of tokens of a prompt that the engine need not read.
@@ -80,8 +80,8 @@ func (e *engine) unreadHit(c *call) int {
 	return min(e.cache.Known(c.blocks)/scheduler.BlockTokens*traceBlock, c.in-1)
 }
 
-// timeFor returns the time until the answer to a call that comes now flows from the engine, given
-// all lengths.
+// timeFor returns the time until the engine's answer to a call that comes now flows, given all
+// lengths.
 func (e *engine) timeFor(c *call, own float64) float64 {
 	unread := func(c *call) float64 { return (c.held - float64(e.unreadHit(c))) / e.k.o.PrefillRate }
 	line := max(0, e.read-e.now)
@@ -91,8 +91,8 @@ func (e *engine) timeFor(c *call, own float64) float64 {
 	return max(line, e.roomIn(c)) + own*unread(c) + e.k.o.Latency.Seconds() + startTokens*e.k.gap(min(e.inHand()+1, e.k.o.Slots))
 }
 
-// roomIn returns the time until there is a slot and room for a call behind the waiting calls, if
-// the running requests write to their ends and no other requests come.
+// roomIn returns the time until a call behind the waiting calls gets a slot and room, if the
+// running requests complete and no other requests come.
 func (e *engine) roomIn(c *call) float64 {
 	slots, room := e.k.o.Slots-len(e.running), float64(e.k.o.KVTokens)-e.used
 	need := e.room(c)

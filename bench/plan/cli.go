@@ -129,7 +129,7 @@ func (c *Cmd) read() (*question, error) {
 	return q, nil
 }
 
-// answer looks for the smallest fleet of every kind with every policy.
+// answer searches for the smallest fleet of every kind with every policy.
 func (c *Cmd) answer(q *question) *Answer {
 	s := &q.search
 	a := newAnswer(c, s)

@@ -1,31 +1,31 @@
-// Package plan is `penstock bench plan`: it computes how many engines of which kind a trace needs
-// for given objectives, and how fast a given fleet is with each policy.
+// Package plan implements `penstock bench plan`: it computes how many engines of which kind a trace
+// needs to meet given objectives, and how fast a given fleet is with each policy.
 //
 // It plays the trace on simulated engines behind the edge's own routing (routing.Route over
-// upstreams that are planned and never probed), in virtual time. An event loop goes from change to
+// upstreams that are planned and never probed), in virtual time. An event loop jumps from change to
 // change, so that an hour of a trace takes less than a second. The engines have the rules of
-// package sim: slots and room first come, first served, one line of prompts to read, a prefix
-// cache, tokens that come slower the more requests run, and eviction where answers outgrow the
-// room. A test plays the same trace on the simulator itself and compares the times.
+// package sim: slots and room are assigned first come, first served; prompts are read one after
+// another; there is a prefix cache; tokens come slower the more requests run; and answers that
+// outgrow the room cause evictions. A test plays the same trace on the simulator itself and
+// compares the times.
 //
-// A trace is one sample of a load. So the package plays it unchanged and in further draws, which
-// shuffle the times between requests. The answer is the number of engines that is enough in 95 % of
-// the draws, with the minimum and the maximum. If the draws do not decide between policies, the
-// output says so and does not rank them.
+// A trace is one sample of a load. The package therefore plays the trace unchanged and in further
+// draws, which shuffle the times between requests. The answer is the number of engines that
+// suffices in 95 % of the draws, with the minimum and the maximum. If the draws do not decide
+// between policies, the output says so and does not rank them.
 //
 // A plan also compares one pool with two pools by prompt length (pools.go). Each of the two is
 // played alone with its part of the trace.
 //
 // The edge learns the speed of its engines from the calls of the trace, like a real edge that has
-// just started: until it knows the speed of every engine, it chooses by tokens to be read and by
-// calls.
+// just started: until it knows every engine's speed, it chooses by unread tokens and by calls.
 //
 // A fleet of known size is also played with two rules of other proxies, and with two oracles, which
 // know what no proxy can know. They show how much better a policy could be. They are not a bound,
 // because they consider one call at a time.
 //
-// A block that several running requests share counts once, and a prompt finds in the cache what the
-// prompts before it in the line will have read. The cache is as large as the room.
+// A block that several running requests share counts once, and a prompt finds the blocks of all
+// prompts before it in the cache, even of those not yet read. The cache is as large as the room.
 //
 // The package does not model failures, engines that start slowly, the edge's own microseconds, or
 // the real speed of the hardware. The operator gives the speeds.

@@ -12,14 +12,14 @@ import (
 	"penstock/bench/sim/scheduler"
 )
 
-// Kind is an engine on its hardware: how fast it is, and how many requests it serves at once.
+// Kind describes an engine on its hardware: its speed, and how many requests it serves at once.
 type Kind struct {
 	Name  string
 	Price float64 // per hour; 0: not given
 	o     sim.Options
 }
 
-// figures are the figures that a kind may set, with the function that stores each.
+// figures maps each figure that a kind may set to the function that stores it.
 var figures = map[string]func(*sim.Options, string) error{
 	"prefill": func(o *sim.Options, v string) error { return number(&o.PrefillRate, v) },
 	"token":   func(o *sim.Options, v string) error { return number(&o.TokenRate, v) },
@@ -53,7 +53,7 @@ func count(to *int, text string) (err error) {
 }
 
 // ParseKind reads NAME[:FIGURE=V,…][@PRICE]. If NAME is one of the simulator's speeds, the kind has
-// that speed's figures. For any other name the necessary figures must be given.
+// that speed's figures. Any other name needs explicit figures.
 func ParseKind(text string) (*Kind, error) {
 	spec, price, priced := strings.Cut(text, "@")
 	name, rest, own := strings.Cut(spec, ":")
@@ -107,9 +107,9 @@ func (k *Kind) slower(factor float64) *Kind {
 // fits reports whether the engine can serve a request at all.
 func (k *Kind) fits(r *request) bool { return r.in+r.out <= k.o.KVTokens }
 
-// engine is a simulated engine in virtual time. Its rules are those of package sim, but all writing
-// requests share one flow of tokens, so that time passes from change to change and not from token
-// to token.
+// engine is a simulated engine in virtual time. It follows the rules of package sim, but all
+// writing requests share one flow of tokens, so that time advances from change to change and not
+// from token to token.
 type engine struct {
 	k     *Kind
 	cache *scheduler.PrefixCache
@@ -119,9 +119,9 @@ type engine struct {
 	decoding []*call // the running requests that write
 
 	now     float64        // the time up to which tokens are counted
-	mark    float64        // tokens of a request that has written from the start
+	mark    float64        // tokens that a request would have if it had written from the start
 	pins    scheduler.Pins // of running requests
-	used    float64        // tokens that running requests hold, those of a shared block once
+	used    float64        // tokens that running requests hold; a shared block counts once
 	read    float64        // when the prompts in the queue will have been read
 	version int            // version of the next planned change
 	peak    int
@@ -151,8 +151,8 @@ func (e *engine) advance(now float64, tokens []float64) {
 	tokens[len(e.running)] += n * float64(len(e.decoding))
 }
 
-// next returns the time until a request has written all its tokens, or until the written tokens
-// have no room; false if neither will happen.
+// next returns the time until a request has written all its tokens, or until the written tokens no
+// longer fit; false if neither will happen.
 func (e *engine) next() (in float64, ok bool) {
 	if len(e.decoding) == 0 {
 		return 0, false
@@ -167,10 +167,10 @@ func (e *engine) next() (in float64, ok bool) {
 	return max(0, least) * e.k.gap(len(e.running)), true
 }
 
-// whole returns the blocks that the prompt fills, which others may share.
+// whole returns the blocks that the prompt fills, which other calls may share.
 func (c *call) whole() []uint64 { return c.blocks[:min(len(c.blocks), c.in/traceBlock)] }
 
-// own() returns the number of tokens that a call holds outside its whole blocks.
+// own() returns the number of tokens that a call holds outside its full blocks.
 func (c *call) own() float64 { return c.held - float64(len(c.whole())*traceBlock) }
 
 // room returns the room that a call would take in the engine.
@@ -178,8 +178,8 @@ func (e *engine) room(c *call) float64 {
 	return c.own() + float64(e.pins.Fresh(c.whole())*traceBlock)
 }
 
-// grant gives slots and room to the head of the queue. It calls the function start for each request
-// that got them, with the time at which the request's prompt will have been read.
+// grant gives slots and room to the head of the queue. For each such request it calls the function
+// start with the time at which the prompt will have been read.
 func (e *engine) grant(start func(c *call, due float64)) {
 	for len(e.waiting) > 0 {
 		c := e.waiting[0]
@@ -195,14 +195,15 @@ func (e *engine) grant(start func(c *call, due float64)) {
 		if !c.begun {
 			c.begun, c.cached = true, known
 		}
-		// Prompts are read in order: a later prompt finds in the cache what this one will have read.
+		// Prompts are read in order: a later prompt finds this prompt's blocks in the cache.
 		e.cache.Insert(c.blocks)
 		e.read = max(e.read, e.now) + (c.held-float64(known))/e.k.o.PrefillRate
 		start(c, e.read+e.k.o.Latency.Seconds())
 	}
 }
 
-// prefilled makes a request write from now on. It reports whether its first token was its last.
+// prefilled makes a request write from now on. It reports whether the request's first token was its
+// last.
 func (e *engine) prefilled(c *call) (done bool) {
 	if c.first < 0 {
 		c.first, c.left = e.now, float64(c.out-1)
@@ -225,7 +226,8 @@ func (e *engine) prefilled(c *call) (done bool) {
 // almost is the remaining fraction of a token below which the token counts as written.
 const almost = 1e-6
 
-// finished removes a request that has written all its tokens from its slot; nil if there is none.
+// finished removes a request that has written all its tokens from its slot; nil if no request has
+// finished.
 func (e *engine) finished() *call {
 	for _, c := range e.decoding {
 		if c.last-e.mark < almost {
@@ -236,8 +238,8 @@ func (e *engine) finished() *call {
 	return nil
 }
 
-// evict sends the request that came last back to the queue as long as the written tokens have no
-// room. A request that is still being read is evicted at its first token.
+// evict sends the latest request back to the queue as long as the written tokens do not fit. A
+// request that is still being read is evicted at its first token.
 func (e *engine) evict() {
 	for len(e.running) > 1 && e.used >= float64(e.k.o.KVTokens+1)-almost {
 		c := e.running[len(e.running)-1]
@@ -252,7 +254,7 @@ func (e *engine) evict() {
 	}
 }
 
-// leave takes a request from its slot and records the room that it holds.
+// leave takes a request from its slot and records the room that the request holds.
 func (e *engine) leave(c *call) {
 	if i := slices.Index(e.decoding, c); i >= 0 {
 		written := c.left - (c.last - e.mark)

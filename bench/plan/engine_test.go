@@ -54,7 +54,7 @@ func bodyOf(c *workload.Call) string {
 		word := fmt.Sprintf("%08d", b)
 		text.WriteString(strings.Repeat(word, traceBlock*bytesPerToken/len(word)))
 	}
-	const role = "user\n" // which the simulator counts as well
+	const role = "user\n" // which the simulator also counts
 	return fmt.Sprintf(`{"model":"sim","stream":true,"max_tokens":%d,"sim":{"tokens":%d},"messages":[{"role":"user","content":%q}]}`,
 		c.Out, c.Out, text.String()[len(role):])
 }
@@ -126,7 +126,8 @@ func playVirtual(t *testing.T, o sim.Options, trace []workload.Call) (p played) 
 	return p
 }
 
-// TestEngineIsTheSimulator plays traces on both, and compares their times.
+// TestEngineIsTheSimulator plays traces on the virtual engine and on the simulator, and compares
+// their times.
 func TestEngineIsTheSimulator(t *testing.T) {
 	base := sim.Options{PrefillRate: 8000, SharedPrefill: true, TokenRate: 50, BatchCost: time.Millisecond, Latency: 20 * time.Millisecond, Slots: 16, KVTokens: 100_000, CacheTokens: 100_000}
 	for name, c := range map[string]struct {

@@ -22,18 +22,17 @@ type Played struct {
 	Rows    []*Play `json:"rows"`
 }
 
-// Play is a fleet behind a policy.
+// Play is the result of a fleet behind a policy.
 type Play struct {
 	Policy string `json:"policy"`
 	// TTFT maps the quantiles p50, p90 and p99 to the time to first token in seconds.
 	TTFT map[string]Interval `json:"ttft_s"`
-	// CachedShare is the share of the prompts' tokens that engines found in their caches,
-	// ExpectedShare the share that the policy expected when it chose; null for a policy without
-	// expectations.
+	// CachedShare is the fraction of prompt tokens that engines found in their caches. ExpectedShare
+	// is the fraction that the policy expected when it chose; null for a policy without expectations.
 	CachedShare   Interval  `json:"cached_share"`
 	ExpectedShare *Interval `json:"expected_share"`
-	// Calls is the number of calls that each engine got from the trace as it is; Spread is their
-	// coefficient of variation over all draws.
+	// Calls is the number of calls that each engine got from the unchanged trace. Spread is the
+	// coefficient of variation of those numbers, over all draws.
 	Calls  []int    `json:"calls"`
 	Spread Interval `json:"spread"`
 }

@@ -26,7 +26,7 @@ const (
 	bytesPerToken = 4
 )
 
-// request is a line of a trace, as edge and engines see it.
+// request is a line of a trace as the edge and the engines see it.
 type request struct {
 	at      float64 // seconds; no meaning for a call that follows another one
 	after   int     // index of the call that it follows; below 0: none
@@ -70,17 +70,17 @@ type call struct {
 	e        *engine
 	begun    bool // it has had a slot
 	cached   int
-	expected int // tokens that the choice of the engine expected to be cached
+	expected int // tokens that the policy expected to be cached
 	evicted  bool
 	sent     float64 // when the edge sent it
 	first    float64 // when its first token came; below 0: it has not come
 	end      float64
 	held     float64 // tokens of the engine's room, when it got or left its slot
 	left     float64 // tokens to write, when it got or left its slot
-	last     float64 // mark of its engine at which it will have written all
+	last     float64 // its engine's mark at which it will have written everything
 }
 
-// change is something that will happen: a prompt will be read, or an engine changes.
+// change is a future event: a prompt will have been read, or an engine changes.
 type change struct {
 	at      float64
 	order   int
@@ -118,17 +118,17 @@ type fleet struct {
 	turn    int
 	draw    uint64
 	speed   float64   // by which the trace's times are divided
-	tokens  []float64 // tokens written while so many requests ran on their engine
+	tokens  []float64 // tokens written, by the number of requests that ran on their engine
 }
 
-// planner returns the set that plans all fleets; its metrics go nowhere.
+// planner returns the set that plans all fleets. Its metrics are discarded.
 var planner = sync.OnceValues(func() (*upstreams.Set, error) {
 	nowhere := func(*metrics.Set) {}
 	return upstreams.NewSet(upstreams.Options{Register: nowhere, Unregister: nowhere})
 })
 
-// newFleet makes engines of the given kinds behind one of the edge's policies or a baseline. Their
-// names depend on the draw, because a prompt's home follows from the names.
+// newFleet makes engines of the given kinds behind one of the edge's policies or a baseline. The
+// engines' names depend on the draw, because they determine which engine is a prompt's home.
 func newFleet(kinds []*Kind, policy string, draw uint64) (*fleet, error) {
 	f := &fleet{
 		of: map[*upstreams.Upstream]*engine{}, rng: rand.New(rand.NewPCG(draw, 3)), start: time.Now(), draw: draw,
@@ -155,8 +155,8 @@ func newFleet(kinds []*Kind, policy string, draw uint64) (*fleet, error) {
 		})
 		model.Deployments = append(model.Deployments, config.Deployment{Upstream: name, Served: "m"})
 	}
-	// The plan is never committed, so no probe looks for the engines, which do not exist. A route
-	// whose targets were never probed uses them all.
+	// The plan is never committed, so nothing probes the engines, which do not exist. A route whose
+	// targets were never probed uses them all.
 	p, err := set.Plan(specs, nil)
 	if err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func newFleet(kinds []*Kind, policy string, draw uint64) (*fleet, error) {
 	return f, nil
 }
 
-// run plays requests, at their times divided by the parameter speed, to the end of the last answer.
+// run plays requests until the last answer ends. It divides their times by the parameter speed.
 func (f *fleet) run(requests []request, speed float64) []*call {
 	calls := make([]*call, len(requests))
 	var timed []*call
@@ -217,7 +217,7 @@ func (f *fleet) arrive(c *call) {
 	}
 }
 
-// send asks for an engine; it returns false if all are full.
+// send asks for an engine. It returns false if all engines are full.
 func (f *fleet) send(c *call, now float64) bool {
 	c.sent = now
 	if f.choose != nil {
@@ -300,7 +300,7 @@ func (f *fleet) note(d change) {
 	heap.Push(&f.due, d)
 }
 
-// outcome is the result that a fleet's clients would have measured.
+// outcome is what a fleet's clients would have measured.
 type outcome struct {
 	p99       map[string]float64 // by measure, in ms
 	cached    float64            // cached share of input tokens
@@ -334,7 +334,7 @@ func (f *fleet) outcome(calls []*call) outcome {
 }
 
 // gapQuantile returns a quantile of the times between tokens, in seconds. An engine's jitter
-// spreads each time evenly.
+// distributes each time evenly around its mean.
 func (f *fleet) gapQuantile(q float64) float64 {
 	k := f.engines[0].k
 	all := 0.0

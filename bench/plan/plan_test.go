@@ -57,8 +57,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestDraws: a draw has the trace's requests, in the same order and over the same time. Equal seeds
-// give equal draws.
+// TestDraws: a draw has the trace's requests in the same order and over the same period. Equal
+// seeds give equal draws.
 func TestDraws(t *testing.T) {
 	trace := newRequests(testTrace(1, 300, 2), 1)
 	again := draw(trace, 5, 3)
@@ -74,7 +74,7 @@ func TestDraws(t *testing.T) {
 			moved++
 		}
 	}
-	// Times move within a part, but not across parts.
+	// Times move within a group of shuffled gaps, but not across groups.
 	if d := again[2*shuffled].at - trace[2*shuffled].at; moved < 200 || d > 1e-6 || d < -1e-6 {
 		t.Errorf("%d moved; the end of the second part by %v s", moved, d)
 	}
@@ -129,8 +129,8 @@ func TestPolicyCounts(t *testing.T) {
 	}
 }
 
-// TestNeed: the found number of engines meets the objectives and one engine fewer does not,
-// whatever the first guess.
+// TestNeed: with any first guess, the resulting number of engines meets the objectives, and one
+// engine fewer does not.
 func TestNeed(t *testing.T) {
 	s := &search{
 		requests: [][]request{newRequests(testTrace(4, 200, 8), 1)}, objectives: []result.Objective{{Measure: result.TTFT, Limit: 3500}, {Measure: result.ITL, Limit: 45}},
@@ -261,7 +261,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// TestFixedFleet checks the table of a fleet of known size, and the load that its rows can serve.
+// TestFixedFleet checks the table for a fleet of known size, and the load that each row can serve.
 func TestFixedFleet(t *testing.T) {
 	c := Cmd{Trace: traceFile(t, testTrace(5, 300, 3)), Engine: []string{"l4-8b"}, Engines: 4, Slow: []string{"2=3"}, Format: "text"}
 	var text, doc bytes.Buffer

@@ -14,25 +14,24 @@ import (
 // maxEngines is the largest fleet that is tried.
 const maxEngines = 512
 
-// enough is the share of draws in which a fleet has to meet the objectives.
+// enough is the fraction of draws in which a fleet must meet the objectives.
 const enough = 0.95
 
-// enoughOf returns the share enough as a number of draws.
+// enoughOf returns in how many draws a fleet must meet the objectives.
 func enoughOf(draws int) int { return int(math.Ceil(enough * float64(draws))) }
 
 // shuffled is the number of consecutive gaps between requests that a draw shuffles.
 const shuffled = 64
 
-// search looks for the smallest fleet.
+// search finds the smallest fleet.
 type search struct {
 	requests   [][]request // by draw
 	objectives []result.Objective
 	seed       uint64
 }
 
-// draw makes other arrivals of a trace: in each part of the trace, it shuffles the gaps between
-// requests. So the load over time and the bursts stay, but other requests meet them. Draw 0 is the
-// trace itself.
+// draw varies the arrivals of a trace: in each group of consecutive requests, it shuffles the gaps.
+// The load over time and the bursts stay, but hit other requests. Draw 0 is the trace itself.
 func draw(trace []request, seed uint64, n int) []request {
 	if n == 0 {
 		return trace
@@ -74,7 +73,7 @@ func fitting(k *Kind, requests []request) []request { return keeping(requests, k
 // follows the omitted request's predecessor, or comes when the omitted request would have come.
 func keeping(requests []request, keep func(*request) bool) []request {
 	out := make([]request, 0, len(requests))
-	at := make([]int, len(requests)) // the new index of each request; for an omitted one, that of its predecessor
+	at := make([]int, len(requests)) // the new index of each request; for an omitted request, its predecessor's
 	for i, r := range requests {
 		if before := r.after; before >= 0 {
 			r.at, r.after = requests[before].at, at[before]
@@ -93,10 +92,10 @@ func (s *search) met(o outcome) bool {
 }
 
 // need returns the smallest number of engines that meets the objectives in a draw. It searches
-// around a guess, and returns a number above maxEngines if not even maxEngines meet them.
+// around a guess, and returns a number above maxEngines if not even maxEngines engines suffice.
 func (s *search) need(k *Kind, policy string, n, guess int) int {
 	meets := func(engines int) bool { return s.met(s.try(k, policy, engines, n, 1)) }
-	low, high := 0, maxEngines+1 // low engines do not meet them; high engines do, or are too many
+	low, high := 0, maxEngines+1 // low engines miss the objectives; high engines meet them, or are too many
 	for at, step := guess, 1; at > low && at < high; step *= 2 {
 		if meets(at) {
 			high, at = at, at-step
@@ -124,21 +123,22 @@ type Row struct {
 	// Least and Most are the numbers needed over all draws.
 	Least int `json:"least"`
 	Most  int `json:"most"`
-	// P99 holds each measure in ms at that number, or of the largest fleet. CachedShare is the share
-	// of the input tokens, Imbalance the busiest engine's requests over the mean of all.
+	// P99 holds each measure in ms with that number of engines, or with the largest fleet. CachedShare
+	// is the cached fraction of input tokens. Imbalance is the busiest engine's number of requests
+	// over the mean.
 	P99         map[string]Interval `json:"p99_ms"`
 	CachedShare Interval            `json:"cached_share"`
 	Imbalance   Interval            `json:"imbalance"`
-	// Room is the factor by which the load may grow until the objectives are not met; null except
-	// for the best policy of each kind.
+	// Room is the factor by which the load may grow before the objectives are missed; null except for
+	// the best policy of each kind.
 	Room *Interval `json:"room"`
 	// TooLong is the number of requests that no engine of the kind has room for; they were left
 	// out.
 	TooLong int `json:"too_long"`
 	// PriceHour is the price of the fleet; null without a price.
 	PriceHour *float64 `json:"price_hour"`
-	// Tied reports whether the draws do not show that it needs more engines than the best of its
-	// kind.
+	// Tied is true if the draws do not show that this policy needs more engines than the best policy
+	// for the kind.
 	Tied bool `json:"tied"`
 
 	needs []int // by draw
@@ -158,7 +158,7 @@ func interval(values []float64) Interval {
 	return Interval{at(0.5), at(0.05), at(0.95)}
 }
 
-// each calls f for every draw, as many at once as there are processors.
+// each calls f for every draw, in parallel on all processors.
 func (s *search) each(f func(n int)) {
 	var all sync.WaitGroup
 	free := make(chan struct{}, runtime.GOMAXPROCS(0))
@@ -223,8 +223,8 @@ func (s *search) row(k *Kind, policy string) *Row {
 	return row
 }
 
-// room returns the factor by which the load of a fleet may grow: all requests of the trace come
-// faster by that factor. It is below 1 in draws in which the fleet does not meet the objectives.
+// room returns the factor by which a fleet's load may grow: all requests of the trace come faster
+// by that factor. The factor is below 1 in draws in which the fleet misses the objectives.
 func (s *search) room(k *Kind, policy string, engines int) *Interval {
 	values := make([]float64, len(s.requests))
 	s.each(func(n int) {
@@ -244,13 +244,13 @@ func (s *search) room(k *Kind, policy string, engines int) *Interval {
 // chance is the accepted probability of a false positive: a difference where there is none.
 const chance = 0.05
 
-// leastDraws is the least number of draws that can show a difference. Five draws that agree may
+// leastDraws is the smallest number of draws that can show a difference. Five agreeing draws may
 // still be chance.
 const leastDraws = 6
 
-// tied reports whether the draws do not show which of two rows needs fewer engines, because the
-// draws in which they differ split between the two like coin tosses (the sign test). Both rows have
-// played the same draws. If there are too few draws for the test, equal numbers are tied.
+// tied reports whether the draws fail to show which of two rows needs fewer engines. They fail if
+// the draws in which the rows differ split between them like coin tosses (the sign test). Both rows
+// have played the same draws. With too few draws for the test, equal numbers are tied.
 func tied(a, b *Row) bool {
 	if a.Engines == nil || b.Engines == nil {
 		return false
@@ -267,7 +267,7 @@ func tied(a, b *Row) bool {
 			fewer++
 		}
 	}
-	one, all := math.Pow(0.5, float64(differ)), 0.0 // the probabilities of i of them, and of i or fewer
+	one, all := math.Pow(0.5, float64(differ)), 0.0 // the probabilities of exactly i, and of i or fewer
 	for i := range min(fewer, differ-fewer) + 1 {
 		all += one
 		one *= float64(differ-i) / float64(i+1)
@@ -275,7 +275,7 @@ func tied(a, b *Row) bool {
 	return 2*all > chance
 }
 
-// rank orders the rows of a kind: first the best one and the rows tied with it, in the order in
+// rank orders the rows of a kind: first the best row and the rows tied with it, in the order in
 // which they were tried, then the others.
 func rank(rows []*Row) {
 	tried := slices.Clone(rows)

@@ -17,8 +17,8 @@ import (
 // Patience is how long a child process may take until it is ready.
 const Patience = 30 * time.Second
 
-// Child is a process that we started and that ends with us: through Kill, and on systems that
-// support it (see bindChild) also when we are killed.
+// Child is a process that we started and that ends with us: through Kill and, on systems that
+// support it (see bindChild), also when we are killed.
 type Child struct {
 	name string
 	Cmd  *exec.Cmd
@@ -26,8 +26,9 @@ type Child struct {
 	Done chan struct{} // closed when it has ended
 }
 
-// Start runs a program and waits until the function ready accepts a line of its standard output. If
-// ready is nil, it does not wait. The program runs only on the given processors; nil: on all.
+// Start runs a program and waits until the function ready accepts a line of the program's standard
+// output. If ready is nil, Start does not wait. The program runs only on the given processors; nil:
+// on all.
 func Start(ctx context.Context, name string, argv []string, on []int, ready func(line string) bool) (*Child, error) {
 	c := &Child{name: name, Cmd: exec.Command(argv[0], argv[1:]...), Last: &lastLines{}, Done: make(chan struct{})} //nolint:gosec // our own command lines
 	c.Cmd.Env = childEnv()
@@ -39,7 +40,7 @@ func Start(ctx context.Context, name string, argv []string, on []int, ready func
 	}
 	started, said := make(chan error, 1), make(chan struct{})
 	go func() {
-		// The child is bound to the thread that started it, which is therefore kept until the child has
+		// The child is bound to the thread that started it, so the thread is kept until the child has
 		// ended.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
@@ -80,8 +81,8 @@ func Start(ctx context.Context, name string, argv []string, on []int, ready func
 	return nil, fmt.Errorf("start %s: %w", name, err)
 }
 
-// startOn starts a process on some processors, from a goroutine that is locked to its thread: the
-// process inherits the thread's processors.
+// startOn starts a process on the given processors. The calling goroutine must be locked to its
+// thread, because the process inherits the thread's processors.
 func startOn(cmd *exec.Cmd, on []int) error {
 	if on == nil {
 		return cmd.Start()
@@ -108,7 +109,7 @@ func childEnv() []string {
 // Kill kills the process and its descendants, and waits for it. It may be called again.
 func (c *Child) Kill() {
 	select {
-	case <-c.Done: // another process may have its number by now
+	case <-c.Done: // another process may have the same number by now
 		return
 	default:
 	}
@@ -116,7 +117,7 @@ func (c *Child) Kill() {
 	<-c.Done
 }
 
-// lastLines keeps the end of a process's standard error.
+// lastLines keeps the last lines of a process's standard error.
 type lastLines struct {
 	mu  sync.Mutex
 	buf []byte

@@ -1,6 +1,6 @@
 // Package process provides system functions for the load tester: child processes that end with it,
-// processors to bind them to, and a process's use of time and memory.
+// processors to bind them to, and the time and memory that a process uses.
 //
-// The children end with us, even when we are killed (Linux). Ctrl-C does not reach them, so that a
-// report does not show engines that died first.
+// The children end with us, even when we are killed (Linux). Ctrl-C does not reach them, so that no
+// report shows engines that died first.
 package process

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Executable returns the program that is started as simulator and as edge: this one. Tests replace
-// it.
+// Executable returns the path of this program, which is started as simulator and as edge. Tests
+// replace it.
 var Executable = os.Executable
 
 // StartSim starts this program as a simulated engine, and returns the address that it listens on.
@@ -21,8 +21,8 @@ func StartSim(ctx context.Context, name string, on []int, flags ...string) (c *C
 	return c, addr, err
 }
 
-// StartEdge starts this program as an edge, whose configuration has an admin listener, and returns
-// both base URLs, without /v1.
+// StartEdge starts this program as an edge. The configuration must have an admin listener.
+// StartEdge returns both base URLs, without /v1.
 func StartEdge(ctx context.Context, name string, on []int, config string) (c *Child, url, admin string, err error) {
 	c, err = startOwn(ctx, name, on, []string{"serve", "--config", config}, func(line string) bool {
 		rest, ok := strings.CutPrefix(line, "penstock: serving ")

@@ -23,12 +23,12 @@ func Processors() []int {
 	return out
 }
 
-// pinThread binds the calling thread to processors, and with it every process that the thread
-// starts until the function undo is called. The goroutine must be locked to its thread.
+// pinThread binds the calling thread, and every process that it starts, to processors until the
+// function undo is called. The goroutine must be locked to its thread.
 func pinThread(to []int) (undo func(), err error) { return pin(0, to) }
 
-// PinProcess binds every thread of this process to processors; later threads inherit this from the
-// thread that starts them.
+// PinProcess binds every thread of this process to processors; new threads inherit the binding from
+// the thread that starts them.
 func PinProcess(to []int) (undo func(), err error) {
 	var all []func()
 	undo = func() {

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Usage is a process's use so far: microseconds of processor time, and its current bytes of
-// resident memory.
+// Usage is what a process uses: microseconds of processor time so far, and bytes of resident memory
+// now.
 type Usage struct{ CPU, Memory float64 }
 
 // UsageOf reads /proc: the run time of every thread, and the resident pages from statm. Threads
-// that have ended are not counted: none of the proxies measured here ends any.
+// that have ended are not counted, because none of the measured proxies ends threads.
 func UsageOf(pid int) (Usage, error) {
 	id := strconv.Itoa(pid)
 	s, err := Schedule(id)
@@ -32,7 +32,7 @@ func UsageOf(pid int) (Usage, error) {
 	return Usage{CPU: s.ran / 1000, Memory: resident * float64(os.Getpagesize())}, nil
 }
 
-// scheduled is the scheduler's account of a process, in nanoseconds over all its threads.
+// scheduled holds the scheduler's times for a process, in nanoseconds over all its threads.
 type scheduled struct {
 	ran    float64 // on a processor
 	Waited float64 // ready to run while no processor was free
@@ -62,7 +62,7 @@ func Schedule(id string) (scheduled, error) {
 	return s, nil
 }
 
-// Numbers writes processors as Linux does: 0-3,5.
+// Numbers formats processor numbers as Linux does: 0-3,5.
 func Numbers(list []int) string {
 	var out []string
 	for i := 0; i < len(list); {

@@ -1,8 +1,8 @@
-// Package report shows a result to people: as the text block that vLLM's tool prints, and as an
+// Package report writes a result for people: as the text block that vLLM's tool prints, and as an
 // HTML page.
 //
 // The page is a template, one style sheet and one script next to a copy of uPlot, all embedded,
-// under a policy that forbids it to load anything. The script knows lines and axes; plots.go
+// under a policy that forbids the page to load anything. The script knows lines and axes; plots.go
 // decides what they mean. Tables are HTML, so the page can be read without the script. Text from a
 // server or from another person's file cannot control a terminal or become script: text goes
 // through proxy/front/plaintext, and the page through html/template.

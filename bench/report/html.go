@@ -29,7 +29,7 @@ var (
 	plotLicence string
 )
 
-// measureWords holds the measures in words for people, with the formula.
+// measureWords maps each measure to a label and a formula for people.
 var measureWords = map[string]struct{ label, formula string }{
 	result.TTFT:             {"Time to first token", "first token − sent; text, reasoning or part of a tool call, of speech the first byte of sound"},
 	result.TTFV:             {"Time to first visible token", "first text or tool call − sent; reasoning does not count"},
@@ -43,7 +43,7 @@ var measureWords = map[string]struct{ label, formula string }{
 	result.Connect:          {"Connecting", "new connections only"},
 }
 
-// faultWords holds the faults of streams in words.
+// faultWords describes stream faults as text.
 var faultWords = map[string]string{
 	result.FaultNoEnd:    "it ended without its dialect's end of a stream",
 	result.FaultUnparsed: "an event is not the expected JSON",
@@ -279,7 +279,7 @@ func list(title, note string, pairs ...string) table {
 	return t
 }
 
-// named formats a map in words, in the order of its names.
+// named formats a map as text, ordered by name.
 func named[V any](m map[string]V, text func(V) string) string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -288,7 +288,7 @@ func named[V any](m map[string]V, text func(V) string) string {
 	return strings.Join(out, ", ")
 }
 
-// retryWait returns how long clients waited because of Retry-After; empty if they did not.
+// retryWait returns how long clients waited because of Retry-After; empty if they did not wait.
 func retryWait(p *result.Penstock) string {
 	if p.Load.RetryWaitS == 0 {
 		return ""

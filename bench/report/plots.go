@@ -29,8 +29,8 @@ type plot struct {
 	Words  string    `json:"words"` // a description for readers who see no picture
 }
 
-// line is one column. Tone 1 to 3 are shades of one colour, for percentiles; 4 is the second
-// colour, 5 is that of failure.
+// line is one column. Tones 1 to 3 are shades of one colour, for percentiles; 4 is the second
+// colour; 5 is the colour of failures.
 type line struct {
 	Label  string     `json:"label"`
 	Tone   int        `json:"tone"`
@@ -104,9 +104,10 @@ func words(c *plot) string {
 	return b.String()
 }
 
-// loadOf returns how to read a stage's load, for plots and tables alike. The load is the rate that
-// was sent, so that the closed loops of a sweep share one axis with its rates. If all stages are
-// closed loops, the load is their concurrency. An unknown load is NaN.
+// loadOf returns the unit of stage loads and a function that reads them, for plots and tables
+// alike. The load is the rate that was sent, so that the closed loops of a sweep share one axis
+// with its rates. If all stages are closed loops, the load is their concurrency. An unknown load is
+// NaN.
 func loadOf(p *result.Penstock) (unit string, of func(s *result.Stage) float64) {
 	if !slices.ContainsFunc(p.Stages, func(s result.Stage) bool { return s.Rate != nil || s.Concurrency == nil }) {
 		return "requests at once", func(s *result.Stage) float64 { return float64(*s.Concurrency) }
@@ -161,7 +162,7 @@ func loadPlots(p *result.Penstock) []plot {
 	return out
 }
 
-// or() returns the number v or, if it is missing, the parameter otherwise.
+// or() returns the number v, or the parameter otherwise if v is missing.
 func or(v *float64, otherwise float64) float64 {
 	if v == nil {
 		return otherwise
@@ -169,7 +170,7 @@ func or(v *float64, otherwise float64) float64 {
 	return *v
 }
 
-// over makes a column from another one.
+// over applies a function to each value of a column.
 func over[T any](values []T, of func(T) *float64) []*float64 {
 	out := make([]*float64, len(values))
 	for i, v := range values {
@@ -264,7 +265,7 @@ func upstreamLines(p *result.Penstock) (out []line) {
 	return out
 }
 
-// dead reports whether the last request for an engine's page before a time went unanswered.
+// dead reports whether the last request for an engine's page before the given time failed.
 func dead(t *result.Telemetry, before float64) bool {
 	last := -1
 	for i, at := range t.TS {
@@ -311,7 +312,7 @@ func wide(lines []line) bool {
 	return high > 100*low
 }
 
-// spreadPlots returns the cumulative distributions: for each duration, the share of samples that
+// spreadPlots returns the cumulative distributions: for each duration, the fraction of samples that
 // took at most that long.
 func spreadPlots(p *result.Penstock) []plot {
 	var out []plot
@@ -354,7 +355,7 @@ func addQuantiles(xs map[float64]bool, d *result.Distribution) {
 	}
 }
 
-// shares returns the share of samples up to each x; nil without samples.
+// shares returns the fraction of samples up to each x; nil without samples.
 func shares(d *result.Distribution, xs []float64) []*float64 {
 	if d == nil || d.Count == 0 {
 		return nil
@@ -368,13 +369,13 @@ func shares(d *result.Distribution, xs []float64) []*float64 {
 	})
 }
 
-// telemetry lists the metrics that are drawn, by the end of their name.
+// telemetry lists the metrics that are drawn, by the suffix of their name.
 var telemetry = []struct{ title, ends string }{
 	{"Running and waiting requests", "num_requests_running num_requests_waiting num_running_reqs num_queue_reqs requests_processing requests_deferred penstock_inflight"},
 	{"Use of the KV cache", "kv_cache_usage_perc gpu_cache_usage_perc token_usage kv_cache_usage_ratio"},
 }
 
-// enginePlots returns the plots of the metrics of engine and edge.
+// enginePlots returns the plots of the engines' and the edge's metrics.
 func enginePlots(p *result.Penstock) []plot {
 	var out []plot
 	for _, t := range p.Telemetry {

@@ -59,7 +59,7 @@ func TestReportNeedsNoNetwork(t *testing.T) {
 	}
 }
 
-// TestHostileNames: whatever the names of a model, an engine or a stage, the report has the same
+// TestHostileNames: with hostile names of models, engines and stages, the report has the same
 // elements as with plain names, and shows the names.
 func TestHostileNames(t *testing.T) {
 	named := func(name string) string {
@@ -283,7 +283,7 @@ func TestReportInBrowser(t *testing.T) {
 }
 
 // TestReportShowsLoneSamples draws a run with answers every other second: no two samples are
-// neighbours, so a line alone would show nothing.
+// neighbours, so lines alone would show nothing.
 func TestReportShowsLoneSamples(t *testing.T) {
 	r := benchtest.Synth{Seed: 1, Requests: 60, Seconds: 30, TTFT: 100, ITL: 20}.Result(t)
 	for _, m := range r.Penstock.Series.Latency {
@@ -327,7 +327,7 @@ func TestReportShowsLoneSamples(t *testing.T) {
 	}
 }
 
-// TestSweepPlot draws closed loops and rates of a sweep over one axis, and closed loops alone over
+// TestSweepPlot draws a sweep's closed loops and rates over one axis, and closed loops alone over
 // their concurrency.
 func TestSweepPlot(t *testing.T) {
 	num := func(v float64) *float64 { return &v }

@@ -13,8 +13,8 @@ import (
 	"penstock/bench/result"
 )
 
-// table is rows of text. The field Words is the number of leading columns that hold words and not
-// numbers.
+// table holds rows of text. The field Words is the number of leading columns that hold words
+// instead of numbers.
 type table struct {
 	Title, Note string
 	Head        []string
@@ -79,7 +79,7 @@ func (t *table) text() string {
 	return b.String()
 }
 
-// summaryTable returns a table with a line for each of several summaries.
+// summaryTable returns an empty table with columns for a summary in each line.
 func summaryTable(title, note, first string) table {
 	return table{Title: title, Note: note, Words: 1, Head: []string{
 		first, "requests", "errors", "req/s", "tok/s",
@@ -135,7 +135,7 @@ func partTable(title string, of map[string]*result.Summary) table {
 	return t
 }
 
-// phaseTable shows what the fleet did in each part of a trace.
+// phaseTable shows what the fleet did in each phase of a trace.
 func phaseTable(p *result.Penstock) table {
 	t := table{
 		Title: "Phases of the trace",

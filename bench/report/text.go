@@ -30,7 +30,7 @@ func (w *writer) rule(title string, fill byte) {
 	w.line("%s%s%s", strings.Repeat(string(fill), side/2), title, strings.Repeat(string(fill), side-side/2))
 }
 
-// metricTitles are the headings in vLLM's block, and the name of each measure in a line.
+// metricTitles maps each measure to its heading in vLLM's block and its name within a line.
 var metricTitles = map[string][2]string{
 	result.TTFT: {"Time to First Token", "TTFT"}, result.TTFV: {"Time to First Visible Token", "TTFV"},
 	result.TPOT: {"Time per Output Token (excl. 1st token)", "TPOT"}, result.ITL: {"Inter-token Latency", "ITL"},
@@ -119,7 +119,7 @@ func (w *writer) block(r *result.Result) {
 	w.rule("", '=')
 }
 
-// schedule prints the latencies measured from the schedule and those measured from the send.
+// schedule prints the latencies measured from the schedule beside those measured from sending.
 func (w *writer) schedule(p *result.Penstock) {
 	a, b := p.Total.Latency[result.TTFT], p.Total.Latency[result.TTFTFromSchedule]
 	if a == nil || b == nil {

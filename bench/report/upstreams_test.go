@@ -8,7 +8,8 @@ import (
 	"penstock/bench/result"
 )
 
-// TestUpstreamLines: each upstream has its answers per second, and a gap while its engine was dead.
+// TestUpstreamLines: each upstream's line shows its answers per second, with a gap while its engine
+// was dead.
 func TestUpstreamLines(t *testing.T) {
 	one := 1.0
 	p := &result.Penstock{

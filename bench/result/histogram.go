@@ -24,7 +24,8 @@ type Histogram struct {
 	low, High    float64 // ms
 }
 
-// Record adds a latency in nanoseconds. A negative one, which a clock cannot give, counts as 0.
+// Record adds a latency in nanoseconds. A negative latency, which no clock should give, counts as
+// 0.
 func (h *Histogram) Record(ns int64) {
 	if h.H == nil {
 		h.H = hdrhistogram.New(HistMin, HistMax, 3)

@@ -15,7 +15,7 @@ type Key struct {
 	Percent float64 // with stat p
 }
 
-// FlatMeasures and FlatStatistics are the ones in the printed block and the flat keys.
+// FlatMeasures and FlatStatistics are those that the printed block and the flat keys have.
 var (
 	FlatMeasures   = []string{TTFT, TPOT, ITL, E2EL}
 	FlatStatistics = []string{"mean", "std", "median", "p50", "p90", "p95", "p99"}
@@ -112,8 +112,8 @@ func (k Key) Of(d *Distribution) float64 {
 	return d.Quantile(k.Percent)
 }
 
-// Quantile returns a percentile: the one computed from the samples if there is one, otherwise an
-// estimate from the buckets.
+// Quantile returns a percentile. It prefers the value computed from the samples to an estimate from
+// the buckets.
 func (d *Distribution) Quantile(p float64) float64 {
 	if v, ok := d.Percentiles[strconv.FormatFloat(p, 'f', -1, 64)]; ok {
 		return v
@@ -136,7 +136,7 @@ func (k Key) Read(s *Summary) (v float64, reason string, ok bool) {
 	return math.NaN(), reason, false
 }
 
-// Format returns a value for people: counts as integers, shares in percent, the rest with four
+// Format returns a value as text: counts as integers, shares in percent, other numbers with four
 // digits.
 func (k Key) Format(v float64) string {
 	switch {
@@ -149,8 +149,8 @@ func (k Key) Format(v float64) string {
 	return NumberText(v)
 }
 
-// Unit returns the unit after a number from Format, with a leading space. It is empty for counts
-// and where Format has written the unit.
+// Unit returns the unit after a number from Format, with a leading space. The unit is empty for
+// counts and for numbers to which Format adds the unit itself.
 func (k Key) Unit() string {
 	switch {
 	case k.Stat != "":

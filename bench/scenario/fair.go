@@ -15,12 +15,12 @@ import (
 	"penstock/bench/load/client"
 )
 
-// keySpec is an API key of the edge, and its demand in the event "fair".
+// keySpec is an API key of the edge, and the load that it sends in the event "fair".
 type keySpec struct {
 	ID     string `yaml:"id"`
 	Weight int    `yaml:"weight"`
-	// Loops is how many calls the key has at once: each loop sends the next call when the last one
-	// is answered.
+	// Loops is how many calls the key has at once: each loop sends its next call after the last
+	// answer.
 	Loops  int `yaml:"loops"`
 	Prompt int `yaml:"prompt"` // words of each call: a token or so each
 	Answer int `yaml:"answer"` // tokens of each answer
@@ -29,7 +29,7 @@ type keySpec struct {
 // runKey is the id of the key of the run's own calls.
 const runKey = "bench"
 
-// makeKeys gives every key of the spec, and the run, a secret.
+// makeKeys creates a secret for every key of the spec and for the run.
 func (f *fleet) makeKeys() {
 	if len(f.spec.Keys) == 0 {
 		return
@@ -53,7 +53,7 @@ func (f *fleet) appendKeys(b *strings.Builder) {
 	}
 }
 
-// slots returns how many calls of a model its engines take at once; 0: no bound.
+// slots returns how many calls a model's engines serve at once; 0: no limit.
 func (s *fleetSpec) slots(model string) int {
 	n := 0
 	for _, e := range s.Engines {
@@ -68,7 +68,7 @@ func (s *fleetSpec) slots(model string) int {
 }
 
 // saturates reports whether the keys can show how they share a model: at least two keys always have
-// a waiting call, and one key asks for little.
+// a waiting call, and one key sends few calls.
 func (s *fleetSpec) saturates(model string) bool {
 	slots, large, small := s.slots(model), 0, 0
 	for _, k := range s.Keys {
@@ -88,7 +88,7 @@ func (s *fleetSpec) saturates(model string) bool {
 // is.
 const enoughCalls = 5
 
-// keyService is the service that a key got while all keys asked.
+// keyService is what a key was served while all keys sent calls.
 type keyService struct {
 	Calls   int
 	Tokens  int64           // uncached prompt tokens + 4 x answer tokens, in all
@@ -112,8 +112,8 @@ func (s *keyService) median() time.Duration {
 }
 
 // fair keeps all keys busy for a time, and judges how they shared the model. It starts to count
-// when every key has had an answer, so that all keys wait. It stops when the time is over and
-// enough calls of each key are answered.
+// when every key has had an answer, so that calls of all keys wait. It stops when the time is over
+// and enough calls of each key have been answered.
 func (f *fleet) fair(ctx context.Context, model, span string) (seen string, err error) {
 	limit, err := time.ParseDuration(span)
 	if err != nil {
@@ -174,12 +174,12 @@ func (f *fleet) fair(ctx context.Context, model, span string) (seen string, err 
 	return judge(keys, served, f.spec.slots(model))
 }
 
-// judge compares what keys were served with their weights. It uses no absolute times, only tokens,
+// judge compares what each key was served with its weight. It uses no absolute times, only tokens,
 // and the waits of keys in the same queue relative to each other.
 //
 // A key that always has a call waiting is served in proportion to its weight, up to 5 % and the
 // calls that hold the slots when the count begins and ends. A key with fewer calls than slots waits
-// less than half as long as the key that waits longest, because it is not behind that key's
+// less than half as long as the key that waits longest, because the two keys do not share a
 // backlog.
 func judge(keys []keySpec, served []keyService, slots int) (seen string, err error) {
 	var tokens, largest int64
@@ -217,7 +217,7 @@ func judge(keys []keySpec, served []keyService, slots int) (seen string, err err
 }
 
 // ask makes one call with a key, and returns what the call was served and how long it waited. No
-// two calls of a key begin with the same word, so that no cache makes one of them cheaper.
+// two calls of a key begin with the same word, so that no cache makes a call cheaper.
 func (f *fleet) ask(ctx context.Context, model string, k *keySpec, name string) (tokens int64, wait time.Duration, err error) {
 	t, err := client.NewTarget(f.URL, false, client.Bearer(f.keys[k.ID]))
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// TestFairIsJudgedByTokens: shares are fair or not by tokens and weights, never by numbers of
-// calls.
+// TestFairIsJudgedByTokens: fairness depends on tokens and weights, never on numbers of calls.
 func TestFairIsJudgedByTokens(t *testing.T) {
 	keys := []keySpec{
 		{ID: "docs", Weight: 1, Loops: 16}, {ID: "code", Weight: 2, Loops: 24}, {ID: "one", Weight: 1, Loops: 1},

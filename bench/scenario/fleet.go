@@ -18,11 +18,11 @@ import (
 type fleetSpec struct {
 	// Engines are started as `penstock sim` with these flags.
 	Engines []engineSpec `yaml:"engines"`
-	// Models are entries of the edge's configuration without their deployments: each goes to every
-	// engine that serves it.
+	// Models are models in the edge's configuration, without their deployments: each model is deployed
+	// on every engine that serves it.
 	Models []modelSpec `yaml:"models"`
-	// Keys are API keys of the edge, with their demand in the event "fair"; the run itself then has a
-	// key of weight 1. If empty, the edge demands no keys.
+	// Keys are API keys of the edge, with the load that they send in the event "fair". The run itself
+	// then has a key of weight 1. Without Keys the edge requires no keys.
 	Keys []keySpec `yaml:"keys"`
 	// Required is true when the scenario makes no sense with the user's own engines.
 	Required bool `yaml:"required"`
@@ -33,7 +33,7 @@ type engineSpec struct {
 	Sim  []string `yaml:"sim"`
 	// Concurrency is the value in the edge's configuration; 0: none.
 	Concurrency int `yaml:"concurrency"`
-	// Models are the models that the engine serves; if empty, all.
+	// Models are the models that the engine serves; if empty, all models.
 	Models []string `yaml:"models"`
 }
 
@@ -58,12 +58,12 @@ type fleet struct {
 	mu      sync.Mutex
 	engines map[string]*fleetEngine
 	out     map[string]bool // engines that are not in the edge's configuration
-	weight  int             // weight of every second engine, which a reload changes so that there is something to reload
+	weight  int             // weight of every second engine; a reload changes it, so that there is something to reload
 	edge    *process.Child
 	keys    map[string]string // API keys, by id
 	URL     string            // of the edge, without /v1
 	Admin   string
-	Key     string // the run's API key; empty: the edge demands none
+	Key     string // the run's API key; empty: the edge requires no keys
 }
 
 type fleetEngine struct {
@@ -72,7 +72,7 @@ type fleetEngine struct {
 	addr    string
 }
 
-// StartFleet starts every engine and then the edge, and waits until it serves.
+// StartFleet starts every engine and then the edge, and waits until the edge serves.
 func StartFleet(ctx context.Context, spec fleetSpec) (f *fleet, err error) {
 	f = &fleet{spec: spec, engines: map[string]*fleetEngine{}, out: map[string]bool{}, weight: 1}
 	defer func() {
@@ -115,7 +115,7 @@ func (f *fleet) startEngine(ctx context.Context, e *fleetEngine) (err error) {
 
 func (f *fleet) config() string { return filepath.Join(f.dir, "edge.yaml") }
 
-// writeConfig writes the edge's configuration for the engines that are in it.
+// writeConfig writes the edge's configuration for the engines that are not removed.
 func (f *fleet) writeConfig() error {
 	var b strings.Builder
 	b.WriteString("listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }\nlog: { access: false, debug_headers: true }\n")
@@ -165,15 +165,15 @@ const wantVerb = "%q: want crash, restart, remove, add, wedge or recover with an
 	"busy or fair with a model and a duration, or reload"
 
 // Do applies an event to the fleet. "crash ENGINE" kills the engine's process, and "restart ENGINE"
-// starts it again on the same address. "remove ENGINE" and "add ENGINE" rewrite the configuration,
-// and "reload" changes weights in it; the edge is then asked to read it again. "wedge ENGINE" stops
-// an engine that still answers its probes, and ends when the edge has taken it out. "recover
-// ENGINE" resumes the engine, and ends when the edge has taken it back. "busy MODEL DURATION" sends
-// calls during which a model's engines are silent for that time, and ends with the calls. It fails
-// if the edge treats an engine as stalled. "fair MODEL DURATION" keeps all keys of the spec busy
-// for that time. It fails if a key gets more or less than its share.
+// starts it again on the same address. "remove ENGINE", "add ENGINE" and "reload", which changes
+// weights, rewrite the configuration and make the edge read it again. "wedge ENGINE" stops an
+// engine that still answers its probes, and ends when the edge has taken it out. "recover ENGINE"
+// resumes the engine, and ends when the edge has taken it back. "busy MODEL DURATION" sends calls
+// during which a model's engines are silent for that time, and ends with the calls. The event
+// "busy" fails if the edge treats an engine as stalled. "fair MODEL DURATION" keeps all keys of the
+// spec busy for that time. The event "fair" fails if a key gets more or less than its share.
 //
-// It returns what was observed at the edge, if the event waits for that.
+// Do returns what was observed at the edge if the event waits for the edge.
 func (f *fleet) Do(ctx context.Context, what string) (seen string, err error) {
 	if err := f.act(ctx, what); err != nil {
 		return "", err

@@ -16,7 +16,7 @@ import (
 //go:embed scenarios/*.yaml
 var scenarioFiles embed.FS
 
-// Scenario is a workload with a name: flags of `bench run`, and the fleet that it plays on when no
+// Scenario is a workload with a name: flags of `bench run`, and the fleet that is started when no
 // target is given.
 type Scenario struct {
 	Name string `yaml:"name"`
@@ -32,7 +32,7 @@ type Scenario struct {
 	At []string `yaml:"at"`
 }
 
-// Names holds the names of the scenarios in the order in which they are listed.
+// Names lists the scenarios in display order.
 var Names = []string{
 	"chat", "agent", "rag", "batch", "vision", "audio", "overload", "mixed", "failover", "wedge", "reload",
 	"fair",

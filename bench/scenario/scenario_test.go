@@ -61,7 +61,7 @@ func TestFleet(t *testing.T) {
 	if calm.Total.Failed != 0 || calm.Total.Completed < 50 || len(calm.ByUpstream) != 3 || calm.ByUpstream["c"].Completed == 0 {
 		t.Errorf("reloads: %d failed, %d completed, upstreams %v", calm.Total.Failed, calm.Total.Completed, calm.ByUpstream)
 	}
-	lost := run("100", "1s:crash b", "3s:restart b") // a second each: some are running whenever the crash happens
+	lost := run("100", "1s:crash b", "3s:restart b") // each takes a second, so the crash hits some of them
 	for _, e := range lost.Total.Errors {
 		if e.Kind != result.ErrInStream {
 			t.Errorf("failure that no crash excuses: %+v", e)
@@ -88,8 +88,8 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// TestWedge: the edge takes a stopped engine out and back, no call is lost because of it, and no
-// silent engine is mistaken for a stopped one.
+// TestWedge: the edge takes a stopped engine out and back in, no call is lost, and no silent engine
+// is mistaken for a stopped one.
 func TestWedge(t *testing.T) {
 	fastset.LeaveOut(t, "a stall takes ten seconds and more to be seen")
 	t.Parallel()
@@ -152,7 +152,7 @@ func TestMetricsPage(t *testing.T) {
 	}
 }
 
-// TestEveryScenarioIsListed checks that the list of scenarios has every file.
+// TestEveryScenarioIsListed checks that Names lists every scenario file.
 func TestEveryScenarioIsListed(t *testing.T) {
 	files, err := scenarioFiles.ReadDir("scenarios")
 	if err != nil || len(files) != len(Names) {

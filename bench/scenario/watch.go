@@ -67,7 +67,7 @@ func (f *fleet) await(ctx context.Context, engine string, calls bool) error {
 }
 
 // silentCalls are a prompt that takes long to read, in three chunks, and a tool call that is held
-// back until it is whole. The simulator performs the faults in them.
+// back until it is complete. The simulator performs the faults that they ask for.
 var silentCalls = [...]string{
 	`"sim":{"tokens":20,"fault":"long-prefill=%s;chunks=3"}`,
 	`"tool_choice":"required","tools":[{"type":"function","function":{"name":"lookup",` +
@@ -95,7 +95,7 @@ func (f *fleet) busy(ctx context.Context, model, silence string) (seen string, e
 	return fmt.Sprintf("%d silent calls answered, no engine out", len(failed)), errors.Join(append(failed, alarm)...)
 }
 
-// awaitAlarm returns an error when an engine of the model is taken out before ctx ends.
+// awaitAlarm returns an error if the edge takes out an engine of the model before ctx ends.
 func (f *fleet) awaitAlarm(ctx context.Context, model string) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()

@@ -37,7 +37,7 @@ type Spec struct {
 	Leave       client.Departure
 }
 
-// Share is the part of a dialect in the mix.
+// Share is a dialect's fraction of the mix.
 type Share struct {
 	D      *client.Dialect
 	Model  string // empty: the run's model
@@ -54,7 +54,7 @@ type Workload struct {
 	data  *dataset
 	texts map[*client.Dialect][]byte // maps a dialect to its tools in that dialect's form
 	media *media
-	// Unstreamed has the dialects whose answers the target does not stream; the preflight sets it.
+	// Unstreamed marks the dialects whose answers the target does not stream. The preflight sets it.
 	Unstreamed map[*client.Dialect]bool
 
 	// WordsPerToken converts a length in tokens to words; the preflight measures it.
@@ -107,7 +107,7 @@ func (w *Workload) Rng(n int) *rand.Rand {
 }
 
 // Take creates the first request of the next session. With two targets, sessions come in pairs that
-// differ only in the nonce; a draw decides for each pair which target comes first.
+// differ only in the nonce; the target that comes first is drawn for each pair.
 func (w *Workload) Take() *client.Request {
 	w.mu.Lock()
 	n := w.next
@@ -125,7 +125,7 @@ type Follower struct {
 	Think   time.Duration
 }
 
-// Followers returns the calls of a trace that follow q.
+// Followers returns the calls of the trace that follow the call of q.
 func (w *Workload) Followers(q *client.Request) []Follower {
 	var out []Follower
 	for _, n := range w.followers[q.ID] {
@@ -232,7 +232,7 @@ func (w *Workload) Trial(id int, d *client.Dialect, model string, target, words 
 	return q
 }
 
-// TracePacer replays the times of the first count lines of the trace; 0: all.
+// TracePacer returns a pacer that replays the times of the trace's first count lines; 0: all.
 func (w *Workload) TracePacer(count int) *Trace {
 	var times []time.Duration
 	for _, i := range w.roots {
@@ -244,9 +244,9 @@ func (w *Workload) TracePacer(count int) *Trace {
 	return &Trace{times}
 }
 
-// tag returns a request's mark, which no cache holds. The mark begins with the part that differs,
-// so that not even the rest of it is found in a cache. The two prompts of a pair also have
-// different marks, because one would otherwise warm the cache for the other.
+// tag returns a request's mark, which no cache holds. The mark begins with the characters that
+// differ, so that a cache finds not even its last characters. The two prompts of a pair have
+// different marks, because one prompt would otherwise warm the cache for the other.
 func (w *Workload) tag(q *client.Request) string {
 	if w.Nonce == "" {
 		return ""
@@ -283,7 +283,7 @@ func (w *Workload) prefix(id int, tag string) []byte {
 }
 
 // traced creates the prompt of a trace's line: equal hash ids give equal blocks of text, so that
-// requests share the same parts as when the trace was recorded.
+// requests share the same blocks as in the recording.
 func (w *Workload) traced(tag string, e *entry, id int) []byte {
 	if len(e.Blocks) == 0 {
 		return w.words(tag, w.Rng(id), e.In)
