@@ -173,8 +173,8 @@ func checkBasePath(path, before string) error {
 	return nil
 }
 
-// leadsTo reports whether a URL certainly leads to a listener on this machine, at the address
-// listen. It does not know the machine's other names and addresses.
+// leadsTo reports whether a URL certainly leads to this machine's listener at the address listen.
+// It does not know the machine's other names and addresses.
 func leadsTo(address, listen string) bool {
 	if unixsocket.Is(address) && unixsocket.Is(listen) {
 		a, _, err := unixsocket.URL(address)
@@ -198,7 +198,7 @@ func leadsTo(address, listen string) bool {
 // everywhere listens on every address of this machine; a client that dials it reaches loopback.
 const everywhere = "0.0.0.0"
 
-// plainHost gives hosts with the same meaning the same spelling.
+// plainHost spells hosts with the same meaning alike.
 func plainHost(host string) string {
 	switch ip, err := netip.ParseAddr(host); {
 	case host == "" || err == nil && ip.Unmap().IsUnspecified():
@@ -211,12 +211,12 @@ func plainHost(host string) string {
 	return strings.ToLower(host)
 }
 
-// CheckOpen returns what forbids serving f on ports that are already open, whatever listen and
-// admin.listen say. Such a port belongs to a running process, which moves it only at a restart, or
-// was opened by a service manager. The parameters public and admin are the addresses of these
-// ports; the latter is empty if there is no admin listener. Validate checks only the addresses in
-// the file: a file that moves every listener to loopback may switch keys off, but the open port
-// would stay open.
+// CheckOpen returns the reasons against serving f on ports that are already open, whatever listen
+// and admin.listen say. Such a port belongs to a running process, which moves it only at a restart,
+// or was opened by a service manager. The parameters public and admin are the ports' addresses;
+// admin is empty without an admin listener. Validate checks only the addresses in the file. A file
+// that moves every listener to loopback may switch keys off, but a port that is already open would
+// stay reachable.
 func (f *File) CheckOpen(public, admin string) Problems {
 	c := f.checks().check
 	for _, port := range []struct{ setting, at string }{{"listen", public}, {"admin.listen", admin}} {
@@ -240,10 +240,10 @@ func (f *File) CheckOpen(public, admin string) Problems {
 // untilMoved names the remedy for an open port.
 const untilMoved = "until the edge restarts or, if a service manager opened it, until its socket unit has another address"
 
-// sanKinds are the prefixes with which "openssl x509 -ext subjectAltName" marks the kind of a name.
+// sanKinds are the prefixes by which "openssl x509 -ext subjectAltName" shows a name's kind.
 var sanKinds = []string{"dns:", "uri:", "email:", "ip:", "ip address:"}
 
-// checkSAN returns what is wrong with a certificate's name.
+// checkSAN returns what is wrong with a subject alternative name.
 func checkSAN(name string) error {
 	for _, kind := range sanKinds {
 		if len(name) >= len(kind) && strings.EqualFold(name[:len(kind)], kind) {

@@ -22,9 +22,9 @@ import (
 // CheckCertificates loads every certificate pair and every CA file that f names, as serving would,
 // and reports those that do not load. It warns of pairs that are not valid now, because every
 // client refuses them, and of private keys that every user of the machine can read. It also warns
-// of a Kubernetes account without its token, which the cluster may add later. Call it before a
-// start or a reload: Validate runs at every reload and opens no files. The File must have been read
-// from a file.
+// of a Kubernetes account whose token is missing, because the cluster may add the token later. Call
+// CheckCertificates before a start or a reload, because Validate opens no files. The File must have
+// been read from a file.
 func (f *File) CheckCertificates() Problems {
 	c := f.checks().check
 	if !f.TLS.Enabled() && f.places().Has("tls.cert") {
@@ -41,8 +41,8 @@ func (f *File) CheckCertificates() Problems {
 	return c.Problems()
 }
 
-// CheckLedger calls check with the path of the ledger's file, and reports the problem that it
-// returns. Call it before a start, like CheckCertificates.
+// CheckLedger calls check with the ledger file's path, and reports the problem that check returns.
+// Call it before a start, like CheckCertificates.
 func CheckLedger(f *File, check func(path string) error) Problems {
 	c := f.checks().check
 	if f.Ledger.Path != "" {
@@ -69,7 +69,7 @@ func (c *checker) client(path string, t *UpstreamTLS, server string) {
 }
 
 // account warns of a service account that cannot be used here. Outside a cluster it ignores the
-// account that a pod would have mounted.
+// default account, which only pods have mounted.
 func (c *checker) account(path string, k *Kubernetes) {
 	if !k.Set() || strings.HasPrefix(k.Server, "http://") {
 		return
@@ -92,7 +92,7 @@ func (c *checker) account(path string, k *Kubernetes) {
 	pem, err := os.ReadFile(ca)
 	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(pem) {
 		c.warn(path, "%s holds no certificate in PEM form, so the API server is not trusted", ca)
-	} else if err != nil && !os.IsNotExist(err) { // without it the system's certificates count
+	} else if err != nil && !os.IsNotExist(err) { // without it the system's certificates are used
 		c.warn(path, "%s, so the API server is not trusted", strictyaml.FileError(ca, err))
 	}
 }
@@ -132,8 +132,8 @@ func (c *checker) pair(path, cert, key string) {
 // expires. The alert PenstockCertificateExpires uses the same time.
 const week = 7 * 24 * time.Hour
 
-// renewedDaily is the longest life of a certificate that a machine must be renewing: identities of
-// workloads live an hour to three days.
+// renewedDaily is the longest life of a certificate that a machine surely renews: workload
+// identities live an hour to three days.
 const renewedDaily = 3 * 24 * time.Hour
 
 // EndsSoon returns how long before the expiry of a certificate in a file, or of a key, the edge
@@ -329,9 +329,8 @@ func (c *checker) folder(a *ACME) {
 	}
 }
 
-// keptOpen warns if other users of the machine can replace a folder's certificates, or read the
-// private keys. It is harmless if these users can list the names: the edge writes the files with
-// mode 0600.
+// keptOpen warns if other users of the machine can replace a folder's certificates or read its
+// private keys. Listing the names is harmless, because the edge writes the files with mode 0600.
 func (c *checker) keptOpen(path, folder string) {
 	_ = filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error { // unreadable: not open
 		var info fs.FileInfo

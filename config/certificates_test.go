@@ -76,7 +76,7 @@ func TestCheckCertificates(t *testing.T) {
 }
 
 // TestCheckAccount expects a warning about an account without a readable token, at the upstream
-// that would use it.
+// that uses the account.
 func TestCheckAccount(t *testing.T) {
 	dir := t.TempDir()
 	writePair(t, dir, "a")
@@ -132,8 +132,8 @@ func TestCheckAccount(t *testing.T) {
 	}
 }
 
-// TestFolderOfCertificates expects check to report a folder in which the edge cannot keep its
-// certificates, and to leave no file there.
+// TestFolderOfCertificates expects check to report a folder in which the edge cannot keep
+// certificates, and to leave no file in the folder.
 func TestFolderOfCertificates(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "file"), []byte("x"))

@@ -22,7 +22,7 @@ func (f *File) checks() checks {
 	return checks{f, f.places(), &checker{places: f.places()}}
 }
 
-// checker checks single values and collects problems, each with its place in the source.
+// checker checks single values and collects problems, each with its position in the source.
 type checker struct {
 	strictyaml.Findings
 	places    *strictyaml.Places
@@ -47,15 +47,15 @@ func (c *checker) report(warning bool, path, format string, args []any) {
 	c.Add(p)
 }
 
-// oneOf checks a word of a closed set. The parameter path leads to the value, and the parameter set
-// to the entry in the schema.
+// oneOf checks that a value belongs to a closed set. The parameter path leads to the value, and the
+// parameter set names the set by its path in the schema.
 func (c *checker) oneOf(path, set, what, value string) {
 	if allowed := words[set]; !slices.Contains(allowed, value) {
 		c.fail(path, "%s is not %s%s", c.places.Show(path, value), what, suggest.Choice(value, allowed))
 	}
 }
 
-// eachOneOf checks a list of words of a closed set, in which no word may occur twice.
+// eachOneOf checks that all values of a list belong to a closed set, and that none occurs twice.
 func (c *checker) eachOneOf(path, set, what string, values []string) {
 	for i, v := range values {
 		if c.Full() {
@@ -95,7 +95,8 @@ type member struct {
 	n   int
 }
 
-// atLeast0 checks numbers of the mapping at path that have no upper bound of their own.
+// atLeast0 checks that numbers in the mapping at path are not negative. It is for numbers without
+// an upper bound.
 func (c *checker) atLeast0(path string, members ...member) {
 	for _, m := range members {
 		if m.n < 0 {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Defaults returns a File with the default of every key that does not name something. Files are
-// decoded over it, so a key that is absent, or present without a value, keeps its default.
+// Defaults returns a File with a default for every key that does not name something. Files are
+// decoded over it, so a key that is absent or has no value keeps its default.
 func Defaults() *File {
 	return &File{
 		Listen: "127.0.0.1:4000",
@@ -28,8 +28,8 @@ func Defaults() *File {
 			Total:        0,
 			ClientHeader: seconds(10),
 			ClientBody:   seconds(30),
-			// longer than balancers keep idle connections (60 s): the side that sends the next
-			// request should close
+			// longer than load balancers keep idle connections (60 s), because the side that sends requests
+			// should close first
 			ClientIdle: seconds(75),
 			Write:      seconds(30),
 			Linger:     seconds(5),
@@ -48,8 +48,8 @@ func Defaults() *File {
 	}
 }
 
-// The values of first_event and idle if the file leaves them to the engine's progress and the
-// engine reports no progress.
+// The values of first_event and idle if the file leaves them to the engine's progress but the
+// engine reports none.
 const (
 	FirstEventUnseen = Duration(120 * time.Second)
 	IdleUnseen       = Duration(60 * time.Second)
@@ -62,7 +62,8 @@ func (k *Key) SetDefaults() {
 	*k = Key{Models: []string{"*"}, Operations: Operations(), Active: &active, Weight: 1, Limits: KeyLimits{Per: PerCaller}}
 }
 
-// SetDefaults gives an entry of admin.tokens its default before it is read: the least role.
+// SetDefaults gives an entry of admin.tokens its default before it is read: the role with the
+// fewest rights.
 func (t *AdminToken) SetDefaults() { *t = AdminToken{Role: RoleRead} }
 
 // SetDefaults gives an entry of upstreams its defaults before it is read. The probe's path and
@@ -82,7 +83,7 @@ func (m *Model) SetDefaults() {
 // SetDefaults gives an entry in discover its defaults before the entry is read.
 func (d *Discover) SetDefaults() { *d = Discover{Match: "*"} }
 
-// complete fills in the values that depend on other values: computed defaults, and settings that
+// complete fills in values that depend on other values: computed defaults, and settings that
 // entries inherit from the file.
 func (f *File) complete() {
 	for i := range f.Keys {
@@ -123,9 +124,9 @@ func armName(all []Deployment, d *Deployment) string {
 	return d.Upstream
 }
 
-// Endpoints returns the paths at which clients may ask for the model: the file's list, or else the
-// paths of the model's kind. The endpoint that counts tokens belongs to messages. Some engines lack
-// some of these endpoints; the catalog lists an endpoint if at least one of the model's engines has
+// Endpoints returns the paths at which clients may call the model: the file's list, or else the
+// paths of the model's kind. The endpoint that counts tokens belongs to messages. Engines may lack
+// some of these endpoints. The catalog lists an endpoint if at least one of the model's engines has
 // it.
 func (m *Model) Endpoints() []string {
 	if m.SupportedEndpoints != nil {

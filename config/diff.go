@@ -14,7 +14,7 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// ChangeKind says what happened to a value between two files.
+// ChangeKind says how a value differs between two files.
 type ChangeKind string
 
 // The kinds of a Change.
@@ -32,7 +32,7 @@ type Change struct {
 	RestartOnly bool // a reload keeps the old value and reports it
 }
 
-// OfKeys reports whether WithKeys takes over the value.
+// OfKeys reports whether the change is one that WithKeys adopts.
 func (c Change) OfKeys() bool {
 	switch c.Path {
 	case "auth", "keys", "groups", "keys_file", "on_revoke", "admin.token", "tls.client_ca":
@@ -42,7 +42,7 @@ func (c Change) OfKeys() bool {
 		strings.HasPrefix(c.Path, "admin.tokens")
 }
 
-// String returns the change in words.
+// String describes the change.
 func (c Change) String() string {
 	s := string(c.Kind) + " " + c.Path
 	if c.RestartOnly {
@@ -81,7 +81,7 @@ func (f *File) Same(next *File) bool {
 	return reflect.DeepEqual(a, b) && maps.Equal(f.certificates(), next.certificates())
 }
 
-// WithKeys returns f with the settings in next that decide who may call: auth, keys, groups,
+// WithKeys returns a copy of f with next's settings for who may call: auth, keys, groups,
 // keys_file, issuers, tls.client_ca, on_revoke and the admin tokens. The result's Paths are the
 // paths of both files.
 func (f *File) WithKeys(next *File) *File {
@@ -102,8 +102,8 @@ func (f *File) WithKeys(next *File) *File {
 	return &out
 }
 
-// ModelsOtherThan returns the ids of f's models whose deployments or engines differ in next. Under
-// such an id, a key may reach different engines in the two files.
+// ModelsOtherThan returns the ids of f's models whose deployments or engines differ in next. A key
+// with such an id may reach different engines in the two files.
 func (f *File) ModelsOtherThan(next *File) []string {
 	var out []string
 	next = WithListed(next, Published(f))
@@ -134,7 +134,7 @@ func (f *File) serving(m *Model, byName map[string]int) []string {
 		}
 		u := &f.Upstreams[at]
 		of := strings.Join([]string{u.Name, u.URL, u.Resolve.SRV, u.Kubernetes.String(), d.Served}, " ")
-		out = append(out, fmt.Sprintf("%s %d %t", of, d.Tier, u.External)) // keys' tiers depend on these
+		out = append(out, fmt.Sprintf("%s %d %t", of, d.Tier, u.External)) // the tiers of keys depend on these
 	}
 	slices.Sort(out)
 	return out
@@ -173,7 +173,7 @@ func (d *differ) add(kind ChangeKind) {
 	d.changes = append(d.changes, Change{Path: path, Kind: kind})
 }
 
-// below takes one step, calls f to compare the values there, and steps back.
+// below appends a step to the path, calls f to compare the values there, and removes the step.
 func (d *differ) below(s step, f func()) {
 	d.path = append(d.path, s)
 	f()
@@ -261,8 +261,8 @@ func identity(t reflect.Type) int {
 	return strictyaml.FieldByKey(t, name)
 }
 
-// indivisible reports whether values of t are compared as a whole, because their parts have no
-// meaning alone.
+// indivisible reports whether values of t are compared as one value, because their fields mean
+// nothing alone.
 func indivisible(t reflect.Type) bool {
 	return t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[money.Amount]() ||
 		t == reflect.TypeFor[Concurrency]() || t == reflect.TypeFor[Resolve]()
@@ -278,9 +278,9 @@ func empty(v reflect.Value) bool {
 	return false
 }
 
-// restartOnly lists the settings that a running process cannot change, because it used them at the
-// start to bind, open or size something. Diff marks them, KeepRestartOnly keeps their old values,
-// and a test compares the table with the README. Switching TLS on or off needs a restart, too
+// restartOnly lists the settings that a running process cannot change, because it has used them to
+// bind, open or size something. Diff marks these settings, KeepRestartOnly keeps their old values,
+// and a test compares the table with the README. Switching TLS on or off also needs a restart
 // (switchesTLS, switchesAdminTLS).
 var restartOnly = []string{
 	"listen", "admin.listen", "admin.keys", "log.format", "tracing.otlp", "tracing.sample",

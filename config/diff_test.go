@@ -171,8 +171,8 @@ func changes(cs []Change) string {
 	return strings.Join(texts, "; ")
 }
 
-// TestWithKeys checks that WithKeys takes over exactly the changes for which OfKeys returns true,
-// and that the files of both are watched.
+// TestWithKeys checks that WithKeys adopts exactly the changes for which OfKeys returns true, and
+// that the files of both configurations are watched.
 func TestWithKeys(t *testing.T) {
 	parse := func(name, text string) *File {
 		f, err := Parse(name, []byte(text))

@@ -19,8 +19,8 @@ const maxDiscovered = 256
 
 // WithListed returns f with the models that its discover entries publish from the engines' lists.
 // The map listed holds these lists by upstream. Models from earlier lists are dropped. Names in the
-// file take precedence: a model's id, an alias, and a deployment's served name. An adapter is
-// published like the model of its base, under its own name.
+// file take precedence: a model's id, an alias, or a deployment's served name. An adapter is
+// published under its own name with the settings of its base model.
 func WithListed(f *File, listed map[string][]Listed) *File {
 	if len(f.Discover) == 0 {
 		return written(f)
@@ -53,7 +53,7 @@ func WithListed(f *File, listed map[string][]Listed) *File {
 	return &out
 }
 
-// Published returns the discovered models of f as they are listed, by upstream.
+// Published returns f's discovered models in the form of the engines' lists, by upstream.
 func Published(f *File) map[string][]Listed {
 	out := map[string][]Listed{}
 	for i := range f.Models {
@@ -66,8 +66,8 @@ func Published(f *File) map[string][]Listed {
 	return out
 }
 
-// Discovered counts the models that an upstream's lists added, and the models that were omitted
-// because of their names, their number, or names in the file.
+// Discovered counts the models that an upstream's lists added, and those omitted because of their
+// names, their number, or names in the file.
 type Discovered struct {
 	Upstream        string
 	Models, LeftOut int
@@ -110,26 +110,26 @@ func written(f *File) *File {
 // leftOut marks a listed model that is not published.
 const leftOut = -1
 
-// place is a name at an upstream.
+// place is a model name at an upstream.
 type place struct{ upstream, served string }
 
 // publisher adds discovered models to a file.
 type publisher struct {
 	out     *File
-	written int            // number of models from the file; the discovered ones follow
+	written int            // number of models from the file; discovered models follow
 	served  map[place]int  // to the model's index
 	ids     map[string]int // also to the model's index
 }
 
-// publish adds a model that an upstream lists. If a discovered model of that name exists, the
-// upstream is added to it. The result tells whether the model is published.
+// publish adds a model that an upstream lists. If a discovered model has that name, publish adds
+// the upstream to it. The result tells whether the model is published.
 func (p *publisher) publish(d *Discover, l Listed) bool {
 	id, at := d.Prefix+l.Name, place{d.Upstream, l.Name}
 	if l.Name == "" || !CanBeModelID(id) {
 		return false
 	}
 	if base := WithoutVariant(id); base != id && p.named(base) {
-		return false // the base serves the variant, with its deployments and keys
+		return false // the model without the suffix serves the variant, with its own deployments and keys
 	}
 	m := p.model(d, &l)
 	if i, taken := p.ids[id]; taken {
@@ -162,7 +162,7 @@ func (p *publisher) model(d *Discover, l *Listed) (m Model) {
 		m = p.out.Models[base]
 		m.Name, m.Aliases, m.Created = "", nil, 0
 		of := func(of Deployment) bool { return of.Upstream == d.Upstream && of.Served == l.Parent }
-		if i := slices.IndexFunc(m.Deployments, of); i >= 0 { // the base's tier, and so its consent, holds
+		if i := slices.IndexFunc(m.Deployments, of); i >= 0 { // the tier of the base, and the consent that it implies, apply
 			at.Tier, at.When = m.Deployments[i].Tier, m.Deployments[i].When
 		}
 	} else if m.Kind == KindChat && p.salted(d.Upstream) {
@@ -172,7 +172,8 @@ func (p *publisher) model(d *Discover, l *Listed) (m Model) {
 	return m
 }
 
-// salted reports whether a model in the file has one prompt cache per key at an upstream.
+// salted reports whether any model in the file has a separate prompt cache for each key at an
+// upstream.
 func (p *publisher) salted(upstream string) bool {
 	return slices.ContainsFunc(p.out.Models[:p.written], func(m Model) bool {
 		return m.PromptCache == CachePerKey &&
@@ -199,7 +200,8 @@ func (p *publisher) named(id string) bool {
 const maxVariant = 8
 
 // WithoutVariant returns a model's name without a variant at its end, such as [1m]. Agents append a
-// variant to request a model property, for instance a long context. Only one variant is removed.
+// variant to request a property of the model, for instance a long context. Only one variant is
+// removed.
 func WithoutVariant[T ~string | ~[]byte](model T) T {
 	n := len(model)
 	if n == 0 || model[n-1] != ']' {

@@ -33,7 +33,7 @@ func listedNames(names string) (out []Listed) {
 	return out
 }
 
-// TestDiscover checks which models the engines' lists add to those of the file.
+// TestDiscover checks which models the engines' lists add to the file's models.
 func TestDiscover(t *testing.T) {
 	for _, c := range []struct {
 		name, entries, box, two, gpu string
@@ -107,8 +107,8 @@ func TestDiscoverVariants(t *testing.T) {
 	}
 }
 
-// TestDiscoverAliases checks that a model that the file serves under another of its engine's names
-// is not discovered at that upstream.
+// TestDiscoverAliases checks that a model is not discovered at an upstream if the file already
+// serves it there under another of the engine's names.
 func TestDiscoverAliases(t *testing.T) {
 	f, err := Parse("config.yaml", []byte(discovering+"  - { upstream: gpu }\n  - { upstream: box, prefix: box/ }\n"))
 	if err != nil {
@@ -125,8 +125,7 @@ func TestDiscoverAliases(t *testing.T) {
 	}
 }
 
-// TestDiscoverBound checks that the number of discovered models is bounded, however many an engine
-// lists.
+// TestDiscoverBound checks that the number of discovered models is bounded.
 func TestDiscoverBound(t *testing.T) {
 	f, err := Parse("config.yaml", []byte(discovering+"  - { upstream: box }\n"))
 	if err != nil {
@@ -146,8 +145,8 @@ func TestDiscoverBound(t *testing.T) {
 	}
 }
 
-// TestDiscoverKeepsKeysApart checks that discovered models have separate prompt caches per key at
-// an upstream whose models have them.
+// TestDiscoverKeepsKeysApart checks that discovered models have a separate prompt cache for each
+// key if other models at the upstream do.
 func TestDiscoverKeepsKeysApart(t *testing.T) {
 	text := strings.Replace(discovering, "queue:", "prompt_cache: per_key\n    queue:", 1) + "  - { upstream: gpu }\n  - { upstream: box }\n"
 	f, err := Parse("config.yaml", []byte(text))
@@ -164,7 +163,7 @@ func TestDiscoverKeepsKeysApart(t *testing.T) {
 }
 
 // TestDiscoveredTiers checks that an adapter has the tier of its base, so that both overflow alike
-// and the tiers of keys apply to both.
+// and key tiers apply to both.
 func TestDiscoveredTiers(t *testing.T) {
 	text := strings.Replace(discovering, "served: Llama }", "served: Llama }, { upstream: two, served: Llama, tier: 1, when: down }", 1)
 	f, err := Parse("config.yaml", []byte(text+"  - { upstream: gpu }\n  - { upstream: two }\n"))
@@ -203,9 +202,9 @@ func TestDiscoverExternal(t *testing.T) {
 	}
 }
 
-// TestDiscoveredRights checks the rights of keys while a file's models are not in force. Keys keep
-// the names that both files discover alike, and lose names that another entry or address may
-// change.
+// TestDiscoveredRights checks the rights of keys while the models of a new file are not yet in
+// force. Keys keep the model names that both files discover alike, and lose names that another
+// entry or address may change.
 func TestDiscoveredRights(t *testing.T) {
 	text := discovering + "  - { upstream: box }\n"
 	parse := func(text string) *File {

@@ -4,7 +4,7 @@
 //
 // # The file
 //
-// Only settings that name something have no default. This is a whole configuration:
+// Only settings that name something have no default. This is a complete configuration:
 //
 //	keys:
 //	  - id: team-a                              # for logs and limits
@@ -28,16 +28,16 @@
 // [Load] reads a file in these steps; [Parse] does the same from memory:
 //
 //  1. strictyaml.Read: the text is parsed, and bound to the structs by their yaml tags,
-//     with ${VAR}, file: secrets, durations and sizes resolved. Each leaves its line under its
+//     with ${VAR}, file: secrets, durations and sizes resolved. Each value's line is kept under its
 //     path. Settings of earlier versions are ignored with a warning (retired.go).
 //  2. normalize: paths are joined with the file's folder, URLs lose a trailing slash, certificates
 //     must be readable.
 //  3. readKeys: the keys_file goes through the same steps, and its keys are appended.
 //  4. complete: defaults that depend on other values, such as a deployment's served name.
 //
-// [File.Validate] then checks the rules that tie values together. [LoadValid] runs all steps, also
-// if reading found mistakes, so that one run reports mistakes of every kind. Each has its line and
-// an excerpt of the source; [Problems] prints them.
+// [File.Validate] then checks the rules that tie values together. [LoadValid] runs all steps even
+// if reading found mistakes, so that one run reports mistakes of every kind. Each mistake has its
+// line and an excerpt of the source; [Problems] prints them.
 //
 // # Changes
 //
@@ -54,8 +54,8 @@
 // # Design
 //
 // Reading and checking are separate. Package strictyaml checks the form of single values and
-// records their places. The checks here (validate*.go) hold the rules between values, and skip
-// values that could not be read.
+// records their positions. The checks here (validate*.go) implement the rules between values, and
+// skip values that could not be read.
 //
 // No message holds a secret. An excerpt ends where a secret, or a text that may be one, begins; the
 // rest of the line is not shown. Messages show ${VAR} and not its value, and never quote a hash, a

@@ -106,8 +106,8 @@ type Engine struct {
 	Flags EngineFlags `yaml:"flags"`
 }
 
-// EngineFlags are the flags that an engine must be started with to return more than text, in words
-// for the operator. `penstock doctor --try` names the missing ones.
+// EngineFlags names the flags that an engine must be started with to return more than text. The
+// texts are for the operator: `penstock doctor --try` shows those of missing flags.
 type EngineFlags struct {
 	// The flag without which the engine calls no tools.
 	Tools string `yaml:"tools"`
@@ -131,7 +131,7 @@ type EngineSign struct {
 	Contains []string `yaml:"contains"`
 }
 
-// EngineValue is one number or text in a JSON page.
+// EngineValue locates one number or text in a JSON page.
 type EngineValue struct {
 	// The engine's page that holds the value.
 	Path string `yaml:"path"`
@@ -139,7 +139,7 @@ type EngineValue struct {
 	Field string `yaml:"field"`
 }
 
-// EngineCapacity is a JSON page with a number of slots.
+// EngineCapacity describes a JSON page that holds the number of slots.
 type EngineCapacity struct {
 	// The engine's page that holds the value.
 	Path string `yaml:"path"`
@@ -227,7 +227,7 @@ type EngineReasoning struct {
 	History string `yaml:"history"`
 }
 
-// EngineError describes an answer by its status and, if given, by the error's type, by a part of
+// EngineError describes an answer by its status and, if given, by the error's type, by a text in
 // its message, or by the absence of both.
 type EngineError struct {
 	// The HTTP status of the answer.
@@ -281,7 +281,7 @@ const (
 	NullContentEmptyWithoutCalls = "empty_without_calls"
 )
 
-// EngineEfforts are the words that EngineReasoning.Words may hold, from least to most.
+// EngineEfforts are the valid values in EngineReasoning.Words, from least to most.
 var EngineEfforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
 // Values of Engine.Priority.
@@ -305,8 +305,8 @@ const (
 
 // Quirks of an engine.
 const (
-	// QuirkCancelOnlyStreams: closing the connection stops a stream, but a plain request runs to its
-	// end.
+	// QuirkCancelOnlyStreams: closing the connection stops a stream, but an unstreamed request runs to
+	// its end.
 	QuirkCancelOnlyStreams = "cancel_only_streams"
 	// QuirkContinuousUsage: stream_options.continuous_usage_stats puts usage on every chunk of a
 	// stream.
@@ -316,17 +316,18 @@ const (
 	QuirkOwnHost = "own_host"
 	// QuirkLoadsOnDemand: the first request for a listed model loads it.
 	QuirkLoadsOnDemand = "loads_on_demand"
-	// QuirkStreamsTranscriptions: the engine answers a transcription with stream=true with events.
+	// QuirkStreamsTranscriptions: the engine streams the answer to a transcription with stream=true.
 	QuirkStreamsTranscriptions = "streams_transcriptions"
-	// QuirkStreamsSpeech: the engine answers speech as pcm with stream_format=sse with events.
+	// QuirkStreamsSpeech: the engine streams the answer to a speech request for pcm with
+	// stream_format=sse.
 	QuirkStreamsSpeech = "streams_speech"
 	// QuirkDeveloperAsSystem: the engine's chat templates lack the role developer, so its messages
 	// are sent as system.
 	QuirkDeveloperAsSystem = "developer_as_system"
 	// QuirkTokenTimings: timings_per_token puts timings with the counts so far on every chunk.
 	QuirkTokenTimings = "token_timings"
-	// QuirkContinuesAnswers: the engine continues a last message of the assistant without a request
-	// member that asks for it.
+	// QuirkContinuesAnswers: the engine continues an assistant message at the end without being asked
+	// to by a request member.
 	QuirkContinuesAnswers = "continues_answers"
 	// QuirkBuffersCalls: the engine holds a tool call back until it is complete, which may take
 	// minutes.
@@ -339,7 +340,7 @@ const (
 	QuirkTranscriptionEvents = "transcription_events"
 )
 
-// EngineQuirks are the words that Engine.Quirks may hold.
+// EngineQuirks are the valid values in Engine.Quirks.
 var EngineQuirks = []string{
 	QuirkCancelOnlyStreams, QuirkContinuousUsage, QuirkOwnHost, QuirkLoadsOnDemand,
 	QuirkStreamsTranscriptions, QuirkDeveloperAsSystem, QuirkContinuesAnswers,
@@ -347,7 +348,7 @@ var EngineQuirks = []string{
 	QuirkTranscriptionEvents,
 }
 
-// EngineOperations are the keys that Engine.Paths may hold.
+// EngineOperations are the valid keys of Engine.Paths.
 var EngineOperations = []string{
 	OpChat, "completions", OpMessages, "count_tokens", OpResponses, OpTranscriptions, OpSpeech,
 	OpEmbeddings, OpRerank, OpImages, "image_edits", OpScore, OpClassify, OpPooling, OpTokenize, "detokenize", OpModerations, OpRealtime,
@@ -360,7 +361,7 @@ type EngineEndpoint struct {
 	AtEngine  string // its name in Engine.Paths
 }
 
-// SomeEngines are the endpoints that only engines whose Paths name them have.
+// SomeEngines lists the endpoints that an engine has only if its Paths name them.
 var SomeEngines = []EngineEndpoint{
 	{"/v1/score", OpScore, OpScore},
 	{"/v1/classify", OpClassify, OpClassify},
@@ -371,8 +372,8 @@ var SomeEngines = []EngineEndpoint{
 	{"/v1/realtime", OpRealtime, OpRealtime},
 }
 
-// Over returns e with every missing member taken from base; paths are merged one by one. Quirks and
-// other lists count as given when they are not nil, so an empty list removes everything inherited.
+// Over returns e with every missing member taken from base. Paths are merged one by one. Quirks and
+// other lists are present if they are not nil, so an empty list removes everything inherited.
 func (e *Engine) Over(base *Engine) Engine {
 	out := *e
 	if len(base.Paths) > 0 {
@@ -487,7 +488,8 @@ func (c *engineCheck) value(at string, v EngineValue) {
 	c.path(at+".path", v.Path, v.Field != "")
 }
 
-// oneOf checks a word of a closed set. The empty word is allowed, because it inherits the value.
+// oneOf checks that a value belongs to a closed set. An empty value is allowed, because it is
+// inherited.
 func (c *engineCheck) oneOf(at, word string, words ...string) {
 	c.need(word == "" || slices.Contains(words, word),
 		fmt.Sprintf("%s: %q is not one of %s", at, word, strings.Join(words, ", ")))

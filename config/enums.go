@@ -8,7 +8,7 @@ const (
 	OnRevokeAbort = "abort"
 )
 
-// EngineAuto is the value of Upstream.Engine for detecting the engine.
+// EngineAuto is the value of Upstream.Engine that makes the edge detect the engine.
 const EngineAuto = "auto"
 
 // Values of KeyLimits.Per.
@@ -45,7 +45,7 @@ const (
 // theClasses are the default classes.
 var theClasses = []Class{{Name: "interactive"}, {Name: "batch"}}
 
-// ClassesOf returns a file's classes of calls in their order.
+// ClassesOf returns a file's call classes in order.
 func ClassesOf(f *File) []Class {
 	if len(f.Classes) == 0 {
 		return theClasses
@@ -89,8 +89,8 @@ var kinds = []string{
 	KindChat, KindTranscription, KindSpeech, KindImage, KindImageEdit, KindEmbedding, KindRerank,
 }
 
-// words holds the closed sets of words, by the path of the value in the schema. Validation and the
-// JSON schema use it.
+// words maps a value's path in the schema to its closed set. Validation and the JSON schema use the
+// map.
 var words = map[string][]string{
 	"auth":              {AuthNone},
 	"on_revoke":         {OnRevokeEnd, OnRevokeAbort},

@@ -7,7 +7,7 @@ import (
 	"penstock/config"
 )
 
-// One run reports all mistakes of a file, each with its place.
+// One run reports all mistakes in a file, each with its position.
 func ExampleParseValid() {
 	const src = `
 keys:

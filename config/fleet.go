@@ -9,7 +9,7 @@ import (
 )
 
 // Fleet describes the edges that serve the same keys and engines. Without a store they share no
-// state, so each takes an equal part of the key limits and of the engines' slots.
+// state, so each edge takes an equal part of the key limits and of the engines' slots.
 type Fleet struct {
 	// How many edges serve these keys and engines. Without a store each edge uses only its part of
 	// the limits and slots. If omitted: one, or with fleet.store the number of edges that register
@@ -102,8 +102,8 @@ func ReadKey(entry string) (Key, error) {
 	return f.Keys[0], nil
 }
 
-// CheckKey returns what is wrong with a key from ReadKey under the configuration f: its class, its
-// group and its tiers. It warns of model names that f lacks. Paths are relative to the key.
+// CheckKey returns what is wrong with a key from ReadKey under the configuration f: its class,
+// group and tiers. It warns of model names that f lacks. Paths are relative to the key.
 func (f *File) CheckKey(k Key) Problems {
 	alone := *f
 	alone.origin, alone.Keys = nil, []Key{k}
@@ -183,9 +183,8 @@ func (f *Fleet) Parts() int {
 }
 
 // ShareOf returns one edge's part of a number that a fleet shares. It rounds down, so that the
-// parts together never exceed the number. The part is at least 1, because an edge with 0 would
-// serve nothing. An n of 0 means no limit and stays 0. In a fleet of 0 or 1 edges, n stays as it
-// is.
+// parts together never exceed n. The part is at least 1, because an edge with 0 would serve
+// nothing. An n of 0 means no limit and stays 0. With 0 or 1 edges, n stays as it is.
 func ShareOf(n, edges int) int {
 	if n <= 0 || edges <= 1 {
 		return n
@@ -264,7 +263,7 @@ func (c processChecks) store(s *FleetStore) {
 	const path = "fleet.store"
 	rest, found := strings.CutPrefix(strings.Replace(s.URL, "rediss://", "redis://", 1), "redis://")
 	u, err := checkHTTP("http://" + rest)
-	switch { // no message shows the address: it may hold a password
+	switch { // messages never show the address, which may hold a password
 	case s.URL == "":
 	case strings.Contains(s.URL, "@"):
 		c.check.fail(path+".url", "the url must not hold a user or a password: set user and password beside it")
@@ -321,7 +320,7 @@ func (c processChecks) leastSecrets(path string, secrets []Secret) {
 	}
 }
 
-// storeKeys checks how key entries are signed and what an edge needs at its start.
+// storeKeys checks the secrets that sign key entries, and what an edge needs at its start.
 func (c processChecks) storeKeys(f *Fleet) {
 	const path = "fleet.keys"
 	k := &f.Keys

@@ -131,8 +131,8 @@ func TestStoreKeys(t *testing.T) {
 	}
 }
 
-// TestFleetSecrets checks that edges sign their messages with their own secrets, or with those of
-// the keys, and that check warns of a store without either.
+// TestFleetSecrets checks that edges sign their messages with fleet.secrets or else with the
+// secrets of the keys, and that check warns of a store without either.
 func TestFleetSecrets(t *testing.T) {
 	secret := strings.Repeat("s", 32)
 	for fleet, want := range map[string]struct {
@@ -189,8 +189,8 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// TestSealOfAFleet checks that the edges of a fleet must have the same seal keys, even if their
-// number is unknown.
+// TestSealOfAFleet checks that all edges of a fleet must have the same seal keys, even if the
+// number of edges is unknown.
 func TestSealOfAFleet(t *testing.T) {
 	for fleet, want := range map[string]bool{
 		`{ edges: 2 }`: true, `{ store: { url: "redis://10.0.0.5:6379" } }`: true,

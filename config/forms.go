@@ -62,7 +62,7 @@ func (c *Concurrency) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 // "file:PATH".
 type Secret string
 
-// Value returns the secret itself. Only the code that sends the secret should call it.
+// Value returns the secret itself. Only code that sends the secret should call Value.
 func (s Secret) Value() string { return string(s) }
 
 // String hides the value from every formatter.

@@ -9,8 +9,8 @@ import (
 const tagPrefix = "tag:"
 
 // InGroup reports whether an upstream belongs to a group. The group gpu-* holds all upstreams whose
-// names begin with gpu-, and tag:h100 all that have the tag. InGroup returns false if group has
-// neither form.
+// names begin with gpu-. The group tag:h100 holds all upstreams with the tag h100. InGroup returns
+// false if group has neither form.
 func InGroup(group, name string, tags []string) bool {
 	if tag, ok := strings.CutPrefix(group, tagPrefix); ok {
 		return slices.Contains(tags, tag)
@@ -30,8 +30,8 @@ type target struct{ upstream, served string }
 func (d Deployment) target() target { return target{d.Upstream, d.Served} }
 
 // withoutGroups replaces each group (InGroup) by its upstreams, except those that the list names
-// directly. The group's first upstream takes the place of its entry, and the others are appended to
-// the list. Every entry thus keeps its position in the file. An empty group stays.
+// directly. The group's first upstream replaces the entry, and its other upstreams are appended to
+// the list, so that every entry keeps its position in the file. An empty group stays.
 func withoutGroups(written []Deployment, upstreams []Upstream) []Deployment {
 	if !slices.ContainsFunc(written, func(d Deployment) bool { return isGroup(d.Upstream) }) {
 		return slices.Clone(written) // the usual list: a file may have a thousand
@@ -40,7 +40,7 @@ func withoutGroups(written []Deployment, upstreams []Upstream) []Deployment {
 	for i := range upstreams {
 		named[upstreams[i].Name] = true
 	}
-	taken := map[string]bool{} // named directly in the list
+	taken := map[string]bool{} // upstreams named directly in the list
 	for _, d := range written {
 		taken[d.Upstream] = true
 	}

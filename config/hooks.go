@@ -84,8 +84,8 @@ func matchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, name) })
 }
 
-// ReadsPrompts returns, in words, whose prompts the hook is sent: "all prompts", or the keys and
-// models. It returns "" if the hook is sent none.
+// ReadsPrompts describes whose prompts the hook gets: "all prompts", or the keys and models. It
+// returns "" if the hook gets no prompts.
 func (h *Hook) ReadsPrompts() string {
 	if h.Send != HookBody {
 		return ""
@@ -156,8 +156,8 @@ func (c hookChecks) url(at string, h *Hook) {
 	}
 }
 
-// models checks a hook's models. A name that no model has is refused, because calls would go
-// without the hook's decision.
+// models checks a hook's models. A name that no model has is refused, because calls would then skip
+// the hook.
 func (c hookChecks) models(path string, h *Hook) {
 	if len(h.Models) == 0 && h.After == "" {
 		c.check.fail(path, "the hook decides about no call: list models, or leave models out for all")
@@ -177,8 +177,8 @@ func (c hookChecks) models(path string, h *Hook) {
 	}
 }
 
-// keys checks a hook's keys. Keys that are made at run time, and callers with an issuer's tokens,
-// are not in the file.
+// keys checks a hook's keys. The file does not list keys that are made at run time, nor callers
+// with an issuer's tokens.
 func (c hookChecks) keys(path string, h *Hook) {
 	switch {
 	case len(h.Keys) == 0 && h.After == "":

@@ -28,8 +28,8 @@ func aliased(value string, n int) string {
 	return text + "keys: *d\n"
 }
 
-// TestHostileFiles checks that an invalid file costs little more than its size, in memory and in
-// output: an edge reads its keys_file again at every change, while calls run.
+// TestHostileFiles checks that an invalid file costs little more memory and output than its size,
+// because an edge reads its keys_file again at every change, while calls run.
 func TestHostileFiles(t *testing.T) {
 	const size = 120 << 10
 	filled := func(piece string) string { return strings.Repeat(piece, size/len(piece)) }

@@ -9,7 +9,7 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// Issuer is an identity provider whose tokens (JWT) are accepted as well as keys.
+// Issuer is an identity provider whose tokens (JWT) are accepted in addition to keys.
 type Issuer struct {
 	// The exact iss claim of its tokens.
 	Issuer string `yaml:"issuer"`
@@ -25,8 +25,8 @@ type Issuer struct {
 	Set []byte `yaml:"-"` // the content of a file with its keys
 }
 
-// IssuerClaims define what the claims of a token mean. A claim within another is written with a
-// dot: realm_access.roles. A claim whose name is the whole string, dots included, takes precedence:
+// IssuerClaims defines what a token's claims mean. A dot leads to a claim within another:
+// realm_access.roles. A claim whose complete name is the string, dots included, takes precedence:
 // https://example.com/roles.
 type IssuerClaims struct {
 	// The claim that identifies the caller, for limits and usage. A claim within another is written
@@ -71,7 +71,7 @@ const keysFilePrefix = "file:"
 // URL returns the URL at which the issuer publishes its keys, or false if the keys are in a file.
 func (i *Issuer) URL() (string, bool) { return i.JWKS, !strings.HasPrefix(i.JWKS, keysFilePrefix) }
 
-// file returns the file that holds the issuer's keys, "" when they are at a URL.
+// file returns the file that holds the issuer's keys, or "" if they are at a URL.
 func (i *Issuer) file() string {
 	name, ok := strings.CutPrefix(i.JWKS, keysFilePrefix)
 	if !ok {
@@ -80,7 +80,7 @@ func (i *Issuer) file() string {
 	return name
 }
 
-// IssuerURLs returns the URLs at which the issuers of f publish their keys; none if f asks for no
+// IssuerURLs returns the URLs at which the issuers of f publish their keys; none if f requires no
 // credentials.
 func IssuerURLs(f *File) (all []string) {
 	if f.Auth == AuthNone {
@@ -94,7 +94,8 @@ func IssuerURLs(f *File) (all []string) {
 	return all
 }
 
-// CheckIssuers calls check with each key set in a file, and reports the problems that it returns.
+// CheckIssuers calls check with each key set that is in a file, and reports the problems that check
+// returns.
 func CheckIssuers(f *File, check func(set []byte) error) strictyaml.Problems {
 	c := f.checks().check
 	for i := range f.Issuers {
@@ -139,7 +140,7 @@ func (c issuerChecks) all() {
 	}
 }
 
-// source checks the place of an issuer's keys.
+// source checks where an issuer's keys come from.
 func (c issuerChecks) source(at string, is *Issuer) {
 	path := at + ".jwks"
 	if is.JWKS == "" {
@@ -164,7 +165,7 @@ func loopbackHost(host string) bool {
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
-// templates checks the rights of an issuer's tokens.
+// templates checks the templates that give an issuer's tokens their rights.
 func (c issuerChecks) templates(path string, is *Issuer) {
 	if len(is.Claims.Templates) == 0 {
 		c.check.fail(path, "the issuer's tokens have no rights: add { key: ID }, the id of an entry in keys, for all tokens or by a claim")

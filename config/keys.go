@@ -56,8 +56,8 @@ type Key struct {
 // MaxKeyWeight bounds a key's weight.
 const MaxKeyWeight = 1000
 
-// Class is a class of calls. Its calls wait behind calls of earlier classes, and give up their
-// places in the queue to them.
+// Class is a class of calls. Its calls wait behind calls of earlier classes, which take their
+// places in the queue.
 type Class struct {
 	// The name of the class in keys and metrics.
 	Name string `yaml:"name"`
@@ -84,8 +84,8 @@ type KeyCertificate struct {
 func (k KeyCertificate) Set() bool { return k != KeyCertificate{} }
 
 // canonical turns the name into the form that is compared: lower case, except after the host of a
-// URI. The name's form decides what it is. If it is not an IP address, a colon marks a URI,
-// otherwise an @ marks a mail address, and any other name is a DNS name.
+// URI. The kind of name follows from its form. A name that is not an IP address is a URI if it has
+// a colon, otherwise a mail address if it has an @, and otherwise a DNS name.
 func (k *KeyCertificate) canonical() {
 	k.SPKI = strings.ToLower(k.SPKI)
 	if _, err := netip.ParseAddr(k.SAN); err == nil || !strings.Contains(k.SAN, ":") {
@@ -96,8 +96,8 @@ func (k *KeyCertificate) canonical() {
 	}
 }
 
-// Ends returns when the key expires: with its last hash, or at its own expiry if that is earlier.
-// Zero means never.
+// Ends returns the time at which the key expires: when its last hash does, or at its own expiry if
+// that is earlier. Zero means never.
 func (k *Key) Ends() time.Time {
 	end := time.Time{}
 	for _, h := range k.Hash {
@@ -114,7 +114,7 @@ func (k *Key) Ends() time.Time {
 	return end
 }
 
-// KeyHash is one hash of a key. For rotation it may expire before the key.
+// KeyHash is one hash of a key. For rotation a hash may expire before the key.
 type KeyHash struct {
 	// The hash of the whole key: sha256: and 64 hexadecimal digits.
 	Hash string `yaml:"hash"`
@@ -122,8 +122,8 @@ type KeyHash struct {
 	Expires time.Time `yaml:"expires"`
 }
 
-// HashPrefix begins every KeyHash.Hash; 64 hexadecimal digits follow, which Load and Parse turn
-// into lower case.
+// HashPrefix begins every KeyHash.Hash. The 64 hexadecimal digits after it are in lower case after
+// Load and Parse.
 const HashPrefix = "sha256:"
 
 // KeyHashes is written as one string or as a list of {hash, expires}.
@@ -187,7 +187,7 @@ type GroupLimits struct {
 	SpendPerMonth money.Amount `yaml:"spend_per_month"`
 }
 
-// AsKey returns a key with the group's limits, which stands for all keys in the group. No real key
+// AsKey returns a key that stands for all keys in the group and has the group's limits. No real key
 // can have its id.
 func (g *Group) AsKey() Key {
 	l := &g.Limits
@@ -210,7 +210,7 @@ func (l *KeyLimits) Budgeted() bool {
 		!l.SpendPerDay.Zero() || !l.SpendPerMonth.Zero()
 }
 
-// keysFile is the form of a keys_file. A bare list is accepted, too.
+// keysFile is the form of a keys_file. A bare list is also accepted.
 type keysFile struct {
 	Keys []Key `yaml:"keys"`
 }
@@ -245,7 +245,7 @@ func (f *File) readKeys() Problems {
 	problems := d.Problems()
 	switch {
 	case !d.HasContent || len(problems) > 0 || len(second.Keys) > 0:
-	case second.Keys == nil: // a truncated file looks like this
+	case second.Keys == nil: // as in a truncated file
 		at.places.MarkBroken("keys")
 		problems = append(problems, Problem{
 			File: f.KeysFile, Path: "keys",
@@ -319,8 +319,8 @@ func AppendKey(src []byte, lines string) ([]byte, error) {
 	return out, onlyAppended(src, out)
 }
 
-// onlyAppended checks that the text after has the keys of the text before, and one more with a new
-// id.
+// onlyAppended checks that the text after has the same keys as the text before, followed by one
+// with a new id.
 func onlyAppended(before, after []byte) error {
 	var older, newer keysFile
 	strictyaml.Read("", before, &older, strictyaml.Options{})

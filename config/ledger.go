@@ -11,7 +11,8 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// Ledger configures where usage of keys and models is kept over restarts: a path, or a mapping.
+// Ledger configures where the usage of keys and models is kept across restarts. It is written as a
+// path or a mapping.
 type Ledger struct {
 	// The file in which usage is kept. Only one edge may write to it.
 	Path string `yaml:"path"`
@@ -30,9 +31,9 @@ type LedgerSink struct {
 	Token Secret `yaml:"token"`
 }
 
-// EndUsers counts usage also by the end users of the keys' applications. An end user is identified
-// by a keyed hash of the name that the application sends. Without a secret the edge does not read
-// that name.
+// EndUsers configures the counting of usage by the end users of the keys' applications. An end user
+// is identified by a keyed hash of the name that the application sends. Without a secret the edge
+// does not read that name.
 type EndUsers struct {
 	// The secret of the hash. With a new secret every end user gets another hash.
 	Secret Secret `yaml:"secret"`

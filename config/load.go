@@ -14,7 +14,7 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// Problem is one mistake in a configuration, with its place and what to do about it.
+// Problem is one mistake in a configuration, with its position and its remedy.
 type Problem = strictyaml.Problem
 
 // Problems holds all problems that one run found.
@@ -23,8 +23,8 @@ type Problems = strictyaml.Problems
 // origin holds what a File records about its sources.
 type origin struct {
 	places *strictyaml.Places
-	notes  Problems // warnings from reading, which Validate repeats
-	files  []string // every file that was read or is named
+	notes  Problems // warnings from reading, which Validate also returns
+	files  []string // every file that was read, or that the configuration names
 
 	certificates map[string][sha256.Size]byte // of certificate files, by path in a Change
 
@@ -35,7 +35,7 @@ type origin struct {
 }
 
 // Load reads the configuration at path with everything it refers to: environment variables, secrets
-// in files and the keys_file. The error has the type Problems and holds all that were found: wrong
+// in files and the keys_file. The error has the type Problems and holds all problems found: wrong
 // syntax, unknown and repeated keys, malformed values, dangling references. Validate checks the
 // rules between values; LoadValid reads and validates.
 func Load(path string) (*File, error) {
@@ -78,25 +78,27 @@ const MaxFile = strictyaml.MaxFile
 // ReadText reads the text of a configuration without parsing it.
 func ReadText(path string) ([]byte, error) { return strictyaml.ReadBounded(path, MaxFile) }
 
-// Check returns what is wrong with a File. The File may have other mistakes, too.
+// Check returns what is wrong with a File. The File may have other mistakes that a Check must
+// tolerate.
 type Check func(*File) Problems
 
-// ParseValid is LoadValid for a source that is already in memory. The parameter name is as for
-// Parse.
+// ParseValid is LoadValid for a source that is already in memory. The parameter name has the same
+// meaning as for Parse.
 func ParseValid(name string, src []byte, k Known, more ...Check) (*File, Problems) {
 	f, problems := parse(name, src)
 	return valid(f, problems, k, more)
 }
 
 // Decode binds one YAML document to the struct at the pointer into, as strictly as Load and by the
-// same yaml tags. It serves files of other packages that share types with this one. Environment
+// same yaml tags. It reads the files of other packages that share types with this one. Environment
 // variables are resolved. The error has the type Problems.
 func Decode(name string, src []byte, into any) error {
 	return strictyaml.Read(name, src, into, strictyaml.Options{Least: "write it, or leave it out"}).Problems().Err()
 }
 
-// ProblemAt returns a Problem for a mistake that its caller found in the value at path, such as
-// models[2].deployments. If f was read from a file, the Problem has its place and an excerpt.
+// ProblemAt returns a Problem for a mistake that the caller found in the value at path, such as
+// models[2].deployments. If f was read from a file, the Problem has the value's position and an
+// excerpt.
 func (f *File) ProblemAt(path, message string) Problem {
 	if f.places().Broken(path) { // reading has already reported it
 		return Problem{Path: path, Message: message}
@@ -107,7 +109,8 @@ func (f *File) ProblemAt(path, message string) Problem {
 // Rename sets the file name that later problems in f show.
 func Rename(f *File, name string) { f.origin.places.Rename(name) }
 
-// places returns the places of f's values; nil for a File that was not read from a text.
+// places returns the positions of f's values in its source; nil for a File that was not read from a
+// text.
 func (f *File) places() *strictyaml.Places {
 	if f.origin == nil {
 		return nil
@@ -115,8 +118,8 @@ func (f *File) places() *strictyaml.Places {
 	return f.origin.places
 }
 
-// Paths returns every file that the configuration was read from or names: itself, the keys_file,
-// certificates and the files of secrets. A Watcher watches them.
+// Paths returns every file that the configuration was read from or names: the file itself, the
+// keys_file, certificates, and files with secrets. A Watcher watches these files.
 func (f *File) Paths() []string {
 	if f.origin == nil {
 		return nil
@@ -164,8 +167,8 @@ func load(path string, read func(string, int64) ([]byte, error)) (*File, Problem
 	return f, problems
 }
 
-// parse returns a File if the source is YAML at all. A value that did not fit gets its default, so
-// that Validate can find other mistakes.
+// parse returns a File if the source is valid YAML. A value that could not be read gets its
+// default, so that Validate can find other mistakes.
 func parse(name string, src []byte) (*File, Problems) {
 	f := Defaults()
 	d := strictyaml.Read(name, src, f, strictyaml.Options{
@@ -188,9 +191,9 @@ func parse(name string, src []byte) (*File, Problems) {
 	return f, problems
 }
 
-// Digest returns a few letters and digits that are the same for equal files, the keys_file
-// included. The edges of a fleet compare their configurations with it. It is empty for a File that
-// was not read from a text.
+// Digest returns a short text that is the same for equal files, including the keys_file. The edges
+// of a fleet compare it to compare their configurations. It is empty for a File that was not read
+// from a text.
 func (f *File) Digest() string {
 	if f.origin == nil {
 		return ""

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestLoadAgainWaitsForNoPipe checks that a reload refuses a pipe in place of the file, because it
-// would block every later reload.
+// TestLoadAgainWaitsForNoPipe checks that a reload refuses a pipe in place of the file, because the
+// pipe would block every later reload.
 func TestLoadAgainWaitsForNoPipe(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := syscall.Mkfifo("config.yaml", 0o600); err != nil {

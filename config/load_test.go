@@ -188,7 +188,7 @@ func TestKeysFile(t *testing.T) {
 	}
 }
 
-// TestProblemsAreTheError checks the properties of Load's and Parse's errors that callers rely on.
+// TestProblemsAreTheError checks the error properties of Load and Parse that callers rely on.
 func TestProblemsAreTheError(t *testing.T) {
 	f, err := Parse("c.yaml", []byte("listen: [\nlog: 1\n"))
 	ps, ok := errors.AsType[Problems](err)

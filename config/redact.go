@@ -18,9 +18,9 @@ type Redacted struct {
 	Admin   Admin // as in the file, if it can be read
 }
 
-// Redact reads the file at path and removes its secrets: values of type Secret, hashes of keys, the
-// parts of a URL that may hold credentials, words that look like credentials anywhere, and unknown
-// settings. It removes comments, too. The file need not be valid.
+// Redact reads the file at path and removes its secrets: values of type Secret, key hashes, the
+// parts of URLs that may hold credentials, words anywhere that look like credentials, and unknown
+// settings. It also removes comments. The file need not be valid.
 func Redact(path string) (Redacted, error) {
 	src, err := strictyaml.ReadBounded(path, strictyaml.MaxFile)
 	if err != nil {
@@ -71,8 +71,8 @@ func secretsIn(v reflect.Value) (all []string) {
 }
 
 // hiddenTexts are settings that are hidden although they are not of type Secret: names of persons,
-// and hashes of keys, which are writeOnly in schema.json as well. The path of each URL in
-// pathsOfURLs may hold a secret, as in the webhooks of many services.
+// and key hashes, which are also writeOnly in schema.json. URLs in pathsOfURLs may hold a secret in
+// their path, as the webhooks of many services do.
 var (
 	hiddenTexts = []string{"keys.hash", "keys.hash.hash", "tls.acme.email"}
 	pathsOfURLs = []string{"upstreams.wake.url", "ledger.export.url", "hooks.before", "hooks.after", "tracing.otlp"}
@@ -93,7 +93,7 @@ var credentials = regexp.MustCompile(`\b(?:` + strings.Join([]string{
 // misplaced returns the words of a text that look like credentials.
 func misplaced(text string) (words []string) {
 	for _, w := range credentials.FindAllString(text, -1) {
-		if strings.ContainsAny(w, "0123456789") { // otherwise it is a long name
+		if strings.ContainsAny(w, "0123456789") { // without digits it is a long name
 			words = append(words, w)
 		}
 	}
@@ -110,7 +110,7 @@ func shownText(path, text string) string {
 	return text
 }
 
-// shownPlace returns the part of a text that may be shown, judged by its path.
+// shownPlace returns the part of a text that may be shown, given the setting's path.
 func shownPlace(path, text string) string {
 	if slices.Contains(hiddenTexts, path) || strings.ContainsAny(text, "\r\n") ||
 		strings.Contains(text, "PRIVATE KEY") || strings.Contains(text, "pstk_") {

@@ -83,7 +83,7 @@ func TestRedactHidesEverySecretOfTheSchema(t *testing.T) {
 			t.Errorf("the schema does not call %s a secret", path)
 		}
 	}
-	for n := range p.n { // the secrets' canaries must not appear elsewhere either
+	for n := range p.n { // no canary of a secret may appear elsewhere
 		if secret := fmt.Sprintf("CANARY-secret-%d", n+1); strings.Contains(text, secret+" ") && !slices.ContainsFunc(r.Secrets, func(s string) bool { return strings.Contains(s, secret) }) {
 			t.Errorf("%s is not among the secrets", secret)
 		}
@@ -116,7 +116,7 @@ func TestSecretsAreCalledSecret(t *testing.T) {
 	}
 }
 
-// TestRedact checks that values that are not secret stay, that variables are shown by name, and
+// TestRedact checks that values stay unless they are secret, that variables are shown by name, and
 // that a bare list of keys is read.
 func TestRedact(t *testing.T) {
 	dir := t.TempDir()

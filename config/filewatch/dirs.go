@@ -7,8 +7,8 @@ import (
 )
 
 // dirWatch delivers events of the directories that hold the files and the targets of their
-// symlinks. It watches directories, because a watch on a file is lost when the file is replaced.
-// Without support by the system it delivers nothing.
+// symlinks. It watches directories, because a watch on a file is lost when the file is replaced. If
+// the system does not support watches, dirWatch delivers nothing.
 type dirWatch struct {
 	notify *fsnotify.Watcher // nil: no events
 	dirs   map[string]bool
@@ -37,7 +37,7 @@ func (d *dirWatch) follow(paths []string) {
 	}
 	for dir := range d.dirs {
 		if !wanted[dir] {
-			_ = d.notify.Remove(dir) // fails if the directory is gone, and its watch with it
+			_ = d.notify.Remove(dir) // fails if the directory is gone, which also ends its watch
 			delete(d.dirs, dir)
 		}
 	}
@@ -53,8 +53,8 @@ func (d *dirWatch) follow(paths []string) {
 	}
 }
 
-// events returns the channel of events, or nil, which is never ready, without support by the
-// system.
+// events returns the channel of events. It returns nil, which is never ready, if the system does
+// not support watches.
 func (d *dirWatch) events() <-chan fsnotify.Event {
 	if d.notify == nil {
 		return nil

@@ -1,9 +1,9 @@
 // Package filewatch reports when the content of files changed.
 //
-// The content decides. Directory events come too often, too early or, over bind mounts and network
-// file systems, not at all, whereas a hash at intervals is always right. Events only trigger an
-// earlier check. A file that only a refused configuration names is not watched: touch the
-// configuration once the file exists.
+// Only the content counts. Directory events come too often, too early or, over bind mounts and
+// network file systems, not at all, whereas a hash at intervals is always right. Events only
+// trigger an earlier check. A file that only a refused configuration names is not watched: touch
+// the configuration once the file exists.
 package filewatch
 
 import (
@@ -37,17 +37,17 @@ type Watcher struct {
 const (
 	watchInterval = 10 * time.Second
 	settleTime    = 200 * time.Millisecond
-	// missingTime is the time for which a file must be missing to count as removed: an editor moves
-	// the old file away before it writes the new one.
+	// missingTime is how long a file must be missing to count as removed: an editor may move the old
+	// file away before it writes the new one.
 	missingTime = 2 * time.Second
 )
 
-// Prime does the first check, with which Run compares later ones. Call Prime before the files are
-// first read: otherwise Run misses a change between that read and the start of Run. Without Prime,
+// Prime does the first check, with which Run compares later ones. Call Prime before the first read
+// of the files. Otherwise Run misses a change between that read and its own start. Without Prime,
 // Run does the first check itself. Do not call it after Run.
 func (w *Watcher) Prime() { w.seen = w.look() }
 
-// Run watches until ctx ends. It starts no goroutine that outlives it.
+// Run watches until ctx ends. It starts no goroutines that outlive the call.
 func (w *Watcher) Run(ctx context.Context) {
 	if w.seen == nil {
 		w.Prime()
@@ -58,9 +58,9 @@ func (w *Watcher) Run(ctx context.Context) {
 }
 
 // loop waits for a reason to check. It reports a change after two checks, a settle time apart, that
-// agree with each other and differ from the last state seen; while a file is missing, after
-// missingTime. Every check begins a settle time. Events within this time wait for the check at its
-// end, so a busy directory costs at most one check per settle time.
+// agree with each other and differ from the last reported state. While a file is missing, it
+// reports after missingTime. Every check begins a settle time. Events within this time wait for the
+// check at its end, so a busy directory costs at most one check per settle time.
 func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 	interval := w.Interval
 	if interval <= 0 {
@@ -73,7 +73,7 @@ func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 	settling, missed := true, true // the first check follows directly once the directories are watched
 	dirs.follow(w.Paths())
 	var candidate prints
-	equal := 0 // checks in a row with the candidate's result
+	equal := 0 // consecutive checks with the candidate's result
 	for {
 		select {
 		case <-ctx.Done():
@@ -145,7 +145,7 @@ func (p prints) differs(old prints) bool {
 // missing is the print of a path without a file.
 var missing = print{0: 1}
 
-// lacks reports whether a path is missing that was there in old.
+// lacks reports whether a file is missing that existed in old.
 func (p prints) lacks(old prints) bool {
 	for path, content := range p {
 		if before, ok := old[path]; ok && before != missing && content == missing {
@@ -155,8 +155,8 @@ func (p prints) lacks(old prints) bool {
 	return false
 }
 
-// fingerprint returns the hash of a regular file's content. If there is no content, the value
-// stands for the reason.
+// fingerprint returns the hash of a regular file's content. If there is no content, the result
+// encodes the reason.
 func fingerprint(path string) (sum print) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// watched runs a Watcher without events in a synctest bubble and counts its calls.
+// watched runs a Watcher without events in a synctest bubble and counts the calls of OnChange.
 func watched(t *testing.T, paths ...string) *atomic.Int32 {
 	t.Helper()
 	var calls atomic.Int32
@@ -45,7 +45,7 @@ func TestWatcherLooksAtIntervals(t *testing.T) {
 
 		write(t, file, []byte("2"))
 		time.Sleep(2*time.Second + settleTime - time.Millisecond)
-		expect(t, calls, 0) // seen, but may be incomplete
+		expect(t, calls, 0) // the change was seen, but may be incomplete
 		time.Sleep(settleTime)
 		expect(t, calls, 1)
 
@@ -133,7 +133,7 @@ func TestWatcherSeesWhatChangedBeforeRun(t *testing.T) {
 	})
 }
 
-// TestWatcherTellsOfNewPaths checks that a new path in the list is reported and a removed path is
+// TestWatcherTellsOfNewPaths checks that a path added to the list is reported and a removed one is
 // not.
 func TestWatcherTellsOfNewPaths(t *testing.T) {
 	dir := t.TempDir()

@@ -1,17 +1,17 @@
 // Package instant represents points in time as numbers, for code that compares them a dozen times
-// for each token of a stream. With time.Time these comparisons took a tenth of a token's
-// instructions.
+// for each token of a stream. With time.Time these comparisons took a tenth of the instructions per
+// token.
 package instant
 
 import "time"
 
 // Time is a point in time on the monotonic clock, in nanoseconds since a century before the process
-// began. The zero value means none. It lies so far in the past that any limit measured from it has
-// passed.
+// began. The zero value means none. It lies so far in the past that any timeout measured from it
+// has passed.
 type Time int64
 
-// epoch is so long ago that the zero value lies before all times in a synctest bubble as well,
-// which begins in the year 2000.
+// epoch is so long ago that the zero value also lies before all times in a synctest bubble, which
+// begins in the year 2000.
 var epoch = time.Now().Add(-100 * 365 * 24 * time.Hour)
 
 // Now reads the clock.

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Amount is an exact decimal amount in the currency of the file's prices: Micros are millionths of
-// the currency, and Picos millionths of a micro, always below a million.
+// Amount is an exact decimal amount in the currency of the file's prices. Micros are millionths of
+// the currency. Picos are millionths of a micro, and always fewer than a million.
 type Amount struct {
 	Micros int64
 	Picos  int32
@@ -60,8 +60,8 @@ func (a Amount) Less(n Amount) bool {
 	return a.Micros < n.Micros || a.Micros == n.Micros && a.Picos < n.Picos
 }
 
-// Over divides the amount into n equal parts and returns one, rounded down to a millionth. If n is
-// below 2, it returns the whole amount.
+// Over returns the amount divided by n, rounded down to a millionth. If n is below 2, it returns
+// the amount unchanged.
 func (a Amount) Over(n int) Amount {
 	if n < 2 || a.Zero() {
 		return a
