@@ -9,7 +9,7 @@ import (
 )
 
 // File is one configuration with its defaults filled in and its references resolved. It is
-// read-only once Load or Parse has returned it. The rest of the program is built from it.
+// read-only once Load or Parse has returned it.
 type File struct {
 	// The address of the public API. The default port is 4000 because engines use 8000, 8080, 11434
 	// and 30000 themselves. unix:/PATH is a Unix socket, which the edge's user and group may use;
@@ -109,14 +109,14 @@ type File struct {
 	// precedence.
 	Discover []Discover `yaml:"discover"`
 
-	// LeftOut counts the models that are listed but not published, by upstream.
+	// LeftOut counts, by upstream, the models that are listed but not published.
 	LeftOut map[string]int `yaml:"-"`
 
 	origin *origin // the sources of the values; nil in a File that was not read from a text
 }
 
-// AuthNone is the value of File.Auth that switches credentials off. It is refused unless every
-// listener is on loopback.
+// AuthNone is the value of File.Auth that switches credentials off. Validate refuses it unless
+// every listener is on loopback.
 const AuthNone = "none"
 
 // Admin is the operator's listener. An empty Listen switches it off.
@@ -155,7 +155,7 @@ type AdminToken struct {
 	Role string `yaml:"role"`
 }
 
-// AdminKeys is where an edge without a store keeps keys that are made while it runs.
+// AdminKeys configures where an edge without a store keeps the keys that are made at run time.
 type AdminKeys struct {
 	// A file that only edges write, with one key and its hash on each line. Its folder must be
 	// writable. If several edges use one file, one of them writes it and the others read the change
@@ -163,7 +163,7 @@ type AdminKeys struct {
 	File string `yaml:"file"`
 }
 
-// MakesKeys reports whether keys can be made while edges run, in a file or the fleet's store.
+// MakesKeys reports whether keys can be made at run time, in a file or the fleet's store.
 func (f *File) MakesKeys() bool { return f.Admin.Keys.File != "" || f.Fleet.Keys.Enabled() }
 
 // Roles of admin tokens. Each role includes those before it.
@@ -179,8 +179,8 @@ func RoleMay(role, needed string) bool {
 	return slices.Index(roles, role) >= slices.Index(roles, needed)
 }
 
-// AdminTLS holds the paths of the certificate pair of the operator's listener, relative to the
-// file's folder as for TLS.
+// AdminTLS holds the paths of the operator listener's certificate pair, relative to the file's
+// folder as for TLS.
 type AdminTLS struct {
 	// The file with the listener's certificate and its intermediates. Empty: the listener speaks plain
 	// HTTP.
@@ -192,8 +192,8 @@ type AdminTLS struct {
 // Enabled reports whether the operator's listener speaks TLS.
 func (t AdminTLS) Enabled() bool { return t.Cert != "" }
 
-// TLS holds the paths of the edge's own certificate pair. The file gives them relative to its
-// folder; Load and Parse join them with it.
+// TLS holds the paths of the edge's own certificate pair. The configuration gives them relative to
+// its folder; Load and Parse join them with that folder.
 type TLS struct {
 	// The file with the edge's certificate and its intermediates. It is read again when it changes;
 	// switching TLS on or off needs a restart.
@@ -319,9 +319,9 @@ type Limits struct {
 	Header Bytes `yaml:"header"`
 }
 
-// Timeouts are the timeouts of a call. For Total, zero means no limit; for Linger and Drain, "at
-// once". For FirstEvent and Idle, it makes the limit depend on the engine's reported progress. For
-// the others, zero is refused.
+// Timeouts are the timeouts of a call. Zero means no limit for Total, and "at once" for Linger and
+// Drain. For FirstEvent and Idle, zero makes the limit depend on the engine's reported progress.
+// Other timeouts must not be zero.
 type Timeouts struct {
 	// How long connecting to an upstream may take.
 	Connect Duration `yaml:"connect"`
@@ -389,7 +389,7 @@ func (m ModelTimeouts) Over(t Timeouts) Timeouts {
 	return t
 }
 
-// Stream holds the timers for a waiting client. Zero switches each off.
+// Stream holds the timers for a waiting client. Zero switches a timer off.
 type Stream struct {
 	// How long a stream's status line is delayed for its first event, so that a failure can still
 	// be a status. 0s: it is sent at once.
@@ -433,8 +433,8 @@ type Images struct {
 	Hosts []string `yaml:"hosts"`
 }
 
-// Seal holds the keys that encrypt what clients carry without reading it: the first encrypts, all
-// decrypt. Without a key, the edge makes one at its start.
+// Seal holds the keys for data that clients carry from turn to turn but cannot read: the first key
+// encrypts, all keys decrypt. Without a key, the edge makes one when it starts.
 type Seal struct {
 	// Keys of 32 bytes in base64: the first encrypts, all decrypt. To change the key, put a new one
 	// in front, and remove the old one when no older conversation is continued: a compacted
@@ -496,8 +496,8 @@ type Upstream struct {
 	Lists bool `yaml:"-"` // Discover publishes its models
 }
 
-// Discovery describes how the upstream's engines are found. An empty text means that its url is the
-// engine.
+// Discovery describes how the upstream's engines are found. An empty text means that the upstream's
+// URL is the engine.
 func (u *Upstream) Discovery() string {
 	k, ports := &u.Kubernetes, ""
 	if len(k.Ports) > 0 {
@@ -523,8 +523,8 @@ func (u *Upstream) Discovery() string {
 // MountedAccount is where Kubernetes mounts the service account of a pod.
 const MountedAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// Kubernetes selects the pods that are an upstream's engines. The upstream's url gives their
-// scheme, name and port.
+// Kubernetes selects the pods that are an upstream's engines. The upstream's URL gives the scheme,
+// the name and the port.
 type Kubernetes struct {
 	// A label selector in kubectl's form: app=vllm,tier!=test.
 	Selector string `yaml:"selector"`
@@ -545,8 +545,8 @@ func (k *Kubernetes) Set() bool {
 	return k.Selector != "" || k.Pool != "" || k.Namespace != "" || len(k.Ports) > 0 || k.Server != "" || k.Account != ""
 }
 
-// String identifies the selected pods and their API server. If two texts differ, they select
-// different pods.
+// String identifies the selected pods and their API server. Different strings select different
+// pods.
 func (k *Kubernetes) String() string {
 	if !k.Set() {
 		return ""
@@ -566,7 +566,7 @@ type Wake struct {
 }
 
 // Concurrency is written as one number (one shared pool), as {shared, fleet}, or as a map of
-// separate pools. The zero value means what the engine reports.
+// separate pools. The zero value means the number that the engine reports.
 type Concurrency struct {
 	// Slots that calls of every kind share.
 	Shared int `yaml:"shared"`
@@ -582,13 +582,13 @@ type Concurrency struct {
 	Fleet string `yaml:"fleet"`
 }
 
-// Exact reports whether the edges of a fleet together never exceed the number.
+// Exact reports whether all edges of a fleet together never exceed the number of slots.
 func (c Concurrency) Exact() bool { return c.Fleet == FleetExact && c.Shared > 0 }
 
 // FleetExact is the value of Concurrency.Fleet.
 const FleetExact = "exact"
 
-// Set reports whether the file gives a concurrency at all.
+// Set reports whether the file gives a concurrency.
 func (c Concurrency) Set() bool { return c != Concurrency{} }
 
 // Probe configures an upstream's health checks. Zero members take their value from the engine's
@@ -770,8 +770,7 @@ type Discover struct {
 	Queue Queue `yaml:"queue"`
 }
 
-// Queue configures the short wait for a slot of a full pool. With depth 0 a full pool answers 429
-// at once.
+// Queue configures how calls wait for a slot of a full pool. With depth 0 they get a 429 at once.
 type Queue struct {
 	// How many calls may wait for a slot. 0: a full pool answers 429 at once.
 	Depth int `yaml:"depth"`
@@ -794,7 +793,7 @@ type Vision struct {
 	RetryAfterSeconds int `yaml:"retry_after_seconds"`
 }
 
-// Kinds of a model.
+// Values of Model.Kind.
 const (
 	KindChat          = "chat"
 	KindTranscription = "audio-transcription"

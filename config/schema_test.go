@@ -19,8 +19,8 @@ import (
 	"penstock/config/testkit/selfsigned"
 )
 
-// TestSchemaIsCurrent compares schema.json with the structs. It is generated from their yaml tags,
-// their comments, the defaults and the closed sets of words.
+// TestSchemaIsCurrent compares schema.json with the structs. The schema is generated from the
+// structs' yaml tags and comments, the defaults, and the closed sets of values.
 func TestSchemaIsCurrent(t *testing.T) {
 	g := generator{docs: fieldComments(t)}
 	root := g.structure(reflect.ValueOf(*Defaults()), "")
@@ -33,8 +33,8 @@ func TestSchemaIsCurrent(t *testing.T) {
 	golden.File(t, "schema.json", append(want, '\n'))
 }
 
-// TestSchemaNamesEveryKey looks up the deepest keys by name, so that a generator that loses a
-// branch is noticed.
+// TestSchemaNamesEveryKey looks up deep keys by name, so that a branch that the generator loses is
+// noticed.
 func TestSchemaNamesEveryKey(t *testing.T) {
 	var root map[string]any
 	if err := json.Unmarshal(Schema(), &root); err != nil {
@@ -69,7 +69,7 @@ type generator struct {
 	docs map[string]string // from "Type.Field" to its comment
 }
 
-// required lists the members without a default, by kind of entry.
+// required lists the members that have no default, by path.
 var required = map[string][]string{
 	"keys": {"id", "hash"}, "upstreams": {"name", "url"}, "models": {"id", "deployments"},
 	"models.deployments": {"upstream"}, "engines": {"name"}, "discover": {"upstream"},
@@ -97,7 +97,7 @@ func (g generator) structure(v reflect.Value, path string) map[string]any {
 	return out
 }
 
-// value describes the allowed values of v. Its content is the default.
+// value describes the allowed values of v, whose content is the default.
 func (g generator) value(v reflect.Value, path string) map[string]any {
 	text := func(pattern string) map[string]any {
 		p := map[string]any{"type": "string", "pattern": pattern}
@@ -180,7 +180,7 @@ func (g generator) scalar(v reflect.Value, path string) map[string]any {
 	return p
 }
 
-// fieldComments reads the comments of the package's fields.
+// fieldComments reads the comments of all struct fields in the package.
 func fieldComments(t *testing.T) map[string]string {
 	t.Helper()
 	docs := map[string]string{}
@@ -253,7 +253,7 @@ func TestExampleIsComplete(t *testing.T) {
 }
 
 // switchedOn returns the example with all commented settings switched on, except the lines that
-// begin with a text of without.
+// begin with one of the texts in without.
 func switchedOn(t *testing.T, without ...string) *File {
 	t.Helper()
 	for _, line := range without {

@@ -37,7 +37,7 @@ func ParseDuration(s string) (Duration, error) {
 // number of bytes. KB, MB and GB are the decimal units.
 type Bytes int64
 
-// byteUnits lists a suffix before any shorter suffix that it ends with: KiB before B.
+// byteUnits lists each suffix before any shorter suffix that it ends with: KiB before B.
 var byteUnits = []struct {
 	suffix string
 	factor float64
@@ -82,7 +82,7 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10)
 }
 
-// Percent is a share between 0 and 100, written "20%".
+// Percent is a percentage between 0 and 100, written "20%".
 type Percent float64
 
 // ParsePercent parses the text form of a Percent.
@@ -95,7 +95,7 @@ func ParsePercent(s string) (Percent, error) {
 	return Percent(n), nil
 }
 
-// Of returns the share p of total.
+// Of returns p percent of total.
 func (p Percent) Of(total int64) int64 { return int64(float64(total) * float64(p) / 100) }
 
 // String returns p as it is written in the file.
@@ -110,9 +110,9 @@ func (b *Bytes) UnmarshalYAML(src []byte) error { return parseScalar(src, ParseB
 // UnmarshalYAML implements the decoder's interface.
 func (p *Percent) UnmarshalYAML(b []byte) error { return parseScalar(b, ParsePercent, p) }
 
-// Resolve is the interval at which the addresses of an upstream's name are looked up, and whether
-// they come from SRV records. It is written as a Duration, or as "srv:NAME", a blank and a
-// Duration, which is optional (default: 30 s).
+// Resolve says how often an upstream's host name is looked up, and whether the lookup uses SRV
+// records. It is written as a Duration, or as "srv:NAME" with an optional blank and Duration
+// (default: 30 s).
 type Resolve struct {
 	Every Duration // 0: the name is one upstream
 	SRV   string   // the records' name; empty: addresses of the URL's host

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestUselessAtEngine expects a warning for a setting without effect at an upstream's engine, if
-// the engine's profile shows that.
+// TestUselessAtEngine expects a warning for a setting that, by the engine's profile, has no effect
+// at the engine.
 func TestUselessAtEngine(t *testing.T) {
 	const profiles = `
 engines:

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Known is what Validate needs from outside the configuration.
+// Known holds what Validate needs from outside the configuration.
 type Known struct {
-	// Engines are the names of the bundled engine profiles. Nil: names of engines are not checked.
+	// Engines are the names of the bundled engine profiles. Nil: engine names are not checked.
 	Engines []string
 	// Continuing are the bundled profiles whose engines continue an answer that the request begins.
 	Continuing []string
@@ -23,7 +23,7 @@ type Known struct {
 
 // Validate checks everything beyond the form of single values: unique names, references, addresses,
 // ranges, and values that contradict each other. It returns all problems, ordered by position, and
-// repeats the warnings of reading. It changes nothing and reads only f and the clock.
+// includes the warnings from reading. It changes nothing, and reads only f and the clock.
 func (f *File) Validate(k Known) Problems {
 	c := f.checks()
 	profiles := engineChecks{c, k}
@@ -157,7 +157,7 @@ func (c processChecks) listeners() {
 	}
 }
 
-// adminTokens checks the named tokens of the operator's listener. No message shows a token.
+// adminTokens checks the named tokens of the operator's listener. Messages never show a token.
 func (c processChecks) adminTokens(tokens []AdminToken) {
 	names, values := map[string]string{}, map[Secret]string{c.file.Admin.Token: "admin.token"}
 	for i := range tokens {
@@ -182,7 +182,7 @@ func (c processChecks) adminTokens(tokens []AdminToken) {
 	}
 }
 
-// madeKeys checks the place for keys that are made while the edge runs.
+// madeKeys checks where keys that are made at run time are kept.
 func (c processChecks) madeKeys() {
 	const path = "admin.keys.file"
 	f := c.file
@@ -290,7 +290,7 @@ func (c processChecks) origin(path, o string) {
 	}
 }
 
-// access checks that no client gets access by accident.
+// access checks that access is not open by accident.
 func (c processChecks) access() {
 	f := c.file
 	if f.Auth != "" && f.Auth != AuthNone {

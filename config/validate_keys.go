@@ -65,8 +65,8 @@ func (c keyChecks) groupOf(k *Key) int {
 	return slices.IndexFunc(c.file.Groups, func(g Group) bool { return k.Group != "" && g.ID == k.Group })
 }
 
-// group checks a key's group. The usage of callers with an issuer's tokens is stored by caller, so
-// after each start a group's budget would begin without this usage.
+// group checks a key's group. Usage with an issuer's tokens is stored by caller, so a group's
+// budget would begin without that usage at every start.
 func (c keyChecks) group(at string, k *Key) {
 	its := c.groupOf(k)
 	switch {
@@ -90,7 +90,7 @@ func (c keyChecks) groupIDs() []string {
 	return ids
 }
 
-// cacheGroup checks a key's cache group, and warns if no model separates keys' prompts.
+// cacheGroup checks a key's cache group, and warns if no model separates the prompts of keys.
 func (c keyChecks) cacheGroup(at, name string) {
 	c.check.visibleName(at, name)
 	perKey := func(m Model) bool { return m.PromptCache == CachePerKey }
@@ -129,7 +129,7 @@ func (c keyChecks) tiers(path string, k *Key) {
 	}
 }
 
-// somewhere warns of a key whose tiers include no deployment of its models.
+// somewhere warns if a key's tiers include no deployment of the models that it may use.
 func (c keyChecks) somewhere(path string, k *Key) {
 	var its []int // tiers of models that the key may use
 	for i := range c.file.Models {
@@ -152,7 +152,7 @@ func (c keyChecks) somewhere(path string, k *Key) {
 }
 
 // together checks limits that all callers with an issuer's tokens share. Usage is stored by caller,
-// so a shared budget would begin anew at each start.
+// so a shared budget would begin anew at every start.
 func (c keyChecks) together(at string, k *Key) {
 	l := &k.Limits
 	c.check.oneOf(at+".per", "keys.limits.per", "a choice", l.Per)
@@ -168,8 +168,8 @@ func (c keyChecks) together(at string, k *Key) {
 	}
 }
 
-// spend warns of a spend limit, of the key or its group, that covers a model without a price: that
-// model's calls would never use it up.
+// spend warns if the spend limit of a key or its group covers a model without a price, whose calls
+// would never use up the limit.
 func (c keyChecks) spend(at string, k *Key) {
 	budgeted := func(l *KeyLimits) bool { return !l.SpendPerDay.Zero() || !l.SpendPerMonth.Zero() }
 	of := &k.Limits
@@ -239,8 +239,8 @@ func (c keyChecks) ending(some bool) {
 	}
 }
 
-// hashes checks the form of one key's hashes, and that no other key has them: with a hash shared by
-// two keys the caller would be ambiguous. No message shows a hash.
+// hashes checks the form of one key's hashes, and that no other key has the same hash, because the
+// caller would then be ambiguous. Messages never show a hash.
 func (c keyChecks) hashes(path string, k *Key, seen map[string]string) {
 	if len(k.Hash) == 0 && !k.Certificate.Set() && !isTemplate(c.file.Issuers, k.ID) {
 		c.check.fail(path, `a key needs a hash: "penstock key new" makes a key and prints it; `+
@@ -332,7 +332,7 @@ func (c keyChecks) anyModel(pattern string) bool {
 		slices.ContainsFunc(c.file.Discover, func(d Discover) bool { return d.mayName(pattern) })
 }
 
-// aliased returns the index of a model whose alias a key's pattern matches; -1 if there is none.
+// aliased returns the index of a model whose alias a key's pattern matches; -1 if no alias matches.
 func (c keyChecks) aliased(pattern string) int {
 	named := func(alias string) bool { return matches(pattern, alias) || matches(alias, pattern) }
 	return slices.IndexFunc(c.file.Models, func(m Model) bool { return slices.ContainsFunc(m.Aliases, named) })
@@ -346,7 +346,7 @@ func (c keyChecks) modelIDs() []string {
 	return ids
 }
 
-// mayName reports whether the name of a model discovered by d may match a key's pattern.
+// mayName reports whether a key's pattern may match the name of a model that d discovers.
 func (d *Discover) mayName(pattern string) bool {
 	mine, open := strings.CutSuffix(d.Prefix+d.Match, "*")
 	return open && strings.HasPrefix(strings.TrimSuffix(pattern, "*"), mine) || matches(pattern, mine)

@@ -14,7 +14,7 @@ import (
 type modelChecks struct {
 	checks
 	upstreams map[string]int // by name
-	models    map[string]int // by id, the first of each
+	models    map[string]int // by id; the first model with each id
 	engines   engineChecks
 }
 
@@ -67,7 +67,7 @@ func (c modelChecks) all() {
 
 // turns warns of models that take turns at an upstream but have no queue in which to wait.
 func (c modelChecks) turns() {
-	models := map[string]map[string]bool{} // upstream to its served names
+	models := map[string]map[string]bool{} // maps an upstream to its served names
 	for i := range c.file.Models {
 		for _, d := range c.file.Models[i].Deployments {
 			if models[d.Upstream] == nil {
@@ -122,7 +122,7 @@ func (c modelChecks) useless() {
 // largestPool returns the slots of the largest pool; 0 means that the engine reports them.
 func largestPool(c Concurrency) int { return max(c.Shared, c.Text, c.Vision, c.Audio) }
 
-// fallback checks the models that answer in place of m. The map ids holds the ids of all models.
+// fallback checks the models that answer in place of m. The map ids holds all models' ids.
 func (c modelChecks) fallback(path string, m *Model, ids map[string]string) {
 	unsure := c.places.NamesBroken("models", "id")
 	all := func() []string { return slices.Sorted(maps.Keys(ids)) }
@@ -144,8 +144,7 @@ func (c modelChecks) fallback(path string, m *Model, ids map[string]string) {
 	}
 }
 
-// checkShadow checks the model that gets copies of m's calls. The map ids holds the ids of all
-// models.
+// checkShadow checks the model that gets copies of m's calls. The map ids holds all models' ids.
 func checkShadow(c modelChecks, path string, m *Model, ids map[string]string) {
 	at, id := path+".model", m.Shadow.Model
 	j := modelAt(c, id)
@@ -224,7 +223,7 @@ func (c modelChecks) continues(u *Upstream) bool {
 // models, so clients could send another key's salt through a model that does not salt.
 func (c modelChecks) promptCaches() {
 	f := c.file
-	open := map[string]string{} // upstream to its first model with a shared cache
+	open := map[string]string{} // maps an upstream to its first model with a shared cache
 	for i := range f.Models {
 		if m := &f.Models[i]; m.Kind == KindChat && m.PromptCache != CachePerKey {
 			for _, d := range m.Deployments {
@@ -347,7 +346,7 @@ func emptyGroup(c checks, at, group string) {
 // tiers checks the tiers in a model's deployments.
 func (c modelChecks) tiers(path string, m *Model) {
 	lowest, first := MaxTier+1, 0
-	of, when := map[string]int{}, map[int]int{} // upstream and tier to the first deployment with it
+	of, when := map[string]int{}, map[int]int{} // map an upstream, and a tier, to the first deployment that has it
 	for i, d := range m.Deployments {
 		at := element(path, i)
 		c.check.number(at+".tier", d.Tier, 0, MaxTier)
@@ -478,8 +477,8 @@ func (c modelChecks) modelTimeouts(path string, t ModelTimeouts) {
 	}
 }
 
-// modalities warns of unknown words, which are probably misspelt. The set is open, but with a
-// misspelt "image" the model refuses every picture.
+// modalities warns of unknown modalities, which are probably misspelt. Any modality is allowed, but
+// with a misspelt "image" the model refuses every picture.
 func (c modelChecks) modalities(path string, values []string) {
 	common := []string{"text", "image", "audio", "video", "file"}
 	for i, v := range values {
@@ -490,7 +489,7 @@ func (c modelChecks) modalities(path string, values []string) {
 	}
 }
 
-// published checks what the catalog shows about a model.
+// published checks what the catalog publishes about a model.
 func (c modelChecks) published(path string, m *Model) {
 	c.check.atLeast0(path, member{"created", int(m.Created)}, member{"context_length", m.ContextLength},
 		member{"max_output_length", m.MaxOutputLength}, member{"capacity_tpm", m.CapacityTPM})

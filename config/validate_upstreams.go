@@ -59,8 +59,8 @@ func (c engineChecks) madeOfItself(e *Engine) bool {
 }
 
 // setBy follows `like` from the named profile to the first of the file's own profiles for which the
-// function sets returns true. If there is no such profile, it returns the bundled one at the end of
-// the chain.
+// function sets returns true. If there is no such profile, it returns the bundled profile at the
+// end of the chain.
 func (c engineChecks) setBy(name string, sets func(*Engine) bool) (own *Engine, bundled string) {
 	for range len(c.file.Engines) + 1 { // stops at a cycle
 		i := slices.IndexFunc(c.file.Engines, func(e Engine) bool { return e.Name == name })
@@ -208,8 +208,8 @@ func (c upstreamChecks) url(path string, u *Upstream, seen map[string]string) {
 }
 
 // hosted warns of a hosted API that is not marked external. Through such an API, clients could
-// store conversations and order more expensive service tiers, and no key has consented to its
-// prompts leaving the premises. For an engine of one's own at a public name, set external: false.
+// store conversations and order more expensive service tiers, and no key has consented that its
+// prompts leave the premises. An in-house engine with a public name needs external: false.
 func (c upstreamChecks) hosted(path string, u *Upstream) {
 	if u.External || u.Kubernetes.Set() || c.places.Has(path+".external") || c.profile(u.Engine) != openAI ||
 		!publicHost(u.URL) {
@@ -219,7 +219,7 @@ func (c upstreamChecks) hosted(path string, u *Upstream) {
 		"go there, and clients may choose storage and dearer tiers; write external: true, or external: false if it is yours")
 }
 
-// openAI is the profile of hosted APIs, and of engines without a profile of their own.
+// openAI is the profile for hosted APIs, and for engines without their own profile.
 const openAI = "openai"
 
 // profile returns the bundled profile on which an engine in the file is based.
@@ -234,8 +234,8 @@ func (c upstreamChecks) profile(name string) string {
 	return name
 }
 
-// external warns of an upstream that no key may use. It does not know the keys that are made while
-// edges run.
+// external warns of an upstream that no key may use. It does not know the keys that are made at run
+// time.
 func (c upstreamChecks) external(path string, u *Upstream) {
 	if !u.External || c.file.MakesKeys() || c.places.Broken("keys") || c.places.Broken("keys_file") {
 		return
@@ -293,7 +293,7 @@ func choices(profiles []string) []string {
 	return append([]string{EngineAuto}, named...)
 }
 
-// pools checks the numbers of a Concurrency. Its BindNode checks that one of them is above 0.
+// pools checks the numbers of a Concurrency. BindNode has checked that at least one is above 0.
 func (c upstreamChecks) pools(path string, p Concurrency) {
 	const most = 1e6
 	if p.Shared != 0 {
@@ -304,7 +304,7 @@ func (c upstreamChecks) pools(path string, p Concurrency) {
 	c.check.number(path+".audio", p.Audio, 0, most)
 }
 
-// exact checks slots that a fleet shares exactly: its store counts them.
+// exact checks slots that a fleet shares exactly: the fleet's store counts them.
 func (c upstreamChecks) exact(path string, p Concurrency) {
 	switch {
 	case p.Fleet == "":
@@ -317,8 +317,7 @@ func (c upstreamChecks) exact(path string, p Concurrency) {
 	}
 }
 
-// leastQuietInterval is the shortest probe interval at which an engine's answers can show in time
-// that the engine works.
+// leastQuietInterval is the shortest probe interval that lets an engine show in time that it works.
 const leastQuietInterval = 500 * time.Millisecond
 
 func (c upstreamChecks) probe(path string, p Probe) {
@@ -361,8 +360,8 @@ func (c checks) clientTLS(path string, t UpstreamTLS, url, plain, secure string)
 }
 
 // usedUpstreams returns the upstreams on which models are deployed. The result sure is false if a
-// deployment could not be read or names an unknown upstream, because that deployment may mean an
-// upstream that seems unused.
+// deployment could not be read or names an unknown upstream, because that deployment may refer to
+// an upstream that seems unused.
 func (c upstreamChecks) usedUpstreams() (used map[string]bool, sure bool) {
 	used, sure = map[string]bool{}, !c.places.NamesBroken("models", "deployments")
 	for i := range c.file.Models {
@@ -389,7 +388,7 @@ var selector = func() *regexp.Regexp {
 	return regexp.MustCompile(`^` + requirement + `(,` + requirement + `)*$`)
 }()
 
-// kubernetes checks the form of the settings that select an upstream's pods. It does not ask the
+// kubernetes checks the form of the settings that select an upstream's pods. It does not query the
 // cluster.
 func (c upstreamChecks) kubernetes(path string, u *Upstream) {
 	k := &u.Kubernetes

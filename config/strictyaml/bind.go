@@ -28,7 +28,7 @@ type Document struct {
 type Retired struct {
 	// Remedy says what to do about the setting. It follows the setting's name in the message.
 	Remedy string
-	// Unsafe makes the setting an error. It is for a limit or a consent: without it the file would
+	// Unsafe makes the setting an error. It is for a limit or a consent, without which the file would
 	// allow more than its author meant.
 	Unsafe bool
 }
@@ -37,16 +37,16 @@ type Retired struct {
 type Options struct {
 	// Least is the remedy for an empty file.
 	Least string
-	// Retired holds the settings of earlier versions by path, in which every list position is []:
-	// upstreams[].native. Their values are not read.
+	// Retired maps paths to settings of earlier versions. A path has [] in place of a list position:
+	// upstreams[].native. The values are not read.
 	Retired map[string]Retired
 }
 
 // Read parses src and binds it to the struct at the pointer into. Problems show the parameter name
 // as the file's name, and relative paths in the file start from that file's folder. A value that
-// does not fit is reported by Problems and keeps its default.
+// cannot be bound keeps its default, and Problems reports it.
 func Read(name string, src []byte, into any, o Options) *Document {
-	const bytesPerValue = 20 // roughly, in a long file, to allocate in advance
+	const bytesPerValue = 20 // roughly, in a long file; for the first allocation
 	places := &Places{marks: make(map[string]mark, len(src)/bytesPerValue), broken: map[string]bool{}}
 	d := &Document{Places: places, report: &report{src: newSource(name, src), places: places}}
 	body, size := d.report.parse(src, o.Least)
@@ -79,9 +79,9 @@ func (d *Document) Problems() Problems {
 	return d.report.Problems()
 }
 
-// Binder puts a YAML tree into Go values and collects everything that does not fit. The library's
-// own decoder stops at the first mistake and forgets the place of a value. Binder finds all
-// mistakes, and records a mark for every value, with which later checks find its line.
+// Binder binds a YAML tree to Go values and collects every mistake. The library's own decoder stops
+// at the first mistake and does not keep the positions of values. Binder finds all mistakes, and
+// records a mark for every value, so that later checks can name the line.
 type Binder struct {
 	report   *report
 	tree     *tree
@@ -100,7 +100,7 @@ type scalarUnmarshaler interface {
 	UnmarshalYAML([]byte) error
 }
 
-// defaulter is implemented by list elements with defaults of their own.
+// defaulter is implemented by list elements that have their own defaults.
 type defaulter interface {
 	SetDefaults()
 }
@@ -114,7 +114,7 @@ func (b *Binder) Hide(n Node) { b.report.hide(n.ast) }
 // Broken reports whether the value at n could not be read.
 func (b *Binder) Broken(n Node) bool { return b.report.places.broken[n.path] }
 
-// BrokenBelow reports whether a value in n could not be read.
+// BrokenBelow reports whether n contains a value that could not be read.
 func (b *Binder) BrokenBelow(n Node) bool {
 	return b.report.places.anyBroken(n.path, func(rest string) bool { return strings.HasPrefix(rest, ".") })
 }
@@ -192,8 +192,8 @@ func (b *Binder) fields(n Node, v reflect.Value) {
 	}
 }
 
-// isRetired reports whether a key is a setting of earlier versions. If so, it adds a problem with
-// the remedy.
+// isRetired reports whether a key is a setting of earlier versions, and adds a problem with the
+// remedy if it is.
 func (b *Binder) isRetired(m entry, at string) bool {
 	r, ok := b.retired[positions.ReplaceAllString(at, "[]")]
 	if !ok {
@@ -236,7 +236,7 @@ func (b *Binder) list(n Node, v reflect.Value) {
 		b.report.fail(n.ast, n.path, "want a list here, not %s", kindOf(n.ast))
 		return
 	}
-	const most = 1024 // elements at first: reading stops at too many mistakes
+	const most = 1024 // elements at first, because reading stops after too many mistakes
 	out := reflect.MakeSlice(v.Type(), 0, min(len(s.Values), most))
 	for i, e := range s.Values {
 		if b.report.Full() {

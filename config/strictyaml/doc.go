@@ -1,6 +1,6 @@
-// Package strictyaml binds a YAML document to Go structs and reports everything in it that does not
-// fit, each with its line, an excerpt and a remedy. It does not know what the values mean. Its
-// callers are package config and the engine profiles of upstreams.
+// Package strictyaml binds a YAML document to Go structs and reports every mistake in it with a
+// line, an excerpt and a remedy. The package does not know what the values mean. Its callers are
+// package config and the engine profiles of package upstreams.
 //
 // # From text to values
 //
@@ -21,13 +21,13 @@
 // # Design
 //
 // The package binds the tree itself, because the YAML library's decoder stops at its first error: a
-// file with five mistakes would take five runs to repair. It uses the library's parser, whose
-// tokens have positions. Parsing dominates a reload of ten thousand keys, so plain.go bypasses the
-// parser for files whose lines can be read one by one. A property test checks that both give the
-// same tree.
+// file with five mistakes would need five runs to repair. The package uses the library's parser,
+// whose tokens have positions. Parsing dominates a reload of ten thousand keys, so plain.go
+// bypasses the parser for files whose lines can be read one by one. A property test checks that
+// plain.go and the parser give the same tree.
 //
 // Variables are resolved in the tree, not in the text. Therefore a variable's value cannot add keys
-// or lists to the file, a problem with it has a line, and a comment may show ${VAR} freely.
+// or lists to the file, a problem with the value has a line, and comments may contain ${VAR}.
 //
 // One mistake gives one problem. A value that could not be read is marked as broken, and checks
 // that depend on it are skipped: a misspelt `name` is one problem, without further ones for the
@@ -42,8 +42,8 @@
 // most a hundred problems are reported for a file, and long texts are cut.
 //
 // A null value counts as absent. `admin:` with nothing below it means the default, not an empty
-// value, because it is what remains when its lines are commented out.
+// value, because that is what remains when the lines below it are commented out.
 //
-// The tests of package config cover this one: a corpus of mistakes with the exact output of each,
-// hostile files, and a fuzz target.
+// The tests of package config cover this package: a corpus of mistakes with the exact output of
+// each, hostile files, and a fuzz target.
 package strictyaml

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// external resolves the values that a file takes from outside: environment variables, and secrets
-// from files.
+// external resolves values from outside the file: environment variables, and secrets from files.
 type external struct {
 	dir   string                      // base of relative paths
 	env   func(string) (string, bool) // os.LookupEnv
@@ -16,8 +15,8 @@ type external struct {
 }
 
 // expand replaces every ${VAR} in a string with the variable's value; $${VAR} stands for the
-// characters ${VAR}. A variable's value is not expanded again, and it cannot change the structure
-// of the file, because the tree is already parsed.
+// characters ${VAR}. A variable's value is not expanded again. It cannot change the structure of
+// the file, because the tree is already parsed.
 func (x *external) expand(text string) (string, error) {
 	var out strings.Builder
 	for {
@@ -55,9 +54,9 @@ func variableName(s string) bool {
 	return s != ""
 }
 
-// secretFile reads a secret's file, without the line breaks at its end. An empty file is an error:
-// another process may be about to write it, and an absent token would allow access without one. A
-// file that every user of the machine can read gives a warning.
+// secretFile reads a secret from a file, without the line breaks at the end. An empty file is an
+// error: another process may be about to write it, and a missing token would allow access without
+// one. A file that every user of the machine can read causes a warning.
 func (x *external) secretFile(name string) (value, warning string, err error) {
 	if name == "" {
 		return "", "", errors.New("file: must be followed by a path")

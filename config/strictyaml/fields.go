@@ -18,7 +18,7 @@ type Field struct {
 // fieldCache caches the result of Fields by type.
 var fieldCache sync.Map
 
-// Fields lists the fields of a struct that a file can set, in their order.
+// Fields lists the struct fields that a file can set, in order.
 func Fields(t reflect.Type) []Field {
 	if fields, ok := fieldCache.Load(t); ok {
 		return fields.([]Field)
@@ -35,7 +35,7 @@ func Fields(t reflect.Type) []Field {
 	return out
 }
 
-// FieldByKey returns the index of the struct field that a key sets; -1 if there is none.
+// FieldByKey returns the index of the struct field that a key sets, or -1.
 func FieldByKey(t reflect.Type, key string) int {
 	fields := Fields(t)
 	i := slices.IndexFunc(fields, func(f Field) bool { return f.Key == key })

@@ -61,7 +61,7 @@ func ReadBounded(name string, limit int64) ([]byte, error) {
 	return text, nil
 }
 
-// FileError returns, in one line, the reason why a file cannot be read.
+// FileError returns the reason, in one line, why a file cannot be read.
 func FileError(name string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -81,7 +81,7 @@ func WritableByOthers(info os.FileInfo) bool {
 	return runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0
 }
 
-// TooOpen reports whether users other than a file's owner and group can read it.
+// TooOpen reports whether users other than the owner and the group can read a file.
 func TooOpen(info os.FileInfo) bool {
 	return runtime.GOOS != "windows" && info.Mode().Perm()&^0o640 != 0
 }

@@ -9,20 +9,20 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// The parser's memory grows with the square of three numbers: levels, because every node keeps its
-// path, members of one mapping, and documents. A file is therefore first cut into tokens, at a
-// constant cost for each, and checked before the parser sees it. No sane configuration comes near
-// these bounds.
+// The parser's memory grows with the square of three numbers: the levels (because every node keeps
+// its path), the members of one mapping, and the documents. A file is therefore first cut into
+// tokens, at a constant cost for each, and checked before it is parsed. No sane configuration comes
+// near these bounds.
 const (
 	maxDepth     = 64      // levels of nesting
 	maxMarks     = 1 << 19 // structural marks; an API key has some ten
 	maxMembers   = 1000    // members of one mapping
 	maxDocuments = 16
-	maxBlank     = 200      // empty lines in a row: after a block text their cost is quadratic
+	maxBlank     = 200      // consecutive empty lines: after a block text their cost is quadratic
 	maxPaths     = 64 << 20 // bytes of the paths of all values together
 )
 
-// tooLargeError is the error of a file that would cost the parser too much.
+// tooLargeError is the error for a file that would cost the parser too much.
 type tooLargeError struct {
 	at  *token.Token // where the excerpt is; nil: no excerpt
 	why string
@@ -30,7 +30,7 @@ type tooLargeError struct {
 
 func (e *tooLargeError) Error() string { return e.why }
 
-// tokens cuts src into tokens, and fails if they are too many for the parser.
+// tokens cuts src into tokens, and fails if that gives too many for the parser.
 func tokens(src string) (all token.Tokens, err error) {
 	if structure(src) > maxMarks {
 		return nil, &tooLargeError{why: "the file has too many values"}
@@ -56,8 +56,8 @@ func tokens(src string) (all token.Tokens, err error) {
 	}
 }
 
-// structure counts possible structural marks. The number of tokens is about the same, and each
-// takes some 250 bytes.
+// structure counts possible structural marks. There are about as many tokens, and each takes some
+// 250 bytes.
 func structure(src string) (n int) {
 	for i := range len(src) {
 		switch src[i] {
@@ -86,8 +86,7 @@ func longBlank(src string) int {
 	return 0
 }
 
-// outline follows, token by token, the part of a file's structure on which the parser's memory
-// depends.
+// outline tracks, token by token, the structure on which the parser's memory depends.
 type outline struct {
 	levels     []level
 	line, last int // of the last token: its line and its length
@@ -98,13 +97,13 @@ type outline struct {
 // level is an open mapping or list.
 type level struct {
 	flow    bool // it is in brackets
-	rank    int  // of a block: its indent; a list ranks higher than the mapping whose key it stands under
+	rank    int  // of a block: its indent; a list ranks higher than the mapping that contains it
 	members int
 	path    int // length of its path
 	key     int // of its newest key
 }
 
-// add counts the next token. If that exceeds a bound, it returns the reason.
+// add counts the next token. If the token exceeds a bound, add returns the reason.
 func (o *outline) add(t *token.Token) (why string) {
 	first := t.Position.Line != o.line
 	o.line = t.Position.Line
@@ -184,7 +183,7 @@ func (o *outline) push(l level) {
 	o.levels = append(o.levels, l)
 }
 
-// closeBracket handles a closing bracket. The parser reports an unmatched one.
+// closeBracket handles a closing bracket. The parser reports unmatched brackets.
 func (o *outline) closeBracket() {
 	if top := o.top(); top != nil && top.flow {
 		o.levels = o.levels[:len(o.levels)-1]

@@ -12,9 +12,9 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// parse returns the body of the one document in src and its number of tokens. If there is no such
-// document, it reports the reason and returns nil. The parameter least is the remedy for an empty
-// file.
+// parse returns the body of the one document in src and its number of tokens. Unless src has
+// exactly one document, it reports the reason and returns nil. The parameter least is the remedy
+// for an empty file.
 func (r *report) parse(src []byte, least string) (body ast.Node, size int) {
 	for i, line := range r.src.lines {
 		if !utf8.ValidString(line) || strings.Contains(line, "\x00") {
@@ -79,11 +79,11 @@ func (r *report) unparsed(err error) {
 	}
 }
 
-// beforeStar matches a value that begins with *, which is an alias in YAML.
+// beforeStar matches a value that begins with *, which YAML reads as an alias.
 var beforeStar = regexp.MustCompile(`(\[|[,:-] )\*`)
 
 // syntax reports a syntax error. Without a tree the secrets on the line are unknown, so everything
-// after a key that may hold one is hidden.
+// after a key that may hold a secret is hidden.
 func (r *report) syntax(err *yaml.SyntaxError) {
 	at := r.mark(err.Token, "")
 	if at.line >= 1 && at.line <= len(r.src.lines) {

@@ -10,8 +10,8 @@ import (
 	"unicode"
 )
 
-// mark is the place and path of a value in a source. For entries that a second file appends to a
-// list, the path differs from the path in the bound struct.
+// mark is the position and path of a value in a source. If a second file appends entries to a list,
+// their paths there differ from those in the bound struct.
 type mark struct {
 	src          *source
 	path         string
@@ -32,7 +32,7 @@ func (m mark) show(text string) string {
 
 // problem makes a Problem without its excerpt. The excerpt is added later (source.excerpts), once
 // all secrets in the file are known. The message may quote names from the file, so control
-// characters become blanks: the message stays on one line and cannot control a terminal.
+// characters become blanks. The message thus stays on one line and cannot control a terminal.
 func (m mark) problem(message string) Problem {
 	message = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -47,19 +47,19 @@ func (m mark) problem(message string) Problem {
 	return p
 }
 
-// Places records, by the path of each value, such as upstreams[1].probe.fall, where the value
-// stands and whether it could be read. A nil Places belongs to values that no file holds: they have
-// no places, and all count as read.
+// Places records, by path (upstreams[1].probe.fall), each value's position and whether the value
+// could be read. A nil Places belongs to values that come from no file: they have no positions, and
+// all count as read.
 type Places struct {
 	marks  map[string]mark
-	broken map[string]bool // reported while reading: checks that depend on them are skipped
+	broken map[string]bool // values reported while reading: checks that depend on them are skipped
 }
 
 // Rename sets the name of the first source in later problems.
 func (p *Places) Rename(name string) { p.marks[""].src.name = name }
 
-// nearest returns the mark of path, or of the nearest value around it that has a place. A value
-// missing at the top level has no line.
+// nearest returns the mark of path, or of the nearest enclosing value that has one. A value missing
+// at the top level has no line.
 func (p *Places) nearest(path string) mark {
 	if p == nil {
 		return mark{path: path}
@@ -107,8 +107,8 @@ func (p *Places) Show(path, value string) string {
 	return p.marks[path].show(value)
 }
 
-// Line describes the place of the value at path relative to another value: "on line 7", "on line 7
-// of keys.yaml".
+// Line describes the position of the value at path relative to another value: "on line 7", "on line
+// 7 of keys.yaml".
 func (p *Places) Line(path, from string) string {
 	m, here := p.nearest(path), p.nearest(from)
 	switch {
@@ -145,9 +145,9 @@ func (p *Places) BrokenWithin(path string) bool {
 	return p.anyBroken(path, func(rest string) bool { return rest == "" || rest[0] == '.' || rest[0] == '[' })
 }
 
-// NamesBroken reports whether the names in a list are incomplete because one could not be read. A
-// reference to an unknown name may then be right. The parameter fields gives the fields that hold
-// names in the list's entries.
+// NamesBroken reports whether a list's names are incomplete because one could not be read. A
+// reference to an unknown name may then be right. The parameter fields lists the fields in the
+// list's entries that hold names.
 func (p *Places) NamesBroken(list string, fields ...string) bool {
 	return p.anyBroken(list, func(rest string) bool {
 		_, member, inside := strings.Cut(rest, "].")
@@ -156,8 +156,8 @@ func (p *Places) NamesBroken(list string, fields ...string) bool {
 	})
 }
 
-// anyBroken looks for a broken path that begins with prefix and whose rest satisfies the function
-// is().
+// anyBroken reports whether a broken path begins with prefix and its rest satisfies the function
+// is.
 func (p *Places) anyBroken(prefix string, is func(rest string) bool) bool {
 	if p == nil {
 		return false
@@ -170,8 +170,8 @@ func (p *Places) anyBroken(prefix string, is func(rest string) bool) bool {
 	return false
 }
 
-// Append takes over list entries from a second file: their places, and which of them are broken.
-// These entries follow the first count entries of the list in p.
+// Append adds the positions and broken marks of list entries from a second file. The entries follow
+// the first count entries of the list in p.
 func (p *Places) Append(list string, second *Places, count int) {
 	for path, m := range second.marks {
 		if moved, ok := moveEntry(path, list, count); ok {

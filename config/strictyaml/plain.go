@@ -8,10 +8,10 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// The parser takes some 60 µs for an API key, which is half a second in a reload with ten thousand.
-// This file therefore reads files in the usual form line by line into the same tree. All others go
-// to the parser: files with block texts, anchors, tags, empty values, escapes, anything that is not
-// ASCII, or a syntax error.
+// The parser takes some 60 µs for an API key, which is half a second in a reload with ten thousand
+// keys. The plain reader therefore reads files in the usual form line by line into the same tree.
+// All other files go to the parser: those with block texts, anchors, tags, empty values, escapes,
+// characters outside ASCII, or a syntax error.
 
 // plainLine is a line that is not blank.
 type plainLine struct {
@@ -49,8 +49,8 @@ func plainTree(src string) (body ast.Node, size int) {
 	return body, 2 * p.size
 }
 
-// maxPlainLine bounds a line, in bytes, so that little work is wasted on a file that turns out to
-// be odd near its end.
+// maxPlainLine bounds a line, in bytes, so that little work is wasted on a file that has an odd
+// line near its end.
 const maxPlainLine = 1000
 
 // cut splits the text into lines.
@@ -69,7 +69,7 @@ func (p *plainReader) cut(src string) {
 		if text == "" || text[0] == '#' {
 			continue
 		}
-		if len(text) > maxPlainLine || strings.HasSuffix(text, " ") { // the parser has other columns then
+		if len(text) > maxPlainLine || strings.HasSuffix(text, " ") { // the parser would then report other columns
 			p.odd = true
 			return
 		}
@@ -220,7 +220,7 @@ func position(l *plainLine, offset int) *token.Position {
 	return &token.Position{Line: l.number, Column: l.indent + offset + 1}
 }
 
-// Patterns of a value in brackets.
+// Patterns for values in brackets.
 var (
 	plainInFlow = regexp.MustCompile(`^[A-Za-z0-9/](?:[A-Za-z0-9/_.+@*~-]|:[A-Za-z0-9/_.+@*~-])*`)
 	plainQuoted = regexp.MustCompile(`^(?:"[^"\\]*"|'[^']*')`)
@@ -239,7 +239,7 @@ func (p *plainReader) value(text string, line, column int) ast.Node {
 	return n
 }
 
-// scalar makes a node from an unquoted string, whose form decides the type.
+// scalar makes a node from an unquoted string. The string's form decides the type.
 func (p *plainReader) scalar(text string, at *token.Position) ast.Node {
 	p.size++
 	switch t := token.New(text, text, at); t.Type { //nolint:exhaustive // the parser reads the others
@@ -311,8 +311,8 @@ func (f *flow) value() ast.Node {
 	return f.scalar(text, at)
 }
 
-// members reads the members in brackets. The next byte is the opening bracket, and the parameter
-// last is the closing one.
+// members reads the members in brackets. The next byte must be the opening bracket, and the
+// parameter last is the closing bracket.
 func (f *flow) members(last byte, member func()) {
 	f.skip(1)
 	for first := true; !f.odd; first = false {

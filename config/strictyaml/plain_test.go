@@ -14,7 +14,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// bound describes a bound document: its values, their places, and the problems.
+// bound describes a bound document: its values, their positions, and the problems.
 func bound(src string, body ast.Node, size int) string {
 	var servers struct {
 		Servers []server       `yaml:"servers"`
@@ -113,7 +113,7 @@ func FuzzPlainTree(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src string) { samePlain(t, src) })
 }
 
-// TestPlainForms checks that the hand-written scanners match exactly what these expressions match.
+// TestPlainForms compares the hand-written scanners with regular expressions.
 func TestPlainForms(t *testing.T) {
 	key := regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,63}:( +|$)`)
 	text := regexp.MustCompile(`^[A-Za-z0-9/$](?:[A-Za-z0-9/$_.+@=*~{}-]|:[A-Za-z0-9/$_.+@=*~{}-])*(?: [A-Za-z0-9/$_.+@=*~-]+)*$`)

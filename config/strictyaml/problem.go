@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Problem is one mistake in a configuration, with its place and its remedy. No field ever holds a
-// secret: excerpts end before one.
+// Problem is one mistake in a configuration, with its position and its remedy. No field ever holds
+// a secret: an excerpt ends where a secret begins.
 type Problem struct {
 	File    string // the file, as named to Read
 	Path    string // the value, such as upstreams[1].probe.fall; empty: the whole file
@@ -16,7 +16,7 @@ type Problem struct {
 	Excerpt string // the source line with a caret below it; empty when there is no line
 	Line    int    // counted from 1; 0: no line
 	Column  int    // in characters, counted from 1; 0: no column
-	Warning bool   // the file can be served nevertheless
+	Warning bool   // the file is usable nevertheless
 }
 
 // String returns "file:line:column: message (path)" and, below it, the excerpt. It does not end in
@@ -45,13 +45,13 @@ func (p Problem) String() string {
 }
 
 // MaxProblems bounds the errors, and also the warnings, that are reported for one file. A file with
-// more is evidently the wrong one.
+// more problems is evidently the wrong file.
 const MaxProblems = 100
 
 // Findings collects problems, up to MaxProblems errors and as many warnings.
 type Findings struct {
 	problems         Problems
-	errors, warnings int // the number found, discarded ones included
+	errors, warnings int // the number found, including discarded ones
 }
 
 // Add keeps a problem unless MaxProblems of its kind have been found before.
@@ -97,9 +97,8 @@ func (ps Problems) Error() string {
 	return strings.Join(texts, "\n")
 }
 
-// Err returns ps as an error if one of them is more than a warning, and nil otherwise. Use it to
-// turn Problems into an error, because nil Problems stored in an error variable are not a nil
-// error.
+// Err returns ps as an error if it has more than warnings, and nil otherwise. Use Err to turn
+// Problems into an error, because nil Problems in an error variable are not a nil error.
 func (ps Problems) Err() error {
 	if len(ps.Errors()) == 0 {
 		return nil
@@ -107,10 +106,10 @@ func (ps Problems) Err() error {
 	return ps
 }
 
-// Errors returns the problems that keep the file from being served.
+// Errors returns the problems that make the file unusable.
 func (ps Problems) Errors() Problems { return ps.only(false) }
 
-// Warnings returns the problems that do not keep the file from being served.
+// Warnings returns the problems with which the file is still usable.
 func (ps Problems) Warnings() Problems { return ps.only(true) }
 
 func (ps Problems) only(warning bool) Problems {

@@ -35,8 +35,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestAppend checks that the entries of a second file keep their places there and follow those of
-// the first.
+// TestAppend checks that the entries of a second file keep their positions in that file and follow
+// the first file's entries.
 func TestAppend(t *testing.T) {
 	var a, b struct {
 		Keys []server `yaml:"keys"`
@@ -87,9 +87,9 @@ func TestReadRetired(t *testing.T) {
 	}
 }
 
-// TestExcerptsMaskSecretsAlone checks that an excerpt shows the number of a setting that counts
-// tokens and is misspelled, and masks the hash of a key without hiding what follows it. A value
-// that may be a secret stays hidden.
+// TestExcerptsMaskSecretsAlone checks that an excerpt shows the number in a misspelled setting that
+// counts tokens, and that it masks a key's hash but shows the text after it. A value that may be a
+// secret stays hidden.
 func TestExcerptsMaskSecretsAlone(t *testing.T) {
 	var f struct {
 		Servers []server `yaml:"servers"`

@@ -18,7 +18,7 @@ type report struct {
 	Findings
 }
 
-// mark returns the mark of a token for the value at path.
+// mark returns a mark for the value at path, with the token's position.
 func (r *report) mark(t *token.Token, path string) mark {
 	m := mark{src: r.src, path: path}
 	if t != nil && t.Position != nil {
@@ -94,8 +94,8 @@ func secretName(name string) bool {
 	return false
 }
 
-// countsTokens reports whether a key whose name looks like that of a secret holds a number of
-// tokens, as max_tokens does.
+// countsTokens reports whether a key that is named like a secret holds a number of tokens, as
+// max_tokens does.
 func countsTokens(name, value string) bool {
 	counts := false
 	for word := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '_' || r == '-' || r == ' ' }) {

@@ -13,7 +13,7 @@ import (
 )
 
 // text returns a scalar's text without quotes and with its ${VAR} resolved. The parameter want
-// names the expected value in the message about a list or mapping.
+// names the expected value, for the message if n is a list or mapping.
 func (b *Binder) text(n Node, want string) (string, bool) {
 	raw, ok := rawText(n.ast)
 	if !ok {
@@ -46,7 +46,7 @@ func rawText(n ast.Node) (string, bool) {
 	return "", false
 }
 
-// scalars are the kinds that scalar can bind, with their names in messages.
+// scalars maps the kinds that scalar can bind to their names in messages.
 var scalars = map[reflect.Kind]string{
 	reflect.String: "a text", reflect.Bool: "true or false",
 	reflect.Int: "a whole number", reflect.Int64: "a whole number", reflect.Float64: "a number",
@@ -101,7 +101,7 @@ func (b *Binder) scalar(n Node, v reflect.Value) {
 	}
 }
 
-// time binds a time in RFC 3339, or a date, which means its first moment in UTC.
+// time binds a time in RFC 3339, or a date, which means the date's first moment in UTC.
 func (b *Binder) time(n Node, into *time.Time) {
 	text, ok := b.text(n, "a time")
 	if !ok {
@@ -117,7 +117,7 @@ func (b *Binder) time(n Node, into *time.Time) {
 }
 
 // Secret returns the value of a secret: a literal, a text with ${VAR}, or the content of file:PATH.
-// If it cannot be read, Secret reports a problem and returns false.
+// If the value cannot be read, Secret reports a problem and returns false.
 func (b *Binder) Secret(n Node) (value string, ok bool) {
 	raw, ok := rawText(n.ast)
 	if !ok {

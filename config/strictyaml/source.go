@@ -12,7 +12,7 @@ import (
 type source struct {
 	name   string
 	lines  []string
-	hidden map[int]int // line to the column at which a secret begins
+	hidden map[int]int // maps a line to the column at which a secret begins
 }
 
 func newSource(name string, text []byte) *source {
@@ -40,8 +40,8 @@ func cut(text string, most int) string {
 	return text[:most] + "..."
 }
 
-// hide keeps the rest of a line, beginning at column, and the following lines up to line last out
-// of every excerpt. This may hide more than the secret, which is safe.
+// hide keeps a line from the given column on, and the following lines up to line last, out of every
+// excerpt. This may hide more than the secret, which is safe.
 func (s *source) hide(line, column, last int) {
 	for n := line; n <= last; n++ {
 		from := 1
@@ -58,8 +58,8 @@ func (s *source) hide(line, column, last int) {
 const excerptWidth = 120
 
 // excerpt returns the source line with a caret under column. Tabs become one blank and other
-// control characters a dot, so that the caret is in the right place and a file cannot control the
-// terminal that shows its problems.
+// control characters a dot, so that the caret is in the right column and a file cannot control the
+// terminal.
 func (s *source) excerpt(line, column int) string {
 	if line < 1 || line > len(s.lines) {
 		return ""
@@ -100,7 +100,8 @@ func (s *source) excerpt(line, column int) string {
 	return fmt.Sprintf("%5d | %s%s%s\n      | %s", line, before, string(window), after, caret)
 }
 
-// keyHash matches a key's hash. Excerpts show stars in place of the hash, and the text after it.
+// keyHash matches a key's hash. Excerpts show stars in place of the hash, and show the text after
+// the hash.
 var keyHash = regexp.MustCompile(`sha256:[0-9A-Fa-f]+`)
 
 func masked(hash string) string {
@@ -129,8 +130,8 @@ func (s *source) excerpts(ps Problems) {
 }
 
 // secretColumn returns the column at which a secret may begin in a line, or 0 if the line cannot
-// hold one. For a line without a key, the last line with a key decides, because the line may
-// continue that key's value.
+// hold a secret. A line without a key is judged by the last line with a key, whose value it may
+// continue.
 func (s *source) secretColumn(line int) int {
 	column, keyed := afterSecretName(s.lines[line-1])
 	for above := line - 1; !keyed && above >= 1; above-- {
@@ -141,10 +142,10 @@ func (s *source) secretColumn(line int) int {
 	return column
 }
 
-// afterSecretName returns the column after the first key of a line that may name a secret, or 0,
+// afterSecretName returns the column after the first key that may name a secret in a line, or 0,
 // and whether the line has any key.
 func afterSecretName(line string) (column int, keyed bool) {
-	word, place := 0, 0 // the word's first byte, and the position of r in characters
+	word, place := 0, 0 // the word's first byte, and r's position in characters
 	for i, r := range line {
 		place++
 		switch r {

@@ -45,10 +45,10 @@ type tree struct {
 	paths   int // bytes of the paths of visited nodes
 }
 
-// aliasNodes bounds the nodes that aliases may add to those of the file.
+// aliasNodes bounds the nodes that aliases may add to the file's own.
 const aliasNodes = 100_000
 
-// newTree collects the anchors of a document with size tokens. It includes anchors below keys that
+// newTree collects the anchors of a document with size tokens, including anchors below keys that
 // are not bound.
 func newTree(r *report, body ast.Node, size int) *tree {
 	t := &tree{report: r, anchors: map[string]ast.Node{}, nodes: aliasNodes + size}
@@ -69,8 +69,8 @@ func (v anchorVisitor) Visit(n ast.Node) ast.Visitor {
 	return v
 }
 
-// boundsMark is marked as a broken path once exceeded bounds have been reported. No file can have
-// this path.
+// boundsMark is a path that no file can have. It is marked as broken once an exceeded bound has
+// been reported.
 const boundsMark = "\x00"
 
 // resolve returns n with aliases, anchors and tags resolved.
@@ -204,7 +204,8 @@ func keyText(k ast.MapKeyNode) (string, bool) {
 	return "", false
 }
 
-// startToken returns the first token of n. The library's own token of a mapping is its first colon.
+// startToken returns the first token of n. The library's token for a mapping is the mapping's first
+// colon.
 func startToken(n ast.Node) *token.Token {
 	switch x := n.(type) {
 	case nil:

@@ -28,8 +28,8 @@ func Choice(name string, candidates []string) string {
 const maxCandidates = 1000
 
 // Nearest returns the candidate that is most similar to name, or "" if none is similar enough. A
-// similar candidate differs only in spelling style, in at most a third of its letters, or by an
-// added or missing word.
+// similar candidate differs from name only in spelling style, in at most a third of the letters, or
+// by an added or missing word.
 func Nearest(name string, candidates []string) string {
 	plain := Normalize(name)
 	best, least := "", max(1, len(plain)/3)+1
@@ -37,7 +37,7 @@ func Nearest(name string, candidates []string) string {
 	for _, c := range candidates {
 		near := Normalize(c)
 		if lengths := len(near) - len(plain); lengths >= least || -lengths >= least {
-			continue // the lengths alone differ too much
+			continue // the lengths already differ too much
 		}
 		if d := distance(plain, near); d < least {
 			best, least = c, d
@@ -66,8 +66,8 @@ func Normalize(s string) string {
 	}, strings.ToLower(s[:min(len(s), 64)]))
 }
 
-// distance returns the number of letters to insert, delete, replace or swap with a neighbour to
-// turn a into b.
+// distance returns how many letters must be inserted, deleted, replaced or swapped with a neighbour
+// to turn a into b.
 func distance(a, b string) int {
 	previous, current, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range current {

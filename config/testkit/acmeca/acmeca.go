@@ -1,5 +1,5 @@
-// Package acmeca simulates a certificate authority with an ACME directory (RFC 8555) for tests,
-// including its failures. It imports no package of ours, so tests of any package can use it.
+// Package acmeca simulates a certificate authority with an ACME directory (RFC 8555) and its
+// failures, for tests. It imports no package of ours, so tests of any package can use it.
 package acmeca
 
 import (
@@ -36,10 +36,10 @@ type Reach func(ctx context.Context, domain, port string) (net.Conn, error)
 type Options struct {
 	Life  time.Duration // of its certificates; default 90 days
 	Reach Reach
-	// Validate replaces the check through Reach where there is no network.
+	// Validate, if set, replaces the check through Reach, for tests without a network.
 	Validate func(kind, domain, token, keyAuthorization string) error
-	// Binding is the key of the only external account that may be bound, "kid-1"; empty: no binding
-	// is required.
+	// Binding is the key of "kid-1", the only external account that may be bound; empty: no binding is
+	// required.
 	Binding []byte
 }
 
@@ -57,14 +57,14 @@ type Mishaps struct {
 
 // CA is an authority.
 type CA struct {
-	PEM string // its own certificate, which signs those of domains and of its server
+	PEM string // its own certificate, which signs the domains' certificates and its server's
 
 	opts Options
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	base string
 
-	looks sync.WaitGroup // of the checks of challenges
+	looks sync.WaitGroup // running checks of challenges
 
 	mu       sync.Mutex
 	mishaps  Mishaps
@@ -82,7 +82,7 @@ type order struct {
 	chain                                   []byte
 }
 
-// New returns an authority without a server.
+// New returns an authority that has no server.
 func New(t testing.TB, o Options) *CA {
 	t.Helper()
 	if o.Life == 0 {
@@ -296,7 +296,7 @@ func (c *CA) renewalInfo(w http.ResponseWriter) (int, any, error) {
 	return 200, map[string]any{"suggestedWindow": window}, nil
 }
 
-// verify checks the signature of a request, its nonce and the URL that it names.
+// verify checks a request's signature, nonce and URL.
 func (c *CA) verify(r *http.Request) (*request, error) {
 	var raw json.RawMessage
 	err := json.NewDecoder(r.Body).Decode(&raw)

@@ -1,7 +1,8 @@
 // Package browser opens our pages in a headless Chromium, for tests that need a browser.
 //
-// A machine without a browser skips such a test with a message. With CI set in the environment the
-// test fails instead, so that a pipeline cannot lose the test by losing the package.
+// On a machine without a browser such a test is skipped with a message. With CI set in the
+// environment the test fails instead, so that a pipeline without the browser's package does not
+// skip the test unnoticed.
 package browser
 
 import (
@@ -15,7 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// programs are the names of the browser's program, in search order. PENSTOCK_CHROMIUM comes first.
+// programs lists the names of the browser's program in search order, after PENSTOCK_CHROMIUM.
 var programs = []string{
 	"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome",
 	"headless-shell",
@@ -56,7 +57,7 @@ func Open(t testing.TB, width, height int64, dark bool) context.Context {
 	t.Cleanup(stopBrowser)
 	tab, stopTab := chromedp.NewContext(ctx)
 	t.Cleanup(stopTab)
-	// runs before the folder's removal, and waits for the process
+	// runs before the folder is removed, and waits for the process
 	t.Cleanup(func() { _ = chromedp.Cancel(tab) })
 	scheme := "light"
 	if dark {

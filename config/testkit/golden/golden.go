@@ -41,7 +41,7 @@ func File(t *testing.T, name string, got []byte) {
 }
 
 // Archives runs f in a subtest for each archive in a folder. The function f reads the input
-// sections and sets the resulting sections. The archive must then equal the file.
+// sections and sets the output sections. Then the archive must equal the file.
 func Archives(t *testing.T, folder string, f func(t *testing.T, a *Archive)) {
 	t.Helper()
 	for name, a := range All(t, folder) {
@@ -114,7 +114,7 @@ func (a *Archive) Set(name string, text []byte) {
 	a.Files[i].Data = text
 }
 
-// Says reports whether a line of the archive's comment equals the parameter word.
+// Says reports whether a line of the archive's comment equals word.
 func (a *Archive) Says(word string) bool {
 	return slices.Contains(strings.Split(string(a.Comment), "\n"), word)
 }

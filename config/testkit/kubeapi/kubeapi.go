@@ -40,12 +40,12 @@ type Server struct {
 	mu        sync.Mutex
 	wake      chan struct{} // closed at every change
 	version   int
-	compacted int                          // versions up to this one have no events any more
+	compacted int                          // events up to this version have been dropped
 	objects   map[string]map[string]Object // by collection and name
 	events    []event
 	token     string
 	away      bool                                          // connections are closed without an answer
-	answer    func(http.ResponseWriter, *http.Request) bool // if true, it has answered
+	answer    func(http.ResponseWriter, *http.Request) bool // returns true if it has answered
 	requests  []string
 }
 
@@ -54,11 +54,11 @@ type event struct {
 	collection string
 	bookmark   bool
 	before     Object // nil: the object is new
-	object     Object // its current state, or its last one before the deletion
+	object     Object // its current state, or its last state before the deletion
 	gone       bool
 }
 
-// kind returns the event type for a watch with selectors. It is DELETED for an object that no
+// kind returns the event type for a watch with selectors. The type is DELETED for an object that no
 // longer matches, ADDED for one that begins to match, and "" for an object that the watch does not
 // see.
 func (e *event) kind(q url.Values) string {
@@ -105,8 +105,8 @@ func (s *Server) write(name, text string) {
 	}
 }
 
-// RotateToken replaces the valid token. If write is true, it also writes the new token to the
-// account.
+// RotateToken replaces the valid token. If write is true, RotateToken also writes the new token to
+// the account's folder.
 func (s *Server) RotateToken(token string, write bool) {
 	s.mu.Lock()
 	s.token = token
@@ -205,7 +205,7 @@ func (s *Server) Bookmark() {
 	}
 }
 
-// Compact drops the events so far: a watch from an earlier version then gets 410.
+// Compact drops all events so far, so that a watch from an earlier version gets 410.
 func (s *Server) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

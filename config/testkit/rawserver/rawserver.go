@@ -1,5 +1,5 @@
-// Package rawserver simulates an engine on loopback that follows a script, byte by byte. It imports
-// no package of ours, so tests of any package can use it.
+// Package rawserver runs a server on loopback that follows a script byte by byte, in place of an
+// engine. It imports no package of ours, so tests of any package can use it.
 package rawserver
 
 import (
@@ -32,7 +32,7 @@ type Peer struct {
 	T      *testing.T
 	TCP    *net.TCPConn
 	Reader *bufio.Reader
-	N      int // of the connection, from 0
+	N      int // number of the connection, from 0
 }
 
 // Serve runs script for every connection. The connection is closed when script returns.
@@ -110,8 +110,8 @@ func (s *Server) URL() string {
 	return "http://" + s.Listener.Addr().String()
 }
 
-// Request reads a whole request and returns it with its body. The result ok is false when no more
-// requests come.
+// Request reads a complete request and returns it with its body. The result ok is false when no
+// more requests come.
 func (p *Peer) Request() (r *http.Request, body string, ok bool) {
 	r, err := http.ReadRequest(p.Reader)
 	if err != nil {

@@ -1,3 +1,4 @@
-// Package tty provides a terminal for tests: a pseudo-terminal of the system with a screen that
-// interprets the few escape sequences of a full-screen program. Any other sequence fails the test.
+// Package tty provides a terminal for tests: a pseudo-terminal of the system, with a screen that
+// interprets the few escape sequences that full-screen programs use. Any other sequence fails the
+// test.
 package tty

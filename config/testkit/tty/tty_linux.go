@@ -90,8 +90,8 @@ func (t *Terminal) setSize(width, height int) {
 	})
 }
 
-// Resize changes the terminal's size, as dragging its window does; content outside the new size is
-// lost. The system notifies the program if this is its controlling terminal.
+// Resize changes the terminal's size, as dragging its window does. Content outside the new size is
+// lost. The system notifies the program if the terminal is its controlling terminal.
 func (t *Terminal) Resize(width, height int) {
 	t.mu.Lock()
 	t.screen.resize(width, height)
