@@ -19,7 +19,7 @@ import (
 // servedAs returns the serial number of a listener's certificate.
 func servedAs(t *testing.T, address string) string {
 	t.Helper()
-	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // only the number is needed
+	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // only the serial number is needed
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,8 @@ func servedAs(t *testing.T, address string) string {
 }
 
 // TestAdminOverTLS checks that the admin listener speaks TLS with its own pair, that the pair is
-// read again when it changes, and that each command reaches the listener with the CA's certificate.
+// read again when it changes, and that each command reaches the listener if it is given the CA's
+// certificate.
 func TestAdminOverTLS(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{})

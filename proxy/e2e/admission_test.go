@@ -22,7 +22,7 @@ import (
 )
 
 // Rows 85 and 88, and the invariants of admission: limits hold exactly, all outputs report the same
-// number, and nothing leaks however calls end.
+// number, and no way to end a call leaks anything.
 
 // catalogModel is the part of a catalog entry that tests read.
 type catalogModel struct {
@@ -108,8 +108,8 @@ func TestOneLedger(t *testing.T) {
 							}
 						}
 					}
-					// The numbers are read a moment after the refusal, so a slot may be free again
-					// by then.
+					// The metadata's numbers are read a moment after the refusal, so a slot may be free again by
+					// then.
 					if err := json.Unmarshal([]byte(r.Body), &e); err != nil || e.Error.Metadata.Total != slots || e.Error.Metadata.Active > slots ||
 						e.Error.Metadata.Active+e.Error.Metadata.Available != slots {
 						t.Errorf("metadata %s", r.Body)
@@ -272,8 +272,8 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestQueueNoticesRoom checks that a waiting call is served as soon as anything makes room for it,
-// not only a released slot.
+// TestQueueNoticesRoom checks that a waiting call is served as soon as anything makes room, not
+// only when a slot is released.
 func TestQueueNoticesRoom(t *testing.T) {
 	t.Parallel()
 	s := rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 1, probe: { interval: 500ms }", Model: "queue: { depth: 8, wait: 60s }", Retry: "budget: 100%"}
@@ -382,8 +382,8 @@ func TestTokensSettleOnDisconnect(t *testing.T) {
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }
 
-// TestTokensOfAnAbandonedAnswer checks that a client that disconnects before a plain answer has
-// used the engine, and is charged for the expected work.
+// TestTokensOfAnAbandonedAnswer checks that a client that disconnects before an unstreamed answer
+// is charged for the expected work, because it has used the engine.
 func TestTokensOfAnAbandonedAnswer(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { tokens_per_minute: 1000 }"})
@@ -418,7 +418,7 @@ func TestTokensOfAnAbandonedAnswer(t *testing.T) {
 }
 
 // TestFault88_AbortsInEveryPhase disconnects clients at random moments in every phase. Nothing
-// leaks: at the end the rig checks that the edge is at rest and that every call has one line.
+// leaks: at the end the rig checks that the edge is idle and that every call has one access line.
 func TestFault88_AbortsInEveryPhase(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{
@@ -530,8 +530,8 @@ func TestManyStreams(t *testing.T) {
 	})
 }
 
-// TestFramingIsNotObservable checks that the client gets the same bytes however the engine's bytes
-// are split.
+// TestFramingIsNotObservable checks that the split of the engine's bytes does not change the
+// client's bytes.
 func TestFramingIsNotObservable(t *testing.T) {
 	t.Parallel()
 	for name, control := range map[string]string{
@@ -572,7 +572,7 @@ func TestFramingIsNotObservable(t *testing.T) {
 	}
 }
 
-// anonymous removes the parts that differ between answers.
+// anonymous removes everything that differs between answers: ids and times.
 func anonymous(body string) string {
 	var b strings.Builder
 	for line := range strings.Lines(body) {

@@ -45,7 +45,7 @@ func startAudio(t *testing.T, engines ...sim.Options) *penstock {
 	return start(t, rig.Setup{Engines: engines, Config: audioConfig})
 }
 
-// twoEngines serves the model ears from two engines, of which the first is preferred.
+// twoEngines serves the model ears from two engines and prefers the first.
 func twoEngines(t *testing.T, more string) *penstock {
 	t.Helper()
 	return start(t, rig.Setup{Engines: []sim.Options{{Record: true}, {Record: true}}, Config: `

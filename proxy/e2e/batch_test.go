@@ -88,8 +88,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestBatchLineErrors checks that the error of one line is in its answer, that the batch waits
-// during an outage of the engine, and that a wrong key or input ends the batch before it begins.
+// TestBatchLineErrors checks that a line's error is in the line's answer, that the batch waits
+// while the engine is down, and that a wrong key or input ends the batch before its first call.
 func TestBatchLineErrors(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Retry: "attempts: 1"})
@@ -156,7 +156,7 @@ func TestBatchAtTheWrongAddress(t *testing.T) {
 	}
 }
 
-// TestBatchContinues checks that a batch that was killed or interrupted continues where it was.
+// TestBatchContinues checks that a batch that was killed or interrupted continues where it stopped.
 func TestBatchContinues(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
@@ -176,7 +176,7 @@ func TestBatchContinues(t *testing.T) {
 		if code := cmd.Cmd.ProcessState.ExitCode(); had >= 40 || signal == syscall.SIGINT && code != 130 {
 			t.Fatalf("%v: %d lines, exit code %d", signal, had, code)
 		}
-		rig.WaitFor(t, rig.Patience, "edge and engine are at rest", func() bool { // a call that was sent may not have begun yet
+		rig.WaitFor(t, rig.Patience, "edge and engine are at rest", func() bool { // a sent call may not have begun yet
 			return p.Metric("penstock_client_connections") <= others && p.Metric("penstock_calls_inflight") == 0 && p.Engines[0].Stats().Running == 0
 		})
 		p.Engines[0].SetFault()

@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestCostlyMembers checks that members with which a small request causes much work for an engine
-// are bounded on every endpoint that passes them on, and that the error names the bound.
+// TestCostlyMembers checks that request members that cause an engine much work are bounded on every
+// endpoint that passes them on, and that the error names the bound.
 func TestCostlyMembers(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording(), Limits: "request_body: 8MiB"})
@@ -77,7 +77,7 @@ func TestCostlyMembers(t *testing.T) {
 }
 
 // TestUnfinishedBodies checks that a key's unfinished bodies hold at most half of the memory for
-// bodies, in whatever way they arrive, so that other keys' bodies find room. A key without
+// bodies, however the bodies arrive, so that other keys' bodies find room. A key without
 // competition, and a single body, may use all of it.
 func TestUnfinishedBodies(t *testing.T) {
 	t.Parallel()
@@ -123,8 +123,8 @@ func TestUnfinishedBodies(t *testing.T) {
 	}
 }
 
-// TestAnnouncedBodies checks that a body holds memory for what has arrived of it, and not for what
-// its client announces.
+// TestAnnouncedBodies checks that a body holds memory for the bytes that have arrived, not for
+// those that its client announces.
 func TestAnnouncedBodies(t *testing.T) {
 	t.Parallel()
 	const announced, part = 8 << 20, 256 << 10

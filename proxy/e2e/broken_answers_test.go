@@ -12,11 +12,11 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// brokenAnswers are faults of an engine that begins every answer and completes none.
+// brokenAnswers are faults that let an engine begin every answer and complete none.
 var brokenAnswers = []string{"error-in-stream=3", "cut-after=4", "reset-after=4", "no-finish"}
 
 // TestEngineThatBreaksEveryAnswer checks that such an engine is taken out within two seconds for
-// any clients: the edge's own probe sees the same as they do.
+// every client, because the edge's own probe fails like the clients' calls.
 func TestEngineThatBreaksEveryAnswer(t *testing.T) {
 	t.Parallel()
 	for _, fault := range brokenAnswers {
@@ -65,8 +65,8 @@ func TestEngineThatBreaksEveryAnswer(t *testing.T) {
 	}
 }
 
-// TestBrokenTrialFails checks that an answer that begins and breaks off is a failed trial, so
-// that the wait for the next trial grows.
+// TestBrokenTrialFails checks that an answer that breaks off counts as a failed trial, so that the
+// wait for the next trial grows.
 func TestBrokenTrialFails(t *testing.T) {
 	t.Parallel()
 	for _, fault := range brokenAnswers {
@@ -100,8 +100,8 @@ func TestBrokenTrialFails(t *testing.T) {
 }
 
 // TestOneClientsFailuresWithAGoodEngine checks that an engine that fails every call is taken out
-// after a few hundred calls, which are two seconds of these clients. Routing avoids the engine
-// after its first failures, so few calls reach it.
+// after a few hundred calls, which these clients send in two seconds. Routing avoids the engine
+// after its first failures, so few of the calls reach it.
 func TestOneClientsFailuresWithAGoodEngine(t *testing.T) {
 	t.Parallel()
 	for _, atATime := range []int{4, 8} {

@@ -15,14 +15,14 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Engines whose health page waits while they work. They work until the test releases them, so
-// nothing here depends on the machine's speed. Package upstreams tests the timeouts of a busy
-// engine.
+// These tests have engines whose health page waits while they work. The engines work until the test
+// releases them, so no test depends on the machine's speed. Package upstreams tests the timeouts of
+// a busy engine.
 
 // busyProbe makes three consecutive probes fail within four seconds.
 const busyProbe = "concurrency: 1, probe: { interval: 500ms, timeout: 500ms }"
 
-// workKind is a kind of work during which an engine sends nothing until it is done.
+// workKind is a kind of work for which an engine sends nothing before the complete answer.
 type workKind struct {
 	name, kind, path, body string
 	media                  string // of the body; empty: JSON
@@ -71,8 +71,8 @@ func serialPainter(t *testing.T, done <-chan struct{}) string {
 	return server.URL
 }
 
-// busyEdge returns an edge with several engines for the kind of work. They finish nothing until
-// finish is called, which happens at the end of the test at the latest.
+// busyEdge returns an edge with several engines for the kind of work. The engines complete no
+// answer until finish is called, at the latest at the end of the test.
 func busyEdge(t *testing.T, k *workKind, engines int, model, upstream string) (p *penstock, finish func()) {
 	painted := make(chan struct{})
 	s := rig.Setup{Model: strings.Trim(k.kind+", "+model, ", "), Upstream: upstream}
@@ -111,8 +111,8 @@ func states(p *penstock) (all []string) {
 }
 
 // TestBusyEngine checks that an engine that answers no page while it works is busy, not down. Its
-// running call succeeds, and so do waiting calls; a call that finds the queue full is refused as
-// for a full pool.
+// running call succeeds, and so do waiting calls; a call that finds the queue full is refused with
+// the code of a full pool.
 func TestBusyEngine(t *testing.T) {
 	fastset.LeaveOut(t, "probes that run out of time")
 	for _, k := range workKinds {
@@ -188,9 +188,9 @@ func frozen(t *testing.T) (url string, engine *rig.Process) {
 }
 
 // TestStoppedEngine suspends an engine's process, for which the kernel still accepts connections.
-// If it is the only engine, it is down at most a minute after its last sign of life, and its calls
-// end then. If another engine works, every new call goes there, and the stopped engine's calls
-// follow once it has been silent for half a minute.
+// If the stopped engine is the only one, it is down within a minute of its last sign of life, and
+// its calls end then. If another engine works, every new call goes to that engine, and the stopped
+// engine's calls follow after half a minute of silence.
 func TestStoppedEngine(t *testing.T) {
 	fastset.LeaveOut(t, "an engine that is stopped for a minute")
 	for _, k := range workKinds {
@@ -204,7 +204,7 @@ func TestStoppedEngine(t *testing.T) {
 			alone := start(t, s)
 			s.Engines = []sim.Options{{}}
 			both := start(t, s)
-			both.Engines[0].SetSlots(0) // the first call goes to the other engine, or waits here
+			both.Engines[0].SetSlots(0) // the first call goes to the other engine, or waits at this one
 			held := make(chan *rig.Reply)
 			for _, p := range []*penstock{alone, both, both} {
 				go func() { held <- k.ask(p) }()
@@ -230,7 +230,7 @@ func TestStoppedEngine(t *testing.T) {
 			// A call without output moves to the good engine; without another engine it fails.
 			failed := 0
 			for range 2 {
-				if r := <-held; strings.Contains(r.Body, "upstream_unreachable") { // a stream has its 200 by then
+				if r := <-held; strings.Contains(r.Body, "upstream_unreachable") { // a stream has already got its 200
 					failed++
 				} else {
 					r.WantStatus(200)

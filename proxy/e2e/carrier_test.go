@@ -31,7 +31,7 @@ func TestConnectionAfterStream(t *testing.T) {
 			_ = c.Send(p.Request(chatPath, p.Chat("")))
 			c.Reply("POST").WantStatus(200)
 		}
-		// Its idle timeout is that of a kept connection, not of a new one.
+		// The connection has the idle timeout of a kept connection, not of a new one.
 		stream(c)
 		time.Sleep(1200 * time.Millisecond)
 		stream(c)

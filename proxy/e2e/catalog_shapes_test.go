@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests read the catalog in the forms that agents read.
+// These tests read the catalog in the forms that agents use.
 
 const shapesConfig = `
 keys:
@@ -47,8 +47,8 @@ func startShapes(t *testing.T) (p *penstock, narrow string) {
 	return start(t, rig.Setup{Config: fmt.Sprintf(shapesConfig, hash)}), narrow
 }
 
-// TestCatalogForMessages checks that with anthropic-version the list has the members of Anthropic's
-// list and entries for aliases, and without it neither.
+// TestCatalogForMessages checks that the list has the members of Anthropic's list and entries for
+// aliases with the header anthropic-version, and neither without it.
 func TestCatalogForMessages(t *testing.T) {
 	t.Parallel()
 	p, narrow := startShapes(t)
@@ -102,7 +102,7 @@ func TestCatalogForMessages(t *testing.T) {
 	p.Get("/v1/models", anthropicVersion, "x-api-key: wrong").Conforms("GET", "/v1/models").WantRefused(inMessages, wrong)
 }
 
-// inMessages makes the rig read errors as Messages clients do.
+// inMessages makes the rig expect errors in the Messages form.
 var inMessages = rig.Way{Dialect: "messages"}
 
 // TestCatalogPages checks that the official SDKs read the list page by page, forwards and
@@ -187,13 +187,13 @@ func TestCatalogForCodex(t *testing.T) {
 	if own, data := read("/v1/models?client_version=1", "x-api-key: "+narrow); len(own) != 0 || data != 1 {
 		t.Errorf("a key of a model without tools: %d and %d", len(own), data)
 	}
-	p = start(t, rig.Setup{Top: "strict: true"}) // it refuses tools that are not functions
+	p = start(t, rig.Setup{Top: "strict: true"}) // a strict edge refuses tools that are not functions
 	if models, _ := read("/v1/models?client_version=1"); len(models) != 1 || models[0]["apply_patch_tool_type"] != nil {
 		t.Errorf("strict: %v", models)
 	}
 }
 
-// TestCatalogWithKeysOnly checks that catalog.public: false holds until a reload reverts it.
+// TestCatalogWithKeysOnly checks that catalog.public: false applies until a reload reverts it.
 func TestCatalogWithKeysOnly(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "catalog: { public: false }"})

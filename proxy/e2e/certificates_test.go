@@ -23,8 +23,8 @@ func certificateClient(t *testing.T, certificate *tls.Certificate) *http.Client 
 }
 
 // TestClientCertificates checks that a certificate identifies a machine in place of a key, at every
-// endpoint. It is refused together with another key in the request, and access ends when a reload
-// removes it.
+// endpoint. The certificate is refused if the request also has another key. Access ends when a
+// reload removes the certificate.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
 	authority, stranger := selfsigned.NewAuthority(t, "machines"), selfsigned.NewAuthority(t, "machines")
@@ -71,7 +71,7 @@ func TestClientCertificates(t *testing.T) {
 				}
 				return
 			}
-			for _, body := range []string{e.Chat(""), e.Chat(`"user": "` + strings.Repeat("x", 20<<10) + `"`)} { // also larger than a body that is judged by its head
+			for _, body := range []string{e.Chat(""), e.Chat(`"user": "` + strings.Repeat("x", 20<<10) + `"`)} { // the second is larger than bodies that are judged by their heads
 				r := e.Post(chatPath, body, c.header...).WantStatus(c.status)
 				if c.status == 401 && !strings.Contains(r.Body, `"authentication_error"`) {
 					t.Errorf("%s", r.Body)

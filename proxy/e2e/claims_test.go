@@ -12,8 +12,8 @@ import (
 )
 
 // TestFloodLeavesOthersTheirPart runs 64 closed loops of one key at a model with four slots and no
-// queue. A client of another key that honours Retry-After gets at least two of every five slots
-// that it requests. Without that client the flood loses nothing.
+// queue. A client of another key that honours Retry-After gets a slot for at least two of every
+// five requests. Without that client the flood loses nothing.
 func TestFloodLeavesOthersTheirPart(t *testing.T) {
 	t.Parallel()
 	const loops, wanted = 64, 6

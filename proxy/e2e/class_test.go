@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestBatchKeysTakeWhatIsLeft checks that calls of a key with class batch leave the model's reserve
-// free, and lose their place in its queue to another key's call.
+// TestBatchKeysTakeWhatIsLeft checks that calls of a key in class batch leave the model's reserve
+// free, and lose their place in the queue to another key's call.
 func TestBatchKeysTakeWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	other, hash, _ := auth.NewKey()
@@ -21,7 +21,7 @@ func TestBatchKeysTakeWhatIsLeft(t *testing.T) {
 	as := "Authorization: Bearer " + other
 	release := p.hold(3, p.Chat(endless))
 	var calls sync.WaitGroup
-	calls.Go(func() { p.Post(chatPath, p.Chat("")).WantError(429, "rate_limit_error", "capacity_full") }) // it may not use the free slot
+	calls.Go(func() { p.Post(chatPath, p.Chat("")).WantError(429, "rate_limit_error", "capacity_full") }) // the free slot is the reserve
 	rig.WaitFor(t, rig.Patience, "it waits", func() bool { return p.Metric("penstock_model_queue_waiting") == 1 })
 	p.Post(chatPath, p.Chat(""), as).WantStatus(200) // takes the batch call's place in the queue, and the reserve
 	calls.Wait()
@@ -47,7 +47,7 @@ func TestFreeSlotIsTakenFirst(t *testing.T) {
 }
 
 // TestRunningCallsStay checks that a call that finds no slot is refused or waits, whatever the
-// class of the running calls. The log names classes other than the first.
+// class of the running calls. The log names a call's class unless it is the first class.
 func TestRunningCallsStay(t *testing.T) {
 	t.Parallel()
 	user, hash, _ := auth.NewKey()

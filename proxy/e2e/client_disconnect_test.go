@@ -28,7 +28,8 @@ var disconnects = []struct {
 	{"half-close", func(c *rig.Raw) { _ = c.Conn.(*net.TCPConn).CloseWrite() }},
 }
 
-// wantFreed checks that the engine is free in time, and that log and metrics have the reason.
+// wantFreed checks that the engine is free in time, and that the log and the metrics show the
+// reason.
 func wantFreed(t *testing.T, p *penstock, phase string) {
 	t.Helper()
 	e := p.Engines[0]
@@ -48,8 +49,8 @@ func wantFreed(t *testing.T, p *penstock, phase string) {
 	rig.WaitFor(t, rig.Patience, "the connection to the engine is closed", func() bool { return e.Stats().Conns <= 1 })
 }
 
-// TestLeavesAtOnce checks that a client that disconnects before its call begins counts like one
-// that disconnects while it sends its body.
+// TestLeavesAtOnce checks that a client that disconnects before its call begins counts like a
+// client that disconnects while it sends its body.
 func TestLeavesAtOnce(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -119,7 +120,7 @@ func TestFault34_LeavesBeforeTheAnswer(t *testing.T) {
 					c := p.Dial()
 					_ = c.Send(p.Request(chatPath, body))
 					rig.WaitFor(t, rig.Patience, "the engine works", func() bool {
-						s := p.Engines[0].Stats() // a plain answer is complete before it stalls, so its slot is free
+						s := p.Engines[0].Stats() // an unstreamed answer is complete before it stalls, so its slot is free
 						return s.Running == 1 || s.Faults == 1 && phase != "blackhole"
 					})
 					how.do(c)
@@ -143,7 +144,7 @@ func TestFault34_LeavesBeforeTheAnswer(t *testing.T) {
 	})
 	t.Run("engine that only streams can cancel", func(t *testing.T) {
 		t.Parallel()
-		// llama.cpp runs a plain request to its end even after its client has disconnected.
+		// llama.cpp runs an unstreamed request to its end even after the client has disconnected.
 		p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "llamacpp", CancelOnlyStreams: true}}, Config: `
 timeouts: { linger: 0s }
 keys: [{ id: tester, hash: "{{hash}}" }]

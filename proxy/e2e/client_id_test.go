@@ -8,7 +8,7 @@ import (
 )
 
 // TestClientRequestID checks that every kind of answer returns the client's request id, and that no
-// log holds it. An id that is invalid in a header is omitted.
+// log holds the id. An id that a header cannot hold is omitted.
 func TestClientRequestID(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

@@ -21,7 +21,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// These tests run the commands of the built program that operators use first.
+// These tests run those commands of the built program that operators use first.
 
 // command runs the program until it ends.
 func command(t *testing.T, want int, args ...string) (stdout, stderr string) {
@@ -47,7 +47,7 @@ func serveProgram(t *testing.T, config string) (public, admin string) {
 	return found[1], found[2]
 }
 
-// serveSaying runs an edge until the test ends. It matches pattern against the edge's first output
+// serveSaying runs an edge until the test ends. It waits until the edge's output matches pattern,
 // and returns the groups.
 func serveSaying(t *testing.T, pattern string, args ...string) []string {
 	t.Helper()
@@ -96,7 +96,7 @@ func TestInitToServing(t *testing.T) {
 	if token == nil {
 		t.Fatalf("no token for the next commands:\n%s", out)
 	}
-	rig.WaitFor(t, rig.Patience, "both engines are up", func() bool { // before that, neither takes calls
+	rig.WaitFor(t, rig.Patience, "both engines are up", func() bool { // until then, neither takes calls
 		out, _ := command(t, 0, "top", "--once", "--admin", admin, "--token", token[1])
 		return strings.Contains(out, "2 of 2 upstreams take calls")
 	})
@@ -106,7 +106,7 @@ func TestInitToServing(t *testing.T) {
 	}
 	p := rig.Connect(t, public, key)
 	var calls sync.WaitGroup
-	for range 8 { // as many as both have slots together, so that both serve some
+	for range 8 { // as many as all slots together, so that both engines serve some
 		calls.Go(func() {
 			if res := p.Post(chatPath, rig.ChatBody("tiny", "")); res.Status != 200 {
 				t.Errorf("%d", res.Status)
@@ -143,7 +143,8 @@ func TestInitToServing(t *testing.T) {
 	}
 }
 
-// TestServeEngine checks that the program serves an engine without a file, and prints a new key.
+// TestServeEngine checks that the program serves an engine without a configuration file, and prints
+// a new key.
 func TestServeEngine(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{Profile: "llamacpp", Models: []string{"tiny"}, APIKey: "engine-secret"})
@@ -156,8 +157,8 @@ func TestServeEngine(t *testing.T) {
 	command(t, 1, "serve", "--engine", "127.0.0.1:1")
 }
 
-// TestServeEngine_Place checks that the operator may choose the addresses and the key, and that a
-// kept key is the same at the next start.
+// TestServeEngine_Place checks that the operator can choose the addresses and the key, and that a
+// kept key is used again at the next start.
 func TestServeEngine_Place(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{Models: []string{"tiny"}})
@@ -246,7 +247,7 @@ func TestDoctorKnowsAnotherEdge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for address, edge := range map[string]bool{p.Engines[0].Addr(): false, p.Addr: true} { // as discovery does, with its short timeout
+	for address, edge := range map[string]bool{p.Engines[0].Addr(): false, p.Addr: true} { // the same call as in discovery, with its short timeout
 		if d, err := engine.Detect(t.Context(), address, "", profiles); err != nil || !d.Recognised || (d.Engine == engine.Penstock) != edge {
 			t.Errorf("%s is taken for %q, recognised %t: %v", address, d.Engine, d.Recognised, err)
 		}
@@ -256,7 +257,8 @@ func TestDoctorKnowsAnotherEdge(t *testing.T) {
 	}
 }
 
-// TestCheckForEditors checks that each problem's line begins with its place, including the first.
+// TestCheckForEditors checks that the line of each problem, including the first, begins with its
+// position.
 func TestCheckForEditors(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "bad.yaml")
@@ -323,8 +325,8 @@ func TestReloadDiff(t *testing.T) {
 	command(t, 2, "reload", "--back", next, "--admin", admin)
 }
 
-// TestAdminAtThePublicPort checks that a command that is given the API's address, or a path,
-// reports which address it needs.
+// TestAdminAtThePublicPort checks that a command reports which address it needs if it is given the
+// API's address, or a path.
 func TestAdminAtThePublicPort(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -341,8 +343,8 @@ func TestAdminAtThePublicPort(t *testing.T) {
 	command(t, 0, "ready", "--admin", p.Admin+"/")
 }
 
-// TestModeCommands checks that the commands drain an upstream, put it in maintenance and bring it
-// back, with only the token.
+// TestModeCommands checks that the commands drain an upstream, put it into maintenance and bring it
+// back, and need only the token.
 func TestModeCommands(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {}, {}}, Upstream: "tags: [h100]", Top: "admin: { token: " + rig.AdminToken + " }"})
@@ -413,7 +415,7 @@ func TestModeCommands(t *testing.T) {
 func second[A, B any](_ A, b B) B { return b }
 
 // TestCheckForms checks that check reads a file from standard input, prints problems as JSON and in
-// GitHub's form, and lists those of referenced files with all others.
+// GitHub's form, and lists problems in referenced files with all others.
 func TestCheckForms(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -479,7 +481,7 @@ func TestKeyFile(t *testing.T) {
 	if _, errs := command(t, 1, "key", "new", "--name", "b", "--append", keys); !strings.Contains(errs, "already") {
 		t.Errorf("a name twice: %s", errs)
 	}
-	for _, flag := range []string{"--expires", "--rpm", "--tpm", "--concurrency"} { // an unset variable of a script
+	for _, flag := range []string{"--expires", "--rpm", "--tpm", "--concurrency"} { // the value of an unset variable in a script
 		if _, errs := command(t, 2, "key", "new", "--name", "e", flag, ""); !strings.Contains(errs, flag+": the value is empty") {
 			t.Errorf("an empty %s: %s", flag, errs)
 		}
@@ -517,8 +519,8 @@ func TestKeyFile(t *testing.T) {
 	}
 }
 
-// TestCheckReportsDiscovery checks that check reports how an upstream's engines are found, if its url
-// is not the engine.
+// TestCheckReportsDiscovery checks that check reports how an upstream's engines are found, if the
+// URL itself is not an engine.
 func TestCheckReportsDiscovery(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "edge.yaml")

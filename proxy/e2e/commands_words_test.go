@@ -30,7 +30,7 @@ func TestHelp(t *testing.T) {
 	command(t, 2, "help", "nonsense")
 }
 
-// TestVersion checks that a build can set the version, because an image is built without the
+// TestVersion checks that a build can set the version, because images are built without the git
 // repository.
 func TestVersion(t *testing.T) {
 	t.Parallel()
@@ -48,8 +48,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestQuietStart checks that no library logs before main, whatever is missing on this host. The
-// trace shows the order of initialisation.
+// TestQuietStart checks that no library logs before main, whatever this host lacks. The trace shows
+// the order of initialisation.
 func TestQuietStart(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command(rig.Binary(t), "version")
@@ -64,8 +64,8 @@ func TestQuietStart(t *testing.T) {
 	}
 }
 
-// TestTypingErrors checks that the program says what to type after an unknown command, a flag
-// without its value, and a file without its flag.
+// TestTypingErrors checks that the program says what to type instead of an unknown command, a flag
+// without a value, and a file without its flag.
 func TestTypingErrors(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -99,8 +99,8 @@ func TestTypingErrors(t *testing.T) {
 	}
 }
 
-// TestExplain checks that explain describes a code or a setting as the references do, a group by
-// its members, and a typing error by the likely word.
+// TestExplain checks that explain describes a code or a setting as the references do, lists the
+// members of a group, and suggests the likely word for a typing error.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	for word, parts := range map[string][]string{

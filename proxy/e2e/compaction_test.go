@@ -49,8 +49,8 @@ func afterwards(model, blob string) string {
 }
 
 // TestCompaction checks that the model writes a summary, at the endpoint and within a response,
-// streamed and plain. It is a call like any other, and the summary reaches the engine again, even
-// that of another model.
+// streamed and plain. The compaction counts as an ordinary call, and the summary reaches the engine
+// again, even another model's engine.
 func TestCompaction(t *testing.T) {
 	t.Parallel()
 	p := start(t, withSeal(sealKeyA, ""))
@@ -100,8 +100,9 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// TestFault97_CompactionThatDoesNotOpen checks that a compaction that cannot be opened is an error
-// that names the item. A compaction is the whole conversation, so the edge never omits it.
+// TestFault97_CompactionThatDoesNotOpen checks that a compaction that cannot be decrypted gives an
+// error that names the item. The edge never omits a compaction, because it is the whole
+// conversation.
 func TestFault97_CompactionThatDoesNotOpen(t *testing.T) {
 	t.Parallel()
 	otherKey, otherHash, _ := auth.NewKey()
@@ -133,7 +134,8 @@ func TestFault97_CompactionThatDoesNotOpen(t *testing.T) {
 }
 
 // TestCompaction_NotServed checks that compactions are refused without keys that outlive the edge,
-// because they would be lost with the edge. A strict edge has no extensions.
+// because they would be lost with the edge. A strict edge refuses them because they are an
+// extension.
 func TestCompaction_NotServed(t *testing.T) {
 	t.Parallel()
 	const body = `{"model":"sim","input":"x"}`

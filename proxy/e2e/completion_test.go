@@ -14,7 +14,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// completer simulates a shell's Tab key: it returns the words that are offered for the end of a
+// completer simulates a shell's Tab key: it returns the words that the shell offers at the end of a
 // line.
 type completer struct{ shell, script string }
 
@@ -26,7 +26,8 @@ words=(penstock "$@"); CURRENT=$(($# + 1)); current="${@[-1]}"; _penstock | whil
 	"fish": `source $argv[1]; set -e argv[1]; complete -C "penstock "(string join " " -- $argv) | string replace -r '\t.*' ''; true`,
 }
 
-// offers returns the shell's sorted offers, without files of the folder, which is empty.
+// offers returns the shell's sorted offers. They contain no file names, because the folder is
+// empty.
 func (c completer) offers(t *testing.T, env []string, line string) string {
 	t.Helper()
 	cmd := exec.Command(c.shell, append([]string{"-c", completers[filepath.Base(c.shell)]}, append(first(filepath.Base(c.shell)), append([]string{c.script}, strings.Split(line, " ")...)...)...)...)
@@ -142,7 +143,7 @@ func TestCompletion(t *testing.T) {
 }
 
 // TestCompletion_Readline checks that completion works with readline, which treats : and = as
-// separate words and inserts only the part after them.
+// separate words and inserts only the text after them.
 func TestCompletion_Readline(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Config: "keys: [{ id: a, hash: \"sha256:" + strings.Repeat("0", 64) + "\" }]\n" +
@@ -171,7 +172,7 @@ func TestCompletion_Readline(t *testing.T) {
 }
 
 // TestCompletionValues checks that an edge that does not answer costs no time, that unavailable
-// values are empty, and that names that a shell could execute are omitted.
+// values give no offers, and that names that a shell could execute are omitted.
 func TestCompletionValues(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and sends nothing

@@ -13,8 +13,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestIdleConnectionsMakeRoom checks that idle connections without a key, up to the limit, keep no
-// client out, and that a proxy keeps its idle connections.
+// TestIdleConnectionsMakeRoom checks that idle connections without a key, up to the limit, do not
+// keep clients out, and that a proxy keeps its idle connections.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
 	t.Parallel()
 	const most, kept = 100, 64
@@ -86,7 +86,8 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 	}
 }
 
-// TestConnectionsPerAddress checks that an address has its own bound, which a reload changes.
+// TestConnectionsPerAddress checks that each address has its own bound, and that a reload changes
+// the bound.
 func TestConnectionsPerAddress(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "connections_per_address: 3", Untidy: true})

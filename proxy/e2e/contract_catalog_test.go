@@ -79,7 +79,7 @@ func TestCatalogCapacity(t *testing.T) {
 	if n := int(p.Metric("penstock_upstream_inflight")); n != 5 {
 		t.Errorf("the metrics tell of %d in flight, the catalog of 5", n)
 	}
-	// The list is rendered once a second, so it may be out of date by at most that.
+	// The list is rendered once a second, so it may be out of date by a second.
 	rig.WaitFor(t, rig.Patience, "the list shows 5 active requests", func() bool {
 		return strings.Contains(p.Get("/v1/models").Body, `"active_requests":5`)
 	})
@@ -90,8 +90,7 @@ func TestCatalogCapacity(t *testing.T) {
 	want(slots{6, 6, 0, 0}, free, slots{2, 2, 0, 0})
 }
 
-// TestCatalogSharedPool checks that a single number is one pool for all kinds of calls, and is not
-// split.
+// TestCatalogSharedPool checks that a single number means one pool for all kinds of calls.
 func TestCatalogSharedPool(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "concurrency: 4", Models: "- { id: twin, deployments: [{ upstream: up-0, served: sim }] }"})
@@ -245,7 +244,7 @@ func TestCatalogCaching(t *testing.T) {
 				t.Errorf("%s: If-None-Match %s is answered with %d", target, match, r.Status)
 			}
 		}
-		// A page with a newer updated_at has the same tag if nothing else has changed.
+		// A page on which only updated_at has changed keeps its ETag.
 		rig.WaitFor(t, rig.Patience, "a page of another second", func() bool { return p.Get(target).Body != open.Body })
 		if r := p.Get(target, "If-None-Match: "+open.Header.Get("ETag")); r.Status != 304 {
 			t.Errorf("%s: the tag does not outlive its second: %d", target, r.Status)
@@ -283,8 +282,8 @@ func TestStrictKeepsPaths(t *testing.T) {
 	p.Post("/v1/completions", `{"model":"sim","prompt":"Hi"}`).WantStatus(200)
 }
 
-// TestCatalogAsksTheEngines checks that without a configured context length, the smallest one that
-// the engines report counts.
+// TestCatalogAsksTheEngines checks that the smallest context length that the engines report is used
+// if none is configured.
 func TestCatalogAsksTheEngines(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{MaxModelLen: 4096}, {MaxModelLen: 2048}}, Top: "strict: true"})

@@ -11,21 +11,21 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// This file has the contract's tables of the two translated dialects. They promise only names and
-// types; the translators' own tests check how the engine receives the fields.
+// This file has the contract's tables of the two translated dialects. The tables promise only names
+// and types. The translators' own tests check what the engine gets for each field.
 
-// member is a row of a table with a name and a type.
+// member is a row of a table: a name and a type.
 type member struct {
 	name        string
 	good, wrong []string // values
-	// passed are good values that the simulated engine does not accept, or not in this place.
+	// passed are valid values that the simulated engine does not accept, at least in this place.
 	passed []string
 	// unsaid are values that are refused for reasons that a schema cannot express.
 	unsaid []string
 }
 
-// rows makes one rule of each member. base is the smallest good request, whose members are
-// required.
+// rows makes one rule from each member. The parameter base is the smallest valid request, whose
+// members are required.
 func rows(table, path, schemaName string, base map[string]string, members []member) []rule {
 	var out []rule
 	for _, m := range members {
@@ -140,7 +140,7 @@ var transcriptionRows = []rule{
 }
 
 // formRow returns the rule of a transcription's field, with accepted and refused parts. An empty
-// part means that the part is missing.
+// part stands for a missing part.
 func formRow(name string, good, wrong []formPart) rule {
 	parts := func(p formPart) []formPart {
 		var out []formPart
@@ -277,7 +277,7 @@ func TestEffortsOfTheModel(t *testing.T) {
 }
 
 // TestBareCompletion checks that a client gets what the contract and the SDKs' types promise, even
-// from an engine that answers with nothing but the text.
+// from an engine whose answer has nothing but the text.
 func TestBareCompletion(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -38,7 +38,7 @@ func within(t *testing.T, object any, member, want string) {
 	}
 }
 
-// numberRow returns the rule of a number between two bounds, inclusive.
+// numberRow returns the rule for a number between two bounds, inclusive.
 func numberRow(name, low, high, below, above string) rule {
 	r := rule{line: "Chat request, " + name}
 	for _, v := range []string{low, high, "null"} {
@@ -184,8 +184,8 @@ var chatRows = []rule{
 		{part(`{"type":"image_url","image_url":"http://example.com/a.png"}`), "messages[0].content[0].image_url", true},
 		{part(`{"type":"image_url","image_url":"data:image/gif;base64,R0lGODlhAQABAAAAACw="}`), "messages[0].content[0].image_url", true},
 	}, check: func(t *testing.T, p *penstock) {
-		// The simulator, like OpenAI, accepts only the object, so the edge can only pass the string
-		// on.
+		// The simulator, like OpenAI, accepts only an object here, so the test checks only that the edge
+		// passes the string on.
 		body := part(`{"type":"image_url","image_url":"` + rig.Picture("png") + `"}`)
 		if err := rig.Published(t).Fits(rig.Schema("ChatCompletionRequest"), []byte(body)); err != nil {
 			t.Error(err)
@@ -282,8 +282,8 @@ var otherRows = []rule{
 	}},
 }
 
-// TestNearPath checks that the error for a path near an endpoint names the endpoint, and repeats no
-// text of the client.
+// TestNearPath checks that the error for a misspelt path names the similar endpoint, and repeats
+// none of the client's text.
 func TestNearPath(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

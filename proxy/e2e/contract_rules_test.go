@@ -157,7 +157,7 @@ func publishesVision(member, want string) func(*testing.T, *penstock) {
 	return func(t *testing.T, p *penstock) { within(t, p.entry("sim")["vision"], member, want) }
 }
 
-// blank returns a data URL of an empty picture of that size.
+// blank returns a data URL with an empty picture of the given size.
 func blank(width, height int) string {
 	var b bytes.Buffer
 	_ = png.Encode(&b, image.NewGray(image.Rect(0, 0, width, height)))
@@ -193,7 +193,7 @@ var authRules = []rule{
 		if got := r.Header.Get("Access-Control-Allow-Origin"); got != "" {
 			t.Errorf("pages may call without anybody having said so: %s", got)
 		}
-	}, tests: []string{"proxy/access/auth.TestCredentialNeverPrints"}}, // and the end of every test: no key in the log
+	}, tests: []string{"proxy/access/auth.TestCredentialNeverPrints"}}, // and the end of every test checks that no key is in the log
 }
 
 var errorRules = []rule{
@@ -248,8 +248,8 @@ var limitRules = []rule{
 	{line: "Limits 7, discovery may be cached", tests: []string{"proxy/e2e.TestCatalogCaching"}},
 }
 
-// TestImagesWhereNothingIsDeclared checks that without a declaration the catalog and the edge agree
-// with the engines' reports about images, or with their absence.
+// TestImagesWhereNothingIsDeclared checks that for a model without declared modalities the catalog
+// and the edge follow the engines' reports about images, or the lack of reports.
 func TestImagesWhereNothingIsDeclared(t *testing.T) {
 	t.Parallel()
 	modalities := func(p *penstock) string {
@@ -297,8 +297,8 @@ models: [{ id: sim, deployments: [{ upstream: blind }] }]
 	p.Post(chatPath, body).WantError(400, "invalid_request_error", "unsupported_parameter")
 }
 
-// TestMediaPartsReachTheEngine checks that media that a model's input_modalities name are passed on
-// unchanged, and that others are refused.
+// TestMediaPartsReachTheEngine checks that media are passed on unchanged if the model's
+// input_modalities name them, and refused otherwise.
 func TestMediaPartsReachTheEngine(t *testing.T) {
 	t.Parallel()
 	const part = `{"type":"input_audio","input_audio":{"data":"aGVsbG8=","format":"wav"}}`

@@ -90,7 +90,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// passed returns the client's form of a completion that the edge has assembled from a stream.
+// passed returns what the client gets for a completion that the edge has assembled from a stream.
 func passed(completion string) string {
 	var c answer.Completion
 	if c.Parse([]byte(completion)) != nil {
@@ -102,8 +102,8 @@ func passed(completion string) string {
 // answerSections are the sections of golden files with answers to clients.
 var answerSections = []string{"client", "assembled", "response", "whole", "stream", "response.json"}
 
-// goldenRequests lists the places of clients' bodies. A body is accepted if the file has its
-// result.
+// goldenRequests lists where golden files hold clients' bodies. A body is accepted if the file has
+// a result for it.
 var goldenRequests = []struct{ folder, section, accepted, schema string }{
 	{"messages/testdata/request/", "request", "upstream-request", "CountTokensRequest"}, // some lack max_tokens
 	{"responses/testdata/request/", "request.json", "chat.json", "ResponsesRequest"},
@@ -117,8 +117,8 @@ var goldenKinds = []string{
 }
 
 // foreign are golden files that the published schema does not allow. One has an engine's own form
-// of a chunk that is passed on (text in parts, which that engine's clients would see as well), the
-// other an effort that only an edge without `strict` accepts.
+// of a chunk that is passed on (text in parts, as that engine's clients get it), the other an
+// effort that only an edge without `strict` accepts.
 var foreign = []string{"chat/answer/testdata/stream/text-parts.txtar", "responses/testdata/request/row-effort-unknown.txtar"}
 
 // eventSchemas are the schemas of events in golden files, by the files' path prefixes.

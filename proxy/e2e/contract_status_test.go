@@ -27,9 +27,9 @@ type surface struct {
 	// request returns a body for a model, streamed or not, and its media type.
 	request func(model string, stream bool) (body, media string)
 	streams bool // clients may ask for streams
-	local   bool // an engine's failure does not affect it
-	upload  bool // a form whose file may precede the model
-	drawn   bool // painters serve it, not the simulator
+	local   bool // engine failures do not affect it
+	upload  bool // a form whose file may come before the model
+	drawn   bool // served by painter instead of the simulator
 }
 
 // asJSON returns a request function for a JSON format, in which %q is the model and %v the stream
@@ -80,7 +80,7 @@ var surfaces = []surface{
 // messages reports whether errors have the Messages shape, with 529 for an engine's failures.
 func (s *surface) messages() bool { return rig.ErrorShape(s.path) == "MessagesError" }
 
-// produced holds the statuses that TestStatuses has seen, by operation.
+// produced records the statuses that TestStatuses has seen, by operation.
 type produced struct {
 	mu   sync.Mutex
 	seen map[string]map[string]bool
@@ -97,8 +97,8 @@ func (p *produced) add(method, path string, status int) {
 }
 
 // TestStatuses produces every status that the document lists for an operation, checks each answer
-// against it, and fails if the document lists a status that was not produced. A status that is not
-// listed fails the test as well.
+// against it, and fails if the document lists a status that was not produced. An answer with a
+// status that is not listed also fails the test.
 func TestStatuses(t *testing.T) {
 	fastset.LeaveOut(t, "every status of every dialect")
 	t.Parallel()
@@ -249,8 +249,8 @@ func (s *surface) failures(t *testing.T, seen *produced) {
 	}
 }
 
-// start runs an edge with an engine for each fault, and models of the surface's kind: fails-0,
-// fails-1 and so on, each at one engine, and works and other, both at the first engine.
+// start runs an edge with an engine for each fault. The models have the surface's kind: fails-0,
+// fails-1 and so on are each at one engine; works and other are both at the first engine.
 func (s *surface) start(t *testing.T, o rig.Setup, faults ...string) *penstock {
 	t.Helper()
 	var b strings.Builder
@@ -306,7 +306,7 @@ func painter(t *testing.T, fault string) string {
 	return server.URL
 }
 
-// memoryStatuses makes an edge hold as many bytes as it may: 1 MiB, most of it for a body that does
+// memoryStatuses fills an edge's memory for bodies, which is 1 MiB, mostly with a body that does
 // not end.
 func memoryStatuses(t *testing.T, seen *produced) {
 	p := start(t, rig.Setup{Limits: "body_memory: 0.1%"})
@@ -373,7 +373,7 @@ func publicStatuses(t *testing.T, seen *produced) {
 			p.Do("GET", path, "", "Authorization: ").WantStatus(200)
 		}
 	}
-	// Answers outside all operations have the shape of an error, too.
+	// Answers outside all operations also have the shape of an error.
 	for _, c := range []struct {
 		method, target string
 		status         int
@@ -405,7 +405,7 @@ func websocketStatuses(t *testing.T, seen *produced) {
 	ask(p, 403, upgrade, version, key, "Origin: https://elsewhere.example")
 	ask(p, 405)
 	ask(start(t, rig.Setup{}), 426, upgrade, version, key)
-	s := p.OpenStream(chatPath, rig.ChatBody("sim", `"stream":true,"sim":{"tokens":100000,"delay_ms":20}`)) // it delays the end of the drain
+	s := p.OpenStream(chatPath, rig.ChatBody("sim", `"stream":true,"sim":{"tokens":100000,"delay_ms":20}`)) // the stream delays the end of the drain
 	s.Next()
 	ended := make(chan struct{})
 	go func() {

@@ -14,13 +14,13 @@ import (
 )
 
 // The contract is the API specification promised to clients: tables of fields and numbered rules.
-// Every row and every rule is listed here with its checks: requests that must be accepted or
-// refused, a function, or tests elsewhere.
+// Every row and every rule is listed here with its checks: requests to accept or refuse, a
+// function, or tests elsewhere.
 
 // rule is one line of the contract.
 type rule struct {
-	line string // its place: the heading, then the row or the number
-	// good are accepted chat requests: either a member to add to a plain request, or a whole body
+	line string // its position: the heading, then the row or the number
+	// good are accepted chat requests: either a member to add to a plain request, or a complete body
 	// if it begins with {.
 	good []string
 	// bad are chat requests that are refused with 400 and the parameter.
@@ -78,7 +78,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// fullModel sets every member of a model that the catalog publishes.
+// fullModel sets every model member that the catalog publishes.
 const fullModel = `aliases: [nick, "org/*"], name: Sim One, owned_by: acme, task: chatting, created: 1700000000, context_length: 32768,
     max_output_length: 4096, capacity_tpm: 1000000, input_modalities: [text, image], output_modalities: [text],
     modality_context_lengths: { image: 8192 }, supported_features: [tools, structured_outputs, reasoning],

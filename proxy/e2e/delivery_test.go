@@ -8,11 +8,11 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// least is less than the length of the answers, and more than sockets' buffers hold.
+// least is smaller than the answers, and larger than the sockets' buffers.
 const least = 3_000_000
 
-// deliver starts an edge, sends it a call with a large whole answer over a connection that nothing
-// is read from, and waits until the engine has answered.
+// deliver starts an edge and sends it a call with a large unstreamed answer, over a connection that
+// the client does not read. It waits until the engine has answered.
 func deliver(t *testing.T, s rig.Setup) (*penstock, *rig.Raw) {
 	s.Engines = []sim.Options{{MaxModelLen: 2 << 20}}
 	s.Upstream = rig.QuietProbes
@@ -26,8 +26,8 @@ func deliver(t *testing.T, s rig.Setup) (*penstock, *rig.Raw) {
 	return p, c
 }
 
-// TestCutDelivery checks that a whole answer whose client leaves, or stops reading, ends like a
-// stream that is cut, with the bytes that were written.
+// TestCutDelivery checks that an unstreamed answer whose client leaves or stops reading ends like a
+// cut stream: the log has the number of bytes that were written.
 func TestCutDelivery(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -52,8 +52,8 @@ func TestCutDelivery(t *testing.T) {
 	}
 }
 
-// TestDrainDelivers checks that a drain counts a whole answer that is still being delivered, and
-// waits for it.
+// TestDrainDelivers checks that a drain counts an unstreamed answer that is still being delivered,
+// and waits for it.
 func TestDrainDelivers(t *testing.T) {
 	t.Parallel()
 	p, c := deliver(t, rig.Setup{Untidy: true, Timeouts: "linger: 0s, drain: 60s"})

@@ -23,7 +23,7 @@ import (
 )
 
 // TestDeployHelm renders the chart with its own values and with everything switched on. The objects
-// parse, the configuration inside is valid, and every mounted volume exists. .ci/full runs Helm
+// parse, the configuration in them is valid, and every mounted volume exists. .ci/full runs Helm
 // itself.
 func TestDeployHelm(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -96,8 +96,7 @@ type chartObject struct {
 	}
 }
 
-// validInPod returns the file as an edge in the pod reads it, with keys and a certificate of the
-// test.
+// validInPod reads the file like an edge in the pod, with the test's keys and certificate.
 func validInPod(t *testing.T, file string) *config.File {
 	t.Helper()
 	t.Setenv("PENSTOCK_ADMIN_TOKEN", "the-operators-long-secret")
@@ -124,7 +123,7 @@ func validInPod(t *testing.T, file string) *config.File {
 	return f
 }
 
-// renderChart renders the chart like Helm, as far as its templates need it.
+// renderChart renders the chart like Helm, as far as the chart's templates require.
 func renderChart(t *testing.T, values string) (objects []chartObject) {
 	t.Helper()
 	var own, changed map[string]any
@@ -189,7 +188,7 @@ func renderChart(t *testing.T, values string) (objects []chartObject) {
 	return objects
 }
 
-// overlay sets values over those of the chart, map by map.
+// overlay sets values over the chart's values, map by map.
 func overlay(own, changed map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(changed)) {
 		inner, isMap := changed[name].(map[string]any)

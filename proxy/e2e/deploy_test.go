@@ -49,8 +49,8 @@ func unitValues(unit, key string) (out []string) {
 	return out
 }
 
-// TestDeployUnit runs every command of the unit with a configuration of the test, in the manager's
-// order.
+// TestDeployUnit runs every command of the unit in the manager's order, with the test's
+// configuration.
 func TestDeployUnit(t *testing.T) {
 	t.Parallel()
 	unit := deployFile(t, "penstock.service")
@@ -106,8 +106,8 @@ func TestDeployUnitVerifies(t *testing.T) {
 	}
 }
 
-// TestDeployImage checks the image: the program has its commands, and the context holds the files
-// to copy.
+// TestDeployImage checks the image: the program has the commands that the image runs, and the build
+// context holds the files to copy.
 func TestDeployImage(t *testing.T) {
 	t.Parallel()
 	text := deployFile(t, "Dockerfile")
@@ -146,7 +146,7 @@ func TestDeployImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	gomod.version = regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(string(mod))[1]
-	// Modules within the tree are needed before the rest of it is copied.
+	// Modules within the tree are needed before the rest of the tree is copied.
 	ignored := deployFile(t, "Dockerfile.dockerignore")
 	for _, m := range regexp.MustCompile(`(?m)=> \./(\S+)$`).FindAllStringSubmatch(string(mod), -1) {
 		copied := strings.Index(text, "COPY "+m[1]+" ")
@@ -196,7 +196,7 @@ func TestDeployKEDA(t *testing.T) {
 }
 
 // TestDeployKubernetes reads the manifests, checks their references to each other, and loads the
-// configuration inside.
+// configuration in them.
 func TestDeployKubernetes(t *testing.T) {
 	dir := t.TempDir()
 	_, hash, err := auth.NewKey()
@@ -314,8 +314,8 @@ func TestDeployKubernetes(t *testing.T) {
 	}
 }
 
-// TestDeployPods reads the manifests of an edge that finds its engines as pods. Its role allows
-// exactly its requests, and the configuration inside is valid.
+// TestDeployPods reads the manifests of an edge that finds its engines as pods. The edge's role
+// allows exactly its requests, and the configuration in the manifests is valid.
 func TestDeployPods(t *testing.T) {
 	type manifest struct {
 		Kind  string

@@ -94,8 +94,8 @@ func TestDiscover(t *testing.T) {
 	p.waitPublished("mine")
 }
 
-// TestDiscoveredStays checks that a failing or dead engine removes nothing from the catalog, and
-// neither does a reload, even to another address of the same engine.
+// TestDiscoveredStays checks that neither a failing or dead engine nor a reload removes models from
+// the catalog, even if the reload changes the engine's address.
 func TestDiscoveredStays(t *testing.T) {
 	t.Parallel()
 	p := start(t, discovers(""))
@@ -138,9 +138,9 @@ func TestDiscoveredStays(t *testing.T) {
 	}
 }
 
-// TestAdapters checks that an adapter that a vLLM loads at run time is published as its base under
-// another name, only at the engines that have loaded it, and that its calls go to an engine where
-// it is in use.
+// TestAdapters checks that an adapter that a vLLM loads at run time is published under its own name
+// with its base model's settings, only at the engines that have loaded it, and that its calls go to
+// an engine that already uses it.
 func TestAdapters(t *testing.T) {
 	t.Parallel()
 	p := start(t, discovers(""))

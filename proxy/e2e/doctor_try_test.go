@@ -12,8 +12,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestDoctorTries makes the program try every text engine that the simulator plays. All of them
-// pass, whatever their form. Engines for sound get no text requests.
+// TestDoctorTries makes the program try every text engine that the simulator imitates. All of them
+// pass, whatever their dialect details. Audio engines get no text requests.
 func TestDoctorTries(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"openai", "vllm", "sglang", "llamacpp", "llamacpp-router", "ollama", "tgi", "trtllm", "lmstudio", "kokoro", "whisper"} {
@@ -37,8 +37,8 @@ func TestDoctorTries(t *testing.T) {
 	}
 }
 
-// TestInitOfAnotherEdge checks that the configuration takes over the models of another edge's
-// catalog, whatever their names.
+// TestInitOfAnotherEdge checks that the configuration has all models of another edge's catalog,
+// whatever their names.
 func TestInitOfAnotherEdge(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {Profile: "kokoro"}}, Config: `
@@ -75,7 +75,8 @@ models:
 	}
 }
 
-// TestRealDoctorTries tries llama.cpp with everything that it needs, and without its template.
+// TestRealDoctorTries tries llama.cpp with everything that tools and reasoning need, and without
+// its template.
 func TestRealDoctorTries(t *testing.T) {
 	for _, c := range []struct {
 		flag string

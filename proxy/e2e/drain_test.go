@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestDrainCode checks that a call that a drain ends gets its own code within its dialect's closed
-// set, because clients and dashboards must distinguish it from a failed engine.
+// TestDrainCode checks that a call that a drain ends gets a specific error code from its dialect's
+// closed set, because clients and dashboards must distinguish it from a failed engine.
 func TestDrainCode(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true, Timeouts: "linger: 0s, drain: 200ms"})
@@ -75,7 +75,8 @@ func TestDrainCode(t *testing.T) {
 	}
 }
 
-// balanced changes a configuration so that a balancer on another machine may route to the edge.
+// balanced changes a configuration so that a load balancer on another machine can route to the
+// edge.
 func balanced(t *testing.T, path string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -89,8 +90,8 @@ func balanced(t *testing.T, path string) {
 }
 
 // TestSignalAtRest checks an edge to which other machines may route: it lingers after SIGTERM and
-// reports that, and a second signal ends the linger cleanly. On loopback the edge ends at once,
-// whatever the linger, because no balancer has to notice.
+// logs this, and a second signal ends the linger cleanly. On loopback the edge ends at once,
+// whatever timeouts.linger says, because no balancer needs to notice.
 func TestSignalAtRest(t *testing.T) {
 	t.Parallel()
 	const lingering = `"msg":"lingering: calls are accepted until balancers notice (timeouts.linger)","linger":"1m0s"`

@@ -18,7 +18,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// endUserCanary is a part of every end user's name here. It may appear only in requests.
+// endUserCanary is part of every end user's name in these tests. It may appear only in requests.
 const endUserCanary = "ZQENDUSERCANARYQZ"
 
 const endUserSecret = "a-secret-for-the-hashes-of-end-users"
@@ -50,8 +50,8 @@ func callsByUser(t *testing.T, e *rig.Edge, query string) map[string]uint64 {
 	return out
 }
 
-// TestEndUsers checks usage by end user in every dialect, after a kill, and in every place that
-// shows it. No file, log, metric or page holds the name that the client sent.
+// TestEndUsers checks usage by end user in every dialect, after a kill, and in every page and
+// command that shows usage. No file, log, metric or page holds the name that the client sent.
 func TestEndUsers(t *testing.T) {
 	t.Parallel()
 	p := rig.Launch(t, rig.Setup{
@@ -140,7 +140,7 @@ func TestEndUsers(t *testing.T) {
 }
 
 // TestEndUsersOff checks that without a secret no end user is counted, and that a query reports
-// why. A reload switches it on and off.
+// why. A reload switches the counting on and off.
 func TestEndUsersOff(t *testing.T) {
 	t.Parallel()
 	p := rig.Launch(t, rig.Setup{})
@@ -182,8 +182,8 @@ func TestEndUsersOff(t *testing.T) {
 	}
 }
 
-// TestFleetEndUsers checks that usage by end user is the sum over the edges of a fleet, and does
-// not increase the keys' usage.
+// TestFleetEndUsers checks that usage by end user is the sum over a fleet's edges, and does not
+// increase the usage of keys.
 func TestFleetEndUsers(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)

@@ -17,8 +17,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// These tests run every engine that the simulator plays, without any setting for it: the edge must
-// learn its kind, load and limits from its pages.
+// These tests run every engine that the simulator imitates, without any setting for the engine: the
+// edge must learn the engine's kind, load and limits from its pages.
 
 // recognised is the detected profile, if it differs from the simulator's name for the engine.
 var recognised = map[string]string{"openai": "sim", "vllm-omni": "vllm"}
@@ -77,7 +77,7 @@ func TestEngines_Recognised(t *testing.T) {
 				t.Errorf("load %+v", d.Load)
 			}
 			e.SetHealthy(false)
-			if d = detectEngine(t, e); d.Healthy && name != "lmstudio" && name != "sglang" && name != "ollama" && name != "openai" { // the probe of these requests their models
+			if d = detectEngine(t, e); d.Healthy && name != "lmstudio" && name != "sglang" && name != "ollama" && name != "openai" { // the probe of these engines requests their models
 				t.Error("healthy although its health page says no")
 			}
 		})
@@ -166,7 +166,7 @@ func TestEngines_Tools(t *testing.T) {
 }
 
 // TestEngines_TooLong checks that a prompt that is too long counts as the client's fault in every
-// engine's wording, also in a stream: agents then shorten it and continue.
+// engine's wording, also in a stream, so that agents shorten the prompt and continue.
 func TestEngines_TooLong(t *testing.T) {
 	t.Parallel()
 	for _, name := range textEngines {
@@ -184,8 +184,8 @@ func TestEngines_TooLong(t *testing.T) {
 	}
 }
 
-// TestEngines_TooLongInOtherWords checks wordings that the simulator does not use. The error has
-// both sizes if they are known.
+// TestEngines_TooLongInOtherWords checks wordings that the simulator does not use. The error states
+// the prompt's size and the limit if they are known.
 func TestEngines_TooLongInOtherWords(t *testing.T) {
 	t.Parallel()
 	for message, told := range map[string]string{
@@ -221,8 +221,8 @@ models: [{ id: talk, context_length: 2048, deployments: [{ upstream: bare }] }]
 	}
 }
 
-// TestEngines_Full checks that a call moves from a full engine to another one, however the engine
-// reports that it is full.
+// TestEngines_Full checks that a call moves from a full engine to another one, whatever the full
+// engine answers.
 func TestEngines_Full(t *testing.T) {
 	t.Parallel()
 	for _, name := range textEngines {
@@ -258,7 +258,7 @@ models:
   - { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: SERVED }] }
   - { id: voice, kind: audio-speech, deployments: [{ upstream: up-0, served: SERVED }] }
 `
-	models := map[string][]string{"vllm": {"org/whisper"}} // the others have their own names
+	models := map[string][]string{"vllm": {"org/whisper"}} // the other engines have their own names
 	for name, served := range map[string]string{"whisper": "ears", "whisper-openai": "ears", "speaches": "Systran/faster-whisper-small", "kokoro": "kokoro", "vllm": "org/whisper"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -319,8 +319,8 @@ func TestEngines_EmptyID(t *testing.T) {
 }
 
 // TestEngines_NotNow checks llama.cpp's router while it swaps a model: its errors do not count as
-// failures. The edge asks it once more a moment later, or asks another engine. The second answer is
-// final.
+// failures. The edge sends the call once more a moment later, or to another engine. The second
+// answer is final.
 func TestEngines_NotNow(t *testing.T) {
 	t.Parallel()
 	const refused, silent, good = `500 {"error":{"code":500,"message":"proxy error: Could not establish connection","type":"server_error"}}`, "400 ",

@@ -52,7 +52,7 @@ func TestFault91_OnlyTheAPIIsPublic(t *testing.T) {
 			t.Errorf("admin %s: status %d", path, res.StatusCode)
 		}
 	}
-	// A web page that calls it gets nothing.
+	// A web page that calls the admin listener gets nothing.
 	for _, header := range []string{"Origin: http://evil.example", "Host: evil.example"} {
 		req, _ := http.NewRequest("GET", p.Admin+"/metrics", nil)
 		name, value, _ := strings.Cut(header, ": ")
@@ -145,7 +145,7 @@ func TestFault94_ClientHeadersStayHere(t *testing.T) {
 			t.Errorf("traceparent %q, tracestate %q went through", last.Get("Traceparent"), last.Get("Tracestate"))
 		}
 	}
-	// The request id is the edge's own, or the client's if that is a plain word.
+	// The request id is the edge's own, or the client's if the client's is a plain word.
 	for _, id := range []string{"bad id", "<script>", strings.Repeat("a", 65), "a\x7fb", rig.Canary + "/x"} {
 		r := p.Post(chatPath, body, "X-Request-Id: "+strings.ReplaceAll(id, "\x7f", "%"))
 		if r.Status == 200 && (strings.Contains(r.Header.Get("X-Request-Id"), id) || strings.Contains(p.Engines[0].Stats().LastRequest.Get("X-Request-Id"), id)) {

@@ -10,14 +10,14 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// failedAttempt is an attempt in the access line of its call, and in the state of the status page.
+// failedAttempt is a failed attempt in a call's access line and on the status page.
 type failedAttempt struct {
 	Upstream     string `json:"upstream"`
 	Cause        string `json:"cause"`
 	EngineStatus int    `json:"engine_status"`
 }
 
-// callLine is the part of an access line that concerns the call's failure.
+// callLine holds the fields of an access line that concern the call's failure.
 type callLine struct {
 	RequestID      string          `json:"request_id"`
 	Message        string          `json:"msg"`
@@ -39,8 +39,8 @@ func lastCallLine(p *rig.Local) (last callLine) {
 	return last
 }
 
-// TestFailedAttempts checks that the access line, the call's page, the status and the metrics give
-// the same reason, and the engine's status, for any failure of an engine.
+// TestFailedAttempts checks that for any engine failure the access line, the call's page, the
+// status and the metrics give the same reason and the engine's status.
 func TestFailedAttempts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -111,8 +111,8 @@ func TestFailedAttempts(t *testing.T) {
 	}
 }
 
-// TestFailedAttempts_AnsweredElsewhere checks that the line of a call that another engine answered
-// has its failed attempt.
+// TestFailedAttempts_AnsweredElsewhere checks that a call that another engine answered has its
+// failed attempt in its access line.
 func TestFailedAttempts_AnsweredElsewhere(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin"})

@@ -19,7 +19,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// internet maps the domains' ports to an edge, once there is one.
+// internet maps the domains' ports to an edge once the edge runs.
 type internet struct {
 	mu    sync.Mutex
 	ports map[string]string // "443": its address
@@ -57,7 +57,7 @@ func settings(ca *acmeca.CA, domains, more string) string {
 	return fmt.Sprintf("tls: { acme: { domains: [%s], folder: certificates, accept_terms: true, directory: %q, ca: ca.pem%s } }", domains, ca.Directory(), more)
 }
 
-// shown returns the state of a handshake for a name by a client that trusts the authority.
+// shown returns the state of a TLS handshake for a name. Its client trusts the authority.
 func shown(ca *acmeca.CA, addr, name string) (*tls.ConnectionState, error) {
 	c, err := tls.DialWithDialer(&net.Dialer{Timeout: rig.Patience}, "tcp", addr, &tls.Config{ServerName: name, RootCAs: ca.Pool()})
 	if err != nil {
@@ -81,7 +81,7 @@ func served(t *testing.T, ca *acmeca.CA, addr, name string) (serial string) {
 	return serial
 }
 
-// client returns a client that trusts the authority and finds every domain at an address.
+// client returns a client that trusts the authority and resolves every domain to an address.
 func client(t *testing.T, ca *acmeca.CA, addr string) *http.Client {
 	transport := &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: ca.Pool()},
@@ -93,9 +93,9 @@ func client(t *testing.T, ca *acmeca.CA, addr string) *http.Client {
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// TestByTLS checks that an edge without a certificate starts and logs that, obtains one over its
-// public port, and serves. A restart uses the certificate again, and a reload changes the domains
-// while a stream runs.
+// TestByTLS checks that an edge without a certificate starts and says so in the log, obtains one
+// over its public port, and serves. A restart uses the same certificate, and a reload changes the
+// domains while a stream runs.
 func TestByTLS(t *testing.T) {
 	t.Parallel()
 	var world internet

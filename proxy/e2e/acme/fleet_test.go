@@ -88,8 +88,8 @@ func challenges(t *testing.T, p *rig.Program) (at string) {
 }
 
 // TestFleet checks that two edges with one store order one certificate and both present it. The
-// authority reaches the edge that did not order. The store holds the certificate only encrypted,
-// and an edge that starts later without a folder orders nothing.
+// authority's check reaches the edge that did not order. The store holds the certificate only in
+// encrypted form, and an edge that starts later without a folder orders nothing.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	for name, store := range map[string]func(t *testing.T) string{
@@ -126,14 +126,14 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// TestFleetEdgeKilled kills the ordering edge during the authority's check. Another edge has a
-// certificate after the lease, with the same account and at most one more order.
+// TestFleetEdgeKilled kills the ordering edge during the authority's check. After the lease another
+// edge obtains a certificate, with the same account and at most one more order.
 func TestFleetEdgeKilled(t *testing.T) {
 	t.Parallel()
 	var world internet
 	ca := acmeca.Start(t, acmeca.Options{Reach: world.reach})
 	setup := shared(ca, miniredis.RunT(t).Addr(), "")
-	setup.Untidy = true // the killed edge leaves things behind
+	setup.Untidy = true // the killed edge cannot clean up
 	a, b := two(t, ca, setup)
 	rig.WaitFor(t, rig.Patience, "the authority looks for the answer", func() bool { return ca.Requests("/challenge/") > 0 })
 	a.Signal(syscall.SIGKILL)

@@ -1,7 +1,7 @@
 // Package documents tests the documents of the repository. Every block of code is marked in its
-// info string, after the language: TestRun runs the "run" blocks as they are printed, and TestShow
-// parses the "show" blocks as far as there is a parser. Links must lead somewhere, and generated
-// pages must match the code.
+// info string, after the language: TestRun runs the "run" blocks as printed, and TestShow parses
+// those "show" blocks for which there is a parser. Links must resolve, and generated pages must
+// match the code.
 package documents
 
 import (
@@ -101,7 +101,7 @@ var (
 	noSlug  = regexp.MustCompile("[^a-z0-9 _-]")
 )
 
-// anchors returns the anchors of a document, in the form that the hosting site derives from its
+// anchors returns the anchors of a document, in the form that the hosting site derives from
 // headings.
 func anchors(t *testing.T, doc string) (names []string) {
 	t.Helper()

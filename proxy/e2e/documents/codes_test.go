@@ -1,7 +1,7 @@
 package documents
 
-// errorCodes explains the codes of errors to clients and operators. A test checks that every code
-// has an entry.
+// errorCodes explains error codes to clients and operators. A test checks that every code has an
+// entry.
 var errorCodes = map[string]struct{ status, cause, remedy string }{
 	"invalid_json":            {"400", "The body is not JSON.", "Send a JSON object with `Content-Type: application/json`."},
 	"json_limit":              {"400", "The body nests too deeply, or has too many members or values.", "Send less; what is counted stands in the message."},

@@ -65,7 +65,7 @@ type panel struct {
 
 // TestDashboardLegends checks that a legend distinguishes the series of its query: it names each
 // label that the query keeps, the edge if the query does not aggregate, and no dropped label. No
-// panel hides another.
+// panel overlaps another.
 func TestDashboardLegends(t *testing.T) {
 	t.Parallel()
 	var board struct{ Panels []panel }

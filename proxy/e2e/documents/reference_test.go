@@ -24,7 +24,7 @@ import (
 // made is the notice on every generated page.
 const made = "\n<!-- Made from the code: go test ./proxy/e2e/documents -run '^TestReference' -update writes it anew. -->\n\n"
 
-// page compares a page with its file, a path below the top of the repository.
+// page compares a page with its file, whose path is relative to the top of the repository.
 func page(t *testing.T, file, title, intro, body string) {
 	t.Helper()
 	golden.File(t, filepath.Join(top, file), []byte("# "+title+"\n"+made+intro+"\n\n"+strings.TrimSpace(body)+"\n"))
@@ -105,8 +105,8 @@ var failedLineFields = map[string]string{
 	"cause": "One of the [causes](#causes); empty if no engine was asked, because the request had cost two of them before.", "engine_status": "The HTTP status of the engine's answer; 0 if it did not answer.",
 }
 
-// edgeFields explains the fields of a line about the edge's state, keyFields those of a key over a
-// limit.
+// edgeFields explains the fields of a line about the edge's state; keyFields explains those of a
+// line about a key over a limit.
 var (
 	edgeFields = map[string]string{
 		"event":  "`edge_degraded` (warn), `edge_failing` (error), `edge_out` (error) or `edge_ok` (info); see [Events](#events).",
@@ -300,8 +300,8 @@ func sources(t *testing.T, dir string) (files []string) {
 	return files
 }
 
-// fieldTable returns a table of the fields that the pattern field finds in a part of a source. Each
-// must have a meaning.
+// fieldTable returns a table of the fields that the pattern field matches in a source text. Each
+// field must have a meaning.
 func fieldTable(t *testing.T, what, text string, field *regexp.Regexp, meanings map[string]string) string {
 	t.Helper()
 	var b strings.Builder
@@ -322,7 +322,7 @@ func fieldTable(t *testing.T, what, text string, field *regexp.Regexp, meanings 
 	return b.String()
 }
 
-// function returns the source of a function, from its name to its end.
+// function returns the source of a function, from its name to its closing brace.
 func function(t *testing.T, file, name string) string {
 	t.Helper()
 	_, text, ok := strings.Cut(read(t, file), name)
@@ -373,9 +373,9 @@ func TestReferenceLog(t *testing.T) {
 			"Each call has one line with `msg` \"call\" and the fields below (`log.access: false` leaves them out). Its level is warn where the service failed the call (the outcomes upstream_fail, stream_broken, timeout, no_route and internal), whatever its status, and info otherwise. With `log.format: console` a line is short and for eyes, and the outcome of a call that did not go well stands first. No line has a prompt, an answer, a key or any other text of a client.", b.String())
 }
 
-// codeNames returns the error codes in the sources, first those that all dialects share: constants
-// with such names, and literals where a code is expected. It does not find a code that only a
-// variable holds.
+// codeNames returns the error codes in the sources: constants that are named like codes, and
+// literals where a code is expected. The codes that all dialects share come first. codeNames does
+// not find a code that only a variable holds.
 func codeNames(t *testing.T) (codes []string) {
 	t.Helper()
 	add := func(code string) {
@@ -509,7 +509,7 @@ func TestReferenceCommands(t *testing.T) {
 		"What `penstock COMMAND --help` prints. Without a command `penstock` is `penstock serve`. Flags with a variable (`$PENSTOCK_…`) can be set by it.", b.String())
 }
 
-// unprinted are the commands without results for programs, each with the reason.
+// unprinted maps each command whose results are not for programs to the reason.
 var unprinted = map[string]string{
 	"init":         "writes a configuration",
 	"serve":        "runs until it is ended; its log has log.format",
@@ -526,7 +526,7 @@ var (
 )
 
 // wantFormat checks that a command that prints results has --format json, that its help describes
-// the JSON, and that it has no other flag for it.
+// the JSON, and that no other flag selects JSON.
 func wantFormat(t *testing.T, name, help string) {
 	t.Helper()
 	if jsonFlag.MatchString(help) {
@@ -540,7 +540,7 @@ func wantFormat(t *testing.T, name, help string) {
 		}
 	case !strings.Contains(format, ",json"):
 		t.Errorf("%s has no --format json: %q", name, format)
-	case name != "openapi" && !strings.Contains(format, "json is "): // its formats have their own standard
+	case name != "openapi" && !strings.Contains(format, "json is "): // the formats of openapi follow their own standard
 		t.Errorf("the help of %s --format does not say what its JSON holds: %q", name, format)
 	}
 }

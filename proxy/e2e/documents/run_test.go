@@ -43,16 +43,16 @@ func runScript(script string) error {
 // tested are the documents whose blocks another test runs in a shorter form.
 var tested = map[string]string{"bench/README.md": "bench.TestReadmeCommands"}
 
-// prelude makes a script fail where a reader would notice an error.
+// prelude makes a script fail at any error that a reader would notice.
 const prelude = `set -euo pipefail
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 curl() { command curl --fail-with-body --no-progress-meter "$@"; }
 `
 
-// TestRun runs the run blocks of every document as they are printed, one after the other in one
-// shell, in a folder that looks like the top of the repository. Each document has its own network
-// if the system allows it, so the printed ports are used. Documents for clients continue from the
-// first blocks of README.md.
+// TestRun runs the run blocks of every document as printed, one after the other in one shell, in a
+// folder that looks like the top of the repository. If the system allows it, each document has its
+// own network, so that the printed ports are free. Documents for clients continue from the first
+// blocks of README.md.
 func TestRun(t *testing.T) {
 	fastset.LeaveOut(t, "the commands of the documents")
 	if _, err := exec.LookPath("bash"); err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// schema is the part of the configuration's JSON Schema that is read.
+// schema holds those members of the configuration's JSON Schema that the test reads.
 type schema struct {
 	Type        any
 	Description string
@@ -33,7 +33,7 @@ func TestReferenceSettings(t *testing.T) {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(root.Properties)) {
 		fmt.Fprintf(&b, "## %s\n\n", name)
-		if s := root.Properties[name]; s.Properties != nil && s.Description != "" { // others have their own rows
+		if s := root.Properties[name]; s.Properties != nil && s.Description != "" { // settings below a list have their own rows
 			fmt.Fprintf(&b, "%s\n\n", s.Description)
 		}
 		b.WriteString(row("setting", "value", "default", "meaning") + "| --- | --- | --- | --- |\n")
@@ -74,14 +74,14 @@ func writeSettings(t *testing.T, b *strings.Builder, s *schema, path string, req
 	}
 }
 
-// zeroMeans matches the meaning of a setting's 0. The schema does not record a default of 0: if the
-// meaning of 0 is described and there is no other default, 0 is the default.
+// zeroMeans matches the text that explains what a setting's 0 means. The schema does not record a
+// default of 0: if 0 is explained and there is no other default, 0 is the default.
 var zeroMeans = regexp.MustCompile(`(?:^|\. )(0s?)(?::| sets )`)
 
 // sentences matches every valid description. A Go name, such as ClientCA, never begins one.
 var sentences = regexp.MustCompile(`^([A-Z][a-z]*|[A-Z:]+|5xx)[ ,].*\.$`)
 
-// kinds returns the allowed forms of a value, in words.
+// kinds describes the allowed forms of a value.
 func kinds(s *schema) (words []string) {
 	add := func(word string) {
 		if !slices.Contains(words, word) {

@@ -17,7 +17,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestShow parses the show blocks for whose languages this machine has a parser. The test's log
+// TestShow parses the show blocks in languages for which this machine has a parser. The test log
 // names the other languages.
 func TestShow(t *testing.T) {
 	t.Parallel()
@@ -33,7 +33,7 @@ func TestShow(t *testing.T) {
 	}
 }
 
-// parse checks one block, or returns why it could not.
+// parse checks one block, or returns why it could not be checked.
 func parse(t *testing.T, b block) (why string) {
 	switch b.lang {
 	case "bash":
@@ -59,7 +59,8 @@ func parse(t *testing.T, b block) (why string) {
 	return ""
 }
 
-// ask makes a program check the block, in a file that is its last argument.
+// ask writes the block to a file and makes a program check it. The file is the program's last
+// argument.
 func ask(t *testing.T, b block, name string, args ...string) (why string) {
 	if _, err := exec.LookPath(name); err != nil {
 		return name + " is not installed"

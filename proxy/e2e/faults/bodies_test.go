@@ -126,7 +126,7 @@ func TestFault58_BadModel(t *testing.T) {
 				if r.Header.Get("X-Injected") != "" {
 					t.Error("a header was injected")
 				}
-				// Of the request's text, the client gets back only the model's name.
+				// The client gets back no text of the request except the model's name.
 				rig.WantNoLeak(t, "the answer", strings.Replace(r.Body, `The model \"`+rig.Canary+`\" does not exist`, "", 1), e.Key)
 			})
 		}
@@ -164,7 +164,7 @@ func TestFault59_BodyTooLarge(t *testing.T) {
 	})
 	t.Run("declared and sent", func(t *testing.T) {
 		t.Parallel()
-		// The client sends everything before it reads, as some clients do.
+		// Like some clients, this one sends everything before it reads.
 		c := e.Dial()
 		_ = c.SetDeadline(time.Now().Add(time.Minute))
 		_ = c.Send(e.Head("POST", rig.Chat.Path, "Content-Type: application/json", "Content-Length: "+strconv.Itoa(over)))
@@ -233,8 +233,8 @@ type zeros struct{}
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 // TestFault60_ContentEncoding checks that a JSON body may be compressed with gzip or zstd, and that
-// engines get it decoded. Other codings are refused, and so are bodies that are damaged, truncated,
-// followed by more bytes, or larger than the limit once decoded.
+// engines get it decoded. Other codings are refused. So are bodies that are damaged, truncated,
+// followed by more bytes, or larger than the limit when decoded.
 func TestFault60_ContentEncoding(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Engines: []sim.Options{{Record: true}}, Limits: "request_body: 4MiB"})

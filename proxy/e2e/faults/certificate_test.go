@@ -70,7 +70,7 @@ func TestFault74_CertificateRotated(t *testing.T) {
 	kept, err := tls.Dial("tcp", e.Addr, &tls.Config{InsecureSkipVerify: true})
 	must(t, err)
 	defer kept.Close()
-	// As in a renewal: first one file, and the other some time later.
+	// As in a renewal, one file changes first and the other some time later.
 	e.Write("edge.pem", newCert)
 	time.Sleep(600 * time.Millisecond)
 	e.Write("edge.key", newKey)
@@ -90,8 +90,8 @@ func TestFault74_CertificateRotated(t *testing.T) {
 	}
 }
 
-// behindTLS puts TLS in front of an engine: it presents the pair in show, and accepts clients with
-// a certificate signed by client.
+// behindTLS puts a TLS server in front of an engine. The server presents the pair in show, and
+// accepts clients whose certificates the CA in the parameter client has signed.
 func behindTLS(t *testing.T, engine string, show *atomic.Pointer[tls.Certificate], client string) (url string) {
 	t.Helper()
 	clients := x509.NewCertPool()

@@ -35,8 +35,8 @@ var goodbyes = []struct {
 // second, plus the delay of a busy machine.
 const freeTime = 100*time.Millisecond + 2*time.Second
 
-// wantFreed checks that the engine is free, that log and metrics have the reason, and that it does
-// not count as a failure of the engine.
+// wantFreed checks that the engine is free, that the log and the metrics show the reason, and that
+// the disconnect does not count as an engine failure.
 func (e *edge) wantFreed(phase string) {
 	e.T.Helper()
 	engine := e.Engines[0]
@@ -73,7 +73,7 @@ func TestFault39_LeavesInMidBody(t *testing.T) {
 					name    string
 					w       rig.Way
 					framing string
-					body    string // the length, and the part that is sent
+					body    string // the announced length, and the bytes that are sent
 					phase   string
 				}{
 					{"sized", rig.Chat, "Content-Length: 1000", `{"model":"sim",`, "body"},
@@ -213,7 +213,7 @@ func TestFault36_StopsReading(t *testing.T) {
 		}
 		rig.WaitFor(e.T, rig.Patience, "the client is given up", func() bool { return e.Metric("penstock_client_aborts_total") == 1 })
 		e.wantFreed("stalled")
-		// The kernel's buffers hold some megabytes; more would mean a buffer in the edge.
+		// The kernel's buffers hold some megabytes; more would mean that the edge has a buffer.
 		if n := e.Engines[0].Stats().Tokens; n > 500_000 {
 			e.T.Errorf("the engine was read on for %d tokens", n)
 		}
@@ -251,7 +251,8 @@ func TestFault37_ReadsSlowly(t *testing.T) {
 	}
 }
 
-// slowReader reads at a rate in bytes a second. On a busy machine it catches up in larger pieces.
+// slowReader reads at a rate in bytes a second. On a busy machine it catches up by reading larger
+// pieces.
 type slowReader struct {
 	from  net.Conn
 	rate  int
@@ -273,7 +274,7 @@ func (s *slowReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// longWinded is an engine that writes as much as requested.
+// longWinded is an engine whose answers may have any length.
 var longWinded = []sim.Options{{MaxModelLen: 1 << 30}}
 
 // long returns a request for a number of tokens.

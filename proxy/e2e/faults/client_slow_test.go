@@ -10,12 +10,12 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover rows 38 to 40: clients that send nothing, or hardly anything.
+// These tests cover rows 38 to 40: clients that send nothing, or next to nothing.
 
 // tooLate is the refusal of a client that sends too slowly.
 var tooLate = rig.Refusal{Status: 408, Kind: "invalid_request_error", Code: "request_timeout", After: ""}
 
-// endpoints are all generation endpoints with the form of their errors.
+// endpoints lists all generation endpoints with the form of their errors.
 var endpoints = []rig.Way{
 	rig.Chat,
 	rig.Messages,
@@ -123,7 +123,7 @@ func TestFault39_BodyStalls(t *testing.T) {
 }
 
 // TestFault39_BodyEndsEarly checks that half a body is refused in the endpoint's own shape as soon
-// as its end is known.
+// as the body ends.
 func TestFault39_BodyEndsEarly(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -166,7 +166,8 @@ func TestFault39_BodyDrips(t *testing.T) {
 	}
 }
 
-// TestFault39_LargeBodyDrips checks that a body that announces much must arrive faster than that.
+// TestFault39_LargeBodyDrips checks that a large announced body must arrive faster than a small
+// one.
 func TestFault39_LargeBodyDrips(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -175,7 +176,7 @@ func TestFault39_LargeBodyDrips(t *testing.T) {
 	_ = c.Send(e.Head("POST", rig.Chat.Path, rig.Chat.ContentType(), "Content-Length: 20000000"))
 	var sending sync.WaitGroup
 	sending.Go(func() {
-		for c.Send(strings.Repeat("x", 400)) == nil { // some 4 KiB a second, which suffices for a small body
+		for c.Send(strings.Repeat("x", 400)) == nil { // some 4 KiB a second, fast enough for a small body
 			time.Sleep(100 * time.Millisecond)
 		}
 	})
@@ -187,8 +188,8 @@ func TestFault39_LargeBodyDrips(t *testing.T) {
 	sending.Wait()
 }
 
-// TestFault40_ManySlowClients checks that two hundred clients that stall in every way do not affect
-// others.
+// TestFault40_ManySlowClients checks that two hundred clients that stall in all these ways do not
+// affect others.
 func TestFault40_ManySlowClients(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "client_header: 12s, client_body: 12s, client_idle: 12s"})

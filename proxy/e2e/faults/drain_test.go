@@ -21,7 +21,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests check how the program ends, and how the next one begins.
+// These tests check how the program ends, and how the next process begins.
 
 // TestFault78_Drain sends SIGTERM under traffic, repeatedly. New calls may be refused, but no
 // admitted call is cut. PENSTOCK_FULL=1 runs twenty drains for each row instead of three.
@@ -119,8 +119,8 @@ func TestFault78_DrainOrder(t *testing.T) {
 	})
 }
 
-// TestFault78_SilentConnections checks that silent new connections, and kept connections without a
-// request, do not delay a drain.
+// TestFault78_SilentConnections checks that neither silent new connections nor kept connections
+// without a request delay a drain.
 func TestFault78_SilentConnections(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "drain: 30s"})
@@ -133,13 +133,13 @@ func TestFault78_SilentConnections(t *testing.T) {
 	begun := time.Now()
 	e.Signal(syscall.SIGTERM)
 	e.Exits(rig.Patience, 0)
-	if took := time.Since(begun); took > 4*time.Second+rig.Grace { // calls would have had 30 s
+	if took := time.Since(begun); took > 4*time.Second+rig.Grace { // running calls would have had 30 s
 		t.Errorf("it took %v", took)
 	}
 }
 
-// TestFault78_StuckClients checks that clients that do not read their stream, or have sent half a
-// head or body, end with the drain, and that the exit is orderly.
+// TestFault78_StuckClients checks that a drain ends clients that do not read their stream, or have
+// sent half a head or body, and that the exit is orderly.
 func TestFault78_StuckClients(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Untidy: true, Timeouts: "drain: 500ms, write: 30s"})
@@ -169,7 +169,7 @@ func TestFault79_Restart(t *testing.T) {
 }
 
 // sharePort replaces the edge by a process with shared ports, and returns a function that starts
-// another.
+// another process.
 func sharePort(e *edge) (run func() *rig.Process) {
 	e.T.Helper()
 	e.Signal(syscall.SIGTERM)
@@ -187,9 +187,9 @@ func sharePort(e *edge) (run func() *rig.Process) {
 	return run
 }
 
-// TestUpgradeKeepsBudgets checks that a program that takes over from another one begins with that
-// one's budgets and usage, even while that one drains. Usage of the old one after that counts, too,
-// and the log has no error.
+// TestUpgradeKeepsBudgets checks that a process that replaces another one begins with the old
+// process's budgets and usage, even while the old process drains. Later usage of the old process
+// also counts, and the log has no error.
 func TestUpgradeKeepsBudgets(t *testing.T) {
 	t.Parallel()
 	key, hash, _ := auth.NewKey()
@@ -217,7 +217,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	rig.WaitFor(t, rig.Patience, "the first one has let go of its port", func() bool {
 		return strings.Contains(e.Log.String(), "draining")
 	})
-	time.Sleep(time.Second) // its linger, and the connections queued there
+	time.Sleep(time.Second) // its linger, and the connections queued at its socket
 	for range 3 {
 		if r := e.Do("POST", rig.Chat.Path, call, bearer); r.Status != 429 || !strings.Contains(r.Body, "quota_exceeded") {
 			t.Errorf("while the one before drains: %d %s", r.Status, r.Body)
@@ -237,8 +237,8 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	}
 }
 
-// TestUpgradeBySharedPort checks that a second program on the same port takes over from the first
-// without a refused client.
+// TestUpgradeBySharedPort checks that a second process on the same port replaces the first without
+// refusing a client.
 func TestUpgradeBySharedPort(t *testing.T) {
 	t.Parallel()
 	times := 2
@@ -271,7 +271,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 		next := run()
 		time.Sleep(300 * time.Millisecond)
 		e.Signal(syscall.SIGTERM)
-		for ready := 0; ready < 20; ready++ { // by then the new one answers all connections
+		for ready := 0; ready < 20; ready++ { // by then the new process answers all connections
 			if r := e.Fetch("GET", e.Admin+"/-/ready"); r.Status != 200 {
 				t.Errorf("not ready during the upgrade: %d", r.Status)
 			}
@@ -286,9 +286,9 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	}
 }
 
-// TestSharedAdminPort checks that two edges on one admin port notice each other. Each answer names
-// its process, a command warns that it reached only one of them, and the remaining edge has the
-// port alone.
+// TestSharedAdminPort checks what happens when two edges share an admin port. Each answer names its
+// process, a command warns that it reached only one of them, and when one edge ends the other has
+// the port alone.
 func TestSharedAdminPort(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -373,8 +373,8 @@ func newManager(t *testing.T, names ...string) (m *manager, addrs []string) {
 	return m, addrs
 }
 
-// run starts the program as a service manager would. LISTEN_PID must be the program's own id, which
-// a shell knows.
+// run starts the program as a service manager would. LISTEN_PID must be the program's own process
+// id, which only a shell can fill in.
 func (m *manager) run(names, config string, env ...string) *rig.Process {
 	m.t.Helper()
 	cmd := exec.Command("sh", "-c", `export LISTEN_PID=$$; exec "$@"`, "sh", rig.Binary(m.t), "serve", "--config", config)
@@ -383,7 +383,7 @@ func (m *manager) run(names, config string, env ...string) *rig.Process {
 	return rig.StartCommand(m.t, cmd)
 }
 
-// hears waits for notifications that contain part, and returns how many have arrived.
+// hears waits for notifications that contain a text, and returns how many have arrived.
 func (m *manager) hears(part string, atLeast int) int {
 	m.t.Helper()
 	n := 0
@@ -414,9 +414,9 @@ func (m *manager) catchUp() {
 	m.hears(mark, 1)
 }
 
-// TestSocketActivation checks that the program serves on the sockets that it gets and notifies the
-// manager of its state. A restart loses no connection, not even those that arrive while no process
-// runs.
+// TestSocketActivation checks that the program serves on the sockets that it inherits and notifies
+// the manager of its state. A restart loses no connection, not even one that arrives while no
+// process runs.
 func TestSocketActivation(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 512}}, Untidy: true, Config: `
@@ -470,8 +470,8 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	}
 }
 
-// TestFault78_RequestUnderWay checks that a client that is sending its request when the signal
-// arrives is served.
+// TestFault78_RequestUnderWay checks that a client is served that is sending its request when the
+// signal arrives.
 func TestFault78_RequestUnderWay(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})

@@ -8,8 +8,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestEngineTexts checks that an engine's message about a request reaches the client with the
-// model's public name and without keys, in every dialect, as a refusal and in the middle of a
+// TestEngineTexts checks that an engine's message about a request reaches the client in every
+// dialect with the model's public name and without keys, both as a refusal and in the middle of a
 // stream.
 func TestEngineTexts(t *testing.T) {
 	t.Parallel()

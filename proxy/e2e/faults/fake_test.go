@@ -16,7 +16,7 @@ import (
 )
 
 // fakeEngine is a listener with a script, for faults beyond the simulator's. It answers probes like
-// a good engine, and passes every other request to the script.
+// a working engine, and passes every other request to the script.
 type fakeEngine struct {
 	t      testing.TB
 	url    string
@@ -36,8 +36,8 @@ type fakeCall struct {
 	engine *fakeEngine
 }
 
-// fake starts a fake engine. script answers one request; it returns once the connection may carry
-// the next request, or after closing it.
+// fake starts a fake engine. The function script answers one request. It returns when the
+// connection can carry the next request, or after it has closed the connection.
 func fake(t testing.TB, script func(c *fakeCall)) *fakeEngine {
 	t.Helper()
 	f := &fakeEngine{t: t, script: script}
@@ -112,8 +112,8 @@ func (f *fakeEngine) serve(c net.Conn) {
 	}
 }
 
-// seen returns how many calls have arrived, without probes, and how many of their connections the
-// edge has closed.
+// seen returns how many calls have arrived, not counting probes, and how many of their connections
+// the edge has closed.
 func (f *fakeEngine) seen() (calls, closed int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,7 +123,7 @@ func (f *fakeEngine) seen() (calls, closed int) {
 // send writes text unchanged.
 func (c *fakeCall) send(text string) { _, _ = io.WriteString(c.Conn, text) }
 
-// head writes the head of a good answer. A negative length means chunked.
+// head writes the head of a successful answer. A negative length means chunked.
 func (c *fakeCall) head(contentType string, length int) {
 	framing := "Transfer-Encoding: chunked"
 	if length >= 0 {
@@ -135,7 +135,7 @@ func (c *fakeCall) head(contentType string, length int) {
 // chunk writes one chunk. An empty chunk is the last one.
 func (c *fakeCall) chunk(data string) { c.send(fmt.Sprintf("%x\r\n%s\r\n", len(data), data)) }
 
-// answer writes a complete good answer of the requested form, streamed or not.
+// answer writes a complete successful answer, streamed if the request asks for that.
 func (c *fakeCall) answer() {
 	if !strings.Contains(c.body, `"stream":true`) {
 		_ = reply200(c.Conn, "application/json", plainAnswer)
@@ -148,7 +148,7 @@ func (c *fakeCall) answer() {
 	c.chunk("")
 }
 
-// untilClosed waits until the edge closes the connection, and counts that.
+// untilClosed waits until the edge closes the connection, and counts it as closed.
 func (c *fakeCall) untilClosed() {
 	_ = c.SetReadDeadline(time.Now().Add(rig.Patience))
 	if _, err := c.in.ReadByte(); err == nil {

@@ -18,7 +18,8 @@ import (
 // ears is a transcription model at the first engine.
 const ears = "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }"
 
-// part returns one part of a form with the boundary B; more holds the head's further lines.
+// part returns one part of a form with the boundary B; the parameter more holds further header
+// lines.
 func part(name, more, value string) string {
 	return "--B\r\nContent-Disposition: form-data; name=\"" + name + "\"" + more + "\r\n\r\n" + value + "\r\n"
 }
@@ -95,8 +96,8 @@ func TestFault61_BadForms(t *testing.T) {
 	})
 }
 
-// TestFault62_ModelAfterTheFile checks that a file before the model's name is held in memory,
-// within the limit for bodies.
+// TestFault62_ModelAfterTheFile checks that a file that comes before the model's name is held in
+// memory, within the limit for bodies.
 func TestFault62_ModelAfterTheFile(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Models: ears, Limits: "body_memory: 10%", Under: []string{"env", "GOMEMLIMIT=100MiB"}})
@@ -125,7 +126,7 @@ func TestFault63_LargeUploads(t *testing.T) {
 	e := start(t, rig.Setup{Models: ears, Limits: "upload_body: 128MiB"})
 	e.postForm(transcriptions, formStart("ears")+"x\r\n--B--\r\n").WantStatus(200)
 	size := int64(100 << 20)
-	if raced.On { // it takes a minute, and memory cannot be judged
+	if raced.On { // the test would take a minute, and could not judge memory
 		size = 20 << 20
 	}
 	before := e.Memory("VmHWM")

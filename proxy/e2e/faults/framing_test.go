@@ -14,7 +14,7 @@ import (
 
 // These tests cover rows 41 to 45: where a request ends, and what follows it.
 
-// badRequest is the refusal of malformed HTTP.
+// badRequest is the refusal that malformed HTTP gets.
 var badRequest = rig.Refusal{Status: 400, Kind: "invalid_request_error", Code: "bad_request", After: ""}
 
 // answers sends text, closes the client's sending side, and returns everything that comes back.
@@ -183,8 +183,8 @@ func TestFault43_BigHeads(t *testing.T) {
 	}
 }
 
-// framings returns heads and bodies whose end is ambiguous. Those in legal may be served, and so
-// may a request after them.
+// framings returns requests whose end is ambiguous. Those in legal may be served, and so may a
+// request after them.
 func (e *edge) framings(w rig.Way) (all map[string]string, legal map[string]bool) {
 	body := w.Body("sim", rig.Prompt, "")
 	n := strconv.Itoa(len(body))
@@ -220,8 +220,8 @@ func (e *edge) framings(w rig.Way) (all map[string]string, legal map[string]bool
 	}, map[string]bool{"two CL agree": true, "CL underscore": true, "chunk extension": true, "chunk quoted extension": true, "chunk zeros": true}
 }
 
-// TestFault44_Framing sends a complete valid request after each framing. That request must never be
-// served unless the framing is legal.
+// TestFault44_Framing sends a complete valid request after each framing. The second request must
+// never be served unless the framing is legal.
 func TestFault44_Framing(t *testing.T) {
 	t.Parallel()
 	timeouts := "client_body: 1s, client_header: 1s, client_idle: 1s"
@@ -234,7 +234,7 @@ func TestFault44_Framing(t *testing.T) {
 				all, _ := e.framings(w)
 				c := e.Dial()
 				_ = c.Send(all[name] + e.Request(w.Path, w.Body("sim", rig.Prompt, "")))
-				// The stricter reading may be served; the connection must then end.
+				// The strict reading may be served, but then the connection must end.
 				once := strings.Contains(name, "trailer")
 				r, err := c.TryReply("POST")
 				switch {
@@ -271,7 +271,7 @@ func TestFault44_Framing(t *testing.T) {
 }
 
 // TestFault44_TwoLengths checks that a head with two lengths is refused because of the head,
-// whatever part of a body arrives in the same segment.
+// however much of a body arrives in the same segment.
 func TestFault44_TwoLengths(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -300,7 +300,7 @@ func TestFault44_TwoLengths(t *testing.T) {
 }
 
 // TestFault44_StrictChunks checks that chunks that do not end in CR LF, or whose extensions or
-// trailers do not end, are refused at once, although the client has not closed its side.
+// trailers do not end, are refused at once, before the client closes its side.
 func TestFault44_StrictChunks(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Models: "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }"})
@@ -345,7 +345,7 @@ func TestFault44_StrictChunks(t *testing.T) {
 }
 
 // TestFault45_BodyOfARefusedRequest checks that a body that looks like a valid request is never
-// served as one.
+// served as a request.
 func TestFault45_BodyOfARefusedRequest(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Limits: "request_body: 64KiB", Timeouts: "client_body: 2s"})
@@ -382,8 +382,8 @@ func TestFault45_BodyOfARefusedRequest(t *testing.T) {
 	})
 }
 
-// TestFault45_MultipartEpilogue checks that text after the last boundary is not served as a request
-// either.
+// TestFault45_MultipartEpilogue checks that text after the last boundary is never served as a
+// request.
 func TestFault45_MultipartEpilogue(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Models: "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }"})
@@ -391,8 +391,7 @@ func TestFault45_MultipartEpilogue(t *testing.T) {
 		form := formStart("ears") + strings.Repeat("x", size) + "\r\n--B--\r\n"
 		hidden := e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
 		all := e.answers(t, e.Head("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Content-Length: "+strconv.Itoa(len(form)+len(hidden)))+form+hidden)
-		// A missing answer is correct, too: a client that has closed its sending side counts as
-		// gone.
+		// No answer is also correct, because a client that has closed its sending side counts as gone.
 		if n := len(statusLine.FindAllString(all, -1)); n > 1 {
 			t.Errorf("%d answers:\n%.1000s", n, all)
 		}

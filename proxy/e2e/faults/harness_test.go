@@ -19,8 +19,8 @@ func start(t testing.TB, s rig.Setup) *edge {
 	return &edge{rig.Launch(t, s)}
 }
 
-// startSecure is like start, with or without TLS, and also returns a function that connects to the
-// edge.
+// startSecure is like start, with TLS if secure is true. It also returns a function that connects
+// to the edge.
 func startSecure(t *testing.T, secure bool, s rig.Setup) (*edge, func(testing.TB) *rig.Raw) {
 	t.Helper()
 	if secure {
@@ -56,7 +56,7 @@ func inWays(t *testing.T, ways []rig.Way, s rig.Setup, f func(e *edge, w rig.Way
 	}
 }
 
-// TestHarness requests a good answer in every way from the built program.
+// TestHarness gets an answer from the built program in every way.
 func TestHarness(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.AllWays, rig.Setup{}, func(e *edge, w rig.Way) {

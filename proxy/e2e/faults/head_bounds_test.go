@@ -12,13 +12,14 @@ import (
 // These tests cover rows 43 and 46 at the beginning and end of a head: its exact size, and bytes
 // before its first line.
 
-// headLimit is these edges' limits.header in bytes.
+// headLimit is limits.header of these edges, in bytes.
 const headLimit = 2048
 
 // headTooLarge is the refusal of a head above headLimit.
 var headTooLarge = rig.Refusal{Status: 431, Kind: "invalid_request_error", Code: "request_too_large", After: ""}
 
-// sizedHead returns a head of n bytes, including its empty line, padded after lines.
+// sizedHead returns a head of n bytes, including its empty line. The padding follows the given
+// lines.
 func sizedHead(n int, first string, lines ...string) string {
 	head := first + " HTTP/1.1\r\n" + strings.Join(append(lines, "Host: edge", "X-Filler: "), "\r\n")
 	return head + strings.Repeat("f", n-len(head)-len("\r\n\r\n")) + "\r\n\r\n"
@@ -45,7 +46,7 @@ var inPieces = map[string]func(c *rig.Raw, text string){
 
 // TestFault43_ExactHeads checks that a head of exactly limits.header bytes is served, and that a
 // head with one more byte is refused in the endpoint's dialect. The result does not depend on how
-// the head is split, or on what precedes and follows it.
+// the head is split, or on what comes before and after it.
 func TestFault43_ExactHeads(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
@@ -85,8 +86,8 @@ func TestFault43_ExactHeads(t *testing.T) {
 	}
 }
 
-// TestFault46_BeforeTheLine checks that empty lines before a request line are skipped. A line end
-// other than CR LF is refused there at once, as anywhere else.
+// TestFault46_BeforeTheLine checks that empty lines before a request line are skipped. There, as
+// anywhere else, a line end other than CR LF is refused at once.
 func TestFault46_BeforeTheLine(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {

@@ -13,7 +13,7 @@ import (
 
 // These tests cover rows 46 to 51: malformed heads, hosts, methods, versions and paths.
 
-// only sends text and returns the only answer, after which the edge must close the connection.
+// only sends text and returns the only answer. The edge must then close the connection.
 func (e *edge) only(t *testing.T, text string) *rig.Reply {
 	t.Helper()
 	c := e.Dial()
@@ -81,8 +81,8 @@ func TestFault46_MalformedHeads(t *testing.T) {
 	t.Cleanup(func() { e.WantUnserved(t, 0) })
 }
 
-// TestFault46_BareLineEnds checks that a head with lines that end in LF or CR alone is refused at
-// once, before the header timeout. A body may contain both.
+// TestFault46_BareLineEnds checks that a head whose lines end in LF or CR alone is refused at once,
+// before the header timeout. A body may contain such line ends.
 func TestFault46_BareLineEnds(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})

@@ -15,8 +15,8 @@ import (
 )
 
 // heldStreams returns how many streams TestFault86_HeldStreams holds: the row's ten thousand in the
-// long form, but no more than this process has descriptors for, because it is the client and the
-// engine of each stream.
+// long form, but no more than this process has descriptors for. The process needs several, because
+// it is both client and engine of each stream.
 func heldStreams(t *testing.T) int {
 	n := 2000
 	if full(t) {
@@ -31,8 +31,8 @@ func heldStreams(t *testing.T) int {
 	return n
 }
 
-// TestFault86_HeldStreams checks that thousands of streams with silent engines all complete, are
-// counted, and need a bounded amount of memory each.
+// TestFault86_HeldStreams checks that thousands of streams from silent engines all complete and are
+// counted, and that the memory for each is bounded.
 func TestFault86_HeldStreams(t *testing.T) {
 	t.Parallel()
 	streams := heldStreams(t)
@@ -51,7 +51,7 @@ func TestFault86_HeldStreams(t *testing.T) {
 		c.chunk("")
 	})
 	let := sync.OnceFunc(func() { close(goOn) })
-	t.Cleanup(let) // before the engine waits for its goroutines
+	t.Cleanup(let) // runs before the engine waits for its goroutines
 	e := start(t, rig.Setup{Fakes: []string{f.url}, Upstream: "concurrency: 20000", Timeouts: "first_event: 10m, idle: 10m", Stream: "keepalive: 0s"})
 	request := []byte(e.Request(rig.ChatStream.Path, rig.ChatStream.Body("sim", rig.Prompt, "")))
 	held := make([]net.Conn, streams)

@@ -24,9 +24,9 @@ import (
 // edges, and thousands of connections.
 
 // TestFault75_ExpiryByTheWallClock checks that a key expires on time in a running program, even on
-// an open connection, and its running stream continues. (This test cannot step the clock. The tests
-// of proxy/access/limit and upstreams, which pass the time as an argument, check that limits and
-// delays use the monotonic clock.)
+// an open connection, and that its running stream continues. (This test cannot step the clock. The
+// tests of proxy/access/limit and upstreams, which pass the time as an argument, check that limits
+// and delays use the monotonic clock.)
 func TestFault75_ExpiryByTheWallClock(t *testing.T) {
 	t.Parallel()
 	short, hash, err := auth.NewKey()
@@ -61,7 +61,7 @@ func TestFault75_ExpiryByTheWallClock(t *testing.T) {
 	}
 }
 
-// TestFault76_LogIsFull checks that a log that is full, has lost its reader, or hangs loses lines
+// TestFault76_LogIsFull checks that a log that is full, hangs, or has lost its reader costs lines
 // but no requests, and does not keep the program from exiting.
 func TestFault76_LogIsFull(t *testing.T) {
 	t.Parallel()
@@ -123,9 +123,9 @@ func TestFault76_LogIsFull(t *testing.T) {
 	})
 }
 
-// TestFault77_OutOfDescriptors checks that, with few descriptors, the program accepts fewer
-// clients, so that it can serve these and reach their engines. It neither spins nor dies, and logs
-// the limit at its start.
+// TestFault77_OutOfDescriptors checks that with few descriptors the program accepts only as many
+// clients as it can serve, including the connections to engines. It neither spins nor dies, and
+// logs the limit when it starts.
 func TestFault77_OutOfDescriptors(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Under: []string{"sh", "-c", `ulimit -n 80; exec "$@"`, "sh"}})
@@ -216,7 +216,7 @@ func orStatus(c *rig.Raw, text string) (int, error) {
 
 // TestFault79_KilledAndRestarted checks that, after a kill -9, the next start serves its first
 // request on the same port, without waiting for a probe. Nothing that the killed process has left
-// interferes.
+// behind interferes.
 func TestFault79_KilledAndRestarted(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Untidy: true})
@@ -266,7 +266,7 @@ func TestFault81_TwoEdges(t *testing.T) {
 }
 
 // fill opens n streams that last until they are closed, each on its own connection. A connection
-// with a running request does not make room for another.
+// with a running request is never closed to make room.
 func (e *edge) fill(n int) (inside []*rig.Stream) {
 	e.T.Helper()
 	e.Client.CloseIdleConnections()
@@ -278,8 +278,8 @@ func (e *edge) fill(n int) (inside []*rig.Stream) {
 	return inside
 }
 
-// TestFault89_TooManyConnections checks that a connection beyond the bound gets an error, that
-// accepted ones are served, and that a freed place is used again.
+// TestFault89_TooManyConnections checks that a connection beyond the limit gets an error, that
+// accepted connections are served, and that a closed connection makes room for another.
 func TestFault89_TooManyConnections(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Limits: "connections: 50", Upstream: "concurrency: 64", Engines: []sim.Options{{Slots: 64}}})
@@ -347,9 +347,9 @@ func TestFault89_ConnectionsByTheThousand(t *testing.T) {
 	flood.Wait()
 }
 
-// TestFault77_IdleAtTheAdminPort opens connections to the admin port that send nothing, or half a
-// head, which needs no token. They neither stop the edge nor keep clients, engines or the operator
-// out.
+// TestFault77_IdleAtTheAdminPort opens connections to the admin port that send nothing or half a
+// head, which needs no token. These connections neither stop the edge nor keep out clients, engines
+// or the operator.
 func TestFault77_IdleAtTheAdminPort(t *testing.T) {
 	t.Parallel()
 	for _, said := range []string{"", "GET /-/ready HTTP/1.1\r\n"} {
@@ -363,14 +363,14 @@ func TestFault77_IdleAtTheAdminPort(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer c.Close()
-				_, _ = io.WriteString(c, said) // it may have been dropped already
+				_, _ = io.WriteString(c, said) // the edge may have dropped it already
 			}
 			if n := e.Descriptors(); n >= 90 {
 				t.Errorf("%d descriptors", n)
 			}
 			// Unread bytes may be a request, so for a moment there may be no connection to drop.
 			rig.WaitFor(t, rig.Patience, "the operator gets in", func() bool { return e.Fetch("GET", e.Admin+"/-/ready").Status == 200 })
-			for range 5 { // each on its own connection, and with one to the engine
+			for range 5 { // each on its own connection, with another one to the engine
 				if status, err := orStatus(e.Dial(), e.Request(rig.Chat.Path, e.Chat(""))); err != nil || status != 200 {
 					t.Errorf("a client gets %d, %v", status, err)
 				}

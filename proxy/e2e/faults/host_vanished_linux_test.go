@@ -67,13 +67,13 @@ func dropAll(t testing.TB, of syscall.Conn) {
 }
 
 // TestHostVanishesUnderCalls makes the engine's host vanish after it has acknowledged everything. A
-// stream whose content the client has seen ends in good time. Another engine answers a call without
-// content yet, even one with keep-alives, and more calls at once than the retry budget allows.
+// stream whose content the client has seen ends in good time. Another engine answers each call that
+// has no content yet, even after keep-alives, and even if such calls exceed the retry budget.
 func TestHostVanishesUnderCalls(t *testing.T) {
 	t.Parallel()
 	for name, stream := range map[string]string{
 		"silent": "commit_after: 1s, keepalive: 500ms",
-		"kept":   "commit_after: 1s, keepalive: 500ms, whole_keepalive: 500ms", // plain answers have begun as white space
+		"kept":   "commit_after: 1s, keepalive: 500ms, whole_keepalive: 500ms", // unstreamed answers have begun with white space
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -89,7 +89,7 @@ func hostVanishesUnderCalls(t *testing.T, stream string) {
 			c.head("text/event-stream", -1)
 			c.chunk(`data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"sim","choices":[{"index":0,"delta":{"role":"assistant","content":"Hi"},"finish_reason":null}]}` + "\n\n")
 		}
-		_, _ = c.in.Peek(1) // until the edge closes the connection
+		_, _ = c.in.Peek(1) // waits until the edge closes the connection
 	})
 	e := start(t, rig.Setup{
 		Engines: rig.Two()[:1], Fakes: []string{v.url}, Model: "policy: round_robin",

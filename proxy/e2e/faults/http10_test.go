@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover row 50: HTTP/1.0 clients, such as nginx with proxy_pass and without
+// These tests cover row 50: HTTP/1.0 clients, such as nginx with proxy_pass but no
 // proxy_http_version.
 
 // oldClient converts a request to HTTP/1.0.
@@ -35,7 +35,7 @@ func TestFault50_HTTP10(t *testing.T) {
 	if _, closed := c.Closed(rig.Patience); !closed {
 		t.Error("the connection stays open")
 	}
-	// Large answers have a length, too.
+	// Large answers also have a Content-Length.
 	c = e.Dial()
 	_ = c.Send(old(`"sim":{"tokens":20000}`))
 	res, err = http.ReadResponse(bufio.NewReader(c.In), nil)
@@ -46,9 +46,9 @@ func TestFault50_HTTP10(t *testing.T) {
 	c.Close()
 }
 
-// TestFault50_HTTP10Streams checks that a stream has no chunks and ends with its connection. For an
-// HTTP/1.0 client every close is the end, so a broken stream ends with its dialect's error and a
-// normal close.
+// TestFault50_HTTP10Streams checks that a stream has no chunks and ends with its connection. An
+// HTTP/1.0 client takes any close for the end, so a broken stream ends with its dialect's error and
+// a normal close.
 func TestFault50_HTTP10Streams(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {

@@ -23,8 +23,7 @@ import (
 // endless makes an answer that lasts until one side disconnects.
 const endless = `"tokens":100000,"delay_ms":20`
 
-// hold opens n lasting streams in any way's dialect, and returns when all have begun. release ends
-// them.
+// hold opens n streams that last until release is called, and returns when all have begun.
 func (e *edge) hold(n int, w rig.Way, body string) (release func()) {
 	e.T.Helper()
 	var all []*rig.Stream
@@ -100,8 +99,8 @@ func TestFault80_AllDownThenUp(t *testing.T) {
 		rig.WaitFor(t, rig.Patience, "both are up", func() bool { return e.Metric("penstock_upstream_up") == 2 })
 		more := e.hold(3, rig.ChatStream, rig.ChatStream.Body("sim", rig.Prompt, endless))
 		defer more()
-		// At first it counts as a quarter full, ten of forty, and less and less for three seconds;
-		// the other one has six.
+		// At first the recovered engine counts as a quarter full, ten of forty, and less and less for
+		// three seconds; the other engine has six calls.
 		if n := e.Engines[0].Stats().Running; n != 0 && time.Since(back) < time.Second {
 			t.Errorf("%d of the first three went to the engine that was away, which was idle and cold", n)
 		}
@@ -125,8 +124,8 @@ func TestFault81_TwoProxies(t *testing.T) {
 	}
 }
 
-// TestFault82_SlowUnderLoad checks that a slow engine gets fewer calls and is never taken out for
-// it, and that an engine whose calls time out is.
+// TestFault82_SlowUnderLoad checks that a slow engine gets fewer calls but is never taken out for
+// being slow, and that an engine whose calls time out is taken out.
 func TestFault82_SlowUnderLoad(t *testing.T) {
 	t.Parallel()
 	for _, w := range rig.AllWays {
@@ -179,7 +178,7 @@ func TestFault82_SlowUnderLoad(t *testing.T) {
 					late++
 				}
 			}
-			if late > 8 { // a failure counts as load, so each one makes picks rarer
+			if late > 8 { // a failure counts as load, so the engine is picked less often after each one
 				e.T.Errorf("%d of 40 calls went to an engine that does not answer", late)
 			}
 		})
@@ -306,10 +305,10 @@ func look(w rig.Way, control string) string {
 	}
 }
 
-// TestFault84_TenTimesCapacity checks that, with ten times as many clients as slots, the engine
-// does as much work as with the right number, and that the other clients are refused at once.
-// Clients, edge and engine share a few processors with other work on the machine. The test is
-// therefore not parallel, one of three rounds must pass, and the bound on the slowest refusals is
+// TestFault84_TenTimesCapacity checks that with ten times as many clients as slots the engine does
+// as much work as with one client per slot, and that the other clients are refused at once.
+// Clients, edge and engine share a few processors with other work on the machine. Therefore the
+// test is not parallel, one of three rounds must pass, and the bound on the slowest refusals is
 // generous.
 func TestFault84_TenTimesCapacity(t *testing.T) {
 	const slots, rounds = 4, 3
@@ -342,7 +341,7 @@ func TestFault84_TenTimesCapacity(t *testing.T) {
 
 // load runs clients for a while and returns how many requests were served, and the sorted times of
 // refusals. A refused client waits a moment, so that the load is many times the engine's capacity,
-// but not all that the machine can send.
+// but not as high as the machine can make it.
 func (e *edge) load(w rig.Way, clients int, control string, length time.Duration) (served int, refusals []time.Duration) {
 	var group sync.WaitGroup
 	var mu sync.Mutex
@@ -371,9 +370,9 @@ func (e *edge) load(w rig.Way, clients int, control string, length time.Duration
 	return served, refusals
 }
 
-// TestFault90_RequestThatKills sends a request that crashes engines. It takes down two, and no
-// third while those are down, however often its client repeats it. Other requests are served, and
-// once an engine is back the request is sent again.
+// TestFault90_RequestThatKills sends a request that crashes engines. It takes down two engines, and
+// no third one while those are down, however often the client repeats the request. Other requests
+// are served, and once an engine is back the request is sent again.
 func TestFault90_RequestThatKills(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.AllWays, rig.Setup{Engines: append(rig.Two(), rig.Two()...), Upstream: "probe: { interval: 500ms, fall: 1, rise: 1 }"}, func(e *edge, w rig.Way) {
