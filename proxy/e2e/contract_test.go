@@ -118,8 +118,8 @@ func (p *penstock) accepts(request string) *rig.Reply {
 	return r
 }
 
-// refuses sends a chat request that the edge and the published schema must refuse, the edge for one
-// parameter.
+// refuses sends a chat request that the edge and the published schema must refuse. The edge's error
+// must name the expected parameter.
 func (p *penstock) refuses(b refused) {
 	p.T.Helper()
 	body := p.body(b.request)

@@ -8,9 +8,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestFailureWords checks the words with which an engine gives up an answer. The call goes to
-// another engine as long as the client has received nothing; after that it ends as broken. Other
-// words of the engine are a normal end.
+// TestFailureWords checks the finish reasons with which an engine gives up an answer. The call goes
+// to another engine as long as the client has received nothing; after that it ends as broken. Other
+// unknown finish reasons mean a normal end.
 func TestFailureWords(t *testing.T) {
 	t.Parallel()
 	const gaveUp = "finish=insufficient_system_resource"

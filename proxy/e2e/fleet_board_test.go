@@ -17,8 +17,8 @@ import (
 )
 
 // twoEdges starts two edges with one file, one engine and one store. A store that answers late
-// counts as lost, and each edge then has its part of the slots. Tests that count slots are
-// therefore not parallel: they need the whole machine.
+// counts as lost, and each edge then has its part of the slots. Therefore tests that count slots
+// are not parallel: they need all of the machine.
 func twoEdges(t *testing.T, upstream, model string) (engine *sim.Engine, a, b *penstock) {
 	t.Helper()
 	engine = start(t, rig.Setup{}).Engines[0] // a separate edge, used only for its engine
@@ -37,7 +37,7 @@ admin: { token: %s }
 }
 
 // TestFleetBoard checks that the edges of a fleet share all slots of an engine, report the same
-// capacity, and follow the modes that an operator sets at one of them.
+// capacity, and follow the upstream modes that an operator sets at one edge.
 func TestFleetBoard(t *testing.T) {
 	_, a, b := twoEdges(t, "concurrency: 5", "")
 	both := func(what string, holds func(edge *penstock) bool) {
@@ -106,11 +106,11 @@ func TestFleetBoard(t *testing.T) {
 }
 
 // TestExactSlots checks that two edges never have more calls at an engine than its slots, and that
-// a slot that one of them frees can be used by the other.
+// the other edge can use a slot that one edge frees.
 func TestExactSlots(t *testing.T) {
 	_, a, b := twoEdges(t, "concurrency: { shared: 4, fleet: exact }", "")
 	release := a.hold(3, a.Chat(endless))
-	more := b.hold(1, b.Chat(endless)) // at once, whatever the board holds
+	more := b.hold(1, b.Chat(endless)) // at once, whatever the store's load board says
 	for _, edge := range []*penstock{a, b} {
 		edge.Post(chatPath, edge.Chat("")).WantStatus(429)
 	}
@@ -126,8 +126,8 @@ func TestExactSlots(t *testing.T) {
 	a.Post(chatPath, a.Chat("")).WantStatus(200)
 }
 
-// TestTurnsAtAnEngine checks that an edge with waiting calls does not keep its slots of the engine
-// for them: a call that waits at another edge gets its turn.
+// TestTurnsAtAnEngine checks that an edge does not keep its slots of the engine for its own waiting
+// calls: a call that waits at another edge gets its turn.
 func TestTurnsAtAnEngine(t *testing.T) {
 	engine, a, b := twoEdges(t, "concurrency: { shared: 2, fleet: exact }", "queue: { depth: 16, wait: 10m },")
 	const short = `"sim":{"tokens":1,"ttft_ms":50}`
@@ -136,7 +136,7 @@ func TestTurnsAtAnEngine(t *testing.T) {
 	defer end()
 	const clients = 6
 	for range clients {
-		go func() { // enough to fill both slots and a queue
+		go func() { // enough calls to fill both slots and a queue
 			n := 0
 			defer func() { ended <- n }()
 			for {

@@ -22,7 +22,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These endpoints pass requests and answers on: only the model's name changes.
+// These endpoints pass requests and answers on, and change only the model's name.
 
 func TestForward(t *testing.T) {
 	t.Parallel()
@@ -34,7 +34,7 @@ func TestForward(t *testing.T) {
 		{"/v1/classify", "ranks", `"input":["` + rig.Canary + `"]`, "classify"},
 		{"/v1/pooling", "vectors", `"input":["` + rig.Canary + `"],"encoding_format":"float"`, "pooling"},
 	} {
-		p := startAudio(t) // a separate edge, because after a failure it sends its own probes
+		p := startAudio(t) // a separate edge, because an edge sends probes after a failure
 		r := p.Post(c.path, `{ "model" : "`+c.model+`", `+c.body+`}`).WantStatus(200)
 		var got struct{ Model string }
 		if err := json.Unmarshal([]byte(r.Body), &got); err != nil || got.Model != "" && got.Model != c.model || r.Header.Get("Content-Type") != "application/json" {
@@ -103,8 +103,8 @@ func TestCompletions_Stream(t *testing.T) {
 	}
 }
 
-// TestWhole_Aborted checks that a plain answer that an engine has given up, as Ollama does when its
-// runner dies, is not passed on as an answer, whatever it contains.
+// TestWhole_Aborted checks that an unstreamed answer that an engine has given up, as Ollama does
+// when its runner dies, is not passed on, whatever it contains.
 func TestWhole_Aborted(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -126,8 +126,8 @@ func TestWhole_Aborted(t *testing.T) {
 	}
 }
 
-// TestCompletions_NoChoices checks that a plain completion without choices is a bad response, as on
-// the other endpoints.
+// TestCompletions_NoChoices checks that an unstreamed completion without choices is a bad response,
+// as on the other endpoints.
 func TestCompletions_NoChoices(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: rig.QuietProbes})
@@ -233,9 +233,9 @@ models: [{ id: vectors, kind: embedding, deployments: [{ upstream: fake, served:
 	}
 }
 
-// TestSomeEngines checks that a call for an endpoint that only some engines have goes to one of
-// these, and counts for the key. The catalog lists the endpoint for models with such an engine;
-// other models answer 404 with a reason.
+// TestSomeEngines checks that a call to an endpoint that only some engines have goes to one of
+// these engines, and counts for the key. The catalog lists the endpoint for models with such an
+// engine. For other models the call gets a 404 with a reason.
 func TestSomeEngines(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{Record: true, Profile: "vllm"}, {Record: true, Profile: "ollama"}}, Config: `
@@ -351,8 +351,8 @@ models: [{ id: ranks, kind: rerank, deployments: [{ upstream: fake, served: org/
 	}
 }
 
-// TestForward_Media checks that no endpoint makes an engine fetch a client's URL from inside its
-// network.
+// TestForward_Media checks that no endpoint makes an engine fetch a client's URL from within the
+// engine's network.
 func TestForward_Media(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -386,8 +386,8 @@ func TestMessages_Steering(t *testing.T) {
 	}
 }
 
-// TestSteering_Inside checks members that steer an engine from inside another member, such as a
-// template in the arguments of the template. Arguments that are meant for clients pass.
+// TestSteering_Inside checks members that steer an engine from within another member, such as a
+// template in the template's arguments. Arguments that clients may set are passed on.
 func TestSteering_Inside(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -462,8 +462,8 @@ models: [{ id: talk, deployments: [{ upstream: bare }] }]
 	return p
 }
 
-// TestCompletions_EndpointMissing checks that an engine without the legacy endpoint does not lose its
-// model for chat.
+// TestCompletions_EndpointMissing checks that an engine without the legacy endpoint keeps its model
+// for chat.
 func TestCompletions_EndpointMissing(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, http.NotFound)
@@ -473,8 +473,9 @@ func TestCompletions_EndpointMissing(t *testing.T) {
 	}
 }
 
-// TestStreams_NullFrames checks llama.cpp's stream of a completion of several prompts, which begins
-// with the frame null. The edge skips that frame, and does not count it as the first event.
+// TestStreams_NullFrames checks llama.cpp's stream for a completion with several prompts, which
+// begins with the frame null. The edge skips the frame null, and does not count it as the first
+// event.
 func TestStreams_NullFrames(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, func(w http.ResponseWriter, r *http.Request) {
@@ -595,8 +596,8 @@ func TestSDK_Forward(t *testing.T) {
 	}
 }
 
-// TestForward_Large checks that large answers that are only passed on reach the client complete,
-// with the public name and their counts.
+// TestForward_Large checks that large answers that the edge only passes on reach the client
+// complete, with the public name and the token counts.
 func TestForward_Large(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -637,8 +638,8 @@ func TestForward_Large(t *testing.T) {
 	}
 }
 
-// TestCompletions_WholeForStream checks an engine that sends a plain answer although a stream was
-// requested, and one that labels the stream with another type.
+// TestCompletions_WholeForStream checks an engine that sends an unstreamed answer although a stream
+// was requested, and one that sends the stream with another Content-Type.
 func TestCompletions_WholeForStream(t *testing.T) {
 	t.Parallel()
 	for name, reply := range map[string][2]string{

@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These streams move in the middle although their engine has not failed, because it is drained or
-// stalled. TestResume covers lost engines.
+// These streams move in the middle because their engine is drained or stalled. TestResume covers
+// lost engines.
 
 const resumes = "retry: { resume: 1 }"
 
@@ -41,9 +41,9 @@ func drained(p *penstock) {
 	}
 }
 
-// TestDrainHandsOver checks a stream on an engine that is drained or removed from the file. It runs
-// there until the drain time is over, and then continues at another engine. The answer and the
-// charge are those of an undisturbed stream.
+// TestDrainHandsOver checks a stream on an engine that is drained or removed from the file. The
+// stream runs there until the drain time is over, and then continues at another engine. The answer
+// and the charge are the same as for an undisturbed stream.
 func TestDrainHandsOver(t *testing.T) {
 	t.Parallel()
 	for way, leave := range map[string]func(p *penstock){
@@ -124,8 +124,7 @@ func TestDrainCutsNothing(t *testing.T) {
 	}
 }
 
-// TestDrainMovesSilentCalls checks that a call without output also leaves a drained engine that is
-// silent.
+// TestDrainMovesSilentCalls checks that a call without output also leaves a silent drained engine.
 func TestDrainMovesSilentCalls(t *testing.T) {
 	fastset.LeaveOut(t, "a call is silent for ten seconds")
 	t.Parallel()

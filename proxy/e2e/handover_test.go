@@ -21,7 +21,8 @@ import (
 // told is a streamed answer as its SDK assembles it.
 type told struct{ text, stop, usage string }
 
-// streamDialects request a stream in each dialect, with members for the simulator.
+// streamDialects holds functions that request a stream in each dialect, with members for the
+// simulator.
 var streamDialects = map[string]func(t *testing.T, p *penstock, prompt, controls string) (told, error){
 	"chat": func(t *testing.T, p *penstock, prompt, controls string) (told, error) {
 		params := ask(prompt + " [[sim {" + controls + "}]]")
@@ -102,8 +103,8 @@ func parsed(controls string) (m map[string]any) {
 }
 
 // TestKeepaliveDoesNotCommit checks that an engine that fails after keep-alives, or after it has
-// announced an answer, is replaced by another one, and that the first one's announcement fits the
-// second one's answer.
+// announced an answer, is replaced by another engine, and that the second engine's answer fits what
+// the first engine announced.
 func TestKeepaliveDoesNotCommit(t *testing.T) {
 	t.Parallel()
 	const controls = `"tokens":20,"ttft_ms":400`
@@ -134,7 +135,7 @@ func TestKeepaliveDoesNotCommit(t *testing.T) {
 				}
 			})
 		}
-		t.Run(dialect+"/both", func(t *testing.T) { // the head is sent, so the error is in the stream
+		t.Run(dialect+"/both", func(t *testing.T) { // the head has been sent, so the error is in the stream
 			t.Parallel()
 			p := start(t, setup)
 			for _, e := range p.Engines {
@@ -150,8 +151,8 @@ func TestKeepaliveDoesNotCommit(t *testing.T) {
 	}
 }
 
-// TestWhitespaceDoesNotCommit is the same test for an engine that fails after the white space before a
-// plain answer.
+// TestWhitespaceDoesNotCommit tests the same for an engine that fails after the white space before
+// an unstreamed answer.
 func TestWhitespaceDoesNotCommit(t *testing.T) {
 	t.Parallel()
 	for _, w := range rig.PlainWays {
@@ -176,8 +177,8 @@ func TestWhitespaceDoesNotCommit(t *testing.T) {
 	}
 }
 
-// TestResume checks that, if an engine is lost after k events of a stream, another one continues
-// it. The answer and the charge are those of an undisturbed stream.
+// TestResume checks that if an engine is lost after k events of a stream, another one continues the
+// stream. The answer and the charge are the same as for an undisturbed stream.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	const controls = `"tokens":44`
@@ -230,8 +231,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestNotResumed checks that a stream ends with an error, as without resumption, if its part cannot
-// be given to another engine, or if no engine is known to continue it.
+// TestNotResumed checks that a stream ends with an error, as without resumption, if its beginning
+// cannot be given to another engine, or if no engine is known to continue answers.
 func TestNotResumed(t *testing.T) {
 	t.Parallel()
 	const proven = "openai, prefill: proven"
@@ -247,7 +248,7 @@ func TestNotResumed(t *testing.T) {
 		"reasoning":      {"sim", "retry: { resume: 1 }", `"reasoning_effort":"high","sim":{"reasoning":30}`, 0},
 		"not known to":   {"openai", "retry: { resume: 1 }", `"temperature":0`, 0},
 		"not asked for":  {"sim", "retry: { resume: 0 }", `"temperature":0`, 0},
-		"proven to":      {proven, "retry: { resume: 1 }", `"temperature":0`, 1},                   // and that engine is also lost
+		"proven to":      {proven, "retry: { resume: 1 }", `"temperature":0`, 1},                   // and the second engine is also lost
 		"all of a limit": {"sim", "retry: { resume: 1 }", `"max_tokens":4,"sim":{"tokens":40}`, 0}, // the limit is used up
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,13 +26,13 @@ func start(t testing.TB, s rig.Setup) *penstock {
 
 const chatPath = "/v1/chat/completions"
 
-// recording returns options of one engine that records its requests.
+// recording returns the options for one engine that records its requests.
 func recording() []sim.Options { return []sim.Options{{Record: true}} }
 
-// ways are a plain request and a stream. Nearly every rule applies to both.
+// ways are an unstreamed and a streamed request. Nearly every rule applies to both.
 var ways = []struct{ name, more string }{{"json", ""}, {"stream", `"stream":true`}}
 
-// both runs f for a plain request and for a stream, each with its own edge and engines.
+// both runs f for an unstreamed and for a streamed request, each with its own edge and engines.
 func both(t *testing.T, s rig.Setup, f func(t *testing.T, p *penstock, body string)) {
 	t.Helper()
 	for _, w := range ways {

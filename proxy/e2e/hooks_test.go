@@ -21,7 +21,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// hookServer is a hook that answers as a test wants.
+// hookServer is a hook whose answers a test sets.
 type hookServer struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -29,7 +29,7 @@ type hookServer struct {
 	answer http.HandlerFunc
 }
 
-// hookQuestion is what a hook is told about a call.
+// hookQuestion is what a hook gets to know about a call.
 type hookQuestion struct {
 	Version      int             `json:"version"`
 	Hook         string          `json:"hook"`
@@ -101,10 +101,10 @@ func (h *hookServer) in(more string) string {
 	return `hooks: [{ name: guard, before: "` + h.URL + `/decide", timeout: 60s` + strings.TrimSuffix(", "+more, ", ") + ` }]`
 }
 
-// hookMetrics is the prefix of metrics of an edge whose hooks have been asked.
+// hookMetrics is the prefix of the metrics of an edge that has called hooks.
 const hookMetrics = "penstock_hook_"
 
-// decisions returns how often the hook's answers had a result.
+// decisions returns how many of the hook's answers had the given result.
 func decisions(e *rig.Edge, result string) float64 {
 	return e.Metric("penstock_hook_decisions_total", `hook="guard"`, `result="`+result+`"`)
 }
@@ -112,7 +112,7 @@ func decisions(e *rig.Edge, result string) float64 {
 // twoModels has a second model, at the same engine, and a key without the right to it.
 const twoModels = "- { id: other, deployments: [{ upstream: up-0, served: sim }] }\n"
 
-// TestHookDecisions checks every decision in every dialect, whole and streamed.
+// TestHookDecisions checks every decision in every dialect, unstreamed and streamed.
 func TestHookDecisions(t *testing.T) {
 	t.Parallel()
 	for _, w := range rig.AllWays {
@@ -171,9 +171,9 @@ func TestHookDecisions(t *testing.T) {
 	}
 }
 
-// hooked checks that a hook can refuse calls of the surface, and route and rewrite them. An upload
-// is not sent to it and cannot be rewritten. TestStatuses calls it: it produces the statuses that
-// only a hook may choose.
+// hooked checks that a hook can refuse, route and rewrite calls of the surface. An upload is not
+// sent to the hook and cannot be rewritten. TestStatuses calls hooked, because it produces the
+// statuses that only a hook can choose.
 func (s *surface) hooked(t *testing.T, h *hookServer, seen *produced) {
 	p := s.start(t, rig.Setup{Top: h.in("send: body")}, "200")
 	for _, status := range []int{422, 451} {
@@ -201,7 +201,7 @@ func (s *surface) hooked(t *testing.T, h *hookServer, seen *produced) {
 	}
 }
 
-// TestHookAdmitsAnew checks that what a hook decides gives no client more than it could have had.
+// TestHookAdmitsAnew checks that a hook's decision gives no client more than its key allows.
 func TestHookAdmitsAnew(t *testing.T) {
 	t.Parallel()
 	h := newHook(t)
@@ -214,7 +214,7 @@ func TestHookAdmitsAnew(t *testing.T) {
 		return p.Post(chatPath, rig.Chat.Body("sim", prompt, ""), narrow)
 	}
 	rewrite := func(body string) { h.says(`{"action":"rewrite","body":` + body + `}`) }
-	for range 3 { // each one returns what it held
+	for range 3 { // each call returns what it held
 		h.says(`{"action":"route","model":"other"}`)
 		ask("Hi").WantError(403, "permission_error", "model_not_allowed")
 		rewrite(`{"model":"other","messages":[{"role":"user","content":"Hi"}]}`)
@@ -242,8 +242,8 @@ func TestHookAdmitsAnew(t *testing.T) {
 	ask("Hi").WantStatus(200)
 }
 
-// TestHookFailures checks calls whose hook gives no decision, refused or continued as the operator
-// wants. No log has a text of the question or the answer.
+// TestHookFailures checks calls whose hook gives no decision: they are refused or continued, as
+// configured. The log never has text from the hook's request or answer.
 func TestHookFailures(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -329,7 +329,8 @@ func TestHookFailures(t *testing.T) {
 	}
 }
 
-// TestHookClientLeaves checks that a client that leaves ends the wait for the hook, without blame.
+// TestHookClientLeaves checks that a client that leaves ends the wait for the hook, which does not
+// count as a failure of the hook.
 func TestHookClientLeaves(t *testing.T) {
 	t.Parallel()
 	h := newHook(t)
@@ -374,7 +375,7 @@ func TestHookDrain(t *testing.T) {
 	rig.Receive(t, rig.Patience, "the call is answered", replies).WantError(503, "api_error", "shutting_down")
 }
 
-// TestHookOrder checks several hooks, each for its models and keys, over a reload.
+// TestHookOrder checks several hooks, each with its own models and keys, before and after a reload.
 func TestHookOrder(t *testing.T) {
 	t.Parallel()
 	first, second := newHook(t), newHook(t)
@@ -418,7 +419,7 @@ func TestHookMemory(t *testing.T) {
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }
 
-// TestHookCheck checks that penstock check says which hook receives prompts.
+// TestHookCheck checks that `penstock check` says which hook gets prompts.
 func TestHookCheck(t *testing.T) {
 	t.Parallel()
 	text := "hooks:\n  - { name: guard, before: \"http://127.0.0.1:8090/\", send: body, keys: [team-a] }\n" +

@@ -10,7 +10,7 @@ import (
 
 // allowed is the dependency rule of every package: which of our packages and which modules it may
 // import. A trailing "/..." means a package and those below it. The standard library is allowed,
-// except for never.
+// except for the packages in never.
 var allowed = map[string]struct {
 	ours, modules string
 	never         string
@@ -145,7 +145,7 @@ var allowed = map[string]struct {
 	"proxy/e2e/websocket":   {ours: "...", modules: "..."}, // calls over WebSocket
 	"proxy/e2e/realtime":    {ours: "...", modules: "..."}, // realtime sessions
 
-	// The test kits, for tests of any package. They import no package of ours, so that the lowest
+	// The test kits, for tests of any package. They import no package of ours, so that even the lowest
 	// packages can use them.
 	"config/testkit/browser":    {modules: "github.com/chromedp/..."},
 	"config/testkit/golden":     {modules: "github.com/google/go-cmp/cmp golang.org/x/tools/txtar"},
@@ -161,8 +161,7 @@ var allowed = map[string]struct {
 
 const module = "penstock"
 
-// TestImports checks the dependency table: facts flow down, decisions flow up, and no package
-// bypasses it.
+// TestImports checks that every package's imports follow the dependency table.
 func TestImports(t *testing.T) {
 	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", module+"/...")
 	out, err := cmd.Output()

@@ -31,7 +31,7 @@ func startKept(t *testing.T) *penstock {
 	return start(t, rig.Setup{Engines: []sim.Options{{Record: true}}, Config: keptConfig})
 }
 
-// keptCases are the endpoints whose plain answers are JSON.
+// keptCases are the endpoints whose unstreamed answers are JSON.
 var keptCases = []struct{ path, body string }{
 	{"/v1/chat/completions", rig.Chat.Body("sim", "x", "")},
 	{"/v1/messages", rig.Messages.Body("sim", "x", "")},
@@ -42,8 +42,8 @@ var keptCases = []struct{ path, body string }{
 	{"/v1/score", `{"model":"ranks","text_1":"x","text_2":"y"}`},
 }
 
-// TestWholeKeepalive checks that white space precedes a plain answer that takes long, and that the
-// answer itself is unchanged.
+// TestWholeKeepalive checks that white space precedes an unstreamed answer that takes long, and
+// that the answer itself is unchanged.
 func TestWholeKeepalive(t *testing.T) {
 	fastset.LeaveOut(t, "keep-alives of whole answers")
 	t.Parallel()
@@ -86,7 +86,7 @@ func TestWholeKeepalive_Failure(t *testing.T) {
 			"status=400;message=no-such-tool;delay=1s": "rejected_by_engine", "status=500;delay=1s": "upstream_failed",
 			"head-cut;delay=1s": "upstream_bad_response", "invalid-json;delay=1s": "upstream_bad_response",
 		} {
-			p := startKept(t) // a separate edge: after a failure the edge probes the engine, and may meet the next fault
+			p := startKept(t) // a separate edge, because after a failure an edge probes the engine, and the probe may meet the next fault
 			p.Engines[0].SetFault(sim.Fault{Spec: fault})
 			conn := p.Dial()
 			_ = conn.Send(p.Request(c.path, c.body))
@@ -110,7 +110,8 @@ func TestWholeKeepalive_Failure(t *testing.T) {
 }
 
 // TestWholeKeepalive_Never checks that bytes and text get no white space, which would change them,
-// and that HTTP/1.0, which has no chunks, gets none either. A quick failure keeps its status.
+// and that HTTP/1.0 clients get none, because HTTP/1.0 has no chunks. A quick failure keeps its
+// status.
 func TestWholeKeepalive_Never(t *testing.T) {
 	t.Parallel()
 	p := startKept(t)
@@ -139,14 +140,14 @@ func TestWholeKeepalive_Never(t *testing.T) {
 	if r := c.Reply(http.MethodPost); r.Status != 200 || r.Body[0] != '{' {
 		t.Errorf("HTTP/1.0: %d %.40q", r.Status, r.Body)
 	}
-	// The interval here is far longer than a failure takes on a busy machine.
+	// This edge's interval is far longer than a failure takes on a busy machine.
 	quick := start(t, rig.Setup{Config: strings.Replace(keptConfig, "whole_keepalive: 100ms", "whole_keepalive: 30s", 1)})
 	quick.Engines[0].SetFault(sim.Fault{Spec: "status=500"})
 	quick.Post(keptCases[0].path, body).WantError(502, "api_error", "upstream_failed")
 	quick.Engines[0].SetFault()
 }
 
-// TestWholeKeepalive_Ends checks that a client that disconnects after the white space ends its
+// TestWholeKeepalive_Ends checks that a client that disconnects after the white space ends the
 // engine's work, and that a client that stays gets the error of a drain.
 func TestWholeKeepalive_Ends(t *testing.T) {
 	t.Parallel()

@@ -29,7 +29,7 @@ type cluster struct {
 	ports   []string
 }
 
-// startCluster starts n engines, and an edge that finds those that are pods.
+// startCluster starts n engines, and an edge that finds the engines that have pods.
 func startCluster(t *testing.T, n int, by string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, api: kubeapi.Start(t)}
@@ -54,7 +54,7 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: vllm }] }]
 	return c
 }
 
-// pod returns the pod of an engine. For the cluster a new name is a new pod.
+// pod returns the pod of an engine. To the cluster, a new name is a new pod.
 func (c *cluster) pod(i int, marks ...string) kubeapi.Object {
 	marks = append(marks, "llm-d.ai/active-ports="+c.ports[i])
 	return kubeapi.Pod(fmt.Sprintf("vllm-%d", i), fmt.Sprintf("uid-%d", i), "127.0.0.1", marks...)
@@ -68,7 +68,7 @@ func (c *cluster) waitUp(n float64) {
 }
 
 // TestPodsComeAndGo adds, replaces and deletes pods under load, with and without a watch event, and
-// stops the API server. No call fails, and an engine whose pod is being deleted gets none.
+// stops the API server. No call fails, and an engine whose pod is being deleted gets no calls.
 func TestPodsComeAndGo(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3, "")
@@ -152,8 +152,8 @@ func TestPodsComeAndGo(t *testing.T) {
 	}
 }
 
-// TestNoPods checks that a call has no route while there is no pod, and has one again with the next
-// pod.
+// TestNoPods checks that calls find no route while there is no pod, and find one again when a pod
+// appears.
 func TestNoPods(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 2, "")
@@ -168,8 +168,8 @@ func TestNoPods(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "a route", func() bool { return c.Post(chatPath, c.Chat("")).Status == 200 })
 }
 
-// TestInferencePool checks that the pods and ports are those of the pool, without pods that only
-// prefill.
+// TestInferencePool checks that the edge uses the pods and ports of the pool, without pods that
+// only prefill.
 func TestInferencePool(t *testing.T) {
 	t.Parallel()
 	api := func(c *cluster) *rig.Reply { return c.Post(chatPath, c.Chat("")) }
@@ -198,8 +198,8 @@ models: [{ id: sim, deployments: [{ upstream: vllm }] }]
 	wantShown(t, c.MetricsText(), func(name string) bool { return strings.HasPrefix(name, discoveryMetrics) })
 }
 
-// TestDoctorFindsEngines checks that the doctor of a file lists the engines that its upstreams
-// find, or reports why there are none.
+// TestDoctorFindsEngines checks that the doctor lists the engines that a file's upstreams find, or
+// says why they find none.
 func TestDoctorFindsEngines(t *testing.T) {
 	t.Parallel()
 	api := kubeapi.Start(t)

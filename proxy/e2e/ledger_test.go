@@ -56,7 +56,7 @@ func TestLedger(t *testing.T) {
 		t.Helper()
 		p.Rest() // a call is booked after its last byte
 		got := usageOf(t, p.Edge)
-		spend := prompt + completion*5/2 // in millionths; the simulator's completions are even here
+		spend := prompt + completion*5/2 // in millionths; the simulator's completion counts are even here
 		if got.Total.Calls != calls || got.Total.Prompt != prompt || got.Total.Completion != completion || got.Total.Spend.Micros != int64(spend) {
 			t.Errorf("%+v, want %d calls, %d and %d tokens, %d millionths", got.Total, calls, prompt, completion, spend)
 		}
@@ -112,7 +112,7 @@ func TestLedger(t *testing.T) {
 }
 
 // TestBudget checks that a key that has used up its budget is refused in every dialect until the
-// next day, even after a kill and a restart. A reload that raises the budget admits it again.
+// next day, even after a kill and a restart. A reload that raises the budget admits the key again.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	p := rig.Launch(t, rig.Setup{
@@ -184,7 +184,8 @@ func TestBudget(t *testing.T) {
 }
 
 // TestFleetUsage checks that the usage of a fleet is the sum over its edges, in the API and the
-// command. It includes the usage while the store was down, and from before it lost its data.
+// command. The sum includes usage from the time when the store was down, and from before the store
+// lost its data.
 func TestFleetUsage(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
@@ -270,7 +271,7 @@ func TestFleetUsage(t *testing.T) {
 }
 
 // TestFleetBudget checks that the edges of a fleet use up one budget together. A store that has
-// lost its data gets the usage again, and an edge without the store does not begin a new budget.
+// lost its data gets the usage again, and an edge that loses the store does not begin a new budget.
 func TestFleetBudget(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
@@ -315,7 +316,7 @@ func TestFleetBudget(t *testing.T) {
 		for _, key := range store.Keys() {
 			if strings.Contains(key, time.Now().UTC().Format(" 2006-01")) {
 				fields, err := store.HKeys(key)
-				return err == nil && len(fields) == 5 // two edges, the birth, the sums and the edges' own knowledge
+				return err == nil && len(fields) == 5 // two edges, the store's birth, the sums and the edges' own numbers
 			}
 		}
 		return false

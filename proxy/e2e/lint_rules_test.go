@@ -11,8 +11,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// TestLintRules checks that each rule of .golangci.yml that names files or packages matches some.
-// Otherwise a moved folder would leave rules behind that check nothing.
+// TestLintRules checks that each rule of .golangci.yml that names files or packages matches at
+// least one, because a moved folder would otherwise leave rules behind that check nothing.
 func TestLintRules(t *testing.T) {
 	root := filepath.Join("..", "..")
 	text, err := os.ReadFile(filepath.Join(root, ".golangci.yml"))

@@ -19,8 +19,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// These tests check the access log: its fields, its headers, that calls never wait for it, and the
-// usage kept with it.
+// These tests check the access log: its fields, its headers, and that calls never wait for it.
 
 // TestAccessFields checks the list and the order of the fields, because operators parse them.
 func TestAccessFields(t *testing.T) {
@@ -83,8 +82,8 @@ func TestAccessSwitch(t *testing.T) {
 	}
 }
 
-// TestClientAddress checks that with log.client the peer's address is in the line, and nowhere
-// else.
+// TestClientAddress checks that with log.client the peer's address is in the access line, and
+// nowhere else.
 func TestClientAddress(t *testing.T) {
 	t.Parallel()
 	for _, on := range []bool{false, true} {
@@ -120,7 +119,7 @@ func TestDebugHeaders(t *testing.T) {
 }
 
 // pace makes calls at both edges in turn, four at once, and compares the times of p with those of
-// control, which never waits. Half of the calls must take about as long, and none much longer than
+// control, which never waits. The medians must be close, and no call may take much longer than
 // control's longest.
 func pace(t *testing.T, calls int, p, control *penstock) {
 	t.Helper()
@@ -154,8 +153,8 @@ func pace(t *testing.T, calls int, p, control *penstock) {
 	}
 }
 
-// TestBlockedLog checks that calls continue at their pace while the log goes to a pipe without a
-// reader.
+// TestBlockedLog checks that calls are not slowed down while the log goes to a pipe that nothing
+// reads.
 func TestBlockedLog(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()
@@ -206,8 +205,8 @@ func TestUsagePage(t *testing.T) {
 	}
 }
 
-// TestSessionColumn checks that with log.sessions a line has a hash of the client's session, from
-// its head or from the body of each dialect, and never the name.
+// TestSessionColumn checks that with log.sessions a line has a hash of the session that the client
+// names in a header or in the body of any dialect, and never the name itself.
 func TestSessionColumn(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "log: { sessions: true }"})
@@ -288,7 +287,7 @@ func TestProxyRequestID(t *testing.T) {
 }
 
 // TestProxyProtocol checks that a listed proxy must send its client's address, and that no other
-// peer may.
+// peer may send one.
 func TestProxyProtocol(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "log: { client: true }\nlisten_trusted: [127.0.0.2]"})

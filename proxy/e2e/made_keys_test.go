@@ -21,7 +21,7 @@ const (
 	readerToken = "the-token-of-a-scraper"
 )
 
-// keyTokens returns the admin section: tokens of each role, and where keys are kept.
+// keyTokens returns the admin section: tokens for each role, and where keys are kept.
 func keyTokens(where string) string {
 	return fmt.Sprintf("on_revoke: abort\nadmin: { token: %s, tokens: [{ name: portal, role: keys, token: %s }, { name: scraper, token: %s }]%s }\n",
 		rig.AdminToken, keeperToken, readerToken, where)
@@ -43,8 +43,8 @@ func (p *penstock) keys(want int, token, method, path, body string) (done admin.
 }
 
 // TestKeysAtRunTime checks a key made over HTTP: it works at once, obeys limits as they change, has
-// two secrets during a rotation, and ends with its streams when it is revoked. Invalid requests get
-// a reason, and neither the log nor the file has a secret.
+// two secrets during a rotation, and ends together with its streams when it is revoked. Invalid
+// requests get a reason, and neither the log nor the file contains a secret.
 func TestKeysAtRunTime(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: keyTokens(", keys: { file: "+t.TempDir()+"/made.yaml }") + "groups: [{ id: team-a, limits: { requests_per_minute: 2 } }]\n", Keys: "- { id: owned, hash: \"sha256:" + strings.Repeat("0", 64) + "\" }\n"})
@@ -148,8 +148,8 @@ func TestKeysAtRunTime(t *testing.T) {
 	}
 }
 
-// TestKeysAtRunTimeNowhere checks that no key is made without a place for keys, or without a token,
-// and that the answer names the setting.
+// TestKeysAtRunTimeNowhere checks that no key is made if the file names no place for keys or no
+// token, and that the answer names the missing setting.
 func TestKeysAtRunTimeNowhere(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: keyTokens("")})
@@ -163,8 +163,8 @@ func TestKeysAtRunTimeNowhere(t *testing.T) {
 	open.keys(200, "", "GET", "", "")
 }
 
-// TestKeysSurviveAKill checks that a key whose creation was confirmed works after kill -9, also a
-// key made by the command, and that the file has no secret.
+// TestKeysSurviveAKill checks that a key whose creation was confirmed, over HTTP or by the command,
+// works after kill -9, and that the file contains no secret.
 func TestKeysSurviveAKill(t *testing.T) {
 	t.Parallel()
 	file := t.TempDir() + "/made.yaml"
@@ -200,9 +200,9 @@ func TestKeysSurviveAKill(t *testing.T) {
 	}
 }
 
-// TestKeysAtRunTimeInTheStore checks that, if the fleet's store has keys, a key made at one edge
-// works there at once and at the others within a moment. The same applies to its limits and its
-// revocation.
+// TestKeysAtRunTimeInTheStore checks that if the fleet's store holds keys, a key made at one edge
+// works there at once and at the other edges within a moment. The same applies to changes of its
+// limits and to its revocation.
 func TestKeysAtRunTimeInTheStore(t *testing.T) {
 	t.Parallel()
 	setup := rig.Setup{Top: strings.Replace(keyTokens(""), "on_revoke: abort\n", "", 1) + storeKeys(miniredis.RunT(t).Addr(), "")}

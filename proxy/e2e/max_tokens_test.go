@@ -27,7 +27,8 @@ var limitWays = []struct{ path, member, body string }{
 	{"/v1/completions", "max_tokens", `"prompt":%q`},
 }
 
-// promptOf returns a prompt of about that many simulator tokens, with a short answer.
+// promptOf returns a prompt of about the given number of simulator tokens, which asks for a short
+// answer.
 func promptOf(tokens int) string {
 	return strings.Repeat("a tiny ", tokens*4/7) + `[[sim {"tokens":4}]]`
 }
@@ -54,8 +55,8 @@ func sentLimits(t *testing.T, e *sim.Engine) (limits []int) {
 	return limits
 }
 
-// eachLimitWay runs f for every endpoint with a token limit, plain and streamed; body makes a
-// request with the given limit.
+// eachLimitWay runs f for every endpoint with a token limit, unstreamed and streamed. The function
+// body makes a request with the given limit.
 func eachLimitWay(t *testing.T, f func(t *testing.T, path string, body func(prompt string, asked int) string)) {
 	t.Helper()
 	for _, w := range limitWays {
@@ -69,7 +70,7 @@ func eachLimitWay(t *testing.T, f func(t *testing.T, path string, body func(prom
 	}
 }
 
-// wantOverflow checks for the refusal that makes agents compact their conversation.
+// wantOverflow checks that the refusal is one that makes agents compact their conversation.
 func wantOverflow(t *testing.T, path string, r *rig.Reply) {
 	t.Helper()
 	r.WantError(400, "invalid_request_error", "context_length_exceeded")
@@ -124,8 +125,8 @@ func TestMaxTokens_AboveTheContext(t *testing.T) {
 }
 
 // TestMaxTokens_Misjudged checks that the engine's own count decides if the edge underestimates a
-// prompt. The edge sends a second request, which the client does not see and the retry budget does
-// not count.
+// prompt. The edge sends a second request, which the client does not notice and the retry budget
+// does not count.
 func TestMaxTokens_Misjudged(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"vllm", "sglang", "tgi"} {
@@ -168,8 +169,8 @@ func teachSparse(p *penstock) {
 	}
 }
 
-// TestMaxTokens_RoomElsewhere checks that a prompt that is too long for one engine goes to one with
-// room for it.
+// TestMaxTokens_RoomElsewhere checks that a prompt that is too long for one engine goes to an
+// engine with a longer context.
 func TestMaxTokens_RoomElsewhere(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{
@@ -213,8 +214,8 @@ func TestMaxTokens_Strict(t *testing.T) {
 	})
 }
 
-// TestMaxTokens_NoLimit checks that -1, with which a completion requests as many tokens as fit,
-// does not reach engines, because they disagree about its meaning.
+// TestMaxTokens_NoLimit checks that -1, by which a completion requests as many tokens as fit, does
+// not reach engines, because engines disagree about its meaning.
 func TestMaxTokens_NoLimit(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "vllm", MaxModelLen: smallContext, Record: true}}, Config: detected})

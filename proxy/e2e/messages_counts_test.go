@@ -19,7 +19,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests check token counts of Messages, in streams and on the endpoint that counts.
+// These tests check token counts of Messages, in streams and from the endpoint that counts tokens.
 
 // TestMessages_EarlyUsage checks message_start, the only event from which LangChain reads the
 // prompt's size, and in which vLLM reports it.
@@ -60,7 +60,7 @@ func TestMessages_CountTokens(t *testing.T) {
 		}
 		return n.InputTokens
 	}
-	// It needs no slot.
+	// The count needs no slot.
 	s := p.OpenStream("/v1/messages", `{"model":"sim","max_tokens":99,"stream":true,"messages":[{"role":"user","content":"a"}]}`)
 	small, large := count(4), count(4000)
 	if small < 1 || large < 4000 || large > 8000 {
@@ -80,8 +80,8 @@ func TestMessages_CountTokens(t *testing.T) {
 	p.Post("/v1/messages/count_tokens", `{}`, "Authorization: Bearer no").WantError(401, "authentication_error", "invalid_api_key")
 }
 
-// TestMessages_CountByEngine checks that an engine with a counter gets the client's own text. If
-// the counter fails in any way, the answer is an estimate.
+// TestMessages_CountByEngine checks that an engine that can count tokens gets the client's own
+// text. If its count fails in any way, the answer is an estimate.
 func TestMessages_CountByEngine(t *testing.T) {
 	t.Parallel()
 	var (
@@ -156,8 +156,8 @@ models: [{ id: sim, deployments: [{ upstream: up-0, served: served }] }]
 	}
 }
 
-// TestCounts_Estimated checks that the client sees what its key is charged, including the prompt,
-// if the engine does not count.
+// TestCounts_Estimated checks that if the engine does not count tokens, the client sees what its
+// key is charged, including the prompt.
 func TestCounts_Estimated(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, func(w http.ResponseWriter, r *http.Request) {
@@ -192,8 +192,8 @@ func TestCounts_Estimated(t *testing.T) {
 	}
 }
 
-// TestMessages_CountIsACall checks that a count occupies its key's concurrency, reserves tokens and
-// returns them, and ends with its client.
+// TestMessages_CountIsACall checks that a count counts against the key's concurrency, reserves
+// tokens and returns them, and ends when its client disconnects.
 func TestMessages_CountIsACall(t *testing.T) {
 	t.Parallel()
 	asked, left := make(chan bool, 100), make(chan bool, 100)

@@ -100,8 +100,8 @@ func TestMessages_Errors(t *testing.T) {
 	})
 }
 
-// TestMessages_EngineFailures checks that every failure of an engine before the commit is a 529
-// with an integer Retry-After, and that a client's mistake keeps its status.
+// TestMessages_EngineFailures checks that every engine failure before the commit is a 529 with an
+// integer Retry-After, and that the status of a client's mistake stays the same.
 func TestMessages_EngineFailures(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true, Retry: "attempts: 1", Timeouts: "first_event: 3s, answer: 3s"})
@@ -134,8 +134,8 @@ func TestMessages_EngineFailures(t *testing.T) {
 	}
 }
 
-// TestMessages_AnswerTooLong checks that, if a prompt would fit with a smaller max_tokens, the
-// error has the numbers that agents parse. If the engine has not counted the whole prompt, they
+// TestMessages_AnswerTooLong checks that if a prompt would fit with a smaller max_tokens, the error
+// has the numbers that agents parse. If the engine has not counted the complete prompt, the numbers
 // come from the edge's estimate.
 func TestMessages_AnswerTooLong(t *testing.T) {
 	t.Parallel()
@@ -211,9 +211,9 @@ func TestMessages_BrokenStreams(t *testing.T) {
 	}
 }
 
-// TestMessages_MalformedCall checks that arguments that are not JSON reach the client unchanged, so
-// that it can report them to the model. When the client sends the call back, the conversation
-// continues. The arguments do not count as a failure of the engine.
+// TestMessages_MalformedCall checks that call arguments that are not JSON reach the client
+// unchanged, so that the client can report them to the model. When the client sends the call back,
+// the conversation continues. Such arguments do not count as an engine failure.
 func TestMessages_MalformedCall(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

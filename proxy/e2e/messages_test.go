@@ -26,7 +26,8 @@ func (p *penstock) claude(more ...option.RequestOption) *anthropic.Client {
 	return &c
 }
 
-// say returns a Messages request with one user message. controls are members for the simulator.
+// say returns a Messages request with one user message. the parameter controls holds members for
+// the simulator.
 func say(text, controls string) anthropic.MessageNewParams {
 	if controls != "" {
 		text += " [[sim {" + controls + "}]]"
@@ -58,7 +59,7 @@ func messageText(m *anthropic.Message) (text string) {
 	return text
 }
 
-// wholeAndStreamed runs f for a plain answer and for a stream.
+// wholeAndStreamed runs f for an unstreamed answer and for a stream.
 func wholeAndStreamed(t *testing.T, f func(t *testing.T, create func(c *anthropic.Client, params anthropic.MessageNewParams) (*anthropic.Message, error))) {
 	t.Run("whole", func(t *testing.T) {
 		f(t, func(c *anthropic.Client, params anthropic.MessageNewParams) (*anthropic.Message, error) {
@@ -82,7 +83,7 @@ models: [{ id: public, aliases: ["claude-*", sim], deployments: [{ upstream: up-
 
 func TestMessages_Text(t *testing.T) {
 	t.Parallel()
-	// llama.cpp gets a stream request even if the client requests none.
+	// llama.cpp gets a stream request even if the client does not request a stream.
 	for _, o := range []sim.Options{{}, {Profile: "sglang"}, {Profile: "llamacpp", CancelOnlyStreams: true}, {Profile: "ollama"}} {
 		t.Run(o.Profile, func(t *testing.T) {
 			t.Parallel()
@@ -112,7 +113,7 @@ func TestMessages_Text(t *testing.T) {
 	}
 }
 
-// TestMessages_Same checks that a prompt has the same answer as in chat, plain and streamed.
+// TestMessages_Same checks that a prompt has the same answer as in chat, unstreamed and streamed.
 func TestMessages_Same(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -272,15 +273,15 @@ func TestMessages_Shape(t *testing.T) {
 	if r := raw.Reply(http.MethodPost); r.Status != 413 || !strings.HasPrefix(r.Body, `{"type":"error",`) {
 		t.Errorf("a body that is only announced: %d %s", r.Status, r.Body)
 	}
-	// Claude Code's form of a request, and both headers with one key.
+	// The request has Claude Code's form and the same key in both headers.
 	r := p.Post("/v1/messages?beta=true", body, "x-api-key: "+p.Key, "anthropic-version: 2023-06-01", "anthropic-beta: a,b").WantStatus(200)
 	if r.Header.Get("Request-Id") == "" {
 		t.Error("no request-id")
 	}
 }
 
-// TestMessages_SystemInPlace checks that the model's setting decides where system messages in a
-// conversation go.
+// TestMessages_SystemInPlace checks that the model's setting decides where later system messages
+// are put.
 func TestMessages_SystemInPlace(t *testing.T) {
 	t.Parallel()
 	for setting, want := range map[string]string{
@@ -302,9 +303,9 @@ func (p *penstock) sent(engine int) (path, body string) {
 	return r.Target, string(r.Body)
 }
 
-// TestMessages_Prefill checks conversations that end with the assistant's turn, which is the
-// beginning of the answer. Engines that would begin anew get members that make them continue; the
-// others continue by themselves.
+// TestMessages_Prefill checks conversations that end with an assistant turn, which is the beginning
+// of the answer. Engines that would start a new answer get members that make them continue; other
+// engines continue by themselves.
 func TestMessages_Prefill(t *testing.T) {
 	t.Parallel()
 	for profile, told := range map[string]bool{"vllm": true, "sglang": true, "llamacpp": false, "ollama": false} {

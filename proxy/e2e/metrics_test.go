@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// These tests check the metrics page as a whole: Prometheus' own lint, and the queries of the
+// These tests check the complete metrics page with Prometheus' own lint, and the queries of the
 // dashboard and the alert rules.
 
 var (
@@ -34,7 +34,7 @@ func lint(page string) (problems []string) {
 	}
 	families := map[string]*family{}
 	seen := map[string]bool{}
-	buckets := map[string][]float64{} // series without le → counts, in order
+	buckets := map[string][]float64{} // maps a series without le to its counts, in order
 	counts := map[string]float64{}
 	sums := map[string]bool{}
 	current := ""
@@ -184,7 +184,8 @@ func TestLintFindsFaults(t *testing.T) {
 	}
 }
 
-// wantShown fails for each described family in among that is missing on the page.
+// wantShown fails the test for each described family that the function among selects and the page
+// lacks.
 func wantShown(t *testing.T, page string, among func(name string) bool) {
 	t.Helper()
 	for _, f := range observe.Families() {
@@ -248,7 +249,7 @@ func TestMetricsPage(t *testing.T) {
 	wantShown(t, page, func(name string) bool {
 		return !slices.Contains(missing, name) && !slices.ContainsFunc(elsewhere, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 	})
-	if strings.Contains(page, "certificate_expiry_timestamp_seconds") { // a timestamp that means none would fire the alert forever
+	if strings.Contains(page, "certificate_expiry_timestamp_seconds") { // a timestamp of 0 would fire the alert forever
 		t.Error("an edge without TLS tells when its certificate expires")
 	}
 	for name, want := range map[string]float64{
@@ -275,7 +276,7 @@ func TestMetricsPage(t *testing.T) {
 }
 
 // TestDashboards checks that every metric of the dashboard and the alert rules exists, and that
-// histograms are used as such.
+// histograms are queried as histograms.
 func TestDashboards(t *testing.T) {
 	exposed := map[string]bool{}
 	for _, f := range observe.Families() {
@@ -308,8 +309,8 @@ func TestDashboards(t *testing.T) {
 	}
 }
 
-// TestIdleModel checks that the idle time that a scaler reads is 0 while a call of the model runs,
-// and grows after its end.
+// TestIdleModel checks that a model's idle time, which a scaler reads, is 0 while a call runs, and
+// grows afterwards.
 func TestIdleModel(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

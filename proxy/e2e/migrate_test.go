@@ -11,7 +11,7 @@ import (
 )
 
 // TestInitFrom checks that another proxy's file is imported, checked and served unchanged. Its
-// keys, names and aliases work, and no secret of the environment is in the files or the output.
+// keys, names and aliases work, and no secret from the environment is in the files or the output.
 func TestInitFrom(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{Profile: "llamacpp", Models: []string{"tiny"}, Slots: 3, APIKey: "engine-secret"})

@@ -18,7 +18,7 @@ type openMetricsFamily struct {
 	sampled, closed  bool
 }
 
-// openMetricsSuffixes are the suffixes of sample names by the family's type.
+// openMetricsSuffixes maps a family's type to the suffixes of its sample names.
 var openMetricsSuffixes = map[string][]string{
 	"counter": {"_total"}, "gauge": {""}, "unknown": {""}, "histogram": {"_bucket", "_sum", "_count"},
 }
@@ -30,9 +30,9 @@ var (
 	unescapedHelp    = regexp.MustCompile(`(?:^|[^\\])(?:\\\\)*"|\\[^\\"n]`)
 )
 
-// lintOpenMetrics returns a page's violations of the OpenMetrics 1.0 text format: the end mark,
-// metadata once and before the samples, each family in one place and with a distinct name, suffixes
-// and units, and canonical bounds.
+// lintOpenMetrics returns a page's violations of the OpenMetrics 1.0 text format. It checks the end
+// mark, that metadata comes once and before the samples, that each family is in one place and has a
+// distinct name, suffixes and units, and canonical bounds.
 func lintOpenMetrics(page string) (problems []string) {
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	page, ended := strings.CutSuffix(page, "# EOF\n")

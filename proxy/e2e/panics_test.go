@@ -19,15 +19,15 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// panicked waits until a place has had n panics.
+// panicked waits until n panics have been counted for a place.
 func panicked(t *testing.T, g *guard.Guard, place string, n uint64) {
 	t.Helper()
 	rig.WaitFor(t, rig.Patience, "the panic of "+place, func() bool { return g.Panics(place) >= n })
 }
 
 // TestPanicOfACall checks that a panic anywhere in a call ends only that call, and that everything
-// it held is released exactly once: its slot, the key's only place, and the memory of its body. Its
-// stream does not look complete unless it was.
+// it held is released exactly once: its slot, the key's only concurrent call, and the memory of its
+// body. Its stream does not look complete unless it was complete.
 func TestPanicOfACall(t *testing.T) {
 	t.Parallel()
 	const whole, stream = "", `"stream":true,"sim":{"text":"hello there"}`
@@ -35,7 +35,7 @@ func TestPanicOfACall(t *testing.T) {
 		point, place string
 		more         string
 		status       int  // of the panicking call; 0: its connection ends without a status
-		ends         bool // the stream comes to its end
+		ends         bool // the stream ends normally
 	}{
 		{"call.run", guard.Handler, whole, 500, false},
 		{"call.run", guard.Handler, stream, 500, false},
@@ -79,7 +79,7 @@ func TestPanicOfACall(t *testing.T) {
 			if status != test.status || ends != test.ends {
 				t.Errorf("status %d, the stream ends well: %v; want %d and %v", status, ends, test.status, test.ends)
 			}
-			panicked(t, g, test.place, 1) // it may come after the answer
+			panicked(t, g, test.place, 1) // the panic may be counted after the answer
 			if n := g.Panics(test.place); n != 1 || g.Left(test.point) != 0 {
 				t.Errorf("%d panics of %s", n, test.place)
 			}
@@ -129,8 +129,8 @@ func TestPanicOfAHead(t *testing.T) {
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }
 
-// TestPanicOfAWorker checks that a background worker loses one round and starts again, and that
-// calls are served in the meantime.
+// TestPanicOfAWorker checks that a panicking background worker loses one round and starts again,
+// and that calls are served meanwhile.
 func TestPanicOfAWorker(t *testing.T) {
 	t.Parallel()
 	type provoke func(t *testing.T, g *guard.Guard, p *penstock)
@@ -144,7 +144,7 @@ func TestPanicOfAWorker(t *testing.T) {
 		point, place string
 		setup        rig.Setup
 		armed        bool    // before the start
-		provoke      provoke // reaches the point; nil: time alone suffices
+		provoke      provoke // makes the worker run; nil: time alone suffices
 		after        provoke // shows that it continues
 	}{
 		{point: "accept.public", place: guard.Accept, armed: true},
@@ -188,7 +188,7 @@ func TestPanicOfAWorker(t *testing.T) {
 			},
 			after: func(t *testing.T, _ *guard.Guard, p *penstock) {
 				p.Rest()
-				s := p.OpenStream(chatPath, p.Chat(endless)) // the next client that disconnects is noticed
+				s := p.OpenStream(chatPath, p.Chat(endless)) // the next client that disconnects is noticed again
 				s.Next()
 				s.Leave()
 				p.Rest()
@@ -263,7 +263,7 @@ func TestPanicOfAWorker(t *testing.T) {
 	}
 }
 
-// TestPanicOfALookup checks that a panicking resolver leaves the addresses unchanged, and that the
+// TestPanicOfALookup checks that a lookup that panics leaves the addresses unchanged, and that the
 // next lookup takes effect.
 func TestPanicOfALookup(t *testing.T) {
 	t.Parallel()
@@ -290,7 +290,8 @@ models: [{ id: sim, deployments: [{ upstream: up }] }]
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }
 
-// TestPanicOfTheLog checks that lines are lost and counted, and that later ones are written.
+// TestPanicOfTheLog checks that a panic in the log writer loses lines and counts them, and that
+// later lines are written.
 func TestPanicOfTheLog(t *testing.T) {
 	t.Parallel()
 	g := guard.New()
@@ -320,7 +321,8 @@ func TestPanicOfTheLog(t *testing.T) {
 	}
 }
 
-// TestPanicOfSpans checks that a batch is lost and counted, and that the next one is sent.
+// TestPanicOfSpans checks that a panic in the span exporter loses a batch and counts it, and that
+// the next batch is sent.
 func TestPanicOfSpans(t *testing.T) {
 	t.Parallel()
 	g := guard.New()
@@ -340,7 +342,7 @@ func TestPanicOfSpans(t *testing.T) {
 	}
 }
 
-// TestPanicWhileDraining checks that the drain still ends.
+// TestPanicWhileDraining checks that a drain ends despite a panic.
 func TestPanicWhileDraining(t *testing.T) {
 	t.Parallel()
 	g := guard.New()
@@ -352,7 +354,7 @@ func TestPanicWhileDraining(t *testing.T) {
 }
 
 // TestPanicsTurnReadiness checks that repeated panics in one place make the edge unready, and that
-// its answer names the place. Nine panics do not.
+// the readiness answer names the place. Nine panics are too few.
 func TestPanicsTurnReadiness(t *testing.T) {
 	t.Parallel()
 	g := guard.New()

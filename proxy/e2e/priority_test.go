@@ -12,8 +12,8 @@ import (
 )
 
 // ordered starts an edge whose engine orders its queue by the priorities that the edge sends. The
-// returned credential is that of a key of the first class; the edge's own key belongs to the last
-// of three.
+// returned credential belongs to a key of the first class; the edge's own key is in the last of
+// three classes.
 func ordered(t *testing.T, profile, model string) (p *penstock, first string) {
 	t.Helper()
 	key, hash, _ := auth.NewKey()
@@ -32,8 +32,8 @@ models:
 	}), "Authorization: Bearer " + key
 }
 
-// lastPriority returns the priority that the engine received with its last request; empty if there
-// was none.
+// lastPriority returns the priority that the engine received with its last request; empty without a
+// priority.
 func (p *penstock) lastPriority() (path, number string) {
 	p.T.Helper()
 	all := p.Engines[0].Recorded()
@@ -76,7 +76,8 @@ func TestEngineGetsPriorities(t *testing.T) {
 	}
 }
 
-// TestClientsPriority checks that a client's own number is refused, unless the model allows it.
+// TestClientsPriority checks that a client's own priority is refused unless the model allows the
+// member.
 func TestClientsPriority(t *testing.T) {
 	t.Parallel()
 	p, _ := ordered(t, "vllm", "")
@@ -93,8 +94,8 @@ func TestClientsPriority(t *testing.T) {
 	}
 }
 
-// TestEngineServesFirstClassFirst checks that a call overtakes one of a later class in the engine's
-// queue.
+// TestEngineServesFirstClassFirst checks that a call overtakes a call of a later class in the
+// engine's queue.
 func TestEngineServesFirstClassFirst(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"vllm", "sglang"} {
@@ -128,8 +129,8 @@ func TestEngineServesFirstClassFirst(t *testing.T) {
 	}
 }
 
-// TestEngineWithoutPriorities checks that an engine without its flag refuses later classes if the
-// edge sends priorities, and that the edge sends none without the setting.
+// TestEngineWithoutPriorities checks that an engine that was started without the flag refuses later
+// classes if the edge sends priorities, and that the edge sends none without the setting.
 func TestEngineWithoutPriorities(t *testing.T) {
 	t.Parallel()
 	for _, told := range []bool{true, false} {

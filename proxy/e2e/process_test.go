@@ -22,7 +22,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests use the real program as a person at a terminal and a supervisor use it.
+// These tests use the real program as an operator at a terminal and a supervisor do.
 
 // writeConfig writes a configuration for one engine and returns its path and the key.
 func writeConfig(t *testing.T, engine *sim.Engine, timeouts string) (path, key string) {
@@ -92,14 +92,14 @@ func TestStartWithoutConfig(t *testing.T) {
 	}
 	if signal.Ignored(syscall.SIGHUP) { // by nohup around these tests, so the program inherits it
 		p.Signal(syscall.SIGTERM)
-	} else { // its terminal is closed: the shell and the kernel signal it
+	} else { // as when its terminal is closed: the shell and the kernel signal it
 		p.Signal(syscall.SIGHUP)
 		p.Signal(syscall.SIGHUP)
 	}
 	p.Exits(rig.Patience, 0)
 }
 
-// TestServe checks that, with a configuration, streams that run at SIGTERM finish, new ones are
+// TestServe checks that, with a configuration, streams that run at SIGTERM finish, new streams are
 // served during the linger, and the exit is clean.
 func TestServe(t *testing.T) {
 	t.Parallel()
@@ -150,7 +150,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// openProcessStream opens a stream at a program.
+// openProcessStream opens a stream on a running program.
 func openProcessStream(t *testing.T, base, key, control string) *rig.Stream {
 	t.Helper()
 	return rig.Connect(t, base, key).OpenStream(chatPath, rig.ChatBody("sim", `"stream":true,"sim":{`+control+`}`))
@@ -212,8 +212,9 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// TestSecondSignalIsSoon checks that no connected client delays a second signal, whatever it waits
-// for or sends. The best of several attempts counts, because the machine may be busy.
+// TestSecondSignalIsSoon checks that no connected client, whatever it waits for or sends, delays
+// the exit after a second signal. The best of several attempts counts, because the machine may be
+// busy.
 func TestSecondSignalIsSoon(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{})
@@ -325,7 +326,7 @@ func TestFault65_InvalidFileAtStart(t *testing.T) {
 	}
 }
 
-// TestCheck checks that five mistakes are five problems, each with its line.
+// TestCheck checks that five mistakes give five problems, each with its line.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -371,8 +372,8 @@ models:
 	}
 }
 
-// TestCheckAndServeAgree checks that a start reports the same as a check before it, also for
-// certificates, and that a comparison refuses what the running edge would refuse.
+// TestCheckAndServeAgree checks that a start reports the same problems as a check before it, also
+// for certificates, and that `check` against a running edge refuses what that edge would refuse.
 func TestCheckAndServeAgree(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -441,7 +442,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }, { id: other, deployment
 		{"--expires", "tomorrow"},
 		{"--expires", "2020-01-01"},
 		{"--expires", "2099-13-01"},
-	} { // neither invalid lines nor their key are printed
+	} { // neither an invalid line nor its key is printed
 		if out, errs, code := rig.RunProgram(t, "", append([]string{"key", "new"}, args...)...); code != 2 || out != "" || !strings.Contains(errs, args[0]+": ") {
 			t.Errorf("key new %q: exit code %d, %q, %q", args, code, out, errs)
 		}
@@ -505,7 +506,7 @@ func TestVersionAndHelp(t *testing.T) {
 }
 
 // TestHeapFloor checks that a busy edge with enough memory rarely collects its small heap. With
-// little memory it collects more often, and with an operator's GOGC as often as that sets.
+// little memory it collects more often, and with an operator's GOGC as often as GOGC says.
 func TestHeapFloor(t *testing.T) {
 	t.Parallel()
 	collections := func(env ...string) float64 {

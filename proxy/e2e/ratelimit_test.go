@@ -10,8 +10,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestRateHeaders checks that each answer to a key with limits, plain, streamed or refused, has
-// headers with what is left, and that answers without limits have none.
+// TestRateHeaders checks that each answer to a key with limits (unstreamed, streamed or refused)
+// has headers with what is left of the limits, and that answers to keys without limits have no such
+// headers.
 func TestRateHeaders(t *testing.T) {
 	t.Parallel()
 	bodies := map[string]string{
@@ -101,8 +102,8 @@ func TestRateHeaders(t *testing.T) {
 	})
 }
 
-// TestBracketedModelNames checks model names to which agents append a variant in brackets, which no
-// engine here has.
+// TestBracketedModelNames checks model names to which agents append a variant in brackets that no
+// engine here serves.
 func TestBracketedModelNames(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{

@@ -79,7 +79,7 @@ func (l *realLoad) stop() []realSent {
 	return l.since(time.Time{})
 }
 
-// since returns the requests so far that began at a time or later.
+// since returns the requests so far that began at or after a time.
 func (l *realLoad) since(begun time.Time) []realSent {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,7 +100,7 @@ func (l *realLoad) waitServed(limit time.Duration, upstream string, after time.T
 // signal sends the engine and its script a signal.
 func (e *realEngine) signal(s syscall.Signal) { _ = syscall.Kill(-e.cmd.Process.Pid, s) }
 
-// terminate stops the engine as a service manager does: with a signal, with a second one because
+// terminate stops the engine as a service manager does: with a signal, then a second one, because
 // llama.cpp waits for its streams, and after a while with a kill.
 func (e *realEngine) terminate(patience time.Duration) {
 	for end := time.Now().Add(patience); time.Now().Before(end); {
@@ -115,8 +115,8 @@ func (e *realEngine) terminate(patience time.Duration) {
 }
 
 // TestRealOutages kills, freezes and restarts one of two engines under load. Only requests that
-// were sent to it before it was marked down fail, and it gets its share of the traffic again soon
-// after it is back.
+// were sent to that engine before it was marked down fail. The engine gets its share of the traffic
+// again soon after it is back.
 func TestRealOutages(t *testing.T) {
 	const slots = 4
 	a, b := startLlama(t, realPort(t), "markov"), startLlama(t, realPort(t), "markov")
@@ -133,7 +133,7 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, timeouts: { first_event: 3
 			}
 		}
 	}
-	// outage runs one outage: fail makes the engine fail, mend brings it back.
+	// outage runs one outage: the function fail makes the engine fail, and mend brings it back.
 	outage := func(what string, fail, mend func()) {
 		t.Helper()
 		failed := time.Now()
@@ -158,8 +158,8 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, timeouts: { first_event: 3
 		if back > 8*time.Second {
 			t.Errorf("%s: traffic came back after %v", what, back)
 		}
-		// Each of its slots can lose one request, and a second one between the first failure and
-		// the verdict.
+		// Each of the engine's slots can lose one request, and a second one between the first failure and
+		// the time when the engine is marked down.
 		if lost > 2*slots {
 			t.Errorf("%s: %d requests were lost", what, lost)
 		}

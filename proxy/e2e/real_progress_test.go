@@ -39,8 +39,8 @@ func (e *realEngine) processesOf(word string) (with []int) {
 }
 
 // TestRealRouterChildStops stops the child of llama.cpp's router that has the model, while the
-// router still answers the health page. The engine is taken out in time, no call fails, and it is
-// back soon after the child continues.
+// router still answers the health page. The engine is taken out in time, no call fails, and the
+// engine is back soon after the child continues.
 func TestRealRouterChildStops(t *testing.T) {
 	router, ok := tryRealEngine(t, realPort(t), "llama", "markov", "-m", "", "--models-dir", "/models", "--models-max", "1")
 	if !ok {
@@ -54,7 +54,7 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, deployments: [{ upstream: 
 	for _, up := range []string{"router", "other"} {
 		load.waitServed(60*time.Second, up, time.Now())
 	}
-	time.Sleep(3 * time.Second)                   // the edge learns its steps
+	time.Sleep(3 * time.Second)                   // the edge learns the engine's progress
 	children := router.processesOf("--model\x00") // the router does not have this flag
 	if len(children) != 1 {
 		t.Fatalf("the router has the children %v", children)
@@ -81,14 +81,14 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, deployments: [{ upstream: 
 	}
 	t.Logf("out after %v, back after %v; %d calls in %v, %v moved", out.Round(100*time.Millisecond), back.Round(100*time.Millisecond), len(all),
 		time.Since(stopped).Round(time.Second), p.Metric("penstock_calls_moved_total", `reason="stalled"`))
-	if out > 20*time.Second { // 15 s, plus some for a busy machine
+	if out > 20*time.Second { // 15 s, and more on a busy machine
 		t.Errorf("out after %v", out)
 	}
 }
 
 // TestRealLongPrefill lets an engine silently read a prompt as long as its context for a minute or
-// more. Another one holds a tool call back for 100 s (the simulator, because no engine here does
-// that). Neither is taken out, although others could take its calls.
+// more. Another engine holds a tool call back for 100 s (the simulator, because no real engine here
+// does that). Neither is taken out, although other engines could take the calls.
 func TestRealLongPrefill(t *testing.T) {
 	slow, ok := tryRealEngine(t, realPort(t), "llama", "markov-slow", "-np", "1", "-c", "8192")
 	if !ok {

@@ -116,8 +116,8 @@ func (c *turns) prompt() string {
 	return text
 }
 
-// chat runs the turns on chat through ask, and sends the first turn's reasoning back under a name,
-// or not at all.
+// chat runs the turns on chat through the function ask. It sends the first turn's reasoning back
+// under the given name, or not at all.
 func (c *turns) chat(ask func(string, object) object, model, name string, more object) (answer object, reasoning string) {
 	c.t.Helper()
 	c.flush()
@@ -142,7 +142,7 @@ func (c *turns) chat(ask func(string, object) object, model, name string, more o
 	messages, _ := body["messages"].([]any)
 	body["messages"] = append(messages, back, object{"role": "tool", "tool_call_id": id, "content": turnOutput})
 	c.mu.Lock()
-	c.sent, _ = json.Marshal(body) // for a direct call; record has the edge's
+	c.sent, _ = json.Marshal(body) // for a direct call; the method record stores the edge's
 	c.mu.Unlock()
 	return ask(chatPath, body), reasoning
 }
@@ -184,13 +184,13 @@ func (c *turns) responses(sealed bool) object {
 	return c.edge("/v1/responses", body)
 }
 
-// TestRealReasoningInPlace checks that, in every dialect, llama.cpp's own template puts the first
-// turn's reasoning where it is for a direct client that sends it back, and that as many tokens of
-// the second prompt are cached.
+// TestRealReasoningInPlace checks that in every dialect llama.cpp's own template puts the first
+// turn's reasoning where it is for a direct client that sends the reasoning back, and that as many
+// tokens of the second prompt are cached.
 func TestRealReasoningInPlace(t *testing.T) {
 	c := &turns{t: t}
-	// The model's own template shows only the last message's reasoning; others show that of the
-	// running tool loop.
+	// The model's own template shows only the last message's reasoning; other templates show the
+	// reasoning of the running tool loop.
 	template, err := os.ReadFile(filepath.Join(filepath.Dir(realEngines(t)), "chat.jinja"))
 	if err != nil {
 		t.Fatal(err)

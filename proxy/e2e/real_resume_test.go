@@ -94,7 +94,8 @@ func (a *heard) add(t *testing.T, data string) (brings bool) {
 	return text != ""
 }
 
-// read reads an answer, and calls kill with the upstream's name after its k-th piece of text.
+// read reads an answer, and calls kill with the upstream's name after the answer's k-th piece of
+// text.
 func (p *penstock) read(t *testing.T, path, body string, k int, kill func(upstream string)) (a heard) {
 	t.Helper()
 	s := p.OpenStream(path, body)
@@ -111,7 +112,7 @@ func (p *penstock) read(t *testing.T, path, body string, k int, kill func(upstre
 	return a
 }
 
-// TestRealResume kills the engine that answers, one of two, after the k-th token, in every dialect,
+// TestRealResume kills the answering one of two engines after the k-th token, in every dialect,
 // with and without thinking. The client reads the same as without the kill. The full form tests
 // every k from 1 to 40.
 func TestRealResume(t *testing.T) {

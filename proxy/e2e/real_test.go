@@ -24,8 +24,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The real program in front of real engines. PENSTOCK_ENGINES names a script that runs them in the
-// foreground on loopback:
+// These tests run the real program in front of real engines. PENSTOCK_ENGINES names a script that
+// runs an engine in the foreground on loopback:
 //
 //	SCRIPT llama MODEL PORT [flags]   llama.cpp's server; MODEL is markov, or markov-slow with about 100 tokens a second
 //	SCRIPT whisper PORT [flags]       whisper.cpp's server
@@ -187,8 +187,8 @@ func (p *penstock) realUp() int {
 	return int(p.Metric("penstock_upstream_up"))
 }
 
-// startRealChat runs llama.cpp with a model, and the program in front of it, which calls the model
-// "talk". The program's file has only two lines about the engine.
+// startRealChat runs llama.cpp with a model, and the program in front of llama.cpp, which calls the
+// model "talk". The program's file has only two lines about the engine.
 func startRealChat(t *testing.T, model string) (*penstock, *realEngine) {
 	t.Helper()
 	e := startLlama(t, realPort(t), model)
@@ -286,7 +286,7 @@ func TestRealChat(t *testing.T) {
 	}
 }
 
-// realCall waits for the access line of the answer with this header.
+// realCall waits for the access line of the answer that has this header.
 func (p *penstock) realCall(t *testing.T, h http.Header) (line rig.CallLine) {
 	t.Helper()
 	rig.WaitFor(t, rig.Patience, "the access line", func() bool {
@@ -302,7 +302,7 @@ func (p *penstock) realCall(t *testing.T, h http.Header) (line rig.CallLine) {
 	return line
 }
 
-// TestRealKill checks that the stream reports an engine that is killed in mid-stream, and that the
+// TestRealKill checks that a stream ends with an error when its engine is killed, and that the
 // engine is used again when it is back.
 func TestRealKill(t *testing.T) {
 	p, e := startRealChat(t, "markov-slow")

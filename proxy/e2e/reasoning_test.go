@@ -21,9 +21,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// "Think of a number, use a tool, tell the number": in the second turn the simulator knows the
-// number only if it gets back the reasoning of the first turn, under the name that the simulated
-// engine reads.
+// The conversation is "think of a number, use a tool, tell the number". In the second turn the
+// simulator knows the number only if it gets the first turn's reasoning back under the name that
+// the simulated engine reads.
 
 const thinkOfANumber = rig.Canary + ` [[sim {"secret":true}]]`
 
@@ -234,9 +234,9 @@ func TestReasoning_Forgotten(t *testing.T) {
 	}
 }
 
-// TestReasoning_Keys checks that sealed reasoning opens after a rotation as long as its key is
-// configured, and only for the same principal and model. Reasoning that does not open is omitted
-// and counted, and is never an error.
+// TestReasoning_Keys checks that sealed reasoning can be decrypted after a rotation as long as its
+// key is configured, and only for the same caller and model. Reasoning that cannot be decrypted is
+// omitted and counted, and never causes an error.
 func TestReasoning_Keys(t *testing.T) {
 	t.Parallel()
 	const keyA, keyB = "a-key-that-seals-with-forty-characters-a", "a-key-that-seals-with-forty-characters-b"

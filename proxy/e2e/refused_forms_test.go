@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Engines and their models' templates refuse words and orders that others accept.
+// These tests have engines and templates that refuse values and message orders that others accept.
 
 // effortWays are the endpoints that accept a reasoning effort, with a body for each.
 var effortWays = []struct{ path, body string }{
@@ -36,8 +36,8 @@ func sentToEngine(t *testing.T, e *sim.Engine) (bodies []map[string]json.RawMess
 }
 
 // TestEffort_RefusedByTemplate tests the template of Qwen 3.8, which accepts low, medium and xhigh,
-// with Claude Code's request for high. The edge repeats the request without the word, does not
-// count it as a failure of the engine, and stops sending the word.
+// with Claude Code's request for high. The edge repeats the request without the effort, does not
+// count the refusal as an engine failure, and stops sending that effort.
 func TestEffort_RefusedByTemplate(t *testing.T) {
 	t.Parallel()
 	qwen := []string{"low", "medium", "xhigh"}
@@ -81,7 +81,7 @@ func TestEffort_RefusedByTemplate(t *testing.T) {
 	}
 }
 
-// TestEffort_Words checks that each engine gets the nearest word that it knows.
+// TestEffort_Words checks that each engine gets the nearest effort that it knows.
 func TestEffort_Words(t *testing.T) {
 	t.Parallel()
 	for profile, words := range map[string]map[string]string{
@@ -124,8 +124,8 @@ const (
 )
 
 // TestAdjacentTurns checks that adjacent turns of one role are joined for templates that require
-// alternating roles. In Messages they are always joined, in other dialects after the engine's first
-// refusal. If joining does not help, the client gets the template's error.
+// alternating roles. In Messages such turns are always joined, in other dialects after the engine's
+// first refusal. If joining does not help, the client gets the template's error.
 func TestAdjacentTurns(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"vllm", "sglang", "llamacpp"} {
@@ -166,8 +166,8 @@ func TestAdjacentTurns(t *testing.T) {
 	}
 }
 
-// TestAdjacentTurns_Settings checks that a profile can join them from the start, and that a strict
-// edge changes nothing.
+// TestAdjacentTurns_Settings checks that a profile can join adjacent turns from the start, and that
+// a strict edge changes nothing.
 func TestAdjacentTurns_Settings(t *testing.T) {
 	t.Parallel()
 	engines := []sim.Options{{AlternateRoles: true, Record: true}}
@@ -186,7 +186,7 @@ func TestAdjacentTurns_Settings(t *testing.T) {
 }
 
 // TestForms checks that a named tool, no tools, JSON mode and a message without content have the
-// same effect at every engine, whichever forms it reads.
+// same effect at every engine, whichever forms the engine reads.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	const tools = `"tools":[{"type":"function","function":{"name":"first","parameters":{"type":"object"}}},` +

@@ -11,8 +11,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestWorkIsNotAskedForTwice checks that an engine that works for a while and then closes a kept
-// connection without a byte gets the request only once.
+// TestWorkIsNotAskedForTwice checks that the edge does not repeat a request if the engine works for
+// a while and then closes a kept connection without sending a byte.
 func TestWorkIsNotAskedForTwice(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64

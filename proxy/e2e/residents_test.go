@@ -12,8 +12,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestResidents sends random calls for three models to an engine that keeps one in memory and cuts
-// the calls of a model that it unloads. No call is lost, and at most one of four causes a load.
+// TestResidents sends random calls for three models to an engine that keeps one model in memory and
+// cuts the calls of a model that it unloads. No call is lost, and at most one of four causes a
+// load.
 func TestResidents(t *testing.T) {
 	t.Parallel()
 	const profile = "llamacpp-router"
@@ -46,8 +47,8 @@ func TestResidents(t *testing.T) {
 	}
 }
 
-// TestColdLoadOutlastsFirstEvent checks that the timeout of the first event does not run while the
-// engine loads the model, but does after that.
+// TestColdLoadOutlastsFirstEvent checks that the timeout for the first event does not run while the
+// engine loads the model, but runs after that.
 func TestColdLoadOutlastsFirstEvent(t *testing.T) {
 	t.Parallel()
 	for name, turns := range map[string]string{"turns": ", residents: 1", "list": ""} {
@@ -73,7 +74,7 @@ func TestColdLoadOutlastsFirstEvent(t *testing.T) {
 	}
 }
 
-// TestTurnInCatalog checks that the catalog shows no room for a model without its turn, however
+// TestTurnInCatalog checks that the catalog shows no room for a model whose turn it is not, however
 // many slots the engine has.
 func TestTurnInCatalog(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,7 @@ import (
 // These tests use the official SDK's Responses client. The translation drops unknown members, so
 // the tests control the simulator through the text of the user message.
 
-// input returns a conversation of one user message; control is for the simulator.
+// input returns a conversation of one user message; the parameter control is for the simulator.
 func input(control string) responses.ResponseNewParamsInputUnion {
 	text := rig.Canary
 	if control != "" {
@@ -200,7 +200,7 @@ func TestResponses_StructuredOutput(t *testing.T) {
 }
 
 // TestResponses_Images checks that an image in a message and one in a tool's output both reach the
-// engine, in the vision pool.
+// engine, and use the vision pool.
 func TestResponses_Images(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording(), Upstream: "concurrency: { text: 2, vision: 2 }", Model: "input_modalities: [text, image]"})
@@ -256,7 +256,7 @@ func TestResponses_Incomplete(t *testing.T) {
 }
 
 // TestResponses_Assembled checks that an engine whose plain requests cannot be cancelled gets a
-// stream request, and that the client still gets a plain answer.
+// stream request, and that the client still gets an unstreamed answer.
 func TestResponses_Assembled(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "llamacpp", CancelOnlyStreams: true, Record: true}}, Config: `
@@ -276,7 +276,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 }
 
 // TestResponses_Errors checks that the SDK's typed error has the status, type, code and parameter,
-// in the names of Responses.
+// with the names that Responses uses.
 func TestResponses_Errors(t *testing.T) {
 	t.Parallel()
 	chatOnly, hash, _ := auth.NewKey()
@@ -387,8 +387,8 @@ func TestResponses_BrokenStream(t *testing.T) {
 	}
 }
 
-// TestResponses_Retry checks that a failure before the first byte is a status, or that the call
-// goes to another engine.
+// TestResponses_Retry checks that after a failure before the first byte the call goes to another
+// engine, or the client gets a status.
 func TestResponses_Retry(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {}}, Retry: "budget: 100%"})
@@ -407,8 +407,8 @@ func TestResponses_Retry(t *testing.T) {
 	})
 }
 
-// TestResponses_Keepalive checks that events keep a waiting client alive before the engine has
-// begun.
+// TestResponses_Keepalive checks that a waiting client gets keep-alive events before the engine's
+// first event.
 func TestResponses_Keepalive(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Stream: "commit_after: 100ms, keepalive: 100ms"})
@@ -418,7 +418,7 @@ func TestResponses_Keepalive(t *testing.T) {
 	}
 }
 
-// TestResponses_Strict checks that a strict edge refuses what others tolerate.
+// TestResponses_Strict checks that a strict edge refuses what other edges tolerate.
 func TestResponses_Strict(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "strict: true"})
@@ -473,8 +473,8 @@ func TestResponses_Cancel(t *testing.T) {
 	}
 }
 
-// TestResponses_ChatMembers checks that members that chat has under the same name reach the engine
-// as on chat, and come back in the answer.
+// TestResponses_ChatMembers checks that members that have the same name in chat reach the engine as
+// they do from chat, and are returned in the answer.
 func TestResponses_ChatMembers(t *testing.T) {
 	t.Parallel()
 	const members = `"presence_penalty":0.5,"frequency_penalty":-0.25,"stop":["END"],"seed":7,"top_k":20,"min_p":0.05,"repetition_penalty":1.1,` +

@@ -69,8 +69,9 @@ func TestResponses_Tools(t *testing.T) {
 	}
 }
 
-// TestResponses_ClientTools checks that a tool in a namespace and a custom tool are functions for
-// the engine. The client gets their calls in its own form, and sends them back in that form.
+// TestResponses_ClientTools checks that the engine gets a tool in a namespace and a custom tool as
+// functions. The client gets calls of these tools in its own form, and sends them back in that
+// form.
 func TestResponses_ClientTools(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})
@@ -107,8 +108,8 @@ func TestResponses_ClientTools(t *testing.T) {
 	})
 }
 
-// wantInHistory sends a call back with its output, and checks that the engine gets it as a call of
-// the function with that name.
+// wantInHistory sends a call back with its output, and checks that the engine gets a call of the
+// function with the given name.
 func (p *penstock) wantInHistory(
 	t *testing.T, client *openai.Client, params responses.ResponseNewParams, call *responses.ResponseOutputItemUnion, output, name string,
 ) {
@@ -125,8 +126,8 @@ func (p *penstock) wantInHistory(
 	}
 }
 
-// TestDropped checks that the edge reports dropped parts of a request: to the client in a header,
-// to the operator in the log and a counter.
+// TestDropped checks that the edge reports which parts of a request it drops: to the client in a
+// header, to the operator in the log and a counter.
 func TestDropped(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

@@ -17,16 +17,16 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// Zero retention as a whole: a word is sent through every surface, under every fault, at every log
-// level and during a reload. Afterwards it must be in nothing that the edge writes, shows, or sends
-// to anyone but the client and the engine. (TestPanicIsAnInternalError in package proxy checks that
-// the value of a panic is not shown, because no client can cause one.)
+// These tests check zero retention: a word is sent to every endpoint, under every fault, at every
+// log level and during a reload. Afterwards nothing that the edge writes or shows, or sends to
+// anyone but the client and the engine, may contain the word. (TestPanicIsAnInternalError in
+// package proxy checks that the value of a panic is not shown, because no client can cause one.)
 
 // retained is the word. No other test may use it, because the temporary folder is searched for it.
 const retained = "ZQRETENTIONCANARYQZ"
 
-// retainedCalls returns calls of every endpoint, with the word in every place that a client may
-// write to. {} stands for it.
+// retainedCalls returns calls of every endpoint, with the word in every place that a client can
+// write to. The placeholder {} stands for the word.
 func retainedCalls() (out []struct{ path, body string }) {
 	add := func(path, body string) {
 		out = append(out, struct{ path, body string }{path, strings.ReplaceAll(body, "{}", retained)})
@@ -64,7 +64,7 @@ func retainedCalls() (out []struct{ path, body string }) {
 	}
 	add(speech, `{"model":"voice","input":"{}","voice":"alloy","instructions":"{}"}`)
 	add("/v1/images/generations", `{"model":"{}","prompt":"{}"}`)
-	// Mistakes, and the places that report them.
+	// Mistakes, and where they are reported.
 	add(chatPath, `{"model":"{}","messages":[{"role":"user","content":"{}"}]}`)
 	add(chatPath, `{"model":"talk","messages":[{"role":"{}","content":"{}"}],"{}":1}`)
 	add(chatPath, `{"model":"talk","messages":"{}","temperature":"{}"}`)
@@ -135,7 +135,7 @@ func (p *penstock) provoke(t *testing.T) (shown string) {
 			b.WriteString(r.Body)
 		}
 		for name, values := range r.Header {
-			if name == "X-Client-Request-Id" { // the client's own, returned to it
+			if name == "X-Client-Request-Id" { // the client's own id, returned to the client
 				continue
 			}
 			b.WriteString(name + ": " + strings.Join(values, ",") + "\n")
@@ -147,7 +147,7 @@ func (p *penstock) provoke(t *testing.T) (shown string) {
 			e.SetFault(sim.Fault{Spec: fault})
 		}
 		calls := all
-		if fault == "blackhole" { // each takes its full timeout
+		if fault == "blackhole" { // each call takes its full timeout
 			calls = all[:4]
 		}
 		for _, c := range calls {
@@ -188,7 +188,8 @@ func wantNothingKept(t *testing.T, what, text string) {
 	}
 }
 
-// wantRows checks that the status lists the calls, because an empty table would pass as well.
+// wantRows checks that the status lists the calls, because the search would also pass with an empty
+// table.
 func wantRows(t *testing.T, text []byte) {
 	t.Helper()
 	for _, word := range []string{`"state": "` + status.StateDone, `"state": "` + status.StateFailed, `"code": "model_not_found"`, `"generated_tokens"`} {

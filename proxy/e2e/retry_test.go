@@ -11,13 +11,13 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// retryTable holds the effect of an engine's answer on the client and the other engine.
+// retryTable lists engine answers with their effect on the client and on the other engine.
 var retryTable = []struct {
 	fault      string
 	status     int // for the client, if every engine answers this
 	kind, code string
 	after      string // Retry-After, empty for none
-	retried    bool   // another engine is asked, once
+	retried    bool   // another engine gets the call, once
 }{
 	{"refuse", 502, "api_error", "upstream_unreachable", "", true},
 	{"reset-before", 502, "api_error", "upstream_unreachable", "", true},
@@ -52,8 +52,8 @@ var retryTable = []struct {
 	{"no-content", 502, "api_error", "upstream_bad_response", "", false},
 }
 
-// TestUnreachableSaysHow checks that neither the answer nor the log says "unreachable" about an
-// engine that accepted the request and broke the connection.
+// TestUnreachableSaysHow checks that neither the answer nor the log calls an engine "unreachable"
+// if it accepted the request and broke the connection.
 func TestUnreachableSaysHow(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ fault, message, reason string }{
@@ -123,8 +123,8 @@ func TestRetryTable(t *testing.T) {
 	}
 }
 
-// TestRetryFindsNoRoom checks that the client gets the first failure if the other engine is full,
-// down or out of the retry budget.
+// TestRetryFindsNoRoom checks that the client gets the first failure if the other engine is full or
+// down, or the retry budget is used up.
 func TestRetryFindsNoRoom(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -176,12 +176,12 @@ func TestRetryOnce(t *testing.T) {
 	})
 }
 
-// TestRetryTakesANewConnection checks that a retried call is not lost to a kept connection that has
-// just died.
+// TestRetryTakesANewConnection checks that a retry is not lost on a kept connection that has just
+// died.
 func TestRetryTakesANewConnection(t *testing.T) {
 	t.Parallel()
 	both(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin"}, func(t *testing.T, p *penstock, body string) {
-		p.Engines[1].SetFault(sim.Fault{Spec: "keepalive-close;when=next"}) // it answers, and closes when the next request comes
+		p.Engines[1].SetFault(sim.Fault{Spec: "keepalive-close;when=next"}) // the engine answers, and closes the connection when the next request comes
 		for range 4 {
 			p.Post(chatPath, body).WantStatus(200)
 		}
@@ -192,8 +192,8 @@ func TestRetryTakesANewConnection(t *testing.T) {
 	})
 }
 
-// TestEnginesOwnWords checks that a profile's rules about its engine's statuses take precedence
-// over the table.
+// TestEnginesOwnWords checks that a profile's rules for its engine's statuses take precedence over
+// the table.
 func TestEnginesOwnWords(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

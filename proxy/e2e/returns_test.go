@@ -11,9 +11,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestReturningEngineGetsCalls checks that, when one of two equal engines comes back, it gets its
-// share of the calls again, with one call at a time and with many, whatever the edge has learned
-// about the other one.
+// TestReturningEngineGetsCalls checks that one of two equal engines gets its share of the calls
+// again when it comes back, with one call at a time and with many, whatever the edge has learned
+// about the other engine.
 func TestReturningEngineGetsCalls(t *testing.T) {
 	fastset.LeaveOut(t, "an engine that is lost under load")
 	for _, clients := range []int{1, 8} {

@@ -12,7 +12,8 @@ import (
 const lastRow = 97
 
 // TestMatrixIsWhole checks that every row has a test with its number, here or in the parent
-// package, which tests some rows about the command line, load and exposure within its own process.
+// package. The parent package tests some rows about the command line, load and exposure in its own
+// process.
 func TestMatrixIsWhole(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder

@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestOwnBodyLimits checks that the smaller of the file's and the key's body limit counts. A larger
-// body is refused before it has arrived, in the endpoint's dialect.
+// TestOwnBodyLimits checks that the smaller of the file's and the key's body limits applies. A
+// larger body is refused before it has arrived, in the endpoint's dialect.
 func TestOwnBodyLimits(t *testing.T) {
 	t.Parallel()
 	const wide = "a-key-without-limits-of-its-own"
@@ -34,7 +34,7 @@ models:
 		return w.Body(model, strings.Repeat("x", length-empty), "")
 	}
 	for _, w := range rig.AllWays {
-		for _, n := range []int{4097, 60_000} { // below and above the part that is read first
+		for _, n := range []int{4097, 60_000} { // below and above the number of bytes that are read first
 			c := p.Dial()
 			_ = c.Send(p.Head("POST", w.Path, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", n)) + "{")
 			c.Reply("POST").WantRefused(w, rig.BodyTooLarge)

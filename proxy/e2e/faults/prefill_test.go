@@ -12,10 +12,10 @@ import (
 )
 
 // TestFault87_LongPrefills sends a thousand long prompts at once to engines that are then silent
-// for some time. As many calls as there is room for are answered completely, the rest are refused
-// at once and cleanly, no engine counts as stalled, and the memory is bounded. Without
-// PENSTOCK_FULL=1 it sends sixty, with less memory: two busy processors can send that many in the
-// time that a refused client has.
+// for some time. As many calls as there is room for are answered completely, the others are refused
+// at once and cleanly, no engine counts as stalled, and memory is bounded. Without PENSTOCK_FULL=1
+// the test sends sixty prompts, with less memory, because two busy processors can send so many
+// before a refused client times out.
 func TestFault87_LongPrefills(t *testing.T) {
 	prompts, limit, silence := 60, "80MiB", "15s"
 	if os.Getenv("PENSTOCK_FULL") != "" {

@@ -17,7 +17,7 @@ import (
 )
 
 // These tests cover row 26 for a single engine that was started without a flag, and refuses what
-// its model's other engines answer.
+// the model's other engines answer.
 
 const chatPath = "/v1/chat/completions"
 
@@ -29,7 +29,7 @@ type refuser struct {
 	off     atomic.Bool  // it refuses nothing
 }
 
-// noParser is the error of a vLLM that was started without its flags for tools.
+// noParser is the error of a vLLM that was started without the flags for tools.
 const noParser = `{"error":{"message":"\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set","type":"BadRequestError","param":null,"code":400}}`
 
 func startRefuser(t *testing.T, status int, answer string, refuses func(path, body string) bool) *refuser {
@@ -61,12 +61,12 @@ func startRefuser(t *testing.T, status int, answer string, refuses func(path, bo
 
 func hasTools(_, body string) bool { return strings.Contains(body, `"tools"`) }
 
-// toolCall returns a chat call with a tool; i makes its body unique.
+// toolCall returns a chat call with a tool; the parameter i makes its body unique.
 func toolCall(i int) string {
 	return fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":"call %d"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]}`, i)
 }
 
-// besides returns a setup of refusing engines and good ones.
+// besides returns a setup of refusing engines and working ones.
 func besides(good int, bad ...*refuser) rig.Setup {
 	s := rig.Setup{Model: "policy: round_robin", Upstream: rig.QuietProbes}
 	for range good {
@@ -90,8 +90,8 @@ func vllmConfig(refuser string, good int) string {
 		"models: [{ id: sim, policy: round_robin, deployments: [" + deployments + "] }]\n"
 }
 
-// TestFault26_OneEngineRefusesAFeature sends many bodies with one key. Only the refusing engine
-// loses the feature, it loses nothing else, and the operator learns which flag is missing.
+// TestFault26_OneEngineRefusesAFeature sends many bodies with one key. The refusing engine, and no
+// other, loses that feature and nothing else, and the operator learns which flag is missing.
 func TestFault26_OneEngineRefusesAFeature(t *testing.T) {
 	t.Parallel()
 	for _, engines := range []int{2, 4} {
@@ -141,8 +141,8 @@ func TestFault26_OneEngineRefusesAFeature(t *testing.T) {
 	}
 }
 
-// TestFault26_OneBodyProvesNothing checks that a single request that an engine refuses takes nothing
-// from it, however often it is sent.
+// TestFault26_OneBodyProvesNothing checks that a single refused request, however often it is sent,
+// takes no feature from the engine.
 func TestFault26_OneBodyProvesNothing(t *testing.T) {
 	t.Parallel()
 	bad := startRefuser(t, 400, noParser, hasTools)
@@ -155,7 +155,7 @@ func TestFault26_OneBodyProvesNothing(t *testing.T) {
 	}
 }
 
-// TestFault26_AllRefuseAFeature checks that, if every engine refuses, none loses the feature, the
+// TestFault26_AllRefuseAFeature checks that if every engine refuses, none loses the feature, the
 // client gets the refusal, and few calls are sent twice.
 func TestFault26_AllRefuseAFeature(t *testing.T) {
 	t.Parallel()
@@ -176,7 +176,7 @@ func TestFault26_AllRefuseAFeature(t *testing.T) {
 }
 
 // TestFault26_OneEngineLacksTheEndpoint checks that requests for a path that one engine lacks soon
-// go only to the others, and that other paths are not affected.
+// go only to the other engines, and that other paths are not affected.
 func TestFault26_OneEngineLacksTheEndpoint(t *testing.T) {
 	t.Parallel()
 	for status, answer := range map[int]string{404: `{"detail":"Not Found"}`, 405: `{"detail":"Method Not Allowed"}`} {
@@ -204,7 +204,7 @@ func TestFault26_OneEngineLacksTheEndpoint(t *testing.T) {
 }
 
 // TestFault26_OneEngineDeniesItsModel tests an engine that lists a model but answers that it does
-// not have it. The other engine answers its clients, whatever the retry budget.
+// not have it. The other engine answers the clients, even if the retry budget is used up.
 func TestFault26_OneEngineDeniesItsModel(t *testing.T) {
 	t.Parallel()
 	const noModel = "{\"error\":{\"message\":\"The model `sim` does not exist.\",\"type\":\"NotFoundError\",\"param\":\"model\",\"code\":404}}"
@@ -219,8 +219,8 @@ func TestFault26_OneEngineDeniesItsModel(t *testing.T) {
 }
 
 // TestFault26_TheLastEngineIsAsked checks that calls go to the engine that lacks the feature once
-// the others are gone, because its refusal says more than "no engine". The feature is tried there
-// again when the engine may have been restarted.
+// the other engines are gone, because its refusal says more than "no engine". The feature is tried
+// there again once the engine may have been restarted.
 func TestFault26_TheLastEngineIsAsked(t *testing.T) {
 	t.Parallel()
 	bad := startRefuser(t, 400, noParser, hasTools)

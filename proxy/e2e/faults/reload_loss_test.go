@@ -28,8 +28,8 @@ func full(t testing.TB) bool {
 	return on
 }
 
-// rewriting is an edge whose configuration is rewritten with variants that differ in upstreams,
-// weights, limits, aliases and policies, so that every reload has something to do.
+// rewriting is an edge whose configuration is rewritten again and again. The variants differ in
+// upstreams, weights, limits, aliases and policies, so that every reload changes something.
 type rewriting struct {
 	*edge
 	n int
@@ -162,8 +162,8 @@ func TestFault68_Replaced(t *testing.T) {
 	}
 }
 
-// TestFault73_ReloadStorm checks that reloads without a pause, in all ways at the same time, lose
-// nothing, and that the newest file is in use at the end.
+// TestFault73_ReloadStorm checks that reloads without a pause, with files replaced in all ways at
+// the same time, lose nothing, and that the newest file is in use at the end.
 func TestFault73_ReloadStorm(t *testing.T) {
 	t.Parallel()
 	length := 3 * time.Second
@@ -186,7 +186,7 @@ func TestFault73_ReloadStorm(t *testing.T) {
 		}
 	})
 	reloads := 0
-	const enough = 10 // a busy machine may need longer than length
+	const enough = 10 // a busy machine may need longer than the planned time
 	for begun := time.Now(); time.Since(begun) < length || reloads < enough && time.Since(begun) < length+rig.Patience; reloads++ {
 		replacements["POST"](t, r, r.next())
 	}
@@ -200,8 +200,8 @@ func TestFault73_ReloadStorm(t *testing.T) {
 	}
 }
 
-// TestReloadsLeakNothing checks that after hundreds of reloads the edge holds as much as after the
-// first ones.
+// TestReloadsLeakNothing checks that after hundreds of reloads the edge holds no more than after
+// the first ones.
 func TestReloadsLeakNothing(t *testing.T) {
 	t.Parallel()
 	times, looks := 500, 40
@@ -218,7 +218,7 @@ func TestReloadsLeakNothing(t *testing.T) {
 	held := func() (goroutines, heap, descriptors float64) {
 		heap = 1 << 40
 		rig.WaitFor(t, rig.Patience, "upstreams that were removed are gone", func() bool { return len(r.Status().Upstreams) == 2 })
-		for range looks { // the lowest heap of several: uncollected garbage is not a leak
+		for range looks { // the lowest of several heap sizes, because uncollected garbage is not a leak
 			m := r.Metrics()
 			goroutines, descriptors = m["go_goroutines"], float64(r.Descriptors())
 			heap = min(heap, m["go_memstats_heap_inuse_bytes"])

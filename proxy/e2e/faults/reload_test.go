@@ -70,8 +70,8 @@ func (e *edge) apply(old, next string) reloaded {
 }
 
 // TestFault66_InvalidOnReload checks that an invalid file leaves the configuration in use
-// unchanged, and that the message names the place, in the answer, the log, the metric and on the
-// state page.
+// unchanged. The answer, the log and the state page name the mistake's position, and a metric
+// counts the failure.
 func TestFault66_InvalidOnReload(t *testing.T) {
 	t.Parallel()
 	otherKey := auth.Hash("another key of the tests")
@@ -143,7 +143,7 @@ func TestFault66_InvalidOnReload(t *testing.T) {
 	}
 }
 
-// tear truncates the configuration in place after the given text.
+// tear truncates the configuration file in place after the given text.
 func (e *edge) tear(behind string) {
 	e.T.Helper()
 	i := strings.Index(e.Text, behind)
@@ -173,7 +173,7 @@ func TestFault66_NoPermission(t *testing.T) {
 }
 
 // TestFault67_PartialWrite checks that a file that is written in pieces, with pauses in bad places,
-// is reported once for each state during a pause, and applied once it is complete.
+// is reported once for each pause, and applied once the file is complete.
 func TestFault67_PartialWrite(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -205,8 +205,9 @@ func TestFault67_PartialWrite(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the whole file is in use", func() bool { return e.Post(rig.Chat.Path, rig.Chat.Body("whole", rig.Prompt, "")).Status == 200 })
 }
 
-// TestFault68_Unchanged checks that the same file, or one without a relevant difference, is
-// reported as unchanged and makes no new version. An edit and a signal for it are one reload.
+// TestFault68_Unchanged checks that the same file, or a file without a relevant difference, is
+// reported as unchanged and does not make a new version. An edit and a signal for the same edit
+// cause one reload.
 func TestFault68_Unchanged(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -225,7 +226,7 @@ func TestFault68_Unchanged(t *testing.T) {
 	e.rewrite("id: sim,", "id: sim, aliases: [edited],")
 	e.Signal(syscall.SIGHUP)
 	rig.WaitFor(t, rig.Patience, "the edit is in use", func() bool { return e.Status().Version > version })
-	time.Sleep(time.Second) // by now the watcher has seen the edit, too
+	time.Sleep(time.Second) // by now the watcher has also seen the edit
 	if v := e.Status().Version; v != version+1 {
 		t.Errorf("version %d after %d and one edit", v, version)
 	}
@@ -235,7 +236,7 @@ func TestFault68_Unchanged(t *testing.T) {
 }
 
 // TestFault69_RestartOnly checks that, until the restart, the answer to every reload names the
-// settings that a running process cannot change. The rest is applied.
+// settings that a running process cannot change. The other settings are applied.
 func TestFault69_RestartOnly(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Untidy: true}) // not every call is logged
@@ -258,8 +259,8 @@ func TestFault69_RestartOnly(t *testing.T) {
 	}
 }
 
-// TestReloadCapacity checks that the change of every model's slots is announced before it is
-// applied, and applied as announced.
+// TestReloadCapacity checks that a reload's effect on every model's slots is announced before the
+// reload, and happens as announced.
 func TestReloadCapacity(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Forgets: true, Engines: []sim.Options{{}, {}, {}}, Upstream: "concurrency: 16", Models: "- { id: other, deployments: [{ upstream: up-0, served: sim }] }"})
@@ -302,7 +303,7 @@ func TestReloadCapacity(t *testing.T) {
 // slots, unless the operator forces it. The file watch and SIGHUP cannot force it.
 func TestReloadLeavesNoModelWithoutSlots(t *testing.T) {
 	t.Parallel()
-	const nobody = "127.0.0.1:1" // a recently free port may belong to another test by now
+	const nobody = "127.0.0.1:1" // a port that was free may belong to another test by now
 	for name, change := range map[string]func(e *edge){
 		"all its upstreams replaced by a dead one": func(e *edge) {
 			e.rewrite("upstreams:\n", "upstreams:\n  - { name: dead, url: \"http://"+nobody+"\", engine: sim }\n")
@@ -392,7 +393,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	})
 }
 
-// TestReloadConnectionLimit checks that the bound on connections follows a reload, up and down, and
+// TestReloadConnectionLimit checks that a reload raises and lowers the limit on connections, and
 // that open connections stay.
 func TestReloadConnectionLimit(t *testing.T) {
 	t.Parallel()

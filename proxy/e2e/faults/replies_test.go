@@ -14,18 +14,18 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover row 87 in the other direction: bytes from engines are bounded like those from
+// These tests cover row 87 in the other direction: bytes from engines are bounded like bytes from
 // clients.
 
 // others are models whose answers are passed on.
 const others = "- { id: vectors, kind: embedding, deployments: [{ upstream: up-0, served: sim }] }"
 
-// gibi sets a memory limit of which 1 % is 41 MiB, whatever the machine's memory.
+// gibi sets a memory limit of 4 GiB, of which 1 % is 41 MiB, whatever the machine's memory.
 var gibi = []string{"env", "GOMEMLIMIT=4GiB"}
 
 var replyMemory = rig.Refusal{Status: 503, Kind: "api_error", Code: "no_reply_memory", After: ""}
 
-// wantPeak is WantPeak, except under the race detector, which multiplies memory.
+// wantPeak calls WantPeak, except under the race detector, which multiplies the use of memory.
 func (e *edge) wantPeak(limit int64) {
 	if !raced.On {
 		e.WantPeak(limit)
@@ -57,7 +57,7 @@ func TestFault87_ReplyMemory(t *testing.T) {
 			if n := e.Metric("penstock_upstream_attempts_total", `result="bad_response"`) + e.Metric("penstock_upstream_attempts_total", `result="timeout"`); n != 0 {
 				t.Errorf("%v attempts count against the engine", n)
 			}
-			e.fault("padded=1000000") // as much as many calls together may hold
+			e.fault("padded=1000000") // close to what all calls together may hold
 			e.Ask(w, "").Text(w)
 			e.Engines[0].SetFault()
 			e.Ask(w, "").Text(w)
@@ -82,8 +82,8 @@ func TestFault87_ReplyAnnounced(t *testing.T) {
 	e.wantPeak(64 << 20)
 }
 
-// TestFault87_StreamEnd tests a stream of Responses, which repeats all of its text at the end.
-// Without memory for that it ends with a failure that the client sees.
+// TestFault87_StreamEnd tests a Responses stream, which repeats its complete text at the end. If
+// there is no memory for the text, the stream ends with a failure that the client sees.
 func TestFault87_StreamEnd(t *testing.T) {
 	piece := "data: {\"id\":\"x\",\"object\":\"chat.completion.chunk\",\"model\":\"sim\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"" +
 		strings.Repeat("a", 60_000) + "\"},\"finish_reason\":null}]}\n\n"
@@ -112,7 +112,7 @@ func TestFault87_ErrorBodies(t *testing.T) {
 	e.fault("status=400;message=no-such-tool+padded=8388608;at=end")
 	var calls sync.WaitGroup
 	clients := 40
-	if raced.On { // with the race detector the error body arrives after the edge's timeout
+	if raced.On { // under the race detector the error body arrives after the edge's timeout
 		clients = 6
 	}
 	for i := range clients {
@@ -127,8 +127,8 @@ func TestFault87_ErrorBodies(t *testing.T) {
 	e.wantPeak(80 << 20)
 }
 
-// TestFault87_RepliesNotRead checks that clients that do not read hold no more than the bound, and
-// that their engines wait with them.
+// TestFault87_RepliesNotRead checks that clients that do not read hold no more memory than the
+// limit, and that their engines have to wait.
 func TestFault87_RepliesNotRead(t *testing.T) {
 	for path, body := range map[string]string{
 		rig.Chat.Path:      rig.Chat.Body("sim", "x", ""),
@@ -157,8 +157,9 @@ func TestFault87_RepliesNotRead(t *testing.T) {
 	}
 }
 
-// TestFault87_StreamEvents checks that large stream events and assembled texts count. A call that
-// finds no room gets an error in the stream, or a status if nothing has been sent.
+// TestFault87_StreamEvents checks that large stream events and assembled texts count against the
+// reply memory. A call that finds no room gets an error in the stream, or a status if nothing has
+// been sent.
 func TestFault87_StreamEvents(t *testing.T) {
 	inWays(t, rig.StreamWays, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Limits: "reply_memory: 1%", Under: []string{"env", "GOMEMLIMIT=400MiB"}}, func(e *edge, w rig.Way) {
 		e.fault("huge-event=6000000;at=3")
@@ -179,8 +180,8 @@ func TestFault87_StreamEvents(t *testing.T) {
 	})
 }
 
-// TestFault87_PassedOn checks that a large answer that is only passed on needs no memory, and
-// arrives complete.
+// TestFault87_PassedOn checks that a large answer that the edge only passes on needs no reply
+// memory, and arrives complete.
 func TestFault87_PassedOn(t *testing.T) {
 	e := start(t, rig.Setup{Limits: "reply_memory: 0.001%", Models: others, Under: gibi})
 	for _, fault := range []string{"padded=20000000", "chunked+padded=20000000;at=end", "padded=100000"} {
@@ -211,8 +212,8 @@ func TestFault87_PassedOn(t *testing.T) {
 		t.Errorf("the log says %+v", l)
 	}
 	e.Engines[0].SetFault()
-	// A client that cannot distinguish a broken answer from a complete one gets it from memory, if
-	// there is enough.
+	// A client that cannot distinguish a broken answer from a complete one gets a buffered answer, if
+	// there is enough memory.
 	c := e.Dial()
 	body := `{"model":"vectors","input":"a"}`
 	old := func() string {

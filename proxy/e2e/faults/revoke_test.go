@@ -81,7 +81,7 @@ func TestFault70_KeyRevoked(t *testing.T) {
 			if cut := strings.Contains(e.Log.String(), `"revoked"`); cut != row.cut {
 				t.Errorf("the log speaks of a revoked call: %v", cut)
 			}
-			// And back again.
+			// Then the key is added back.
 			if !strings.HasPrefix(name, "still good") {
 				e.Write("keys.yaml", line(""))
 				rig.WaitFor(t, rig.Patience, "the key is good again", func() bool {
@@ -92,7 +92,7 @@ func TestFault70_KeyRevoked(t *testing.T) {
 	}
 }
 
-// whole reads a chat stream to its end and reports whether it is complete.
+// whole reads a chat stream to its end and reports whether the stream is complete.
 func whole(s *rig.Stream) bool {
 	var last rig.Event
 	for {
@@ -121,7 +121,7 @@ func TestFault70_KeyAdded(t *testing.T) {
 }
 
 // TestFault70_LastKeyRevoked checks that even the last key can be revoked, by a keys_file that
-// explicitly has none, and that half a file does not count.
+// explicitly has no keys, and that half a file is ignored.
 func TestFault70_LastKeyRevoked(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Config: `

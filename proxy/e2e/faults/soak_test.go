@@ -29,8 +29,8 @@ var soakFor = flag.Duration("soak", 30*time.Minute, "how long TestSoak loads the
 
 // TestSoak loads the program for a long time with everything at once: all dialects and endpoints,
 // clients that disconnect in every phase or send half a request, engines that fail in every way and
-// die, and a reload each second, every fourth with an invalid file. At the end no slot, goroutine
-// or descriptor may have leaked, and memory must not have grown.
+// die, and a reload every second, of which every fourth has an invalid file. At the end no slot,
+// goroutine or descriptor may have leaked, and memory must not have grown.
 func TestSoak(t *testing.T) {
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -115,7 +115,7 @@ type soak struct {
 	reloads int
 }
 
-// books counts the resources that an idle program holds.
+// books holds the numbers of resources that an idle program has.
 type books struct{ goroutines, descriptors int }
 
 // like reports whether two counts are equal, except for what changes by itself: a probe, a timer,
@@ -143,8 +143,8 @@ func (s *soak) operate(length time.Duration) {
 		}
 		s.e.Write("penstock.yaml", text)
 		status, body := s.e.Reload()
-		// A reload that leaves a model with only dead engines is refused, and they may be down just
-		// now.
+		// A reload that leaves a model with only dead engines is refused, and its engines may be down
+		// just now.
 		if status != want && !(i%3 == 2 && status == 422 && strings.Contains(body, "left without a slot")) {
 			s.e.T.Errorf("reload %d: %d %s", i, status, body)
 		}
@@ -200,7 +200,7 @@ func (s *soak) wait(d time.Duration) bool {
 	}
 }
 
-// client simulates one client after the other.
+// client simulates clients, one after the other.
 func (s *soak) client() {
 	for s.wait(time.Duration(rand.IntN(20)) * time.Millisecond) {
 		w := rig.AllWays[rand.IntN(len(rig.AllWays))]
@@ -271,7 +271,7 @@ func (s *soak) half(w rig.Way) {
 	s.note("half", nil)
 }
 
-// upload sends a form; every third one is cut.
+// upload sends a form. Every third form is cut.
 func (s *soak) upload() {
 	c, err := net.Dial("tcp", s.e.Addr)
 	if err != nil {

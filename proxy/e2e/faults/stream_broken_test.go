@@ -9,17 +9,17 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover rows 12 to 17: faults of an engine after the client has received the first
-// bytes of a stream. The client gets what has arrived, followed by the dialect's error, and the
-// call is not sent again.
+// These tests cover rows 12 to 17: engine faults after the client has received a stream's first
+// bytes. The client gets what has arrived, followed by the dialect's error, and the call is not
+// sent again.
 
-// broken runs a fault in a stream of every dialect and checks the outcome for the client, for the
-// engines, and in log and metrics.
+// broken runs a fault in a stream of every dialect and checks the outcome at the client, at the
+// engines, in the log and in the metrics.
 func broken(t *testing.T, spec, code string, s rig.Setup) {
 	t.Run(spec, func(t *testing.T) {
 		t.Parallel()
 		s.Upstream = rig.QuietProbes
-		s.Engines = rig.Two() // a second engine must not be asked
+		s.Engines = rig.Two() // the second engine must not get the call
 		inWays(t, rig.StreamWays, s, func(e *edge, w rig.Way) {
 			e.fault(spec)
 			e.Ask(w, `"tokens":12`).WantBroken(w, code)
@@ -64,7 +64,7 @@ func TestFault14_NoDone(t *testing.T) {
 				e.fault(spec)
 				r := e.Ask(w, "")
 				r.Text(w)
-				r.Within(4 * time.Second) // it does not wait for the missing end
+				r.Within(4 * time.Second) // the edge does not wait for the missing end
 				if strings.Contains(r.Body, `"error":{`) {
 					e.T.Errorf("an error in a whole stream: %s", r.Body)
 				}
@@ -119,7 +119,7 @@ func TestFault16_Silence(t *testing.T) {
 		t.Parallel()
 		inWays(t, rig.StreamWays, rig.Setup{Timeouts: "idle: 2s"}, func(e *edge, w rig.Way) {
 			e.fault("pause-after=3;for=1s")
-			e.Ask(w, `"tokens":12,"delay_ms":200`).Text(w) // longer than the limit in total, but never silent that long
+			e.Ask(w, `"tokens":12,"delay_ms":200`).Text(w) // takes longer than the limit, but is never silent for so long
 		})
 	})
 	t.Run("comments are life", func(t *testing.T) {

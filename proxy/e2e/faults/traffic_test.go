@@ -18,14 +18,14 @@ import (
 )
 
 // traffic simulates clients while an operator works on the edge: requests on kept connections,
-// requests on new ones, and held streams. It has its own HTTP client, because an HTTP library
-// repeats a request that was lost on a kept connection, and the tests look for lost requests.
+// requests on new ones, and held streams. It has its own HTTP client, because an HTTP library would
+// repeat a request that was lost on a kept connection, and the tests search for lost requests.
 type traffic struct {
 	t    testing.TB
 	addr func() string // where to connect now
 	key  string
-	// mayRefuse allows refused connections, because the edge has closed its port. No other failure
-	// is allowed.
+	// mayRefuse allows refused connections, as when the edge has closed its port. No other failure is
+	// allowed.
 	mayRefuse atomic.Bool
 
 	stop    chan struct{}
@@ -42,10 +42,10 @@ type traffic struct {
 // mix is how many clients of each kind there are.
 type mix struct{ kept, fresh, streams int }
 
-// usual is the mix of most tests.
+// usual is the mix that most tests use.
 var usual = mix{kept: 6, fresh: 4, streams: 6}
 
-// drive starts the traffic. It stops with end, or at the end of the test.
+// drive starts the traffic. The traffic stops with end, or at the end of the test.
 func drive(e *edge, m mix) *traffic {
 	tr := &traffic{t: e.T, addr: func() string { return e.Addr }, key: e.Key, stop: make(chan struct{})}
 	for range m.kept {
@@ -87,8 +87,8 @@ func (tr *traffic) wantNothingLost() {
 	tr.t.Logf("%d requests and %d held streams were served, %d connections refused, %d requests lost", tr.served.Load(), tr.streams.Load(), tr.refused.Load(), len(tr.lost))
 }
 
-// client simulates one client that sends requests repeatedly, on one connection as long as that
-// lives, or on a new one each time.
+// client simulates one client that sends requests repeatedly, either on one connection as long as
+// it lives or on a new one each time.
 func (tr *traffic) client(keep bool, w rig.Way, control string) {
 	body := w.Body("sim", rig.Prompt, control)
 	request := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: edge\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
@@ -181,7 +181,8 @@ func (tr *traffic) lose(w rig.Way, n int, err error) {
 	tr.lost = append(tr.lost, fmt.Sprintf("%s %v, request %d of its client: %v", time.Now().Format("15:04:05.000"), w, n, err))
 }
 
-// latencies returns the median and the 99th percentile of the plain requests since its last call.
+// latencies returns the median and the 99th percentile of the unstreamed requests since the last
+// call of latencies.
 func (tr *traffic) latencies() (p50, p99 time.Duration) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()

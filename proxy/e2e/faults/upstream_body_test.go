@@ -74,7 +74,7 @@ func TestFault20_Endless(t *testing.T) {
 			e.fault("endless-json")
 			if r := e.Ask(w, ""); w != rig.Transcription {
 				r.WantRefused(w, rig.BadResponse)
-			} else if r.Status != 200 || r.Err == nil { // it is passed on as it arrives, so it can only be cut
+			} else if r.Status != 200 || r.Err == nil { // the answer is passed on as it arrives, so it can only be cut
 				e.T.Errorf("status %d, %v", r.Status, r.Err)
 			}
 			e.wantAborted(1)
@@ -115,7 +115,8 @@ func TestFault21_NotAnAnswer(t *testing.T) {
 	check("invalid-json=0", rig.StreamWays)
 }
 
-// TestFault21_WholeForStream checks that a plain answer in place of a stream becomes a stream.
+// TestFault21_WholeForStream checks that an unstreamed answer becomes a stream if a stream was
+// requested.
 func TestFault21_WholeForStream(t *testing.T) {
 	t.Parallel()
 	for _, fault := range strings.Fields("json-for-sse json-for-sse;label=1") {

@@ -11,7 +11,8 @@ import (
 )
 
 // TestFault71_UpstreamRemoved checks that an upstream removed from the file gets no new calls,
-// finishes its running ones, and is no longer probed. When it comes back it has its old state.
+// finishes its running ones, and is no longer probed. When the upstream comes back, it has its old
+// state.
 func TestFault71_UpstreamRemoved(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Forgets: true, Engines: []sim.Options{{}, {}}, Upstream: "probe: { interval: 500ms }"})
@@ -63,7 +64,7 @@ func TestFault71_UpstreamRemoved(t *testing.T) {
 }
 
 // TestFault71_Added checks that an upstream added to the file is probed before it gets a call, even
-// if its engine answers slowly. A dead one gets none.
+// if its engine answers slowly. A dead engine gets no call.
 func TestFault71_Added(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Engines: []sim.Options{{}, {}}, Config: `
@@ -93,8 +94,8 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: a }] }]
 	}
 }
 
-// TestFault71_StateCarriesOver checks that the state of an upstream, a key and a model survives a
-// reload, by identity.
+// TestFault71_StateCarriesOver checks that an upstream, a key and a model keep their state in a
+// reload as long as their names stay.
 func TestFault71_StateCarriesOver(t *testing.T) {
 	t.Parallel()
 	t.Run("in-flight", func(t *testing.T) {
@@ -164,8 +165,8 @@ func TestFault71_StateCarriesOver(t *testing.T) {
 	})
 }
 
-// TestFault72_LimitLowered checks that calls beyond a lowered limit finish, that none is admitted
-// until there is room below it, and that the catalog never shows a negative number.
+// TestFault72_LimitLowered checks that calls beyond a lowered limit finish, that no call is
+// admitted until there is room below the limit, and that the catalog never shows a negative number.
 func TestFault72_LimitLowered(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Upstream: "concurrency: 6"})

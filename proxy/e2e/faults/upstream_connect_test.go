@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover rows 1 to 4, 31 and 32: an engine that cannot be reached, and connections that
-// are lost before an answer has begun.
+// These tests cover rows 1 to 4, 31 and 32: unreachable engines, and connections that are lost
+// before an answer has begun.
 
 func TestFault01_ConnectionRefused(t *testing.T) {
 	t.Parallel()
@@ -135,7 +135,7 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.Ask(w, "").Text(w)
 				e.Engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
-				e.Ask(w, "").Text(w) // sent again on a new one, unnoticed
+				e.Ask(w, "").Text(w) // sent again on a new connection, unnoticed by the client
 				e.wantSent(3)
 				if l := e.LastCall(); l.Attempts != 2 || l.Outcome != "ok" {
 					e.T.Errorf("the log says %+v", l)
@@ -152,7 +152,7 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 				e.wantElsewhere(w, 4)
 			})
 		})
-		t.Run(fault+"/reused, then other", func(t *testing.T) { // the replay is not an attempt
+		t.Run(fault+"/reused, then other", func(t *testing.T) { // the replay does not count as an attempt
 			t.Parallel()
 			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: turns}, func(e *edge, w rig.Way) {
 				e.wantElsewhere(w, 4)
@@ -162,7 +162,7 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 				for _, l := range e.Told() {
 					most = max(most, l.Attempts)
 				}
-				if most != 3 { // a kept connection of the engine at fault, a new one, the other engine
+				if most != 3 { // a kept and a new connection of the failing engine, and the other engine
 					e.T.Errorf("%d attempts", most)
 				}
 			})
@@ -196,11 +196,11 @@ func TestFault32_EngineRestarts(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.EveryWay, rig.Setup{Engines: rig.Two(), Upstream: "probe: { interval: 500ms, rise: 1 }"}, func(e *edge, w rig.Way) {
 		e.wantElsewhere(w, 8)
-		for range 5 { // half of the connections are lost and the engine stays: unnoticed
+		for range 5 { // half of the connections are lost and the engine stays, so clients notice nothing
 			e.Engines[0].Drop(.5, true)
 			e.wantElsewhere(w, 4)
 		}
-		// It goes down and comes back; in the meantime requests go elsewhere.
+		// The engine goes down and comes back; meanwhile requests go elsewhere.
 		e.Engines[0].Unlisten()
 		e.Engines[0].Drop(1, true)
 		e.wantElsewhere(w, 20)
@@ -222,7 +222,8 @@ func TestFault32_EngineRestarts(t *testing.T) {
 		t.Parallel()
 		inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 			e.fault("status=500")
-			// No call may be sent once the breaker is open: on a slow machine it would be a trial of its own.
+			// No call may be sent once the breaker is open, because on a slow machine the call would be a
+			// trial.
 			rig.WaitFor(e.T, rig.Patience, "the breaker is open", func() bool {
 				if e.Status().Upstreams[0].Breaker == "closed" {
 					e.Ask(w, "")

@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover rows 5 to 8, 11, 24 and 25: bad heads, and missing ones.
+// These tests cover rows 5 to 8, 11, 24 and 25: malformed and missing heads.
 
 func TestFault05_NotHTTP(t *testing.T) {
 	t.Parallel()
@@ -68,7 +68,7 @@ func TestFault07_EngineNeverReads(t *testing.T) {
 	}
 }
 
-// TestFault07_Closed checks that the connection of an engine that never reads is closed with the
+// TestFault07_Closed checks that the connection to an engine that never reads is closed after the
 // answer, not kept.
 func TestFault07_Closed(t *testing.T) {
 	t.Parallel()
@@ -111,8 +111,8 @@ func TestFault08_HeaderDrips(t *testing.T) {
 }
 
 // TestFault11_SecondReply tests an engine that sends a second reply just after some of its replies.
-// The first one that the edge notices disables keep-alive for the engine, so that hardly any client
-// gets another client's answer.
+// The first such reply that the edge notices disables keep-alive for the engine, so that hardly any
+// client gets another client's answer.
 func TestFault11_SecondReply(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Upstream: "concurrency: 100, " + rig.QuietProbes})
@@ -156,7 +156,7 @@ func TestFault11_Surplus(t *testing.T) {
 				}
 				rig.WantNoLeak(e.T, "the answer", r.Body, e.Key)
 				e.wantSent(1)
-				if fault == "two-content-length;same=1" && w == rig.Speech { // the simulator invents a length and does not fill it
+				if fault == "two-content-length;same=1" && w == rig.Speech { // the simulator announces an invented length and sends fewer bytes
 					if r.Err == nil {
 						e.T.Errorf("%d bytes of audio look whole", len(r.Body))
 					}

@@ -8,10 +8,10 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover relatives of rows 5, 10, 17, 21 and 29, byte by byte: answers that engines,
-// gateways before them, and servers that are not engines have sent or could send.
+// These tests cover variants of rows 5, 10, 17, 21 and 29, byte by byte: answers that engines,
+// gateways in front of engines, and servers that are not engines have sent or could send.
 
-// rawReply is an answer as bytes. An empty want means a good answer with the text "Good.".
+// rawReply is an answer as bytes. An empty want means a successful answer with the text "Good.".
 type rawReply struct {
 	name string
 	text string
@@ -19,7 +19,7 @@ type rawReply struct {
 }
 
 // playRaw sends each answer in each way, and then closes the connection unless the name says kept.
-// One program serves them all, each as a separate model.
+// One program serves all answers, each as a separate model.
 func playRaw(t *testing.T, ways []rig.Way, replies []rawReply) {
 	t.Helper()
 	for _, w := range ways {
@@ -49,7 +49,7 @@ func playRaw(t *testing.T, ways []rig.Way, replies []rawReply) {
 	}
 }
 
-// play is the script of an engine with this answer.
+// play is the script of an engine that sends this answer.
 func (c *rawReply) play(call *fakeCall) {
 	call.send(c.text)
 	switch {
@@ -60,7 +60,7 @@ func (c *rawReply) play(call *fakeCall) {
 	}
 }
 
-// plainReply returns a good plain answer with further header lines.
+// plainReply returns a successful unstreamed answer with further header lines.
 func plainReply(lines string) string {
 	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", lines, len(plainAnswer), plainAnswer)
 }
@@ -153,8 +153,7 @@ func TestFault21_Neighbours(t *testing.T) {
 		rawReply{"blanks around", bodyReply(" \n\t" + plainAnswer + "\r\n "), rig.Refusal{}},
 		rawReply{"content in members that nobody knows", bodyReply(strings.Replace(plainAnswer, `"choices"`, `"novelty":{"a":[1,null]},"choices"`, 1)), rig.Refusal{}},
 		rawReply{"length zero, kept", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 0\r\n\r\n", rig.BadResponse},
-		// An error object with status 200, as gateways send it, is a failure of the engine and not
-		// an answer.
+		// An error object with status 200, as gateways send it, is an engine failure and not an answer.
 		rawReply{"an error as the answer", bodyReply(`{"error":{"message":"out of memory at /srv/models/secret-checkpoint","type":"server_error","code":500}}`), rig.EngineFailed},
 	)
 	playRaw(t, rig.PlainWays, list)
@@ -165,7 +164,7 @@ func streamReply(events string) string {
 	return strings.Replace(chunkedHead, "application/json", "text/event-stream", 1) + chunks(events)
 }
 
-// goodEvents returns the stream of a good answer without its end.
+// goodEvents returns a successful answer's stream without its end.
 func goodEvents() string {
 	return "data: " + strings.Join(streamAnswer, "\n\ndata: ") + "\n\n"
 }

@@ -127,7 +127,7 @@ func TestFault28_ModelGone(t *testing.T) {
 			rig.WaitFor(e.T, rig.Patience, "the catalog has it as ready", func() bool { return e.Catalog()[0].IsReady })
 		})
 	})
-	t.Run("still listed", func(t *testing.T) { // one 404 from an engine that has the model: it is probed at once, and continues to serve
+	t.Run("still listed", func(t *testing.T) { // after one 404, an engine that has the model is probed at once and continues to serve
 		t.Parallel()
 		inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 			e.Engines[0].SetFault(sim.Fault{Spec: "status=404", Count: 1})
@@ -154,7 +154,7 @@ func TestFault28_ModelGone(t *testing.T) {
 		{"of the path", "Invalid URL (POST /v1/x)", rig.EngineFailed, "upstream_fail"},
 		{"framework", "Not Found", rig.EngineFailed, "upstream_fail"},
 	} {
-		t.Run(c.name, func(t *testing.T) { // not about the model, which stays available
+		t.Run(c.name, func(t *testing.T) { // the error is not about the model, which stays available
 			t.Parallel()
 			inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.Engines[0].SetFault(sim.Fault{Spec: "status=404;message=" + c.message, Count: 6})
@@ -186,7 +186,7 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 		want    rig.Refusal
 		outcome string
 		sends   int64
-		after   string // Retry-After if the dialect's status has one
+		after   string // Retry-After, if the dialect has one with this status
 	}{
 		{"status=429", rig.CapacityFull, "limited", 2, "1"},
 		{"status=429;retry-after=7", rig.CapacityFull, "limited", 2, "7"},

@@ -7,7 +7,7 @@ import (
 
 // This file has helpers for the rows about engines.
 
-// turns ensures that the faulty one of two engines is asked.
+// turns ensures that calls reach the faulty one of two engines.
 const turns = "policy: round_robin"
 
 // fault makes every engine misbehave.
@@ -42,8 +42,8 @@ func (e *edge) wantSent(want int64) {
 	}
 }
 
-// wantAborted waits until the engines have counted want requests that ended because the edge
-// closed.
+// wantAborted waits until the engines have counted the given number of requests that ended because
+// the edge closed the connection.
 func (e *edge) wantAborted(want int64) {
 	e.T.Helper()
 	rig.WaitFor(e.T, rig.Patience, "the engine's connection is closed", func() bool {
@@ -55,8 +55,8 @@ func (e *edge) wantAborted(want int64) {
 	})
 }
 
-// wantRefusedOnce sends a request and checks that it is refused as wanted, without a second
-// attempt, and that the log agrees.
+// wantRefusedOnce sends a request and checks that the request is refused as wanted, without a
+// second attempt, and that the log agrees.
 func (e *edge) wantRefusedOnce(w rig.Way, want rig.Refusal, outcome string) {
 	e.T.Helper()
 	e.Ask(w, "").WantRefused(w, want)
@@ -82,8 +82,8 @@ func (e *edge) wantResult(result string, want float64) {
 }
 
 // wantElsewhere checks that n requests are answered although one engine fails. Each request fails
-// at one engine at most, which may have got it twice: first on a kept connection that turned out to
-// be dead.
+// at one engine at most. That engine may have got the request twice, the first time on a kept
+// connection that turned out to be dead.
 func (e *edge) wantElsewhere(w rig.Way, n int) {
 	e.T.Helper()
 	for range n {

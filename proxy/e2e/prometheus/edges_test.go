@@ -16,8 +16,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// edges are two edges of a fleet, one with TLS at both listeners, and one edge of another fleet,
-// whose ACME authority does not answer.
+// edges holds two edges of a fleet, one of them with TLS on both listeners, and one edge of another
+// fleet, whose ACME authority does not answer.
 type edges struct {
 	t   *testing.T
 	all []*rig.Program
@@ -116,7 +116,7 @@ func (e *edges) traffic() {
 		})
 	}
 	const often = 100 * time.Millisecond
-	for range 4 { // more than the slots, now and then
+	for range 4 { // now and then more calls than slots
 		send(often, chatPath, rig.ChatBody("sim", `"stream":true,"sim":{"tokens":20}`))
 		send(often, chatPath, rig.ChatBody("sim", ""))
 		send(often, chatPath, rig.ChatBody("sim", `"stream":true,"sim":{"tokens":100000}`))

@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// raised are alerts whose cause exists in this test: they are at least pending.
+// raised lists the alerts whose cause exists in this test, so that they are at least pending.
 var raised = []string{"PenstockModelWithoutEngine", "PenstockUpstreamDown", "PenstockErrors", "PenstockFull"}
 
 var (
@@ -22,8 +22,8 @@ var (
 	labelQuery = regexp.MustCompile(`^label_values\((.+), (\w+)\)$`)
 )
 
-// board returns the queries of the panels and of the variables, in the form in which Grafana would
-// send them for one model and all edges.
+// board returns the queries of panels and variables, as Grafana would send them for one model and
+// all edges.
 func board(t *testing.T, model string) (queries []string) {
 	t.Helper()
 	var file struct {

@@ -21,9 +21,9 @@ type server struct {
 	base string
 }
 
-// startServer runs a Prometheus that scrapes the targets, base URLs, each second and evaluates the
-// rules of a file as often. On a machine without Prometheus the test is skipped with a message;
-// with CI set it fails.
+// startServer runs a Prometheus that scrapes the targets, which are base URLs, every second and
+// evaluates the rules of a file as often. On a machine without Prometheus the test is skipped with
+// a message; if CI is set, the test fails.
 func startServer(t *testing.T, rules string, targets []string) *server {
 	t.Helper()
 	program, err := exec.LookPath("prometheus")
@@ -68,7 +68,7 @@ func startServer(t *testing.T, rules string, targets []string) *server {
 	return s
 }
 
-// get queries the API and decodes the data of its answer. The error is Prometheus's own.
+// get queries the API and decodes the data in the answer. The error is Prometheus's own.
 func (s *server) get(path string, parameters url.Values, data any) error {
 	s.t.Helper()
 	res, err := http.Get(s.base + "/api/v1/" + path + "?" + parameters.Encode())
