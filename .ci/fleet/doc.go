@@ -8,17 +8,17 @@
 // It builds the program and starts everything itself: four edges, five simulated engines, and a
 // valkey-server or redis-server from PATH, without which it exits with 1. It prints a table with a
 // row for each goal: its bound, the measured value, and whether the goal holds. If a goal is
-// missed, it exits with 99. A goal that one short run cannot measure has a row, too, which says
+// missed, it exits with 99. A goal that one short run cannot measure also has a row, which says
 // where it is measured. On a busy machine the rows with milliseconds measure the machine.
 //
 // # How a row is measured
 //
-// A client knows when it sent a call and when the answer ended; the edge decided in between. So
-// more calls than a limit allows were certainly admitted only if the calls that were both sent and
-// answered within a span exceed the limit and the span's refill (over). Delays of single calls on a
-// slow machine thus do not count against the fleet. The number of calls that one edge with the
-// whole limit would have admitted follows from the times of sending (one, oneWithSlots). It is
-// compared with four edges that have a quarter each.
+// A client knows when it sent a call and when the answer ended; the edge decided in between. So the
+// fleet has certainly admitted too many calls only if the calls that were both sent and answered
+// within a span exceed the limit plus the span's refill (over). Delays of single calls on a slow
+// machine thus do not count against the fleet. The times of sending determine how many calls one
+// edge with the complete limit would have admitted (one, oneWithSlots). That number is compared
+// with four edges that have a quarter each.
 //
 //   - bursts: the refused calls among bursts of 1 to 100 calls at one edge, together with single
 //     ones, of a key that has room for all. Not exercised if the store answered too late for a

@@ -96,8 +96,8 @@ func (r *run) outage(ctx context.Context) error {
 	return nil
 }
 
-// excess returns the most by which a key has certainly exceeded its limit by then, as a fraction of
-// a minute's limit.
+// excess returns the largest amount by which a key has certainly exceeded its limit until the given
+// time, as a fraction of a minute's limit.
 func (r *run) excess(by time.Duration) (most float64) {
 	for _, l := range r.loads {
 		most = max(most, over(before(l.all(), by), l.limit)/float64(l.limit))
@@ -183,9 +183,9 @@ type conversation struct {
 	upstream string // the engine that answered the last turn
 }
 
-// follow continues conversations at other edges than before. There is one call at a time, so no
-// engine is busy however slow the machine is. The engines take time to read a prompt: otherwise
-// nothing would keep a conversation at its engine.
+// follow continues conversations at other edges than before. There is one call at a time, so that
+// no engine is busy, however slow the machine is. The engines take time to read a prompt, because
+// otherwise nothing would keep a conversation at its engine.
 func (r *run) follow(ctx context.Context) error {
 	const conversations, turns = 48, 6
 	r.note("%d conversations of %d turns, each turn at any edge", conversations, turns)
@@ -212,7 +212,7 @@ func (r *run) follow(ctx context.Context) error {
 	return r.warm(ctx, l, all, system, chance)
 }
 
-// warm restarts an edge, which then gets a turn of every conversation.
+// warm restarts an edge, and then sends it a turn of every conversation.
 func (r *run) warm(ctx context.Context, l *load, all []conversation, system string, chance *rand.Rand) error {
 	last := edges - 1
 	r.world.edges[last].process.Kill()
@@ -253,7 +253,7 @@ func words(chance *rand.Rand, n int) string {
 // booked is the usage that edges or engines have counted.
 type booked struct {
 	calls, prompt, completion int64
-	estimated                 int64 // calls that were cut off, counted with all tokens that they may have had
+	estimated                 int64 // calls that were cut off, counted with the most tokens that they may have had
 }
 
 func (b booked) less(other booked) booked {
@@ -263,8 +263,8 @@ func (b booked) less(other booked) booked {
 }
 
 // lostCalls returns how many instant calls the engines have counted and the fleet has not. It
-// computes them from the tokens by which the engines were ahead before and after, less those of
-// calls that were cut off, which the fleet counts and engines do not.
+// computes the number from the engines' lead in tokens before and after. The tokens of calls that
+// were cut off, which the fleet counts and the engines do not, are subtracted.
 func lostCalls(before, after booked) int64 {
 	return (after.completion-before.completion)/instantTokens - (after.estimated - before.estimated)
 }
@@ -307,7 +307,7 @@ func (w *world) fleetBooks(ctx context.Context) (booked, error) {
 const rowsTold = 2500 * time.Millisecond
 
 // toldBooks returns the fleet's usage once no edge has more to report. On a busy machine the store
-// may be late for an edge, which then reports its part later.
+// may answer an edge late, and the edge then reports its part later.
 func (w *world) toldBooks(ctx context.Context) (b booked, err error) {
 	for range 4 {
 		was := b
@@ -333,7 +333,7 @@ func (r *run) usage(ctx context.Context) error {
 	return nil
 }
 
-// kill kills an edge that holds all slots of a key, and then makes calls.
+// kill kills an edge that holds all slots of a key, and then sends calls to other edges.
 func (r *run) kill(ctx context.Context) error {
 	const victim, rate = edges - 1, 50
 	r.note("an edge is killed with all %d slots of a key", slotCount)
@@ -387,5 +387,5 @@ func (r *run) kill(ctx context.Context) error {
 	return nil
 }
 
-// toldWithin is how long the usage of a second may take to reach the store.
+// toldWithin is how long a second's usage may take to reach the store.
 const toldWithin = 100 * time.Millisecond

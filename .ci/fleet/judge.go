@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// call is a client's record of one call, with times of the run's clock.
+// call is a client's record of one call, with times on the run's clock.
 type call struct {
 	edge        int
 	sent, ended time.Duration
@@ -34,9 +34,9 @@ func bySending(calls []call) []call {
 	return slices.SortedFunc(slices.Values(calls), func(a, b call) int { return cmp.Compare(a.sent, b.sent) })
 }
 
-// over returns at least how many more calls were admitted in some span than a limit per minute
-// allows: a minute's worth at once, and the refill over time. It is 0 if that is not certain for
-// any call.
+// over returns by how many calls, at least, some span exceeded a limit per minute. The limit allows
+// a minute's worth at once, and the refill over time. It returns 0 if no call is certain to exceed
+// the limit.
 func over(calls []call, limit int) float64 {
 	list := bySending(admitted(calls))
 	ends := slices.Clone(list)
@@ -77,8 +77,8 @@ func divided(calls []call, limit, edges int) (n int) {
 	return n
 }
 
-// oneWithSlots returns how many of the calls a single edge with a number of slots admits if each
-// call holds a slot for a time.
+// oneWithSlots returns how many of the calls a single edge admits if it has the given number of
+// slots and each call holds a slot for the given time.
 func oneWithSlots(calls []call, slots int, held time.Duration) (n int) {
 	var ends []time.Duration // in order, because each call takes equally long
 	for _, c := range bySending(calls) {

@@ -15,13 +15,13 @@ func at(sent, ended float64, status int) call {
 	return call{sent: s(sent), ended: s(ended), status: status}
 }
 
-// times returns n calls sent at the same second.
+// times returns n calls that are sent at the same second.
 func times(n int, second float64) []call {
 	return slices.Repeat([]call{at(second, second, 200)}, n)
 }
 
-// TestOver: a minute's worth at once and the refill over time are within the limit, and each call
-// beyond is counted, but not one that may have been admitted later.
+// TestOver: a minute's worth at once and the refill over time are within the limit. Each further
+// call counts, unless it may have been admitted later.
 func TestOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		calls []call
@@ -79,8 +79,8 @@ func TestOneEdge(t *testing.T) {
 	}
 }
 
-// Whatever calls a single edge admits, they are never judged to be too many. One more call while
-// the limit is used up is.
+// TestOneEdgeIsNeverOver: the calls that a single edge admits are never judged to be too many. One
+// more call while the limit is used up is.
 func TestOneEdgeIsNeverOver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 40).Draw(t, "limit")

@@ -20,8 +20,8 @@ type load struct {
 	calls []call
 }
 
-// spread chooses the edge of a call that is due at a time, given a random number from 0 to 1; -1:
-// there is no call.
+// spread chooses the edge for a call that is due at the given time, from a random number between 0
+// and 1; -1: there is no call.
 type spread func(at time.Duration, chance float64) int
 
 // spreads are the ways in which calls are distributed among the edges.
@@ -65,8 +65,8 @@ func (r *run) ask(ctx context.Context, l *load, edge int, body string) call {
 	return c
 }
 
-// play makes calls at a rate per second, at random moments, for a time or until ctx ends, and waits
-// until they have ended.
+// play makes calls at a rate per second and at random moments, for the time d or until ctx ends. It
+// waits until the calls have ended.
 func (r *run) play(ctx context.Context, l *load, rate float64, to spread, d time.Duration) {
 	var calls sync.WaitGroup
 	chance := rand.New(rand.NewPCG(1, uint64(l.limit)))
@@ -84,8 +84,8 @@ func (r *run) play(ctx context.Context, l *load, rate float64, to spread, d time
 	calls.Wait()
 }
 
-// burst makes 1 to burstMost calls at once at an edge, and repeats that once all have ended, for a
-// time or until ctx ends.
+// burst makes 1 to burstMost calls at once at an edge, and repeats this when all have ended, for
+// the time d or until ctx ends.
 func (r *run) burst(ctx context.Context, l *load, d time.Duration) {
 	chance := rand.New(rand.NewPCG(2, uint64(l.limit)))
 	for began := time.Now(); ctx.Err() == nil && time.Since(began) < d; {

@@ -31,7 +31,7 @@ func main() {
 	}
 }
 
-// measure builds the program, whose processes are the edges and engines, and runs everything.
+// measure builds the program, from which it starts the edges and engines, and runs everything.
 func measure(ctx context.Context, d time.Duration) error {
 	dir, err := os.MkdirTemp("", "penstock-fleet-")
 	if err != nil {

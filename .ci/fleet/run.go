@@ -16,7 +16,7 @@ import (
 type run struct {
 	world world
 	began time.Time
-	load  time.Duration // how long calls are made in all
+	load  time.Duration // how long calls are made in total
 	notes io.Writer
 	loads map[string]*load // by key; keys with a limit on requests
 	table table
@@ -54,16 +54,16 @@ func measureFleet(ctx context.Context, d time.Duration, out, notes io.Writer) er
 
 func (r *run) note(format string, v ...any) { fmt.Fprintf(r.notes, "fleet: "+format+"\n", v...) }
 
-// reading is the edges' report about their messages to the store.
+// reading holds what the edges report about their messages to the store.
 type reading struct {
 	waits     waits
-	late      [edges]float64 // for each edge, waits that were longer than an answer of the store takes
+	late      [edges]float64 // for each edge, waits that were longer than the store takes to answer
 	messages  float64
 	alone     float64 // decisions without the store
-	available int     // edges that reach the store
+	available int     // number of edges that reach the store
 }
 
-// lateWait is a bound of the histogram: a call that waits longer has waited in vain.
+// lateWait is a bound of the histogram. A call that waits longer has waited in vain.
 const lateWait = 0.01
 
 func (r *run) read(ctx context.Context) reading {
@@ -128,7 +128,7 @@ func (r *run) limits(ctx context.Context) error {
 	return nil
 }
 
-// judgeable is how many calls or waits a share or a mean needs to be meaningful.
+// judgeable is how many calls or waits a fraction or a mean needs to be meaningful.
 const judgeable = 20
 
 // With instant an engine answers at once.
@@ -180,7 +180,7 @@ func (r *run) calm(ctx context.Context) error {
 	return nil
 }
 
-// slots sends a key, and an engine whose slots are held exactly, more calls than they have slots.
+// slots sends more calls than there are slots, with one key and to an engine with exact slots.
 func (r *run) slots(ctx context.Context) error {
 	const held = time.Second
 	key := &load{key: "slots", model: "keyed", more: `"sim":{"tokens":1,"ttft_ms":1000}`, limit: slotCount}
@@ -209,7 +209,8 @@ func (r *run) slots(ctx context.Context) error {
 	return nil
 }
 
-// bursts sends many calls of a key at once, together with single ones: there is room for all.
+// bursts sends many calls of a key at once, together with single ones. The limits have room for
+// all.
 func (r *run) bursts(ctx context.Context) error {
 	for _, key := range []string{"burst-limits", "burst-slots"} {
 		l := &load{key: key, model: "sim", more: instant, limit: burstSlots}

@@ -12,8 +12,8 @@ import (
 type verdict uint8
 
 const (
-	elsewhere   verdict = iota // this run does not measure it
-	unexercised                // the run was too short for that
+	elsewhere   verdict = iota // this run does not measure the goal
+	unexercised                // the run was too short to measure the goal
 	held
 	missed
 )
@@ -30,7 +30,7 @@ func holds(ok bool) verdict {
 	return missed
 }
 
-// holdsIf returns the verdict of a condition that means something only if the run has exercised it.
+// holdsIf returns the verdict of a condition, which is unexercised if the run did not exercise it.
 func holdsIf(exercised, ok bool) verdict {
 	if !exercised {
 		return unexercised

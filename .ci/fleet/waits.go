@@ -8,8 +8,8 @@ import (
 	"penstock/bench/load/client"
 )
 
-// waits are the buckets of the edges' histogram of waits for the store: the number of waits up to
-// each bound in seconds.
+// waits holds the buckets of the edges' histogram of waits for the store. It maps each bound, in
+// seconds, to the number of waits up to that bound.
 type waits map[float64]float64
 
 const waitSeries = `penstock_fleet_wait_seconds_bucket{le="`
@@ -41,8 +41,8 @@ func (w waits) all() float64 { return w[math.Inf(1)] }
 // longer returns how many waits were longer than a bound of the histogram.
 func (w waits) longer(bound float64) float64 { return w.all() - w[bound] }
 
-// quantile returns a quantile in seconds, interpolated within its bucket. In the last bucket it is
-// the bucket's lower bound.
+// quantile returns a quantile in seconds, interpolated within its bucket. In the last bucket the
+// result is the bucket's lower bound.
 func (w waits) quantile(q float64) float64 {
 	rank, low, below := q*w.all(), 0.0, 0.0
 	for {

@@ -25,7 +25,8 @@ import (
 // edges is the number of edges.
 const edges = 4
 
-// These are the keys of the run: with a limit per minute, with slots, and without a limit.
+// limits maps the run's keys to their limits: some have a limit per minute, one has slots, and one
+// has no limit.
 var limits = map[string]string{
 	"r60": "requests_per_minute: 60", "r600": "requests_per_minute: 600", "r6000": "requests_per_minute: 6000",
 	"calm": "requests_per_minute: 600", "slots": "concurrency: 20", "free": "",
@@ -33,8 +34,8 @@ var limits = map[string]string{
 	"burst-limits": fmt.Sprintf("requests_per_minute: 60000, tokens_per_minute: 2000000, concurrency: %d", burstSlots),
 }
 
-// burstSlots leaves room for a burst, for the tenth of the slots that edges hold in advance, and
-// for single calls in between.
+// burstSlots leaves room for a burst, for single calls in between, and for the tenth of the slots
+// that edges hold in advance.
 const (
 	burstMost  = 100
 	burstSlots = 128
@@ -47,7 +48,7 @@ const slotCount = 20
 // The engines are named by their purpose.
 var engineNames = []string{"gpu-a", "gpu-b", "gpu-c", "keyed", "exact"}
 
-// world is the fleet with its store and engines. close ends all of them.
+// world is the fleet with its store and engines. Its method close ends them all.
 type world struct {
 	dir     string
 	keys    map[string]string // key by id
@@ -87,7 +88,7 @@ func findStore() (string, error) {
 			"Install one, such as by apt-get install redis-server")
 }
 
-// start starts store, engines and edges, and waits until all edges know each other.
+// start starts the store, the engines and the edges, and waits until all edges know each other.
 func (w *world) start(ctx context.Context) (err error) {
 	program, err := findStore()
 	if err != nil {
@@ -239,7 +240,7 @@ func (s *store) scriptCost() (each float64, err error) {
 	return each, err
 }
 
-// say runs a command at the store and returns its answer: the text of INFO, and the line of any
+// say runs a command at the store and returns its answer: the text for INFO, or the line for any
 // other command.
 func (s *store) say(command string) (string, error) {
 	c, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)), time.Second)
@@ -274,7 +275,7 @@ func (s *store) say(command string) (string, error) {
 	return string(text), err
 }
 
-// fetch gets a page as text; it returns nothing if it cannot.
+// fetch gets a page as text; it returns nil if that fails.
 func fetch(ctx context.Context, base, path string) []byte {
 	t, err := client.NewTarget(base, false, nil)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 
 const key = "icount-key-that-is-only-used-on-loopback"
 
-// built is the program, the plugin, and the program's functions by address.
+// built holds the paths of the program and the plugin, and the program's functions by address.
 type built struct {
 	dir, program, plugin string
 	functions            []function
@@ -57,7 +57,7 @@ func build(dir string) (*built, error) {
 	return b, nil
 }
 
-// output runs a command whose output matters only if it fails.
+// output runs a command, and returns its output only if it fails.
 func output(c *exec.Cmd) error {
 	if out, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", c.Path, err, out)
@@ -177,7 +177,7 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// blocks asks the plugin for its n-th file and reads executed instructions by address.
+// blocks makes the plugin write its n-th file, and reads the executed instructions by address.
 func blocks(out string, n int) (map[uint64]block, error) {
 	if n == 0 {
 		_ = os.Remove(out + ".0")
@@ -212,8 +212,8 @@ func blocks(out string, n int) (map[uint64]block, error) {
 
 type block struct{ length, executed uint64 }
 
-// sum adds up the instructions executed between two states, for each of n units. It prints the
-// dearest functions with their instructions and how often each is called.
+// sum adds up the instructions executed between two states, per unit. It prints the most expensive
+// functions with their instructions and how often each is called.
 func (b *built) sum(before, after map[uint64]block, n float64, top int) (instructions, different float64) {
 	by, calls := map[string]float64{}, map[string]float64{}
 	for address, is := range after {
@@ -257,7 +257,7 @@ func (b *built) function(address uint64) function {
 	return b.functions[i]
 }
 
-// systemCalls counts with strace, which attaches to the running edge. It leaves out calls that only
+// systemCalls counts with strace, which attaches to the running edge. It omits calls that only
 // wait.
 func (e *edge) systemCalls(w *workload, out string) (calls, again float64, err error) {
 	trace := exec.Command("strace", "-f", "-c", "-U", "name,calls,errors", "-o", out, "-p", strconv.Itoa(e.process.Process.Pid))
@@ -274,7 +274,7 @@ func (e *edge) systemCalls(w *workload, out string) (calls, again float64, err e
 	}
 	n, err := e.load(w, w.requests)
 	_ = trace.Process.Signal(syscall.SIGINT)
-	_ = trace.Wait() // its exit status is the signal's
+	_ = trace.Wait() // it exits with the signal's status
 	if err != nil {
 		return 0, 0, err
 	}

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// workload is the engine's answer and the clients' requests in one row.
+// workload describes the clients' requests and the engine's answers in one row.
 type workload struct {
 	name     string
 	size     int           // bytes of a request's body
-	stream   bool          // an answer of tokens, at intervals of gap
+	stream   bool          // the answer is streamed: a token every gap
 	tokens   int           // number of tokens in a stream
 	gap      time.Duration // between two tokens of a stream
 	clients  int           // connections, each with one request at a time
-	requests int           // number counted, after a quarter as many to warm up
+	requests int           // number of counted requests, after a quarter as many to warm up
 	perToken bool          // the unit is a token, not a request
 	targets  int           // engines of the model
 }
@@ -34,7 +34,7 @@ var workloads = []workload{
 	{name: "token, four targets", size: 1024, stream: true, tokens: 100, gap: 20 * time.Millisecond, clients: 20, requests: 100, perToken: true, targets: 4},
 }
 
-// body is the request that each client sends: prose with its usual escapes in JSON.
+// body is the request that each client sends: prose with the usual JSON escapes.
 func (w *workload) body() []byte {
 	head := `{"model":"m","stream":false,`
 	if w.stream {
@@ -54,7 +54,7 @@ const chunkHead = `data: {"id":"chatcmpl-0123456789abcdef","object":"chat.comple
 // engine answers on one loopback address until its listener closes.
 type engine struct {
 	*workload
-	whole []byte // an answer without a stream, head and body
+	whole []byte // an unstreamed answer, head and body
 }
 
 func startEngine(w *workload) (net.Listener, error) {

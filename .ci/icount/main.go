@@ -3,8 +3,8 @@
 // on how busy the machine is.
 //
 //	go run ./.ci/icount            fails if a count is more than 4 % above the recorded one
-//	go run ./.ci/icount -write     records today's counts in numbers.json; the commit says why they rose
-//	go run ./.ci/icount -top 40    also prints the dearest functions of each row
+//	go run ./.ci/icount -write     records today's counts in numbers.json; the commit says why counts rose
+//	go run ./.ci/icount -top 40    also prints the most expensive functions of each row
 //	go run ./.ci/icount -row 1KB   measures one row alone
 //
 // The unchanged program runs under qemu's user emulation (qemu-user) with a plugin that counts each
@@ -34,7 +34,7 @@ type counts struct {
 	Again        float64 `json:"eagain"` // system calls that returned EAGAIN
 }
 
-// pick takes each count from one of the two, the higher or the lower one.
+// pick returns the higher or the lower of each pair of counts.
 func pick(c, d counts, higher bool) counts {
 	of := func(a, b float64) float64 {
 		if higher {
@@ -58,16 +58,16 @@ type numbers struct {
 	Rows      map[string]counts `json:"rows"`
 }
 
-// A count may be this much above the recorded one. How the bytes of both sides arrive differs from
-// machine to machine. The instructions of a short stream vary by 3 % with it, and the system calls
-// by more, mainly if a body needs several reads.
+// A count may exceed the recorded one by this much. How bytes arrive differs from machine to
+// machine. The instructions of a short stream vary by 3 % with that, and the system calls by more,
+// mainly if a body needs several reads.
 const (
 	slack      = 1.04
 	slackCalls = 1.25
 )
 
-// tries is how often a row is counted at most. A busy machine can only add to a count: a row is
-// judged by its lowest count, and its highest is recorded.
+// tries is how often a row is counted at most. A busy machine can only add to a count, so a row is
+// judged by its lowest count, and its highest count is recorded.
 const tries = 3
 
 func main() {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// packages writes a Debian package for each Linux system. It has the program, the man page, systemd
-// units, which it neither enables nor starts, and an example of a configuration.
+// packages writes a Debian package for each Linux system. The package has the program, the man
+// page, an example configuration, and systemd units, which it neither enables nor starts.
 func (r *release) packages() error {
 	for _, arch := range []string{"amd64", "arm64"} {
 		program, err := os.ReadFile(r.program("linux/" + arch))

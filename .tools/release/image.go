@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// authorities is where this machine has the CA certificates with which an edge calls engines over
-// https.
+// authorities is the file on this machine with the CA certificates that an edge needs to call
+// engines over https.
 const authorities = "/etc/ssl/certs/ca-certificates.crt"
 
 // descriptor names a blob of an image.
@@ -28,9 +28,10 @@ const (
 	typeLayer    = "application/vnd.oci.image.layer.v1.tar+gzip"
 )
 
-// image writes an image for both Linux systems, as an OCI layout in an archive: podman load, skopeo
-// copy oci-archive: and docker load (from 25 on) read it. Like the image of .deploy/Dockerfile, it
-// has the program and CA certificates, no shell, and does not run as root.
+// image writes an image for both Linux systems, as an OCI layout in an archive, which podman load,
+// skopeo copy oci-archive: and docker load (from 25 on) can read. Like the image of
+// .deploy/Dockerfile, it has the program and CA certificates but no shell, and does not run as
+// root.
 func (r *release) image() error {
 	certificates, err := os.ReadFile(authorities)
 	if err != nil {

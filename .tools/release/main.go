@@ -25,10 +25,11 @@ import (
 	"time"
 )
 
-// systems are the targets of the programs. Those for darwin and windows are built but not tested.
+// systems are the targets of the programs. The programs for darwin and windows are built but not
+// tested.
 var systems = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
 
-// release is a release that is being built.
+// release holds the state of the release that is being built.
 type release struct {
 	top, out string
 	version  string
@@ -76,8 +77,8 @@ func run(out, version string) error {
 	return nil
 }
 
-// versionOf returns the version to build: the one asked for, which must be the version of the
-// sources, or otherwise the sources' own.
+// versionOf returns the version to build. It is the version of the sources; a requested version
+// must equal it.
 func versionOf(top, asked string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(top, "proxy/build/VERSION"))
 	if err != nil {

@@ -24,7 +24,7 @@ func (r *release) man() error {
 	return r.write("penstock.1", []byte(b.String()))
 }
 
-// verbatim returns text unformatted, in the language of man pages.
+// verbatim returns man-page source that shows text unformatted.
 func verbatim(text string) string {
 	var b strings.Builder
 	b.WriteString(".nf\n")

@@ -18,7 +18,7 @@ import (
 
 var commit = time.Date(2026, 11, 23, 4, 0, 0, 0, time.UTC)
 
-// pretend returns a release whose programs are scripts, except one that is this test.
+// pretend returns a release whose programs are scripts, except one, which is this test binary.
 func pretend(t *testing.T) release {
 	t.Helper()
 	top, err := filepath.Abs("../..")
@@ -101,8 +101,7 @@ func TestVersionOf(t *testing.T) {
 	}
 }
 
-// TestImage checks that every blob has the digest in its name, and that every blob that is named
-// exists.
+// TestImage checks that every blob has the digest in its name, and that every named blob exists.
 func TestImage(t *testing.T) {
 	r := pretend(t)
 	if _, err := os.Stat(authorities); err != nil {
@@ -165,7 +164,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestRest: the list of modules is that of a Go program, and the formula has every checksum.
+// TestRest: the bill of materials lists a Go program's modules, and the formula has every checksum.
 func TestRest(t *testing.T) {
 	r := pretend(t)
 	self, err := os.Executable()

@@ -27,7 +27,7 @@ type pkg struct {
 	info  *types.Info
 }
 
-// tree is all packages of the module at root.
+// tree holds all packages of the module at root.
 type tree struct {
 	fset *token.FileSet
 	pkgs []*pkg
@@ -41,7 +41,7 @@ type listed struct {
 	Error                   *struct{ Err string }
 }
 
-// load reads the module at root, with the types of its imports from the build cache.
+// load reads the module at root. It takes the types of imported packages from the build cache.
 func load(root string) (*tree, error) {
 	cmd := exec.Command("go", "list", "-export", "-deps", "-json=Dir,ImportPath,Export,GoFiles,CgoFiles,IgnoredGoFiles,Module,Error", "./...")
 	cmd.Dir = root

@@ -22,7 +22,7 @@ func main() {
 }
 
 // report prints one package's layering, every measure below a prefix, or what stands out in the
-// whole tree.
+// tree.
 func report(root, prefix, upward string) error {
 	root, err := filepath.Abs(root)
 	if err != nil {

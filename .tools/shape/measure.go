@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// Values above these marks stand out. The marks are reading habits, not limits. Tests are not
+// Values above these marks stand out. The marks are guides for readers, not limits. Tests are not
 // measured, and a tab is one column.
 const (
 	mostFiles   = 25  // in one package
@@ -23,7 +23,7 @@ const (
 	mostFields  = 20  // of one type, including those of embedded types of its package
 	mostMethods = 20  // of one type, including those of embedded types of its package
 	mostUpward  = 6   // one in so many references may go upward,
-	fewUpward   = 2   // but a package may have this many whatever the share: a share of few references means nothing
+	fewUpward   = 2   // but a package may always have this many, because a fraction of few references means nothing
 	mostComment = 100 // columns of a comment
 	mostCode    = 120 // columns of code
 	unbroken    = 60  // a line with a word or string of more columns than this may be longer
@@ -34,12 +34,12 @@ type measure struct {
 	kind, name string
 	n          int
 	over       bool     // it is above its mark
-	where      []string // places, or the worst of the counted items
+	where      []string // positions, or the worst of the counted items
 }
 
 func (m *measure) key() string { return m.kind + " " + m.name }
 
-// line formats the measure with at most four of its places.
+// line formats the measure with at most four of its positions.
 func (m *measure) line() string {
 	return fmt.Sprintf("%s %d %s", m.key(), m.n, strings.Join(m.where[:min(len(m.where), 4)], " "))
 }
@@ -152,8 +152,8 @@ func countFields(t types.Type, home *types.Package, depth int) int {
 	return n
 }
 
-// countMethods counts the methods of a type that are declared in its package, promoted ones
-// included.
+// countMethods counts the methods of a type that are declared in its package, including promoted
+// ones.
 func countMethods(t types.Type, home *types.Package) int {
 	if i, ok := t.Underlying().(*types.Interface); ok {
 		return i.NumMethods()
@@ -176,8 +176,8 @@ func named(t types.Type) *types.Named {
 	return n
 }
 
-// wide lists the lines of a file with too wide a comment or code. Lines within a raw string are
-// data, and a line with an unbreakable part (a long string, an address) is excused.
+// wide lists the lines of a file whose comment or code is too wide. Lines within a raw string are
+// data, and lines with unbreakable text (a long string, an address) are excused.
 func wide(path string) (comments, code []string) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -16,7 +16,7 @@ type reference struct {
 	names    map[string]int
 }
 
-// references lists which files of a package use declarations of which others.
+// references lists which files of a package use the declarations of which other files.
 func references(t *tree, p *pkg) []*reference {
 	number := map[string]int{}
 	for i, path := range p.paths {
@@ -89,8 +89,8 @@ func layer(t *tree, p *pkg) *layering {
 	return l
 }
 
-// circles lists the strongly connected parts of a graph, in an order in which each is referred to
-// only by later ones (Tarjan).
+// circles lists the strongly connected components of a graph, ordered so that only later components
+// refer to a component (Tarjan).
 func circles(down [][]bool) [][]int {
 	n := len(down)
 	var (
@@ -151,11 +151,11 @@ func best(down [][]bool, circle []int) []int {
 	}
 }
 
-// exact visits all sets of files: the cost of a set as the top of the order is that of the best
-// last file in it.
+// exact visits all sets of files. The cost of a set on top of the order is its cost with the best
+// choice of the set's last file.
 func exact(down [][]bool, circle []int) []int {
 	n := len(circle)
-	refers := make([]uint32, n) // by file: the files it refers to
+	refers := make([]uint32, n) // for each file, the set of files that it refers to
 	for i, a := range circle {
 		for j, b := range circle {
 			if down[a][b] {
@@ -170,7 +170,7 @@ func exact(down [][]bool, circle []int) []int {
 			if set&(1<<i) == 0 {
 				continue
 			}
-			// File i is below all others of the set: each of them that it refers to is an upward reference.
+			// File i is below all other files of the set, so each reference to one of them goes upward.
 			above := set &^ (1 << i)
 			if c := cost[above] + uint16(ones(refers[i]&above)); c < cost[set] {
 				cost[set], last[set] = c, uint8(i)
@@ -266,8 +266,8 @@ func against(down [][]bool, order []int) int {
 	return n
 }
 
-// print writes the order of the files and the upward references. Those with the fewest names come
-// first, because they are the easiest to remove.
+// print writes the order of the files and the upward references. References with the fewest names
+// come first, because they are the easiest to remove.
 func (l *layering) print(p *pkg) {
 	fmt.Printf("%s: %d references between %d files, %d upward: %.1f %%\n\nfrom top to bottom:\n",
 		p.name, len(l.refs), len(p.files), len(l.upward), 100*l.share())

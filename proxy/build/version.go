@@ -19,8 +19,8 @@ var number string
 // Number is the version of the sources, such as 0.1.0.
 func Number() string { return strings.TrimSpace(number) }
 
-// Version is the version that the build was given, or else the one that the toolchain recorded for
-// a tag. Without both, the build is that of a commit between versions.
+// Version returns the version that the linker set, or else the one that the toolchain recorded for
+// a tag. Without either, the program was built from a commit between versions.
 func Version() string {
 	if version != "" {
 		return version
@@ -32,8 +32,8 @@ func Version() string {
 	return named(recorded, Revision())
 }
 
-// named returns the recorded version of a tag, or that of a development build. Without a tag the
-// toolchain makes up v0.0.0 with a time and the commit.
+// named returns the recorded version of a tag, or the version of a development build. Without a tag
+// the toolchain records v0.0.0 with a time and the commit.
 func named(recorded, revision string) string {
 	if strings.HasPrefix(recorded, "v") && !strings.HasPrefix(recorded, "v0.0.0-") {
 		return recorded
@@ -45,7 +45,7 @@ func named(recorded, revision string) string {
 	return made
 }
 
-// Revision is the commit that the toolchain recorded; empty if it recorded none.
+// Revision returns the commit that the toolchain recorded, or "".
 func Revision() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -59,7 +59,7 @@ func Revision() string {
 	return ""
 }
 
-// Description says which build a program is.
+// Description identifies a build of the program.
 type Description struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
@@ -67,13 +67,13 @@ type Description struct {
 	Platform string `json:"platform"` // such as linux/amd64
 }
 
-// Describe returns what Line says, in parts.
+// Describe returns the content of Line as separate fields.
 func Describe() Description {
 	return Description{Version(), Revision(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 }
 
-// Line is the version, the revision, and the toolchain and system that the binary was built with
-// and for.
+// Line returns the version, the revision, the toolchain, and the system for which the program was
+// built.
 func Line() string {
 	d := Describe()
 	words := []string{d.Version, d.Revision, d.Go, d.Platform}

@@ -26,7 +26,7 @@ func (p *penstock) claude(more ...option.RequestOption) *anthropic.Client {
 	return &c
 }
 
-// say returns a Messages request with one user message. the parameter controls holds members for
+// say returns a Messages request with one user message. The parameter controls holds members for
 // the simulator.
 func say(text, controls string) anthropic.MessageNewParams {
 	if controls != "" {

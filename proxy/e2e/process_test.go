@@ -373,7 +373,8 @@ models:
 }
 
 // TestCheckAndServeAgree checks that a start reports the same problems as a check before it, also
-// for certificates, and that `check` against a running edge refuses what that edge would refuse.
+// for certificates, and that `check --against` refuses what an edge with the other configuration
+// would refuse.
 func TestCheckAndServeAgree(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// resolver is a dead resolver: it does not answer until the lookup is given up.
+// resolver is a DNS resolver that never answers: each lookup hangs until it is cancelled.
 type resolver struct {
 	mu      sync.Mutex
 	asked   int
@@ -36,7 +36,7 @@ func (r *resolver) lookup(ctx context.Context, _ string) ([]string, error) {
 	return nil, ctx.Err()
 }
 
-// state returns the number of lookups so far, of running ones, and of the most that ran at once.
+// state returns how many lookups have started, how many run now, and the most that ran at once.
 func (r *resolver) state() (asked, running, peak int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,9 +53,9 @@ func farNames(n int) (upstreams, models string) {
 	return upstreams, "- { id: far, deployments: [" + strings.Join(names, ", ") + "] }\n"
 }
 
-// TestRevokedWhileNamesHang checks that a key that a file removes is refused before the names of
-// the same file are resolved, and that its streams end with on_revoke: abort. The same applies to a
-// key that the next file removes while those names still hang.
+// TestRevokedWhileNamesHang checks that a removed key is refused before the names in the new file
+// are resolved, and that with on_revoke: abort its streams end. The same applies to a key that the
+// next file removes while those lookups still hang.
 func TestRevokedWhileNamesHang(t *testing.T) {
 	t.Parallel()
 	r := new(resolver)
@@ -100,7 +100,7 @@ func TestRevokedWhileNamesHang(t *testing.T) {
 	if asked, _, peak := r.state(); peak < 4 {
 		t.Errorf("%d of %d names were looked up side by side", peak, asked)
 	}
-	for _, key := range plain { // the older reload does not bring them back
+	for _, key := range plain { // the older reload does not restore them
 		p.Post(chatPath, p.Chat(""), key).WantStatus(401)
 	}
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
@@ -109,8 +109,8 @@ func TestRevokedWhileNamesHang(t *testing.T) {
 	}
 }
 
-// TestKeysOfARefusedReload checks that only the keys of a refused file take effect, and that
-// status, answer, log and metrics report it.
+// TestKeysOfARefusedReload checks that only the keys of a refused file take effect, and that the
+// status, the answer, the log and the metrics say so.
 func TestKeysOfARefusedReload(t *testing.T) {
 	t.Parallel()
 	key, hash, err := auth.NewKey()
@@ -158,7 +158,8 @@ models: [{ id: sim, deployments: [{ upstream: dead }] }]
 		return strings.Contains(p.Log.String(), "keys are in force, models are not")
 	})
 
-	// The same file is refused again, and its keys stay in force; force applies the rest, too.
+	// The same file is refused again, and its keys stay in force. With force the other settings are
+	// also applied.
 	if l := p.AskReload(); l.OK || !l.KeysInForce || l.Unchanged {
 		t.Errorf("the same file again: %+v", l)
 	}
@@ -170,7 +171,7 @@ models: [{ id: sim, deployments: [{ upstream: dead }] }]
 	p.Post(chatPath, p.Chat(""), second).WantStatus(200)
 }
 
-// TestDryRunLeavesKeys checks that a dry run reports the changes of keys, and makes none.
+// TestDryRunLeavesKeys checks that a dry run reports changes of keys without making them.
 func TestDryRunLeavesKeys(t *testing.T) {
 	t.Parallel()
 	key, hash, err := auth.NewKey()
@@ -189,8 +190,8 @@ func TestDryRunLeavesKeys(t *testing.T) {
 	}
 }
 
-// TestStartWhileNamesHang checks that the start waits once for all names that do not resolve, not
-// once for each.
+// TestStartWhileNamesHang checks that the start waits for all unresolvable names together, not one
+// after the other.
 func TestStartWhileNamesHang(t *testing.T) {
 	t.Parallel()
 	r := new(resolver)
@@ -204,8 +205,8 @@ func TestStartWhileNamesHang(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the model is served", func() bool { return p.Post(chatPath, p.Chat("")).Status == 200 })
 }
 
-// TestRefusedReloadGrantsNothing checks that a right that a refused file gives for its own model
-// does not apply to the running model of the same name.
+// TestRefusedReloadGrantsNothing checks that a right to a model in a refused file does not apply to
+// the running model of the same name.
 func TestRefusedReloadGrantsNothing(t *testing.T) {
 	t.Parallel()
 	file := func(guest, small, chat, more string) rig.Setup {

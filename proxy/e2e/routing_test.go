@@ -18,10 +18,11 @@ import (
 	"penstock/routing"
 )
 
-// These tests check which engines are picked, as the engines see it.
+// These tests check which engines are picked, by the calls that the engines get.
 
-// crowd sends requests from n clients in closed loops until stop is called. stop returns the number
-// of answers by status. next returns the body of a client's next request.
+// crowd sends requests from n clients in closed loops until stop is called. The function stop
+// returns the number of answers by status, and the function next the body of a client's next
+// request.
 func (p *penstock) crowd(n int, next func(client, turn int) string) (stop func() map[int]int) {
 	var (
 		wg    sync.WaitGroup
@@ -79,10 +80,10 @@ func TestSpeedIsLearned(t *testing.T) {
 	}
 }
 
-// TestLeastLoadedFollowsSpeed checks that, under saturation, every engine does as much work as its
-// speed allows, without configured weights. It measures the work of a closed loop until its shares
-// are significant. An answer takes an engine a second or more, so the delays of a busy machine do
-// not matter.
+// TestLeastLoadedFollowsSpeed checks that under saturation every engine does as much work as its
+// speed allows, without configured weights. It measures a closed loop until the engines' shares of
+// the work are significant. An answer takes an engine a second or more, so the delays of a busy
+// machine do not matter.
 func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	fastset.LeaveOut(t, "load that follows speed")
 	t.Parallel()
@@ -92,7 +93,7 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 		engines = append(engines, sim.Options{Slots: slots, TokenRate: 5 * float64(i+1)})
 	}
 	p := start(t, rig.Setup{Engines: engines, Upstream: "concurrency: 8", Model: "queue: { depth: 64, wait: 60s }"})
-	// Sizes differ, because otherwise slots of an engine that fill together would always become
+	// The sizes differ, because otherwise an engine's slots that fill together would always become
 	// free together.
 	stop := p.crowd(4*slots+12, func(client, turn int) string {
 		return p.Chat(fmt.Sprintf(`"stream":true,"sim":{"tokens":%d}`, tokens/2+(client*7+turn*11)%(tokens+1)))
@@ -181,9 +182,9 @@ func TestFastFailureAttractsNoCalls(t *testing.T) {
 }
 
 // TestLeastLoadedKeepsCachesWarm runs conversations whose prompts grow turn by turn, on engines
-// whose caches hold their share of them plus a third. With round robin a conversation meets its
-// cache one time in four. Even perfect picks hit only 92%, because the text that a turn adds is in
-// no cache.
+// whose caches hold a fair share of the conversations plus a third. With round robin a conversation
+// meets its cache one time in four. Even perfect picks hit only 92 %, because no cache holds the
+// text that a turn adds.
 func TestLeastLoadedKeepsCachesWarm(t *testing.T) {
 	t.Parallel()
 	hits := map[string]float64{}
@@ -195,8 +196,8 @@ func TestLeastLoadedKeepsCachesWarm(t *testing.T) {
 	}
 }
 
-// cacheHits runs the conversations on four engines and returns the share of prompt tokens that were
-// in a cache.
+// cacheHits runs the conversations on four engines and returns the fraction of prompt tokens that
+// were cached.
 func cacheHits(t *testing.T, policy string) float64 {
 	const (
 		clients = 8
@@ -240,14 +241,14 @@ func cacheHits(t *testing.T, policy string) float64 {
 	return share
 }
 
-// filler returns n bytes of text that differs from the first bytes on for each id.
+// filler returns n bytes of text. Texts for different ids differ from their first bytes on.
 func filler(id, n int) string {
 	text := fmt.Sprintf("%d %s talks about number %d. ", id, rig.Canary, id*7919)
 	return strings.Repeat(text, n/len(text)+1)[:n]
 }
 
-// TestSessionHasAHome checks that fresh edges that do not know of each other send the calls of one
-// session to one engine, and those of several sessions to several.
+// TestSessionHasAHome checks that new edges without shared state send the calls of one session to
+// the same engine, and spread several sessions over the engines.
 func TestSessionHasAHome(t *testing.T) {
 	t.Parallel()
 	engine := sim.Options{}
@@ -286,9 +287,9 @@ func TestSessionHasAHome(t *testing.T) {
 	}
 }
 
-// TestWhyThisEngine checks that, if an engine is picked among several, the header, the log, the
-// metrics, the state page, the call's page and the terminal give the reason, and the expected and
-// actual cache hits.
+// TestWhyThisEngine checks that the header, the log, the metrics, the state page, the call's page
+// and the terminal say why an engine was picked among several, and give the expected and actual
+// cache hits.
 func TestWhyThisEngine(t *testing.T) {
 	t.Parallel()
 	engine := sim.Options{CacheTokens: 1 << 20}

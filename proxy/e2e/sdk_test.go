@@ -19,7 +19,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The official SDK is the client in these tests: answers that it reads suit all clients.
+// The client in these tests is the official SDK, because an answer that it can read suits all
+// clients.
 
 // sdk returns a client that does not retry.
 func (p *penstock) sdk(more ...option.RequestOption) openai.Client {
@@ -132,8 +133,8 @@ func weather() []openai.ChatCompletionToolUnionParam {
 	})}
 }
 
-// TestSDK_Tools runs the tool loop, streamed and plain: the model calls a tool, the client sends
-// the result, and the model answers with text.
+// TestSDK_Tools runs the tool loop, streamed and unstreamed: the model calls a tool, the client
+// sends the result, and the model answers with text.
 func TestSDK_Tools(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})
@@ -286,7 +287,7 @@ func TestSDK_Errors(t *testing.T) {
 	if !errors.As(err, &e) || e.StatusCode != 404 || e.Code != "model_not_found" {
 		t.Errorf("model by id: %v", err)
 	}
-	// The stream reports an error after the first byte.
+	// A failure after the first byte is an error within the stream.
 	p.Engines[0].SetFault(sim.Fault{Spec: "reset-after=3"})
 	client := p.sdk()
 	s := client.Chat.Completions.NewStreaming(ctx, ask(rig.Canary))
@@ -312,7 +313,7 @@ func TestSDK_Cancel(t *testing.T) {
 		more   []option.RequestOption
 		fault  string
 		ready  func(*penstock) bool
-		events int // to wait for before the disconnect
+		events int // to read before the disconnect
 	}{
 		"prefill":   {more: []option.RequestOption{option.WithJSONSet("sim.ttft_ms", 60000)}, ready: working},
 		"streaming": {more: []option.RequestOption{option.WithJSONSet("sim.tokens", 10000), option.WithJSONSet("sim.delay_ms", 10)}, ready: working, events: 5},
@@ -373,8 +374,8 @@ func TestSDK_Cancel(t *testing.T) {
 	}
 }
 
-// TestSDK_RetriesByRetryAfter checks that the SDK obeys our Retry-After and gets its answer the
-// second time.
+// TestSDK_RetriesByRetryAfter checks that the SDK obeys our Retry-After and gets its answer at the
+// second attempt.
 func TestSDK_RetriesByRetryAfter(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

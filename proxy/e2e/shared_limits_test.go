@@ -27,8 +27,8 @@ func sharedFleet(t *testing.T, address, lost, limits string) (a, b *penstock) {
 	return a, b
 }
 
-// TestSharedLimits checks that two edges with one store together allow as much as one, whichever
-// gets the calls.
+// TestSharedLimits checks that two edges with one store together allow as much as one edge,
+// whichever of them gets the calls.
 func TestSharedLimits(t *testing.T) {
 	t.Parallel()
 	a, b := sharedFleet(t, miniredis.RunT(t).Addr(), "divide", "{ requests_per_minute: 9, tokens_per_minute: 100000, concurrency: 2 }")
@@ -68,8 +68,8 @@ func TestSharedLimits(t *testing.T) {
 	})
 }
 
-// TestStoreLost checks that while the store is down no call waits for it or fails, and that an edge
-// follows fleet.lost.
+// TestStoreLost checks that while the store is down no call fails or waits for the store, and that
+// an edge follows fleet.lost.
 func TestStoreLost(t *testing.T) {
 	t.Parallel()
 	for lost, status := range map[string]int{"divide": 200, "open": 200, "closed": 503} {

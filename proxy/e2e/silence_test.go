@@ -16,11 +16,11 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Some Responses clients end a turn if no event arrives for a while, as Codex does after its
-// stream_idle_timeout_ms. Comments do not count as events there.
+// Some Responses clients end a turn if no event arrives for a while, as Codex does after
+// stream_idle_timeout_ms. For them, comments are not events.
 
-// slowEngine sends the pieces of a stream. Before each piece it is silent until the test continues
-// it, or it repeats events of a working engine that clients do not see.
+// slowEngine sends the pieces of a stream. Before each piece it is silent until the test makes it
+// continue, or it repeats engine events that clients do not see.
 type slowEngine struct {
 	*httptest.Server
 	goOn chan struct{}
@@ -69,8 +69,8 @@ const (
 	slowEnd   = `data: {"choices":[{"index":0,"delta":{},"finish_reason":"%s"}]}` + "\n\ndata: [DONE]\n\n"
 )
 
-// TestResponses_Silence checks that the client gets events whatever the reason for the engine's
-// silence, and that the official SDK accepts them.
+// TestResponses_Silence checks that the client gets events for any kind of silence, and that the
+// official SDK accepts them.
 func TestResponses_Silence(t *testing.T) {
 	t.Parallel()
 	stop, calls := fmt.Sprintf(slowEnd, "stop"), fmt.Sprintf(slowEnd, "tool_calls")

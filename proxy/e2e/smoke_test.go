@@ -6,7 +6,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestSmoke is the shortest path through all parts. If it fails, begin with it.
+// TestSmoke is the shortest path through all layers. If it fails, look at it first.
 func TestSmoke(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

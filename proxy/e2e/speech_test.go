@@ -54,7 +54,7 @@ func TestSpeech(t *testing.T) {
 	}
 }
 
-// spokenEvents requests events with OpenAI's SDK and joins the sound of the deltas.
+// spokenEvents requests events with OpenAI's SDK and joins the sound in the deltas.
 func spokenEvents(p *penstock, format string) (sound []byte, last speechEvent, err error) {
 	client := p.sdk()
 	res, err := client.Audio.Speech.New(context.Background(), openai.AudioSpeechNewParams{
@@ -88,7 +88,7 @@ type speechEvent struct {
 // bytes in the requested format.
 func TestSpeech_Events(t *testing.T) {
 	t.Parallel()
-	for profile, formats := range map[string]map[string]bool{ // whether the engine has events for it
+	for profile, formats := range map[string]map[string]bool{ // whether the engine has events for the format
 		"openai": {"wav": false, "pcm": false, "mp3": false},
 		"kokoro": {"wav": false, "mp3": false},
 		"vllm":   {"": false, "wav": false, "pcm": true, "mp3": false},
@@ -118,15 +118,15 @@ func TestSpeech_Events(t *testing.T) {
 	}
 }
 
-// TestSpeech_EventsBroken checks that a failure before the first sound is a status, and after it an
-// event.
+// TestSpeech_EventsBroken checks that a failure before the first sound gives a status, and a later
+// one an event.
 func TestSpeech_EventsBroken(t *testing.T) {
 	t.Parallel()
 	for fault, status := range map[string]int{
 		"cut-after=20": 200, "reset-after=20": 200, "bad-chunk=20": 200,
 		"reset-before": 502, "html-200": 502, "empty-body": 502, "status=500": 502, "status=503": 503,
 	} {
-		for _, engine := range []string{"sim", "openai"} { // with its own events, and without
+		for _, engine := range []string{"sim", "openai"} { // with and without its own events
 			p := start(t, rig.Setup{Engines: []sim.Options{{}}, Config: strings.ReplaceAll(audioConfig, "engine: sim,", "engine: "+engine+",")})
 			p.Engines[0].SetFault(sim.Fault{Spec: fault})
 			r := p.Post(speech, `{"model":"voice","input":"`+strings.Repeat("word ", 50)+`","response_format":"pcm","stream_format":"sse"}`)
@@ -141,8 +141,8 @@ func TestSpeech_EventsBroken(t *testing.T) {
 	}
 }
 
-// TestSpeech_OldClientEvents checks that events have their own end mark, with which HTTP/1.0
-// clients recognise a complete answer, too; sound that breaks off is a 502 for them.
+// TestSpeech_OldClientEvents checks that events have their own end mark, by which even HTTP/1.0
+// clients recognise a complete answer. For sound that breaks off these clients get a 502.
 func TestSpeech_OldClientEvents(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)

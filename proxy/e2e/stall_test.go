@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The shortest bound of the stall rule is 10 s, so these tests take that long. They wait in
+// A stall is noticed after 10 s at the earliest, so these tests take that long. They wait in
 // parallel.
 
 // stallTime bounds the time until a stall is noticed: 15 s, plus some for a busy machine.
@@ -47,18 +47,18 @@ func wedge(p *penstock) {
 	p.Engines[0].Do(stop)
 }
 
-// goOn makes it continue.
+// goOn makes the first engine continue.
 func goOn(p *penstock) { p.Engines[0].Reset() }
 
 // TestStalledEngine tests an engine that answers its probes but generates no tokens. It is taken
 // out in time, no call fails that another engine can take, a running answer continues when the
-// engine does, and then the engine is back.
+// engine continues, and then the engine is back in use.
 func TestStalledEngine(t *testing.T) {
 	p := stallRig(t, "")
 	var calls sync.WaitGroup
 	const tokens = `"max_tokens":64,"sim":{"tokens":40}`
 	begun := p.OpenStream("/v1/chat/completions", p.Chat(`"stream":true,`+tokens))
-	if p.Engines[1].Stats().Running > 0 { // it was the other one's turn
+	if p.Engines[1].Stats().Running > 0 { // the other engine was picked
 		begun.Leave()
 		begun = p.OpenStream("/v1/chat/completions", p.Chat(`"stream":true,`+tokens))
 	}
@@ -123,9 +123,9 @@ func TestLastEngineStays(t *testing.T) {
 	}
 }
 
-// TestSilentAndWorking checks that engines that are silent but work stay in use, even if all of
-// them are silent, and whatever their timeouts without progress. With PENSTOCK_FULL=1 they are
-// silent for 150 s and 100 s.
+// TestSilentAndWorking checks that engines that are silent but work stay in use, even if all
+// engines are silent, and even beyond the timeouts for engines without progress. With
+// PENSTOCK_FULL=1 they are silent for 150 s and 100 s.
 func TestSilentAndWorking(t *testing.T) {
 	prefill, buffered, prompt := 30*time.Second, 30*time.Second, rig.Prompt
 	if os.Getenv("PENSTOCK_FULL") != "" {

@@ -18,8 +18,8 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// These tests check the status page: access, its content at first and while it is open, and the
-// operator's actions.
+// These tests check the status page: access, its content when it opens and while it is open, and
+// the operator's actions.
 
 // adminDo sends a request to the admin listener. A token is sent as a browser's password.
 func (p *penstock) adminDo(method, path, body, token string, header ...string) *http.Response {
@@ -81,8 +81,8 @@ func TestStatusPageAccess(t *testing.T) {
 	}
 }
 
-// TestAdminRequests checks that HEAD works wherever GET does, that schemes match in any case, and
-// that the operator's errors do not count among the API's.
+// TestAdminRequests checks that HEAD works wherever GET does, that authentication schemes match in
+// any letter case, and that the operator's errors do not count as errors of the API.
 func TestAdminRequests(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }"})
@@ -190,7 +190,8 @@ func TestDrainAndMaintenance(t *testing.T) {
 	})
 }
 
-// TestStatusEvents checks that an open page gets changes, and does not delay the edge's exit.
+// TestStatusEvents checks that an open page gets changes, and that it does not delay the edge's
+// exit.
 func TestStatusEvents(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{TokenRate: 50}}, Upstream: "concurrency: 1"})

@@ -36,8 +36,8 @@ func keyCommand(t *testing.T, address string, args ...string) string {
 }
 
 // TestKeysInTheStore checks that a key made in the store works at every edge, with its limits. A
-// revoked key is refused at every edge and its streams end; a reload of the file in between does
-// not bring it back.
+// revoked key is refused at every edge and its streams end; a reload of the file does not restore
+// the key.
 func TestKeysInTheStore(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)

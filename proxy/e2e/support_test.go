@@ -108,7 +108,7 @@ func TestSupportBundle(t *testing.T) {
 }
 
 // secretSettings returns a configuration in YAML's flow form with a canary at every writeOnly
-// setting of the schema; empty if a part of the schema has none.
+// setting of the schema; empty if the given part of the schema has no such setting.
 func secretSettings(schema map[string]any, n *int) string {
 	if schema["writeOnly"] == true {
 		*n++
@@ -139,8 +139,8 @@ func secretSettings(schema map[string]any, n *int) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// TestSupportWithoutAnEdge checks that the bundle reports what is missing, and holds no canary of
-// any secret in the schema, whether the file is valid or not.
+// TestSupportWithoutAnEdge checks that the bundle says what is missing, and holds no canary of any
+// secret in the schema, whether the file is valid or not.
 func TestSupportWithoutAnEdge(t *testing.T) {
 	t.Parallel()
 	var schema map[string]any

@@ -10,8 +10,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestSuspectMarkup checks that an engine that passes on a model's markup instead of parsing it is
-// counted in every dialect, streamed and plain, if the request offered the feature of that markup.
+// TestSuspectMarkup checks that the edge counts answers in which an engine passes on a model's
+// markup instead of parsing it, in every dialect, streamed and unstreamed, if the request offered
+// the feature to which the markup belongs.
 func TestSuspectMarkup(t *testing.T) {
 	t.Parallel()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

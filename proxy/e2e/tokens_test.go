@@ -67,7 +67,8 @@ func (p *idp) set() []byte {
 	return text
 }
 
-// sign returns a token for an hour in an Authorization header. more are further claims.
+// sign returns a token for an hour in an Authorization header. The parameter more holds further
+// claims.
 func (p *idp) sign(sub, more string) string { return p.signUntil(time.Now().Add(time.Hour), sub, more) }
 
 func (p *idp) signUntil(end time.Time, sub, more string) string {
@@ -100,9 +101,9 @@ func (p *idp) ready(t *testing.T, e interface{ Status() *rig.State }, keys int) 
 // issuerMetrics is the prefix of metrics of an edge with issuers.
 const issuerMetrics = "penstock_issuer_"
 
-// TestTokensOfAnIssuer checks that a token that an issuer has signed works as a key, in every
-// header and dialect. Other tokens are refused in the dialect, without any of their text. Limits,
-// usage and log are the caller's.
+// TestTokensOfAnIssuer checks that a token that an issuer has signed works like a key, in every
+// header and dialect. Other tokens are refused in the dialect's form, without any of their text.
+// Limits, usage and log lines belong to the caller.
 func TestTokensOfAnIssuer(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)
@@ -132,8 +133,8 @@ func TestTokensOfAnIssuer(t *testing.T) {
 			}
 		}
 	}
-	// Each caller has the template's limits separately: another caller has all of them when alice
-	// has used up hers.
+	// Each caller has the template's limits separately: when alice has used up hers, another caller
+	// still has all of them.
 	for i := 0; p.Post(chatPath, p.Chat(""), alice).Status == 200 && i < 1000; i++ { // until the minute's limit is used up
 	}
 	p.Post(chatPath, p.Chat(""), alice).WantStatus(429)
@@ -156,9 +157,9 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	}
 }
 
-// TestTokensShareLimits checks that, with per: key, all callers of one template share its limits,
-// at one edge and at two with a store. Callers of another template, and the edge's own keys, have
-// their own limits.
+// TestTokensShareLimits checks that with per: key all callers of one template share its limits, at
+// one edge and at two edges with a store. Callers of another template, and the edge's own keys,
+// have their own limits.
 func TestTokensShareLimits(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)
@@ -207,7 +208,7 @@ func TestTokensShareLimits(t *testing.T) {
 }
 
 // TestKeyMetrics checks that metrics show a key's calls, tokens, refusals and running calls. A
-// token counts for its template's key, and calls without a key are under a dash.
+// token's calls count for its template's key, and calls without a key have the id "-".
 func TestKeyMetrics(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)
@@ -250,9 +251,9 @@ func TestKeyMetrics(t *testing.T) {
 	}
 }
 
-// TestIssuerRotatesItsKeys checks that the first token of a new key makes the edge fetch that key.
-// Tokens of a withdrawn key are refused, and with on_revoke: abort their streams end. A dead issuer
-// changes nothing.
+// TestIssuerRotatesItsKeys checks that the first token that a new key has signed makes the edge
+// fetch that key. Tokens of a withdrawn key are refused, and with on_revoke: abort their streams
+// end. A dead issuer changes nothing.
 func TestIssuerRotatesItsKeys(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)
@@ -289,7 +290,7 @@ func TestIssuerRotatesItsKeys(t *testing.T) {
 	unknown := idp.sign("alice", staff)
 	rig.WaitFor(t, rig.Patience, "the edge has noticed that the issuer is dead", func() bool {
 		if a := p.Post(chatPath, p.Chat(""), unknown); a.Status != 503 || a.Header.Get("Retry-After") == "" {
-			a.WantStatus(401) // a 503 with a Retry-After until the fetch returns
+			a.WantStatus(401) // it is a 503 with a Retry-After until the fetch returns
 		}
 		all := p.Status().Issuers
 		return len(all) == 1 && all[0].Trouble != ""
@@ -306,8 +307,8 @@ func TestIssuerRotatesItsKeys(t *testing.T) {
 	}
 }
 
-// TestIssuerNotReachable checks that, before the issuer's keys were first fetched, a token gets a
-// 503 with a Retry-After, because it may be valid. Keys work.
+// TestIssuerNotReachable checks that a token gets a 503 with a Retry-After before the issuer's keys
+// have first been fetched, because the token may be valid. The edge's own keys work.
 func TestIssuerNotReachable(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)

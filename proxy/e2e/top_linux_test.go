@@ -40,7 +40,7 @@ func TestTopOnce(t *testing.T) {
 	}
 }
 
-// desk is the program's `top` in a terminal.
+// desk is `penstock top` in a terminal.
 type desk struct {
 	*tty.Terminal
 	*rig.Process
@@ -84,8 +84,8 @@ func (p *penstock) ends(d *desk) {
 	}
 }
 
-// TestTop checks that the program in a terminal follows calls, keys and the window's size, and
-// restores the terminal.
+// TestTop checks that in a terminal the program shows changing calls, obeys keystrokes, follows the
+// window's size, and restores the terminal.
 func TestTop(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }", Upstream: "concurrency: 1"})
@@ -98,7 +98,7 @@ func TestTop(t *testing.T) {
 	p.shows(d, "1/1", "1 in flight")
 	d.Type("3")
 	p.shows(d, "[3 Calls", "streaming")
-	d.Resize(40, 10) // the kernel signals the program
+	d.Resize(40, 10) // the kernel sends the program a signal
 	rig.WaitFor(t, rig.Patience, "a frame of the new size, whole", func() bool {
 		v := d.View()
 		text := strings.Join(v.Lines, "\n")

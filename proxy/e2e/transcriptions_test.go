@@ -140,7 +140,7 @@ func TestTranscriptions_Refused(t *testing.T) {
 }
 
 // TestTranscriptions_Streamed checks that an upload larger than the window is streamed: the engine
-// gets every byte, in the edge's own request, and fields after the file still count.
+// gets every byte in a request of the edge's own form, and fields after the file still apply.
 func TestTranscriptions_Streamed(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -170,7 +170,7 @@ func TestTranscriptions_Streamed(t *testing.T) {
 			t.Errorf("%s: %d bytes in, sent %d", name, l.BytesIn, len(body))
 		}
 	}
-	// An error after the file is still the client's mistake, not an engine's.
+	// An error after the file still counts as the client's mistake, not as an engine failure.
 	for _, last := range []formPart{text("model", "ears"), text("response_format", "xml"), text("stream", "true")} {
 		p.upload(transcriptions, text("model", "ears"), wav(file), last).WantStatus(400)
 	}
@@ -179,7 +179,7 @@ func TestTranscriptions_Streamed(t *testing.T) {
 	}
 }
 
-// wantTranscript checks that an answer is a stream of deltas that ends with their whole text.
+// wantTranscript checks that an answer is a stream of deltas that ends with the complete text.
 func wantTranscript(t *testing.T, r *rig.Reply, name string) {
 	t.Helper()
 	if ct := r.Header.Get("Content-Type"); ct != "text/event-stream" {
@@ -212,8 +212,8 @@ func longSound() []byte {
 }
 
 // TestTranscriptions_Whole checks that the edge makes the stream if an engine does not stream
-// although its profile says so. A request that the edge's stream cannot express does not count as a
-// failure of the engine, which serves other requests.
+// although its profile says that it does. A request for a stream that the edge cannot make does not
+// count as an engine failure, and the engine continues to serve other requests.
 func TestTranscriptions_Whole(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -335,8 +335,8 @@ models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, 
 	}
 }
 
-// TestTranscriptions_FileWithoutName checks that a part with a sound type is the file, even without
-// a file name, and that text in its place is a mistake.
+// TestTranscriptions_FileWithoutName checks that a part with an audio Content-Type is the file,
+// even without a file name, and that a text part in its place is a mistake.
 func TestTranscriptions_FileWithoutName(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)

@@ -10,10 +10,10 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests check uploads that are held, streamed, sent again, refused early, or given up.
+// These tests check uploads that are held, streamed, sent again, refused early, or abandoned.
 
-// TestTranscriptions_LeaseAfterWindow checks that the call takes a slot only once the window is
-// full or the body has ended.
+// TestTranscriptions_LeaseAfterWindow checks that a call takes a slot only when the window is full
+// or the body has ended.
 func TestTranscriptions_LeaseAfterWindow(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -66,8 +66,8 @@ func TestTranscriptions_SlowClient(t *testing.T) {
 	}
 }
 
-// TestTranscriptions_Retry checks that an engine that fails while the edge still holds all sent
-// bytes is replaced by another one, and that later it is not.
+// TestTranscriptions_Retry checks that another engine replaces one that fails while the edge still
+// holds all sent bytes, but not one that fails later.
 func TestTranscriptions_Retry(t *testing.T) {
 	t.Parallel()
 	small, large := wav("x"), wav(strings.Repeat("x", 2<<20))
@@ -96,8 +96,8 @@ func TestTranscriptions_Retry(t *testing.T) {
 	}
 }
 
-// TestTranscriptions_RetryOfLarge checks that a failed connection attempt has consumed nothing,
-// however large the upload.
+// TestTranscriptions_RetryOfLarge checks that a failed connection attempt consumes nothing of the
+// upload, however large it is.
 func TestTranscriptions_RetryOfLarge(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {}}, Config: `
@@ -115,8 +115,8 @@ models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, 
 	}
 }
 
-// TestTranscriptions_EarlyAnswer checks that the engine may refuse before it has the whole upload,
-// and that its error is passed on.
+// TestTranscriptions_EarlyAnswer checks that the engine can refuse before it has the complete
+// upload, and that its error is passed on.
 func TestTranscriptions_EarlyAnswer(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)

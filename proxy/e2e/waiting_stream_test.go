@@ -10,16 +10,16 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These streams wait for a slot. Their clients get keep-alives after commit_after, and the wait
-// itself does not change.
+// These streams wait for a slot. Their clients get keep-alives after commit_after, which do not
+// change the wait itself.
 
 const (
 	oneSlot   = "concurrency: 1"
 	soonAlive = "commit_after: 50ms, keepalive: 50ms"
 )
 
-// TestWaitingStreamIsKeptAlive checks that the answer follows the keep-alives, in each dialect and
-// as its SDK reads it.
+// TestWaitingStreamIsKeptAlive checks that the answer follows the keep-alives, in each dialect, as
+// read by its SDK.
 func TestWaitingStreamIsKeptAlive(t *testing.T) {
 	t.Parallel()
 	for dialect, ask := range streamDialects {
@@ -55,7 +55,8 @@ func TestWaitingStreamIsKeptAlive(t *testing.T) {
 	}
 }
 
-// TestWaitingStreamEnds checks that a failed wait after keep-alives ends with the dialect's error.
+// TestWaitingStreamEnds checks that a wait that fails after keep-alives ends with the dialect's
+// error.
 func TestWaitingStreamEnds(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: oneSlot, Model: "queue: { depth: 4, wait: 2s }", Stream: soonAlive})
@@ -81,7 +82,7 @@ func TestWaitingStreamLeaves(t *testing.T) {
 	p := start(t, rig.Setup{Upstream: oneSlot, Model: "queue: { depth: 1, wait: 60s }", Stream: soonAlive})
 	release := p.hold(1, p.Chat(endless))
 	ctx, leave := context.WithCancel(context.Background())
-	res := p.Open(ctx, "POST", chatPath, p.Chat(`"stream":true`)) // its head is sent: it waits with keep-alives
+	res := p.Open(ctx, "POST", chatPath, p.Chat(`"stream":true`)) // the head has been sent, so the call waits with keep-alives
 	if res.StatusCode != 200 || p.Metric("penstock_model_queue_waiting") != 1 {
 		t.Errorf("status %d, %v wait", res.StatusCode, p.Metric("penstock_model_queue_waiting"))
 	}

@@ -14,7 +14,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// script simulates an operator's script at wake.url: it starts an engine on request, which takes a
+// script simulates an operator's script at wake.url: on request it starts an engine, which takes a
 // moment.
 type script struct {
 	*httptest.Server
@@ -49,8 +49,8 @@ func stopped(t *testing.T, model string, more rig.Setup) (*penstock, *script) {
 	return start(t, more), s
 }
 
-// TestWakeOneForMany checks that calls that find no engine wait in their queue, that one request
-// starts the engine, and that all of them are served.
+// TestWakeOneForMany checks that calls that find no engine wait in their queue, that a single
+// request starts the engine, and that all calls are then served.
 func TestWakeOneForMany(t *testing.T) {
 	t.Parallel()
 	p, s := stopped(t, "queue: { depth: 20, wait: 60s }", rig.Setup{})
@@ -77,14 +77,14 @@ func TestWakeOneForMany(t *testing.T) {
 	}
 }
 
-// TestWakeWithoutQueue checks that a call without a queue is refused with the expected time of the
-// start, and starts the engine for the next call.
+// TestWakeWithoutQueue checks that a call without a queue starts the engine for later calls, and is
+// refused with the time that the start is expected to take.
 func TestWakeWithoutQueue(t *testing.T) {
 	t.Parallel()
 	p, s := stopped(t, "", rig.Setup{})
 	p.wantDown()
 	r := p.Post(chatPath, p.Chat("")).WantStatus(503)
-	if after := r.Header.Get("Retry-After"); len(after) != 2 { // 30 s plus jitter, as long as no start was observed
+	if after := r.Header.Get("Retry-After"); len(after) != 2 { // 30 s plus jitter until a start has been observed
 		t.Errorf("Retry-After %s", after)
 	}
 	rig.WaitFor(t, rig.Patience, "the engine is up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
@@ -94,8 +94,8 @@ func TestWakeWithoutQueue(t *testing.T) {
 	}
 }
 
-// TestWakeFails checks that a failed request ends the wait of all calls, with a Retry-After, and is
-// not repeated for each.
+// TestWakeFails checks that a failed wake request ends the wait of all calls with a Retry-After,
+// and is not repeated for each call.
 func TestWakeFails(t *testing.T) {
 	t.Parallel()
 	p, s := stopped(t, "queue: { depth: 20, wait: 60s }", rig.Setup{})

@@ -10,7 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestOptionsOfWholeServer checks that the admin listener answers OPTIONS * like the public one.
+// TestOptionsOfWholeServer checks that the admin listener answers OPTIONS * like the public
+// listener.
 func TestOptionsOfWholeServer(t *testing.T) {
 	t.Parallel()
 	path, _ := writeConfig(t, rig.StartEngine(t, sim.Options{}), "linger: 0s")

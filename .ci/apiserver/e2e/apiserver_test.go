@@ -1,8 +1,8 @@
-// Package e2e compares the fake API server that package kubernetes and its tests use with a real
-// one: the server of custom resources, which has the storage, the watch cache and the framing of
-// kube-apiserver. It needs etcd at 127.0.0.1:2379, or at KUBE_INTEGRATION_ETCD_URL. Pods cannot be
-// custom resources, so a resource of another group stands in for them. InferencePools are custom
-// resources in a cluster, too.
+// Package e2e compares the fake API server in the tests of package kubernetes with a real one: the
+// server for custom resources, which has the storage, the watch cache and the framing of
+// kube-apiserver. The real server needs etcd at 127.0.0.1:2379, or at KUBE_INTEGRATION_ETCD_URL.
+// Pods cannot be custom resources, so a resource of another group stands in for them.
+// InferencePools are also custom resources in a cluster.
 package e2e
 
 import (
@@ -43,7 +43,7 @@ type server struct {
 	client   *http.Client
 	token    string
 	put      func(collection string, o kubeapi.Object)
-	deleting func(pod kubeapi.Object) // begins to delete the pod, which stays if it has a finalizer
+	deleting func(pod kubeapi.Object) // starts to delete the pod, which stays if it has a finalizer
 	gone     func(name string)        // ends the deletion
 	bookmark func()
 	compact  func() // discards the history so far
@@ -228,7 +228,7 @@ func (s *server) write(collection string, o kubeapi.Object) {
 	}
 }
 
-// page holds the compared parts of a list, an event's object or a status.
+// page holds what is compared of a list, an event's object or a status.
 type page struct {
 	Kind     string
 	Reason   string
@@ -254,7 +254,7 @@ func (p *page) String() string {
 	return out
 }
 
-// transcript records a server's answers without the parts that differ between two runs.
+// transcript records a server's answers without what differs between two runs.
 type transcript struct {
 	*server
 	lines []string
@@ -305,7 +305,7 @@ func (r *transcript) watch(what, path, query, version string, n int, change func
 		}
 		line := fmt.Sprintf("  %s %s", e.Type, &e.Object)
 		if e.Type == "BOOKMARK" && r.lines[len(r.lines)-1] == line {
-			continue // the server decides by its clock how many there are
+			continue // the server's clock decides how many bookmarks there are
 		}
 		r.note("%s", line)
 	}
@@ -318,7 +318,7 @@ func record(s *server) []string {
 		return kubeapi.Pod(name, "uid-"+name, "10.0.0.1", marks...)
 	}
 	b := pod("b")
-	b["metadata"].(kubeapi.Object)["finalizers"] = []string{"example.com/hold"} // otherwise it would be gone at once
+	b["metadata"].(kubeapi.Object)["finalizers"] = []string{"example.com/hold"} // otherwise the pod would be gone at once
 	for _, p := range []kubeapi.Object{pod("a"), b, pod("c")} {
 		s.put(kubeapi.Pods, p)
 	}

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// TestManifests: the fields of each object in the manifests are known to its kind. KEDA's kind is
-// unknown here, so its objects are only counted.
+// TestManifests checks that each object's kind knows all of its fields. KEDA's kind is unknown
+// here, so its objects are only counted.
 func TestManifests(t *testing.T) {
 	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme.Scheme, scheme.Scheme, json.SerializerOptions{Yaml: true, Strict: true})
 	deploy := "../../../.deploy"

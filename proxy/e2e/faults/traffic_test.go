@@ -144,8 +144,8 @@ func (tr *traffic) client(keep bool, w rig.Way, control string) {
 	})
 }
 
-// answer reads one answer and checks that it is complete. last reports whether the connection ends
-// with it.
+// answer reads one answer and checks that it is complete. The result last reports whether the
+// connection ends with the answer.
 func (tr *traffic) answer(in *bufio.Reader, w rig.Way) (last bool, err error) {
 	res, err := http.ReadResponse(in, &http.Request{Method: "POST"})
 	if err != nil {

@@ -60,10 +60,10 @@ func board(t *testing.T, model string) (queries []string) {
 	return queries
 }
 
-// TestQueriesAndAlerts runs a Prometheus that scrapes edges with calls of all kinds. It evaluates
-// each query of the dashboard and each alert rule without an error, and each finds series.
-// Comparisons are evaluated as numbers, because on a calm edge most alerts find nothing. Each
-// selector is also queried by itself, because "or vector(0)" hides one that finds nothing.
+// TestQueriesAndAlerts runs a Prometheus that scrapes edges with calls of all kinds. Each query of
+// the dashboard and each alert rule is evaluated without an error and finds series. Comparisons are
+// evaluated as numbers, because on a calm edge most alerts find nothing. Each selector is also
+// queried by itself, because "or vector(0)" hides a selector that finds nothing.
 func TestQueriesAndAlerts(t *testing.T) {
 	fastset.LeaveOut(t, "the board and the alerts in a running Prometheus")
 	rules, err := filepath.Abs("../../../.deploy/alerts.yaml")

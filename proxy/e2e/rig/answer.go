@@ -103,9 +103,9 @@ func StreamText(t testing.TB, w Way, events []Event) (text string, whole bool) {
 	return b.String(), whole
 }
 
-// WantBroken checks a stream that failed after its first bytes. The client has what came before,
-// the dialect's error is last (code is chat's name for it), nothing marks the answer as complete,
-// and the body itself ended properly.
+// WantBroken checks a stream that failed after its first bytes. The client has what came before the
+// failure, the dialect's error is last (the parameter code is its name in chat), nothing marks the
+// answer as complete, and the body itself ended properly.
 func (r *Reply) WantBroken(w Way, code string) *APIError {
 	r.T.Helper()
 	r.WantStatus(200)
@@ -151,13 +151,13 @@ func (r *Reply) WantBroken(w Way, code string) *APIError {
 	return e.Error
 }
 
-// IsError reports whether an event reports the failure of a stream.
+// IsError reports whether an event says that a stream failed.
 func IsError(ev Event) bool {
 	return ev.Name == "error" || ev.Name == "response.failed" || strings.HasPrefix(ev.Data, `{"error":`)
 }
 
-// responsesCode returns the code of Responses for a failure inside a stream. Its set of codes is
-// closed.
+// responsesCode returns the code that Responses uses for a failure within a stream. Responses has a
+// closed set of codes.
 func responsesCode(code string) string {
 	switch code {
 	case "capacity_full", "rate_limited":

@@ -26,7 +26,7 @@ func (e *Edge) Rest() {
 	}
 }
 
-// busy describes what is still running; empty if nothing is.
+// busy describes what is still running, or returns "".
 func (e *Edge) busy() string {
 	for i, engine := range e.Engines {
 		if s := engine.Stats(); s.Running+s.Waiting > 0 {
@@ -58,8 +58,8 @@ func (e *Edge) busy() string {
 	return ""
 }
 
-// checkBooks checks the numbers of an edge at rest: no panic was recovered and no lease released
-// twice, the metrics contain no secret, and they count as many calls as the log has.
+// checkBooks checks the metrics of an idle edge: no panic was recovered, no lease was released
+// twice, no secret is in the metrics, and the metrics count as many calls as the log has lines.
 func checkBooks(e *Edge) {
 	e.T.Helper()
 	text := e.MetricsText()
@@ -74,7 +74,7 @@ func checkBooks(e *Edge) {
 	for ; !begun.exceeds(Patience); time.Sleep(time.Millisecond) { // a call is counted before it is logged
 		lines, finished, counted = len(e.Calls()), int(e.Metric("penstock_calls_finished_total")), int(e.Metric("penstock_calls_total"))
 		told := lines == finished || lines == 0 // without any line the access log is off or elsewhere
-		if lines < finished {                   // lines for which the log has no room are dropped and counted
+		if lines < finished {                   // the log drops and counts lines for which it has no room
 			told = told || lines+int(e.Metric("penstock_log_dropped_total")) >= finished
 		}
 		if told && (counted == finished || e.Setup.Forgets && counted < finished) {
@@ -149,8 +149,8 @@ func (e *Edge) Calls() []CallLine {
 	return out
 }
 
-// Told waits until the edge is at rest and all calls are logged, and returns the access lines. A
-// call's line follows the last byte that its client receives.
+// Told waits until the edge is idle and all calls are logged, and returns the access lines. A
+// call's line is written after its client has received the last byte.
 func (e *Edge) Told() []CallLine {
 	e.T.Helper()
 	e.Rest()

@@ -1,6 +1,6 @@
-// Package rig is the test bench of the suites beside it (e2e, faults, browser). It puts an edge
-// between simulated engines and clients, and checks the edge's log and counts at the end of every
-// test. Only tests import it.
+// Package rig is the test bench for the end-to-end suites. It puts an edge between simulated
+// engines and clients, and checks the edge's log and counts at the end of every test. Only tests
+// import it.
 //
 // There are two ways to run an edge. Everything else is the same for both:
 //
@@ -11,12 +11,11 @@
 //	r.WantStatus(200)
 //	p.Engines[0].Stats()                              // what the engine saw
 //
-// A Setup describes the configuration between the client and the engines; its zero value is one
-// engine, one model "sim" and one key. A Way is a kind of request (a dialect, streamed or not), and
-// a Refusal an error that a client gets instead of an answer. Raw is a client that behaves in ways
-// in which no library does.
+// A Setup describes the engines and the configuration. Its zero value means one engine, one model
+// "sim" and one key. A Way is a kind of request (a dialect, streamed or not). A Refusal is an error
+// that a client gets instead of an answer. Raw is a client that behaves as no library would.
 //
-// After a test the rig waits until the edge is at rest. Then it checks what must hold after every
+// After a test the rig waits until the edge is idle. Then it checks what must hold after every
 // test. No call, lease, slot or body byte is left on the state page, in the catalog or in the
 // metrics. No engine works. Every call has exactly one line in the log, under its own request id,
 // and is counted once. No panic was recovered. No part of a prompt, a key or an engine's internals

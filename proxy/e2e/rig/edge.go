@@ -10,9 +10,9 @@ import (
 	"penstock/bench/sim"
 )
 
-// Edge is an edge as seen by clients, engines and operators, wherever it runs. Several goroutines
-// may call its methods, except those that fail the test at once (most do): these need the test's
-// own goroutine.
+// Edge is an edge as seen by clients, engines and operators, wherever it runs. Methods that fail
+// the test at once, as most do, must be called from the test's own goroutine. Any goroutine may
+// call the others.
 type Edge struct {
 	T       testing.TB
 	Engines []*sim.Engine
@@ -28,7 +28,7 @@ type Edge struct {
 	Log *Buffer
 }
 
-// Connect returns an edge that is already running, given only the address of its API and a key.
+// Connect returns an Edge for a running edge of which only the API's address and a key are known.
 // Post and similar methods work.
 func Connect(t testing.TB, url, key string) *Edge {
 	return &Edge{T: t, URL: url, Key: key, Client: NewClient(t), Log: new(Buffer)}

@@ -31,12 +31,11 @@ func StartEngine(t testing.TB, o sim.Options) *sim.Engine {
 }
 
 // KeptAddress returns a loopback address for a listener that stops and comes back. Its port is
-// below those that the kernel assigns to connections and other listeners, and is never returned
-// twice.
+// below the range from which the kernel assigns ports, and is never returned twice.
 func KeptAddress() string { return fmt.Sprintf("127.0.0.1:%d", 12000+lastPort.Add(1)%17000) }
 
-// lastPort is the last port that was returned. It begins at a random one, because other processes
-// may run tests, too.
+// lastPort is the last port that was returned. The first one is random, because other processes may
+// also run tests.
 var lastPort atomic.Uint32
 
 func init() { lastPort.Store(rand.Uint32N(17000)) }
@@ -54,11 +53,11 @@ func Listen(t testing.TB) net.Listener {
 // Two returns options for two engines with all defaults.
 func Two() []sim.Options { return []sim.Options{{}, {}} }
 
-// QuietProbes keeps probes out of a test's counts. The first probe has succeeded before the edge
-// counts as started.
+// QuietProbes keeps probes out of a test's counts: the first probe succeeds before the edge counts
+// as started, and the next one comes after an hour.
 const QuietProbes = "probe: { interval: 1h, timeout: 15s }"
 
-// WantUnserved checks that at most upTo requests have reached the first engine.
+// WantUnserved checks that at most the given number of requests have reached the first engine.
 func (e *Edge) WantUnserved(t testing.TB, upTo int64) {
 	t.Helper()
 	if n := e.Engines[0].Stats().Requests; n > upTo {

@@ -11,8 +11,8 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// Memory returns a number of bytes from the kernel's account of the program: VmRSS is the current
-// use, VmHWM the peak.
+// Memory returns a number of bytes from the kernel's status page for the program: VmRSS is the
+// current use, VmHWM the peak.
 func (p *Process) Memory(name string) int64 {
 	p.t.Helper()
 	for line := range strings.Lines(p.account("status")) {
@@ -29,7 +29,7 @@ func (p *Process) Memory(name string) int64 {
 }
 
 // WantPeak checks the program's peak memory in bytes. It checks nothing under the race detector,
-// which multiplies it.
+// which multiplies memory.
 func (p *Process) WantPeak(limit int64) {
 	p.t.Helper()
 	if n := p.Memory("VmHWM"); n > limit && !raced.On {

@@ -70,7 +70,7 @@ func (p *Local) run(f *config.File) {
 	e, err := proxy.New(proxy.Options{
 		Config: f, Log: log, MemoryLimit: 1 << 30, Public: public, Admin: admin, Lookup: p.Setup.Lookup, Guard: p.Setup.Guard,
 		Load: func() (*config.File, config.Problems) {
-			next := *p.Next // each reading returns a separate file, which a reload may complete
+			next := *p.Next // each read returns a separate File, because a reload may fill in values
 			return &next, nil
 		},
 	})
@@ -100,7 +100,7 @@ func (p *Local) Reload(s Setup) {
 	}
 }
 
-// Prepare makes the configuration of another setup with the same engines the next one to reload.
+// Prepare makes the next reload read the configuration of another setup with the same engines.
 func (p *Local) Prepare(s Setup) {
 	p.T.Helper()
 	f := p.parse(s)
@@ -123,8 +123,8 @@ func (p *Local) AskReload() *reload.Result {
 	return p.edge.LastReload()
 }
 
-// End checks that the edge is at rest, stops it and checks its log. The rig calls it when the test
-// ends; a test may call it earlier.
+// End checks that the edge is idle, stops the edge and checks its log. The rig calls it when the
+// test ends; a test may call it earlier.
 func (p *Local) End() {
 	if p.ended {
 		return

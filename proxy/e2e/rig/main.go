@@ -15,13 +15,13 @@ import (
 )
 
 // Main runs the tests of a package, by default atOnce in parallel (fewer under the race detector),
-// removes the program that they have built, and checks for leaked goroutines. It returns the exit
-// code.
+// removes the program that the tests have built, and checks for leaked goroutines. It returns the
+// exit code.
 func Main(m *testing.M, atOnce int) (code int) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
 		if raced.On {
-			atOnce = 8 // the tests mostly wait, but the race detector makes them work
+			atOnce = 8 // tests mostly wait, but under the race detector they compute
 		}
 		_ = f.Value.Set(strconv.Itoa(atOnce))
 	}
@@ -31,8 +31,8 @@ func Main(m *testing.M, atOnce int) (code int) {
 	removeBinary()
 	http.DefaultClient.CloseIdleConnections()
 	if code == 0 {
-		// Goroutines of fasthttp: one updates the Date header forever, and one sleeps up to ten
-		// seconds after its server has ended.
+		// These goroutines belong to fasthttp: one updates the Date header forever, and one sleeps up to
+		// ten seconds after its server has stopped.
 		err := goleak.Find(goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
 			goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Metrics reads the admin listener's metrics. The name of each one is its line up to the value.
+// Metrics reads the admin listener's metrics. The map's keys are the lines up to the value.
 func (e *Edge) Metrics() map[string]float64 { return parseMetrics(e.MetricsText()) }
 
 // MetricsText returns the page as text.
@@ -43,7 +43,7 @@ func (e *Edge) Metric(name string, labels ...string) float64 {
 	return sum
 }
 
-// Series returns the sorted names of all series with their labels, without those of the Go runtime
+// Series returns the sorted names of all series with their labels, except those of the Go runtime
 // and the process.
 func (e *Edge) Series() []string {
 	var out []string

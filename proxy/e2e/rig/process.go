@@ -21,7 +21,7 @@ import (
 // an empty cache and download its modules again.
 var ownEnv = os.Environ()
 
-// built holds the folder with the program, once a test has needed it.
+// built holds the folder with the program once a test has needed the program.
 var built struct {
 	sync.Once
 	dir string
@@ -111,7 +111,7 @@ func StartProcess(t testing.TB, args ...string) *Process {
 	return StartCommand(t, Command(t, args...))
 }
 
-// StartCommand is like StartProcess for a command of the test. It captures standard output and
+// StartCommand is like StartProcess for the test's own command. It captures standard output and
 // error unless the command has files for them.
 func StartCommand(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()

@@ -78,7 +78,8 @@ func (p *Program) run() {
 	p.warm()
 }
 
-// Adopt replaces the edge's process by next: from now on the rig reads its log, and ends it.
+// Adopt replaces the edge's process by next. From now on the rig reads the log of next, and stops
+// next at the end.
 func (p *Program) Adopt(next *Process) { p.Process, p.Log = next, next.Err }
 
 // Relaunch runs the program again after it has ended, on the same address.
@@ -109,19 +110,19 @@ func (p *Program) Reload() (status int, body string) {
 	return r.Status, r.Body
 }
 
-// End checks that the program is at rest, stops it and checks its log. The rig calls it when the
-// test ends; a test may call it earlier.
+// End checks that the program is idle, stops the program and checks its log. The rig calls it when
+// the test ends; a test may call it earlier.
 func (p *Program) End() {
 	if p.ended {
 		return
 	}
 	p.ended = true
-	if !p.Ended() { // the test may have ended it itself
+	if !p.Ended() { // the test may have ended the program itself
 		if !p.Setup.Untidy {
 			p.Rest()
 			checkBooks(p.Edge)
 		}
-		p.Client.CloseIdleConnections() // the edge waits up to a second for a kept one
+		p.Client.CloseIdleConnections() // the edge waits up to a second for kept connections
 		p.Signal(syscall.SIGTERM)
 		if !p.Setup.Untidy {
 			p.Exits(Patience+5*time.Second, 0)

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Raw is a plain connection to the edge, for clients that behave in ways in which no library does.
+// Raw is a plain connection to the edge, for clients that behave as no library would.
 type Raw struct {
 	net.Conn
 	T  testing.TB

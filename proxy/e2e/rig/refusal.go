@@ -15,14 +15,14 @@ type APIError struct {
 }
 
 // Refusal is the error that a client gets in place of an answer, in the terms of chat. In Messages
-// every failure of an engine is a 529.
+// every engine failure is a 529.
 type Refusal struct {
 	Status     int
 	Kind, Code string
 	After      string // Retry-After; empty: any value allowed for the status
 }
 
-// The refusals for failing engines.
+// The refusals that clients get for failing engines.
 var (
 	Unreachable   = Refusal{502, "api_error", "upstream_unreachable", ""}
 	BadResponse   = Refusal{502, "api_error", "upstream_bad_response", ""}
@@ -46,7 +46,7 @@ func (want Refusal) In(dialect string) Refusal {
 
 // WantRefused checks an error answer as a client of the dialect reads it: the status, the record
 // and its shape, a length, one request id in both headers, a Retry-After exactly for the statuses
-// that need one, and no internal words.
+// that need one, and no internal terms.
 func (r *Reply) WantRefused(w Way, want Refusal) *APIError {
 	r.T.Helper()
 	e, messages := r.wantRecord(want.In(w.Dialect))
@@ -56,8 +56,8 @@ func (r *Reply) WantRefused(w Way, want Refusal) *APIError {
 	return e
 }
 
-// WantError is like WantRefused if the request shows the dialect, or if the dialect does not
-// matter.
+// WantError is like WantRefused, for requests whose path shows the dialect or whose dialect does
+// not matter.
 func (r *Reply) WantError(status int, kind, code string) *APIError {
 	r.T.Helper()
 	e, _ := r.wantRecord(Refusal{Status: status, Kind: kind, Code: code})

@@ -21,16 +21,17 @@ type Setup struct {
 	Engines []sim.Options
 	Fakes   []string
 
-	// These are additions to the configuration, each as members of a flow mapping without the
-	// braces: Upstream for every upstream ("concurrency: 4"), Model for the model ("queue: { depth:
-	// 2, wait: 1s }"), Key for the first key, the others for the sections of their names.
+	// The following fields are additions to the configuration. Each holds members of a flow mapping
+	// without the braces: Upstream for every upstream ("concurrency: 4"), Model for the model ("queue:
+	// { depth: 2, wait: 1s }"), Key for the first key, and the others for the sections with their
+	// names.
 	Upstream, Model, Key, Limits, Timeouts, Stream, Retry string
 
-	// Top is further YAML of the top level; Keys, Upstreams and Models are further list entries ("- {
-	// id: … }" lines).
+	// Top holds further YAML of the top level. Keys, Upstreams and Models hold further list entries
+	// ("- { id: … }" lines).
 	Top, Keys, Upstreams, Models string
 
-	// Config replaces everything above except the engines. It is a whole configuration without
+	// Config replaces everything above except the engines. It is a complete configuration without
 	// listeners, in which {{up-0}}, {{up-1}}, … stand for the URLs of the engines, {{hash}} for the
 	// hash of the key, and {{dir}} for the configuration's directory.
 	Config string
@@ -38,25 +39,25 @@ type Setup struct {
 	// Cold skips the wait until every upstream is up, for upstreams that never are.
 	Cold bool
 
-	// Forgets allows a reload in the test to remove upstreams or models, and with them their
+	// Forgets allows a reload in the test to remove upstreams or models together with their metric
 	// series.
 	Forgets bool
 
-	// Untidy skips the final checks, for a test that breaks their conditions on purpose.
+	// Untidy skips the final checks, for a test that violates them on purpose.
 	Untidy bool
 
-	// For Start only: Log receives the log instead of Edge.Log. Lookup resolves the names of
-	// upstreams with `resolve`. Guard is the edge's, for tests that make it panic.
+	// For Start only: Log receives the log instead of Edge.Log. Lookup resolves the names of upstreams
+	// with `resolve`. Guard is the edge's guard, for tests that cause panics.
 	Log    *zap.Logger
 	Lookup func(ctx context.Context, host string) ([]string, error)
 	Guard  *guard.Guard
 
-	// For Launch only: AdminTLS makes the admin listener speak TLS ("cert: edge.pem, key:
-	// edge.key"); such an edge must be Cold and Untidy, because the rig does not trust it. Files
-	// are written beside the configuration before the start, by name, and {{hash}} in them is the
-	// hash of the key, too. Under is a command that runs the program; the program and its arguments
-	// are appended to it (["sh", "-c", `ulimit -n 64; exec "$@"`, "sh"] runs it with few
-	// descriptors). Stderr receives the log instead of Edge.Log. Admin are further members of the
+	// For Launch only: AdminTLS makes the admin listener speak TLS ("cert: edge.pem, key: edge.key");
+	// such an edge must be Cold and Untidy, because the rig does not trust it. Files holds, by name,
+	// the files that are written beside the configuration before the start; {{hash}} in them also
+	// stands for the hash of the key. Under is a command that runs the program; the program and its
+	// arguments are appended to it (["sh", "-c", `ulimit -n 64; exec "$@"`, "sh"] runs it with few
+	// descriptors). Stderr receives the log instead of Edge.Log. Admin holds further members of the
 	// admin section.
 	AdminTLS string
 	Admin    string
@@ -108,7 +109,7 @@ func more(members string) string {
 	return ", " + members
 }
 
-// clocks adds the timeouts that the test does not set: a drain without delay, and more time for
+// clocks adds timeouts that the test does not set: no delay at a drain, and more time for
 // connecting than the default, because listeners may be late on a busy machine.
 func clocks(timeouts string) string {
 	for _, own := range []string{"linger: 0s", "drain: 5s", "connect: 10s"} {
@@ -119,8 +120,8 @@ func clocks(timeouts string) string {
 	return timeouts
 }
 
-// patientProbe gives probes more time than the default: on a busy machine even a good engine may be
-// late.
+// patientProbe gives probes more time than the default, because even a working engine may be late
+// on a busy machine.
 func patientProbe(upstream string) string {
 	switch {
 	case !strings.Contains(upstream, "probe:"):

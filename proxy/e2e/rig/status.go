@@ -9,7 +9,8 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// AdminToken is sent with every request of the rig to the admin listener, for setups with a token.
+// AdminToken is the token that the rig sends with every request to the admin listener, for setups
+// with a token.
 const AdminToken = "the-admin-token-of-this-test"
 
 // adminPage reads a page of the admin listener.
@@ -34,7 +35,7 @@ func (e *Edge) page(url string, header ...string) *Reply {
 	}
 }
 
-// State is the part of the state page that tests read.
+// State holds what tests read from the state page.
 type State struct {
 	Version   int64           `json:"version"`
 	InFlight  int64           `json:"in_flight"`
@@ -73,7 +74,7 @@ type UpstreamState struct {
 	} `json:"last_failure"`
 }
 
-// Upstream returns the state of an upstream by its name.
+// Upstream returns the state of the upstream with the given name.
 func (e *Edge) Upstream(name string) UpstreamState {
 	e.T.Helper()
 	for _, u := range e.Status().Upstreams {
@@ -107,7 +108,7 @@ func (s *State) CallsIn(state string) (n int) {
 	return n
 }
 
-// Model is the part of a catalog entry that tests read.
+// Model holds what tests read from a catalog entry.
 type Model struct {
 	ID       string `json:"id"`
 	IsReady  bool   `json:"is_ready"`

@@ -25,8 +25,8 @@ func (r *Reply) Events() []Event {
 	return ParseEvents(r.Body)
 }
 
-// ParseEvents parses a stream independently of the edge's parser: blank lines end events, and
-// comments are dropped.
+// ParseEvents parses a stream without the edge's parser: blank lines end events, and comments are
+// dropped.
 func ParseEvents(text string) []Event {
 	var out []Event
 	for block := range strings.SplitSeq(text, "\n\n") {
@@ -73,7 +73,7 @@ func (e *Edge) OpenStream(path, body string, header ...string) *Stream {
 	return &Stream{T: e.T, Response: res, lines: bufio.NewReader(res.Body), cancel: cancel}
 }
 
-// Next returns the next event; ok is false at the end.
+// Next returns the next event; the result ok is false at the end.
 func (s *Stream) Next() (e Event, ok bool) {
 	for {
 		line, err := s.lines.ReadString('\n')

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Patience is how long the rig waits for something that should happen at once. It is long because
-// the machine may be busy.
+// Patience is how long the rig waits for something that should happen at once. Patience is long
+// because the machine may be busy.
 const Patience = 20 * time.Second
 
 // Grace is the delay that a timed check allows on a busy machine. It is shorter than the timeout
-// for which a failing edge would wait.
+// that a faulty edge would wait for.
 const Grace = 8 * time.Second
 
 // AtOnce is how long something immediate may take on an otherwise idle machine.
@@ -63,15 +63,15 @@ type StopWatch struct {
 	late  int64
 }
 
-// StartWatch starts to measure.
+// StartWatch returns a running StopWatch.
 func StartWatch() StopWatch { return StopWatch{time.Now(), lateness.Load()} }
 
 // Took returns the time since the start.
 func (w StopWatch) Took() time.Duration { return time.Since(w.begun) }
 
 // Held returns how much the machine may have delayed the measured operation: ten times the lateness
-// of a goroutine that only sleeps. That goroutine is the control measurement, in the same process
-// at the same time.
+// of a goroutine that only sleeps, which is a control measurement in the same process at the same
+// time.
 func (w StopWatch) Held() time.Duration { return 10 * time.Duration(lateness.Load()-w.late) }
 
 // Step returns how late the machine may make one step, such as a request: ten times the mean delay

@@ -12,7 +12,7 @@ type Way struct {
 	Stream  bool
 }
 
-// The ways of audio have one form of answer each: speech is passed on as it arrives, and a
+// The audio ways have one form of answer each: speech is passed on as it arrives, and a
 // transcription is read completely.
 var (
 	Transcription = Way{"transcription", "/v1/audio/transcriptions", false}
@@ -40,8 +40,8 @@ var (
 	ResponsesStream = Way{"responses", "/v1/responses", true}
 )
 
-// AllWays are the ways to generate text; PlainWays and StreamWays are their halves. EveryWay adds
-// audio.
+// AllWays are the ways to generate text; PlainWays has the unstreamed ones, StreamWays the streamed
+// ones, and EveryWay adds audio.
 var (
 	EveryWay   = append(slices.Clone(AllWays), Transcription, Speech)
 	AllWays    = []Way{Chat, ChatStream, Messages, MessagesStream, Responses, ResponsesStream}
@@ -49,9 +49,9 @@ var (
 	StreamWays = []Way{ChatStream, MessagesStream, ResponsesStream}
 )
 
-// Variants returns the ways for variant i of a row: all of ways for the first, and two of them for
-// each further one. A row with many variants thus covers every way without starting the program for
-// every pair.
+// Variants returns the ways in which variant i of a row is tested: all of them for the first
+// variant, and two for each further one. A row with many variants thus covers every way without
+// starting the program for every combination.
 func Variants(ways []Way, i int) []Way {
 	if i == 0 {
 		return ways
@@ -68,8 +68,8 @@ func (w Way) String() string {
 	return w.Dialect
 }
 
-// Body returns a request for model with prompt as the user's text. control holds members for the
-// simulator, such as `"tokens":5,"delay_ms":20` (see bench/sim).
+// Body returns a request for model with prompt as the user's text. The parameter control holds
+// members for the simulator, such as `"tokens":5,"delay_ms":20` (see bench/sim).
 func (w Way) Body(model, prompt, control string) string {
 	if control != "" {
 		prompt += " [[sim {" + control + "}]]"
@@ -106,7 +106,8 @@ func (w Way) ContentType() string {
 	return "Content-Type: application/json"
 }
 
-// Ask requests a good answer from the model "sim", shaped by control, and reads the reply.
+// Ask sends a valid request to the model "sim" and reads the reply. The parameter control steers
+// the simulator.
 func (e *Edge) Ask(w Way, control string) *Reply {
 	e.T.Helper()
 	return e.Say(w, Prompt, control)

@@ -22,8 +22,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The status page in a real browser with a live edge: what an operator sees while a model fills, an
-// engine dies and comes back, and a click drains an upstream.
+// These tests open the status page of a live edge in a real browser: what an operator sees while a
+// model fills, an engine dies and comes back, and a click drains an upstream.
 
 // live is an edge with two simulated engines of one slot each.
 type live struct {
@@ -66,7 +66,8 @@ func (l *live) stream(begun bool) (leave func()) {
 	return leave
 }
 
-// openPage opens the page as an operator with the token. complaints returns the browser's errors.
+// openPage opens the page as an operator with the token. The function complaints returns the
+// browser's errors.
 func (l *live) openPage(width, height int64, dark bool) (tab context.Context, complaints func() string) {
 	tab = browser.Open(l.t, width, height, dark)
 	var mu sync.Mutex

@@ -18,8 +18,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// A fleet of fifty upstreams, thirty models and two hundred keys, in which one upstream breaks its
-// streams, one is dead, one model is full, and one key is over its limit.
+// These tests have a fleet of fifty upstreams, thirty models and two hundred keys. One upstream
+// breaks its streams, one is dead, one model is full, and one key is over its limit.
 
 const (
 	fleetUpstreams = 50
@@ -27,7 +27,7 @@ const (
 	fleetKeys      = 200
 )
 
-// startFleet starts the fleet with its faults and its traffic, which ends with the test.
+// startFleet starts the fleet with its faults and its traffic. The traffic ends with the test.
 func startFleet(t *testing.T) *live {
 	t.Helper()
 	greedy, greedyHash, err := auth.NewKey()
@@ -57,7 +57,7 @@ timeouts: { linger: 0s, drain: 1s }
 keys:
   - { id: tester, hash: "{{hash}}" }
 ` + keys.String() + "upstreams:\n" + ups.String() + "models:\n" + models.String()})}
-	l.Engines[21].SetFault(sim.Fault{Spec: "cut-after=3", Share: 0.3}) // too rarely for its breaker
+	l.Engines[21].SetFault(sim.Fault{Spec: "cut-after=3", Share: 0.3}) // too rarely to open its breaker
 	l.Engines[29].Unlisten()
 	l.Engines[29].Drop(1, true)
 	l.traffic(greedy)
@@ -97,8 +97,8 @@ func (l *live) traffic(greedy string) {
 	send(200*time.Millisecond, "model-08", `"sim":{"tokens":2}`, "Authorization: Bearer "+greedy)
 }
 
-// logCost logs what a page cost its browser, which draws without a graphics card here. The test
-// does not judge it, because another machine measures another share.
+// logCost logs what a page cost the browser, which draws without a graphics card here. The test
+// does not judge the cost, because machines differ.
 func logCost(t *testing.T, tab context.Context, took time.Duration) {
 	t.Helper()
 	got, err := chromedp.Call(tab, performance.GetMetrics, cdp.Empty{})
@@ -131,7 +131,7 @@ func TestStatusPageOfAFleet(t *testing.T) {
 	}
 	const visible = `[...document.querySelectorAll("#upstreams tbody tr")].filter(r => r.offsetParent)`
 
-	// Trouble comes first: in words, in the first rows, with idle rows folded.
+	// Trouble comes first: in the summary and in the first rows, with idle rows folded.
 	l.sees(tab, "which model fails, where and why", `/model-21 fails \d+ % of its calls .*on gpu-21/.test(document.querySelector(".verdict").innerText)`)
 	l.sees(tab, "the model without an engine first, and since when", `(r => r.dataset.model == "model-29" && /✕ no engine/.test(r.innerText) && /for \d+ s/.test(r.innerText))(document.querySelector("#models tbody tr"))`)
 	l.sees(tab, "the full model", `/is full for \d+ %/.test(document.querySelector('[data-model="model-25"]').innerText) && document.querySelector('[data-model="model-25"]').innerText.includes("full")`)

@@ -17,8 +17,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// pictures are the documents' pictures, from the project's root, each with the document that shows
-// it.
+// pictures lists the documents' pictures, each with the document that shows it. Paths are relative
+// to the project's root.
 var pictures = []struct {
 	file, document string
 	draw           func(t *testing.T) []byte
@@ -60,7 +60,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// drawPage draws the top of the status page of the fleet with its faults.
+// drawPage draws the top of the faulty fleet's status page.
 func drawPage(t *testing.T) []byte {
 	l := startFleet(t)
 	time.Sleep(80 * time.Second) // a minute of history

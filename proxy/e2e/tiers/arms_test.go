@@ -46,7 +46,7 @@ models:
 	}
 }
 
-// line is the part of an access line that concerns arms.
+// line holds the fields of an access line that concern arms.
 type line struct {
 	Msg, Upstream, Arm string
 	MissedArm          string `json:"missed_arm"`
@@ -85,7 +85,7 @@ func turn(conversation, turn int, more string) string {
 	return b.String() + "]" + more + "}"
 }
 
-// TestArms checks that a share of the conversations goes to an arm, with all of their turns and at
+// TestArms checks that a share of the conversations, each with all of its turns, goes to an arm at
 // every edge, whatever the policy.
 func TestArms(t *testing.T) {
 	t.Parallel()
@@ -128,7 +128,7 @@ func TestArms(t *testing.T) {
 	}
 }
 
-// split returns a conversation of the arm, and one of the rest.
+// split returns a conversation that belongs to the arm, and one that does not.
 func split(p *rig.Local) (own, other int) {
 	own, other = -1, -1
 	for n := 0; own < 0 || other < 0; n++ {
@@ -144,8 +144,8 @@ func split(p *rig.Local) (own, other int) {
 
 const holds = `,"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
 
-// TestArmIsFull checks that calls of a full arm go to the others, and stay distinguishable. The
-// others' calls get a 429 despite the arm's free slots.
+// TestArmIsFull checks that calls of a full arm go to the other deployments, and stay
+// distinguishable. The other deployments' calls get a 429 despite free slots in the arm.
 func TestArmIsFull(t *testing.T) {
 	t.Parallel()
 	p := arms(t, 1, "50%", "")[0]
@@ -193,7 +193,7 @@ func TestArmIsFull(t *testing.T) {
 			t.Errorf("the log has %+v of a refused call of the arm", got)
 		}
 	}
-	for arm, want := range map[string]float64{"new": 1 + 3, "-": 1} { // the rest has answered one
+	for arm, want := range map[string]float64{"new": 1 + 3, "-": 1} { // the other deployments have answered one
 		if n := p.Metric("penstock_arm_refused_calls_total", "model", "sim", "arm", arm); n != want {
 			t.Errorf("%v calls of %s are counted as refused, want %v", n, arm, want)
 		}
@@ -221,7 +221,7 @@ func TestArmQueues(t *testing.T) {
 	var waits sync.WaitGroup
 	waits.Go(func() { p.Post(chatPath, turn(other, 1, "")).WantStatus(200) })
 	rig.WaitFor(t, rig.Patience, "one waits", waiting(1))
-	p.Post(chatPath, turn(own, 0, "")).WantStatus(200) // behind it in the queue, and overtakes it
+	p.Post(chatPath, turn(own, 0, "")).WantStatus(200) // behind the waiting call in the queue, and overtakes it
 	if !waiting(1)() {
 		t.Error("the call of no arm waits no more")
 	}
@@ -252,7 +252,8 @@ func keepAsking(p *rig.Local, clients int) (stop func()) {
 	}
 }
 
-// TestArmFalls takes the arm down and up again under load, and then the others. No client notices.
+// TestArmFalls takes the arm down and up again under load, and then the other deployments. No
+// client notices.
 func TestArmFalls(t *testing.T) {
 	t.Parallel()
 	p := arms(t, 1, "50%", "queue: { depth: 64, wait: 60s }")[0]
@@ -297,8 +298,8 @@ func TestSharesReload(t *testing.T) {
 	stop()
 }
 
-// TestCountsAreOfArms checks that a token count does not go to an engine of another conversation's
-// arm.
+// TestCountsAreOfArms checks that a token count does not go to an engine of an arm that the
+// conversation does not belong to.
 func TestCountsAreOfArms(t *testing.T) {
 	t.Parallel()
 	s := armsSetup("0%", "")

@@ -16,8 +16,8 @@ import (
 	"penstock/proxy/operate/canary"
 )
 
-// canaryEdge starts an edge with an arm for half of the conversations; old and fresh are the
-// engines' times to the first token.
+// canaryEdge starts an edge with an arm for half of the conversations. The parameters old and fresh
+// are the engines' times to the first token.
 func canaryEdge(t *testing.T, old, fresh time.Duration) *rig.Local {
 	t.Helper()
 	s := armsSetup("50%", "")
@@ -74,8 +74,8 @@ func compareArms(t *testing.T, p *rig.Local, model, arm string) (c []canary.Comp
 	return c, code, nil
 }
 
-// TestCanary checks that an arm whose first tokens arrive later is worse, and that after few calls
-// this is not known yet.
+// TestCanary checks that an arm whose first tokens arrive later is judged worse, and that few calls
+// do not suffice for a judgement.
 func TestCanary(t *testing.T) {
 	t.Parallel()
 	p := canaryEdge(t, 200*time.Millisecond, 600*time.Millisecond)
@@ -113,8 +113,8 @@ func TestCanaryIsInterrupted(t *testing.T) {
 	}
 }
 
-// TestCanaryFails checks that an arm with failed calls is worse, although the rest answers them and
-// no client notices.
+// TestCanaryFails checks that an arm with failed calls is judged worse, although other deployments
+// answer those calls and no client notices.
 func TestCanaryFails(t *testing.T) {
 	t.Parallel()
 	p := canaryEdge(t, 0, 0)

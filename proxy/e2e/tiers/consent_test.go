@@ -50,8 +50,8 @@ func (o *outside) start(t *testing.T) string {
 
 const agreed = "key-of-those-who-have-agreed"
 
-// confined runs an edge whose key tester has no consent, while another key has it. The second model
-// is only at the external engine.
+// confined runs an edge whose key tester has no consent, while another key has consent. The second
+// model is only at the external engine.
 func confined(t *testing.T, model string) (*rig.Local, *outside) {
 	t.Helper()
 	o := new(outside)
@@ -82,8 +82,8 @@ var prompts = map[string]string{
 }
 
 // TestConsent checks that no call of a key without consent reaches an external engine, whatever
-// happens to the in-house engines, while a key with consent gets answers from there. The client
-// gets the in-house refusal.
+// happens to the in-house engines, while a key with consent gets answers from it. A client without
+// consent gets the refusal of the in-house engines.
 func TestConsent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -148,8 +148,8 @@ func TestConsent(t *testing.T) {
 	}
 }
 
-// TestConsent_Catalog checks that a key sees the models that may answer it, and that a list without
-// a key has all of them.
+// TestConsent_Catalog checks that a key sees the models that may answer its calls, and that the
+// list without a key has all models.
 func TestConsent_Catalog(t *testing.T) {
 	t.Parallel()
 	p, _ := confined(t, "")

@@ -20,7 +20,7 @@ models:
   - { id: dear, deployments: [{ upstream: out, served: sim }], allow_members: [service_tier] }
 `
 
-// dialectBodies are requests without their model and without the members that a test puts first.
+// dialectBodies holds request bodies without the model and the members that a test puts in front.
 var dialectBodies = map[string]string{
 	"/v1/chat/completions": `"messages":[{"role":"user","content":"a"}],"max_tokens":2}`,
 	"/v1/completions":      `"prompt":"a","max_tokens":2}`,
@@ -28,8 +28,8 @@ var dialectBodies = map[string]string{
 	"/v1/responses":        `"input":"a","max_output_tokens":16}`,
 }
 
-// TestHosted checks that no member of a request gives a client of a hosted engine access beyond the
-// model of its key, to a more expensive tier, or to stored data.
+// TestHosted checks that no request member gives a client of a hosted engine access to other models
+// than its key's, to a more expensive tier, or to stored data.
 func TestHosted(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: []sim.Options{{Record: true}, {Record: true}}, Config: hostedConfig})
@@ -79,8 +79,8 @@ models:
 	p.Post("/v1/audio/speech", `{"model":"voice","input":"Hi","provider":"x"}`).WantStatus(400)
 }
 
-// TestHosted_Responses checks that a request for a more expensive tier is no error, because agents
-// send it to every model, and that the tier is not passed on.
+// TestHosted_Responses checks that a request for a more expensive tier is not an error, because
+// agents send it to every model, and that the tier is not passed on.
 func TestHosted_Responses(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: []sim.Options{{Record: true}, {Record: true}}, Config: hostedConfig})

@@ -40,7 +40,7 @@ func hosted(t *testing.T, e *sim.Engine) string {
 	return s.URL + "/openai"
 }
 
-// pair is an in-house engine with two slots, and a hosted one for overflow.
+// pair holds an in-house engine with two slots, and a hosted engine for overflow.
 type pair struct {
 	*rig.Local
 	house, cloud *sim.Engine
@@ -95,8 +95,8 @@ func (p *pair) active() (n int) {
 	return n
 }
 
-// TestOverflow checks that the hosted API answers, under its own name, a call that finds the
-// in-house engine full. The in-house engine answers the next call after that.
+// TestOverflow checks that the hosted API answers a call that finds the in-house engine full, and
+// is named as the upstream. Once the in-house engine has room, it answers the next call.
 func TestOverflow(t *testing.T) {
 	t.Parallel()
 	p := start(t, "full", "")
@@ -141,7 +141,7 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
-// TestOverflowWaits checks that a call overflows after it has waited in vain, if there is a queue.
+// TestOverflowWaits checks that with a queue a call overflows after it has waited in vain.
 func TestOverflowWaits(t *testing.T) {
 	t.Parallel()
 	p := start(t, "full", "queue: { depth: 4, wait: 500ms }")
@@ -191,8 +191,8 @@ func TestFullQueueOverflows(t *testing.T) {
 	}
 }
 
-// TestSpareTier checks that a tier for the failure of the in-house engine does not take its
-// overflow.
+// TestSpareTier checks that a tier that is only for failures of the in-house engine does not take
+// its overflow.
 func TestSpareTier(t *testing.T) {
 	t.Parallel()
 	p := start(t, "down", "queue: { depth: 8, wait: 60s }")
@@ -203,7 +203,7 @@ func TestSpareTier(t *testing.T) {
 	if n := p.cloud.Stats().Requests; n != 0 {
 		t.Errorf("%d calls overflowed", n)
 	}
-	// It takes the waiting call when the in-house engine fails.
+	// That tier takes the waiting call when the in-house engine fails.
 	p.house.Unlisten()
 	p.house.Drop(1, true)
 	waits.Wait()
@@ -257,8 +257,8 @@ func TestHouseFalls(t *testing.T) {
 	clients.Wait()
 }
 
-// TestBusyIsNotDown checks that with `when: down` the client gets the refusal of a busy engine, and
-// that no call goes to the next tier because of it.
+// TestBusyIsNotDown checks that with `when: down` the client gets a busy engine's refusal, and that
+// the refusal sends no call to the next tier.
 func TestBusyIsNotDown(t *testing.T) {
 	t.Parallel()
 	p := start(t, "down", "")

@@ -17,9 +17,9 @@ upstreams:
   - { name: b, url: "{{up-1}}", engine: sim, QUIET }
 `
 
-// TestFailingEngine checks that a later tier, or a fallback model, answers calls that an engine
-// fails. This is not a retry and does not need the retry budget. A client's mistake is not passed
-// on.
+// TestFailingEngine checks that a later tier or a fallback model answers calls on which an engine
+// fails. This is not a retry and does not need the retry budget. A request with a client's mistake
+// goes to no other engine.
 func TestFailingEngine(t *testing.T) {
 	t.Parallel()
 	for name, models := range map[string]string{
@@ -67,7 +67,7 @@ models:
 }
 
 // TestFallbackAfterLongWait checks that the fallback also answers a stream that has waited for a
-// slot until its client got keep-alives.
+// slot so long that its client got keep-alives.
 func TestFallbackAfterLongWait(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: rig.Two(), Config: `timeouts: { linger: 0s }

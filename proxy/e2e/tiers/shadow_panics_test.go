@@ -9,7 +9,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// TestShadowPanics checks that a panic ends only the copy, and leaks nothing that the copy holds.
+// TestShadowPanics checks that a panic in a copy ends only the copy, and leaks nothing that it
+// holds.
 func TestShadowPanics(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")

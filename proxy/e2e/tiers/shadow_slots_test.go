@@ -68,7 +68,7 @@ func TestShadowIsFree(t *testing.T) {
 		strings.Replace(s.Config, `hash: "{{hash}}" }`, `hash: "{{hash}}", limits: { tokens_per_day: 1000 } }`, 1)
 	p := rig.Start(t, s)
 	used := 0
-	for i := range 2 { // with the copies it would be 1,600 or more
+	for i := range 2 { // with the copies the usage would be 1,600 or more
 		var a struct {
 			Usage struct {
 				Total int `json:"total_tokens"`
@@ -90,8 +90,8 @@ func TestShadowIsFree(t *testing.T) {
 	}
 }
 
-// TestShadowPrefixAffinity checks that the copies of a conversation's turns go to the engine of the
-// other model that has read its beginning.
+// TestShadowPrefixAffinity checks that the copies of a conversation's turns go to that engine of
+// the other model that has read the conversation's beginning.
 func TestShadowPrefixAffinity(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{
@@ -139,8 +139,8 @@ models:
 	}
 }
 
-// TestShadowIsReloadedAway checks that a copy whose model a reload removes ends with its client,
-// and that later calls have no copy.
+// TestShadowIsReloadedAway checks that a copy whose model a reload removes ends only with its
+// client, and that later calls have no copy.
 func TestShadowIsReloadedAway(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")

@@ -14,7 +14,7 @@ import (
 )
 
 // shadowSetup returns a setup whose model "sim" sends copies of a share of its calls to the model
-// "copy" at another engine. more holds members of "copy".
+// "copy" at another engine. The parameter more holds members of "copy".
 func shadowSetup(share, more string) rig.Setup {
 	return rig.Setup{
 		Engines: []sim.Options{{Slots: 64, Record: true}, {Slots: 64, Record: true}},
@@ -31,18 +31,18 @@ models:
 	}
 }
 
-// copies returns how many copies of calls for "sim" ended in one way.
+// copies returns how many copies of calls for "sim" ended in the given way.
 func copies(p *rig.Local, end string) float64 {
 	return p.Metric("penstock_shadow_calls_total", `model="sim"`, `result="`+end+`"`)
 }
 
-// waitCopies waits until n copies have ended in that way.
+// waitCopies waits until n copies have ended in the given way.
 func waitCopies(t *testing.T, p *rig.Local, end string, n float64) {
 	t.Helper()
 	rig.WaitFor(t, rig.Patience, fmt.Sprintf("%v copies are %s", n, end), func() bool { return copies(p, end) == n })
 }
 
-// generations returns the requests from calls that an engine has received, newest last.
+// generations returns the requests for calls that an engine has received, newest last.
 func generations(e *sim.Engine) (all []sim.Request) {
 	for _, r := range e.Recorded() {
 		if r.Method == http.MethodPost {
@@ -52,8 +52,8 @@ func generations(e *sim.Engine) (all []sim.Request) {
 	return all
 }
 
-// TestShadow checks that, in every dialect, the other engine gets the same request as the model's
-// own, that its answer is counted, and that neither the client nor its key is affected.
+// TestShadow checks that in every dialect the other engine gets the same request as the model's own
+// engine, that its answer is counted, and that neither the client nor its key is affected.
 func TestShadow(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, shadowSetup("100%", ""))
@@ -89,7 +89,7 @@ func TestShadow(t *testing.T) {
 func TestShadowIsCompared(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
-	s.Config = strings.Replace(s.Config, "concurrency: 1", "concurrency: 128", 1) // copies take half of them
+	s.Config = strings.Replace(s.Config, "concurrency: 1", "concurrency: 128", 1) // copies take at most half of the slots
 	s.Config = strings.Replace(s.Config, "concurrency: 8", "concurrency: 64", 1)
 	s.Engines[1].Slots = 128
 	s.Engines[0].Latency, s.Engines[1].Latency = 100*time.Millisecond, 900*time.Millisecond
@@ -102,7 +102,7 @@ func TestShadowIsCompared(t *testing.T) {
 	}
 }
 
-// TestShadowShare checks that either all turns of a conversation are copied, or none is.
+// TestShadowShare checks that either all turns of a conversation are copied or none are.
 func TestShadowShare(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("40%", "")
@@ -133,7 +133,7 @@ func TestShadowShare(t *testing.T) {
 }
 
 // TestShadowEndsWithItsClient checks that a copy ends when its client disconnects, even if the call
-// waits only for its client. The copy continues after an answer.
+// waits only for that client. After a complete answer the copy continues.
 func TestShadowEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, shadowSetup("100%", ""))
@@ -199,8 +199,8 @@ func TestShadowOutlivesItsClient(t *testing.T) {
 	}
 }
 
-// TestShadowTakesFreeSlots checks that a copy takes no slot that a call has, and keeps its own, at
-// a model with a queue and without.
+// TestShadowTakesFreeSlots checks that a copy takes only free slots and keeps its slot, at a model
+// with a queue and without.
 func TestShadowTakesFreeSlots(t *testing.T) {
 	t.Parallel()
 	for _, more := range []string{"", ", queue: { depth: 4, wait: 10m }"} {
@@ -252,7 +252,7 @@ func TestShadowFails(t *testing.T) {
 	}
 }
 
-// TestShadowUnfit checks that a call that the other model does not allow is not copied.
+// TestShadowUnfit checks that a call that the other model would refuse is not copied.
 func TestShadowUnfit(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, shadowSetup("100%", ", supported_features: [streaming]"))
@@ -317,8 +317,7 @@ models:
 }
 
 // TestShadow_Changed checks that an engine that refuses adjacent turns of one role gets the copy
-// once more with the turns joined, as it would get the call, and that it gets later copies in that
-// form at once.
+// once more with the turns joined, like a call, and gets later copies in that form at once.
 func TestShadow_Changed(t *testing.T) {
 	t.Parallel()
 	setup := shadowSetup("100%", "")

@@ -10,8 +10,8 @@ import (
 )
 
 // These are the cases of Autobahn's fuzzing client for a server without compression, sections 2 to
-// 7, rewritten because the suite itself cannot be installed here. An answered message replaces its
-// echo.
+// 7. They are rewritten, because the suite itself cannot be installed here. Where the suite expects
+// an echo, these cases expect an answer.
 
 // answered means that the connection stays open.
 const answered = 0
@@ -21,7 +21,7 @@ func control(code int, reason string) string {
 	return string(binary.BigEndian.AppendUint16(nil, uint16(code))) + reason
 }
 
-// probe is a message that gets an answer at once: the answer's error contains its text.
+// probe is a message that gets an answer at once: an error that contains the message's text.
 const probe = `{"type":"response.steer","response_id":"✓ µ 😀"}`
 
 func autobahn() map[string]autobahnCase {
@@ -67,7 +67,7 @@ func autobahn() map[string]autobahnCase {
 		"7.5.4 likewise, behind a text":    {frame(fin|opText, probe) + frame(fin|opClose, control(4000, "\xff")), 1007, "text"},
 		"7.5.5 a close in other letters":   {frame(fin|opClose, control(1000, "до свидания, 再见")), 1000, ""},
 
-		// Beyond the suite: RFC 6455, 5.1, 5.2 and 5.5 require 1002 for each of these.
+		// These are not in the suite. RFC 6455, 5.1, 5.2 and 5.5, requires 1002 for each.
 		"8.1 a ping without a mask":           {frameOf(fin|opPing, "p", false), 1002, ""},
 		"8.2 a close without a mask":          {frameOf(fin|opClose, control(1000, ""), false), 1002, ""},
 		"8.3 a text without a mask":           {frameOf(fin|opText, probe, false), 1002, ""},
@@ -101,8 +101,8 @@ func autobahn() map[string]autobahnCase {
 	return cases
 }
 
-// autobahnCase is what a client sends, the code that then closes the connection, and what the
-// client gets before that.
+// autobahnCase holds what a client sends, the code that then closes the connection, and what the
+// client gets before the close.
 type autobahnCase struct {
 	sent  string
 	code  int

@@ -11,8 +11,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestClientLeaves checks that the engine stops, and so do waiting calls, when the client closes,
-// with or without a close frame.
+// TestClientLeaves checks that the engine and waiting calls stop when the client closes the
+// connection, with or without a close frame.
 func TestClientLeaves(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})
@@ -55,7 +55,8 @@ func TestDrain(t *testing.T) {
 	rig.Receive(t, 2*rig.Patience, "the edge ends", ended)
 }
 
-// TestReload checks that connections outlive a reload, and end with the setting.
+// TestReload checks that connections outlive a reload, and end when a reload switches the setting
+// off.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -72,8 +73,8 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestRevoked checks that the connection of a removed key ends, and with on_revoke: abort its call,
-// too.
+// TestRevoked checks that the connection of a removed key ends, and that with on_revoke: abort its
+// call also ends.
 func TestRevoked(t *testing.T) {
 	t.Parallel()
 	_, hash, err := auth.NewKey()

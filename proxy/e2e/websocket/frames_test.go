@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The client of these tests uses no library, and violates RFC 6455, 5.2.
+// The client in these tests uses no library, so that it can violate RFC 6455, 5.2.
 
 const (
 	opContinue = 0x0
@@ -90,7 +90,7 @@ func frameOf(first byte, payload string, masked bool) string {
 	return string(b)
 }
 
-// next reads a frame of the edge, which must be complete and must not be masked.
+// next reads a frame from the edge. The frame must be complete and must not be masked.
 func (c *raw) next() (op byte, payload string) {
 	c.t.Helper()
 	var head [2]byte
@@ -196,7 +196,7 @@ func TestFragments(t *testing.T) {
 	})
 }
 
-// TestWrongFrames checks that frames that the protocol forbids end only the connection, with the
+// TestWrongFrames checks that frames that the protocol forbids end only their connection, with the
 // right code.
 func TestWrongFrames(t *testing.T) {
 	t.Parallel()
@@ -241,9 +241,9 @@ func large(n int) string {
 	return begin + strings.Repeat("a", n-len(begin)-len(end)) + end
 }
 
-// TestLargeMessages checks that a message as large as a request body may be is accepted, whole or
-// in pieces. A larger one gets an error and ends the connection with 1009, and so does one that
-// only announces such a length.
+// TestLargeMessages checks that a message of the largest size for request bodies is accepted, in
+// one piece or in several. A larger one gets an error and ends the connection with 1009, and so
+// does a frame that only announces a larger size.
 func TestLargeMessages(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 9MiB"})
@@ -267,7 +267,7 @@ func TestLargeMessages(t *testing.T) {
 }
 
 // TestAnnounced checks that a message that announces too large a length is refused before it
-// arrives, whichever of its frames announces that.
+// arrives, whichever frame announces the length.
 func TestAnnounced(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 1MiB", Timeouts: "client_body: 1h"})
@@ -290,7 +290,7 @@ func TestAnnounced(t *testing.T) {
 }
 
 // TestEmptyFragments checks that a message may have empty pieces, and that the call is answered.
-// Without a bound on them a client could keep the edge busy forever.
+// Without a bound on empty pieces a client could keep the edge busy forever.
 func TestEmptyFragments(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -304,7 +304,7 @@ func TestEmptyFragments(t *testing.T) {
 }
 
 // TestMessageMemory checks that a message for which there is no memory gets an error and the
-// connection continues, and that a message that is too large gets its own error.
+// connection continues, and that a message that is too large gets a different error.
 func TestMessageMemory(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 9MiB, body_memory: 1%"}) // 10 MiB
@@ -399,7 +399,8 @@ func TestHandshakeWithBody(t *testing.T) {
 	c.Reply("GET").WantStatus(101)
 }
 
-// TestEarlyFrames checks that frames are read that come with the request, before its answer.
+// TestEarlyFrames checks that the edge reads frames that come with the upgrade request, before its
+// answer.
 func TestEarlyFrames(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})
@@ -409,7 +410,8 @@ func TestEarlyFrames(t *testing.T) {
 	(&raw{c, t}).until(`"type":"response.completed"`)
 }
 
-// TestFuzzedFrames checks that the edge serves others and leaks nothing, whatever frames arrive.
+// TestFuzzedFrames checks that the edge serves other clients and leaks nothing, whatever frames
+// arrive.
 func TestFuzzedFrames(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})

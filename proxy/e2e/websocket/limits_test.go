@@ -13,8 +13,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestLimits checks that a call is refused like a POST, by its key's limits, for its size, or for
-// lack of a slot, and that the connection continues.
+// TestLimits checks that calls are refused for the same reasons as a POST (the key's limits, the
+// size, or lack of a slot), and that the connection continues.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { requests_per_minute: 2 }", Limits: "request_body: 2KiB"})
@@ -31,8 +31,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLimits_Numbers checks that a refusal names the file's limit, the edge's or the key's, without
-// the edge's additions to a message.
+// TestLimits_Numbers checks that a refusal names the configured limit of the edge or the key,
+// without what the edge adds to a message.
 func TestLimits_Numbers(t *testing.T) {
 	t.Parallel()
 	for number, s := range map[string]rig.Setup{
@@ -47,8 +47,8 @@ func TestLimits_Numbers(t *testing.T) {
 	}
 }
 
-// TestBudgetRefusal checks that the error of a budget has the headers that show a client that a
-// retry is useless.
+// TestBudgetRefusal checks that the error for a used-up budget has the headers that tell a client
+// that a retry is useless.
 func TestBudgetRefusal(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { tokens_per_day: 100 }"})
@@ -91,7 +91,7 @@ func TestMessagesWithoutACallCount(t *testing.T) {
 	c := dial(t, p)
 	c.create("", "")
 	c.completed()
-	c.say(`{"type":"response.processed"}`) // of the response, so it does not count
+	c.say(`{"type":"response.processed"}`) // about the response, so it does not count
 	c.say(`{"type":"response.processed"}`)
 	c.say(`{"type":"response.steer","input":"x"}`)
 	if e := c.hear(); e.Type != "response.steer.failed" {
@@ -103,8 +103,8 @@ func TestMessagesWithoutACallCount(t *testing.T) {
 	}
 }
 
-// TestMemory checks that a connection's stored conversations count like bodies, that the least
-// recently used one is dropped first, and that the memory is freed.
+// TestMemory checks that a connection's stored conversations count against the memory for bodies,
+// that the least recently used one is dropped first, and that the memory is freed.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 64KiB"})
@@ -130,8 +130,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestIdleMemory checks that an idle connection holds what is counted, not its last messages. It
-// runs alone because it measures the heap.
+// TestIdleMemory checks that an idle connection holds only the memory that is counted, not its last
+// messages. It runs alone because it measures the heap.
 func TestIdleMemory(t *testing.T) {
 	const conns, size = 6, 4 << 20
 	p := start(t, rig.Setup{})
@@ -158,7 +158,8 @@ func TestIdleMemory(t *testing.T) {
 	}
 }
 
-// TestQueueBound checks that calls wait up to the bound, and that one more is refused.
+// TestQueueBound checks that calls wait up to the queue's bound, and that a further call is
+// refused.
 func TestQueueBound(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})
@@ -172,8 +173,8 @@ func TestQueueBound(t *testing.T) {
 }
 
 // TestWaitingMessages checks that the edge decides whether a message may wait before it stores it.
-// A key may have as many waiting messages as concurrent calls, over all connections, and a
-// connection no more bytes than one request.
+// A key may have as many waiting messages, over all connections, as concurrent calls. A
+// connection's waiting messages may be no larger than one request.
 func TestWaitingMessages(t *testing.T) {
 	t.Parallel()
 	large := func(c *peer) { c.create("", `,"user":"`+strings.Repeat("u", 40_000)+`"`) }
@@ -190,11 +191,11 @@ func TestWaitingMessages(t *testing.T) {
 	if e := c.refused(429, "rate_limited"); !strings.Contains(e.Error.Message, "1 concurrent request") {
 		t.Errorf("%s", e.text)
 	}
-	c.create("", "") // a small one takes a place, too
+	c.create("", "") // a small message also takes a place
 	c.refused(429, "rate_limited")
 	_ = c.ws.CloseNow()
 	rig.WaitFor(t, rig.Patience, "the memory is free", func() bool { return p.Metric("penstock_body_memory_bytes") == 0 })
-	again := dial(t, p) // the connection's end frees the place
+	again := dial(t, p) // the place is free when the connection has ended
 	again.create("", "")
 	again.create("", "")
 	again.completed()
@@ -210,7 +211,7 @@ func TestWaitingMessages(t *testing.T) {
 }
 
 // TestWaitingMessages_Share checks that a key's waiting messages hold at most half of the memory
-// for bodies, so that others find room.
+// for bodies, so that other keys find room.
 func TestWaitingMessages_Share(t *testing.T) {
 	t.Parallel()
 	other, hash, err := auth.NewKey()
@@ -230,7 +231,7 @@ func TestWaitingMessages_Share(t *testing.T) {
 		message(open[i])
 		rig.WaitFor(t, rig.Patience, "it waits", func() bool { return p.Metric("penstock_body_memory_bytes") >= float64((i+1)*size) })
 	}
-	message(open[2]) // while it grows it holds more than its length
+	message(open[2]) // a growing message holds more than its length
 	open[2].refused(503, "no_body_memory")
 	p.Key = other
 	by := dial(t, p)
@@ -255,8 +256,8 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfAKey checks that one key may have a quarter of limits.connections. One more is
-// refused like a request, and there is room again when one has ended.
+// TestConnectionsOfAKey checks that one key may have a quarter of limits.connections. A further
+// connection is refused like a request, and there is room again when a connection has ended.
 func TestConnectionsOfAKey(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "connections: 20"})

@@ -11,8 +11,9 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// TestPanics checks that, wherever a connection panics, its client gets 1011, or an event for the
-// failed call, and everything it held is released. Other connections continue.
+// TestPanics checks that after a panic at any point of a connection the client gets 1011, or an
+// event for the failed call, and everything that the connection held is released. Other connections
+// continue.
 func TestPanics(t *testing.T) {
 	t.Parallel()
 	for point, place := range map[string]string{

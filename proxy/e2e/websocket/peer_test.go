@@ -26,7 +26,7 @@ func start(t *testing.T, s rig.Setup) *rig.Local {
 	return rig.Start(t, s)
 }
 
-// recording returns options of one engine that records its requests.
+// recording returns the options for one engine that records its requests.
 func recording() []sim.Options { return []sim.Options{{Record: true}} }
 
 // peer is the client's end of one connection.
@@ -35,7 +35,7 @@ type peer struct {
 	ws *websocket.Conn
 }
 
-// event is the part of a message that tests read.
+// event holds what tests read from a message.
 type event struct {
 	Type     string `json:"type"`
 	Number   int    `json:"sequence_number"`
@@ -94,7 +94,7 @@ func (c *peer) create(control, more string) {
 	c.say(`{"type":"response.create","model":"sim","input":%s%s}`, said(control), more)
 }
 
-// said returns a user's input with the canary.
+// said returns a user's input that contains the canary.
 func said(control string) string {
 	text := rig.Canary
 	if control != "" {
@@ -126,7 +126,7 @@ func (c *peer) answer() (last event, text string) {
 	c.t.Helper()
 	for n := 0; ; n++ {
 		e := c.hear()
-		if e.Type == "error" { // as clients do, with or without a status
+		if e.Type == "error" { // as clients recognise it, with or without a status
 			return e, text
 		}
 		if e.Number != n {
@@ -150,7 +150,7 @@ func (c *peer) completed() (last event, text string) {
 	return e, text
 }
 
-// refused reads an error about a message.
+// refused reads the error event for a message.
 func (c *peer) refused(status int, code string) event {
 	c.t.Helper()
 	e := c.hear()

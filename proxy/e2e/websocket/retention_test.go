@@ -14,8 +14,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestRetention sends a word in every place that a client of a connection may write to, under every
-// fault. Afterwards it is not in the log, the metrics, the page, an error or a file, and the
+// TestRetention sends a word in every place that a WebSocket client can write to, under every
+// fault. Afterwards the word is not in the log, the metrics, the page, an error or a file, and the
 // connection's memory is freed.
 func TestRetention(t *testing.T) {
 	fastset.LeaveOut(t, "every fault of a connection")
@@ -55,7 +55,8 @@ func TestRetention(t *testing.T) {
 	page := p.Fetch("GET", p.Admin+"/status").Body
 	told.WriteString(page + p.MetricsText())
 	p.End()
-	// The names of the lane and of an unknown model are the client's own, and are returned to it.
+	// The names of the lane and of an unknown model are the client's own, so the client gets them
+	// back.
 	text := strings.NewReplacer(`"stream_id":"`+word+`"`, "", `The model \"`+word+`\" does not exist`, "").Replace(told.String())
 	for where, text := range map[string]string{"an error, the page or the metrics": text, "the log": p.Log.String()} {
 		if i := strings.Index(text, word); i >= 0 {

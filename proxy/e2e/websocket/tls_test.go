@@ -44,8 +44,9 @@ func TestCertificate(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the calls are the certificate's", func() bool { return strings.Count(p.Log.String(), `"key":"agent"`) == 2 })
 }
 
-// TestTLS checks that a TLS connection, which stays in the server, behaves like one without TLS:
-// turns, a client that disconnects, an invalid frame, a message that is too large, and a drain.
+// TestTLS checks that a TLS connection, which stays in the server, behaves like a connection
+// without TLS in these cases: turns, a client that disconnects, an invalid frame, a message that is
+// too large, and a drain.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	cert, key := selfsigned.Pair(t, "edge", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))

@@ -16,8 +16,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestCalls checks that calls over WebSocket get the events of a stream, and are ordinary calls in
-// metrics and log.
+// TestCalls checks that calls over WebSocket get the events of a stream, and appear in metrics and
+// the log like other calls.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -67,7 +67,7 @@ func roles(messages []map[string]any) string {
 }
 
 // TestToolTurns checks that a turn may continue the last response with only the outputs of its tool
-// calls, and that the engine gets the whole conversation.
+// calls, and that the engine gets the complete conversation.
 func TestToolTurns(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})
@@ -101,8 +101,8 @@ func TestToolTurns(t *testing.T) {
 	}
 }
 
-// TestWhatIsKept checks that a lane continues only its last response, whether input is a string or
-// a list. A response that failed, or that another one has followed, is gone.
+// TestWhatIsKept checks that a lane can continue only its last response, whether the input is a
+// string or a list. A response that failed, or was followed by another one, is no longer kept.
 func TestWhatIsKept(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording(), Models: "- { id: other, deployments: [{ upstream: up-0, served: sim }] }\n"})
@@ -139,8 +139,8 @@ func TestWhatIsKept(t *testing.T) {
 	}
 }
 
-// TestLanes checks that calls of all lanes run one after the other, each with its lane's id in
-// every event, and that a conversation may be forked to another lane.
+// TestLanes checks that calls of all lanes run one after the other, that every event has its lane's
+// id, and that another lane can continue a conversation as a fork.
 func TestLanes(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})
@@ -189,8 +189,8 @@ func TestLanes(t *testing.T) {
 	c.completed()
 }
 
-// TestLargeAnswer checks that an answer that is written in pieces is one message, whatever is sent
-// with it.
+// TestLargeAnswer checks that an answer that is written in pieces is one message, whatever members
+// the edge adds to it.
 func TestLargeAnswer(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{MaxModelLen: 1 << 21}}})
@@ -211,8 +211,8 @@ func TestLargeAnswer(t *testing.T) {
 	}
 }
 
-// TestLeftOut checks that the first event names parts of a request that do not reach an engine, as
-// a header does for a POST.
+// TestLeftOut checks that the first event names the parts of a request that do not reach an engine,
+// as a header does for a POST.
 func TestLeftOut(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -238,7 +238,7 @@ func TestLeftOut(t *testing.T) {
 }
 
 // TestOneEnd checks that an answer that breaks off ends its turn with one event, and that the next
-// turn begins with its own events.
+// turn starts with its own events.
 func TestOneEnd(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -301,7 +301,7 @@ func TestWarmUp(t *testing.T) {
 }
 
 // TestMessagesWithoutACall checks that invalid messages get errors and the connection continues,
-// and that messages without an answer get none.
+// and that messages that need no answer get none.
 func TestMessagesWithoutACall(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -376,8 +376,7 @@ func TestOfficialClient(t *testing.T) {
 	}
 }
 
-// TestSilence checks that a waiting client gets events, the same as those of a stream, in each
-// turn.
+// TestSilence checks that a waiting client gets the same events in each turn as a waiting stream.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Stream: "commit_after: 50ms, keepalive: 50ms"})

@@ -30,7 +30,7 @@ type Options struct {
 	Now        time.Time
 }
 
-// setup is what an agent's files are made from.
+// setup holds the facts from which an agent's files are made.
 type setup struct {
 	base, key string // base: without /v1; key: the environment variable
 	models    []model
@@ -39,7 +39,7 @@ type setup struct {
 	folder    string // the folder of the agent's configuration
 }
 
-// first() returns the model that the agent is to use.
+// first() returns the model that the agent should use.
 func (s *setup) first() *model { return &s.models[0] }
 
 // file is a file that an agent reads.
@@ -56,20 +56,22 @@ type program struct {
 	// path within it.
 	folderEnv, below string
 	files            func(*setup) []file
-	run              func(*setup) string // returns the command line that starts it
+	run              func(*setup) string // returns the command line that starts the agent
 }
 
 // Names returns the agents for which Run can write a configuration.
 func Names() []string { return []string{"claude", "codex", "opencode", "copilot"} }
 
-// longestName is longer than names of variables are, and shorter than most keys.
+// longestName is longer than names of environment variables usually are, and shorter than most
+// keys.
 const longestName = 40
 
 // variable matches what shells accept as the name of a variable.
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// IsVariable reports whether a word can be the name of the variable with the key, and is not the
-// key itself, given by mistake. environment has the form of os.Environ.
+// IsVariable reports whether a word can be the name of the variable that holds the key. It returns
+// false for a word that may be the key itself, given by mistake. The parameter environment has the
+// form of os.Environ.
 func IsVariable(word string, environment []string) bool {
 	if !variable.MatchString(word) || len(word) > longestName || strings.HasPrefix(word, auth.Prefix) {
 		return false

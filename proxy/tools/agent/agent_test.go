@@ -103,7 +103,7 @@ func TestFilesOfEachAgent(t *testing.T) {
 	}
 }
 
-// TestAlias checks that the agent requests a name that the edge resolves, and has the model's
+// TestAlias checks that the agent requests an alias, which the edge resolves, and gets the model's
 // facts. Codex requests the id.
 func TestAlias(t *testing.T) {
 	url := edge(t, twoModels)
@@ -123,8 +123,8 @@ func TestAlias(t *testing.T) {
 	}
 }
 
-// TestReadyFirst checks that a ready model is chosen if none is wanted, and that the output reports
-// it if no model is ready.
+// TestReadyFirst checks that a ready model is chosen unless a model is named, and that the output
+// says so if no model is ready.
 func TestReadyFirst(t *testing.T) {
 	const entry = `{"id":%q,"kind":"chat","supported_endpoints":["/v1/messages"],"context_length":65536,"is_ready":%t}`
 	for ready, want := range map[string][2]string{
@@ -198,8 +198,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestWrite checks that files are written for their owner alone, that a differing file is shown and
-// kept, that an equal one is not touched, and that a link stays a link.
+// TestWrite checks that only the owner can read written files, that a differing old file is shown
+// and kept, that an equal file is not touched, and that a link stays a link.
 func TestWrite(t *testing.T) {
 	url, home := edge(t, twoModels), t.TempDir()
 	env := map[string]string{"EDGE_KEY": key}

@@ -17,7 +17,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// model holds what agents need of a catalog entry.
+// model holds what agents need from a catalog entry.
 type model struct {
 	ID                 string // or the requested alias
 	Name               string
@@ -75,7 +75,7 @@ type catalog struct {
 const catalogTimeout = 5 * time.Second
 
 // readCatalog requests the catalog of the edge whose API is at base, without /v1. The key may be
-// empty. If a wanted model is not in the list but the edge knows its name, readCatalog adds an
+// empty. If the wanted model is not in the list but the edge resolves its name, readCatalog adds an
 // entry for it.
 func readCatalog(ctx context.Context, base, key, wanted string) (*catalog, error) {
 	transport, err := http1.NewTransport(http1.TransportOptions{Upstream: base, URL: base, APIKey: key}.ForProbes())
@@ -144,8 +144,8 @@ func speaksWebSocket(ctx context.Context, base, key string) bool {
 	return res.StatusCode == http.StatusSwitchingProtocols
 }
 
-// choose returns the models that can work for an agent, with the wanted one first. If none is
-// wanted, the first ready one comes first.
+// choose returns the models that can work for an agent, with the wanted model first. Without a
+// wanted model, the first ready one comes first.
 func (c *catalog) choose(endpoint, wanted string) ([]model, error) {
 	var fit []model
 	var names []string
@@ -175,7 +175,8 @@ func first(models []model, i int) []model {
 	return slices.Insert(slices.Delete(models, i, i+1), 0, m)
 }
 
-// baseOf returns the address of the edge's API without /v1, which users may include or omit.
+// baseOf returns the address of the edge's API without /v1, whether or not the user's address has
+// it.
 func baseOf(address string) (string, error) {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address

@@ -9,7 +9,7 @@ import (
 )
 
 // claudeFiles returns a settings file for Claude Code. The helper is a command that prints the key.
-// The smaller models that Claude Code requests by itself are mapped to this model, too.
+// The smaller models that Claude Code requests by itself are also mapped to this model.
 func claudeFiles(s *setup) []file {
 	m := s.first()
 	env := object{
@@ -18,8 +18,8 @@ func claudeFiles(s *setup) []file {
 		{"ANTHROPIC_DEFAULT_OPUS_MODEL", m.ID},
 		{"ANTHROPIC_DEFAULT_SONNET_MODEL", m.ID},
 		{"ANTHROPIC_DEFAULT_HAIKU_MODEL", m.ID},
-		{"CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY", "1"}, // its picker lists Anthropic-like names
-		{"ENABLE_TOOL_SEARCH", "false"},                     // or it withholds MCP servers' tools
+		{"CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY", "1"}, // its model picker lists Anthropic-like names
+		{"ENABLE_TOOL_SEARCH", "false"},                     // otherwise it withholds the tools of MCP servers
 	}
 	if m.ContextLength > 0 {
 		env = append(env, member{"CLAUDE_CODE_MAX_CONTEXT_TOKENS", strconv.Itoa(m.ContextLength)},
@@ -28,8 +28,8 @@ func claudeFiles(s *setup) []file {
 	return []file{{s.at("penstock.json"), indented(object{{"apiKeyHelper", "printenv " + s.key}, {"env", env}})}}
 }
 
-// codexFiles returns a profile for Codex, which is merged over its own configuration, and the
-// catalog. Without the catalog Codex assumes a context length of its own for any name that is not
+// codexFiles returns a profile for Codex, which Codex merges over its own configuration, and the
+// catalog. Without the catalog Codex would assume a context length for any name that is not
 // OpenAI's.
 func codexFiles(s *setup) []file {
 	catalog, websocket := s.at("penstock-models.json"), ""
@@ -51,8 +51,7 @@ wire_api = "responses"
 	return []file{{s.at("penstock.config.toml"), profile}, {catalog, models}}
 }
 
-// opencodeFiles returns a configuration for opencode with a provider of this name that has all
-// models.
+// opencodeFiles returns a configuration for opencode, with a provider that has all models.
 func opencodeFiles(s *setup) []file {
 	models := object{}
 	for i := range s.models {
@@ -127,7 +126,8 @@ func (o object) MarshalJSON() ([]byte, error) {
 // indented returns v as JSON for people.
 func indented(v any) string { return encoded(v, "  ") }
 
-// encoded returns v as JSON. v consists of text, numbers and parsed JSON, so encoding cannot fail.
+// encoded returns v as JSON. the value v consists of text, numbers and parsed JSON, so encoding
+// cannot fail.
 func encoded(v any, indent string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

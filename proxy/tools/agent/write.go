@@ -75,7 +75,7 @@ func (f *file) read() (text []byte, there bool, err error) {
 const stamp = "20060102-150405"
 
 // keep writes the old content to a new file and returns its name. It never overwrites a file that
-// was kept within the same second.
+// was kept earlier within the same second.
 func (f *file) keep(old []byte, now time.Time) (string, error) {
 	stamped := f.Path + "." + now.UTC().Format(stamp)
 	name := stamped
@@ -91,7 +91,7 @@ func (f *file) keep(old []byte, now time.Time) (string, error) {
 	}
 }
 
-// closed writes all of a file and closes it.
+// closed writes text to a file and closes the file.
 func closed(f *os.File, text []byte) error {
 	_, err := f.Write(text)
 	if last := f.Close(); err == nil {

@@ -56,7 +56,7 @@ type run struct {
 
 	unanswered  chan struct{}          // receives after the run's first attempt without an answer
 	failures    atomic.Int64           // consecutive attempts without an answer
-	why         atomic.Pointer[string] // why the last attempt got no answer; nil: it got one
+	why         atomic.Pointer[string] // why the last attempt got no answer; nil if it got one
 	ok, refused atomic.Int64           // lines
 }
 
@@ -75,8 +75,8 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Run processes the missing lines of a batch. If ctx ends it early, the next run sends the lines
-// again that were being sent.
+// Run processes the missing lines of a batch. If ctx ends early, the next run repeats the lines
+// that were being sent.
 func Run(ctx context.Context, o *Options) error {
 	if err := o.check(); err != nil {
 		return &Error{exitUsage, err}
@@ -167,7 +167,7 @@ func (r *run) do(ctx context.Context, line *request) error {
 const reportEvery = 10 * time.Second
 
 // report reports the run's progress until stop is called. It reports at once after the first
-// attempt without an answer, because a wrong address should not look like slow work.
+// attempt without an answer, so that a wrong address does not look like slow progress.
 func (r *run) report(todo int) (stop func()) {
 	over := make(chan struct{})
 	var said sync.WaitGroup
@@ -193,7 +193,7 @@ func (r *run) report(todo int) (stop func()) {
 	}
 }
 
-// progress describes how far the run is, and what it waits for.
+// progress describes the run's progress, and what the run waits for.
 func (r *run) progress(todo int) string {
 	text := fmt.Sprintf("%d of %d lines, %d at once", r.ok.Load()+r.refused.Load(), todo, r.gate.atOnce())
 	if why := r.why.Load(); why != nil {

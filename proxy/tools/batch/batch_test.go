@@ -61,8 +61,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestOutputIsMended checks that an output keeps final lines, and loses a truncated line and the
-// lines to send again.
+// TestOutputIsMended checks that final lines stay in an output, and that a truncated line and the
+// lines to send again are removed.
 func TestOutputIsMended(t *testing.T) {
 	line := func(id string, status int) string {
 		return fmt.Sprintf(`{"id":"x","custom_id":%q,"response":{"status_code":%d,"request_id":"","body":{}},"error":null}`, id, status)
@@ -128,7 +128,7 @@ func TestOutputOfSomethingElse(t *testing.T) {
 	}
 }
 
-// TestRetryAfter checks that a line is never sent again at once if a header asks for a long wait.
+// TestRetryAfter checks that a line is never repeated at once if a header asks for a long wait.
 func TestRetryAfter(t *testing.T) {
 	for header, want := range map[string]time.Duration{
 		"": 0, "0": 0, "-5": 0, "soon": 0, "7": 7 * time.Second, "7200": 2 * time.Hour,
@@ -141,8 +141,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestUsedUpBudget checks that a used-up budget ends the run, which reports the time of its
-// renewal, and that the refusal is not recorded as an answer.
+// TestUsedUpBudget checks that a used-up budget ends the run, that the run says when the budget is
+// renewed, and that the refusal is not recorded as an answer.
 func TestUsedUpBudget(t *testing.T) {
 	var asked atomic.Int64
 	edge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -212,7 +212,7 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
-// TestProgressSaysWhy checks that the progress names what a run waits for until there is an answer.
+// TestProgressSaysWhy checks that the progress says what a run waits for until there is an answer.
 func TestProgressSaysWhy(t *testing.T) {
 	edge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -233,8 +233,7 @@ func TestProgressSaysWhy(t *testing.T) {
 	}
 }
 
-// TestSilentAddress checks that a run reports once and immediately that nothing answers, before its
-// next regular report.
+// TestSilentAddress checks that a run reports at once, and only once, that nothing answers.
 func TestSilentAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -268,8 +267,7 @@ func (w *firstWord) Write(p []byte) (int, error) {
 	return w.text.Write(p)
 }
 
-// TestOutputIsOneRuns checks that only one run at a time can use an output, even one that was
-// repaired.
+// TestOutputIsOneRuns checks that only one run at a time can use an output, even a repaired output.
 func TestOutputIsOneRuns(t *testing.T) {
 	for name, text := range map[string]string{
 		"new":    "",
@@ -345,8 +343,8 @@ func TestGateFindsTheRoom(t *testing.T) {
 	})
 }
 
-// TestGateWaits checks that a refusal stops all requests until its Retry-After if nothing else
-// runs.
+// TestGateWaits checks that a refusal stops all requests until its Retry-After has passed if
+// nothing else runs.
 func TestGateWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, begun := newGate(1), time.Now()

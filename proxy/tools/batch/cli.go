@@ -47,8 +47,8 @@ func (c *CLI) Run() error {
 	})
 }
 
-// keyOf returns the key in a file's text, in the form that `penstock key new` writes: the first
-// line, if nothing but a blank line follows. Any other text is not a key, and is returned
+// keyOf returns the key in a file's text, which has the form that `penstock key new` writes: the
+// first line, followed by nothing but a blank line. Any other text is not a key, and is returned
 // unchanged.
 func keyOf(text string) string {
 	text = strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))

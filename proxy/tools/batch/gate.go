@@ -11,7 +11,7 @@ type gate struct {
 	ceiling int
 
 	mu        sync.Mutex
-	changed   chan struct{} // closed when another request may be able to begin
+	changed   chan struct{} // closed when another request may begin
 	running   int
 	limit     float64
 	refused   bool      // after a refusal the limit grows slowly
@@ -66,8 +66,8 @@ func (g *gate) leave() {
 	g.end()
 }
 
-// leaveRefused ends a request for which there was no slot or no engine. after is the time until the
-// next attempt.
+// leaveRefused ends a request for which there was no slot or no engine. The parameter after is the
+// time until the next attempt.
 func (g *gate) leaveRefused(after time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -79,14 +79,14 @@ func (g *gate) leaveRefused(after time.Duration) {
 	g.end()
 }
 
-// end counts a request that has ended. The caller holds the lock.
+// end counts a request as ended. The caller holds the lock.
 func (g *gate) end() {
 	g.running--
 	close(g.changed)
 	g.changed = make(chan struct{})
 }
 
-// sleep waits for d or until ctx ends. In the latter case it returns ctx's error.
+// sleep waits for d or until ctx ends. If ctx ends, it returns ctx's error.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

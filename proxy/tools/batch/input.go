@@ -23,7 +23,7 @@ type request struct {
 	number   int             // of its line
 }
 
-// problem returns what is wrong with a line, without quoting the line; empty if nothing is.
+// problem returns what is wrong with a line, without quoting the line; empty if the line is valid.
 func (r *request) problem() string {
 	var body struct {
 		Stream json.RawMessage `json:"stream"`

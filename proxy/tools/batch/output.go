@@ -35,13 +35,13 @@ type failure struct {
 	Message string `json:"message"`
 }
 
-// final reports whether the line is final: it was answered, or refused for its content, so another
-// request would probably get the same answer.
+// final reports whether the line is final: it was answered, or refused for its content, so that a
+// repetition would probably get the same answer.
 func (a *answer) final() bool {
 	if a.Response == nil || retryable(a.Response.Status) {
 		return false
 	}
-	switch a.Response.Status { // the key's rights and the models may have changed
+	switch a.Response.Status { // the key's rights or the models may have changed
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
 		return false
 	}
@@ -114,8 +114,8 @@ func lock(file *os.File, path string) error {
 	return err
 }
 
-// mend reads the lines of an output, and rewrites it if some must go. A file that is not an output
-// stays unchanged, and the error says so.
+// mend reads the lines of an output, and rewrites the file if lines must be removed. A file that is
+// not an output stays unchanged, and the error says so.
 func (o *output) mend(path string) error {
 	old := o.file
 	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
@@ -128,7 +128,7 @@ func (o *output) mend(path string) error {
 		}
 	}()
 	kept, write := int64(0), bufio.NewWriter(next)
-	var foreign error // the previous line was not written by a batch
+	var foreign error // set if the previous line was not written by a batch
 	err = scan(old, path, func(number int, line []byte) error {
 		a := parseAnswer(line)
 		switch {
@@ -138,7 +138,7 @@ func (o *output) mend(path string) error {
 			foreign = &Error{exitUsage, fmt.Errorf("%s:%d: this is no line of a batch's output: "+
 				"the file was left as it is; name another one", path, number)}
 			if !json.Valid(line) && bytes.HasPrefix(line, []byte(cutStart[:min(len(line), len(cutStart))])) {
-				return nil // if it is the last line, a kill has truncated it
+				return nil // if this is the last line, a kill has truncated it
 			}
 			return foreign
 		case !a.final() || o.done[a.CustomID]:
@@ -174,7 +174,8 @@ func (o *output) mend(path string) error {
 	return old.Close()
 }
 
-// cutStart begins each line. It distinguishes a truncated line from the text of another file.
+// cutStart is the beginning of each line. It distinguishes a truncated line from text of another
+// kind.
 const cutStart = `{"id":"`
 
 // parseAnswer parses a line of an output. It returns nil if the line is of another kind or
@@ -187,7 +188,7 @@ func parseAnswer(line []byte) *answer {
 	return a
 }
 
-// add writes a line in one write, so that a kill can truncate only the last line.
+// add writes a line with a single write, so that a kill can truncate only the last line.
 func (o *output) add(a *answer) error {
 	line, err := json.Marshal(a)
 	if err != nil {

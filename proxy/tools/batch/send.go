@@ -28,18 +28,18 @@ const (
 	// refusal without a Retry-After.
 	longestPause  = time.Minute
 	shortestRetry = time.Second
-	// longestWait is the longest Retry-After for which a line waits. A longer one means that a
-	// budget is used up, and ends the run.
+	// longestWait is the longest Retry-After that a line obeys. A longer one means that a budget is
+	// used up, and ends the run.
 	longestWait = 10 * time.Minute
 )
 
 // errKey ends the run, because all lines would fail.
 var errKey = errors.New("the edge refuses the key")
 
-// errPath ends the run, too. A missing model is also a 404, but concerns only its own line.
+// errPath also ends the run. A missing model is also a 404, but concerns only its own line.
 var errPath = errors.New("there is no such endpoint there: --url is the edge's address, such as http://127.0.0.1:4000")
 
-// errNoAnswer ends the run, too.
+// errNoAnswer also ends the run.
 var errNoAnswer = errors.New("nothing is answered any more: start the batch again to continue it")
 
 // codeNoAnswer is the code of a line without a complete answer.
@@ -124,7 +124,7 @@ func (r *run) send(ctx context.Context, line *request) (res *response, after tim
 		return nil, 0, err
 	}
 	var one bytes.Buffer
-	if json.Compact(&one, body) != nil { // not JSON: sound, or another server's page
+	if json.Compact(&one, body) != nil { // not JSON: audio, or another server's page
 		one.Reset()
 		text, err := json.Marshal(body)
 		if err != nil {
@@ -140,7 +140,7 @@ func (r *run) send(ctx context.Context, line *request) (res *response, after tim
 // values become the largest Duration.
 func retryAfter(header string) time.Duration {
 	const most = math.MaxInt64 / int64(time.Second)
-	n, err := strconv.ParseInt(header, 10, 64) // above 64 bits, n is the largest number
+	n, err := strconv.ParseInt(header, 10, 64) // if the value exceeds 64 bits, n is the largest number
 	if n <= 0 || err != nil && !errors.Is(err, strconv.ErrRange) {
 		return 0
 	}
@@ -159,7 +159,7 @@ func (r *response) words(err error) string {
 	return err.Error()
 }
 
-// code returns the code of the answer's error if it is one of ours, otherwise "".
+// code returns the code of the answer's error if the error is one of ours, otherwise "".
 func (r *response) code() string {
 	var body struct {
 		Error struct {

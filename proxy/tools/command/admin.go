@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/running/reload"
 )
 
-// operator holds the flags with which a command reaches a running edge.
+// operator holds the flags for reaching a running edge.
 type operator struct {
 	Admin  string `default:"http://127.0.0.1:9090" placeholder:"URL" env:"PENSTOCK_ADMIN" help:"Admin listener of the edge (default: ${default})."`
 	Token  string `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Its admin token, if it has one. Other users of the machine can see arguments, but not the variable."`
@@ -77,8 +77,8 @@ func (t *Top) Help() string {
 	return `Keys: 1 to 7 or tab choose a table, space pauses, q quits. NO_COLOR turns colours off. With TERM=dumb, or where the output is no terminal, the state is printed once, in lines of COLUMNS characters (80).`
 }
 
-// Run shows the state until the user quits or interrupts it. A closed terminal sends SIGHUP; so may
-// another program that takes over the terminal.
+// Run shows the state until the user quits or interrupts it. A closed terminal sends SIGHUP, and so
+// may a program that takes over the terminal.
 func (t *Top) Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP, os.Interrupt)
 	defer stop()
@@ -167,7 +167,7 @@ func (m *mode) set(q admin.ModeRequest) ([]string, error) {
 	return admin.RequestMode(m.edge(), q, m.Format == formatJSON, os.Stdout)
 }
 
-// out holds the flags and the argument of the commands that take upstreams out.
+// out holds the flags and the argument of the commands that take upstreams out of service.
 type out struct {
 	mode
 	Upstream string `arg:"" values:"upstreams" help:"Name of the upstream, as penstock top shows it, or of a group: 'gpu-*' for all whose names begin with gpu-, tag:h100 for all with the tag."`
@@ -189,25 +189,25 @@ func (o *out) take(mode string) error {
 	return admin.AwaitIdle(ctx, o.edge(), names, progress)
 }
 
-// Drain takes an upstream out.
+// Drain takes an upstream out of service.
 type Drain struct{ out }
 
 // Run requests the mode.
 func (d *Drain) Run() error { return d.take("drain") }
 
-// Maintenance takes an upstream out and stops its probes.
+// Maintenance takes an upstream out of service and stops its probes.
 type Maintenance struct{ out }
 
 // Run requests the mode.
 func (m *Maintenance) Run() error { return m.take("maintenance") }
 
-// Ready asks whether an edge takes new requests, or makes an upstream take calls again.
+// Ready checks whether an edge takes new requests, or makes an upstream take calls again.
 type Ready struct {
 	mode
 	Upstream string `arg:"" values:"upstreams" optional:"" help:"Name of an upstream that was drained or in maintenance, or of a group such as tag:h100. Without it the edge is asked whether it takes new requests."`
 }
 
-// Run asks the edge. A missing answer is an error, and so is a draining edge.
+// Run queries the edge. No answer is an error, and so is a draining edge.
 func (r *Ready) Run() error {
 	if r.Upstream != "" {
 		_, err := r.set(admin.ModeRequest{Upstream: r.Upstream, Mode: "ready"})

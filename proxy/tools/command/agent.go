@@ -33,7 +33,7 @@ func (a *Agent) Run() error {
 	if err != nil {
 		return err
 	}
-	return agent.Run(context.Background(), &agent.Options{ // a signal may end it: no file is left incomplete
+	return agent.Run(context.Background(), &agent.Options{ // a signal may end it, because no file is left incomplete
 		Name: a.Name, URL: a.URL, Model: a.Model, KeyEnv: a.KeyEnv, Write: a.Write, JSON: a.Format == formatJSON,
 		Out: os.Stdout, Notes: os.Stderr, Getenv: os.Getenv, Home: home, Now: time.Now(),
 	})

@@ -90,8 +90,8 @@ func (c *Check) Run() error {
 	return nil
 }
 
-// load reads a file or, for -, standard input, and then sets name to its name. The file is nil if
-// it cannot be served.
+// load reads a file or, for -, standard input, for which it changes name. The returned file is nil
+// if it is unusable.
 func load(name *string) (*config.File, config.Problems, error) {
 	if *name != "-" {
 		f, problems := proxy.Load(*name)
@@ -156,7 +156,7 @@ var (
 	githubProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-// toldError ends a command with 1 after its problems were printed.
+// toldError ends a command with code 1 after its problems have been printed.
 type toldError struct{}
 
 func (toldError) Error() string { return "" }

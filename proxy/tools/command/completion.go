@@ -24,7 +24,7 @@ func (c *Completion) Help() string {
 		"in fish \"penstock completion fish | source\"."
 }
 
-// Run prints the script, which is generated from the grammar.
+// Run prints the script, which is generated from kong's grammar.
 func (c *Completion) Run(ctx *kong.Context) error {
 	var b strings.Builder
 	places := c.places(ctx.Model.Node)
@@ -40,12 +40,12 @@ func (c *Completion) Run(ctx *kong.Context) error {
 	return err
 }
 
-// place is a position in the grammar that a command line has reached.
+// place is the position in the grammar that a command line has reached.
 type place struct {
-	path  string // the commands so far, as in "bench run"; empty: none yet
+	path  string // the commands so far, as in "bench run"; empty at the root
 	words []word // the possible next words, flags without their arguments
 	flags []flag
-	kind  string // kind of further words: of asked, files, or none
+	kind  string // kind of further words: the names of a kind, files, or none
 }
 
 // word is a command, or one of the values that an argument can have.
@@ -60,14 +60,14 @@ type flag struct {
 	kind   string   // kind of its value, as in place
 }
 
-// step returns the previous place and the word that leads here, as in "bench/run".
+// step returns the previous place and the word that leads to this one, as in "bench/run".
 func (p *place) step() string {
 	i := strings.LastIndexByte(p.path, ' ')
 	return p.path[:max(i, 0)] + "/" + p.path[i+1:]
 }
 
 // places returns the places of a grammar, the root first. The words of an optional command are also
-// at the place above it.
+// offered one place above.
 func (c *Completion) places(n *kong.Node) []place {
 	path := strings.TrimPrefix(strings.TrimPrefix(n.Path(), "penstock"), " ")
 	here := place{path: path}
@@ -106,7 +106,7 @@ func (c *Completion) places(n *kong.Node) []place {
 	return append([]place{here}, below...)
 }
 
-// choices returns the allowed values that the script itself holds. If there are none, any value is
+// choices returns the allowed values that the script itself contains. Without choices, any value is
 // allowed, or kindOf gives the kind.
 func (c *Completion) choices(v *kong.Value) []string {
 	switch {
@@ -118,8 +118,8 @@ func (c *Completion) choices(v *kong.Value) []string {
 	return v.EnumSlice()
 }
 
-// kindOf returns the kind of name that a value is. The shell completes files, the program
-// everything else.
+// kindOf returns which kind of name a value is. The shell completes files, and the program all
+// other kinds.
 func kindOf(v *kong.Value) string {
 	switch kind := v.Tag.Get("values"); {
 	case kind == "scenarios":
@@ -134,8 +134,8 @@ func kindOf(v *kong.Value) string {
 // files is the kind that the shell completes.
 const files = "files"
 
-// frame is the part that two shells share: it follows the commands of the line, and offers the
-// words of the place, or the values of the previous flag.
+// frame is the script text that two shells share: it follows the commands on the line, and offers
+// the words of the place or the values of the previous flag.
 type frame struct{ head, end string }
 
 var (
@@ -173,7 +173,7 @@ compdef _penstock penstock
 	}
 )
 
-// asking is the part that makes the program list the names.
+// asking is the script text that makes the program list names.
 const asking = `  if [[ $current == -* ]]; then
     offer="$flags" kind=""
   elif [[ -n $kind && $kind != files ]]; then
@@ -224,7 +224,7 @@ func quoteFish(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(text) + "'"
 }
 
-// fishHead finds the place of a line, and makes the program list the names.
+// fishHead is the script text that finds the place of a line, and makes the program list names.
 const fishHead = `function __penstock_values
   set -l line (commandline -opc)
   command $line[1] completion-values $argv[1] -- $line[2..-1] 2>/dev/null

@@ -19,7 +19,7 @@ type CompletionValues struct {
 	Line []string `arg:"" optional:"" help:"The words of the line before the one to complete."`
 }
 
-// completionPatience is how long a user who has pressed Tab has to wait at most.
+// completionPatience is the longest time that a user who has pressed Tab has to wait.
 const completionPatience = 300 * time.Millisecond
 
 // Run prints the names, one to a line.
@@ -40,7 +40,8 @@ func (c *CompletionValues) Run() error {
 	return nil
 }
 
-// known returns the names of the running edge or, if it does not answer, of the configuration.
+// known returns the names that the running edge knows or, if the edge does not answer, those in the
+// configuration.
 func (c *CompletionValues) known() []string {
 	edge := admin.Edge{
 		Admin: c.given("http://127.0.0.1:9090", "PENSTOCK_ADMIN", "--admin"),
@@ -76,7 +77,8 @@ func (c *CompletionValues) known() []string {
 	return names
 }
 
-// given returns the value of a flag on the line, otherwise of its variable, and otherwise usual.
+// given returns the value of a flag on the line, otherwise of its environment variable, and
+// otherwise the default in the parameter usual.
 func (c *CompletionValues) given(usual, variable string, flags ...string) string {
 	for i, word := range c.Line {
 		name, value, joined := strings.Cut(word, "=")
@@ -116,7 +118,7 @@ func explainable() (words []string) {
 }
 
 // typable reports whether a name can be typed on a command line without quotes. Engines choose the
-// ids of their models, and a shell would interpret other characters.
+// ids of their models, and a shell would interpret special characters in them.
 func typable(name string) bool {
 	return name != "" && name[0] != '-' && !strings.ContainsFunc(name, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._:/@+-", r))

@@ -63,8 +63,8 @@ func (d *Doctor) Run() error {
 	})
 }
 
-// resolve replaces the names of upstreams among the arguments by their URLs. An argument that may be
-// a host stays, unless it is like a name.
+// resolve replaces upstream names among the arguments by their URLs. An argument that may be a host
+// stays, unless it resembles a name.
 func (d *Doctor) resolve(all []config.Upstream) error {
 	urls, names := map[string]string{}, make([]string, len(all))
 	for i := range all {
@@ -84,8 +84,7 @@ func (d *Doctor) resolve(all []config.Upstream) error {
 	return nil
 }
 
-// discover prints the engines that are found in the places where the upstreams of a configuration
-// look for them.
+// discover prints the engines that the upstreams of a configuration find.
 func (d *Doctor) discover(f *config.File) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()

@@ -33,7 +33,7 @@ func (r *explained) members() map[string]string {
 
 // explained is a row of a reference.
 type explained struct {
-	name    string   // without the marks of lists
+	name    string   // without list markers
 	columns []string // the columns' titles
 	cells   []string // one text for each column
 }
@@ -98,7 +98,7 @@ func references() []explained {
 	return all
 }
 
-// mostWhole is how many rows are printed in full. If there are more, each row is printed on one
+// mostWhole is how many rows are printed in full. If there are more rows, each is printed on one
 // line.
 const mostWhole = 20
 
@@ -159,7 +159,7 @@ func hintFor(all []explained, word string) string {
 	return ": give the code of an error, its status, or the path of a setting as penstock check names it"
 }
 
-// named returns the rows with that name, the rows below it, and the codes with that status.
+// named returns the rows with the given name, the rows below them, and the codes with that status.
 func named(all []explained, word string) (rows []explained) {
 	for _, row := range all {
 		if row.name == word || strings.HasPrefix(row.name, word+".") ||

@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// meant maps words of other proxies and everyday words to our terms.
+// meant maps everyday words, and terms of other proxies, to our terms.
 var meant = map[string][]string{
 	"backend":        {"upstreams"},
 	"backends":       {"upstreams"},
@@ -34,8 +34,9 @@ var meant = map[string][]string{
 	"rate_limit_error": {"429"},
 }
 
-// about returns the rows about an everyday word. The word is a step of their path or a part of one,
-// in the singular or the plural. Codes match if their cause or remedy contains the word.
+// about returns the rows about an everyday word. A setting matches if a step of its path is the
+// word or contains it, in the singular or the plural. A code matches if its cause or remedy
+// contains the word.
 func about(all []explained, word string) (rows []explained) {
 	words := append([]string{word, word + "s", strings.TrimSuffix(word, "s")}, meant[word]...)
 	is := func(part string) bool { return part != "" && slices.Contains(words, part) }

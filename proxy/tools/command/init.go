@@ -9,13 +9,13 @@ import (
 	"penstock/proxy/tools/local"
 )
 
-// engineKey holds the flags of the key for the engines that a command asks.
+// engineKey holds the flags for the key of the engines that a command queries.
 type engineKey struct {
 	APIKey string `name:"api-key" placeholder:"KEY" env:"ENGINE_API_KEY" help:"Key of the engines, if they need one; clients have another. Other users of the machine can see arguments, but not the variable."`
 }
 
 // named returns the engines at the URLs. A configuration for them refers to the key by its
-// variable, which is set for this process if the flag gave the key.
+// environment variable, which is set for this process if the flag gave the key.
 func (k engineKey) named(urls []string) (local.Engines, error) {
 	if k.APIKey != "" {
 		if err := os.Setenv("ENGINE_API_KEY", k.APIKey); err != nil {

@@ -37,7 +37,7 @@ type keyStore struct {
 	Config string `short:"c" placeholder:"FILE" env:"PENSTOCK_CONFIG" help:"Configuration with fleet.store and fleet.keys."`
 }
 
-// storePatience bounds the time of a command on the store.
+// storePatience bounds how long a command on the store may take.
 const storePatience = 10 * time.Second
 
 // open connects to the store. The caller must call done.
@@ -56,8 +56,8 @@ func (k *keyStore) open() (w *keystore.Writer, ctx context.Context, done func(),
 	return w, ctx, func() { cancel(); w.Close() }, nil
 }
 
-// given is the value of a flag that may be left out but not empty. An unset variable of a script
-// would otherwise make a key without the limit.
+// given is the value of a flag that may be omitted but not empty. Otherwise an unset variable in a
+// script would make a key without the limit.
 type given string
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -102,7 +102,7 @@ func (k *keyRights) shorts() error {
 	return nil
 }
 
-// members returns the rights in the form of an entry.
+// members returns the rights as the members of a key entry.
 func (k *keyRights) members(id string) map[string]any {
 	fields := map[string]any{"id": id, "models": k.Models}
 	if len(k.Operations) > 0 {
@@ -182,7 +182,7 @@ type keyNew struct {
 	Append string `placeholder:"FILE" help:"Append the key to this keys_file or configuration, in place of printing its lines. A file that is not there is made."`
 }
 
-// Run prints a new key, unless the configuration would refuse its lines.
+// Run prints a new key, unless its lines would be invalid in the configuration.
 func (k *keyNew) Run() error {
 	if k.Store && k.Append != "" {
 		return usageError("key new: a key goes into the store or into a file: choose --store or --append")
@@ -226,7 +226,7 @@ func (k *keyNew) Run() error {
 type madeKey struct {
 	Key   string `json:"key,omitempty"`
 	Hash  string `json:"hash"`
-	Lines string `json:"lines,omitempty"` // its lines below keys: in the configuration
+	Lines string `json:"lines,omitempty"` // its lines for the list `keys` in the configuration
 }
 
 // print writes a new key, and where it was stored.
@@ -343,7 +343,7 @@ func (k *keyList) Run() error {
 	return k.print(all, sourceStore)
 }
 
-// sourceStore is the source, in JSON, of a key in the fleet's store.
+// sourceStore is the JSON value of the source for a key in the fleet's store.
 const sourceStore = "store"
 
 // print writes keys that do not come from a running edge.

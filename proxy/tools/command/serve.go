@@ -23,7 +23,7 @@ type Serve struct {
 	AdminToken  string `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Without a file: token of the admin listener; a file has admin.token."`
 	KeyFile     string `placeholder:"FILE" env:"PENSTOCK_KEY_FILE" help:"Without a file: clients send the key in FILE, instead of one made for the run. FILE is created if it does not exist."`
 
-	Simulator func() (url string, stop func(), err error) `kong:"-"` // starts an engine, for a machine without one
+	Simulator func() (url string, stop func(), err error) `kong:"-"` // starts an engine on a machine that has none
 }
 
 // Help is printed below the flags.
@@ -38,7 +38,7 @@ lines without anything of memory, and end it at once, with 131 or 134. Exit code
 
 // Run serves until SIGTERM or SIGINT and then drains. A second signal ends the running calls.
 func (s *Serve) Run() error {
-	if s.Config != nil && *s.Config == "" { // from an unset variable in a script: serving something else would hide that
+	if s.Config != nil && *s.Config == "" { // from an unset variable in a script; to serve something else would hide that
 		return usageError("serve: the name in --config, or in PENSTOCK_CONFIG, is empty: name the file, or give neither to serve what is found on this machine")
 	}
 	if err := s.forAFile(); err != nil {
@@ -79,7 +79,7 @@ func (s *Serve) Run() error {
 	})
 }
 
-// forAFile refuses flags for settings that come from the file if there is one.
+// forAFile refuses flags for settings that the configuration file holds, if there is a file.
 func (s *Serve) forAFile() error {
 	if s.Config == nil {
 		return nil
@@ -104,8 +104,8 @@ func (s *Serve) forAFile() error {
 	return nil
 }
 
-// place returns where a start without a file listens. Its configuration refers to the admin token
-// by its variable, which is set for this process if the flag gave the token.
+// place returns where a start without a file listens. The configuration refers to the admin token
+// by its environment variable, which is set for this process if the flag gave the token.
 func (s *Serve) place() (local.Place, error) {
 	at := local.Place{
 		Listen: s.Listen, AdminListen: s.AdminListen, AdminToken: s.AdminToken, KeyFile: s.KeyFile, SharePort: s.SharePort,

@@ -9,7 +9,7 @@ import (
 	"penstock/proxy/operate/support"
 )
 
-// Support writes the bundle of a bug report.
+// Support writes the bundle for a bug report.
 type Support struct {
 	Config string `short:"c" placeholder:"FILE" env:"PENSTOCK_CONFIG" help:"Configuration of the edge. It may be invalid: what 'check' says of it is part of the bundle."`
 	Output string `short:"o" placeholder:"FILE" help:"File to write, which must not exist (default: penstock-support-TIME.tar.gz)."`

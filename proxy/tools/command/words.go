@@ -16,7 +16,7 @@ import (
 
 // Exit codes: 1 for a run that failed, including a wrong configuration; 2 for wrong usage; 130 and
 // 143 for an edge whose drain a second SIGINT or SIGTERM cut short (proxy.InterruptedError); 131
-// and 134 for an edge that SIGQUIT or SIGABRT ended. `bench` has more: see bench/exit.
+// and 134 for an edge that SIGQUIT or SIGABRT ended. `bench` has further codes: see bench/exit.
 const (
 	exitFailed = 1
 	ExitUsage  = 2 // wrong usage
@@ -33,7 +33,7 @@ func Report(w io.Writer, err error) int {
 	var told interface{ Logged() bool }
 	switch text := err.Error(); {
 	case errors.As(err, &told) && told.Logged(): // the log already has it, in its own format
-	case errors.As(err, &problems): // each line begins with its place in the file, as editors expect
+	case errors.As(err, &problems): // each line begins with the position in the file, as editors expect
 		fmt.Fprintln(w, plaintext.Text(text))
 	case text != "":
 		for _, e := range joined(err) {
@@ -88,8 +88,8 @@ func Unknown(args []string, commands []*kong.Node) error {
 	return usageError(fmt.Sprintf("%q is no command%s", args[0], hint))
 }
 
-// slipOfSubcommand refuses a word that is almost a subcommand's name, if the command would
-// otherwise read it as an argument of its default subcommand.
+// slipOfSubcommand refuses a word that is almost a subcommand's name if the command would otherwise
+// read the word as an argument of its default subcommand.
 func slipOfSubcommand(args []string, command *kong.Node) error {
 	if command.DefaultCmd == nil || len(args) == 0 || strings.ContainsAny(args[0], "-.:/") {
 		return nil
@@ -109,8 +109,8 @@ func slipOfSubcommand(args []string, command *kong.Node) error {
 		args[0], command.Name, hint, args[0]))
 }
 
-// These match errors of kong: a flag at the end of the line without its value, a word outside its
-// set, and missing arguments.
+// These match kong's errors: a flag at the end of the line without a value, a value outside the
+// allowed set, and missing arguments.
 var (
 	missingValue = regexp.MustCompile(`^(-\S+): (?:expected .* value but got "EOL" \(<EOL>\)|missing value, expecting .*)$`)
 	noneOfSet    = regexp.MustCompile(`^(\S+) must be one of (".*") but got "(.*)"$`)
@@ -166,7 +166,7 @@ var flagsOfOthers = map[string]string{
 	"--workers":    "one process uses all processors that it has",
 }
 
-// serves reports whether a mistake is in a command line of serve, whose name is optional.
+// serves reports whether a mistake is in a serve command line. The name serve is optional.
 func serves(err error) bool {
 	var at *kong.ParseError
 	if !errors.As(err, &at) || at.Context == nil {
@@ -176,7 +176,7 @@ func serves(err error) bool {
 	return n == nil || n.Name == "serve"
 }
 
-// leftOut describes what a command line lacks, in the words of the command's help.
+// leftOut describes what a command line lacks, in the terms of the command's help.
 func leftOut(err error, missing string) string {
 	var at *kong.ParseError
 	if !errors.As(err, &at) || at.Context == nil || at.Context.Selected() == nil {

@@ -11,8 +11,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Import writes a configuration that is converted from another program's, and reports settings
-// without a counterpart. It never overwrites an existing file.
+// Import converts another program's configuration, writes the result, and reports settings without
+// a counterpart. It never overwrites an existing file.
 func Import(from string, to Toward) error {
 	if err := to.check(); err != nil {
 		return err
@@ -48,8 +48,7 @@ func Import(from string, to Toward) error {
 	return nil
 }
 
-// readForeign reads the file named by from or, for -, standard input, and then sets from to its
-// name.
+// readForeign reads the file named by from or, for -, standard input, for which it changes from.
 func readForeign(from *string) ([]byte, error) {
 	const most = 4 << 20
 	if *from != "-" {
@@ -63,8 +62,8 @@ func readForeign(from *string) ([]byte, error) {
 	return src, err
 }
 
-// setForNow gives unset variables, until end is called, a value with which a configuration can be
-// read. It returns their names.
+// setForNow gives unset environment variables a value with which a configuration can be read, until
+// end is called. It returns their names.
 func setForNow(names []string) (unset []string, end func(), err error) {
 	end = func() {
 		for _, name := range unset {

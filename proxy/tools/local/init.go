@@ -17,7 +17,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// initHead is the part of a new file above the engines and models.
+// initHead is the beginning of a new file, above the engines and models.
 const initHead = `# Written by "penstock init". Every setting and its meaning: penstock check --example. What is wrong: penstock check FILE.
 
 listen: 127.0.0.1:4000              # the API; for other machines 0.0.0.0:4000, behind TLS
@@ -41,11 +41,11 @@ type Toward struct {
 }
 
 // Init writes a configuration for the engines that answer, with a key for seals, a new API key and
-// an admin token. It prints the key and the token once. It reports the engines that do not answer.
+// an admin token. Init prints the key and the token once, and reports engines that do not answer.
 // If no engine answers, Init fails. It never overwrites an existing file.
 func Init(ctx context.Context, named Engines, to Toward) error {
 	notes := to.notes()
-	if err := to.check(); err != nil { // before engines are asked; see also write
+	if err := to.check(); err != nil { // before engines are queried; see also write
 		return err
 	}
 	engines, missing, err := named.find(ctx, plaintext.Writer(notes))
@@ -137,7 +137,7 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// write creates a file that did not exist, for its owner alone.
+// write creates a new file that only its owner can read.
 func write(name string, text []byte) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {

@@ -11,7 +11,7 @@ import (
 )
 
 // TestInitWithoutAFolder checks that a file that cannot be created is reported before engines are
-// asked and a key is printed.
+// queried and a key is printed.
 func TestInitWithoutAFolder(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")

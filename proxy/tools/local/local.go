@@ -1,6 +1,7 @@
-// Package local is the start without a configuration: it finds engines, makes a key, and serves the
-// engines or writes a configuration for them. engine.WriteConfig writes the configuration, which is
-// then read like any file, so that such a start takes the same path as any other.
+// Package local implements the start without a configuration: it finds engines, makes a key, and
+// serves the engines or writes a configuration for them. engine.WriteConfig writes the
+// configuration, which is then read like any file, so that such a start takes the same code path as
+// any other.
 package local
 
 import (
@@ -24,7 +25,8 @@ type Engines struct {
 }
 
 // Serve serves engines at a place until end. If no engine is named or found, it serves the engine
-// that simulator starts; simulator returns that engine's URL. It describes to out what it serves.
+// that the function simulator starts, whose URL simulator returns. Serve describes to out what it
+// serves.
 func Serve(
 	end *proxy.Shutdown, out io.Writer, named Engines, at Place, simulator func() (url string, stop func(), err error),
 ) error {
@@ -79,8 +81,8 @@ func origin(f *config.File) string {
 		" of " + strings.Join(engines, ", ") + ", for one key"
 }
 
-// serveHead and serveKeys are the parts of a configuration above the engines and models, for a
-// start without a file.
+// serveHead and serveKeys are the beginning of the configuration for a start without a file, above
+// the engines and models.
 const serveHead = `log: { format: console }
 timeouts: { linger: 0s }
 listen: %q
@@ -91,7 +93,7 @@ const serveKeys = `keys:
   - { id: local, hash: %q }
 `
 
-// tokenLine makes the admin listener require the token, if there is one.
+// tokenLine returns the setting that makes the admin listener require the token, if there is one.
 func tokenLine(token string) string {
 	if token == "" {
 		return ""
@@ -99,7 +101,7 @@ func tokenLine(token string) string {
 	return `, token: "${PENSTOCK_ADMIN_TOKEN}"`
 }
 
-// configuration returns the text of a configuration: a head, and the engines.
+// configuration returns the text of a configuration: the head, followed by the engines.
 func configuration(head string, engines []engine.Detection) ([]byte, error) {
 	b := bytes.NewBufferString(head)
 	err := engine.WriteConfig(b, engines)
@@ -113,8 +115,8 @@ func (e Engines) findAll(ctx context.Context, out io.Writer) ([]engine.Detection
 }
 
 // find detects the named engines, or looks for engines on the usual ports of this machine and
-// reports to out which ones it omits. missing says why named engines are omitted: they do not
-// answer, or have no model that a client could name.
+// reports to out which ones it omits. The result missing says why named engines are omitted: they
+// do not answer, or have no model that a client could name.
 func (e Engines) find(ctx context.Context, out io.Writer) (engines []engine.Detection, missing []error, err error) {
 	profiles, err := engine.LoadProfiles(nil)
 	if err != nil {
@@ -138,7 +140,7 @@ func (e Engines) find(ctx context.Context, out io.Writer) (engines []engine.Dete
 	return engines, missing, nil
 }
 
-// usual checks the usual ports. It omits engines whose models clients could not name.
+// usual checks the usual ports. It omits engines with models that clients could not name.
 func usual(ctx context.Context, out io.Writer, profiles *engine.Profiles) (engines []engine.Detection) {
 	for _, found := range engine.Discover(ctx, profiles.UsualAddresses(), profiles) {
 		switch {
@@ -153,7 +155,7 @@ func usual(ctx context.Context, out io.Writer, profiles *engine.Profiles) (engin
 	return engines
 }
 
-// unserved returns why an engine cannot be served as it is.
+// unserved returns the reason why an engine cannot be served, or "".
 func unserved(d *engine.Detection) string {
 	if d.Refused != 0 {
 		return fmt.Sprintf("%s (%s) needs a key: give its URL, and its key in ENGINE_API_KEY", d.URL, d.Engine)

@@ -17,7 +17,7 @@ import (
 type Place struct {
 	Listen      string // HOST:PORT, :PORT or PORT; empty: the usual port, or the next free one
 	AdminListen string // the same, for the admin listener
-	AdminToken  string // a configuration refers to it as ${PENSTOCK_ADMIN_TOKEN}
+	AdminToken  string // the configuration refers to it as ${PENSTOCK_ADMIN_TOKEN}
 	KeyFile     string // holds the clients' key; created if missing; empty: a key for this run
 	SharePort   bool
 }
@@ -100,7 +100,7 @@ func (p *Place) key() (clientKey, error) {
 	return k, nil
 }
 
-// checkKeyFile returns why the content of a file cannot be the clients' key.
+// checkKeyFile returns the reason why a file's content cannot be the clients' key.
 func checkKeyFile(name, plain string) error {
 	if plain == "" {
 		return fmt.Errorf("--key-file: %s is empty: remove it to have a key made, or write one of 20 random characters or more", name)

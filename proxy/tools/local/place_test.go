@@ -9,7 +9,7 @@ import (
 	"penstock/proxy/access/auth"
 )
 
-// TestPlace checks how the addresses that new users type first are read.
+// TestPlace checks how addresses are read in the forms that new users type first.
 func TestPlace(t *testing.T) {
 	for _, row := range []struct {
 		at            Place
@@ -41,8 +41,8 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// TestKeyFile checks that a missing file is created for its owner alone, and that the next start
-// has the same key and does not print it.
+// TestKeyFile checks that a missing file is created so that only its owner can read it, and that
+// the next start has the same key and does not print the key.
 func TestKeyFile(t *testing.T) {
 	at := Place{KeyFile: filepath.Join(t.TempDir(), "it's the key")}
 	first, err := at.key()

@@ -44,7 +44,7 @@ func (k *clientKey) told() string {
 	return "that of " + plaintext.Line(k.file)
 }
 
-// header returns the header with the key, as a word of a shell.
+// header returns the header with the key, as one word of a shell's command line.
 func (k *clientKey) header() string {
 	if k.file == "" || k.made {
 		return "'Authorization: Bearer " + k.plain + "'"
@@ -52,9 +52,9 @@ func (k *clientKey) header() string {
 	return `"Authorization: Bearer $(cat '` + strings.ReplaceAll(k.file, "'", `'\''`) + `')"`
 }
 
-// jsonForShells returns s in a form for a JSON string between single quotes on a command line. An
-// engine has chosen s, and shells differ in what they accept between quotes. Each character that
-// could have a meaning to one of them is therefore written as a number.
+// jsonForShells returns s for a JSON string between single quotes on a command line. An engine has
+// chosen s, and shells differ in what they accept between quotes. Therefore each character that
+// could have a meaning to some shell is written as a number.
 func jsonForShells(s string) string {
 	var b strings.Builder
 	for _, unit := range utf16.Encode([]rune(s)) {

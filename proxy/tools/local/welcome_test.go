@@ -12,7 +12,7 @@ import (
 )
 
 // TestWelcomeCommand checks that the printed command can be pasted, whatever the name of an
-// engine's model: it runs nothing else, and requests that model.
+// engine's model: the command requests that model and runs nothing else.
 func TestWelcomeCommand(t *testing.T) {
 	shell, err := exec.LookPath("sh")
 	if err != nil {

@@ -21,7 +21,8 @@ type provider struct {
 	key    string // the variable from which LiteLLM reads its key if the file has none
 }
 
-// providers speak OpenAI's API below /v1. Other providers cannot be upstreams.
+// providers lists the providers that speak OpenAI's API below /v1. Other providers cannot be
+// upstreams.
 var providers = map[string]provider{
 	"openai":                 {engine: "openai", base: "https://api.openai.com", key: "OPENAI_API_KEY"},
 	"text-completion-openai": {engine: "openai", base: "https://api.openai.com", key: "OPENAI_API_KEY"},
@@ -176,8 +177,8 @@ func (p *plan) liteModel(entry *section) {
 	}
 }
 
-// liteEngine returns the upstream of a model and the engine's name for the model; nil if the engine
-// cannot be an upstream.
+// liteEngine returns a model's upstream and the engine's name for the model. The upstream is nil if
+// the engine cannot be one.
 func (p *plan) liteEngine(params *section, where, served string) (*upstream, string) {
 	prefix, rest, prefixed := strings.Cut(served, "/")
 	named := params.text("custom_llm_provider")
@@ -244,8 +245,8 @@ func (p *plan) engineKey(text string) string {
 	return literal(text)
 }
 
-// address turns an upstream's base URL into the form of our configuration, and names the upstream
-// after it.
+// address converts an upstream's base URL to our configuration's form, and names the upstream after
+// the URL.
 func (p *plan) address(u *upstream, where, kind string) bool {
 	if name, ok := strings.CutPrefix(u.url, "os.environ/"); ok {
 		u.url, u.name = p.variable(name), slug(strings.ToLower(name))
@@ -275,7 +276,7 @@ func (p *plan) address(u *upstream, where, kind string) bool {
 	return true
 }
 
-// kinds are LiteLLM's modes.
+// kinds maps LiteLLM's modes to our kinds.
 var kinds = map[string]string{
 	"chat": config.KindChat, "completion": config.KindChat, "responses": config.KindChat,
 	"embedding": config.KindEmbedding, "rerank": config.KindRerank, "image_generation": config.KindImage,
@@ -331,7 +332,7 @@ func guessKind(name string) (kind string, guessed bool) {
 	return config.KindChat, false
 }
 
-// number converts LiteLLM's order to tiers. An upstream is in only one tier of a model.
+// number converts LiteLLM's order to tiers. A model can have an upstream in only one tier.
 func (m *model) number() {
 	slices.SortStableFunc(m.deployments, func(a, b deployment) int { return cmp.Compare(a.order, b.order) })
 	var orders []float64
@@ -350,7 +351,7 @@ func (m *model) number() {
 	}
 }
 
-// liteAliases reads names that lead to models.
+// liteAliases reads the aliases of models.
 func (p *plan) liteAliases(s *section) {
 	s.entries(func(alias string, target any) {
 		to := newSection(s.path+"."+alias, target)
@@ -368,7 +369,7 @@ func (p *plan) liteAliases(s *section) {
 	})
 }
 
-// liteFallbacks reads which models answer in place of others.
+// liteFallbacks reads which models answer in place of which others.
 func (p *plan) liteFallbacks(s *section) {
 	list, general := s.list("fallbacks"), s.names("default_fallbacks")
 	for _, entry := range list {

@@ -15,7 +15,7 @@ import (
 type Conversion struct {
 	Program   string // the program whose configuration it was
 	Text      []byte
-	NewKey    string   // in plain text, if the other file had no key whose hash could be written
+	NewKey    string   // a new key in plain text, if the other file had no key whose hash could be written
 	Notes     []string // settings without a counterpart, or to be checked
 	Variables []string // environment variables that Text names
 }

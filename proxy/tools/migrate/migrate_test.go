@@ -12,8 +12,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// TestConvert converts the files of testdata to the configurations beside them. Each of these
-// passes the check, and holds no secret of the environment and no client key.
+// TestConvert converts the files of testdata to the configurations beside them. Each configuration
+// passes the check, and holds neither a secret from the environment nor a client key.
 func TestConvert(t *testing.T) {
 	golden.Archives(t, "testdata", func(t *testing.T, a *golden.Archive) {
 		env := map[string]string{}
@@ -91,8 +91,8 @@ func TestNotConverted(t *testing.T) {
 	}
 }
 
-// TestKeyNamesNoFile checks that a key of the other file that looks like a file: reference is not
-// read as one.
+// TestKeyNamesNoFile checks that a key in the other file that looks like a file: reference is not
+// read as a reference.
 func TestKeyNamesNoFile(t *testing.T) {
 	src := "model_list: [{model_name: a, litellm_params: {model: openai/m, api_base: 'http://h/v1', api_key: 'file:/etc/canary'}}]"
 	made, err := Convert([]byte(src), func(string) (string, bool) { return "", false })

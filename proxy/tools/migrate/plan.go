@@ -71,7 +71,7 @@ type deployment struct {
 	tier     int
 }
 
-// note adds a note in one line, once.
+// note adds a note as one line, unless the same note exists.
 func (p *plan) note(format string, args ...any) {
 	note := plaintext.Line(fmt.Sprintf(format, args...))
 	if !slices.Contains(p.notes, note) {
@@ -93,8 +93,9 @@ func (p *plan) variable(name string) string {
 	return "${" + name + "}"
 }
 
-// clientKey adds a client key by its hash. where is the setting that it comes from. variable is the
-// variable that holds it; empty if the file itself holds the key.
+// clientKey adds a client key by its hash. The parameter where is the setting that the key comes
+// from. The parameter variable is the environment variable that holds the key; empty if the file
+// itself holds it.
 func (p *plan) clientKey(where, id, plain, variable string) {
 	if variable != "" {
 		if plain, _ = p.env(variable); plain == "" {
@@ -117,7 +118,7 @@ func (p *plan) upstream(u upstream) *upstream {
 		p.note("the engine at %s: its key has characters that no header can carry, so it is left out", u.url)
 		u.apiKey = ""
 	}
-	if strings.HasPrefix(u.apiKey, "file:") { // plain text in the other file, which has no such form
+	if strings.HasPrefix(u.apiKey, "file:") { // plain text in the other file, which has no file: references
 		p.note("the engine at %s: its key begins with file:, which would be read as the name of a file here, so it is left out: "+
 			"write api_key: ${VARIABLE}", u.url)
 		u.apiKey = ""
@@ -150,7 +151,7 @@ func (p *plan) find(id string) *model {
 	return nil
 }
 
-// nameUpstreams makes the names unique and drops upstreams without a model.
+// nameUpstreams makes upstream names unique and drops upstreams without a model.
 func (p *plan) nameUpstreams() {
 	used := map[*upstream]bool{}
 	for _, m := range p.models {
@@ -170,7 +171,7 @@ func (p *plan) nameUpstreams() {
 	}
 }
 
-// resolveAliases drops aliases that lead to two models, or that are a model's id.
+// resolveAliases drops aliases that lead to two models, or that equal a model's id.
 func (p *plan) resolveAliases() {
 	seen := map[string]string{}
 	for _, m := range p.models {

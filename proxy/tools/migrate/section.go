@@ -61,7 +61,7 @@ func (s *section) integer(key string) int { return int(s.number(key)) }
 // under takes a mapping.
 func (s *section) under(key string) *section { return newSection(join(s.path, key), s.take(key)) }
 
-// list takes a list; a single value is a list of one.
+// list takes a list. A single value counts as a list with one entry.
 func (s *section) list(key string) []any {
 	switch v := s.take(key).(type) {
 	case nil:
@@ -83,7 +83,7 @@ func (s *section) names(key string) (out []string) {
 	return out
 }
 
-// entries takes all members of a mapping, in order.
+// entries passes all members of a mapping to f, in order.
 func (s *section) entries(f func(key string, value any)) {
 	for _, item := range s.items {
 		key := fmt.Sprint(item.Key)
@@ -99,7 +99,8 @@ func (s *section) ignore(keys ...string) {
 	}
 }
 
-// rest adds a note for each remaining key. why maps keys that many files have to the reasons.
+// rest adds a note for each remaining key. The parameter why maps keys that many files have to the
+// reasons.
 func (s *section) rest(p *plan, why map[string]string) {
 	for _, item := range s.items {
 		key := fmt.Sprint(item.Key)

@@ -48,7 +48,7 @@ func (p *plan) text() []byte {
 }
 
 // writeKeys writes the client keys. If external upstreams serve models, each key gets the consent
-// that the other program gave to all keys.
+// that the other program implied for all keys.
 func (p *plan) writeKeys(b *bytes.Buffer) {
 	consent := ""
 	if slices.ContainsFunc(p.upstreams, func(u *upstream) bool { return u.external }) {
@@ -173,8 +173,8 @@ func (t timeouts) String() string {
 	return strings.ReplaceAll("{ "+strings.Join(parts, ", ")+" }", "000ms", "s")
 }
 
-// quote quotes a text so that it is read literally, whatever it contains.
+// quote quotes a text so that the text is read literally.
 func quote(s string) string { return strconv.Quote(literal(s)) }
 
-// literal escapes ${ in a text, so that it is not read as a variable.
+// literal escapes ${ in a text, so that nothing in the text is read as a variable.
 func literal(s string) string { return strings.ReplaceAll(s, "${", "$${") }
