@@ -77,8 +77,9 @@ func run(out, version string) error {
 	return nil
 }
 
-// versionOf returns the version to build. It is the version of the sources; a requested version
-// must equal it.
+// versionOf returns the version to build. A requested version must be the version of the sources,
+// or begin with it and a dash. Without a request, a commit that is not tagged gets a development
+// version.
 func versionOf(top, asked string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(top, "proxy/build/VERSION"))
 	if err != nil {

@@ -24,7 +24,7 @@ type account struct {
 
 	number       uint64  // of the last message
 	born         string  // the account's birth id in the store, by the last answer
-	flying, next *flight // the message under way, and the next one
+	flying, next *flight // the message in flight, and the next one
 	sent         time.Duration
 	unheard      bool // the store may have lost what calls hold
 	answered     time.Duration
@@ -77,7 +77,7 @@ func (a *account) Reserve(l config.KeyLimits, estimate int64, now time.Time) (he
 	return held, a.take(limitsOf(l), needs{tokens: held, slots: 1}, now)
 }
 
-// Settle frees the place, and charges the used tokens in place of the held ones.
+// Settle frees the slot, and charges the used tokens in place of the held ones.
 func (a *account) Settle(held, used int64) {
 	a.settle(needs{tokens: held, slots: 1}, needs{tokens: used})
 }
@@ -91,8 +91,8 @@ func (a *account) settle(held, used needs) {
 	a.queue()
 }
 
-// take takes what a call needs from each cell, or nothing. If this edge does not hold enough, take
-// waits for the store.
+// take takes what a call needs from each cell, or takes nothing. If this edge does not hold enough,
+// take waits for the store.
 func (a *account) take(l needs, n needs, at time.Time) limit.Decision {
 	now := a.terms.since(at)
 	a.mu.Lock()
@@ -117,8 +117,8 @@ func (a *account) take(l needs, n needs, at time.Time) limit.Decision {
 // holds.
 const fenceBefore = 2 * time.Second
 
-// waitedBefore reports whether the call that now reserves has already waited in vain, when it took
-// its request: no call waits twice. The caller holds mu.
+// waitedBefore reports whether the call that now reserves has already waited in vain when it took
+// its request, because no call waits twice. The caller holds mu.
 func (a *account) waitedBefore(n needs) bool {
 	if !a.usage.lost || n[slots] == 0 || a.unanswered == 0 {
 		return false
@@ -134,7 +134,7 @@ const patience = 25 * time.Millisecond
 // is free. The result ok is false if only the store can decide. The caller holds mu.
 func (a *account) tryTake(n needs, now time.Duration) (d limit.Decision, ok bool) {
 	u := &a.usage
-	if u.lost || a.turns != nil && a.turns.waited() { // it may be another edge's turn
+	if u.lost || a.turns != nil && a.turns.waited() { // another edge may have its turn
 		return d, false
 	}
 	lacking := u.lacking(n, false, now, a.terms.edges())
@@ -142,8 +142,8 @@ func (a *account) tryTake(n needs, now time.Duration) (d limit.Decision, ok bool
 		u.hold(n)
 		return allowed, true
 	}
-	// Other edges may return what they hold, so an answer is good only for a moment. Slots become
-	// free at any time, and a message under way may be returning something.
+	// Other edges may return what they hold, so an answer is valid only for a moment. Slots become
+	// free at any time, and a message in flight may be returning something.
 	known := a.flying == nil && now-a.answered < patience
 	if c := &u.cells[lacking]; known && c.kind != slot && c.seen && u.missing(lacking, n, now) > 0 {
 		return u.refuse(lacking, n, now), true

@@ -12,16 +12,16 @@ var (
 )
 
 // asked records the commands that the client has sent on a connection, so that an unsolicited reply
-// is noticed. It counts one reply for each command, as the client does. Messages that the store
-// sends by itself are not replies. In RESP3 these are pushes, and in RESP2 arrays once there is a
-// subscription. The exception is a subscription's first confirmation.
+// is noticed. It expects one reply for each command, as the client does. Messages that the store
+// sends by itself are not replies: these are pushes in RESP3, and arrays after a subscription in
+// RESP2. The exception is a subscription's first confirmation, which counts as a reply.
 type asked struct {
 	mu             sync.Mutex
 	sent, answered uint64         // numbers of commands
 	subscriptions  []subscription // without a reply yet
 	further        int            // confirmations still due after the last subscription's reply
 	arrays         []arrayReply   // without a reply yet
-	resp3, resp2   bool           // RESP3 was requested; there was a subscription in RESP2
+	resp3, resp2   bool           // RESP3 was requested; a subscription was made in RESP2
 }
 
 // subscription is a command that subscribes.
@@ -30,7 +30,7 @@ type subscription struct {
 	channels int
 }
 
-// arrayReply is a command with an array as its reply, of which the client reads the first members
+// arrayReply is a command whose reply is an array. The client reads the array's first members
 // without checking the length.
 type arrayReply struct {
 	number uint64 // the number of commands before it
@@ -108,7 +108,8 @@ func (a *asked) hear(f *replyForm) error {
 	return nil
 }
 
-// spacesOf returns the minimum number of spaces that the client needs in a sentinel's message.
+// spacesOf returns how many spaces, at least, a sentinel's message on a channel must have for the
+// client.
 func spacesOf(channel string) int {
 	switch channel {
 	case "+sentinel", "+reboot":

@@ -27,8 +27,8 @@ const (
 	saysUnsubscribed = "3\r\n+unsubscribe\r\n_\r\n:0\r\n"
 )
 
-// exchange holds what the client sends, the store's output, and why the last byte of that output
-// does not pass.
+// exchange holds what the client sends, the store's output, and the reason why the output's last
+// byte does not pass.
 type exchange struct {
 	sent, comes string
 	want        error
@@ -125,8 +125,8 @@ func hostileStore(says []string) func(context.Context, string, *net.Dialer, *tls
 	}
 }
 
-// talkTo does what an edge does with a store. The client panics in its own goroutines, so it
-// suffices that the test ends.
+// talkTo does what an edge does with a store. The client panics in its own goroutines, so the test
+// passes if the process survives.
 func talkTo(says ...string) {
 	options := clientOptions(&StoreOptions{Addresses: []string{"store:1"}})
 	options.DialCtxFn, options.Dialer.Timeout = hostileStore(says), 20*time.Millisecond
@@ -167,7 +167,7 @@ func FuzzHostileStore(f *testing.F) {
 }
 
 // TestUnaskedReplies checks that an unsolicited message of the store, at its first reply or later,
-// causes an error at most. Once the store answers correctly, the edge uses it again.
+// causes at most an error. Once the store answers correctly, the edge uses the store again.
 func TestUnaskedReplies(t *testing.T) {
 	for _, command := range []string{"", "HELLO", "CLIENT", "EVALSHA", "PING"} {
 		store := miniredis.RunT(t)
@@ -212,8 +212,8 @@ func findAgain(t *testing.T, r *remote, after string) {
 	}
 }
 
-// TestReplyLeftOut checks that the edge does not keep a connection on which the store has skipped a
-// reply, because each command then gets the reply to the previous one.
+// TestReplyLeftOut checks that the edge drops a connection on which the store has skipped a reply,
+// because each later command would get the previous command's reply.
 func TestReplyLeftOut(t *testing.T) {
 	store := miniredis.RunT(t)
 	r := startRemote(t, store.Addr())

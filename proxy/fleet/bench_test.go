@@ -10,8 +10,8 @@ import (
 	"penstock/config"
 )
 
-// BenchmarkTake measures how long it takes to admit a call for which the edge holds enough, and a
-// call for which it asks the store (the twin, which takes no time).
+// BenchmarkTake measures how long it takes to admit a call for which the edge holds enough, and one
+// for which the edge asks the store (the twin, which takes no time).
 func BenchmarkTake(b *testing.B) {
 	for name, perMinute := range map[string]int{"held": 1 << 30, "drawn": 1 << 10} {
 		b.Run(name, func(b *testing.B) {
@@ -31,7 +31,7 @@ func BenchmarkTake(b *testing.B) {
 
 // BenchmarkScript measures the cost of an account's script in a real store, which is otherwise idle
 // and reports the cost itself. Four edges send messages back to back. After a pause of some
-// milliseconds the script takes several times as long, like any script, because of the processor's
+// milliseconds the script, like any script, takes several times as long because of the processor's
 // caches.
 func BenchmarkScript(b *testing.B) {
 	store := newRealStore(b)

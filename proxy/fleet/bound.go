@@ -13,7 +13,7 @@ import (
 const (
 	maxBulk     = 8 << 20  // bytes of one string
 	maxLine     = 64 << 10 // bytes of one line
-	maxElements = 1 << 18  // in all arrays of a reply; a pair of a map counts as two
+	maxElements = 1 << 18  // in all arrays of a reply; a map's pair counts as two
 	maxReply    = 64 << 20 // bytes
 	maxNesting  = 16
 )
@@ -43,9 +43,9 @@ func dialBounded(ctx context.Context, address string, d *net.Dialer, t *tls.Conf
 }
 
 // boundedConn is a connection to the store. The client allocates what a reply announces before the
-// data has arrived, so a reply above a bound ends the connection before the client sees the
+// data has arrived. Therefore a reply above a bound ends the connection before the client sees the
 // announced number. The client also panics at an unsolicited reply, so such a reply ends the
-// connection before the client has all of it.
+// connection before the client has received it completely.
 type boundedConn struct {
 	net.Conn
 	form  replyForm
@@ -91,7 +91,7 @@ type replyForm struct {
 	line     int  // bytes of the current line so far
 	number   int  // announced by the line
 	negative bool
-	streamed bool // the line announces '?': parts follow until an end mark
+	streamed bool // the line announces '?': elements follow until an end mark
 	cr       bool // the line's last byte was a CR
 	left     int  // remaining bytes of the string
 	parents  [maxNesting]parent
@@ -99,14 +99,14 @@ type replyForm struct {
 	elements int // in the whole reply
 	bytes    int
 
-	ended   func(*replyForm) error // gets a whole reply before its last byte passes
+	ended   func(*replyForm) error // gets a complete reply before its last byte passes
 	top     byte                   // the reply's kind
 	members int                    // members read so far, of an array or the like
 	kept    int                    // the number of members whose beginnings are kept
-	word    [48]byte               // the beginning of a string, or of the first members
+	word    [48]byte               // the beginning of a string, or of an array's first members
 	letters int
 	ends    [3]int // the ends of the members in word
-	spaces  int    // in a string, or in the last of those members
+	spaces  int    // spaces in a string, or in the last of those members
 }
 
 // member returns the beginning of one of the first members, or of a string outside an array.
@@ -122,7 +122,7 @@ func (f *replyForm) member(n int) string {
 	return string(f.word[f.ends[n-1]:f.ends[n]])
 }
 
-// replyPart says what the next byte belongs to.
+// replyPart says to what the next byte of a reply belongs.
 type replyPart uint8
 
 const (
@@ -133,7 +133,7 @@ const (
 	partString            // the remaining bytes of a string
 	partCR
 	partLF
-	partChunk // the kind of a part of a streamed string
+	partChunk // the kind byte of a chunk of a streamed string
 )
 
 // parent is an array, a map or the like whose elements are being read.
@@ -146,11 +146,10 @@ type parent struct {
 
 const streaming = -1
 
-// scan parses some bytes. It returns the number of good bytes, and what is wrong with the next
-// byte.
+// scan parses bytes. It returns the number of valid bytes, and what is wrong with the next byte.
 func (f *replyForm) scan(p []byte) (int, error) {
 	for i := 0; i < len(p); {
-		if f.next == partString { // the length was checked against the reply's bound
+		if f.next == partString { // the length has been checked against the reply's bound
 			n := min(f.left, len(p)-i)
 			f.keep(p[i : i+n])
 			f.left -= n
@@ -255,7 +254,7 @@ func (f *replyForm) text(b byte) error {
 	return nil
 }
 
-// keep stores bytes of a string. A string longer than the field word matches no word.
+// keep stores bytes of a string. A string that exceeds the field word matches no known word.
 func (f *replyForm) keep(p []byte) {
 	if f.depth > 1 || f.members >= f.kept {
 		return
@@ -283,7 +282,7 @@ func (f *replyForm) digit(b byte) error {
 	return nil
 }
 
-// fits checks the known part of a length.
+// fits checks the digits of a length that are known so far.
 func (f *replyForm) fits() error {
 	switch f.kind {
 	case '$', '!', '=', ';':
@@ -305,7 +304,7 @@ func (f *replyForm) announced() error {
 		return errReplyForm
 	}
 	if null && f.depth == 0 {
-		f.top = '_' // as in the client, for any kind of null
+		f.top = '_' // as the client does, for any kind of null
 	}
 	switch f.kind {
 	case '$', '!', '=':

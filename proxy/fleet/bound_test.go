@@ -18,7 +18,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fromStore is a connection on which only the store's output matters.
+// fromStore is a connection that only delivers the store's output.
 type fromStore struct {
 	net.Conn
 	sent io.Reader
@@ -26,8 +26,8 @@ type fromStore struct {
 
 func (c fromStore) Read(p []byte) (int, error) { return c.sent.Read(p) }
 
-// bounded returns the part of a store's output that passes. The client's requests would allow a
-// longer output.
+// bounded returns how much of a store's output passes. The client's requests would allow a longer
+// output.
 func bounded(sent io.Reader) (string, error) {
 	c := bound(fromStore{sent: sent})
 	c.asked.sent = math.MaxUint64
@@ -51,8 +51,8 @@ var largestReplies = []string{
 	"%131072\r\n" + strings.Repeat(":1\r\n", maxElements),
 }
 
-// TestGoodReplies checks that valid replies pass whole, and that the connection's next reply is
-// parsed separately.
+// TestGoodReplies checks that valid replies pass completely, and that the connection's next reply
+// is parsed separately.
 func TestGoodReplies(t *testing.T) {
 	for _, reply := range append(largestReplies, goodReplies...) {
 		sent := reply + reply + "*262144\r\n"
@@ -99,7 +99,7 @@ var badReplies = []struct {
 	{"$0000000000000000000", "0\r\n", errReplyForm},
 }
 
-// TestBadReplies checks that the valid bytes before a bad one pass, and nothing after them.
+// TestBadReplies checks that the valid bytes before an invalid one pass, and nothing after them.
 func TestBadReplies(t *testing.T) {
 	for _, test := range badReplies {
 		for _, before := range []string{"", "+OK\r\n%1\r\n+a\r\n:1\r\n"} {
@@ -111,7 +111,8 @@ func TestBadReplies(t *testing.T) {
 	}
 }
 
-// TestLongReply checks that several strings can be too long together even if each is short enough.
+// TestLongReply checks that several strings are refused if they are too long together, even if each
+// is short enough.
 func TestLongReply(t *testing.T) {
 	one := "$8388608\r\n" + strings.Repeat("a", maxBulk) + "\r\n"
 	sent := "*?\r\n" + strings.Repeat(one, maxReply/maxBulk)
@@ -121,8 +122,8 @@ func TestLongReply(t *testing.T) {
 	}
 }
 
-// TestSplitReplies checks that the same bytes pass however they are split, and that parsing
-// allocates nothing.
+// TestSplitReplies checks that the same bytes pass however they are split, and that parsing does
+// not allocate.
 func TestSplitReplies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		replies := slices.Clone(goodReplies)
@@ -176,9 +177,9 @@ func FuzzReplies(f *testing.F) {
 	})
 }
 
-// TestHugeReplies checks that a store that announces more than is possible causes an error and
-// allocates nothing, at its first reply and later. Once it answers correctly, the edge continues
-// with it.
+// TestHugeReplies checks that a store that announces more than is possible causes an error but no
+// allocation, at its first reply and later. Once the store answers correctly, the edge uses it
+// again.
 func TestHugeReplies(t *testing.T) {
 	for _, reply := range []string{"*2147483647\r\n", "$2147483647\r\nabc", "%-1\r\n"} {
 		store := miniredis.RunT(t)

@@ -9,12 +9,12 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// Budgets are accounts, too: one for each key and period. The period is part of the account's name,
-// so that a new period begins with nothing. Time does not pay what was charged. An edge reports
-// what it has used since the period began. Its name is that of its ledger, and so survives
-// restarts. The store may therefore forget everything, and an edge may end in any way: reported use
-// is counted once, and unreported use is reported later. What a dead edge held becomes free again,
-// because the dead edge may not have used it.
+// Budgets are also accounts: one for each key and period. The period is part of the account's name,
+// so that a new period begins at zero. Time does not pay what was charged. An edge reports what it
+// has used since the period began, under the name of its ledger, which survives restarts. The store
+// may therefore forget everything, and an edge may end in any way: reported use is counted once,
+// and unreported use is reported later. What a dead edge held becomes free again, because the dead
+// edge may not have used it.
 
 // budgetKinds are the cells of a budget: requests (unused), tokens, and millionths of money.
 var budgetKinds = [cells]kind{slot, budget, budget}
@@ -43,12 +43,12 @@ type periodBudget struct {
 	account *account
 
 	mu    sync.Mutex
-	spent money.Amount // by this edge, exactly; the account counts in millionths
+	spent money.Amount // spent by this edge, exactly; the account counts in millionths
 }
 
-// NewBudget returns the budget of a key over the whole fleet. The function used returns this edge's
-// use. The parameter edge is the name under which the edge has reported use before; empty if it has
-// none.
+// NewBudget returns a key's budget over the fleet. The function used returns this edge's use. The
+// parameter edge is the name under which the edge has reported use before; empty without such a
+// name.
 func NewBudget(f *Fleet, id, edge string, used limit.Used) limit.Budget {
 	return newKeyBudget(&f.terms, id, edge, used)
 }
@@ -64,7 +64,7 @@ func (b *keyBudget) of(period int, now time.Time) *periodBudget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := b.current[period]
-	if p != nil && p.number >= number { // after a clock was set back, the later period stays
+	if p != nil && p.number >= number { // after the clock was set back, the later period stays
 		return p
 	}
 	name := now.UTC().Format([limit.Periods]string{limit.Day: "2006-01-02", limit.Month: "2006-01"}[period])
@@ -96,8 +96,8 @@ func (b *keyBudget) heldIn(period int, number int64) *periodBudget {
 	return nil
 }
 
-// millionths returns the amount that an account holds or counts for a. It rounds up to a whole
-// millionth, because otherwise each edge could spend a fraction of one beyond the limit.
+// millionths returns the amount that an account holds or counts for a. It rounds up, because
+// otherwise each edge could exceed the limit by a fraction of a millionth.
 func millionths(a money.Amount) int64 {
 	if a.Picos > 0 {
 		return a.Micros + 1
@@ -132,9 +132,9 @@ func (b *keyBudget) Hold(l *config.KeyLimits, expected limit.Cost, now time.Time
 	return held, allowed
 }
 
-// tell makes budget accounts report to the store: those of the period in the parameter from, and
-// those of all longer periods. A refused call has not asked these accounts, but a new process may
-// have to report what the previous process used.
+// tell makes budget accounts report to the store: the account of the period in the parameter from,
+// and those of all longer periods. A refused call has not asked these accounts, but a new process
+// may have to report what the previous process used.
 func (b *keyBudget) tell(l *config.KeyLimits, from int, now time.Time) {
 	for period := from; period < limit.Periods; period++ {
 		if of := limit.OfPeriod(l, period); of.Tokens > 0 || !of.Spend.Zero() {
@@ -147,7 +147,7 @@ func (b *keyBudget) tell(l *config.KeyLimits, from int, now time.Time) {
 	}
 }
 
-// atMost returns what a call holds: the expected cost, but at most the whole budget.
+// atMost returns what a call holds: the expected cost, but at most the complete budget.
 func atMost(c, budget limit.Cost) limit.Cost {
 	if budget.Tokens > 0 {
 		c.Tokens = min(c.Tokens, budget.Tokens)
@@ -160,8 +160,8 @@ func atMost(c, budget limit.Cost) limit.Cost {
 
 // refusal returns what the fleet has used, as far as this edge knows. It also reports whether the
 // call would be admitted if the running calls ended without using anything. If the edge may grant
-// only a part of what is left, the refusal holds that part, and the time at which the edge will
-// know what is left.
+// only a part of what is left, the refusal has that part, and the time until the edge knows what is
+// left.
 func (a *account) refusal(limits, n needs) limit.Refused {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -204,7 +204,7 @@ func (b *keyBudget) Used(period int, now time.Time) limit.Cost {
 	return costOf(used)
 }
 
-// used returns what all edges have used of a budget, as far as this edge knows.
+// used returns how much of a budget all edges have used, as far as this edge knows.
 func (c *cell) used() int64 { return max(int64(c.debt), c.charged) }
 
 // Settle implements limit.Budget. The use of a call counts in the period in which the call ends.

@@ -11,12 +11,12 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// budgetEdge is an edge whose ledger loses nothing.
+// budgetEdge is an edge with a ledger that loses nothing.
 type budgetEdge struct {
 	fleet  *Fleet
 	line   *line
 	budget *keyBudget
-	used   limit.Cost // in the period, by its ledger
+	used   limit.Cost // use in the period, by the ledger
 	held   []limit.Held
 }
 
@@ -42,7 +42,7 @@ func (w *world) settleAll() {
 	}
 }
 
-// unknown returns the part of the edge's use and holds that its reports do not cover.
+// unknown returns how much of the edge's use and holds its reports do not cover.
 func (e *budgetEdge) unknown(told *twinEdge) (c limit.Cost) {
 	c = e.used
 	for _, h := range e.held {
@@ -57,8 +57,8 @@ func (e *budgetEdge) unknown(told *twinEdge) (c limit.Cost) {
 
 // TestBudgetOfAFleet loses, delays, repeats and reorders messages, kills and restarts edges, and
 // makes the store forget everything. In the end the store's account equals the use of all edges. A
-// call is admitted only if it fits into the budget in addition to what is used and held. There is
-// one allowance: whenever an edge's lease expires, its unreported use and holds are added to the
+// call is admitted only if it fits into the budget together with what is used and held, with one
+// allowance: whenever an edge's lease expires, its unreported use and holds are added to the
 // budget.
 func TestBudgetOfAFleet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -96,7 +96,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 			case 1:
 				w.lines[i].hearLate()
 			case 2:
-				w.tick(time.Millisecond) // a start takes longer than a message for each millionth of a second
+				w.tick(time.Millisecond) // a start takes longer, so that no two processes start in the same millionth of a second
 				w.startBudget(string(rune('a'+i)), e, i)
 			case 3, 4, 5:
 				if len(e.held) > 0 {
@@ -171,8 +171,8 @@ func TestBudgetOfAFleet(t *testing.T) {
 	})
 }
 
-// TestRefusedDayTellsMonth checks that an edge that starts on a used-up day still reports its use
-// of the month.
+// TestRefusedDayTellsMonth checks that an edge that starts when the day's budget is used up still
+// reports its use in the month.
 func TestRefusedDayTellsMonth(t *testing.T) {
 	limits := config.KeyLimits{TokensPerDay: 500, SpendPerMonth: money.Amount{Micros: 3000}}
 	w := newWorld(1, config.KeyLimits{}, config.LostClosed)
@@ -188,8 +188,8 @@ func TestRefusedDayTellsMonth(t *testing.T) {
 	}
 }
 
-// TestForgottenBudget checks that a budget does not begin anew when the store forgets it, whichever
-// edges ask first. Only what was left according to the edges' last answers is available.
+// TestForgottenBudget checks that a budget does not start at zero when the store forgets it,
+// whichever edges ask first. Only what was left by the edges' last answers is available.
 func TestForgottenBudget(t *testing.T) {
 	limits := config.KeyLimits{TokensPerDay: 5000}
 	w := newWorld(3, config.KeyLimits{}, config.LostDivide)
@@ -213,7 +213,7 @@ func TestForgottenBudget(t *testing.T) {
 		}
 		w.pass(time.Second)
 	}
-	for i := range edges { // each has asked since the last report
+	for i := range edges { // each edge has asked since the last report
 		call(i, 20)
 	}
 	w.pass(time.Second)
@@ -226,7 +226,7 @@ func TestForgottenBudget(t *testing.T) {
 		if used > 5000 {
 			t.Fatalf("%d of 5000 tokens were used in round %d", used, round)
 		}
-		if round%2 == 0 { // otherwise the store forgets them before all have reported
+		if round%2 == 0 { // otherwise the store forgets the budgets before all edges have reported
 			w.pass(time.Second)
 		}
 	}
@@ -235,7 +235,7 @@ func TestForgottenBudget(t *testing.T) {
 	}
 }
 
-// TestPartOfForgottenBudget checks refusals after the store has lost its data. A refusal holds the
+// TestPartOfForgottenBudget checks refusals after the store has lost its data. A refusal has the
 // edge's part of what is left, and the time to ask again. At that time the call fits.
 func TestPartOfForgottenBudget(t *testing.T) {
 	limits := config.KeyLimits{TokensPerDay: 3000}
@@ -261,7 +261,7 @@ func TestPartOfForgottenBudget(t *testing.T) {
 		}
 		return d
 	}
-	ask(1) // it learns of the loss
+	ask(1) // the edge notices the loss
 	d := ask(1500)
 	if d.OK || d.Quota == nil || !d.Quota.Held || d.Quota.Part == "" || d.Quota.Part >= "1500" || d.RetryAfter <= time.Second || d.RetryAfter > lease {
 		t.Fatalf("%+v, quota %+v", d, d.Quota)

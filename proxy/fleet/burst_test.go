@@ -18,7 +18,7 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// slowLine is a line for simultaneous calls: its store takes a millisecond for an answer.
+// slowLine is a line for simultaneous calls. Its store takes a millisecond for an answer.
 type slowLine struct {
 	*line
 	mu    sync.Mutex
@@ -40,7 +40,7 @@ func TestBurst(t *testing.T) {
 		limits   config.KeyLimits
 		estimate int64
 		most     int
-		idle     time.Duration // after which the key has all of its limits again
+		idle     time.Duration // idle time after which the key has all of its limits again
 	}{
 		"requests": {config.KeyLimits{RequestsPerMinute: 600}, 0, 600, time.Minute},
 		"tokens":   {config.KeyLimits{TokensPerMinute: 20_000}, 500, 40, 30 * time.Second},
@@ -91,7 +91,7 @@ func burst(t *testing.T, limits config.KeyLimits, estimate int64, most int, idle
 	}
 }
 
-// asking is a call that waits for a message, or has not woken up after it.
+// asking is a call that waits for a message, or has not yet woken up after the message.
 type asking struct {
 	flight *flight
 	needs  needs
@@ -186,8 +186,8 @@ func (w *interleaved) step() {
 	}
 }
 
-// TestNoneIsRefusedForWhomThereIsRoom checks that no call is refused if the key has room for it,
-// however calls, messages and reports of an edge interleave.
+// TestNoneIsRefusedForWhomThereIsRoom checks that no call is refused if the key has room for the
+// call, however an edge's calls, messages and reports interleave.
 func TestNoneIsRefusedForWhomThereIsRoom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := config.KeyLimits{

@@ -19,27 +19,27 @@ const (
 type needs [cells]int64
 
 // cell is this edge's view of one limit of a key, in units of the limit. The store grants what may
-// be used, and learns of the use later, from the message that asks for more.
+// be used, and learns the use later, from the message that asks for more.
 type cell struct {
 	kind  kind
 	limit int64 // of the whole fleet; 0: no limit
 
 	spare   int64 // granted and unused; negative after a call used more than its estimate
-	awaited int64 // part of spare: drawn for calls that have yet to take or leave it
+	awaited int64 // part of spare: reserved for calls that have not yet taken or left it
 	running int64 // held by running calls
 	charged int64 // used for good since the edge began
 	acked   int64 // part of charged: reported in the last answered message
 	refunds int64 // part of charged: given back, so that as many calls charge nothing
 
-	// As of the last answer, minus what time has paid since.
+	// The following are as of the last answer, minus what time has paid since.
 	at   time.Duration
 	seen bool    // an answer has arrived
 	free float64 // neither held nor owed by any edge
 	debt float64 // of all edges
 	own  float64 // part of debt: charged by this edge
 
-	// While the store is lost: what this edge may use on its own, as of aloneAt, and whether it
-	// admits one call regardless of the call's need.
+	// The following apply while the store is lost: what this edge may use on its own, as of aloneAt,
+	// and whether it admits one call regardless of the call's need.
 	alone   float64
 	aloneAt time.Duration
 	grace   bool
@@ -47,51 +47,51 @@ type cell struct {
 	forgone float64 // unreported use that time has paid, so that the store need not count it
 
 	// Other edges may hold or have used something that the store does not know. Until the doubt ends,
-	// this edge takes at most its part of the slots. Of a budget it takes at most the amount in part,
-	// and of a rate that amount plus its own part of what time pays.
+	// this edge takes at most its part of the slots. It takes at most the amount in part of a budget,
+	// and at most that amount plus its own part of what time pays of a rate.
 	doubted  time.Duration // when the doubt began
 	doubtful time.Duration // when the doubt ends
 	part     float64
-	parted   bool // part bounds the slots, too
+	parted   bool // part also bounds the slots
 }
 
 // kind says what happens to the used amount of a cell.
 type kind uint8
 
 const (
-	slot   kind = iota // it is free again when the call ends
-	paid               // it is charged, and time pays it at a rate of limit a minute
-	budget             // it is charged until the period ends
-	turn               // in a message: a slot that calls of this edge wait for, for which edges take turns
+	slot   kind = iota // the amount is free again when the call ends
+	paid               // the amount is charged, and time pays it at a rate of limit a minute
+	budget             // the amount is charged until the period ends
+	turn               // in a message: a slot for which calls of this edge wait, and edges take turns
 )
 
-// part is a message's content about one cell.
+// part is what a message says about one cell.
 type part struct {
 	kind    kind
 	limit   int64 // 0: no limit
 	charged int64 // since the edge began
 	base    int64 // part of charged that the store certainly knows or need not count
-	own     int64 // of the debt: unpaid charges of this edge; of a budget: reported by all edges
+	own     int64 // this edge's unpaid charges in the debt; for a budget: what all edges have reported
 	least   int64 // the amount that cannot be taken away
 	want    int64
 }
 
-// grant is an answer's content about one cell.
+// grant is what an answer says about one cell.
 type grant struct {
 	held int64
 	debt float64
 	free float64 // neither held nor owed by any edge
 }
 
-// Prefetch: an edge holds a little more than it uses, so that most calls need no message. Far from
-// the limit all edges together hold a tenth of what is free. Near the limit each edge holds a
-// hundredth of the limit.
+// An edge prefetches: it holds a little more than it uses, so that most calls need no message. Far
+// from the limit, all edges together hold a tenth of what is free. Near the limit, each edge holds
+// a hundredth of the limit.
 const (
 	farPart  = 10
 	nearPart = 100
 )
 
-// target returns the spare amount that an active edge aims at.
+// target returns the spare amount that an active edge aims to hold.
 func (c *cell) target(edges int) int64 {
 	if c.far() {
 		return int64(c.free) / int64(farPart*edges)
@@ -128,10 +128,11 @@ func (c *cell) catchUp(now time.Duration) {
 	}
 }
 
-// need returns what a call takes. A call above the limit takes all of the limit.
+// need returns what a call takes. A call that needs more than the limit takes all of the limit.
 func (c *cell) need(n int64) int64 { return min(n, c.limit) }
 
-// take makes a call hold n. The field spare covers it or, without the store, the field alone.
+// take makes a call hold n. The amount comes from the field spare or, without the store, from the
+// field alone.
 func (c *cell) take(n int64, lost bool) {
 	c.running += n
 	c.grace = c.grace && n == 0
@@ -150,7 +151,7 @@ func (c *cell) settle(held, used int64, lost bool) {
 	c.back(held-used, lost)
 }
 
-// back() makes n usable again, except for what all edges together hold beyond the limit.
+// back makes n usable again, except for what all edges together hold beyond the limit.
 func (c *cell) back(n int64, lost bool) {
 	c.part += float64(n)
 	switch {
@@ -165,18 +166,18 @@ func (c *cell) back(n int64, lost bool) {
 	}
 }
 
-// unacked returns the part of the charged amount that the store must still count.
+// unacked returns how much of the charged amount the store must still count.
 func (c *cell) unacked() int64 { return c.charged - c.base() }
 
-// base returns the first part of the charged amount, which the store need not count.
+// base returns how much of the charged amount the store need not count.
 func (c *cell) base() int64 { return c.acked + int64(c.forgone) }
 
-// unclaimed returns the spare amount that is not drawn for a waiting call.
+// unclaimed returns the spare amount that is not reserved for waiting calls.
 func (c *cell) unclaimed() int64 { return c.spare - c.awaited }
 
-// report returns a message's content, and gives back the unclaimed amount above target. Until the
-// answer arrives only the remaining amount can be used, because the message may have reached the
-// store even if no answer comes.
+// report returns what a message says about the cell, and gives back the unclaimed amount above
+// target. Until the answer arrives, only the remaining amount can be used, because the message may
+// have reached the store even if no answer comes.
 func (c *cell) report(target, wanted int64) part {
 	c.spare = min(c.spare, c.awaited+max(target, 0))
 	least, own := c.running+max(c.spare, 0), c.own
@@ -200,9 +201,9 @@ func (c *cell) granted(said part, g grant, now time.Duration) {
 	c.own = min(c.own, c.debt)
 }
 
-// doubt begins a period after the store has lost its data, in which it may not know what other
-// edges hold. This edge keeps what it held and its part of what was free at the last answer. If the
-// edge has continued alone since then, it keeps what remains of that part.
+// doubt begins the period after a loss of data in which the store may not know what other edges
+// hold. This edge keeps what it held and its part of what was free at the last answer. If the edge
+// has continued alone since then, it keeps what remains of that part.
 func (c *cell) doubt(alone bool, now time.Duration, edges int) {
 	part := float64(max(c.spare, 0)) + max(c.free, 0)/float64(edges)
 	if alone {
@@ -215,8 +216,8 @@ func (c *cell) doubt(alone bool, now time.Duration, edges int) {
 }
 
 // doubtReturn begins a period in which other edges have yet to report what they used without the
-// store. If `alone` is set, this edge has used its own part, too, and continues with the rest of
-// it. Otherwise the edge's part is a part of what is free according to the answer.
+// store. If alone is true, this edge has also used its own part, and continues with the rest of
+// that part. Otherwise the edge gets its part of what is free according to the answer.
 func (c *cell) doubtReturn(alone bool, now time.Duration, edges int) {
 	part := max(c.free+float64(c.spare), 0) / float64(edges)
 	if alone {
@@ -225,8 +226,8 @@ func (c *cell) doubtReturn(alone bool, now time.Duration, edges int) {
 	c.part, c.doubted, c.doubtful, c.parted = part, now, now+untilAllTold, false
 }
 
-// untilAllTold is how long after its own heartbeat an edge waits for the others to find the store
-// again.
+// untilAllTold is how long, after its own heartbeat, an edge waits for the other edges to find the
+// store again.
 const untilAllTold = 2 * heartbeat
 
 // withheld reports whether other edges may hold n although the store grants it.
@@ -248,7 +249,7 @@ func (c *cell) known() float64 { return max(0, c.debt-float64(c.charged-c.acked)
 
 // leave begins a period without the store. The edge continues with what it holds and its part of
 // what was free. If the last answer is not fresh, the edge admits one call, and begins with its
-// part of what time has paid since the store fell silent (its whole part after a minute).
+// part of what time has paid since the store fell silent (its complete part after a minute).
 func (c *cell) leave(now time.Duration, fresh bool, silence time.Duration, edges int) {
 	c.alone, c.aloneAt, c.grace, c.owed = float64(c.spare), now, !fresh, c.known()
 	switch {
@@ -267,8 +268,8 @@ func (c *cell) leave(now time.Duration, fresh bool, silence time.Duration, edges
 }
 
 // earn applies what time pays while the store is lost: each edge gets its part of the rate, up to
-// its part of the limit. The store must not count what time has paid here, because otherwise the
-// time without the store would pay twice.
+// its part of the limit. The store must not count use that time has paid here, because otherwise
+// the time without the store would pay twice.
 func (c *cell) earn(now time.Duration, edges int) {
 	passed := (now - c.aloneAt).Seconds()
 	c.aloneAt = now

@@ -51,8 +51,8 @@ func TestClockSetBack(t *testing.T) {
 }
 
 // TestClockSetForward checks a store's clock that is set forward, which ends the leases of living
-// edges. No other edge takes the slots that they hold, and after a lease all free slots can be
-// used.
+// edges. No other edge takes the slots that these edges hold, and after a lease all free slots can
+// be used.
 func TestClockSetForward(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 20}
 	for held, free := range map[int]int{20: 0, 10: 10} {
@@ -61,7 +61,7 @@ func TestClockSetForward(t *testing.T) {
 		w.end(1, w.fill(1, limits, 1, held)) // both know the account
 		w.fill(1, limits, 1, held)
 		w.pass(time.Second)
-		w.fill(0, limits, 1, 1) // its last answer shows what is free
+		w.fill(0, limits, 1, 1) // the edge's last answer shows what is free
 		before := 0
 		if free > 0 {
 			before = 1

@@ -22,7 +22,7 @@ type Options struct {
 	Edges    int           // the expected number; more may appear. 0: unknown
 	WhenLost string        // config.LostDivide, LostOpen or LostClosed
 
-	Signer  *sign.Signer // signs edges' own entries; nil: nothing is signed
+	Signer  *sign.Signer // signs this edge's entries; nil: nothing is signed
 	Metrics *metrics.Set
 	Self    func() Member // what this edge reports about itself
 	Log     *zap.Logger
@@ -49,7 +49,7 @@ type Fleet struct {
 
 	forgotten atomic.Int64 // how often the store did not know this edge, or may not have known it
 
-	taken atomic.Bool // edges take turns with some slots
+	taken atomic.Bool // edges take turns for some slots
 
 	edgesBefore int64 // edges seen before the store forgot them; valid until
 	edgesUntil  time.Duration
@@ -88,7 +88,7 @@ func newFleet(o *Options, s store) *Fleet {
 	return f
 }
 
-// Account returns a new account of a key. Call it once for each key, because two accounts of one
+// Account returns a new account for a key. Call it once for each key, because two accounts for one
 // key would count against each other.
 func (f *Fleet) Account(id string) limit.Account { return newAccount(&f.terms, "k:"+id) }
 
@@ -99,7 +99,7 @@ func (f *Fleet) SetEdges(n int) { f.terms.expected.Store(int64(n)) }
 func (f *Fleet) Available() bool { return f.terms.store.Available() }
 
 // Client returns the connection to the store, for other data in it. It returns an error until the
-// store was reached once.
+// store has been reached once.
 func (f *Fleet) Client() (valkey.Client, error) {
 	if c := f.client.Load(); c != nil {
 		return *c, nil

@@ -8,8 +8,9 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// flight is a message and the calls that wait for it. The grant belongs to these calls until each
-// has taken or left its part. Until then no report returns the grant, and no later call takes it.
+// flight is a message and the calls that wait for it. The message's grant belongs to these calls
+// until each of them has taken or left its part. Until then no report returns the grant, and no
+// later call takes it.
 type flight struct {
 	done   chan struct{}
 	err    error // set before done is closed
@@ -18,8 +19,8 @@ type flight struct {
 
 func newFlight() *flight { return &flight{done: make(chan struct{})} }
 
-// askStore asks the store in one message with all waiting calls of the key, and decides by its
-// answer. The caller holds mu, which is released while the message is under way.
+// askStore asks the store with one message for all waiting calls of the key, and decides by the
+// answer. The caller holds mu, which is released while the message is in flight.
 func (a *account) askStore(n needs, now time.Duration) limit.Decision {
 	own := a.usage.needsOf(n)
 	f, leads := a.join(own)
@@ -40,7 +41,7 @@ func (a *account) askStore(n needs, now time.Duration) limit.Decision {
 	return a.decide(f, n, own, now+waited)
 }
 
-// join adds a call to those that wait for the next message. The first of these calls sends it.
+// join adds a call to the calls that wait for the next message. The first of these calls sends it.
 func (a *account) join(own needs) (f *flight, leads bool) {
 	if leads = a.next == nil; leads {
 		a.next = newFlight()
@@ -94,13 +95,13 @@ func (a *account) waitFor(ctx context.Context, f *flight) {
 }
 
 // lead sends the message that a flight's calls wait for, once the previous message has ended. It
-// reports whether it has sent the message. The caller holds mu, which is released during the wait.
+// reports whether the message was sent. The caller holds mu, which is released during the wait.
 func (a *account) lead(ctx context.Context, f *flight) bool {
 	for a.flying != nil && ctx.Err() == nil {
 		a.waitFor(ctx, a.flying)
 	}
 	a.next = nil
-	if a.flying != nil || !a.terms.store.Available() { // the previous one took too long
+	if a.flying != nil || !a.terms.store.Available() { // the previous message took too long
 		f.err = context.DeadlineExceeded
 		close(f.done)
 		return false
@@ -110,7 +111,7 @@ func (a *account) lead(ctx context.Context, f *flight) bool {
 }
 
 // send exchanges a message with the store. The caller holds mu, which is released while the message
-// is under way.
+// is in flight.
 func (a *account) send(ctx context.Context, f *flight) {
 	a.flying = f
 	a.sent = a.terms.now()
@@ -122,7 +123,7 @@ func (a *account) send(ctx context.Context, f *flight) {
 	r, err = a.terms.store.Exchange(ctx, a.id, &m)
 }
 
-// errUnheard is the outcome of a message that was not sent because of a panic.
+// errUnheard is the error for a message that was not sent because of a panic.
 var errUnheard = errors.New("the message was not sent")
 
 // message returns the next message. Until its answer comes, only the amount that the message keeps
@@ -149,9 +150,9 @@ func (a *account) message(now time.Duration) message {
 // idleKept is how long the store keeps an account without messages, except for a budget.
 const idleKept = 10 * time.Minute
 
-// lostAt reports whether an answer with this birth shows that the store has lost the account. An
-// account that was idle for long has only expired, and no call holds a part of it. The caller holds
-// mu.
+// lostAt reports whether an answer with the given birth shows that the store has lost the account.
+// An account that was idle for a long time has only expired, and no call holds anything of it. The
+// caller holds mu.
 func (a *account) lostAt(now time.Duration, birth string) bool {
 	kept := now-a.answered < idleKept || a.usage.cells[tokens].kind == budget
 	return kept && a.born != "" && a.born != birth

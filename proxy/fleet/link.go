@@ -10,8 +10,8 @@ import (
 	"penstock/config"
 )
 
-// Link gives access to the store for the parts of a fleet other than the limits. The outcomes of
-// its commands count for the breaker, too. Any goroutine may call its methods.
+// Link gives the packages of a fleet other than the limits access to the store. The outcomes of its
+// commands also count for the breaker. Any goroutine may call its methods.
 type Link struct {
 	Edge   string // this edge's id, which changes with every start
 	remote *remote
@@ -27,7 +27,7 @@ func NewLink(f *Fleet) *Link {
 // Available reports whether the store takes messages.
 func (l *Link) Available() bool { return l.remote.Available() }
 
-// Edges returns how many edges share what is free while the store is lost.
+// Edges returns the number of edges that share what is free while the store is lost.
 func (l *Link) Edges() int { return l.terms.edges() }
 
 // Run runs a script on one key, to which it adds the fleet's prefix.
@@ -42,7 +42,7 @@ func (l *Link) Run(ctx context.Context, script *valkey.Lua, key string, args []s
 	return answer, err
 }
 
-// Append adds an entry to a stream, which keeps only the newest entries, about as many as the
+// Append adds an entry to a stream. The stream keeps only the newest entries, about as many as the
 // parameter most.
 func (l *Link) Append(ctx context.Context, key string, most int, entry []byte) error {
 	c := l.remote.client.Load()
@@ -56,8 +56,8 @@ func (l *Link) Append(ctx context.Context, key string, most int, entry []byte) e
 	return err
 }
 
-// Read returns the entries of a stream after the entry with the given id, at most count of them,
-// and the last id.
+// Read returns at most count entries of a stream, beginning after the entry with the given id, and
+// the last id.
 func (l *Link) Read(ctx context.Context, key, after string, count int) (entries [][]byte, last string, err error) {
 	c := l.remote.client.Load()
 	if c == nil {
@@ -78,13 +78,14 @@ func (l *Link) Read(ctx context.Context, key, after string, count int) (entries 
 
 func (l *Link) key(key string) string { return l.remote.options.Prefix + ":{" + key + "}" }
 
-// Slots counts the slots of one upstream over the whole fleet: an account whose only limit is a
+// Slots counts the slots of one upstream over the fleet, with an account whose only limit is a
 // concurrency.
 type Slots struct{ account *account }
 
-// NewSlots returns the account of an upstream's slots. Call it once for each upstream, because two
+// NewSlots returns the account for an upstream's slots. Call it once for each upstream, because two
 // accounts would count against each other. The function waited reports whether calls of this edge
-// wait for a slot, and wake makes one of them try again. Neither function may block on the account.
+// wait for a slot, and the function wake makes one such call try again. Neither function may block
+// on the account.
 func NewSlots(f *Fleet, upstream string, waited func() bool, wake func()) *Slots {
 	f.taken.Store(true)
 	a := newAccount(&f.terms, "u:"+upstream)
@@ -92,7 +93,7 @@ func NewSlots(f *Fleet, upstream string, waited func() bool, wake func()) *Slots
 	return &Slots{a}
 }
 
-// Take takes a slot if fewer slots than the limit are taken in the whole fleet.
+// Take takes a slot if the fleet has taken fewer slots than the limit.
 func (s *Slots) Take(limit int, now time.Time) bool {
 	_, d := s.account.Reserve(config.KeyLimits{Concurrency: limit}, 0, now)
 	return d.OK

@@ -11,8 +11,8 @@ import (
 	"penstock/config"
 )
 
-// TestStream checks that a stream can be read from any entry on, keeps about as many entries as
-// requested, and does not exist before its first entry.
+// TestStream checks that a stream can be read from any entry onwards, keeps about as many entries
+// as requested, and does not exist before its first entry.
 func TestStream(t *testing.T) {
 	server := miniredis.RunT(t)
 	l := &Link{remote: startRemote(t, server.Addr())}

@@ -22,7 +22,7 @@ type Member struct {
 	Started  int64  `json:"started"`
 	InFlight int    `json:"in_flight"`
 
-	// These are empty for an edge of an older version.
+	// The following are empty for an edge of an older version.
 	Generation uint64 `json:"generation,omitempty"` // the configuration's number
 	Calls      uint64 `json:"calls,omitempty"`      // calls that have ended since the start
 	Level      string `json:"level,omitempty"`      // the verdict's level, as on the status page
@@ -49,7 +49,7 @@ func (t *storeTime) now(own time.Duration) int64 { return t.reading + (own - t.a
 const heartbeat = time.Second
 
 // Heartbeats announces this edge to the others until ctx ends. While the store does not answer,
-// only heartbeats ask it again.
+// nothing but heartbeats asks it.
 func (f *Fleet) Heartbeats(ctx context.Context) {
 	tick := time.NewTicker(heartbeat)
 	defer tick.Stop()
@@ -64,7 +64,7 @@ func (f *Fleet) Heartbeats(ctx context.Context) {
 	}
 }
 
-// beatNow sends a heartbeat at once. The heartbeat closes a breaker that a moment's silence has
+// beatNow sends a heartbeat at once. The heartbeat closes a breaker that a short silence has
 // opened.
 func beatNow(f *Fleet) {
 	select {
@@ -78,7 +78,7 @@ func (f *Fleet) beat(ctx context.Context) {
 	defer cancel()
 	m := f.self()
 	m.ID = f.terms.edge
-	if f.clock.reading > 0 { // unknown at first, so an edge counts from its second heartbeat on
+	if f.clock.reading > 0 { // unknown at first, so an edge counts from its second heartbeat onwards
 		m.Expires = f.clock.now(f.terms.now()) + 2*lease.Milliseconds()
 	}
 	a, err := f.terms.store.Heartbeat(ctx, f.terms.edge, f.signer.Sign(sign.Member, m.ID, m))
@@ -90,7 +90,7 @@ func (f *Fleet) beat(ctx context.Context) {
 		f.clock = storeTime{int64(a.clock / 1000), now}
 		f.terms.lastHeartbeat.Store(int64(now))
 		f.meet(a.said)
-		if !a.known && before > 0 { // the store has lost the others, too: they announce themselves again
+		if !a.known && before > 0 { // the store has also lost the other edges, which announce themselves again
 			f.edgesBefore, f.edgesUntil = before, now+lease
 		}
 		if now < f.edgesUntil {
@@ -119,8 +119,8 @@ func (f *Fleet) beat(ctx context.Context) {
 	}
 }
 
-// checkEviction warns of a store that may drop accounts when its memory is full: the accounts'
-// limits would start over.
+// checkEviction warns if the store may drop accounts when its memory is full, because the accounts
+// would then start at zero.
 func (f *Fleet) checkEviction(ctx context.Context) {
 	if p := f.terms.store.Eviction(ctx); p != "" && p != "noeviction" {
 		f.log.Warn("the fleet's store may forget limits when its memory is full",
@@ -151,7 +151,7 @@ func (f *Fleet) tell(up bool, err error) {
 	f.log.Warn("the fleet's store does not answer: limits are held without it", lost, zap.Error(err))
 }
 
-// meet records the edges that are alive. It does not trust their entries: the writer may be an edge
+// meet records the edges that are alive. It does not trust the entries: the writer may be an edge
 // of another version, or another program.
 func (f *Fleet) meet(all []string) {
 	members, ignored := make([]Member, 0, min(len(all), membersMost)), 0
@@ -163,7 +163,7 @@ func (f *Fleet) meet(all []string) {
 			continue
 		case m.ID == f.terms.edge:
 			m.Self = true
-		case len(members) >= membersMost-1 || !f.counts(&m, said): // one place is this edge's own
+		case len(members) >= membersMost-1 || !f.counts(&m, said): // one place belongs to this edge
 			ignored++
 			continue
 		}
@@ -227,7 +227,7 @@ func (s *State) Configurations() int {
 	return len(seen)
 }
 
-// Trouble returns what is wrong with the fleet; "" if nothing is.
+// Trouble returns what is wrong with the fleet, or "".
 func (s *State) Trouble() string {
 	if s == nil || s.StoreAnswers {
 		return ""

@@ -16,8 +16,8 @@ import (
 	"penstock/proxy/fleet/sign"
 )
 
-// TestForgedMembers checks that entries written without a secret of the fleet make no members and
-// so divide no limit. A copied entry counts as one member, and not for long.
+// TestForgedMembers checks that entries written without the fleet's secret make no members and so
+// do not divide limits. A copied entry counts as one member, and only for a short time.
 func TestForgedMembers(t *testing.T) {
 	secrets := []string{"the secret"}
 	now := time.Now()
@@ -63,8 +63,8 @@ func TestForgedMembers(t *testing.T) {
 	}
 }
 
-// TestMembersAreBounded checks that a store full of forged edges does not make a page of megabytes,
-// and that this edge is always a member.
+// TestMembersAreBounded checks that a store full of forged entries does not make the status page
+// huge, and that this edge is always a member.
 func TestMembersAreBounded(t *testing.T) {
 	w := newWorld(1, config.KeyLimits{}, config.LostDivide)
 	f := w.edges[0]

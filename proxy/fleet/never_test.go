@@ -9,7 +9,7 @@ import (
 	"penstock/config"
 )
 
-// exact is a single account of everything that the fleet admits: the debt, the holds and the
+// exact keeps an exact account of everything that the fleet admits: the debt, the holds and the
 // running calls.
 type exact struct {
 	*rapid.T
@@ -26,7 +26,7 @@ type exact struct {
 type runningCall struct {
 	edge  int
 	held  int64
-	freed bool // its edge's lease expired: what it held is used, and its slot is free
+	freed bool // the edge's lease expired, so what the call held counts as used, and its slot is free
 }
 
 // pay applies what time pays.
@@ -38,8 +38,8 @@ func (e *exact) pay() {
 	}
 }
 
-// admit starts a call at an edge, and fails if an edge with the whole limit would refuse a call
-// that the fleet admits.
+// admit starts a call at an edge, and fails the test if the fleet admits a call that a single edge
+// with the complete limit would refuse.
 func (e *exact) admit(i int) {
 	if !e.keys[i].Take(e.limits, e.now).OK {
 		return
@@ -107,8 +107,8 @@ func (e *exact) used() [cells]float64 {
 	return all
 }
 
-// covered fails if the store does not know all of the use, because the store would then grant a
-// part twice.
+// covered fails the test if the store does not know all of the use, because the store would then
+// grant some of it twice.
 func (e *exact) covered() {
 	a := e.twin.accounts["a"]
 	for i, used := range e.used() {
@@ -128,7 +128,7 @@ func (e *exact) covered() {
 func (e *exact) forget() {
 	e.beyond = e.used()
 	for _, c := range e.calls {
-		if c.freed { // its edge has reported it again since
+		if c.freed { // the edge has since reported it again
 			e.beyond[tokens] += float64(c.held)
 			e.beyond[slots]++
 		}
@@ -163,7 +163,7 @@ func (e *exact) meanwhile(i int) {
 
 // TestNeverMoreThanOneEdge loses, delays, repeats and reorders messages, interleaves calls of
 // several edges, and kills edges. The fleet never admits more requests, tokens or simultaneous
-// calls than one edge with the whole limit would. There are two allowances: calls that continue
+// calls than one edge with the complete limit would. There are two allowances: calls that continue
 // although their edge's lease has expired, and what was granted when the store lost its data.
 func TestNeverMoreThanOneEdge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,8 +9,8 @@ import (
 )
 
 // TestOutage checks that the edges continue with their parts while the store is lost, and that the
-// fleet then uses at most its limit and a hundredth more. Once the store is back, the edges share
-// the limit again.
+// fleet then exceeds its limit by at most a hundredth. Once the store is back, the edges share the
+// limit again.
 func TestOutage(t *testing.T) {
 	const edges, perMinute = 4, 600
 	for _, share := range []float64{0.3, 1.5} {
@@ -60,12 +60,12 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestReturnOneByOne checks edges that find a store again one after the other. The first one takes
-// neither what the others have used and not yet reported, nor what the store has forgotten.
+// TestReturnOneByOne checks edges that find a store again one after the other. The first edge takes
+// neither what the other edges have used but not yet reported, nor what the store has forgotten.
 func TestReturnOneByOne(t *testing.T) {
 	const edges, perMinute = 4, 600
 	for n := range 4 {
-		all, forgets := n&1 == 0, n&2 == 2 // all: the first edge has calls while the store is lost, too
+		all, forgets := n&1 == 0, n&2 == 2 // all: the first edge also has calls while the store is lost
 		limits := config.KeyLimits{RequestsPerMinute: perMinute}
 		w := newWorld(edges, limits, config.LostDivide)
 		owed, admitted := 0.0, 0
@@ -119,7 +119,8 @@ func TestReturnOneByOne(t *testing.T) {
 	}
 }
 
-// TestLost checks how each setting decides on a call of a key if the store was never reached.
+// TestLost checks how each setting of fleet.lost decides about a call if the store was never
+// reached.
 func TestLost(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 8, TokensPerMinute: 4000, Concurrency: 4}
 	for lost, want := range map[string]int{config.LostDivide: 1, config.LostOpen: 20, config.LostClosed: 0} {
@@ -146,8 +147,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestReturn checks calls that ended, and calls that began, while the store was lost: they leave
-// nothing behind.
+// TestReturn checks that calls that began or ended while the store was lost leave nothing behind.
 func TestReturn(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 4000, Concurrency: 8}
 	w := newWorld(2, limits, config.LostDivide)
@@ -185,7 +185,7 @@ func TestReturn(t *testing.T) {
 }
 
 // TestUnheardAnswer checks use that has reached the store although its answer was lost. Time pays
-// it in the store, and an edge that continues alone does not pay it again.
+// this use in the store, and an edge that continues alone does not pay it again.
 func TestUnheardAnswer(t *testing.T) {
 	limits := config.KeyLimits{TokensPerMinute: 600}
 	w := newWorld(1, limits, config.LostDivide)
@@ -210,8 +210,8 @@ func TestUnheardAnswer(t *testing.T) {
 	}
 }
 
-// fill starts calls at an edge, each with a place and some tokens, until one is refused or the
-// wanted number is reached. It returns their number.
+// fill starts calls at an edge, each with a slot and some tokens, until one is refused or the given
+// number has started. It returns the number of calls.
 func (w *world) fill(edge int, l config.KeyLimits, tokens int64, most int) (n int) {
 	for ; n < most; n++ {
 		if _, d := w.keys[edge].Reserve(l, tokens, w.now); !d.OK {
@@ -249,7 +249,7 @@ func TestDeadEdge(t *testing.T) {
 		w.pass(asksEvery)
 		n = w.fill(1, limits, 400, 1)
 	}
-	if after > 9500*time.Millisecond { // leaves time for a slow machine within ten seconds
+	if after > 9500*time.Millisecond { // leaves some of the ten seconds to a slow machine
 		t.Errorf("the slots of the dead edge are free after %s", after)
 	}
 	if n := w.fill(1, limits, 400, 9); n != 3 {
@@ -260,7 +260,7 @@ func TestDeadEdge(t *testing.T) {
 	}
 }
 
-// TestForgetfulStore checks that, when the store forgets everything, each edge keeps its part and
+// TestForgetfulStore checks that when the store forgets everything, each edge keeps its part and
 // the fleet stays within its limit.
 func TestForgetfulStore(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600}
@@ -307,7 +307,7 @@ func TestSlotsMove(t *testing.T) {
 	}
 }
 
-// TestRemind checks that an emptied store learns of the running calls again as soon as a heartbeat
+// TestRemind checks that an emptied store learns the running calls again as soon as a heartbeat
 // shows that it has forgotten them.
 func TestRemind(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 4}
@@ -327,7 +327,7 @@ func TestRemind(t *testing.T) {
 
 // TestForgottenSlots checks that no edge takes more than its part of the slots for the length of a
 // lease after the store has lost its data, because the store does not know all running calls. After
-// that any edge may use all free slots. An account that has only expired is not divided.
+// that any edge may use all free slots. An account that has merely expired is not divided.
 func TestForgottenSlots(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 4}
 	w := newWorld(2, limits, config.LostDivide)
@@ -403,8 +403,8 @@ func TestWaitsOnce(t *testing.T) {
 }
 
 // TestLostFromTheStart checks a key that no edge has seen, with a store that was never reached.
-// After a minute the key has its whole part of the limits per minute, and before that its part of
-// what time has paid.
+// After a minute the edge has its complete part of the key's limits per minute, and before that its
+// part of what time has paid.
 func TestLostFromTheStart(t *testing.T) {
 	const edges = 4
 	limits := config.KeyLimits{RequestsPerMinute: 60, TokensPerMinute: 6000}
@@ -430,7 +430,8 @@ func TestLostFromTheStart(t *testing.T) {
 }
 
 // TestEdgesUnknown checks that an edge that starts while the store is away takes half of the shared
-// limits, unless its file has the number of edges. An edge with a store is probably not alone.
+// limits unless its file gives the number of edges, because an edge with a store is probably not
+// alone.
 func TestEdgesUnknown(t *testing.T) {
 	for _, c := range []struct{ expected, seen, want int }{{0, 0, 2}, {1, 0, 1}, {4, 0, 4}, {0, 1, 1}, {0, 3, 3}, {2, 3, 3}, {4, 3, 4}} {
 		w := newWorld(1, config.KeyLimits{}, config.LostDivide)

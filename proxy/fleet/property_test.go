@@ -69,13 +69,13 @@ func (w *world) messages() (n uint64) {
 }
 
 // TestUse checks that the fleet admits as much of a load as one edge would, however the load is
-// spread.
+// distributed.
 func TestUse(t *testing.T) {
 	for _, edges := range []int{4, 16} {
 		for _, perMinute := range []int{60, 600, 6000} {
 			for _, share := range []float64{0.3, 1.5} {
 				if edges == 16 && perMinute == 6000 {
-					continue // takes long and shows nothing that 600 does not
+					continue // takes long and shows no more than 600 does
 				}
 				for name, spread := range map[string]func(n int, r float64, at time.Duration) int{
 					"even":   func(n int, r float64, _ time.Duration) int { return int(r * float64(n)) },

@@ -30,7 +30,7 @@ type realStore struct {
 	port string
 	cmd  *exec.Cmd
 
-	output bytes.Buffer  // what it has printed; read it only after ended
+	output bytes.Buffer  // what the program has printed; read it only after ended
 	ended  chan struct{} // closed at the end of cmd
 }
 
@@ -148,8 +148,8 @@ type realEdges struct {
 	longest  atomic.Int64 // the longest wait for a decision
 }
 
-// slowMachine is longer than a store takes for any answer on a busy machine. An edge that gives up
-// while the other edges do not would use its part in addition to what they use.
+// slowMachine is longer than a store takes for any answer on a busy machine. If one edge gives up
+// and the others do not, it uses its part in addition to what they use.
 const slowMachine = 300 * time.Millisecond
 
 func newRealEdges(t *testing.T, n int, s StoreOptions) *realEdges {
@@ -227,7 +227,7 @@ func TestRealStore(t *testing.T) {
 	fleet := newRealEdges(t, 4, StoreOptions{Addresses: []string{store.address()}, User: "penstock", Password: "secret"})
 	limits := config.KeyLimits{RequestsPerMinute: 600}
 	began := time.Now()
-	most := func(share float64) int64 { // one edge's limit, and a share of a minute's limit
+	most := func(share float64) int64 { // one edge's limit, plus a fraction of a minute's limit
 		return int64(600 + time.Since(began).Seconds()*10 + share*600)
 	}
 	step := func(what string, share float64) {
@@ -267,8 +267,8 @@ func TestRealStore(t *testing.T) {
 	t.Logf("%d admitted of at most %d, %d refused; longest wait %s", fleet.admitted.Load(), most(0), fleet.refused.Load(), time.Duration(fleet.longest.Load()))
 }
 
-// TestRealStoreRefuses checks that the edge recognizes a real store's answers about a missing
-// right, for a command and within a script, and about another program's key.
+// TestRealStoreRefuses checks that the edge recognizes a real store's answers for a missing right,
+// in a command and within a script, and for a key that another program has written.
 func TestRealStoreRefuses(t *testing.T) {
 	t.Parallel()
 	store := newRealStore(t)
@@ -296,8 +296,8 @@ func TestRealStoreRefuses(t *testing.T) {
 	}
 }
 
-// TestRealStoreTakesNothing checks that a store that answers, but accepts no message for a reason
-// of its own, counts as lost at once, and that the log names the remedy.
+// TestRealStoreTakesNothing checks that a store that answers but refuses all messages counts as
+// lost at once, and that the log names the remedy.
 func TestRealStoreTakesNothing(t *testing.T) {
 	t.Parallel()
 	store := newRealStore(t)
@@ -328,7 +328,7 @@ func TestRealStoreTakesNothing(t *testing.T) {
 }
 
 // movingAddress leads new connections to one of several stores. Existing connections stay where
-// they are, as behind a balancer or a virtual address.
+// they are, as behind a load balancer or a virtual address.
 type movingAddress struct {
 	listener net.Listener
 	to       atomic.Pointer[string]
@@ -352,7 +352,7 @@ func newMovingAddress(t *testing.T, to string) *movingAddress {
 			m.running.Go(func() { m.carry(c) })
 		}
 	})
-	t.Cleanup(m.running.Wait) // the client is closed before
+	t.Cleanup(m.running.Wait) // the client is closed earlier
 	t.Cleanup(func() { l.Close() })
 	return m
 }
@@ -371,9 +371,9 @@ func (m *movingAddress) carry(from net.Conn) {
 	_, _ = io.Copy(from, to)
 }
 
-// TestRealStoreFailsOver checks a fail-over behind one address, after which the old primary lives
-// on as a replica and keeps the connection. Limits are then shared at the new primary. A replica
-// does not count as a store, even if it accepts writes.
+// TestRealStoreFailsOver checks a fail-over behind one address, after which the old primary becomes
+// a replica and keeps the connection. Limits are then shared at the new primary. A replica does not
+// count as a store, even if it accepts writes.
 func TestRealStoreFailsOver(t *testing.T) {
 	t.Parallel()
 	old, next := newRealStore(t, "--repl-diskless-sync-delay", "0"), newRealStore(t, "--repl-diskless-sync-delay", "0")

@@ -10,11 +10,11 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-// certificates are the keys of clients that present a certificate instead of a credential.
+// certificates holds the keys of clients that present a certificate instead of a credential.
 type certificates struct {
 	authority *cert.Authority
 	keys      map[string]*Key // by the mark of the certificate that they name
-	number    uint64          // of this ring, for what a connection remembers
+	number    uint64          // number of this ring, for what a connection remembers
 }
 
 // rings counts the rings with certificates in the process.
@@ -22,12 +22,12 @@ var rings atomic.Uint64
 
 // shown is what a client's certificate means to a ring.
 type shown struct {
-	key   *Key // nil: no key names it
+	key   *Key // nil: no key names the certificate
 	err   error
 	until time.Time // when the certificate stops being trusted
 }
 
-// newCertificates returns the certificates that keys name, or nil if no key names one.
+// newCertificates returns the certificates that keys name, or nil if no key names a certificate.
 func newCertificates(keys []config.Key, authority []byte) (*certificates, error) {
 	c := &certificates{keys: map[string]*Key{}}
 	for i := range keys {
@@ -105,7 +105,7 @@ func (c *certificates) look(p *cert.Peer, now time.Time) *shown {
 	return &shown{key: key, until: until}
 }
 
-// holds reports whether the calls of a key that was found by a certificate may continue. They may
+// holds reports whether calls of a key that was found by a certificate may continue. They may
 // continue even if the certificate expires meanwhile.
 func (c *certificates) holds(found *Key, now time.Time) bool {
 	k := c.keys[found.mark]

@@ -156,7 +156,8 @@ func TestFindPeerByKind(t *testing.T) {
 	}
 }
 
-// TestFindPeerByKeyPair: the hash of a public key is what openssl prints, and survives a renewal.
+// TestFindPeerByKeyPair: the hash of a public key is the one that openssl prints, and survives a
+// renewal.
 func TestFindPeerByKeyPair(t *testing.T) {
 	a := selfsigned.NewAuthority(t, "clients")
 	c := a.Client(t, hosts("agent.test"))
@@ -175,8 +176,8 @@ func TestFindPeerByKeyPair(t *testing.T) {
 	}
 }
 
-// TestCertificatesEnd: a reload ends calls whose certificate or key it removes, and open
-// connections.
+// TestCertificatesEnd: a reload ends calls and open connections whose certificate or key it
+// removes.
 func TestCertificatesEnd(t *testing.T) {
 	now, off := time.Now(), false
 	key := named("agent", "agent.test")

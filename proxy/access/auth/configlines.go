@@ -11,7 +11,7 @@ import (
 	"penstock/config"
 )
 
-// LineError reports a value that the configuration would refuse in a key's lines.
+// LineError reports a value in a key's lines that the configuration would refuse.
 type LineError struct {
 	Value   string // name, models, expires or limits
 	Message string
@@ -43,7 +43,7 @@ func ConfigLines(
 	for _, p := range problems {
 		_, member, _ := strings.Cut(p.Path, "].")
 		switch {
-		case strings.HasPrefix(member, "expires") && p.Warning: // if it is the only key
+		case strings.HasPrefix(member, "expires") && p.Warning: // as for a file's only key
 			return "", &LineError{"expires", expires + " is past"}
 		case p.Warning:
 		case strings.HasPrefix(member, "expires"), strings.HasPrefix(member, "models"), strings.HasPrefix(member, "limits"),
@@ -58,7 +58,8 @@ func ConfigLines(
 	return lines, nil
 }
 
-// plainScalar matches text that YAML reads as it stands, except for YAML's own words.
+// plainScalar matches text that YAML reads unquoted as the same text, unless the text is one of
+// YAML's own words.
 var plainScalar = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:+-]*$`)
 
 // scalar returns text in a form that YAML reads back as the same text.

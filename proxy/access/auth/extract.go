@@ -9,7 +9,7 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Request is what Extract looks at. All bytes are borrowed.
+// Request holds what Extract reads from a request. All bytes are borrowed.
 type Request struct {
 	Authorization [][]byte // every occurrence of the Authorization header, in order
 	APIKey        [][]byte // every occurrence of the x-api-key header, in order
@@ -21,7 +21,7 @@ type Request struct {
 // outlive them. Only the LastKey of its connection stores it.
 type Credential struct {
 	key   []byte
-	value []byte // of the header; absent if again is set
+	value []byte // the header's bytes; absent if again is set
 	in    header
 	again bool     // it is last
 	last  *LastKey // may be nil
@@ -66,7 +66,7 @@ func emptyHeader(name, other string) *apierr.Error {
 // The error is always an *apierr.Error, shared and read-only, and applies to every endpoint,
 // including public ones. It is a 401 for a header that occurs twice or holds a list, for two
 // different keys, for a scheme other than Bearer, for an empty or malformed key, and for a
-// credential in the query string, even next to a good header. It is a 400 for a query string that
+// credential in the query string, even next to a valid header. It is a 400 for a query string that
 // cannot be decoded.
 //
 // A key is one or more visible ASCII characters except the comma, which HTTP reserves for lists.

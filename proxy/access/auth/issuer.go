@@ -22,10 +22,10 @@ import (
 type KeySet interface {
 	// Keys returns the current keys, nil while there are none yet.
 	Keys() *jwt.Set
-	// Renew requests newer keys for a token that the current ones do not verify, and waits for at most
-	// a second. The parameter suspect means that the current keys include one for the token, but that
-	// the signature is wrong under it. The result is false if keys that verify the token may still
-	// come.
+	// Renew requests newer keys for a token that the current keys do not verify, and waits for at most
+	// a second. The parameter suspect means that the current keys include one for the token, but the
+	// signature is wrong under that key. The result is false if keys that verify the token may still
+	// arrive.
 	Renew(t *jwt.Token, suspect bool) (final bool)
 }
 
@@ -37,11 +37,12 @@ func (f fixedKeys) Keys() *jwt.Set { return f.set }
 // Renew implements KeySet: only a reload reads a file again.
 func (fixedKeys) Renew(*jwt.Token, bool) bool { return true }
 
-// rememberedTokens is how many verified tokens a ring remembers. It keeps the most recent ones.
+// rememberedTokens is how many verified tokens a ring remembers. The ring keeps the most recent
+// ones.
 const rememberedTokens = 4096
 
-// issuers are the issuers whose tokens are accepted besides keys. The result of a token's signature
-// check is cached under the token's hash, so each token is verified once.
+// issuers holds the issuers whose tokens are accepted in addition to keys. The result of a token's
+// signature check is cached under the token's hash, so that each token is verified once.
 type issuers struct {
 	byName   map[string]*issuer  // by the iss of their tokens
 	taken    map[string]struct{} // ids of keys
@@ -74,14 +75,14 @@ func tokenError(text string) *apierr.Error {
 	return apierr.New(http.StatusUnauthorized, apierr.CodeInvalidAPIKey, "%s", text)
 }
 
-// Issuers identify callers that have no key of their own. They are the issuers whose tokens a ring
-// accepts, the source of the keys that some of them publish at a URL, and the authority of clients'
-// certificates, in PEM form.
+// Issuers holds what identifies callers without a key: the issuers whose tokens a ring accepts, the
+// source of the keys that some issuers publish at a URL, and the authority of client certificates,
+// in PEM form.
 type Issuers struct {
 	Config   []config.Issuer
 	Source   func(url string) KeySet
 	ClientCA []byte
-	Unread   bool // there are keys beside the ring's that have not been read yet
+	Unread   bool // keys in addition to the ring's have not been read yet
 }
 
 // names reports whether tokens may get the rights of the key with this id.
@@ -91,8 +92,8 @@ func (o *Issuers) names(id string) bool {
 	})
 }
 
-// newIssuers returns the issuers of a configuration, or nil if it has none. Their templates are
-// among keys. No token may get an id that is in the set taken.
+// newIssuers returns the issuers of a configuration, or nil if it has none. The templates' keys
+// must be among keys. No token may get an id in the set taken.
 func newIssuers(o *Issuers, keys []config.Key, taken map[string]struct{}) (*issuers, error) {
 	all := o.Config
 	if len(all) == 0 {
@@ -129,8 +130,8 @@ func newIssuers(o *Issuers, keys []config.Key, taken map[string]struct{}) (*issu
 	return s, nil
 }
 
-// find returns the key that a token stands for. The parameter sum is the token's hash. If the token
-// is not remembered, find verifies its signature.
+// find returns the key that a token stands for. The parameter sum is the token's hash. If the ring
+// does not remember the token, find verifies its signature.
 func (s *issuers) find(credential []byte, sum [sha256.Size]byte, now time.Time) (*Key, error) {
 	if !jwt.Looks(credential) {
 		return nil, errInvalid
@@ -176,7 +177,7 @@ func (s *issuers) holds(k *Key, now time.Time) bool {
 	})
 }
 
-// tiers returns the tiers of the template that gives a token its rights. s may be nil.
+// tiers returns the tiers of the template that gives a token its rights. The receiver s may be nil.
 func (s *issuers) tiers(k *Key) uint8 {
 	if s == nil || s.byName[k.token.issuer.Issuer] == nil {
 		return 0
@@ -230,8 +231,8 @@ func (s *issuers) verify(credential []byte, now time.Time) (*Key, error) {
 }
 
 // prove checks a token's signature with the keys of its issuer. A token that newer keys may verify
-// waits for them. If they do not arrive, it is refused with a 503, which clients retry, unlike a
-// 401.
+// waits for those keys. If they do not arrive, the token is refused with a 503, which clients
+// retry, unlike a 401.
 func (is *issuer) prove(t *jwt.Token, now time.Time) (jwt.Claims, jwt.Print, error) {
 	verify := func(set *jwt.Set) (jwt.Claims, jwt.Print, error) {
 		if set == nil {
@@ -261,8 +262,8 @@ func (is *issuer) prove(t *jwt.Token, now time.Time) (jwt.Claims, jwt.Print, err
 	return claims, print, errInvalid
 }
 
-// same reports whether two templates give the same tokens the rights of the same key. They may
-// belong to two configurations.
+// same reports whether two templates give the same tokens the rights of the same key. The templates
+// may belong to two configurations.
 func (t *template) same(o *template) bool {
 	return t.claim == o.claim && t.value == o.value && t.key.ID == o.key.ID
 }
@@ -278,13 +279,13 @@ func (t *template) fits(c jwt.Claims) bool {
 const longestID = 128
 
 // plainMarks are the characters in a claim, besides ASCII letters and digits, that have no special
-// meaning in logs, pages, queries, paths and patterns. They occur in mail addresses, in UUIDs, in
-// providers' names (colons, bars and slashes) and in base64.
+// meaning in logs, pages, queries, paths and patterns. Mail addresses, UUIDs, provider names
+// (colons, bars and slashes) and base64 contain them.
 const plainMarks = "._-@:|+/="
 
-// safeID returns a claim as a part of a key's id, for logs, metrics and limits. It replaces the
-// claim with its hash if the claim is long, could be read as a step up in a path, or has characters
-// other than the plain ones. Distinct claims always have distinct ids.
+// safeID returns a claim as part of a key's id, for logs, metrics and limits. It replaces the claim
+// with its hash if the claim is long, could be read as a step up in a path, or has characters other
+// than the plain ones. Distinct claims always have distinct ids.
 func safeID(claim string) string {
 	odd := func(c rune) bool {
 		return (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && !strings.ContainsRune(plainMarks, c)

@@ -17,12 +17,12 @@ import (
 	"penstock/proxy/access/auth/jwt"
 )
 
-// provider signs tokens, and is the KeySet of its public keys.
+// provider signs tokens, and is the KeySet with its public keys.
 type provider struct {
 	private ed25519.PrivateKey
 	set     *jwt.Set
 	renewed int      // requests for newer keys
-	suspect int      // of those, for bad signatures
+	suspect int      // renewals because of bad signatures
 	newer   *jwt.Set // the result of a fetch
 	pending bool     // the fetch has not returned yet
 }
@@ -145,8 +145,8 @@ func TestTokens(t *testing.T) {
 }
 
 // TestTokenEnds: a verified and remembered token is refused when it has expired, when the clock
-// goes back, and when its key, its template or its issuer is removed. Holds agrees, except about
-// expiry.
+// goes back, and when its key, its template or its issuer is removed. Holds agrees, except that it
+// ignores expiry.
 func TestTokenEnds(t *testing.T) {
 	p := newProvider(t)
 	r := p.ring(t, nil)
@@ -203,13 +203,13 @@ func TestTokenEnds(t *testing.T) {
 }
 
 // TestTokenOfAnUnknownKey: a token whose claims fit waits for newer keys. The token is refused if
-// the newer keys include none for it, and refused with a 503 if they have not arrived.
+// the newer keys include none for it, and gets a 503 if they have not arrived.
 func TestTokenOfAnUnknownKey(t *testing.T) {
 	const role = `"sub":"alice","groups":"staff"`
 	far := fmt.Sprint(now.Add(2 * time.Minute).Unix())
 	for name, c := range map[string]struct {
 		token         func(p *provider) Credential
-		known         bool // the current set has a key under the kid, which another one has replaced
+		known         bool // the current set has a key under the kid, which the issuer has replaced
 		comes         bool // a newer set has the key
 		pending, none bool // there is no newer set yet; there is none at all
 		err           error
@@ -255,8 +255,8 @@ func TestTokenOfAnUnknownKey(t *testing.T) {
 	}
 }
 
-// TestTokenOfAConfiguredID: a claim cannot use up the limits of a key whose id looks like a
-// caller's.
+// TestTokenOfAConfiguredID: a token cannot use up the limits of a configured key by a claim that
+// matches the key's id.
 func TestTokenOfAConfiguredID(t *testing.T) {
 	p := newProvider(t)
 	r := p.ring(t, nil)

@@ -12,12 +12,12 @@ import (
 	"penstock/proxy/access/auth/jwt"
 )
 
-// Key is what a configured key may use: everything that the configuration does not exclude. It is
-// immutable and belongs to one Ring. A call may keep it for its whole life.
+// Key says what a configured key may use: everything that the configuration does not exclude. It is
+// immutable and belongs to one Ring. A call may keep its Key until it ends.
 type Key struct {
 	ID string // for the log and for the limits; never empty for a configured key
-	// CacheOwner is the owner whose cached prompts the key may use if the prompts of different owners
-	// are kept apart: the key itself, or its group.
+	// CacheOwner is the owner whose cached prompts the key may use if the cached prompts of different
+	// owners are separated: the key itself, or its cache group.
 	CacheOwner string
 	// Template is the entry that gives a token its rights and limits; nil for a key.
 	Template *config.Key
@@ -39,10 +39,10 @@ type Key struct {
 
 	token *token // nil for a key
 
-	peer *cert.Peer // the client whose certificate found it; nil without one
+	peer *cert.Peer // the client whose certificate found it; nil without a certificate
 	mark string     // of that certificate
 
-	withheld map[string]struct{} // models that it may not use until those of its file are in force; see Withhold
+	withheld map[string]struct{} // models that the key may not use until its file's models are in force; see Withhold
 }
 
 // token is what a Key knows about its token.
@@ -60,7 +60,7 @@ func newConfigured(c *config.Key) *Key {
 		models: make(map[string]struct{}, len(c.Models)), operations: slices.Clone(c.Operations),
 	}
 	for _, tier := range c.Tiers {
-		k.Tiers |= uint8(1 << max(0, tier)) // one above config.MaxTier has no bit
+		k.Tiers |= uint8(1 << max(0, tier)) // a tier above config.MaxTier has no bit
 	}
 	for _, m := range c.Models {
 		prefix, pattern := strings.CutSuffix(m, "*")
@@ -76,7 +76,7 @@ func newConfigured(c *config.Key) *Key {
 	return k
 }
 
-// groupOf names the group in which a key shares cached prompts; empty: none.
+// groupOf names the group that shares a key's cached prompts; empty: none.
 func groupOf(c *config.Key) string {
 	if c.CacheGroup == "" {
 		return ""

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Prefix starts every key that NewKey makes. Secret scanners can look for it, and keys from
+// Prefix starts every key that NewKey makes. Secret scanners can search for it, and keys from
 // elsewhere are unlikely to start with it.
 const Prefix = "pstk_"
 
@@ -24,8 +24,8 @@ const (
 	hashPrefix = "sha256:"
 )
 
-// NewKey makes a key: the prefix, 256 random bits and a checksum, all in letters and digits. hash
-// is the form that the configuration holds. The error comes from the random source.
+// NewKey makes a key: the prefix, 256 random bits and a checksum, all in letters and digits. The
+// result hash is the form that the configuration holds. The error comes from the random source.
 func NewKey() (plain, hash string, err error) {
 	return newKey(rand.Reader)
 }
@@ -50,7 +50,7 @@ func newKey(random io.Reader) (plain, hash string, err error) {
 	return string(key), Hash(string(key)), nil
 }
 
-// Hash returns the hash of a whole key, of any form, as the configuration holds it: "sha256:" and
+// Hash returns the hash of a complete key of any form, as the configuration holds it: "sha256:" and
 // 64 hexadecimal digits.
 func Hash(plain string) string {
 	sum := sha256.Sum256([]byte(plain))
@@ -70,8 +70,8 @@ func Guessable(plain string) bool {
 	return len(plain) < guessableLen || len(different) < 8
 }
 
-// CheckKey returns an error for a key that could never be used, because no header can carry it or
-// because it has our prefix but is not one of our keys.
+// CheckKey returns an error for a key that could never be used: no header can carry it, or it has
+// our prefix but is not one of our keys.
 func CheckKey(plain string) error {
 	for i := range len(plain) {
 		if c := plain[i]; c <= ' ' || c >= 0x7f {

@@ -27,7 +27,8 @@ func TestNewKey(t *testing.T) {
 	}
 }
 
-// A fixed key and hash: the format is stored in people's configurations and must never change.
+// TestKeyFormat checks a fixed key and hash: operators' configurations hold the format, so it must
+// never change.
 func TestKeyFormat(t *testing.T) {
 	plain, hash, err := newKey(bytes.NewReader(bytes.Repeat([]byte{7, 255, 62, 11}, 64)))
 	if err != nil {

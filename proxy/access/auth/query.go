@@ -12,14 +12,14 @@ var credentialNames = map[string]struct{}{
 }
 
 // CheckQuery looks for a credential in a query string, and returns the *apierr.Error that refuses
-// it: a 401 for a credential, a 400 for a string that cannot be decoded. Both are shared and
+// it: a 401 for a credential, a 400 for a string that cannot be decoded. Both errors are shared and
 // read-only. A parameter is a credential if its name is one of credentialNames, in any spelling:
 // percent escapes are decoded, case and everything but letters and digits are ignored, and a name
 // with brackets (key[], a[token]) is also checked piece by piece. A name or value that is one of
 // our own keys is a credential under any name.
 //
-// A credential has precedence over a part that cannot be decoded, so a broken escape does not hide
-// a credential.
+// The error for a credential takes precedence over the error for an undecodable escape, so that a
+// broken escape does not hide a credential.
 func CheckQuery(query []byte) error {
 	var broken error
 	for len(query) > 0 {
@@ -36,8 +36,8 @@ func CheckQuery(query []byte) error {
 	return broken
 }
 
-// cutPair cuts at the next separator. The semicolon is one, too: some servers still split there, so
-// it must not hide a parameter.
+// cutPair cuts at the next separator. The semicolon is also a separator: some servers still split
+// there, so it must not hide a parameter.
 func cutPair(query []byte) (pair, rest []byte) {
 	for i, b := range query {
 		if b == '&' || b == ';' {
@@ -55,7 +55,7 @@ const (
 	pairBroken
 )
 
-// maxName bounds how much of a reduced name is kept; it is longer than every name in
+// maxName bounds how much of a reduced name is kept. It exceeds the length of every name in
 // credentialNames.
 const maxName = 24
 
@@ -103,7 +103,7 @@ func (p *pairScan) scan() pairVerdict {
 	return pairHarmless
 }
 
-// next returns the next byte, decoded; ok is false for a malformed escape.
+// next returns the next byte, decoded; the result ok is false for a malformed escape.
 func (p *pairScan) next() (b byte, ok bool) {
 	b = p.src[p.pos]
 	p.pos++
@@ -164,7 +164,7 @@ func (r *reduced) isCredential() bool {
 }
 
 // keyScan collects a text that may be one of our own keys. It keeps just enough of the text to
-// decide that.
+// decide whether it is one.
 type keyScan struct {
 	buf [keyLen]byte
 	n   int

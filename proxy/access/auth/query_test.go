@@ -9,8 +9,8 @@ import (
 )
 
 // FuzzQuery compares the scan with net/url. If net/url finds a parameter with the name of a
-// credential, the query must be refused. If net/url can read the query and finds none, the query
-// must pass.
+// credential, the query must be refused. If net/url can read the query and finds no such parameter,
+// the query must pass.
 func FuzzQuery(f *testing.F) {
 	for _, s := range []string{
 		"api_key=x", "%61pi%5Fkey=x", "key[]=x", "a[token]=x", "a=%zz", "a;key=1", "a=1&b=2", "key%3Da=x", "=key", "%5Bkey",
@@ -26,7 +26,7 @@ func FuzzQuery(f *testing.F) {
 			value, err2 := url.QueryUnescape(rawValue)
 			if err != nil || err2 != nil {
 				broken = true
-				continue // a broken name may reduce to anything: either refusal is right
+				continue // a broken name may reduce to anything, so either refusal is right
 			}
 			found = found || isCredentialName(name) || Checksum(value) || Checksum(name)
 		}

@@ -24,15 +24,16 @@ type Ring struct {
 	unknown      error         // the error for an unknown key
 }
 
-// entry is one hash of a key. A key has several while it is being rotated.
+// entry is one hash of a key. A key has several entries while it is being rotated.
 type entry struct {
 	key     *Key
 	sum     [sha256.Size]byte
 	expires time.Time // zero: never
 }
 
-// NewRing compiles the keys of a configuration, and the issuers that identify other callers. The
-// error names the key or the issuer and says what to correct; it never holds a hash.
+// NewRing builds a ring from a configuration's keys and from the issuers that identify other
+// callers. The error names the key or the issuer and says what to correct. It never contains a
+// hash.
 func NewRing(keys []config.Key, from *Issuers) (*Ring, error) {
 	r := &Ring{
 		byHash: make(map[[sha256.Size]byte]entry, len(keys)),
@@ -86,8 +87,8 @@ func (r *Ring) add(c *config.Key) error {
 	return nil
 }
 
-// Find returns the key that c is, or the key that the token c stands for. For a key that is
-// unknown, expired or inactive, and for a token without a good signature, the error is the same
+// Find returns the key for the credential c, which may be a key or a token. For a key that is
+// unknown, expired or inactive, and for a token without a valid signature, the error is the same
 // 401, shared and read-only. The error is a 503 while an unknown key may be among the keys that
 // have not been read yet. The time now is compared by the wall clock. Find allocates only for a
 // token that is new to the ring and for a key that is new to its connection.
@@ -101,7 +102,7 @@ func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
 	default:
 		sum = sha256.Sum256(c.key)
 	}
-	e := r.byHash[sum] // an unknown key is compared with zeros, which is the same work
+	e := r.byHash[sum] // an unknown key is compared with zeros, which takes the same time
 	if subtle.ConstantTimeCompare(e.sum[:], sum[:]) != 1 || e.key == nil {
 		if r.issuers != nil {
 			if key, err := r.issuers.find(c.key, sum, now); !errors.Is(err, errInvalid) {
@@ -133,14 +134,13 @@ func (r *Ring) FindPeer(p *cert.Peer, now time.Time) (*Key, error) {
 	return r.certificates.find(p, now)
 }
 
-// Holds reports whether the calls of a key that this or another ring found may continue. It decides
-// what a reload does to the key's running streams. The ring must have an active key with the found
-// key's id, that key must still have the hash under which it was found, and at least one of its
-// hashes must not have expired. A removed hash is revoked, together with the calls that began with
-// it. Calls of an expired hash may end normally if the key has a newer one. A token's calls may
-// continue after the token has expired as long as its issuer, the public key that verified it and
-// the template of its rights are in force. A certificate's calls may continue as long as its
-// authority and its key are in force.
+// Holds reports whether calls of a key that this or another ring found may continue. It decides
+// what a reload does to the key's running streams. The ring must have an active key with the same
+// id, which must still have the hash under which the key was found and at least one hash that has
+// not expired. A removed hash is revoked together with its calls. Calls of an expired hash may end
+// normally if the key has a newer hash. A token's calls may continue after the token has expired as
+// long as its issuer, the public key that verified it and the template of its rights are in force.
+// A certificate's calls may continue as long as its authority and its key are in force.
 func (r *Ring) Holds(found *Key, now time.Time) bool {
 	if found.token != nil {
 		return r.issuers != nil && r.issuers.holds(found, now)
@@ -183,7 +183,7 @@ func parseHash(s string) (sum [sha256.Size]byte, err error) {
 	return sum, nil
 }
 
-// earlier returns the earlier of two ends; zero means never.
+// earlier returns the earlier of two expiry times; zero means never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
 		return b

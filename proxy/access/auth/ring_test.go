@@ -31,7 +31,7 @@ func mustRing(t testing.TB, keys ...config.Key) *Ring {
 }
 
 // TestFindUnread: until all keys have been read, an unknown key may be valid. Known keys are
-// decided at once.
+// accepted or refused at once.
 func TestFindUnread(t *testing.T) {
 	own, _, err := NewKey()
 	if err != nil {
@@ -79,7 +79,7 @@ func TestFind(t *testing.T) {
 		{plain: "lasting", id: "lasting"},
 		{plain: "new", id: "rotated"},
 		{plain: "later", id: "rotated"},
-		{plain: "later", at: now.Add(time.Hour)}, // the key ends before this hash does
+		{plain: "later", at: now.Add(time.Hour)}, // the key expires before this hash does
 		{plain: "old"},
 		{plain: "expired"},
 		{plain: "expired", id: "expired", at: now.Add(-1)},

@@ -8,10 +8,10 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-// Sender is the connection that a request came on. The zero Sender is a connection of which nothing
-// is known.
+// Sender is the connection that a request came on. The zero Sender is a connection about which
+// nothing is known.
 type Sender struct {
-	Peer *cert.Peer // by the certificate of the connection; nil: it has none
+	Peer *cert.Peer // the client that the connection's certificate identifies; nil without a certificate
 	Last *LastKey   // nil: nothing is remembered
 }
 
@@ -19,9 +19,9 @@ type Sender struct {
 const longestKept = 128
 
 // LastKey is the last key that was presented on a connection, in the header's form, and the key's
-// hash. Clients present the same key with each request, and reading and hashing it cost more than
-// the rest of the look-up. Nothing else is remembered, so that a ring's decision about a key is
-// never out of date. The zero LastKey is ready for use. A LastKey belongs to one connection, ends
+// hash. Clients present the same key with each request, and reading and hashing the key cost more
+// than the rest of the look-up. Nothing else is remembered, so that a ring's decision about a key
+// is never outdated. The zero LastKey is ready for use. A LastKey belongs to one connection, ends
 // with it, and is not safe for concurrent use.
 type LastKey struct {
 	value []byte // of the header
@@ -30,7 +30,7 @@ type LastKey struct {
 	in    header
 }
 
-// header is where a key was.
+// header says which header carried a key.
 type header uint8
 
 const (

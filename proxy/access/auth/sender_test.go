@@ -66,7 +66,7 @@ func TestLastKeyIsHashedOnce(t *testing.T) {
 }
 
 // TestLastKeyKeepsLittle checks what a connection does not remember: keys that no ring has found,
-// long keys, keys in both headers, and any part of the key before the last one.
+// long keys, keys in both headers, and anything of an earlier key.
 func TestLastKeyKeepsLittle(t *testing.T) {
 	long := strings.Repeat("k", longestKept+1)
 	r := mustRing(t, config.Key{ID: "long", Hash: hashes(long)}, config.Key{ID: "a", Hash: hashes("a-longer-key")}, config.Key{ID: "b", Hash: hashes("key")})
@@ -94,9 +94,9 @@ func TestLastKeyKeepsLittle(t *testing.T) {
 	}
 }
 
-// TestLastKeyProperty checks that what a connection remembers never changes an answer: through
-// reloads, revoked, rotated, expired and inactive keys, several keys on one connection, and keys in
-// either header.
+// TestLastKeyProperty checks that what a connection remembers never changes an answer: not with
+// reloads, with revoked, rotated, expired and inactive keys, with several keys on one connection,
+// or with keys in either header.
 func TestLastKeyProperty(t *testing.T) {
 	own, _, err := NewKey()
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"penstock/config"
 )
 
-// TestWithhold: until a file's models are in force, its keys may lose rights, but they gain no
-// right to models that the file changes.
+// TestWithhold: until a file's models are in force, its keys may lose rights, but do not gain
+// rights to models that the file changes.
 func TestWithhold(t *testing.T) {
 	ring := func(guest, team []string) *Ring {
 		t.Helper()
@@ -41,8 +41,8 @@ func TestWithhold(t *testing.T) {
 	}
 }
 
-// TestWithholdTiers: a key gets no running tier that it did not list, because the next file may
-// number the tiers differently.
+// TestWithholdTiers: a key gets no tier in use that it did not list before, because the next file
+// may number the tiers differently.
 func TestWithholdTiers(t *testing.T) {
 	ring := func(tiers ...int) *Ring {
 		t.Helper()

@@ -1,15 +1,15 @@
 // Package enduser identifies the people who use clients' applications. A key often belongs to an
 // application, and only the application knows who is behind a request. The application can name
-// that person in a header, or in members that the APIs have for this purpose.
+// that person in a header, or in the request members that the APIs define for this purpose.
 //
-// The edge has no use for the name itself, so it keeps a keyed hash: an HMAC with SHA-256 under the
+// The edge does not need the name itself, so it keeps a keyed hash: an HMAC with SHA-256 under the
 // configuration's secret, cut to 16 bytes. The holder of the secret can compute the hash of a known
 // end user. The hashes alone identify no end user, and names cannot even be tried without the
 // secret.
 //
-// A request never fails because of what a client writes there. A value that is not a string, is
-// empty or is longer than MaxID names no end user. Neither does a duplicate member or header, in
-// which two readers could see two names.
+// A request never fails because of such a header or member. A value that is not a string, is empty
+// or is longer than MaxID names no end user. A duplicate member or header, which two readers could
+// read differently, names none either.
 package enduser
 
 import (
@@ -57,14 +57,14 @@ func New(c *config.EndUsers) *Namer {
 // Header returns the header with the end user; empty: none.
 func (n *Namer) Header() string { return n.header }
 
-// Of names the end user of a request with a JSON body; any other body names none. The result is
+// Of returns the name of a request's end user. Only a JSON body can name an end user. The result is
 // zero if the request names none.
 func (n *Namer) Of(h *fasthttp.RequestHeader, body []byte) (name observe.EndUser) {
 	r := n.readers.Get().(*reader)
 	defer n.readers.Put(r)
 	if n.header != "" {
 		switch lines := h.PeekAll(n.header); {
-		case len(lines) > 1: // a proxy has added one: which line counts is unknown
+		case len(lines) > 1: // a proxy has added a line, so it is unknown which line counts
 			return name
 		case len(lines) == 1 && len(lines[0]) > 0:
 			return r.name(lines[0])
@@ -84,10 +84,10 @@ func (r *reader) name(id []byte) (name observe.EndUser) {
 	return name
 }
 
-// members are where the dialects name an end user, in order of preference.
+// members lists the members in which the dialects name an end user, in order of preference.
 var members, inMetadata = []string{"safety_identifier", "user", "metadata"}, []string{"user_id"}
 
-// find returns the id in a body, borrowed; nil: none.
+// find returns the id in a body, or nil. The id borrows the body's bytes.
 func (r *reader) find(body []byte) []byte {
 	defer r.doc.Reset()
 	if len(body) == 0 || r.doc.Parse(body, jsonx.Options{Record: 2, MaxNodes: maxNodes}) != nil {

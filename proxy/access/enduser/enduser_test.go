@@ -16,8 +16,8 @@ import (
 
 const secret = "a-secret-of-enough-characters-for-it"
 
-// hashOf returns what an operator gets from: printf %s ID | openssl dgst -sha256 -hmac SECRET |
-// head -c 32
+// hashOf returns the hash that an operator computes with: printf %s ID | openssl dgst -sha256 -hmac
+// SECRET | head -c 32
 func hashOf(id string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(id))
@@ -98,7 +98,7 @@ func TestSecretsDiffer(t *testing.T) {
 	}
 }
 
-// TestAllocs: naming an end user allocates nothing once the readers are warm.
+// TestAllocs: naming an end user does not allocate once the readers are warm.
 func TestAllocs(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector empties pools")
@@ -109,8 +109,7 @@ func TestAllocs(t *testing.T) {
 	}
 }
 
-// FuzzOf: no body and no header causes a failure, and each named end user has an id of a legal
-// length.
+// FuzzOf: no body or header causes a failure, and each named end user has an id of a legal length.
 func FuzzOf(f *testing.F) {
 	f.Add("", []byte(`{"user":"a","safety_identifier":"b","metadata":{"user_id":"c"}}`))
 	f.Add("alice", []byte(`{`))

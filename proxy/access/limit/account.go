@@ -6,9 +6,9 @@ import (
 	"penstock/config"
 )
 
-// Account counts the usage of one key together with the other edges of a fleet. The limits are the
-// fleet's, and may change from call to call. Its methods may be called from any goroutine; Take and
-// Reserve may block.
+// Account counts the usage of one key together with the other edges of a fleet. The limits apply to
+// the fleet, and may change from call to call. Its methods may be called from any goroutine; Take
+// and Reserve may block.
 type Account interface {
 	// Take takes one of the key's requests per minute.
 	Take(l config.KeyLimits, now time.Time) Decision
@@ -17,8 +17,8 @@ type Account interface {
 	// Reserve takes a place in the key's concurrency and holds an estimate of the call's tokens. The
 	// result held is what an allowed call holds.
 	Reserve(l config.KeyLimits, estimate int64, now time.Time) (held int64, d Decision)
-	// Settle frees the place, and charges the used tokens instead of the held ones.
+	// Settle frees the slot, and charges the used tokens instead of the held ones.
 	Settle(held, used int64)
-	// Levels returns what is left of the requests and of the tokens, as far as this edge knows.
+	// Levels returns how many requests and tokens are left, as far as this edge knows.
 	Levels(l config.KeyLimits, now time.Time) (requests, tokens Level)
 }

@@ -20,10 +20,11 @@ func (c Cost) Plus(d Cost) Cost { return Cost{c.Tokens + d.Tokens, c.Spend.Plus(
 
 func (c Cost) minus(d Cost) Cost { return Cost{c.Tokens - d.Tokens, c.Spend.Minus(d.Spend)} }
 
-// Budget counts what a key uses in each day and month, in UTC. It holds the expected use of running
-// calls. The limits may change from call to call. Its methods may be called from any goroutine.
+// Budget counts what a key uses in each day and month, in UTC. A Budget also holds the expected use
+// of running calls. The limits may change from call to call. Its methods may be called from any
+// goroutine.
 type Budget interface {
-	// Hold holds the expected use of a call; held must be passed to Settle.
+	// Hold holds the expected use of a call; the caller must pass the result held to Settle.
 	Hold(l *config.KeyLimits, expected Cost, now time.Time) (held Held, d Decision)
 	// Settle replaces what was held for a call by what the call has used.
 	Settle(held Held, used Cost, now time.Time)
@@ -34,7 +35,7 @@ type Budget interface {
 // Held is what a call holds of a budget.
 type Held struct {
 	In [Periods]Cost
-	At [Periods]int64 // the numbers of the periods, if they matter; 0: nothing is held
+	At [Periods]int64 // the numbers of the periods, if needed; 0: nothing is held
 }
 
 // Periods of budgets.
@@ -44,7 +45,7 @@ const (
 	Periods
 )
 
-// PeriodOf returns the number of a period, and when the next one begins.
+// PeriodOf returns the number of a period, and the time at which the next one begins.
 func PeriodOf(period int, now time.Time) (number int64, renews time.Time) {
 	now = now.UTC()
 	y, m, d := now.Date()
@@ -55,7 +56,7 @@ func PeriodOf(period int, now time.Time) (number int64, renews time.Time) {
 	return renews.Unix() / (24 * 3600), renews
 }
 
-// OfPeriod returns the budgets of a period, of tokens and of money; 0: none.
+// OfPeriod returns a period's budgets of tokens and of money; 0: no budget.
 func OfPeriod(l *config.KeyLimits, period int) Cost {
 	if period == Month {
 		return Cost{int64(l.TokensPerMonth), l.SpendPerMonth}
@@ -122,8 +123,8 @@ func (b *localBudget) freed(p int, budget, expected Cost) bool {
 		(budget.Spend.Zero() || !overSpent(b.used[p].Spend, money.Amount{}, expected.Spend, budget.Spend))
 }
 
-// over reports whether a call exceeds a budget. A call that is expected to use more than the whole
-// budget is admitted if none of the budget is used or held.
+// over reports whether a call exceeds a budget. A call that is expected to use more than the
+// complete budget is admitted if nothing of the budget is used or held.
 func over(used, held, expected, budget int64) bool {
 	return used >= budget || used+held+min(expected, budget) > budget
 }
@@ -154,7 +155,7 @@ func (b *localBudget) Used(period int, now time.Time) Cost {
 	return b.used[period]
 }
 
-// add counts what was used elsewhere.
+// add adds usage that was counted elsewhere.
 func (b *localBudget) add(used [Periods]Cost, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -164,19 +165,19 @@ func (b *localBudget) add(used [Periods]Cost, now time.Time) {
 	}
 }
 
-// Refused is why a budget refuses a call.
+// Refused holds the reason why a budget refuses a call.
 type Refused struct {
 	Budget, Used, Expected Cost
-	Freed                  bool // running calls hold what is missing, and may give it back
+	Freed                  bool // running calls hold the missing amount, and may give it back
 
-	// Parted means that this edge may grant no more than Part of what is left until it knows the use
-	// of the fleet's other edges. Wait is the time until then, if known.
+	// Parted means that this edge may grant no more than Part of what is left until it knows the usage
+	// at the fleet's other edges. Wait is the time until the edge knows, if known.
 	Parted bool
 	Part   Cost
 	Wait   time.Duration
 }
 
-// Exhausted returns the refusal by a budget, of tokens or of money.
+// Exhausted returns the refusal by a budget of tokens or of money.
 func Exhausted(period int, spend bool, r Refused, now time.Time) Decision {
 	_, renews := PeriodOf(period, now)
 	d := Decision{RetryAfter: max(renews.Sub(now), time.Second), Limit: r.Budget.Tokens}

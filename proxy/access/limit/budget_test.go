@@ -50,7 +50,7 @@ func TestBudgets(t *testing.T) {
 		if d := k.Reserve(&first, call, now); !d.OK {
 			t.Fatalf("%s: the first call is refused: %+v", c.name, d)
 		}
-		if d := k.Reserve(&second, call, now); d.OK || d.RetryAfter != concurrencyRetry || // held, and not used yet
+		if d := k.Reserve(&second, call, now); d.OK || d.RetryAfter != concurrencyRetry || // held, but not used yet
 			*d.Quota != (Quota{Limit: c.limit, Used: "0", Remaining: c.limit, Needed: c.spent, Held: true, Renews: c.renews}) {
 			t.Errorf("%s: beside a call that runs: %+v %+v", c.name, d, d.Quota)
 		}
@@ -73,8 +73,8 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// TestBudgetLevels: the level of a key's budget is its use, without what running calls hold. The
-// level starts over with each period.
+// TestBudgetLevels: the level of a key's budget is the key's usage, without what running calls
+// hold. The level starts at zero in each period.
 func TestBudgetLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // on the first day of a month
 		now := time.Now().UTC().Add(12 * time.Hour)
@@ -106,7 +106,7 @@ func wantLevels(t *testing.T, k *Key, at time.Time, shares ...float64) {
 	}
 }
 
-// TestPeriods: days and months are UTC's, whatever zone a time is in.
+// TestPeriods: days and months are in UTC, whatever a time's zone.
 func TestPeriods(t *testing.T) {
 	day, renews := PeriodOf(Day, evening)
 	month, renewsMonth := PeriodOf(Month, evening.In(time.FixedZone("", 5*3600))) // December there
@@ -120,7 +120,7 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
-// TestBudgetBegins: a budget begins with what was used before it, even if a later reload adds it,
+// TestBudgetBegins: a budget starts with the earlier usage, even if a later reload adds the budget,
 // or removes it and adds it again.
 func TestBudgetBegins(t *testing.T) {
 	now := time.Now()
@@ -159,8 +159,8 @@ func TestBudgetBegins(t *testing.T) {
 	}
 }
 
-// TestBudgetIsExact: in any sequence of calls, the use and the expected use of running calls never
-// exceed the budget when a call is admitted. A call that fits is admitted.
+// TestBudgetIsExact: in any sequence of calls, the usage plus the expected usage of running calls
+// never exceeds the budget when a call is admitted. A call that fits is admitted.
 func TestBudgetIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := evening

@@ -53,7 +53,7 @@ func TestGroupTakes(t *testing.T) {
 }
 
 // TestGroupReserves: a call that the group refuses holds nothing of its key, and a call that ends
-// releases what it held of both.
+// releases what it held of the key and the group.
 func TestGroupReserves(t *testing.T) {
 	now := time.Now()
 	keys := NewKeys(8, now)
@@ -90,7 +90,7 @@ func TestGroupReserves(t *testing.T) {
 	}
 }
 
-// TestGroupBudgetBeginsWithItsKeys: what the keys of a group have used before a restart counts.
+// TestGroupBudgetBeginsWithItsKeys: what a group's keys used before a restart counts.
 func TestGroupBudgetBeginsWithItsKeys(t *testing.T) {
 	now := time.Now()
 	keys := NewKeys(8, now)
@@ -111,7 +111,7 @@ func TestGroupBudgetBeginsWithItsKeys(t *testing.T) {
 	}
 }
 
-// TestGroupOfTokens: callers with tokens share the group of the key whose rights they have, over
+// TestGroupOfTokens: callers with tokens share the group of the key whose rights they have, across
 // reloads.
 func TestGroupOfTokens(t *testing.T) {
 	now := time.Now()
@@ -136,7 +136,7 @@ func TestGroupOfTokens(t *testing.T) {
 	}
 }
 
-// accounts counts the requests of each account, of which it allows one.
+// accounts counts the requests of each account, and allows one for each.
 type accounts map[string]int
 
 type oneRequest struct {

@@ -7,10 +7,10 @@ import (
 )
 
 // Guesses limits guesses at a secret by address. An address has guessBurst tries and gets one more
-// every guessEvery. While it has none, the caller compares nothing that the address sends, because
-// a comparison would be another guess. The secrets are too long to be guessed at any rate. The
-// limit keeps guesses cheap for the edge and makes them visible. The zero value is ready to use,
-// and it is safe for concurrent use.
+// every guessEvery. While an address has no tries, the caller compares nothing that the address
+// sends, because a comparison would be another guess. The secrets are too long to be guessed at any
+// rate: the limit keeps guesses cheap for the edge and makes them visible. The zero value is ready
+// to use. Guesses is safe for concurrent use.
 type Guesses struct {
 	mu    sync.Mutex
 	tries map[netip.Addr]tries
@@ -25,13 +25,13 @@ type tries struct {
 const (
 	guessBurst = 20
 	guessEvery = 3 * time.Second
-	// guessers is how many addresses are remembered. Beyond that, a new address replaces an address
-	// that has all of its tries back, or any address if there is no such address.
+	// guessers is how many addresses are remembered. Beyond that, a new address replaces one that has
+	// all of its tries back or, if there is none, any address.
 	guessers = 4096
 )
 
-// guesserOf returns the address under which the address a is counted. An IPv6 address counts as its
-// /64 network, because a host can use any address in it.
+// guesserOf returns the address under which the address a counts. An IPv6 address counts as its /64
+// network, because a host can use any address in it.
 func guesserOf(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if a.Is6() {
@@ -53,7 +53,7 @@ func (g *Guesses) Wait(a netip.Addr, now time.Time) time.Duration {
 	return 0
 }
 
-// Wrong records a wrong guess by the address a. It reports whether that was its last try.
+// Wrong records a wrong guess by the address a. It reports whether that was the address's last try.
 func (g *Guesses) Wrong(a netip.Addr, now time.Time) (last bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -73,7 +73,7 @@ func (g *Guesses) Wrong(a netip.Addr, now time.Time) (last bool) {
 	return left < 1
 }
 
-// by() returns how many tries are left at the time now.
+// by returns how many tries are left at the time now.
 func (t tries) by(now time.Time) float64 {
 	return min(guessBurst, t.left+float64(now.Sub(t.at))/float64(guessEvery))
 }

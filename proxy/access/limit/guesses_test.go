@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestGuesses: however an address spaces its guesses, it has guessBurst of them and one more every
+// TestGuesses: however an address spaces its guesses, it has guessBurst guesses and one more every
 // guessEvery. Other addresses are not affected.
 func TestGuesses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

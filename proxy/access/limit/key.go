@@ -7,7 +7,8 @@ import (
 	"penstock/config"
 )
 
-// keyState is the usage of a key. It belongs to the id and outlives every configuration.
+// keyState is the usage of a key. The usage belongs to the key's id and outlives every
+// configuration.
 type keyState struct {
 	requests gcra
 	tokens   tokenAccount
@@ -23,8 +24,8 @@ type keyState struct {
 	members atomic.Pointer[[]string] // of a group: the ids of its keys; nil otherwise
 }
 
-// usedBy returns a function that reports what the key has used. The usage of a group is the sum
-// over its keys.
+// usedBy returns a function that reports what the key has used. A group's usage is the sum over its
+// keys.
 func (s *keyState) usedBy(of Used) Used {
 	return func(id string, now time.Time) (sum [Periods]Cost) {
 		ids := s.members.Load()
@@ -48,7 +49,7 @@ type Key struct {
 	limits config.KeyLimits
 	budget Budget // nil without one
 
-	group     *Key   // whose limits the key shares with other keys; nil without one
+	group     *Key   // the group whose limits the key shares with other keys; nil without a group
 	groupName string // of that group
 }
 
@@ -66,8 +67,8 @@ func (k *Key) Replies() *atomic.Int64 { return &k.state.replies }
 func (k *Key) Conversations() *atomic.Int64 { return &k.state.conversations }
 
 // Wait takes a place for a message that waits to become a call. A key has as many places as
-// concurrent calls: more messages would only hold memory until they are refused. StopWaiting
-// returns the place.
+// concurrent calls, because further messages would only hold memory until they are refused.
+// StopWaiting returns the place.
 func (k *Key) Wait() Decision {
 	limit := int64(k.limits.Concurrency)
 	if n := k.state.waiting.Add(1); limit != 0 && n > limit {
@@ -115,13 +116,13 @@ func (k *Key) take(now time.Time) Decision {
 	return decide(RequestsPerMinute, k.state.requests.admit(k.since(now), limit), limit)
 }
 
-// Reserve admits one call of the key. It takes a place in the key's concurrency, and holds the
-// expected use against the key's tokens per minute and its budgets. It does the same for the key's
-// group. If one of these limits refuses, Reserve takes nothing. On success r holds everything until
-// Settle or Cancel. Calls are counted even without a limit, so that a limit set by a later reload
-// is exact from the start.
+// Reserve admits one call of the key. It takes a slot of the key's concurrency, and holds the
+// expected use of the key's tokens per minute and budgets. It does the same for the key's group. If
+// one of these limits refuses, Reserve takes nothing. On success r holds everything until Settle or
+// Cancel. Calls are counted even without a limit, so that a limit set by a later reload is exact
+// from the start.
 //
-// r must be idle: new or settled. Reserve does not allocate.
+// The reservation r must be idle: new or settled. Reserve does not allocate.
 func (k *Key) Reserve(r *Reservation, expected Cost, now time.Time) Decision {
 	if r.state.Load() != reservationIdle {
 		panic("BUG: reservation taken twice")
@@ -156,7 +157,7 @@ func (k *Key) reserve(h *holding, expected Cost, now time.Time) Decision {
 	return d
 }
 
-// reserveMinute takes a place in the concurrency and holds an estimate of tokens per minute.
+// reserveMinute takes a slot of the concurrency and holds an estimate of tokens per minute.
 func (k *Key) reserveMinute(h *holding, estimate int64, now time.Time) Decision {
 	if a := k.state.shared; a != nil {
 		held, d := a.Reserve(k.limits, estimate, now)
@@ -181,7 +182,7 @@ func (k *Key) reserveMinute(h *holding, estimate int64, now time.Time) Decision 
 	return d
 }
 
-// acquireConcurrency takes a place in the concurrency.
+// acquireConcurrency takes a slot of the concurrency.
 func (k *Key) acquireConcurrency() Decision {
 	limit := int64(k.limits.Concurrency)
 	if limit == 0 {

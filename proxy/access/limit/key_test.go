@@ -119,7 +119,7 @@ func TestTokens(t *testing.T) {
 	if d := k.Reserve(&b, Cost{Tokens: 3000}, now.Add(time.Minute)); d.OK {
 		t.Fatalf("%+v", d)
 	}
-	// Settled with 1000: 3000 come back at once.
+	// After settling with 1000, 3000 come back at once.
 	now = now.Add(time.Minute)
 	if !a.Settle(Cost{Tokens: 1000}, now) || a.Settle(Cost{Tokens: 1000}, now) || a.Cancel() {
 		t.Fatal("a reservation settles once")
@@ -127,7 +127,7 @@ func TestTokens(t *testing.T) {
 	if d := k.Reserve(&b, Cost{Tokens: 5000}, now); !d.OK {
 		t.Fatalf("%+v", d)
 	}
-	// Cancelled: all but the 1000 is back; those decay at 100 a second.
+	// After the cancel all but the 1000 is back; the 1000 decay at 100 a second.
 	b.Cancel()
 	if d := k.Reserve(&b, Cost{Tokens: 6000}, now.Add(4*time.Second)); d.OK || d.RetryAfter != 6*time.Second {
 		t.Fatalf("%+v", d)
@@ -135,7 +135,7 @@ func TestTokens(t *testing.T) {
 	if d := k.Reserve(&b, Cost{Tokens: 6000}, now.Add(10*time.Second)); !d.OK {
 		t.Fatalf("%+v", d)
 	}
-	// More was used than held: the rest is charged and makes the next call wait.
+	// More was used than was held: the excess is charged and makes the next call wait.
 	now = now.Add(10 * time.Second)
 	b.Settle(Cost{Tokens: 9000}, now)
 	if d := k.Reserve(&c, Cost{Tokens: 1}, now); d.OK || d.RetryAfter != 30*time.Second+10*time.Millisecond {
@@ -175,7 +175,7 @@ func TestAbsurdUsageLocksForADayAtMost(t *testing.T) {
 
 // TestTokensNeverExceedRate: as long as no call uses more than it held, usage in any span stays
 // within the burst and the rate, whatever the order of calls. When all calls have ended, the
-// account is back to the nanosecond.
+// account is exact to the nanosecond.
 func TestTokensNeverExceedRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 100_000).Draw(t, "limit")
@@ -306,7 +306,7 @@ func TestStateSurvivesReload(t *testing.T) {
 	keys.Bind([]config.Key{{ID: "b"}, {ID: "c"}}, nil)
 	check("swapped and put back", keys.Bind(a, nil)["a"])
 
-	// A tenfold limit scales the usage: all of the minute is still all of the minute.
+	// A tenfold limit scales the usage: a used-up minute stays used up.
 	a[0].Limits.RequestsPerMinute = 20
 	check("raised", keys.Bind(a, nil)["a"])
 	if d := keys.Bind(a, nil)["a"].Take(now.Add(3 * time.Second)); !d.OK {
@@ -362,8 +362,8 @@ func BenchmarkKey(b *testing.B) {
 	})
 }
 
-// TestOfToken: each caller with a token has its template's limits to itself, even across reloads
-// that change the template.
+// TestOfToken: each caller with a token has separate limits, even across reloads that change the
+// template.
 func TestOfToken(t *testing.T) {
 	now := time.Now()
 	keys := NewKeys(4, now)

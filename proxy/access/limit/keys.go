@@ -25,9 +25,9 @@ type Keys struct {
 }
 
 // NewKeys returns an empty set. The time now is the start of its clock, and no later call may pass
-// an earlier time. Keys remembers the state of the most recently retired keys, which are no longer
-// configured, up to the given number. A key that is removed and put back thus does not get a fresh
-// minute.
+// an earlier time. Keys remembers the state of retired keys, which are no longer configured: the
+// most recent ones, up to the given number. Thus a key that is removed and added again does not get
+// a fresh minute.
 func NewKeys(retired int, now time.Time) *Keys {
 	cache, err := lru.New[string, *keyState](retired)
 	if err != nil {
@@ -44,9 +44,9 @@ func NewKeys(retired int, now time.Time) *Keys {
 // are kept.
 const rememberedTokens = 8192
 
-// OfToken returns the limits of a caller with a token, by the caller's id. The token has the rights
-// of the configured key in the parameter from. That key is in bound, unless it is no longer in the
-// configuration. Each caller has the key's limits to itself, and shares the key's group. The
+// OfToken returns the limits of a caller with a token, by the caller's id. The parameter from is
+// the configured key whose rights the token has. That key is in bound unless the configuration no
+// longer has it. Each caller has the key's limits separately, and shares the key's group. The
 // caller's usage is remembered across reloads.
 func (k *Keys) OfToken(id string, from *config.Key, bound Bound) *Key {
 	var group *Key
@@ -82,13 +82,12 @@ func (k *Keys) OfToken(id string, from *config.Key, bound Bound) *Key {
 // ShareBy counts the usage of each key in an account. It must be called before Bind.
 func (k *Keys) ShareBy(account func(id string) Account) { k.account = account }
 
-// BeginWith makes budgets start from what their keys have used before. It must be called before
+// BeginWith makes budgets start from what their keys have used so far. It must be called before
 // Bind.
 func (k *Keys) BeginWith(used Used) { k.used = used }
 
 // SharedBudget returns a fleet-wide budget for a key or a group. The function by converts a
-// function that reports what keys have used into a function that reports the usage of this key or
-// group.
+// function that reports the usage of keys into one that reports the usage of this key or group.
 type SharedBudget func(id string, by func(Used) Used) Budget
 
 // ShareBudgetsBy makes shared budgets count what keys use. It must be called before Bind.
@@ -99,8 +98,8 @@ type Bound map[string]*Key
 
 // Bind returns the keys of a configuration with the state that they had before, each with its
 // group. It changes no limit of an earlier Bound: calls under it keep their limits and use the same
-// state. A key has its share of the fleet's limits, unless an account counts for the whole fleet.
-// The configuration need not come into use afterwards.
+// state. A key has its share of the fleet's limits unless an account counts for the fleet. The
+// configuration need not come into use afterwards.
 func (k *Keys) Bind(keys []config.Key, groups []config.Group) Bound {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -146,8 +145,8 @@ func (k *Keys) bind(of *config.Key, s *keyState) *Key {
 	return &Key{state: s, epoch: k.epoch, limits: limits, budget: k.budgetOf(of.ID, s, &limits)}
 }
 
-// budgetOf returns the budget of a key, or nil if it has none. A new budget starts from what the
-// key has used, so calls of a key without a budget need not be counted.
+// budgetOf returns the budget of a key, or nil if it has none. A new budget starts from the key's
+// usage so far, so calls of a key without a budget need not be counted here.
 func (k *Keys) budgetOf(id string, s *keyState, l *config.KeyLimits) Budget {
 	if !l.Budgeted() {
 		s.budget = nil
@@ -166,8 +165,8 @@ func (k *Keys) budgetOf(id string, s *keyState, l *config.KeyLimits) Budget {
 	return s.budget
 }
 
-// Add counts what keys have used elsewhere in this edge's budgets. It is for usage that becomes
-// known after Bind.
+// Add adds what keys have used elsewhere to this edge's budgets. It is for usage that becomes known
+// after Bind.
 func (k *Keys) Add(used Used) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

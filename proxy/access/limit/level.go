@@ -14,7 +14,7 @@ type Level struct {
 	Reset     time.Duration // until all of it can be used
 }
 
-// Limited reports whether the key, or its group, has a limit per minute at all.
+// Limited reports whether the key or its group has a limit per minute.
 func (k *Key) Limited() bool {
 	return k.limits.RequestsPerMinute != 0 || k.limits.TokensPerMinute != 0 || k.group != nil && k.group.Limited()
 }
@@ -22,8 +22,8 @@ func (k *Key) Limited() bool {
 // Group returns the limits of the key's group, and its name; nil without one.
 func (k *Key) Group() (of *Key, name string) { return k.group, k.groupName }
 
-// RequestsLeft returns the level of the requests per minute of the key or of its group, whichever
-// has less left, and false if neither has such a limit.
+// RequestsLeft returns the level of the requests per minute, of the key or its group, whichever has
+// less left. It returns false if neither has such a limit.
 func (k *Key) RequestsLeft(now time.Time) (Level, bool) {
 	l, ok := k.Requests(now)
 	if k.group == nil {
@@ -33,9 +33,9 @@ func (k *Key) RequestsLeft(now time.Time) (Level, bool) {
 	return less(l, ok, g, limited)
 }
 
-// TokensLeft is RequestsLeft for tokens. It returns the level after the end of the running call
-// that holds r, which has used the given number of tokens. If r is nil, the tokens that calls hold
-// count as used.
+// TokensLeft is like RequestsLeft for tokens. It returns the level that will hold when the running
+// call with the reservation r has ended and used the given number of tokens. If r is nil, the
+// tokens that running calls hold count as used.
 func (k *Key) TokensLeft(r *Reservation, used int64, now time.Time) (Level, bool) {
 	if r == nil {
 		r = new(Reservation)
@@ -81,8 +81,8 @@ func (k *Key) Requests(now time.Time) (Level, bool) {
 // running calls hold count as used.
 func (k *Key) Tokens(now time.Time) (Level, bool) { return k.tokensAfter(&holding{}, 0, now) }
 
-// tokensAfter is Tokens after the end of the call that holds h, which has used the given number of
-// tokens. A fleet's account does not look ahead.
+// tokensAfter returns what Tokens will return when the call that holds h has ended and used the
+// given number of tokens. A fleet's account does not look ahead.
 func (k *Key) tokensAfter(h *holding, used int64, now time.Time) (Level, bool) {
 	limit := int64(k.limits.TokensPerMinute)
 	if limit == 0 {
@@ -102,7 +102,7 @@ func (k *Key) tokensAfter(h *holding, used int64, now time.Time) (Level, bool) {
 // unitsFor returns how many units cost at most c, under a limit per minute. The cost c is at most a
 // window.
 func unitsFor(c, limit int64) int64 {
-	// The function cost() rounds n×window/limit down, so n fits while n×window is below (c+1)×limit.
+	// The function cost rounds n×window/limit down, so n fits while n×window is below (c+1)×limit.
 	hi, lo := bits.Mul64(uint64(c)+1, uint64(limit))
 	n, rest := bits.Div64(hi, lo, uint64(window))
 	if rest == 0 {
@@ -111,7 +111,7 @@ func unitsFor(c, limit int64) int64 {
 	return min(int64(n), limit)
 }
 
-// BudgetLevel is the usage of one of a key's budgets. Either the tokens or the money counts, not
+// BudgetLevel is the usage of one of a key's budgets. A BudgetLevel has either tokens or money, not
 // both.
 type BudgetLevel struct {
 	Name        string // TokensPerDay and so on
@@ -120,7 +120,7 @@ type BudgetLevel struct {
 	Renews      time.Time
 }
 
-// Share returns how much of the budget is used: 1 is all of it.
+// Share returns the used fraction of the budget.
 func (l *BudgetLevel) Share() float64 {
 	if l.Spend {
 		return unitsOf(l.Used.Spend) / unitsOf(l.Limit.Spend)

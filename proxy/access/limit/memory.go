@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Memory is the budget of bytes that request bodies, or engines' replies, may hold at one time. Its
+// Memory is the budget of bytes that request bodies, or engine replies, may hold at once. Its
 // methods may be called from any goroutine.
 //
 // Released bytes may be garbage that occupies memory until the next collection. By itself the
-// collector leaves as much garbage as there is memory in use. Discard is for large pieces, which
-// count until the next collection. Reserve starts a collection when it needs their room: at once if
-// they amount to 1/16 of the limit, and otherwise at most once a second.
+// collector leaves as much garbage as there is memory in use. Discard is for large buffers, which
+// count until the next collection. Reserve starts a collection when it needs their memory: at once
+// if they amount to 1/16 of the limit, and otherwise at most once a second.
 type Memory struct {
 	limit      atomic.Int64
 	used       atomic.Int64 // including garbage
@@ -33,18 +33,18 @@ func NewMemory(limit int64) *Memory {
 // SetLimit changes the budget. Reserved bytes stay reserved, even beyond the new limit.
 func (m *Memory) SetLimit(limit int64) { m.limit.Store(limit) }
 
-// Reserve takes n bytes. If there is no room, it takes none and returns false. The sum of reserved
-// bytes never exceeds the limit. The bytes must be returned with Release or Discard.
+// Reserve takes n bytes. If there is no room, it takes nothing and returns false. The sum of
+// reserved bytes never exceeds the limit. The bytes must be returned with Release or Discard.
 func (m *Memory) Reserve(n int64) bool {
 	return m.tryTake(n) || m.garbage.Load() > 0 && m.reclaim(n) && m.tryTake(n)
 }
 
 const (
-	// largeGarbage is the divisor of the limit for a large amount of garbage: 1/16. Such an amount
-	// is collected as soon as its room is needed.
+	// largeGarbage is the divisor of the limit that makes an amount of garbage large: 1/16. A large
+	// amount is collected as soon as its memory is needed.
 	largeGarbage = 16
 	// collectEvery is how often a smaller amount of garbage is collected. A budget that stays nearly
-	// full must not cause a collection for each piece that comes and goes.
+	// full must not cause a collection for each buffer that comes and goes.
 	collectEvery = time.Second
 )
 
@@ -93,7 +93,7 @@ func (m *Memory) release(n int64) {
 
 // Used returns the reserved bytes, without garbage.
 func (m *Memory) Used() int64 {
-	garbage := m.garbage.Load() // first: a collection subtracts it from both
+	garbage := m.garbage.Load() // read first, because a collection subtracts garbage from both
 	return max(m.used.Load()-garbage, 0)
 }
 

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// window is the span of limits and bursts: an idle key may use a whole minute's worth at once.
+// window is the span of limits and bursts: an idle key may use a full minute's worth at once.
 const window = int64(time.Minute)
 
 // maxCost bounds the debt that one charge can add to a key, whatever usage an engine reports.
 const maxCost = int64(24 * time.Hour)
 
-// cost() returns the price in nanoseconds of n units under a limit per minute. It rounds down, so
+// cost returns the price in nanoseconds of n units under a limit per minute. It rounds down, so
 // that a window always has room for as many units as the limit allows. The error is below a
 // nanosecond per charge.
 func cost(n, limit int64) int64 {
@@ -31,8 +31,8 @@ func cost(n, limit int64) int64 {
 // nanoseconds since an epoch: the time at which everything that was taken will be paid off.
 type gcra struct{ tat atomic.Int64 }
 
-// admit takes one unit under a limit per minute and returns zero, or the exact time until that is
-// possible.
+// admit takes one unit under a limit per minute and returns zero, or returns the exact time until a
+// unit can be taken.
 func (m *gcra) admit(now, limit int64) (wait int64) {
 	c := cost(1, limit)
 	for {

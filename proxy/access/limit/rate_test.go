@@ -48,7 +48,7 @@ func TestCostAgainstBig(t *testing.T) {
 }
 
 // TestMeterNeverExceedsRate: over any span, no more is taken than the burst plus the rate times the
-// span. Retry-After is exact: a unit is allowed after that time and not a nanosecond earlier.
+// span. Retry-After is exact: a unit is allowed after that time, and not a nanosecond earlier.
 func TestMeterNeverExceedsRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.Int64Range(1, 5000).Draw(t, "limit")

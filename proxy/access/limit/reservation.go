@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// Reservation is what an admitted call holds of its key and the key's group: a place in the
-// concurrency and an estimate of tokens. The zero value is idle. It is a field of the call, so it
-// allocates nothing. It must not be copied, and a call must settle it before the call is recycled.
+// Reservation is what an admitted call holds of its key and the key's group: a slot of the
+// concurrency and an estimate of tokens. The zero value is idle. A Reservation is a field of the
+// call, so it is not allocated. It must not be copied, and must be settled before the call is
+// recycled.
 //
 // Settle and Cancel may be called from any goroutine and any number of times. Only the first call
 // counts; the others, and calls on an idle reservation, do nothing.
@@ -27,11 +28,11 @@ type holding struct {
 const (
 	reservationIdle uint32 = iota
 	reservationHeld
-	reservationChanging // being settled; other callers do nothing
+	reservationChanging // being settled: other callers do nothing
 )
 
-// Settle ends the reservation at the time now: it frees the place, and charges the used tokens
-// instead of the held estimate. It reports whether it was the first call to do so.
+// Settle ends the reservation at the time now: it frees the slot, and charges the used tokens
+// instead of the held estimate. It reports whether this was the first call of Settle or Cancel.
 func (r *Reservation) Settle(used Cost, now time.Time) bool {
 	if !r.state.CompareAndSwap(reservationHeld, reservationChanging) {
 		return false
@@ -58,7 +59,7 @@ func (h *holding) settle(used Cost, now time.Time) {
 	}
 }
 
-// settle charges used tokens instead of a held estimate, and frees a place.
+// settle charges used tokens instead of a held estimate, and frees a slot.
 func (k *Key) settle(held, used int64, now time.Time) {
 	if limit := int64(k.limits.TokensPerMinute); limit != 0 {
 		k.state.tokens.charge(k.since(now), held, cost(used, limit))

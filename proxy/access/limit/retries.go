@@ -9,8 +9,7 @@ import (
 )
 
 const (
-	// retrySpan is the number of seconds that the retry budget looks back, including the running
-	// one.
+	// retrySpan is how many seconds the retry budget looks back, including the current one.
 	retrySpan = 10
 	// minRetries is what the budget allows in a span, however little traffic there is.
 	minRetries = 3
@@ -22,7 +21,7 @@ type Retries struct {
 	epoch time.Time
 	calls secondCounts
 
-	mu      sync.Mutex // makes Allow exact; calls that need no retry never take it
+	mu      sync.Mutex // makes Allow exact; calls without a retry never lock it
 	retries secondCounts
 }
 
@@ -33,7 +32,7 @@ func NewRetries(now time.Time) *Retries { return &Retries{epoch: now} }
 // Call counts a call. It takes no lock.
 func (r *Retries) Call(now time.Time) { r.calls.add(r.second(now)) }
 
-// Allow takes one retry from the budget and reports whether there was one. The retries of the last
+// Allow takes one retry from the budget and reports whether one was left. The retries of the last
 // ten seconds, including this one, are at most the given share of the calls in that time, or three.
 func (r *Retries) Allow(now time.Time, share config.Percent) bool {
 	r.mu.Lock()
@@ -54,7 +53,8 @@ func (r *Retries) State(now time.Time, share config.Percent) (used, allowed int6
 	return r.retries.sum(second), max(minRetries, share.Of(r.calls.sum(second)))
 }
 
-// second() starts above the span, so that a new cell, whose second is 0, counts as an old cell.
+// second returns the number of the current second. The numbers start above the span, so that a new
+// cell, whose second is 0, counts as old.
 func (r *Retries) second(now time.Time) uint32 {
 	return uint32(max(now.Sub(r.epoch), 0)/time.Second) + retrySpan
 }
@@ -67,7 +67,7 @@ func (c *secondCounts) add(second uint32) {
 	cell := &c[second%retrySpan]
 	for {
 		old := cell.Load()
-		next := old + 1 // also if the cell is ahead of a late caller: better to count an event too long than never
+		next := old + 1 // even if the cell is ahead of a late caller, because it is better to count an event too long than never
 		if uint32(old>>32) < second {
 			next = uint64(second)<<32 | 1
 		}

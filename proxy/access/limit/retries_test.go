@@ -30,7 +30,7 @@ func TestRetries(t *testing.T) {
 	if n := allowed(start.Add(9 * time.Second)); n != 0 {
 		t.Errorf("%d retries within the span", n)
 	}
-	// At 10 s the three of the start are too old to count; at 12 s all calls and retries are.
+	// At 10 s the first three retries are too old to count; at 12 s all calls and retries are.
 	if n := allowed(start.Add(10 * time.Second)); n != minRetries {
 		t.Errorf("%d retries after the first second left the span", n)
 	}
@@ -39,7 +39,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestRetriesLateCaller: a caller with an old clock reading does not get around the budget.
+// TestRetriesLateCaller: a caller with an old clock reading cannot exceed the budget.
 func TestRetriesLateCaller(t *testing.T) {
 	start := time.Now()
 	r := NewRetries(start)

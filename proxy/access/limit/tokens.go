@@ -2,15 +2,15 @@ package limit
 
 import "sync"
 
-// tokenAccount is the token account of a key. All amounts are in nanoseconds, see cost.
+// tokenAccount is the token account of a key. All amounts are in nanoseconds; see cost.
 type tokenAccount struct {
 	mu   sync.Mutex
-	tat  int64 // theoretical arrival time: when all charges will have been paid for
+	tat  int64 // theoretical arrival time: when all charges will have been paid off
 	held int64 // the estimates of running calls
 }
 
-// hold reserves c, at most a window, and returns zero. If there is no room, it returns the time
-// until there is room, assuming that the running calls end now and have used their estimates.
+// hold reserves c, which is at most a window, and returns zero. If there is no room, hold returns
+// the time until there is, assuming that the running calls end now and have used their estimates.
 func (t *tokenAccount) hold(now, c int64) (wait int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

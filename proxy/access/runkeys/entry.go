@@ -16,9 +16,9 @@ import (
 // MaxBody is the maximum length in bytes of an operator's request for a key.
 const MaxBody = 16 << 10
 
-// MistakeError is what is wrong with an operator's request. It holds no hash and no key.
+// MistakeError says what is wrong with an operator's request. It contains no hash and no key.
 type MistakeError struct {
-	Field   string // empty: the body as a whole
+	Field   string // empty: the complete body
 	Message string
 }
 
@@ -50,9 +50,9 @@ func New(body []byte, hash string) (entry string, err error) {
 	return encode(members)
 }
 
-// Change returns an entry with other members. Each member that an operator has sent replaces the
-// entry's, a null removes it, and limits are replaced one by one (RFC 7396). The error is a
-// *MistakeError if the operator caused it.
+// Change returns an entry with changed members. Each member that an operator has sent replaces the
+// entry's, a null removes the entry's, and limits are replaced one by one (RFC 7396). The error is
+// a *MistakeError if the operator caused it.
 func Change(entry string, patch []byte) (string, error) {
 	change, err := membersOf(patch)
 	if err != nil {
@@ -89,8 +89,8 @@ func Change(entry string, patch []byte) (string, error) {
 }
 
 // Rotate returns an entry with a further hash. The previous hashes expire at the time until. Rotate
-// leaves out hashes that have already expired, and all previous hashes if the time until is not
-// after the time now.
+// omits hashes that have already expired, and all previous hashes if the time until is not after
+// the time now.
 func Rotate(entry, hash string, until, now time.Time) (string, error) {
 	key, err := config.ReadKey(entry)
 	if err != nil {
@@ -134,7 +134,7 @@ func membersOf(body []byte) (map[string]json.RawMessage, error) {
 }
 
 // check applies the file's rules to the members, each of which may occur only once. The parameter
-// id is set if the members have no id.
+// id is the key's id if the members have none.
 func check(body []byte, id string) error {
 	var line bytes.Buffer
 	if err := json.Compact(&line, body); err != nil {
@@ -167,7 +167,7 @@ func decode(entry string) (members map[string]json.RawMessage, err error) {
 	return members, err
 }
 
-// encode writes an entry on one line, with its id and hash first, so that people find them.
+// encode writes an entry on one line, with its id and hash first, so that readers find them.
 func encode(members map[string]json.RawMessage) (string, error) {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(members)), func(n string) bool { return n == "id" || n == "hash" })
 	var out bytes.Buffer

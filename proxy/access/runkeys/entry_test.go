@@ -13,7 +13,7 @@ var hashA, hashB = config.HashPrefix + strings.Repeat("a", 64), config.HashPrefi
 
 // TestNew: the rules of the file apply to an operator's request, and an error names the member.
 func TestNew(t *testing.T) {
-	for _, row := range []struct{ body, field, message string }{ // field "-": it is valid
+	for _, row := range []struct{ body, field, message string }{ // field "-": the body is valid
 		{`{"id":"a"}`, "-", ""},
 		{` { "id" : "a", "models": ["llama-*"], "limits": { "requests_per_minute": 5, "spend_per_day": "1.50" },
 			"class": "gold", "weight": 2, "active": false, "expires": "2031-01-01", "tiers": [0, 1], "cache_group": null }`, "-", ""},
@@ -96,8 +96,8 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestRotate: the new hash joins the old ones, which expire at the end of the overlap, or earlier
-// if they were to expire before.
+// TestRotate: the new hash is added to the old ones, which expire at the end of the overlap, or
+// earlier if they already had an earlier expiry.
 func TestRotate(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	entry, err := New([]byte(`{"id":"a"}`), hashA)

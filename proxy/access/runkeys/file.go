@@ -34,7 +34,7 @@ type File struct {
 	opts FileOptions
 
 	mu     sync.Mutex
-	lock   *os.File // held while this edge is the writer; nil: another edge is, or none yet
+	lock   *os.File // held while this edge is the writer; nil: another edge is the writer, or none yet
 	lines  []entry  // as last read
 	known  bool     // lines have been read
 	text   []byte   // of the file when it was last read
@@ -48,7 +48,7 @@ type entry struct {
 }
 
 // Open reads the file and puts its keys into use. The file need not exist yet. The error says what
-// an operator has to do: fix the file, or let the edge write in its folder.
+// an operator has to do: fix the file, or let the edge write to its folder.
 func Open(o FileOptions) (*File, error) {
 	f := &File{opts: o}
 	f.mu.Lock()
@@ -78,7 +78,7 @@ func (f *File) Run(ctx context.Context) {
 		Paths: func() []string { return []string{f.opts.Path} }, OnChange: f.look, Interval: watchInterval,
 	}
 	w.Prime()
-	f.look() // the file may have changed before
+	f.look() // the file may have changed before Run started
 	w.Run(ctx)
 }
 
@@ -224,14 +224,14 @@ func (f *File) write(text []byte) error {
 		_ = os.Remove(name)
 		return err
 	}
-	if dir, err := os.Open(folder); err == nil { // the rename must survive a loss of power, too
-		_ = dir.Sync() // not every system supports it
+	if dir, err := os.Open(folder); err == nil { // the rename must also survive a power failure
+		_ = dir.Sync() // not every system supports this
 		_ = dir.Close()
 	}
 	return nil
 }
 
-// takeLock makes this edge the writer, unless another edge is.
+// takeLock makes this edge the writer unless another edge is the writer.
 func (f *File) takeLock() error {
 	if f.lock != nil {
 		return nil
@@ -261,7 +261,7 @@ func (f *File) takeLock() error {
 	return nil
 }
 
-// rights adds to an error about the folder how to fix it.
+// rights adds the remedy to an error about the folder.
 func (f *File) rights(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w: give the user of the edge the right to write in %s", err, filepath.Dir(f.opts.Path))

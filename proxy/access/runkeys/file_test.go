@@ -17,7 +17,7 @@ import (
 	"penstock/config"
 )
 
-// user is an edge's use of the keys of a file.
+// user is an edge that uses the keys in a file.
 type user struct {
 	*File
 	mu  sync.Mutex
@@ -99,14 +99,14 @@ func TestFile(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("its mode: %v, %v", info.Mode(), err)
 	}
-	u.Close() // like an edge that is killed: nothing else is written at the end
+	u.Close() // like an edge that is killed, because nothing else is written at the end
 	openFile(t, path).want(t, "b c")
 	if rest, _ := filepath.Glob(path + ".new"); rest != nil {
 		t.Errorf("left behind: %v", rest)
 	}
 }
 
-// TestTwoAtOnce: if two operators make keys at the same time, each gets a key. If two operators
+// TestTwoAtOnce: if two operators make keys at the same time, both get a key. If two operators
 // change one key, neither undoes the other's change.
 func TestTwoAtOnce(t *testing.T) {
 	u := openFile(t, filepath.Join(t.TempDir(), "made.yaml"))
@@ -135,8 +135,8 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 }
 
-// TestTwoEdges: if two edges use one file, one of them writes it. The other edge follows, reports
-// that it does, and becomes the writer once the first edge has ended.
+// TestTwoEdges: if two edges use one file, one of them writes it. The other edge follows its
+// changes, says so, and becomes the writer once the first edge has ended.
 func TestTwoEdges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made.yaml")
 	first, second := openFile(t, path), openFile(t, path)
@@ -167,8 +167,8 @@ func TestTwoEdges(t *testing.T) {
 	second.want(t, "b")
 }
 
-// TestBroken: a broken file changes nothing and is not overwritten; a missing one is written again,
-// complete.
+// TestBroken: a broken file changes nothing and is not overwritten; a missing file is written again
+// with all keys.
 func TestBroken(t *testing.T) {
 	good := fileOf([]entry{{id: "a", text: `{"id":"a","hash":"` + hashOf("a") + `"}`}})
 	for _, row := range []struct{ name, text, trouble string }{
@@ -214,8 +214,8 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// TestUnwritable: while the file cannot be written, nothing changes, neither on the disk nor in
-// use.
+// TestUnwritable: while the file cannot be written, nothing changes, neither on the disk nor in the
+// edge.
 func TestUnwritable(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "made.yaml")

@@ -20,10 +20,10 @@ import (
 
 // The intervals at which an edge sends its work.
 const (
-	busyPeriod = 50 * time.Millisecond  // while it or others have calls
+	busyPeriod = 50 * time.Millisecond  // while this edge or others have calls
 	idlePeriod = 250 * time.Millisecond // otherwise
 	wholeEvery = time.Second            // all of an edge's work, even if unchanged
-	freshFor   = 2 * time.Second        // how long an answer stays valid without another
+	freshFor   = 2 * time.Second        // how long an answer stays valid if no other follows
 	patience   = 200 * time.Millisecond // for one message
 	factsMost  = 64                     // for one message
 )
@@ -36,7 +36,7 @@ type Link interface {
 	Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error)
 }
 
-// Upstreams are the upstreams whose work the board exchanges. *upstreams.Set implements it.
+// Upstreams is the set of upstreams whose work the board exchanges. *upstreams.Set implements it.
 type Upstreams interface {
 	Here(dst []upstreams.Here) []upstreams.Here
 	Share(e *upstreams.Elsewhere)
@@ -54,7 +54,7 @@ type Options struct {
 	Metrics   *metrics.Set
 }
 
-// Board is this edge's side of the board. Any goroutine may call its methods.
+// Board is this edge's side of the fleet's board. Any goroutine may call its methods.
 type Board struct {
 	o        Options
 	exchange func(ctx context.Context, m *message) (reply, error)
@@ -66,21 +66,21 @@ type Board struct {
 
 	// Only Run uses these.
 	number uint64
-	told   string    // the work that the board has; sameWork: unknown
+	told   string    // the work as the board has it; sameWork: unknown
 	whole  time.Time // when all of the work was last sent
 	here   []upstreams.Here
 	busy   bool      // some edge has work
-	cared  time.Time // when it last checked the modes that it signs
+	cared  time.Time // when this edge last checked the modes that it signs
 
 	mu      sync.Mutex
 	facts   map[string]string // of the whole fleet
 	version string
-	pending []fact // not yet received by the board
+	pending []fact // facts that the board has not received yet
 	numbers uint64 // the last number of a fact
 	applied map[string]string
 	ignored map[string]string // invalid modes that were logged
 
-	corrected time.Time // when the board's record of the first secret was corrected
+	corrected time.Time // when this edge last corrected the board's record of the first secret
 }
 
 // New returns an edge's side of the board. It exchanges nothing before Run.
@@ -176,7 +176,7 @@ func (b *Board) message(text string, now time.Time) *message {
 }
 
 // lose switches to working without the board once its last answer is too old: the edge then has its
-// own part of the slots. There are as many parts as edges that divide the key limits.
+// own part of the slots. The number of parts is the number of edges that divide the key limits.
 func (b *Board) lose(now time.Time) {
 	b.busy = false
 	if now.Sub(time.Unix(0, b.answered.Load())) >= freshFor {
@@ -229,7 +229,7 @@ func (b *Board) put(name, value string, life time.Duration) {
 	}
 }
 
-// putLocked is put for a caller that holds mu. A later fact replaces a pending one of the same
+// putLocked is like put for a caller that holds mu. A later fact replaces a pending one of the same
 // name.
 func (b *Board) putLocked(name, value string, life time.Duration) {
 	b.numbers++
@@ -240,7 +240,7 @@ func (b *Board) putLocked(name, value string, life time.Duration) {
 		}
 	}
 	if len(next) >= pendingMost {
-		next = next[1:] // the store has been away for long
+		next = next[1:] // the store has been away for a long time
 	}
 	next = append(next, fact{b.numbers, name, value, life})
 	b.pending = next
@@ -249,7 +249,7 @@ func (b *Board) putLocked(name, value string, life time.Duration) {
 // pendingMost bounds the facts that wait for the store.
 const pendingMost = 1024
 
-// learn adopts the facts of an answer, and drops the pending facts that the board has received.
+// learn adopts the facts in an answer, and drops the pending facts that the board has received.
 func (b *Board) learn(m *message, r *reply) {
 	b.mu.Lock()
 	if n := len(m.facts); n > 0 {
@@ -274,7 +274,7 @@ func (b *Board) learn(m *message, r *reply) {
 	}
 }
 
-// seedOf returns the random value of the board, from the version of its facts.
+// seedOf returns the board's random value, which is part of the version of its facts.
 func seedOf(version string) string {
 	seed, _, _ := strings.Cut(version, ":")
 	return seed

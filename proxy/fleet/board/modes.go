@@ -19,24 +19,24 @@ type ModeSetting struct {
 	Who     string `json:"who"`               // the operator who set it
 	When    int64  `json:"when"`              // Unix seconds
 	Edge    string `json:"edge,omitempty"`    // the edge that signed it
-	Expires int64  `json:"expires,omitempty"` // Unix seconds: invalid from then on, unless signed again
+	Expires int64  `json:"expires,omitempty"` // Unix seconds; the mode is invalid from then on unless signed again
 }
 
 // A mode stays until an operator sets another one, so edges sign it again long before it expires.
-// The expiry limits the time during which a copy of a mode can be put back into the store.
+// The expiry limits how long an attacker can put a copy of a mode back into the store.
 const (
 	modeLife  = 7 * 24 * time.Hour
-	renewMode = 6 * 24 * time.Hour // the remaining time at which it is signed again
+	renewMode = 6 * 24 * time.Hour // remaining time at which a mode is signed again
 	careEvery = time.Hour
 )
 
-// SetMode makes every other edge set an upstream's mode, which the caller has set at this edge. It
-// returns at once: while the store is away, the other edges learn of the mode later.
+// SetMode makes every other edge set an upstream's mode, which the caller has set at this edge.
+// SetMode returns at once: while the store is away, the other edges learn the mode later.
 func (b *Board) SetMode(id upstreams.ID, m upstreams.Mode, who string, now time.Time) {
 	name := modePrefix + Name(id)
 	b.mu.Lock()
 	s := ModeSetting{Mode: m.String(), Who: who, When: now.Unix()}
-	if last, err := parseMode(b.applied[name]); err == nil { // the edge that set it may have another clock
+	if last, err := parseMode(b.applied[name]); err == nil { // the edge that set the mode may have another clock
 		s.When = max(s.When, last.When+1)
 	}
 	value := b.sign(name, s, now)
@@ -73,8 +73,8 @@ func (b *Board) isOlder(name string, s *ModeSetting) bool {
 	return b.o.Signer != nil && err == nil && s.When < last.When
 }
 
-// Mode returns the last setting of an upstream's mode, and the operator who made it; ok is false if
-// there is none.
+// Mode returns the last setting of an upstream's mode, with the operator who made it. The result ok
+// is false if there is none.
 func (b *Board) Mode(id upstreams.ID) (s ModeSetting, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,8 +82,8 @@ func (b *Board) Mode(id upstreams.ID) (s ModeSetting, ok bool) {
 	return s, err == nil
 }
 
-// applyModes sets the modes that operators have set at other edges. It does not trust their
-// entries: the writer may be an edge of another version, or another program.
+// applyModes sets the modes that operators have set at other edges. It does not trust the entries:
+// the writer may be an edge of another version, or another program.
 func (b *Board) applyModes() {
 	type change struct {
 		up   *upstreams.Upstream
@@ -110,7 +110,7 @@ func (b *Board) applyModes() {
 			b.ignore(name, value, b.here[i].Upstream)
 			continue
 		}
-		if b.isOlder(name, &s) { // from an edge that did not know the later one, or put back
+		if b.isOlder(name, &s) { // from an edge that did not know the later mode, or put back
 			b.facts[name] = b.applied[name]
 			b.putLocked(name, b.applied[name], 0)
 			continue
@@ -134,8 +134,8 @@ func (b *Board) ignore(name, value string, up *upstreams.Upstream) {
 		zap.String("upstream", up.Name()), zap.String("remedy", "give all edges the same fleet.secrets, and let nothing else write to the store"))
 }
 
-// careForModes signs modes that are about to expire or were not signed yet, and restores those that
-// an invalid one has replaced.
+// careForModes signs modes that will soon expire or were not signed yet, and restores modes that an
+// invalid entry has replaced.
 func (b *Board) careForModes(now time.Time) {
 	if b.o.Signer == nil || b.version == "" || now.Sub(b.cared) < careEvery {
 		return
@@ -160,7 +160,7 @@ func (b *Board) careForModes(now time.Time) {
 const secretFact = "s:since"
 
 // heedSecret adopts the time at which the fleet's first secret appeared. It corrects the board's
-// value at most once a minute, because edges with other secrets may correct it, too. The caller
+// value at most once a minute, because edges with other secrets may also correct it. The caller
 // holds mu.
 func (b *Board) heedSecret(now time.Time) {
 	correction := b.o.Signer.Appeared(b.facts[secretFact], now)

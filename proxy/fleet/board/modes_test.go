@@ -9,8 +9,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestForgedModes checks that write access to the store without a secret of the fleet neither
-// drains an engine nor ends a drain.
+// TestForgedModes checks that write access to the store without the fleet's secret can neither
+// drain an engine nor end a drain.
 func TestForgedModes(t *testing.T) {
 	drain := func(w *world, e, up int) string {
 		u := w.edges[e].ups[up]
@@ -64,7 +64,7 @@ func TestForgedModes(t *testing.T) {
 }
 
 // TestModesAreRenewed checks that a mode outlives its signature while an edge is running. A copy
-// from the store does not: an edge that starts later ignores it.
+// from the store does not: an edge that starts later ignores the copy.
 func TestModesAreRenewed(t *testing.T) {
 	w := newWorld(t, 0, 0)
 	w.add(t, 1)

@@ -10,10 +10,10 @@ import (
 
 // Poison remembers which engines were lost to which bodies. *poison.Requests implements it.
 type Poison interface {
-	// Seed sets the value with which bodies are hashed. It is the same at every edge.
+	// Seed sets the value with which bodies are hashed. The value is the same at every edge.
 	Seed(seed string)
-	// Learn replaces the fleet's knowledge: lost maps the hash of a body to the engines that were
-	// lost to it.
+	// Learn replaces what the fleet knows: lost maps a body's hash to the engines that were lost to
+	// the body.
 	Learn(lost map[uint64][]*upstreams.Upstream)
 }
 
@@ -24,13 +24,13 @@ func poisonName(hash uint64, id upstreams.ID) string {
 	return poisonPrefix + strconv.FormatUint(hash, 16) + ":" + Name(id)
 }
 
-// Lost reports to every edge, for the time life, that an upstream was lost to a body with that
+// Lost tells every edge, for the time life, that an upstream was lost to the body with the given
 // hash.
 func (b *Board) Lost(hash uint64, id upstreams.ID, life time.Duration) {
 	b.put(poisonName(hash, id), "1", life)
 }
 
-// Cleared makes every edge forget the engines that were lost to a body with that hash.
+// Cleared makes every edge forget the engines that were lost to the body with the given hash.
 func (b *Board) Cleared(hash uint64) {
 	prefix := poisonPrefix + strconv.FormatUint(hash, 16) + ":"
 	b.mu.Lock()
@@ -51,7 +51,7 @@ func (b *Board) Cleared(hash uint64) {
 	}
 }
 
-// applyPoison passes on the fleet's knowledge of requests that kill engines.
+// applyPoison passes on what the fleet knows about requests that kill engines.
 func (b *Board) applyPoison(seed string, facts map[string]string) {
 	b.o.Poison.Seed(seed)
 	byName := make(map[string]*upstreams.Upstream, len(b.here))

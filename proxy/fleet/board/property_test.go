@@ -17,8 +17,7 @@ import (
 	"penstock/upstreams"
 )
 
-// edge is an edge of a fleet in virtual time. It implements the Upstreams and the Poison of its
-// board.
+// edge is an edge of a fleet in virtual time. It implements its board's Upstreams and Poison.
 type edge struct {
 	board     *Board
 	line      *line
@@ -45,7 +44,7 @@ func (e *edge) Divide(edges int)                            { e.elsewhere, e.par
 func (e *edge) Seed(seed string)                            { e.seed = seed }
 func (e *edge) Learn(lost map[uint64][]*upstreams.Upstream) { e.lost = lost }
 
-// Available and Run make line implement Link.
+// Available and Run implement Link.
 func (l *line) Available() bool { return !l.cut }
 
 func (l *line) Edges() int { return l.edges }
@@ -134,8 +133,8 @@ func (w *world) check(t interface{ Fatalf(string, ...any) }) {
 }
 
 // TestBoard loses, repeats and reorders messages, kills edges and empties the store. Two rounds
-// later every edge knows exactly the other edges' work and modes, and which upstreams each body has
-// cost.
+// later every edge knows exactly the other edges' work, all modes, and which upstreams were lost to
+// each body.
 func TestBoard(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const ups = 3
@@ -211,8 +210,8 @@ func TestBoard(t *testing.T) {
 }
 
 // TestDeadEdge checks that the work of a dead edge disappears with its lease. After two seconds a
-// cut-off edge no longer weighs the others' work: it then has its part of the slots, according to
-// the number of edges that it has seen.
+// cut-off edge no longer weighs the other edges' work. It then has its part of the slots, according
+// to the number of edges that it has seen.
 func TestDeadEdge(t *testing.T) {
 	w := newWorld(t, 2, 1)
 	one, two := w.edges[0], w.edges[1]
@@ -236,7 +235,7 @@ func TestDeadEdge(t *testing.T) {
 }
 
 // TestFacts checks that a mode reaches every edge, even one that starts later, and survives a store
-// that forgets. The upstreams that were lost to a body are forgotten after a minute.
+// that forgets. After a minute the upstreams that were lost to a body are forgotten.
 func TestFacts(t *testing.T) {
 	w := newWorld(t, 2, 2)
 	one, two := w.edges[0], w.edges[1]

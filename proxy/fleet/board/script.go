@@ -20,8 +20,8 @@ var source string
 
 var script = valkey.NewLuaScript(source)
 
-// lease is how long the board keeps an edge's work after its last message. It is short, because a
-// dead edge's calls end at the engines, too.
+// lease is how long the board keeps an edge's work after its last message. The lease is short,
+// because a dead edge's calls also end at the engines.
 const lease = 3 * time.Second
 
 // Name returns the name of an upstream in the store: a hash of its id.
@@ -74,7 +74,7 @@ func parseWorks(text string) (works, error) {
 // fact is one fact on its way to the board.
 type fact struct {
 	number      uint64
-	name, value string // empty value: the fact is over
+	name, value string // empty value: the fact has ended
 	life        time.Duration
 }
 
@@ -83,7 +83,7 @@ type message struct {
 	edge    string
 	number  uint64
 	work    string // sameWork: unchanged
-	version string // of the facts that the edge knows
+	version string // version of the facts that the edge knows
 	seed    string // for a new board
 	facts   []fact
 }
@@ -99,7 +99,7 @@ func (m *message) args() []string {
 	return out
 }
 
-// reply is an answer of the board.
+// reply is an answer from the board.
 type reply struct {
 	known   bool // the board has this edge's work
 	edges   int

@@ -74,8 +74,8 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// TestDamaged checks that a malformed board does no harm: if it is truncated or lacks numbers, it
-// does not count as an answer.
+// TestDamaged checks that a malformed board does no harm: a truncated reply, or one without
+// numbers, does not count as an answer.
 func TestDamaged(t *testing.T) {
 	for _, text := range []string{"aa 1 2 3", "aa 1 2 3 x", "aa", "aa 1 2 3 4 bb"} {
 		if w, err := parseWorks(text); err == nil {

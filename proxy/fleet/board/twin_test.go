@@ -6,8 +6,7 @@ import (
 	"maps"
 )
 
-// twin is the board's script rewritten in Go, for the property tests. TestScript keeps the two
-// equal.
+// twin is the board's script rewritten in Go, for the property tests. TestScript compares the two.
 type twin struct {
 	now    int64 // ms
 	seed   string
@@ -130,7 +129,7 @@ func (t *twin) reap() {
 type line struct {
 	twin               *twin
 	cut                bool
-	edges              int // the number that shares, while it is cut
+	edges              int // number of edges that share while the line is cut
 	lose, mute, repeat func() bool
 	late               []func() // messages that will arrive again later
 }

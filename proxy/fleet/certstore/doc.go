@@ -1,20 +1,20 @@
-// Package certstore lets the edges of a fleet obtain certificates together. It keeps what they need
-// in the fleet's store, as an acme.Fleet, which certmagic uses as its storage.
+// Package certstore lets the edges of a fleet obtain certificates together. It keeps what the edges
+// need in the fleet's store. It implements acme.Fleet, which certmagic uses as its storage.
 //
 // # An entry
 //
-// The store has one hash for each ACME directory. A field is one of certmagic's keys (the account,
-// a certificate, its private key, the answer to a challenge) and holds a change number and a blob.
-// A blob is sealed with the seal keys of the configuration (translate/seal, AES-256-GCM) and bound
-// to the directory and the field. Access to the store is therefore not enough to read a key, to
-// forge an entry, or to replace one domain's entry with another domain's. The sealed text contains
-// a version, which only rises: an older entry in place of a newer one is refused. Each refused blob
-// is counted and logged once.
+// The store has one hash for each ACME directory. A field belongs to one of certmagic's keys (the
+// account, a certificate, its private key, the answer to a challenge) and holds a change number and
+// a blob. A blob is sealed with the seal keys of the configuration (translate/seal, AES-256-GCM)
+// and bound to the directory and the field. Access to the store is therefore not enough to read a
+// key, to forge an entry, or to replace one domain's entry with another domain's. The sealed text
+// contains a version, which only rises: an older entry that replaces a newer one is refused. Each
+// refused blob is counted and logged once.
 //
 // # Changes
 //
 // The change number of the hash only rises, even if the store was emptied. A read requests entries
-// with a higher number than the last one read, and usually gets none. Put replaces an entry only if
+// with a higher number than the last read saw, and usually gets none. Put replaces an entry only if
 // it has not changed since the last read.
 //
 // # A lock

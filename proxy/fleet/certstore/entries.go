@@ -5,10 +5,10 @@ import "errors"
 // EntryKind is the kind of an entry.
 type EntryKind string
 
-// The kinds of entries. Versions before certmagic stored accounts and certificates as their own
-// kinds.
+// The kinds of entries. Earlier versions of the program, without certmagic, stored accounts and
+// certificates as separate kinds.
 const (
-	EntryValue       EntryKind = "value"       // of one of certmagic's keys
+	EntryValue       EntryKind = "value"       // the value of one of certmagic's keys
 	EntryAccount     EntryKind = "account"     // the account's key, as PEM
 	EntryCertificate EntryKind = "certificate" // of a domain: a key and its certificates, as PEM
 )
@@ -18,7 +18,7 @@ func (k EntryKind) Known() bool {
 	return k == EntryValue || k == EntryAccount || k == EntryCertificate
 }
 
-// EntryState says whether an entry is good, or why it is refused.
+// EntryState says whether an entry is valid, or why it is refused.
 type EntryState uint8
 
 // The states of entries.
@@ -26,7 +26,7 @@ const (
 	Good   EntryState = iota
 	Forged            // sealed by no edge of the fleet, or for another place
 	Stale             // sealed with a key that this edge lacks
-	Older             // older than an entry that this edge had before
+	Older             // older than an entry that this edge has already read
 )
 
 // String returns the state's name in metrics.
@@ -36,13 +36,13 @@ func (s EntryState) String() string { return [...]string{"good", "forged", "stal
 type Entry struct {
 	Kind  EntryKind
 	Name  string // certmagic's key, or the domain
-	Text  []byte // of a good entry; empty: it was deleted
+	Text  []byte // text of a valid entry; empty: the entry was deleted
 	State EntryState
 }
 
 var (
-	// ErrChanged reports that nothing was written, because another edge was faster.
+	// ErrChanged means that nothing was written, because another edge was faster.
 	ErrChanged = errors.New("another edge was faster")
-	// ErrLockLost reports that an order was abandoned.
+	// ErrLockLost means that an order was abandoned.
 	ErrLockLost = errors.New("the lock in the fleet's store was lost, so another edge continues")
 )

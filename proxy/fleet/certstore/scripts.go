@@ -45,8 +45,7 @@ type Link interface {
 
 var errAnswer = errors.New("the store's answer has an unexpected form")
 
-// words runs a script and returns its answer, which must have at least as many words as the
-// parameter least.
+// words runs a script and returns its answer, which must have at least the given number of words.
 func (s *Store) words(ctx context.Context, script *valkey.Lua, least int, args ...string) ([]string, error) {
 	answer, err := s.o.Link.Run(ctx, script, s.key, args)
 	if err != nil {

@@ -14,31 +14,31 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Lease is how long a lock lasts without renewal. After that another edge takes over from an edge
-// that has died.
+// Lease is how long a lock lasts without renewal. After that another edge replaces an edge that has
+// died.
 const Lease = 10 * time.Second
 
 const (
 	leaseRenewed = Lease / 5              // the age at which a claim is renewed
-	leaseMargin  = time.Second            // how long before its lease expires an edge stops its work
+	leaseMargin  = time.Second            // how long before the lease expires an edge stops its work
 	askPeriod    = 500 * time.Millisecond // between two requests for a lock
 	answerTime   = 2 * time.Second        // the longest wait for the store
 )
 
-// Storage is certmagic's storage in the fleet's store. It keeps what it has read, and asks the
-// store only for later changes. Any goroutine may call its methods.
+// Storage is certmagic's storage in the fleet's store. It keeps what it has read, and requests only
+// later changes from the store. Any goroutine may call its methods.
 type Storage struct {
 	store *Store
 	guard *guard.Guard
 
 	mu     sync.Mutex
 	values map[string]value  // by certmagic's key
-	before map[string]value  // by kind and name, from versions before certmagic
-	held   map[string]func() // each ends the renewals of a lock
+	before map[string]value  // by kind and name, from versions without certmagic
+	held   map[string]func() // each ends a lock's renewals
 }
 
 type value struct {
-	text  []byte    // nil: sealed with keys that this edge lacks, so it is left alone
+	text  []byte    // nil: sealed with keys that this edge lacks, so the value is left alone
 	since time.Time // when this edge last read or wrote it
 }
 
@@ -216,7 +216,7 @@ func (s *Storage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, erro
 }
 
 // Lock implements certmagic.Locker. The lock is renewed until Unlock. If the renewal fails for too
-// long, Storage ends the attempt that holds the lock, because another edge may begin one.
+// long, Storage ends the attempt that holds the lock, because another edge may begin its own.
 func (s *Storage) Lock(ctx context.Context, name string) error {
 	for {
 		granted, err := s.TryLock(ctx, name)
@@ -236,7 +236,7 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	s.mu.Lock()
 	_, mine := s.held[name]
 	s.mu.Unlock()
-	if mine { // the store would grant it to this edge again
+	if mine { // the store would grant the lock to this edge again
 		return false, nil
 	}
 	sent := time.Now()

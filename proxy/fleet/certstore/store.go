@@ -37,17 +37,17 @@ type Store struct {
 	mu      sync.Mutex
 	secrets []string // the secrets of the current seal keys
 	since   time.Time
-	old     []Entry // good, but sealed with another secret than the first
+	old     []Entry // valid entries that are sealed with another secret than the first
 	keys    *seal.Keys
 	number  string // the last change number that was read
 	fields  map[string]*field
 }
 
-// field is what this edge knows of an entry.
+// field is what this edge knows about an entry.
 type field struct {
-	change  string // its number in the store; "0": the entry did not exist
-	version uint64 // of the last good entry
-	blob    string // the last one that was refused
+	change  string // change number in the store; "0": the entry did not exist
+	version uint64 // version of the last valid entry
+	blob    string // the last refused blob
 }
 
 // New returns an edge's side of the entries of a directory.
@@ -67,7 +67,7 @@ func New(o Options) *Store {
 // Available reports whether the store takes messages.
 func (s *Store) Available() bool { return s.o.Link.Available() }
 
-// Changes returns the entries that have changed since the last call. The result whole reports that
+// Changes returns the entries that have changed since the last call. The result whole is true if
 // these are all entries, as in the first call and if the parameter all is true.
 func (s *Store) Changes(ctx context.Context, all bool) (entries []Entry, whole bool, err error) {
 	s.mu.Lock()
@@ -100,8 +100,8 @@ func (s *Store) Changes(ctx context.Context, all bool) (entries []Entry, whole b
 // older secrets. By then every edge has the new secrets.
 const sealAnewAfter = 10 * time.Minute
 
-// sealAnew seals entries with older secrets again with the first secret, so that the older secrets
-// can be removed. The caller holds mu.
+// sealAnew seals entries that have older secrets again with the first secret, so that the older
+// secrets can be removed. The caller holds mu.
 func (s *Store) sealAnew(ctx context.Context) {
 	old := s.old
 	s.old = nil
@@ -109,11 +109,11 @@ func (s *Store) sealAnew(ctx context.Context) {
 		return
 	}
 	for _, e := range old {
-		_ = s.write(ctx, e) // the next complete read finds it again
+		_ = s.write(ctx, e) // the next complete read finds the entry again
 	}
 }
 
-// forget records which entries are gone. It keeps their versions, because an older entry may come
+// forget records which entries are gone. It keeps their versions, because an older entry may be put
 // back.
 func (s *Store) forget(there []Entry) {
 	for name, f := range s.fields {
@@ -210,7 +210,7 @@ func (s *Store) Put(ctx context.Context, e Entry) error {
 	return s.write(ctx, e)
 }
 
-// write is Put for a caller that holds mu.
+// write is like Put for a caller that holds mu.
 func (s *Store) write(ctx context.Context, e Entry) error {
 	name := fieldOf(e.Kind, e.Name)
 	f := s.field(name)
@@ -232,8 +232,8 @@ func (s *Store) write(ctx context.Context, e Entry) error {
 	return nil
 }
 
-// Claim requests a lock for the time of a Lease. To keep the lock, claim it again before the lease
-// expires.
+// Claim requests a lock for the length of a Lease. To keep the lock, claim it again before the
+// lease expires.
 func (s *Store) Claim(ctx context.Context, name string) (granted bool, err error) {
 	words, err := s.words(ctx, claimScript, 1, name, s.o.Edge, milliseconds(Lease), milliseconds(kept))
 	return err == nil && words[0] == "granted", err

@@ -105,8 +105,8 @@ func (f *fleet) hash() string {
 	return ""
 }
 
-// TestChanges checks that an edge first reads all entries and then only new ones, its own and
-// others', even if they do not fit into one answer. The store's copy is sealed.
+// TestChanges checks that an edge first reads all entries and then only new ones, including its
+// own, even if they do not fit into one answer. The store's copy is sealed.
 func TestChanges(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
@@ -134,7 +134,7 @@ func TestChanges(t *testing.T) {
 }
 
 // TestPutReplacesWhatWasRead checks that if two edges write at once, one of them succeeds. The
-// other edge succeeds once it has read that change.
+// other edge succeeds once it has read the first edge's change.
 func TestPutReplacesWhatWasRead(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
@@ -198,8 +198,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestClaims checks that one edge at a time has a lock, and that another gets it after the lease or
-// the release.
+// TestClaims checks that one edge at a time has a lock, and that another edge gets the lock after
+// the lease or the release.
 func TestClaims(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")

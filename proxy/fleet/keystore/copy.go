@@ -19,8 +19,8 @@ func readCopy(name string) (all map[string]string, err error) {
 	return all, nil
 }
 
-// writeCopy replaces the whole file, so that a process that is killed leaves either the old file or
-// the new one.
+// writeCopy replaces the complete file, so that a killed process leaves either the old file or the
+// new one.
 func writeCopy(name string, all map[string]string) error {
 	text, err := json.Marshal(all)
 	if err != nil {

@@ -23,7 +23,7 @@ type entry struct {
 	key     config.Key
 }
 
-// The reasons for refusing an entry, as the label of a metric.
+// The reasons for refusing an entry, as metric label values.
 const (
 	forged = "forged" // not signed with the secret, or truncated
 	older  = "older"  // older than an entry that this edge has read
@@ -38,7 +38,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.err.Error() }
 
-// layout begins every entry. Another layout begins with another number.
+// layout is the beginning of every entry. Another layout would have another number.
 const layout = "1 "
 
 // mac returns the signature of an entry.
@@ -66,7 +66,7 @@ func verify(secrets []string, id, raw string) (e entry, err error) {
 		return e, &refusal{forged, errors.New("it does not have the form of an entry")}
 	}
 	for _, secret := range secrets {
-		if hmac.Equal([]byte(raw), []byte(seal(secret, id, version, body))) { // exactly as it was written
+		if hmac.Equal([]byte(raw), []byte(seal(secret, id, version, body))) { // compare the exact text
 			return entry{id: id, version: version, raw: raw, body: body}, nil
 		}
 	}

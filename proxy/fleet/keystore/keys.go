@@ -20,7 +20,7 @@ import (
 // Options configure an edge's keys.
 type Options struct {
 	Secrets []string                      // the first one signs, all verify
-	Client  func() (valkey.Client, error) // the store's client; an error until the store was reached once
+	Client  func() (valkey.Client, error) // the store's client; an error until the store has been reached once
 	Prefix  string                        // of the store's keys
 	Cache   string                        // the file with a copy of the entries; "": no copy
 
@@ -29,8 +29,8 @@ type Options struct {
 	Metrics *metrics.Set
 }
 
-// Keys are the store's keys as an edge has read them. Run and Listen may be called once each. Any
-// goroutine may call Wait and Starting, also on a nil *Keys.
+// Keys holds the store's keys as this edge has read them. Run and Listen may be called once each.
+// Any goroutine may call Wait and Starting, also on a nil *Keys.
 type Keys struct {
 	opts    Options
 	nudge   chan struct{}
@@ -47,15 +47,15 @@ type Keys struct {
 	failures    int // consecutive failed reads
 }
 
-// period is the interval at which the change number is read. A revocation takes at most that long
+// period is the interval at which the change number is read. A revocation takes at most this long
 // if its message is lost.
 const period = 500 * time.Millisecond
 
 // wholeEach is the number of periods after which everything is read, even without a change. This
-// corrects entries that were put back or removed without a change of the number.
+// corrects entries that were put back or removed without changing the number.
 const wholeEach = 20
 
-// New returns the keys of an edge, including those of the copy if there is one.
+// New returns an edge's keys, including those in the copy if there is one.
 func New(o Options) *Keys {
 	k := &Keys{
 		opts: o, nudge: make(chan struct{}, 1), asked: make(chan chan struct{}), ready: make(chan struct{}), held: map[string]entry{},
@@ -117,7 +117,7 @@ func (k *Keys) Listen(ctx context.Context) {
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		if c, err := k.opts.Client(); err == nil {
-			own, _ := c.Dedicate() // some stores accept no commands beside a subscription
+			own, _ := c.Dedicate() // some stores accept no other commands on a connection with a subscription
 			// Receive returns when the connection is lost.
 			changes := own.B().Subscribe().Channel(hashName(k.opts.Prefix)).Build()
 			_ = own.Receive(ctx, changes, func(valkey.PubSubMessage) { k.hurry() })
@@ -151,8 +151,8 @@ func (k *Keys) Entries(ctx context.Context) (map[string]string, error) {
 	return all, nil
 }
 
-// Update replaces the entry of a key in the store, as Writer.Update does, and waits until the edge
-// itself uses the change. Other edges follow within a second.
+// Update replaces a key's entry in the store, like Writer.Update, and waits until this edge uses
+// the change. Other edges follow within a second.
 func (k *Keys) Update(ctx context.Context, id string, next func(entry string) (string, error)) error {
 	c, err := k.opts.Client()
 	if err != nil {
@@ -174,7 +174,7 @@ func (k *Keys) Update(ctx context.Context, id string, next func(entry string) (s
 	return nil
 }
 
-// InForce returns, in words for an operator, when a change takes effect.
+// InForce tells an operator when a change takes effect.
 func (k *Keys) InForce() string { return "It is in force at all edges within a second." }
 
 func (k *Keys) hurry() {
@@ -184,7 +184,7 @@ func (k *Keys) hurry() {
 	}
 }
 
-// look reads the change number, and the entries if it has changed.
+// look reads the change number, and the entries if the number has changed.
 func (k *Keys) look(ctx context.Context) {
 	client, err := k.opts.Client()
 	if err == nil {
@@ -203,8 +203,8 @@ func (k *Keys) look(ctx context.Context) {
 	}
 }
 
-// tellAfter is the number of consecutive failed reads before a failure is logged: at the start, the
-// store is often reached a moment later.
+// tellAfter is the number of consecutive failed reads before a failure is logged, because at the
+// start the store is often reached a moment later.
 const tellAfter = 3
 
 func (k *Keys) read(ctx context.Context, c valkey.Client) error {
@@ -245,7 +245,7 @@ func (k *Keys) read(ctx context.Context, c valkey.Client) error {
 }
 
 // changeOf reads the number of the last change. It returns "" if the next change would not raise
-// the store's number, or if there is none. The entries are then read every time.
+// the number, or if there is no number. The entries are then read every time.
 func changeOf(m valkey.ValkeyMessage) string {
 	text, _ := m.ToString() // nil: no key has been written yet
 	if n, err := strconv.ParseUint(text, 10, 64); err != nil || n >= changeMost {
@@ -254,7 +254,7 @@ func changeOf(m valkey.ValkeyMessage) string {
 	return text
 }
 
-// changeMost is the least number that adding 1 does not change in the store's scripts.
+// changeMost is the smallest number to which the store's scripts cannot add 1.
 const changeMost = 1 << 53
 
 func (k *Keys) isReady() bool {
@@ -267,7 +267,7 @@ func (k *Keys) isReady() bool {
 }
 
 // merge adopts entries and reports whether the keys have changed. It calls restore for each entry
-// that is gone or older than the held one. If restore is nil, nothing can be corrected.
+// that is gone or older than the one that the edge holds. If restore is nil, nothing is corrected.
 func (k *Keys) merge(all map[string]string, restore func(id, expected, raw string)) (changed bool) {
 	for id, raw := range all {
 		held, has := k.held[id]
@@ -313,7 +313,7 @@ func (k *Keys) refuse(id, raw string, err error) {
 		zap.String("reason", reason), zap.String("key", id), zap.Error(err))
 }
 
-// restore puts an entry back into the store, unless another edge or an operator was faster.
+// restore puts an entry back into the store unless another edge or an operator was faster.
 func (k *Keys) restore(ctx context.Context, c valkey.Client, id, expected, raw string) {
 	if done, err := put(ctx, c, k.opts.Prefix, id, expected, raw); err == nil && done {
 		k.opts.Log.Warn("a key's entry was missing from the store, or older than before: the last one is restored",
@@ -321,7 +321,7 @@ func (k *Keys) restore(ctx context.Context, c valkey.Client, id, expected, raw s
 	}
 }
 
-// use puts all keys that are not revoked into force.
+// use passes on all keys that are not revoked.
 func (k *Keys) use() {
 	var keys []config.Key
 	for _, e := range k.held {

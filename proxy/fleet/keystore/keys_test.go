@@ -30,7 +30,7 @@ func dial(t testing.TB, address string) valkey.Client {
 	return c
 }
 
-// edge is an edge's keys over a store, without its loops.
+// edge holds an edge's keys over a store, without the loops that follow the store.
 type edge struct {
 	*Keys
 	mu     sync.Mutex
@@ -82,7 +82,7 @@ func add(t testing.TB, w *Writer, id string) {
 	}
 }
 
-// TestKeys checks that a new key is in force, that a revoked key is not, and that the revoked key's
+// TestKeys checks that a new key is accepted, that a revoked key is not, and that the revoked key's
 // id can be used again.
 func TestKeys(t *testing.T) {
 	store := miniredis.RunT(t)
@@ -170,7 +170,7 @@ func TestForged(t *testing.T) {
 			t.Errorf("%s: the store has not the last entry again", what)
 		}
 	}
-	store.HSet("ps:{keys}", "k:a", first) // an older entry, without changing the number
+	store.HSet("ps:{keys}", "k:a", first) // puts an older entry without changing the number
 	e.whole(t)
 	if store.HGet("ps:{keys}", "k:a") != last {
 		t.Error("an older entry stays in the store")
@@ -180,7 +180,7 @@ func TestForged(t *testing.T) {
 	if store.HGet("ps:{keys}", "k:a") != last || e.ids() != "a b" {
 		t.Errorf("after the store was emptied: %q", e.ids())
 	}
-	if err := stranger.Revoke(t.Context(), "b"); err != nil { // it cannot verify that b is in force
+	if err := stranger.Revoke(t.Context(), "b"); err != nil { // the stranger cannot verify b's entry
 		t.Fatal(err)
 	}
 	if e.whole(t); e.ids() != "a b" {
@@ -232,7 +232,7 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// TestNeverBack checks that an edge adopts nothing unsigned and never goes back to an older entry,
+// TestNeverBack checks that an edge adopts nothing unsigned and never returns to an older entry,
 // whatever the store contains.
 func TestNeverBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -281,8 +281,8 @@ func TestNeverBack(t *testing.T) {
 	})
 }
 
-// TestNudge checks that a revocation reaches an edge by the message, and without it within a
-// second. While the store is away, the keys stay.
+// TestNudge checks that a revocation reaches an edge by the message, or within a second without it.
+// While the store is away, the keys stay.
 func TestNudge(t *testing.T) {
 	store := miniredis.RunT(t)
 	client, other := dial(t, store.Addr()), dial(t, store.Addr())

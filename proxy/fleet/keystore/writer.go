@@ -29,7 +29,7 @@ const (
 // hashName is the name of the hash with the keys, and of the channel for changes.
 func hashName(prefix string) string { return prefix + ":{keys}" }
 
-// put writes an entry if the store holds the expected one ("": if the store holds none).
+// put writes an entry if the store has the expected entry ("": no entry).
 func put(ctx context.Context, c valkey.Client, prefix, id, expected, raw string) (bool, error) {
 	done, err := putScript.Exec(ctx, c, []string{hashName(prefix)}, []string{id, expected, raw}).AsInt64()
 	return done == 1, err
@@ -50,7 +50,7 @@ func NewWriter(c valkey.Client, prefix string, secrets []string) *Writer {
 // Close ends the connection.
 func (w *Writer) Close() { w.client.Close() }
 
-// Listed is a key of the store.
+// Listed is a key in the store.
 type Listed struct {
 	Key     config.Key
 	Revoked bool
@@ -102,7 +102,7 @@ func (w *Writer) List(ctx context.Context) ([]Listed, error) {
 }
 
 // Add puts a new key, in the form of an entry of a keys_file, into the store. A new key may have
-// the id of a revoked one.
+// the id of a revoked key.
 func (w *Writer) Add(ctx context.Context, fields map[string]any) error {
 	body, err := json.Marshal(fields)
 	if err != nil {
@@ -120,8 +120,8 @@ func (w *Writer) Add(ctx context.Context, fields map[string]any) error {
 	})
 }
 
-// Update replaces the entry of a key with the result of next(), which gets an empty entry if there
-// is none, or if the key is revoked.
+// Update replaces a key's entry with the result of next, which gets an empty entry if there is none
+// or if the key is revoked.
 func (w *Writer) Update(ctx context.Context, id string, next func(entry string) (string, error)) error {
 	return w.change(ctx, id, func(e entry, there bool) (string, error) {
 		body := e.body
@@ -143,7 +143,7 @@ func (w *Writer) Update(ctx context.Context, id string, next func(entry string) 
 	})
 }
 
-// Revoke revokes a key of the store.
+// Revoke revokes a key in the store.
 func (w *Writer) Revoke(ctx context.Context, id string) error {
 	return w.change(ctx, id, func(e entry, there bool) (string, error) {
 		switch {
@@ -156,11 +156,11 @@ func (w *Writer) Revoke(ctx context.Context, id string) error {
 	})
 }
 
-// errBusy reports that another writer changed the entry during each attempt.
+// errBusy means that another writer changed the entry during each attempt.
 var errBusy = errors.New("this key is being changed elsewhere: try again")
 
-// change replaces the body of a key's entry with the result of next() for the existing entry,
-// unless next() returns an error. A forged entry is replaced like any other.
+// change replaces the body of a key's entry with the result of next for the existing entry, unless
+// next returns an error. A forged entry is replaced like any other.
 func (w *Writer) change(ctx context.Context, id string, next func(e entry, there bool) (string, error)) error {
 	name := hashName(w.prefix)
 	for range 10 {

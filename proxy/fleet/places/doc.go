@@ -1,16 +1,16 @@
 // Package places lets the edges of a fleet share which engine has which conversation. An edge sends
 // a conversation's next turn to the engine that has the earlier turns, even if another edge has
-// placed them there.
+// sent them there.
 //
 // The edges exchange the contents of routing.Places: the first turn of a conversation, and each
-// turn that went to an engine other than the previous turn's. Each route has a stream in the store.
-// Every 100 ms an edge appends its placements, and reads what all edges have appended, including
-// itself. So all edges have the same entries in the same order. A starting edge begins with the
-// oldest entry in the stream, so it soon knows all conversations.
+// turn that went to another engine than the previous turn. Each route has a stream in the store.
+// Every 100 ms an edge appends its placements, and reads what all edges, including itself, have
+// appended. Therefore all edges have the same entries in the same order. A starting edge begins
+// with the oldest entry in the stream, so that it soon knows all conversations.
 //
-// An entry holds pairs of hashes, of a prompt's prefix and of an upstream's id. It is sealed with a
-// key derived from the store's password, so a copy of the store's data is not enough to test a
-// guess at a prompt or to send conversations elsewhere. Edges with different passwords cannot read
+// An entry holds pairs of hashes: of a prompt's prefix, and of an upstream's id. An entry is sealed
+// with a key derived from the store's password, so a copy of the store's data is not enough to test
+// guesses of a prompt or to misdirect conversations. Edges with different passwords cannot read
 // each other's entries, and count them as unreadable. A route has at most some 60,000 entries in
 // the store, of 50 bytes to a kilobyte each.
 //

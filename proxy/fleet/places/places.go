@@ -101,8 +101,8 @@ func (e *Exchange) step(ctx context.Context) {
 // stream returns the name of a model's stream.
 func stream(model string) string { return fmt.Sprintf("r:%016x", xxhash.Sum64String(model)) }
 
-// tell appends this edge's placements. It drops those that it cannot send, because they are only
-// advice.
+// tell appends this edge's placements. It drops placements that it cannot send, because they are
+// only advice.
 func (e *Exchange) tell(ctx context.Context, model string, p *routing.Places) error {
 	e.fresh = p.TakeFresh(e.fresh[:0])
 	for rest := e.fresh; len(rest) > 0; {
@@ -116,7 +116,7 @@ func (e *Exchange) tell(ctx context.Context, model string, p *routing.Places) er
 	return nil
 }
 
-// learn reads the entries since the last read. The first time it reads the whole stream.
+// learn reads the entries since the last read. The first time it reads the complete stream.
 func (e *Exchange) learn(ctx context.Context, model string, p *routing.Places) {
 	after, known := e.last[model]
 	if !known {

@@ -79,7 +79,7 @@ func newExchange(t require, s *streams, secret string) (*Exchange, *routing.Rout
 func never() bool { return false }
 
 // TestExchange checks that an edge learns every appended placement once and in the order of the
-// stream, even if the store fails now and then. An edge that starts late learns all of them.
+// stream, even if the store fails now and then. An edge that starts late learns all placements.
 func TestExchange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		chance := rapid.IntRange(0, 40).Draw(t, "faults in a hundred")
@@ -110,7 +110,7 @@ func TestExchange(t *testing.T) {
 }
 
 // TestForeignEntries checks that an edge with another secret reads nothing and counts the entries.
-// Entries from another model's stream, truncated entries and tampered entries are ignored, too.
+// Entries from another model's stream, truncated entries and tampered entries are also ignored.
 func TestForeignEntries(t *testing.T) {
 	s := &streams{kept: map[string][][]byte{}, fail: never}
 	one, _ := newExchange(t, s, "secret")

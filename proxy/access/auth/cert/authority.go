@@ -30,8 +30,8 @@ func (a *Authority) Roots() *x509.CertPool {
 	return a.roots
 }
 
-// Trusts reports whether the authority has signed p's certificate for use by a client, and whether
-// the chain is valid at the time now. The result until is the end of the chain's validity.
+// Trusts reports whether the authority has signed p's certificate for use by a client, and the
+// chain is valid at the time now. The result until is the time at which the chain's validity ends.
 func (a *Authority) Trusts(p *Peer, now time.Time) (until time.Time, ok bool) {
 	between := x509.NewCertPool()
 	for _, c := range p.chain[1:] {

@@ -34,7 +34,7 @@ func NewPeer(chain []*x509.Certificate) *Peer {
 	return &Peer{chain: chain, marks: marksOf(chain[0]), start: time.Now()}
 }
 
-// Start returns when the certificate was presented.
+// Start returns the time at which the certificate was presented.
 func (p *Peer) Start() time.Time { return p.start }
 
 // Marks returns the marks by which a key may name the client's certificate, in the form of
@@ -45,7 +45,7 @@ func (p *Peer) Marks() []string { return p.marks }
 // number.
 func (p *Peer) Remember(number uint64, value any) { p.memory.Store(&memory{number, value}) }
 
-// Recall returns the value that was last remembered, if it was remembered under this number.
+// Recall returns the last remembered value if its number is the given one.
 func (p *Peer) Recall(number uint64) (value any, ok bool) {
 	m := p.memory.Load()
 	if m == nil || m.number != number {
@@ -57,8 +57,9 @@ func (p *Peer) Recall(number uint64) (value any, ok bool) {
 // hashPrefix begins the hash of a public key, like that of an API key.
 const hashPrefix = "sha256:"
 
-// PublicKey returns the mark of a certificate's public key, given the SHA-256 of its
-// SubjectPublicKeyInfo as "sha256:" and 64 hexadecimal digits; false for another form.
+// PublicKey returns the mark of a certificate's public key. The parameter hash is the SHA-256 of
+// the key's SubjectPublicKeyInfo: "sha256:" and 64 hexadecimal digits. For any other form the
+// result is false.
 func PublicKey(hash string) (mark string, ok bool) {
 	digits, ok := strings.CutPrefix(strings.ToLower(hash), hashPrefix)
 	sum, err := hex.DecodeString(digits)

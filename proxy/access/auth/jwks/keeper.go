@@ -14,10 +14,10 @@ import (
 
 const (
 	refreshEvery = 5 * time.Minute
-	leastPause   = 5 * time.Second // between fetches on behalf of tokens
+	leastPause   = 5 * time.Second // least time between fetches for tokens
 	mostBackoff  = time.Minute
 
-	longestWait  = time.Second      // of a token for a fetch
+	longestWait  = time.Second      // longest wait of a token for a fetch
 	mostWaiting  = 64               // tokens of one issuer
 	absentFor    = 30 * time.Second // how long a kid is known not to be in the set
 	suspectPause = 30 * time.Second // between fetches because of bad signatures
@@ -28,8 +28,8 @@ const (
 type Options struct {
 	Log   *zap.Logger
 	Guard *guard.Guard
-	// OnLoss is called when a set has lost a key. Calls that began with tokens of that key may have to
-	// end.
+	// OnLoss is called when a set has lost a key. Calls with tokens that the lost key signed may have
+	// to end.
 	OnLoss func()
 }
 
@@ -94,7 +94,7 @@ func (k *Keeper) Close() {
 type Source struct {
 	url    string
 	keeper *Keeper
-	cancel context.CancelFunc // while it is followed; guarded by Keeper.mu
+	cancel context.CancelFunc // set while the source is followed; guarded by Keeper.mu
 	nudge  chan struct{}
 
 	set     atomic.Pointer[jwt.Set]
@@ -104,17 +104,17 @@ type Source struct {
 
 	mu       sync.Mutex
 	fetching bool
-	good     bool                    // the last fetch brought a set
+	good     bool                    // the last fetch succeeded
 	asked    bool                    // a token has requested a fetch that has not begun
 	ended    chan struct{}           // closed at the end of the running fetch, or of the next one
 	waiting  int                     // tokens
 	suspects time.Time               // when a bad signature last caused a fetch
-	absent   map[jwt.Print]time.Time // headers of tokens without a key in the set, and until when that holds
+	absent   map[jwt.Print]time.Time // headers of tokens for which the set has no key, with the time until which they count as absent
 }
 
 // miss records that the set has no key for tokens with that header. The caller holds mu.
 func (s *Source) miss(header jwt.Print, now time.Time) {
-	if len(s.absent) >= mostAbsent { // of guessed kids; kids still in use come back
+	if len(s.absent) >= mostAbsent { // most are guessed kids; kids in use come back
 		clear(s.absent)
 	}
 	s.absent[header] = now.Add(absentFor)
@@ -125,10 +125,10 @@ func (s *Source) Keys() *jwt.Set { return s.set.Load() }
 
 // Renew requests a newer set for a token that the current set does not verify, and waits for at
 // most a second until a fetch has ended. The parameter suspect means that the set has a key for the
-// token, but that the signature is wrong under it. The caller then calls Keys again. The result
-// final reports whether the new keys decide: a fetch that began after the call to Renew has ended,
-// or no fetch is due for such a token. Otherwise the fetch has not ended, or the fetch that has
-// ended began before the call, or too many tokens wait.
+// token, but the signature is wrong under that key. The caller then calls Keys again. The result
+// final is true if the keys then decide about the token: a fetch that began after the call to Renew
+// has ended, or no fetch is due for such a token. It is false if the fetch has not ended or began
+// before the call, or if too many tokens wait.
 func (s *Source) Renew(t *jwt.Token, suspect bool) (final bool) {
 	ended, fresh, final := s.join(t, suspect, time.Now())
 	if ended == nil {
@@ -150,8 +150,9 @@ func (s *Source) Renew(t *jwt.Token, suspect bool) (final bool) {
 	return final
 }
 
-// join makes a token wait for the running fetch, or requests a new fetch; the result fresh is then
-// true. If join returns no channel, the token does not wait, and Renew returns the result final.
+// join makes a token wait for the running fetch, or requests a new fetch, in which case the result
+// fresh is true. If join returns no channel, the token does not wait, and Renew returns the result
+// final of join.
 func (s *Source) join(t *jwt.Token, suspect bool, now time.Time) (ended <-chan struct{}, fresh, final bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,8 +240,9 @@ func (s *Source) follow(ctx context.Context) {
 	}
 }
 
-// wait waits until the next fetch is due. That is after the duration most, or when a token asks for
-// a fetch, but not before the duration least has passed. The result ok is false at the end of ctx.
+// wait waits until the next fetch is due. A fetch is due after the duration most, or when a token
+// requests one, but not before the duration least has passed. The result ok is false if ctx has
+// ended.
 func (s *Source) wait(ctx context.Context, most, least time.Duration) (nudged, ok bool) {
 	due := time.NewTimer(most)
 	defer due.Stop()

@@ -32,7 +32,7 @@ const (
 type issuer struct {
 	fetches, lost atomic.Int64
 	answer        atomic.Pointer[answer]
-	hang          atomic.Bool // a fetch does not end before its keeper does
+	hang          atomic.Bool // fetches hang until the keeper closes
 }
 
 type answer struct {
@@ -63,7 +63,7 @@ func (i *issuer) keeper() *Keeper {
 	return k
 }
 
-// later lets time pass, and then runs everything that is due.
+// later lets time pass, and waits until everything that is due has run.
 func later(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -89,7 +89,7 @@ func TestRefresh(t *testing.T) {
 		if !s.Renew(token(t, "a"), false) || i.fetches.Load() != 3 {
 			t.Fatalf("%d fetches for an unknown key", i.fetches.Load())
 		}
-		// More such tokens cause only one fetch, and no sooner than the pause.
+		// More such tokens together cause one fetch, after the pause.
 		for n := range 100 {
 			go s.Renew(token(t, fmt.Sprint(n)), false)
 		}
@@ -110,7 +110,7 @@ func TestRefresh(t *testing.T) {
 	})
 }
 
-// token returns a token of a key with that kid. Its signature is not checked here.
+// token returns a token of a key with the given kid. These tests do not check its signature.
 func token(t *testing.T, kid string) *jwt.Token {
 	t.Helper()
 	encode := base64.RawURLEncoding.EncodeToString
@@ -164,7 +164,7 @@ func TestRenew(t *testing.T) {
 		renew("of a dead issuer", "y", false, true, 1, 0)
 		i.answer.Store(&answer{text: first})
 		later(leastPause)
-		renew("of a live one again", "y", false, true, 1, 0) // it was not known to be absent
+		renew("of a live one again", "y", false, true, 1, 0) // the kid was not known to be absent
 
 		// While a fetch runs, tokens beyond the bound do not wait, and the others wait no longer
 		// than the limit.
@@ -232,7 +232,7 @@ func TestWithdrawnKey(t *testing.T) {
 		if later(refreshEvery); i.lost.Load() != 0 || s.Keys().Len() != 2 {
 			t.Errorf("a key more: %d losses, %d keys", i.lost.Load(), s.Keys().Len())
 		}
-		i.answer.Store(&answer{text: "{}"}) // not a set: it takes nothing away
+		i.answer.Store(&answer{text: "{}"}) // not a set, so no key is lost
 		if later(refreshEvery); i.lost.Load() != 0 || s.Keys().Len() != 2 {
 			t.Errorf("a page that is no set: %d losses, %d keys", i.lost.Load(), s.Keys().Len())
 		}
@@ -245,7 +245,7 @@ func TestWithdrawnKey(t *testing.T) {
 	})
 }
 
-// TestFetch asks a real server that gives bad answers.
+// TestFetch fetches from a real server that gives bad answers.
 func TestFetch(t *testing.T) {
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 	elsewhere := 0

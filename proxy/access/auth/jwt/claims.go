@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Text returns the text of a claim, and "" if there is none. A name with dots is the name of a
-// claim, or the path to one: realm_access.roles.
+// Text returns the text of a claim, or "" if there is no such claim. A name with dots is the name
+// of a claim, or the path to a claim: realm_access.roles.
 func (c Claims) Text(name string) string {
 	text, _ := find(c.members, name).(string)
 	return text
@@ -46,8 +46,8 @@ func listed(value any) (out []string) {
 }
 
 // given returns the names that an object grants, which is how Zitadel writes roles: {"admin":
-// {"ORG": "DOMAIN"}}. Granting members are objects or true; a member that is false, empty or of
-// another kind grants nothing. MaxToken bounds their number.
+// {"ORG": "DOMAIN"}}. A member grants its name if its value is an object or true. A member that is
+// false, empty or of another kind grants nothing. MaxToken bounds the number of members.
 func given(members map[string]any) (names []string) {
 	for name, value := range members {
 		inner, ok := value.(map[string]any)
@@ -58,9 +58,9 @@ func given(members map[string]any) (names []string) {
 	return names
 }
 
-// find follows a name through objects. A member with the whole name has precedence over a path
-// along the name's dots. Among paths, those with a shorter first name have precedence. Each object
-// of a token is visited at most once, because the path to the object determines how much of the
+// find follows a name through objects. A member with the complete name takes precedence over a path
+// along the name's dots. Among paths, those with a shorter first name take precedence. Each object
+// in a token is visited at most once, because the path to the object determines how much of the
 // name is left.
 func find(members map[string]any, name string) any {
 	if value, ok := members[name]; ok {

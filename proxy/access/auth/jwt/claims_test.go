@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// claims returns the claims of a token with a good signature.
+// claims returns the claims of a token with a valid signature.
 func claims(t *testing.T, text string) Claims {
 	t.Helper()
 	i := newIssuer(t)
@@ -64,8 +64,8 @@ func TestClaimsOfProviders(t *testing.T) {
 	}
 }
 
-// TestClaimsInDepth: looking up a long name in a deep token costs no more than the token's length.
-// A search of all paths would not end.
+// TestClaimsInDepth: the cost of looking up a long name in a deep token is proportional to the
+// token's length. A search of all paths would not end.
 func TestClaimsInDepth(t *testing.T) {
 	const deep = 1000
 	c := claims(t, strings.Repeat(`{"a":`, deep)+`"end"`+strings.Repeat("}", deep))

@@ -1,13 +1,13 @@
 // Package jwt verifies signed tokens (JWT, RFC 7519) with the public keys of their issuer.
 //
-// A Set is an issuer's keys, read from a JWK Set (RFC 7517). Parse parses a token without trusting
-// it and returns who claims to have issued it. Token.Verify checks its signature with a Set.
-// Claims.Check checks whether its claims hold here and now.
+// A Set holds an issuer's keys, read from a JWK Set (RFC 7517). Parse parses a token without
+// trusting it, and returns which issuer the token names. Token.Verify checks the token's signature
+// with a Set. Claims.Check checks whether the token is for this edge, and returns when it is valid.
 //
 // # Design
 //
 // go-jose reads JSON and computes signatures. It refuses duplicate members and compares names by
-// case. This package does what a library leaves to its user (RFC 8725):
+// case. This package does what the library leaves to its users (RFC 8725):
 //
 //   - The algorithm belongs to the key. ES256 requires a P-256 key, RS256 an RSA key of 2048 bits
 //     or more, EdDSA an Ed25519 key. Symmetric keys are not accepted, so a public key can never be
@@ -20,8 +20,8 @@
 //   - Base64 must be canonical, so a token has only one spelling.
 //   - A token without an expiry is refused.
 //
-// Claims are read as providers write them: texts, lists, and objects whose member names are the
-// values (claims.go). This applies only to rights; an audience is a text or a list.
+// Claims for rights are read in all forms that providers write: texts, lists, and objects whose
+// member names are the values (claims.go). An audience is a text or a list.
 //
 // No error quotes a token.
 package jwt

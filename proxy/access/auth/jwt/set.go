@@ -21,11 +21,11 @@ const (
 	MaxSet  = 256 << 10
 	maxKeys = 100
 
-	// mostTried is how many keys are tried on a token's signature. A set has one key for a kid, or a
-	// few keys while an issuer without kids rotates. Each try costs up to a millisecond.
+	// mostTried is how many keys are tried for a token's signature. A set has one key for a kid, or a
+	// few keys while an issuer that uses no kids rotates. Each try costs up to a millisecond.
 	mostTried = 8
 
-	leastRSA, mostRSA = 2048, 8192 // bits; above, a signature would cost milliseconds
+	leastRSA, mostRSA = 2048, 8192 // bits; with more, a verification would take milliseconds
 )
 
 // Print identifies a public key by its content: the thumbprint of RFC 7638.
@@ -44,9 +44,9 @@ type key struct {
 	print     Print
 }
 
-// ParseSet reads a JWK Set. It leaves out keys that could verify no token that we accept: keys for
-// encryption, keys of other types, short keys. A set with only such keys is an error. An empty list
-// is not an error: an issuer uses it to withdraw all of its keys.
+// ParseSet reads a JWK Set. It omits keys that cannot verify any token that we accept: encryption
+// keys, keys of other types, short keys. A set with only such keys is an error. An empty list is
+// not an error, because an issuer uses it to withdraw all of its keys.
 func ParseSet(text []byte) (*Set, error) {
 	if len(text) > MaxSet {
 		return nil, fmt.Errorf("the key set is longer than %d KiB", MaxSet>>10)
@@ -80,7 +80,7 @@ func ParseSet(text []byte) (*Set, error) {
 	return s, nil
 }
 
-// parseKey reads one key; ok is false if it does not verify tokens.
+// parseKey reads one key; the result ok is false if the key does not verify tokens.
 func parseKey(text []byte) (k key, ok bool) {
 	var jwk jose.JSONWebKey
 	if json.Unmarshal(text, &jwk) != nil || !jwk.IsPublic() || !jwk.Valid() || jwk.Use != "" && jwk.Use != "sig" {
@@ -134,13 +134,13 @@ func (s *Set) Within(other *Set) bool {
 	return true
 }
 
-// Knows reports whether the set has a key to try on a token's signature.
+// Knows reports whether the set has a key to try for a token's signature.
 func (s *Set) Knows(t *Token) bool {
 	return slices.ContainsFunc(s.keys, func(k key) bool { return k.fits(t) })
 }
 
 // of() returns the keys that a token's header may refer to. These are the keys with the header's
-// kid or, without a kid, all keys for its algorithm. There are at most mostTried.
+// kid or, without a kid, all keys for its algorithm. It returns at most mostTried keys.
 func (s *Set) of(t *Token) (found []*key) {
 	for i := range s.keys {
 		if k := &s.keys[i]; k.fits(t) && len(found) < mostTried {

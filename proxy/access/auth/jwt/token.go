@@ -21,7 +21,7 @@ const MaxToken = 16 << 10
 // Leeway is the permitted difference between the clocks of the issuer and the edge.
 const Leeway = 60 * time.Second
 
-// The faults of a token.
+// The reasons why a token is refused.
 var (
 	ErrMalformed  = errors.New("it is not a token of an accepted form")
 	ErrUnknownKey = errors.New("its key is not among the issuer's")
@@ -79,7 +79,7 @@ func Parse(credential []byte) (*Token, error) {
 	return t, nil
 }
 
-// plainHeader reports whether nothing in a header changes the meaning of the token.
+// plainHeader reports whether a header has nothing that changes the token's meaning.
 func plainHeader(text []byte) bool {
 	header := object(text)
 	if header == nil {
@@ -128,20 +128,20 @@ func (t *Token) Verify(s *Set) (Claims, Print, error) {
 }
 
 // Plausible reports whether the token's times and one of its audiences fit, so that only the
-// signature is left to check. A newer set is fetched only for such a token, because anyone can
-// write the others.
+// signature is left to check. A newer set is fetched only for a plausible token, because anyone can
+// write other tokens.
 func (t *Token) Plausible(audiences []string, now time.Time) bool {
 	times, err := Claims{t.claims}.Check(audiences)
 	return err == nil && times.Hold(now) == nil
 }
 
-// Header identifies what the token's header says about its key: the algorithm and the kid.
+// Header returns a hash of what the token's header says about its key: the algorithm and the kid.
 func (t *Token) Header() Print { return sha256.Sum256([]byte(t.Algorithm + "\x00" + t.keyID)) }
 
 // Claims are what a verified token states.
 type Claims struct{ members map[string]any }
 
-// Times are the bounds between which a token is valid, including the leeway.
+// Times are the times between which a token is valid, including the leeway.
 type Times struct{ From, To time.Time }
 
 // Check verifies that the token is for one of the audiences, and returns the period in which the

@@ -120,7 +120,8 @@ func TestVectors(t *testing.T) {
 			t.Errorf("%s has no audience: %v", name, err)
 		}
 	}
-	// The payload of RFC 8037 is text, so it is not a token; its key and its signature are good.
+	// The payload of RFC 8037 is text, so the example is not a token, but its key and its signature
+	// are valid.
 	const ed = `{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}`
 	const text = "eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc.hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg"
 	set, err := ParseSet([]byte(`{"keys":[` + ed + `]}`))
@@ -227,7 +228,7 @@ func TestConfusion(t *testing.T) {
 	if _, err := i.verify(spelt); err == nil {
 		t.Error("another spelling of the signature is verified")
 	}
-	// Headers that point to other keys are ignored, so they do no harm either.
+	// Headers that point to other keys are ignored, so they are harmless.
 	if _, err := i.verify(signed(t, `{"alg":"ES256","kid":"ec","jku":"https://evil.test/","x5u":"https://evil.test/"}`, plainClaims, i.ec)); err != nil {
 		t.Errorf("a good token with jku and x5u: %v", err)
 	}
@@ -257,7 +258,7 @@ func TestCheck(t *testing.T) {
 		`{"aud":["here "],"exp":1800000060}`:                 ErrAudience,
 		`{"aud":[["here"]],"exp":1800000060}`:                ErrAudience,
 		`{"aud":{"here":1},"exp":1800000060}`:                ErrAudience,
-		`{"aud":{"here":{"x":1}},"exp":1800000060}`:          ErrAudience, // an object's names are not an audience
+		`{"aud":{"here":{"x":1}},"exp":1800000060}`:          ErrAudience, // an object's member names are not an audience
 		`{"Aud":"here","exp":1800000060}`:                    ErrAudience,
 		`{"exp":1800000060}`:                                 ErrAudience,
 		`{"aud":"here","exp":1800001000,"nbf":1800000060}`:   nil,
@@ -332,7 +333,7 @@ func TestSeveralKeys(t *testing.T) {
 		keys = append(keys, private)
 	}
 	for _, id := range []string{"", "one"} {
-		list := []jose.JSONWebKey{{Key: other.ec.Public(), KeyID: id}} // of another algorithm: it is not tried
+		list := []jose.JSONWebKey{{Key: other.ec.Public(), KeyID: id}} // for another algorithm, so it is not tried
 		for _, k := range keys {
 			list = append(list, jose.JSONWebKey{Key: k.Public(), KeyID: id})
 		}
@@ -364,7 +365,8 @@ func TestSeveralKeys(t *testing.T) {
 	}
 }
 
-// FuzzParse: everything malformed is refused without a panic, and what verifies is what was signed.
+// FuzzParse: malformed tokens are refused without a panic, and a token that verifies is one that
+// was signed.
 func FuzzParse(f *testing.F) {
 	i := newIssuer(f)
 	good := signed(f, `{"alg":"EdDSA","kid":"ed"}`, plainClaims, i.ed)
