@@ -17,7 +17,8 @@ import (
 //go:embed troubleshooting.md
 var troubleshooting string
 
-// document is one form of the API's description. Every client gets it, with any credential or none.
+// document is the API's description in one format. Every client gets it, with any credential or
+// none.
 type document struct {
 	path, contentType, etag string
 	body                    []byte
@@ -43,5 +44,6 @@ func (d *document) serve(ctx *fasthttp.RequestCtx) {
 	respondCached(ctx, d.contentType, d.etag, d.body)
 }
 
-// Alerts returns what to do when an alert of .deploy/alerts.yaml fires, by its name, as plain text.
+// Alerts maps the names of the alerts in .deploy/alerts.yaml to what to do when they fire, as plain
+// text.
 func Alerts() map[string]string { return status.AlertTexts(troubleshooting) }

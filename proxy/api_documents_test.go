@@ -34,8 +34,8 @@ func TestDocumentNamesEveryEndpoint(t *testing.T) {
 	}
 }
 
-// TestEveryPromisedEndpointExists checks that the supported_endpoints that a configuration may list
-// are exactly those that the edge answers. The catalog publishes the list as it is.
+// TestEveryPromisedEndpointExists checks that a configuration's supported_endpoints may list
+// exactly the endpoints that the edge serves. The catalog publishes the list unchanged.
 func TestEveryPromisedEndpointExists(t *testing.T) {
 	served, listed := []string{endpoint.Realtime.Path}, []string(nil)
 	for _, ep := range endpoint.All {

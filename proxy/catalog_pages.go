@@ -19,11 +19,11 @@ import (
 )
 
 // Catalog requests and health checks are not calls: they take no lease, reach no engine and have no
-// log line each.
+// access line.
 
 // models answers GET /v1/models. It needs a key only if the configuration says so. A valid key
-// narrows the list, and a wrong key is refused. An agent's header or query may request further
-// members, which are added.
+// narrows the list, and a wrong key is refused. Further members are added if an agent's header or
+// query requests them.
 func (p *publicAPI) models(ctx *fasthttp.RequestCtx) {
 	snap, key, ok := p.optionalKey(ctx)
 	if !ok {
@@ -76,7 +76,7 @@ func (p *publicAPI) refusePage(ctx *fasthttp.RequestCtx, err *apierr.Error) {
 	p.respondError(ctx, d, err)
 }
 
-// readPage reads which page of the list a client of Anthropic's API requests.
+// readPage reads from the query which page of the list a client of Anthropic's API requests.
 func readPage(q *fasthttp.Args, v *catalog.View) *apierr.Error {
 	v.After, v.Before = string(q.Peek("after_id")), string(q.Peek("before_id"))
 	if !q.Has("limit") {
@@ -111,8 +111,8 @@ func (p *publicAPI) modelByID(ctx *fasthttp.RequestCtx) {
 	p.respondPage(ctx, key, page, err)
 }
 
-// optionalKey checks a request's credential if it has one or needs one. If ok is false, optionalKey
-// has answered the request.
+// optionalKey checks a request's credential if it has one or needs one. If the result ok is false,
+// optionalKey has answered the request.
 func (p *publicAPI) optionalKey(ctx *fasthttp.RequestCtx) (snap *snapshot.Snapshot, key *auth.Key, ok bool) {
 	snap = p.services.Current()
 	key, err := snap.Authenticate(&ctx.Request.Header, ctx.URI().QueryString(), listen.SenderOf(ctx.Conn()), time.Now())
@@ -141,8 +141,8 @@ func (p *publicAPI) respondPage(ctx *fasthttp.RequestCtx, key *auth.Key, page *c
 	}
 	h := &ctx.Response.Header
 	endpoint.CommonHeaders(h, endpoint.AppendRequestID(nil))
-	// The public list varies, too: a cache must not serve it to a key that has its own list, or to
-	// a client that reads another form.
+	// The public list also varies: a cache must not serve it to a key that has its own list, or to a
+	// client that reads another form.
 	h.Set("Vary", "Authorization, x-api-key, anthropic-version")
 	if key != nil {
 		h.Set("Cache-Control", "private, max-age=15")
@@ -193,7 +193,7 @@ func (p *publicAPI) root(ctx *fasthttp.RequestCtx) {
 		`"openapi":"/openapi.json"}`)
 }
 
-// headRoot answers HEAD /, with which clients check the host.
+// headRoot answers HEAD /, by which clients check the host.
 func (p *publicAPI) headRoot(ctx *fasthttp.RequestCtx) {
 	endpoint.CommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
 	ctx.SetStatusCode(fasthttp.StatusNoContent)

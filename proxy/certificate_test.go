@@ -16,8 +16,8 @@ import (
 	"penstock/proxy/front/listen"
 )
 
-// TestWarnOfCertificate checks that the edge serves certificates that clients refuse, and warns the
-// operator.
+// TestWarnOfCertificate checks that the edge serves even certificates that clients refuse, and
+// warns the operator.
 func TestWarnOfCertificate(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -39,8 +39,8 @@ func TestWarnOfCertificate(t *testing.T) {
 	}
 }
 
-// TestReloadWarnsOfFiles checks that a reload, and a dry run with the text of another file, have
-// the warnings of check that come from the files that the configuration names.
+// TestReloadWarnsOfFiles checks that a reload, and a dry run with another file's text, give the
+// same warnings about named files as `penstock check`.
 func TestReloadWarnsOfFiles(t *testing.T) {
 	dir := t.TempDir()
 	selfsigned.Write(t, dir, "late", time.Now().Add(-time.Hour), time.Now().Add(4*24*time.Hour+time.Hour))

@@ -22,7 +22,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// secureSide holds the parts of TLS. Members are nil for a listener without TLS.
+// secureSide holds what TLS needs. Members are nil for a listener without TLS.
 type secureSide struct {
 	admin      *listen.Certificate
 	pair       *listen.Certificate
@@ -132,7 +132,7 @@ func shareCertificates(e *Edge) {
 	}), e.guard))
 }
 
-// certificateState returns what operators see of the edge's certificates; nil without TLS.
+// certificateState returns what operators see about the edge's certificates; nil without TLS.
 func certificateState(o *Options) *status.Certificate {
 	if o.ACME == nil {
 		return status.CertificateOf(o.Certificate.Valid())

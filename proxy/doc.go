@@ -4,9 +4,9 @@
 //
 // Package listen accepts a connection and watches its framing. publicAPI refuses a head that two
 // parsers could read differently, and refuses what needs no body before the body is sent
-// (precheck.go). It passes all other requests to their routes: a generation endpoint (package
-// endpoint), whose calls package call handles from the check of the key to the last byte, or the
-// catalog and the API's description, which are not calls.
+// (precheck.go). It passes all other requests to their routes. Package call handles the calls of
+// generation endpoints (package endpoint), from the check of the key to the last byte. The catalog
+// and the API's description are not calls.
 //
 //	call       one request: gate, dispatch, relay
 //	  attempt    one try of it: a lease, an exchange, the reading of the reply
@@ -26,11 +26,11 @@
 //	signals.go      SIGTERM, SIGINT and those for a process that hangs
 //	watchdog.go     signs of life for a service manager
 //
-// Each part has a package: reload holds the running configuration (package snapshot) and replaces
-// it, admin is the operator's listener, listen accepts, observe counts. A part gets its
-// dependencies as options and hooks, never the edge itself.
+// Each component has a package: reload holds the running configuration (package snapshot) and
+// replaces it, admin is the operator's listener, listen accepts connections, and observe counts. A
+// component gets its dependencies as options and hooks, never the edge itself.
 //
-// A drain closes the port first. It closes a connection once its client has received its answer, or
+// A drain closes the port first. It closes a connection when the client has received the answer, or
 // has no request on its way (package listen). fasthttp's own shutdown comes last, because it closes
 // kept connections without checking them.
 package proxy

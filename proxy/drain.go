@@ -9,22 +9,22 @@ import (
 	"penstock/proxy/request/call"
 )
 
-// drain shuts the public side down in steps. /-/ready answers 503, and answers ask clients to
-// close. The listener keeps accepting for timeouts.linger, so that balancers notice. If no balancer
-// routes to the edge (Options.Direct), it accepts only while calls run. Then it stops accepting,
-// idle connections close, and running calls get timeouts.drain to finish. Calls still running after
-// that get an error in their stream and errorFlushTime to send it. Then drain cuts the remaining
-// connections: those with half a head, a body that does not arrive, or a client that does not read.
-// Options.Hurry ends every wait except hurriedFlushTime.
+// drain shuts the public side down in steps. First /-/ready answers 503, and answers ask clients to
+// close. The listener keeps accepting for timeouts.linger, so that load balancers notice. If no
+// balancer routes to the edge (Options.Direct), the listener accepts only while calls run. Then the
+// listener stops accepting, idle connections close, and running calls get timeouts.drain to finish.
+// Calls that still run after that get an error in their stream, and errorFlushTime to send it.
+// Finally drain cuts the remaining connections: those with half a head, a body that does not
+// arrive, or a client that does not read. Options.Hurry ends every wait except hurriedFlushTime.
 func (e *Edge) drain() {
 	t, end := e.reloads.Running().Config.Timeouts, e.ending
 	e.log.Info("draining", zap.Int64("calls", end.calls()))
 	listen.NotifyStopping("draining")
 	if e.opts.SharedPort && e.admin != nil {
-		// The next process has this port, too, and a monitor must not take it for one that is not
-		// ready.
+		// The next process also has this port, and a monitor must not mistake that process for one that
+		// is not ready.
 		e.admin.LeavePort()
-		_ = e.shutAdmin() // it ends with the process at the latest
+		_ = e.shutAdmin() // the listener ends with the process at the latest
 	}
 	end.draining.Store(true)
 	e.services.Shadows.End()
@@ -55,7 +55,7 @@ func (e *Edge) drain() {
 	e.log.Info("drained", zap.Int64("calls", end.calls()))
 }
 
-// close shuts down the remaining parts: the admin listener, the probes and the watch.
+// close shuts down what remains: the admin listener, the probes and the file watch.
 func (e *Edge) close() error {
 	err := e.shutAdmin()
 	e.reloads.Running().Issued.Close()

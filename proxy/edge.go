@@ -40,8 +40,8 @@ import (
 	"penstock/upstreams"
 )
 
-// Edge is the whole proxy: the public listener, the admin listener and everything between them and
-// the engines.
+// Edge is the complete proxy: the public listener, the admin listener and everything between them
+// and the engines.
 type Edge struct {
 	opts     Options
 	log      *zap.Logger
@@ -57,7 +57,7 @@ type Edge struct {
 	server   *fasthttp.Server
 	admin    *admin.Server // nil without an admin listener
 	ending   *ending
-	fleet    *fleet.Fleet   // nil if the edge shares nothing with others
+	fleet    *fleet.Fleet   // nil if the edge shares nothing with other edges
 	signer   *sign.Signer   // signs messages to other edges; nil: they are unsigned
 	board    *board.Board   // likewise
 	ledger   *ledger.Ledger // nil without a ledger
@@ -151,7 +151,7 @@ func New(o Options) (*Edge, error) {
 	return e, nil
 }
 
-// abandon stops the parts that New had started when it failed.
+// abandon stops what New had started when it failed.
 func abandon(e *Edge) error {
 	e.services.Copies.Close()
 	e.reloads.Running().Issued.Close()
@@ -189,7 +189,7 @@ func (e *Edge) newServices(started time.Time) (*call.Services, error) {
 	return s, err
 }
 
-// reloadOptions returns the parts that a reload works on, and the settings of the edge that change
+// reloadOptions returns the components that a reload changes, and the edge's settings that change
 // with the configuration.
 func (e *Edge) reloadOptions(started time.Time, queues *queue.Queues) reload.Options {
 	if e.fleet != nil {
@@ -245,7 +245,7 @@ func (e *Edge) reloadOptions(started time.Time, queues *queue.Queues) reload.Opt
 	return o
 }
 
-// adminOptions returns the parts of the edge that its operator sees and steers.
+// adminOptions returns the components of the edge that its operator sees and steers.
 func (e *Edge) adminOptions(started time.Time) admin.Options {
 	return admin.Options{
 		Listener:   admin.Port{Listener: e.opts.Admin, Certificate: e.opts.AdminCertificate},
@@ -268,9 +268,9 @@ func (e *Edge) Reload(source string) { e.reloads.Trigger(source) }
 // LastReload returns the result of the last reload, or nil if there was none.
 func (e *Edge) LastReload() *reload.Result { return e.reloads.Last() }
 
-// Serve accepts until ctx ends, then drains: the edge is no longer ready, accepting continues for
-// timeouts.linger, and running calls may finish within the drain time. Serve ends the rest with an
-// error. It returns nil after an orderly shutdown.
+// Serve accepts connections until ctx ends, and then drains: the edge is no longer ready, still
+// accepts for timeouts.linger, and lets running calls finish within the drain time. Serve ends the
+// other calls with an error. It returns nil after an orderly shutdown.
 func (e *Edge) Serve(ctx context.Context) error {
 	work, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -345,16 +345,17 @@ func warnOfCertificate(log *zap.Logger, setting string, c *listen.Certificate) {
 }
 
 // evictAfter is how long a client that sends no request keeps its connection once
-// limits.connections is reached. If it were shorter, the next request of a busy client could
+// limits.connections is reached. With a shorter time, the next request of a busy client could
 // coincide with the close.
 const evictAfter = time.Second
 
-// connectionBound is the last computed bound on connections, as configured and as the limit on
-// descriptors allows.
+// connectionBound is the last computed connection limit, as configured and as the descriptor limit
+// allows.
 type connectionBound struct{ configured, affordable int }
 
-// of computes how many clients may be connected. If the configured number cannot be reached, it
-// logs that, unless it has logged the same numbers before. It must not be called concurrently.
+// of computes how many clients may be connected. If the descriptor limit does not allow the
+// configured number, of logs this, unless it has logged the same numbers before. It must not be
+// called concurrently.
 func (b *connectionBound) of(c *config.File, log *zap.Logger) int {
 	next := connectionBound{c.Limits.Connections, listen.AffordableConns(c.Limits.Connections, len(c.Upstreams))}
 	if next.affordable < next.configured && next != *b {

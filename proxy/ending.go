@@ -11,16 +11,16 @@ import (
 )
 
 // errorFlushTime is how long calls that the drain has ended may take to write their error, and
-// clients to read it. hurriedFlushTime replaces it after a second signal: by then the kernel has
-// the errors, and sends them even after the process has ended.
+// clients to read it. hurriedFlushTime replaces it after a second signal: within that time the
+// kernel gets the errors, which it sends even after the process has ended.
 const (
 	errorFlushTime   = 2 * time.Second
 	hurriedFlushTime = 250 * time.Millisecond
 )
 
-// ending is the state of an edge's shutdown: whether it drains, and whether the operator's second
-// signal (hurry) has cut the drain short. Only the draining goroutine may call its waiting methods.
-// Any goroutine may read the atomic members.
+// ending is the state of an edge's shutdown: whether the edge drains, and whether the operator's
+// second signal (hurry) has cut the drain short. Only the draining goroutine may call its waiting
+// methods. Any goroutine may read the atomic members.
 type ending struct {
 	draining atomic.Bool
 	cut      atomic.Int64 // calls that were running when hurry ended a wait
@@ -38,7 +38,7 @@ func newEnding(o *Options, calls func() int64) *ending {
 
 // waitOrHurry waits until done returns true, for d at most, and not at all after the second signal.
 // It returns the result of done. The first wait that the second signal ends records how many calls
-// it cuts.
+// were running.
 func (e *ending) waitOrHurry(d time.Duration, done func() bool) bool {
 	all := poll(d, e.hurry, done)
 	select {
@@ -55,7 +55,7 @@ func (e *ending) waitOrHurry(d time.Duration, done func() bool) bool {
 	return all
 }
 
-// shutdownContext returns the context of a listener's shutdown. It expires after errorFlushTime,
+// shutdownContext returns the context for a listener's shutdown. It expires after errorFlushTime,
 // and at the latest hurriedFlushTime after the second signal.
 func (e *ending) shutdownContext() (context.Context, context.CancelFunc) {
 	limit, cancel := context.WithTimeout(context.Background(), errorFlushTime)
@@ -76,7 +76,7 @@ func (e *ending) shutdownContext() (context.Context, context.CancelFunc) {
 // drainPoll is the interval at which a drain checks whether it is done.
 const drainPoll = 5 * time.Millisecond
 
-// poll waits until done returns true, for d at most or until hurry is closed. It returns the result
+// poll waits until done returns true, at most for d or until hurry is closed. It returns the result
 // of done.
 func poll(d time.Duration, hurry <-chan struct{}, done func() bool) bool {
 	over := time.NewTimer(d)

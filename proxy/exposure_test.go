@@ -14,8 +14,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// elsewhere is a listener on loopback that claims to be reachable from other machines, as one
-// opened by a service manager may be.
+// elsewhere is a listener on loopback that claims to be reachable from other machines, like one
+// that a service manager has opened.
 type elsewhere struct {
 	net.Listener
 	at net.Addr
@@ -37,8 +37,8 @@ func listener(t *testing.T, open bool) net.Listener {
 }
 
 // TestOpenPortsStayGuarded checks that a port that other machines reach never serves the API
-// without keys, or the admin's pages without a token, even if the file names loopback. This holds
-// for a start on ports that another process opened, and for a reload, which cannot move a port.
+// without keys, or the admin pages without a token, even if the file names loopback. This holds for
+// a start on ports that another process opened, and for a reload, which cannot move a port.
 func TestOpenPortsStayGuarded(t *testing.T) {
 	const (
 		rest    = "upstreams: [{ name: up, url: \"http://127.0.0.1:1\", engine: sim, probe: { interval: 1h } }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"

@@ -24,8 +24,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// newFleet returns the edge's membership in the fleet of its configuration; nil if the edge shares
-// nothing with others.
+// newFleet returns the edge's membership in the configured fleet; nil if the edge shares nothing
+// with other edges.
 func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error) {
 	if !c.Fleet.Shared() {
 		return nil, nil
@@ -54,7 +54,7 @@ func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error)
 	}), nil
 }
 
-// storeOptions returns the options of a configuration's store. If sentinels replace the URL, the
+// storeOptions returns the options for the configured store. If sentinels replace the URL, the
 // options name no server for TLS: each connection verifies the name that it dialled.
 func storeOptions(s *config.FleetStore) (o fleet.StoreOptions, err error) {
 	u, err := url.Parse(s.URL)
@@ -81,8 +81,8 @@ func storeOptions(s *config.FleetStore) (o fleet.StoreOptions, err error) {
 	return o, nil
 }
 
-// newSharedKeys follows the keys in the store; nil if the configuration has no keys there. If the
-// edge has a local copy of them, the keys are in force from the first snapshot on.
+// newSharedKeys returns the keys in the store; nil if the configuration has no keys there. If the
+// edge has a local copy, the keys are in force from the first snapshot onwards.
 func newSharedKeys(e *Edge) *keystore.Keys {
 	c := e.opts.Config
 	if e.fleet == nil || !c.Fleet.Keys.Enabled() {
@@ -101,7 +101,7 @@ func valuesOf(secrets []config.Secret) (all []string) {
 	return all
 }
 
-// OpenKeys returns a writer for the keys in the store of a configuration.
+// OpenKeys returns a writer for the keys in the configured store.
 func OpenKeys(c *config.File) (*keystore.Writer, error) {
 	if !c.Fleet.Keys.Enabled() {
 		return nil, errors.New("the configuration has no keys in a store: give it fleet.keys.secrets")
@@ -118,7 +118,7 @@ func OpenKeys(c *config.File) (*keystore.Writer, error) {
 }
 
 // memberName returns the edge's name in its fleet: the machine's name and the port of the edge's
-// API. The port distinguishes edges of one machine, and the name survives restarts.
+// API. The port distinguishes the edges on one machine. The name survives restarts.
 func memberName(public net.Addr) string {
 	_, port, err := net.SplitHostPort(public.String())
 	if err != nil { // not TCP
@@ -135,8 +135,8 @@ func hostName() string {
 	return "unnamed"
 }
 
-// newBoard returns the edge's side of the board, through which the edges of a fleet learn of each
-// other's work; nil if the edge shares nothing.
+// newBoard returns the edge's side of the board, by which the edges of a fleet share their work;
+// nil if the edge shares nothing.
 func newBoard(e *Edge) *board.Board {
 	if e.fleet == nil {
 		return nil
@@ -150,8 +150,8 @@ func newBoard(e *Edge) *board.Board {
 	return b
 }
 
-// slotAccount returns the counter of an upstream's slots over the whole fleet; nil if the edge
-// shares nothing.
+// slotAccount returns a function that makes the fleet-wide counter of an upstream's slots; nil if
+// the edge shares nothing.
 func slotAccount(f *fleet.Fleet, queues *queue.Queues) func(*upstreams.Upstream) upstreams.SlotAccount {
 	if f == nil {
 		return nil

@@ -21,7 +21,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// seen is a request in a server's understanding.
+// seen is a request as a server has read it.
 type seen struct{ method, target, body string }
 
 // witness records what a server has seen, by the client's address.
@@ -57,12 +57,12 @@ const (
 )
 
 // framingSeeds are inputs for FuzzFraming, each with the number of requests that the edge accepts.
-// Only this number shows if the edge refuses requests that net/http accepts.
+// Without this number, nothing would show that the edge refuses requests that net/http accepts.
 var framingSeeds = []struct {
 	seen int
 	text string
 }{
-	// Valid requests, at whose ends the next one begins.
+	// Valid requests, each followed by another one.
 	{2, framingHead + "Content-Length: 2\r\n\r\n{}" + framingSecond},
 	{2, framingHead + "content-length:2\r\nX:\r\n\r\n{}" + framingSecond},
 	{2, framingHead + "Content-Length: 0\r\n\r\n" + framingSecond},
@@ -150,7 +150,7 @@ var framingSeeds = []struct {
 	{0, framingChunked + "2\r\n{}\r\n0\r\n"},
 }
 
-// TestFramingSeeds checks that the edge accepts the expected number of requests of each seed,
+// TestFramingSeeds checks that the edge accepts the expected number of requests from each seed,
 // whether the bytes arrive at once or one at a time.
 func TestFramingSeeds(t *testing.T) {
 	t.Parallel()
@@ -164,9 +164,9 @@ func TestFramingSeeds(t *testing.T) {
 	}
 }
 
-// FuzzFraming gives the same bytes to the edge and to net/http. Each request that the edge sees
-// must be seen by net/http as well, with the same method, target and body and in the same order.
-// The edge may refuse more and see less.
+// FuzzFraming gives the same bytes to the edge and to net/http. net/http must also see each request
+// that the edge sees, with the same method, target and body and in the same order. The edge may
+// refuse more requests than net/http.
 func FuzzFraming(f *testing.F) {
 	for _, seed := range framingSeeds {
 		f.Add([]byte(seed.text))
@@ -187,7 +187,7 @@ func FuzzFraming(f *testing.F) {
 		}
 		from, answers := converse(t, other, text)
 		reference, cut := theirs.take(from)
-		refused := answers > len(reference) // by the head: the server read no further
+		refused := answers > len(reference) // refused because of the head: the server read no further
 		for len(mine) > 0 {
 			i := slices.Index(reference, mine[0])
 			if i < 0 {
@@ -198,15 +198,15 @@ func FuzzFraming(f *testing.F) {
 		switch {
 		case len(mine) == 0:
 		case len(mine) == 1 && refused && pickier(mine[0], text):
-		case len(mine) == 1 && cut && len(reference) > 0: // the body was bad; nothing follows here
+		case len(mine) == 1 && cut && len(reference) > 0: // the body was malformed; nothing follows here
 		default:
 			t.Fatalf("the edge alone sees %q in\n%q\nnet/http goes on to see %q", mine, text, reference)
 		}
 	})
 }
 
-// pickier reports whether net/http may refuse a request for a reason that does not concern where
-// the request ends: it parses the target, and knows the valid expectations.
+// pickier reports whether net/http may refuse a request for a reason other than where the request
+// ends: net/http parses the target, and knows the valid expectations.
 func pickier(s seen, text []byte) bool {
 	_, err := url.ParseRequestURI(s.target)
 	return err != nil || bytes.Contains(bytes.ToLower(text), []byte("expect"))
@@ -223,7 +223,7 @@ func converse(t *testing.T, addr string, text []byte) (from string, answers int)
 	defer c.Close()
 	_ = c.(*net.TCPConn).SetLinger(0) // leaves no port in TIME_WAIT
 	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-	_, _ = c.Write(text) // the server may have hung up
+	_, _ = c.Write(text) // the server may have closed the connection
 	_ = c.(*net.TCPConn).CloseWrite()
 	all, err := io.ReadAll(c)
 	if e, ok := err.(net.Error); ok && e.Timeout() {

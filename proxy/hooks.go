@@ -11,8 +11,8 @@ import (
 	"penstock/proxy/running/reload"
 )
 
-// hooksOf returns a function that lists the hooks of the running configuration that gave no decision
-// on some calls of the last minute, for operators.
+// hooksOf returns a function that lists, for operators, the hooks of the running configuration that
+// gave no decision on some calls of the last minute.
 func hooksOf(r *reload.Reloader, hooks *hook.Client) func(now time.Time) []status.Hook {
 	return func(now time.Time) (all []status.Hook) {
 		for _, u := range hooks.Undecided(now) {

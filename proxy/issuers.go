@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/running/reload"
 )
 
-// issuersOf returns a function that lists the issuers of tokens in the running configuration, for
-// operators.
+// issuersOf returns a function that lists, for operators, the issuers of tokens in the running
+// configuration.
 func issuersOf(r *reload.Reloader) func(now time.Time) []status.Issuer {
 	return func(now time.Time) (all []status.Issuer) {
 		s := r.Running()

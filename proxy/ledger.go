@@ -14,8 +14,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// openLedger opens the edge's ledger; nil without one. An edge that takes over the ports of another
-// process reads along in that process's ledger, and writes it once that process has ended.
+// openLedger opens the edge's ledger; nil without one. An edge that shares the ports of another
+// process follows that process's ledger, and writes to the ledger once that process has ended.
 func (e *Edge) openLedger(c *config.File) (*ledger.Ledger, error) {
 	var sinks []func(string, []observe.UsageRow)
 	if e.fleet != nil {
@@ -56,9 +56,9 @@ func usedIn(rows []observe.UsageRow) limit.Used {
 }
 
 // sharedBudget returns the budget of a key, or of a group, over the fleet; see limit.SharedBudget.
-// An edge with a ledger continues under the name that it had before a restart. An edge that reads
-// along in the ledger of the previous process has no name of its own yet: it reports its own usage,
-// and the previous process reports the rest.
+// An edge with a ledger continues under the name that it had before a restart. An edge that still
+// follows the previous process's ledger has no name of its own yet: it reports its own usage, and
+// the previous process reports its usage.
 func sharedBudget(e *Edge, id string, by func(limit.Used) limit.Used) limit.Budget {
 	name, usage := e.ledger.Edge(), e.services.Calls.Usage
 	if name != "" {
@@ -70,7 +70,7 @@ func sharedBudget(e *Edge, id string, by func(limit.Used) limit.Used) limit.Budg
 }
 
 // inPeriods returns a function that reports a key's usage in the current day and month. It obtains
-// it from of, which reports a key's usage from one day to another.
+// the usage from the function of, which reports a key's usage from one day to another.
 func inPeriods(of func(key string, from, to int64) observe.Amount) limit.Used {
 	return func(key string, now time.Time) (used [limit.Periods]limit.Cost) {
 		today := observe.DayOf(now)
@@ -115,7 +115,7 @@ func (e *Edge) keepLedger() (end func()) {
 		for range exports {
 			select {
 			case <-handedOn:
-			case <-late: // a sink hangs: it gets the rest after the next start
+			case <-late: // a sink hangs: it gets the remaining rows after the next start
 				return
 			}
 		}

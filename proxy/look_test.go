@@ -13,8 +13,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// TestLookListsNothing checks that, while no page is open, the edge's work each second costs the
-// same with one key and with many: lists of calls and keys are only for readers.
+// TestLookListsNothing checks that while no page is open the edge's work each second costs the same
+// with one key and with many, because only readers need lists of calls and keys.
 func TestLookListsNothing(t *testing.T) {
 	one, many := allocationsOfLook(t, 1), allocationsOfLook(t, 2000)
 	if many > one+50 {
@@ -52,6 +52,6 @@ keys:
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.admin.Look() // the first one begins the history
+	e.admin.Look() // the first look begins the history
 	return testing.AllocsPerRun(20, e.admin.Look)
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // openMadeKeys reads the file of keys made at run time; nil if the configuration names none. The
-// keys are in force from the first snapshot on.
+// keys are in force from the first snapshot onwards.
 func openMadeKeys(e *Edge) (*runkeys.File, error) {
 	path := e.opts.Config.Admin.Keys.File
 	if path == "" {
@@ -17,7 +17,8 @@ func openMadeKeys(e *Edge) (*runkeys.File, error) {
 	return runkeys.Open(runkeys.FileOptions{Path: path, Use: e.reloads.UseShared, Log: e.log})
 }
 
-// keysAtRunTime returns the store of an operator's keys; nil if none can be made.
+// keysAtRunTime returns the store for keys that operators make; nil if the configuration allows
+// none.
 func keysAtRunTime(e *Edge) runkeys.Store {
 	switch {
 	case e.made != nil:
@@ -28,7 +29,7 @@ func keysAtRunTime(e *Edge) runkeys.Store {
 	return nil
 }
 
-// followMadeKeys follows the file of keys until leave is called. Another edge may then write the
+// followMadeKeys follows the keys file until leave is called. After that another edge may write the
 // file.
 func followMadeKeys(e *Edge) (leave func()) {
 	if e.made == nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // FuzzRoute checks that a path is served only if it equals, byte for byte, one that the table has
-// under its method. There are no redirects, and answers repeat nothing of the path.
+// under its method. There are no redirects, and answers repeat no text of the path.
 func FuzzRoute(f *testing.F) {
 	e, _ := fuzzedEdge(f)
 	handler := e.server.Handler

@@ -163,7 +163,7 @@ func (e *Edge) writePassing(w io.Writer) {
 	_, _ = w.Write(b.Bytes())
 }
 
-// appendClasses writes the metrics of all classes of calls except the first.
+// appendClasses writes the metrics of all call classes except the first.
 func appendClasses(b *bytes.Buffer, s *snapshot.Snapshot, of *call.Services) {
 	for rank := 1; rank < len(s.Floors); rank++ {
 		name := config.ClassesOf(s.Config)[rank].Name

@@ -16,21 +16,21 @@ import (
 type Options struct {
 	Config *config.File // validated
 	Log    *zap.Logger
-	// MemoryLimit is how much memory the process may use, in bytes. The shares for request bodies
-	// and replies are parts of it.
+	// MemoryLimit is how much memory the process may use, in bytes. The memory for request bodies and
+	// replies is part of it.
 	MemoryLimit int64
 	// Public and Admin are the listeners. Admin may be nil.
 	Public, Admin net.Listener
 	// InheritedPublic is true if a service manager owns Public's socket, which then outlives the
 	// process. SharedPort is true if another process may listen on the same ports.
 	InheritedPublic, SharedPort bool
-	// Guard catches panics. Nil means a guard of the edge's own.
+	// Guard catches panics. Nil means that the edge makes its own guard.
 	Guard *guard.Guard
-	// Hurry ends a running drain at once when it is closed. A nil Hurry never does.
+	// Hurry, when it is closed, ends a running drain at once. A nil Hurry never ends it.
 	Hurry <-chan struct{}
-	// Direct reports, when a drain begins, that no balancer has to notice the drain:
-	// timeouts.linger then ends as soon as no call runs. Nil means that a balancer may route to the
-	// edge.
+	// Direct is called when a drain begins. It reports whether no load balancer routes to the edge, in
+	// which case timeouts.linger ends as soon as no call runs. Nil means that a balancer may route to
+	// the edge.
 	Direct func() bool
 	// Certificate makes the public listener speak TLS; may be nil.
 	Certificate *listen.Certificate
@@ -46,8 +46,8 @@ type Options struct {
 	// Load reads the configuration again for a reload. It returns the file, or nil and the
 	// problems. A nil Load means that there is no file.
 	Load func() (*config.File, config.Problems)
-	// Parse reads a configuration to compare with the running one, just as Load reads the file in
-	// place. A nil Parse disables the comparison.
+	// Parse reads a configuration to compare with the running one, in the same way as Load reads the
+	// file. A nil Parse disables the comparison.
 	Parse func(src []byte, called string) (*config.File, config.Problems)
 }
 

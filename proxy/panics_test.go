@@ -133,7 +133,7 @@ func TestPanicOfTheWatchdog(t *testing.T) {
 }
 
 // TestPanicOfSignals checks that after a panic SIGQUIT still ends the process, and that the next
-// signal to end is handled.
+// termination signal is handled.
 func TestPanicOfSignals(t *testing.T) {
 	code := make(chan int, 1)
 	s := OnSignals(func(c int) { code <- c })
@@ -167,7 +167,8 @@ func TestPanicOfSignals(t *testing.T) {
 	}
 }
 
-// TestPanicUnderTLS checks that a panic in a stream that stays with fasthttp ends only that stream.
+// TestPanicUnderTLS checks that under TLS, where streams stay with fasthttp, a panic in a stream
+// ends only that stream.
 func TestPanicUnderTLS(t *testing.T) {
 	played := sim.New(sim.Options{Listen: "127.0.0.1:0"})
 	if err := played.Start(); err != nil {

@@ -44,7 +44,7 @@ func openPorts(f *config.File, public, admin listen.PortOptions) (ports, error) 
 	return p, nil
 }
 
-// openError reports why a setting's address was not opened, with the remedy for the common reasons.
+// openError says why a setting's address was not opened, with the remedy for common reasons.
 func openError(setting, address string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%s: %s is taken by another process: choose another address, or, for a second edge on it, start both with --share-port (an edge that runs without it must end first, or get its port from a socket unit)", setting, address)

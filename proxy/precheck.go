@@ -18,9 +18,9 @@ import (
 	"penstock/translate/apierr"
 )
 
-// A refusal that needs no body must not wait for the body. fasthttp reads the first bytes of a body
-// before it calls the handler, so its two earlier hooks decide here: headReceived for a body with
-// an announced length, and expectContinue for a body that waits for "100 Continue".
+// A refusal that does not depend on the body must not wait for the body. fasthttp reads the first
+// bytes of a body before it calls the handler, so its two earlier hooks decide here: headReceived
+// for a body with an announced length, and expectContinue for a body that waits for "100 Continue".
 
 // precheckAbove is the announced length above which a request is checked before its body. A
 // smaller body nearly always arrives in the same packet as its head.
@@ -39,7 +39,7 @@ func (p *publicAPI) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.Reque
 		body.ForgetCutOff(h)
 		return conf
 	}
-	// This bounds the wait for the body's first byte; after that package body applies its own
+	// This bounds the wait for the body's first byte. After that, package body applies its own
 	// timeouts.
 	conf.ReadTimeout = p.services.Current().Config.Timeouts.ClientBody.D()
 	if n > precheckAbove && p.precheck(h, int64(n)) != nil {
@@ -48,8 +48,8 @@ func (p *publicAPI) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.Reque
 	return conf
 }
 
-// precheck returns why a request will be refused whatever its body contains, or nil. n is the
-// body's announced length.
+// precheck returns the reason why a request will be refused whatever its body contains, or nil. The
+// parameter n is the body's announced length.
 func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 	if err := httpserver.CheckHead(h); err != nil {
 		return err
@@ -61,7 +61,7 @@ func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 	}
 	snap := p.services.Current()
 	var key *auth.Key
-	if !snap.Keys.TakesCertificates() { // a head shows no certificate: the handler checks it
+	if !snap.Keys.TakesCertificates() { // a head does not show the client's certificate, which the handler checks
 		var err error
 		if key, err = call.Authenticate(snap, h, query, auth.Sender{}, ep, time.Now()); err != nil {
 			if a := (*apierr.Error)(nil); errors.As(err, &a) {
@@ -75,9 +75,9 @@ func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 	return body.CheckHead(h, ep.Form)
 }
 
-// expectContinue answers "Expect: 100-continue" (RFC 9110, 10.1.1). It invites the body only if
-// precheck does not refuse the request. It returns the status of the answer. If it refuses, the
-// response is complete.
+// expectContinue answers "Expect: 100-continue" (RFC 9110, 10.1.1). It asks for the body only if
+// precheck does not refuse the request. It returns the status of the answer. If that is a refusal,
+// the response is complete.
 func (p *publicAPI) expectContinue(ctx *fasthttp.RequestCtx) (status int) {
 	defer p.services.Guard.Catch(guard.Connection, func() {
 		ctx.SetConnectionClose()

@@ -31,8 +31,8 @@ type publicAPI struct {
 	draining   func() bool
 }
 
-// writeBuffer is the size of a write buffer. It holds a small answer or an event whole, so that one
-// write suffices. Every held stream has one.
+// writeBuffer is the size of a write buffer. It holds a complete small answer or event, so that one
+// write suffices. Every held stream has such a buffer.
 const writeBuffer = 2 << 10
 
 // server returns the HTTP server of the public listener.
@@ -43,7 +43,7 @@ func (p *publicAPI) server(c *config.File) *fasthttp.Server {
 	s.StreamRequestBody, s.DisablePreParseMultipartForm = true, true
 	s.MaxRequestBodySize = 1 // bounds fasthttp's read-ahead; package body has the limits
 	s.WriteBufferSize = writeBuffer
-	s.Concurrency = math.MaxInt32 // the listener has its own bound, which follows reloads
+	s.Concurrency = math.MaxInt32 // the listener has its own limit, which follows reloads
 	s.ReduceMemoryUsage = true
 	s.LazyRequestTime = true // calls read the clock themselves
 	return s
@@ -107,7 +107,7 @@ const (
 	longestClientID = 512
 )
 
-// echoClientID returns the id that the client gave its request. No log contains the id.
+// echoClientID sends the client's own request id back to the client. No log contains that id.
 func echoClientID(ctx *fasthttp.RequestCtx) {
 	id := ctx.Request.Header.Peek(headerClientID)
 	if len(id) == 0 || len(id) > longestClientID {
@@ -121,7 +121,7 @@ func echoClientID(ctx *fasthttp.RequestCtx) {
 	ctx.Response.Header.SetBytesV(headerClientID, id)
 }
 
-// chunkedForNobody reports whether a request has a chunked body that no endpoint will read to its
+// chunkedForNobody reports whether a request has a chunked body that no endpoint will read to the
 // end.
 func chunkedForNobody(ctx *fasthttp.RequestCtx) bool {
 	h := &ctx.Request.Header
@@ -129,9 +129,9 @@ func chunkedForNobody(ctx *fasthttp.RequestCtx) bool {
 	return h.ContentLength() == -1 && (!h.IsPost() || endpoint.At(path) == nil)
 }
 
-// withoutAuth wraps handlers that need no credential and read none from the headers. They refuse a
-// credential in the query string, too: it may already be in a proxy's log, and the client should
-// learn of that.
+// withoutAuth wraps handlers that need no credential and read none from the headers. They also
+// refuse a credential in the query string: it may already be in a proxy's log, and the client
+// should notice.
 func (p *publicAPI) withoutAuth(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		var refused *apierr.Error

@@ -57,8 +57,8 @@ func (p *publicAPI) rejectConnect(ctx *fasthttp.RequestCtx) bool {
 	return true
 }
 
-// notFound answers in the dialect that the path suggests. It names the endpoint that the client
-// probably meant, and repeats no text of the client.
+// notFound answers in the dialect that the path suggests. The answer names the endpoint that the
+// client probably meant, and repeats none of the client's text.
 func (p *publicAPI) notFound(ctx *fasthttp.RequestCtx) {
 	path, _, _ := bytes.Cut(ctx.Request.Header.RequestURI(), []byte{'?'})
 	hint := "The API is under /v1; see /v1/models."
@@ -79,7 +79,7 @@ func (p *publicAPI) methodNotAllowed(ctx *fasthttp.RequestCtx) {
 		}
 		return
 	}
-	if string(ctx.URI().PathOriginal()) == "/*" { // the router's name for the whole server
+	if string(ctx.URI().PathOriginal()) == "/*" { // the router's path for OPTIONS *
 		ctx.Response.Header.Del("Allow")
 		p.notFound(ctx)
 		return

@@ -30,7 +30,7 @@ type RunOptions struct {
 	Origin string
 	// Load reads the configuration again for a reload; nil when there is no file.
 	Load func() (*config.File, config.Problems)
-	// Parse reads a configuration that is not in place, to report what it would change.
+	// Parse reads a configuration that is not in use, to report what it would change.
 	Parse func(src []byte, called string) (*config.File, config.Problems)
 	// SharePort opens the ports so that a second process may listen on them at the same time
 	// (SO_REUSEPORT).
@@ -43,7 +43,8 @@ type RunOptions struct {
 	Ready func(public, admin string)
 }
 
-// portOptions returns the options of a listener; next lets it use the next free port.
+// portOptions returns the options of a listener; the parameter next lets the listener use the next
+// free port.
 func (o *RunOptions) portOptions(next bool) listen.PortOptions {
 	how := listen.PortOptions{ReusePort: o.SharePort}
 	if next {
@@ -52,8 +53,8 @@ func (o *RunOptions) portOptions(next bool) listen.PortOptions {
 	return how
 }
 
-// onLoopback reports whether the listeners are reachable only from this machine. admin may be
-// nil.
+// onLoopback reports whether the listeners are reachable only from this machine. The parameter
+// admin may be nil.
 func onLoopback(public, admin net.Listener) bool {
 	return config.OnLoopback(public.Addr().String()) && (admin == nil || config.OnLoopback(admin.Addr().String()))
 }
@@ -64,7 +65,7 @@ func Load(name string) (*config.File, config.Problems) {
 	return config.LoadValid(name, engine.Known(), checkFiles)
 }
 
-// Parse is Load for the text of a configuration. Relative paths start from the folder of name.
+// Parse is like Load for a configuration's text. Relative paths start from the folder of name.
 func Parse(name string, src []byte) (*config.File, config.Problems) {
 	return config.ParseValid(name, src, engine.Known(), checkFiles)
 }
@@ -76,8 +77,8 @@ func checkFiles(f *config.File) config.Problems {
 	return append(files, config.CheckIssuers(f, func(set []byte) error { _, err := jwt.ParseSet(set); return err })...)
 }
 
-// LoadAgain returns a function that reads the file again for a reload. It gives the warnings of
-// Load. What is wrong with a named file beyond that is found by the part that uses it.
+// LoadAgain returns a function that reads the file again for a reload. It gives the same warnings
+// as Load. The component that uses a named file finds other mistakes in that file.
 func LoadAgain(name string) func() (*config.File, config.Problems) {
 	return func() (*config.File, config.Problems) {
 		f, problems := config.LoadAgain(name, engine.Known())
@@ -85,7 +86,8 @@ func LoadAgain(name string) func() (*config.File, config.Problems) {
 	}
 }
 
-// withFileWarnings adds the warnings of the files that a configuration names; f may be nil.
+// withFileWarnings adds the warnings about the files that a configuration names. The parameter f
+// may be nil.
 func withFileWarnings(f *config.File, problems config.Problems) config.Problems {
 	if f == nil {
 		return problems
@@ -95,7 +97,7 @@ func withFileWarnings(f *config.File, problems config.Problems) config.Problems 
 	return problems
 }
 
-// ParseBeside returns a function that reads the text of a configuration as if it were in the file's
+// ParseBeside returns a function that reads a configuration's text as if it were in the file's
 // folder. Problems name the text as its sender does.
 func ParseBeside(name string) func(src []byte, called string) (*config.File, config.Problems) {
 	return func(src []byte, called string) (*config.File, config.Problems) {
@@ -122,7 +124,7 @@ func ParseBeside(name string) func(src []byte, called string) (*config.File, con
 // signal came before the edge had drained.
 func Run(end *Shutdown, o RunOptions) error {
 	c, ctx := o.Config, end.Context
-	signal.Ignore(syscall.SIGPIPE) // the log's reader may end without ending the edge
+	signal.Ignore(syscall.SIGPIPE) // the process that reads the log may end without ending the edge
 	sink := observe.NewSink(os.Stderr, end.guard)
 	defer sink.Close() //nolint:errcheck // it has no error to give
 	log, err := observe.NewLogger(c.Log, sink)

@@ -54,8 +54,8 @@ func TestLoadOtherFileAsLedger(t *testing.T) {
 	}
 }
 
-// TestParseBeside checks that problems of a configuration that is not in place name it as its
-// sender does, including those found later.
+// TestParseBeside checks that problems in a configuration that is not in use name it as its sender
+// does, including problems found later.
 func TestParseBeside(t *testing.T) {
 	text := "auth: none\nupstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels:\n  - { id: m, deployments: [{ upstream: u }] }\n"
 	for called, want := range map[string]string{"../new.yaml": "../new.yaml", "": "folder/candidate"} {

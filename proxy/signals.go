@@ -24,7 +24,7 @@ type Shutdown struct {
 	Context context.Context
 	Hurry   <-chan struct{}
 
-	guard   *guard.Guard // of the process, whose first part is Shutdown
+	guard   *guard.Guard // guard of the process; Shutdown is the first to use it
 	signals chan os.Signal
 	quit    chan os.Signal
 	stopped chan struct{}
@@ -39,7 +39,7 @@ func (s *Shutdown) typed() bool {
 	return first != nil && *first == syscall.SIGINT && term.IsTerminal(int(os.Stdin.Fd()))
 }
 
-// OnSignals handles the signals until Stop. exit ends the process at once, with a code.
+// OnSignals handles the signals until Stop. The function exit ends the process at once with a code.
 func OnSignals(exit func(code int)) *Shutdown {
 	ctx, end := context.WithCancel(context.Background())
 	hurry := make(chan struct{})
@@ -53,7 +53,7 @@ func OnSignals(exit func(code int)) *Shutdown {
 		if sig, ok := s.next(s.quit); ok {
 			defer exit(exitSignal + int(sig))
 			s.guard.Point("shutdown.quit")
-			_ = process.WriteStacks(os.Stderr) // an error could be written nowhere else
+			_ = process.WriteStacks(os.Stderr) // there is no other place to write an error to
 		}
 	})
 	go s.guard.Loop(s.stopped, guard.Shutdown, func() {
@@ -107,8 +107,8 @@ func (s *Shutdown) Stop() {
 	})
 }
 
-// Err returns *InterruptedError if a second signal has cut calls, and nil otherwise. If it cut
-// none, the shutdown was orderly, only earlier.
+// Err returns *InterruptedError if a second signal has cut calls, and nil otherwise: without cut
+// calls, the shutdown was orderly, only earlier.
 func (s *Shutdown) Err(cut int64) error {
 	if sig := s.second.Load(); sig != nil && cut > 0 {
 		return &InterruptedError{Signal: *sig, Calls: cut}
@@ -116,7 +116,7 @@ func (s *Shutdown) Err(cut int64) error {
 	return nil
 }
 
-// InterruptedError reports that a second signal ended the drain early.
+// InterruptedError means that a second signal ended the drain early.
 type InterruptedError struct {
 	Signal syscall.Signal
 	Calls  int64 // the calls that were running
@@ -130,11 +130,11 @@ func (e *InterruptedError) Error() string {
 	return fmt.Sprintf("ended by a second signal (%v) while %s running", e.Signal, calls)
 }
 
-// Logged reports that the edge's log already holds the error.
+// Logged returns true, because the edge's log already has the error.
 func (e *InterruptedError) Logged() bool { return true }
 
-// ExitCode returns the shell's code for a process ended by a signal: 130 for SIGINT, 143 for
-// SIGTERM.
+// ExitCode returns the code that a shell reports for a process that a signal has ended: 130 for
+// SIGINT, 143 for SIGTERM.
 func (e *InterruptedError) ExitCode() int { return exitSignal + int(e.Signal) }
 
 // exitSignal plus a signal's number is the exit code of a process that the signal has ended.

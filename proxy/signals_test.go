@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSecondSignal checks that the first signal drains and the second hurries, except for SIGHUP: a
-// closed terminal sends it twice.
+// TestSecondSignal checks that the first signal drains and the second one hurries, except for
+// SIGHUP, which a closed terminal sends twice.
 func TestSecondSignal(t *testing.T) {
 	s := OnSignals(func(code int) { t.Errorf("exit with %d", code) })
 	defer s.Stop()

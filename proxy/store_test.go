@@ -6,7 +6,7 @@ import (
 	"penstock/config"
 )
 
-// TestStoreOptions checks that sentinels replace the store's address, with a URL or without.
+// TestStoreOptions checks that sentinels replace the store's address, with and without a URL.
 func TestStoreOptions(t *testing.T) {
 	sentinels := config.FleetSentinel{Master: "m", Addresses: []string{"s:26379"}}
 	insecure := config.UpstreamTLS{Insecure: true}

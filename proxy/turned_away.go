@@ -7,23 +7,23 @@ import (
 	"go.uber.org/zap"
 )
 
-// Rejected clients appear in no call's log line, so the edge reports their number.
+// Rejected clients have no access line, so the edge reports their number.
 const (
 	turnedAwayRecent = time.Minute // how long the verdict mentions rejected clients
 	turnedAwayPause  = time.Minute // between two log lines
 )
 
-// turnedAway reports connections that were rejected at a bound of limits. It is safe for concurrent
-// use.
+// turnedAway reports connections that were rejected because of a connection limit. It is safe for
+// concurrent use.
 type turnedAway struct {
 	mu     sync.Mutex
 	seen   uint64    // rejections at the last check
 	last   time.Time // the time of the last new rejections
-	logged uint64    // rejections at the last line
+	logged uint64    // rejections when the last line was logged
 	line   time.Time // the time of the last line
 }
 
-// look takes the number of rejections since the start. It logs new rejections at most once a
+// look processes the number of rejections since the start. It logs new rejections at most once a
 // minute.
 func (t *turnedAway) look(rejected uint64, now time.Time, open, most int64, log *zap.Logger) {
 	t.mu.Lock()

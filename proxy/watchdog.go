@@ -14,14 +14,14 @@ import (
 )
 
 // stayWatched notifies the service manager's watchdog, if there is one, until stop is called. It
-// notifies the watchdog whenever the public listener has answered a request of the edge's own. A
-// process that runs but answers no client is therefore restarted.
+// notifies the watchdog whenever the public listener has answered a request that the edge itself
+// sent. A process that runs but answers no client is therefore restarted.
 func (e *Edge) stayWatched(ctx context.Context) (stop func()) {
 	interval := listen.WatchdogInterval() / 2 // sd_watchdog_enabled(3) recommends half of it
 	if interval <= 0 {
 		return func() {}
 	}
-	ctx, stop = context.WithCancel(context.WithoutCancel(ctx)) // a drain is watched, too
+	ctx, stop = context.WithCancel(context.WithoutCancel(ctx)) // a drain is also watched
 	go e.guard.Loop(ctx.Done(), guard.Watchdog, func() {
 		tick := time.NewTicker(interval)
 		defer tick.Stop()

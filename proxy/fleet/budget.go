@@ -16,7 +16,8 @@ import (
 // and unreported use is reported later. What a dead edge held becomes free again, because the dead
 // edge may not have used it.
 
-// budgetKinds are the cells of a budget: requests (unused), tokens, and millionths of money.
+// budgetKinds are the kinds of a budget's cells: requests (unused), tokens, and millionths of
+// money.
 var budgetKinds = [cells]kind{slot, budget, budget}
 
 const spent = slots // the cell of money

@@ -13,8 +13,9 @@ import (
 // storeRights are the rights that the store's user needs in addition to its keys and channels.
 const storeRights = "+evalsha +eval +script|load +hmget +hgetall +hset +hdel +pexpire +time +xadd +xread +publish +subscribe +ping +hello +role +client|setname"
 
-// refusalOf returns the code of an error with which the store refuses a request. The store then
-// works, and only this request is the problem. Other errors mean that the store cannot be used now.
+// refusalOf returns the code of an error with which the store refuses a request, or "". After such
+// an error the store still works, and only this request is the problem. Other errors mean that the
+// store cannot be used now.
 func refusalOf(err error) string {
 	answer, ok := valkey.IsValkeyErr(err)
 	if !ok || answer.IsNil() {
@@ -48,8 +49,8 @@ func unknownCommand(text string) bool {
 		strings.HasPrefix(text, "unknown valkey command")
 }
 
-// refusedBy returns the code of an error with which the store refuses a heartbeat and would refuse
-// any message: a refusal, or a code in remedies.
+// refusedBy returns the code of an error with which the store refuses a heartbeat, and would refuse
+// any message. It is the code of a refusal, or a code in remedies.
 func refusedBy(err error) string {
 	if code := refusalOf(err); code != "" {
 		return code
@@ -65,7 +66,7 @@ func refusedBy(err error) string {
 	return ""
 }
 
-// remedies holds the remedies for errors with which a store refuses all messages from an edge.
+// remedies maps the errors with which a store refuses all messages from an edge to their remedies.
 var remedies = map[string]string{
 	"OOM":        "the store's memory is full: raise its maxmemory, or remove data that is not a fleet's",
 	"MISCONF":    "the store cannot write its data to its disk: make room there, or see the store's own log",
@@ -79,7 +80,7 @@ var remedies = map[string]string{
 	"WRONGPASS": "correct user and password of fleet.store",
 }
 
-// remedyOf returns how to end a refusal.
+// remedyOf returns the remedy for a refusal.
 func remedyOf(code, prefix string) string {
 	if remedy := remedies[code]; remedy != "" {
 		return remedy

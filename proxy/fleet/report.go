@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// When an edge reports use to the store. Near the limit it reports early, because other edges wait
-// for the rest.
+// These constants say when an edge reports use to the store. Near the limit it reports early,
+// because other edges wait for what is left.
 const (
 	reportFar   = 500 * time.Millisecond
 	reportNear  = 50 * time.Millisecond
@@ -35,7 +35,7 @@ func (f *Fleet) queue(a *account) {
 	}
 }
 
-// nextReport returns when the account has to report its use, its unneeded holds, or the fact that
+// nextReport returns the time at which the account must report its use, its unneeded holds, or that
 // calls still run. The result something is false if there is nothing to report. The caller holds
 // mu.
 func (a *account) nextReport() (at time.Duration, something bool) {
@@ -59,11 +59,11 @@ func (a *account) nextReport() (at time.Duration, something bool) {
 		switch {
 		case c.limit == 0:
 			continue
-		case c.far() && c.unclaimed() < target/2 && a.terms.now()-a.active < c.keep(): // or the next ones wait
+		case c.far() && c.unclaimed() < target/2 && a.terms.now()-a.active < c.keep(): // otherwise the next calls would wait
 			add(a.sent)
 		case c.unacked() != 0:
 			add(a.sent + period)
-		case c.unclaimed() > 2*target: // other edges may be waiting for it
+		case c.unclaimed() > 2*target: // other edges may be waiting for the excess
 			add(a.sent)
 		case c.spare > 0:
 			add(a.active + c.keep())
@@ -77,7 +77,8 @@ func (a *account) nextReport() (at time.Duration, something bool) {
 	return at, something
 }
 
-// remind makes every account report again what its calls hold, because the store has forgotten it.
+// remind makes every account report again what its calls hold, because the store has forgotten the
+// holds.
 func (f *Fleet) remind() {
 	for _, a := range f.queuedAccounts() {
 		a.mu.Lock()
@@ -126,7 +127,7 @@ func (f *Fleet) queuedAccounts() []*account {
 
 // forget removes an account from the queue, unless it has something to report again.
 func (f *Fleet) forget(a *account) {
-	a.mu.Lock() // before f.mu, the order in which an account queues itself
+	a.mu.Lock() // locked before f.mu, as when an account queues itself
 	defer a.mu.Unlock()
 	if !a.queued {
 		f.mu.Lock()
@@ -164,7 +165,7 @@ func (a *account) reportIfDue(now time.Duration) (sent, queued bool) {
 	case !something:
 		a.queued = false
 		return false, false
-	case now < at || a.flying != nil || a.next != nil: // a call's message reports the same
+	case now < at || a.flying != nil || a.next != nil: // a call's message will report the same
 		return false, true
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), a.terms.timeout)

@@ -14,12 +14,12 @@ import (
 	"penstock/config"
 )
 
-// resetting leads to a store and resets connections, like a node of a cluster during a fail-over,
-// or a balancer on the way.
+// resetting forwards to a store and resets connections, like a cluster's node during a fail-over,
+// or a load balancer.
 type resetting struct {
 	net.Listener
 	store string
-	armed atomic.Int32 // how many of the next messages to an account
+	armed atomic.Int32 // how many of the next messages to an account it resets
 	after bool         // the message arrives, but not its answer
 	done  atomic.Int32
 	conns sync.WaitGroup
@@ -48,7 +48,7 @@ func newResetting(t *testing.T, store string, after bool) *resetting {
 	return r
 }
 
-// lead copies both ways until one side ends, or the connection is reset.
+// lead copies in both directions until one side ends, or the connection is reset.
 func (r *resetting) lead(c *net.TCPConn) {
 	defer c.Close()
 	to, err := net.Dial("tcp", r.store)
@@ -102,8 +102,8 @@ func containsAccount(p []byte) bool {
 }
 
 // TestReset checks that no call loses its answer because a connection is reset. The message is sent
-// once more, whether or not the first message has arrived, and the account counts only one. The
-// breaker stays closed. If the second message is lost, too, that counts as one failure.
+// once more, whether or not the first one has arrived, and the account counts it once. The breaker
+// stays closed. If the second message is also lost, that counts as one failure.
 func TestReset(t *testing.T) {
 	for name, after := range map[string]bool{"before the store has the message": false, "after it": true} {
 		t.Run(name, func(t *testing.T) {

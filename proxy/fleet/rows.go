@@ -13,9 +13,9 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// Usage in the store is a hash for each day, with a field for each key, model and edge. A field
-// holds the edge's sum for that day, so a row can be written twice, and readers add the rows up. A
-// second hash holds end users in place of models; the keys' rows include their use. An edge with a
+// The store has a hash of usage for each day, with a field for each key, model and edge. A field
+// holds the edge's sum for that day, so a row can be written twice, and readers add up the rows. A
+// second hash has end users in place of models; the rows of keys include their use. An edge with a
 // ledger keeps its name across restarts.
 
 // usageKept is how long the store keeps a day after its last row.
@@ -54,8 +54,8 @@ func NewRows(f *Fleet, usage *observe.Usage) *Rows {
 	}
 }
 
-// Add adds changed rows; it is called once a second. Run sends them at once, so that an edge that
-// is killed loses no more than that second.
+// Add adds changed rows. It is called once a second. Run sends the rows at once, so that a killed
+// edge loses no more than that second.
 func (r *Rows) Add(edge string, rows []observe.UsageRow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,8 +99,8 @@ func fieldOf(words ...string) string {
 	return string(text)
 }
 
-// Run sends new rows until ctx ends, and once a second those that the store did not accept or has
-// forgotten. At the end it sends the remaining rows.
+// Run sends new rows until ctx ends. Once a second it also sends rows that the store did not accept
+// or has forgotten. At the end it sends the remaining rows.
 func (r *Rows) Run(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -156,7 +156,7 @@ func (r *Rows) next() (of rowsOf, rows map[string]observe.Amount) {
 	return of, nil
 }
 
-// putBack makes rows pending again, except rows that have become newer.
+// putBack makes rows pending again, except rows of which there is a newer version.
 func (r *Rows) putBack(of rowsOf, rows map[string]observe.Amount) {
 	if len(rows) == 0 {
 		return

@@ -11,8 +11,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// TestRowsAtOnce checks that rows are in the store as soon as they are counted. Any delay would be
-// added to the second between two counts.
+// TestRowsAtOnce checks that rows are in the store as soon as they are counted. Any delay would add
+// to the second between two counts.
 func TestRowsAtOnce(t *testing.T) {
 	store := miniredis.RunT(t)
 	remote := startRemote(t, store.Addr())

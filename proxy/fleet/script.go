@@ -11,8 +11,8 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// The script of an account, which runs in the store. Its SHA is its version: edges of two versions
-// may share a store as long as the account's layout is the same.
+// The script of an account, which runs in the store. The script's SHA is its version: edges with
+// two versions may share a store as long as the account's layout is the same.
 //
 //go:embed account.lua
 var source string
@@ -20,8 +20,8 @@ var source string
 var script = valkey.NewLuaScript(source)
 
 // lease is how long the store keeps what an edge holds after the edge's last message. A killed
-// edge's slots must be usable again within ten seconds. The last of these seconds gives other edges
-// the time to ask.
+// edge's slots must be usable again within ten seconds. The last of these seconds leaves other
+// edges time to ask.
 const lease = 9 * time.Second
 
 // message is one message to an account.
@@ -32,9 +32,9 @@ type message struct {
 	parts  [cells]part
 }
 
-// args returns the arguments of the script. The edge's messages are numbered from the parameter
-// began. A repeated message (repetition is 1) has its own number, which the store accepts after the
-// first message's number.
+// args returns the script's arguments. The edge's messages are numbered from the parameter began. A
+// repeated message (repetition is 1) has its own number, which the store accepts after the first
+// message's number.
 func (m *message) args(began, repetition uint64) []string {
 	out, number := make([]string, 0, 4+7*cells), began+2*m.number+repetition
 	out = append(out, m.edge, strconv.FormatUint(number, 10), strconv.FormatInt(lease.Milliseconds(), 10), m.born)
@@ -47,17 +47,17 @@ func (m *message) args(began, repetition uint64) []string {
 	return out
 }
 
-// reply is an answer of the store.
+// reply is an answer from the store.
 type reply struct {
 	birth  string
 	grants [cells]grant
-	later  uint64        // the number of the message that has overtaken this one
+	later  uint64        // the number of the message that overtook this one
 	clock  time.Duration // the store's clock at the answer
 }
 
 var errOvertaken = errors.New("a later message was there first")
 
-// parseReply reads the answer of the script.
+// parseReply reads the script's answer.
 func parseReply(result valkey.ValkeyResult) (r reply, err error) {
 	list, err := result.ToArray()
 	if err != nil {

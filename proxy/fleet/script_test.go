@@ -35,11 +35,11 @@ func TestScript(t *testing.T) {
 		id, began := fmt.Sprint("key-", run), time.UnixMilli(1e12)
 		other := &twin{now: began.UnixMilli()}
 		var said []string
-		for len(words) > 0 { // left by a failed run
+		for len(words) > 0 { // messages left by a failed run
 			<-words
 		}
 		other.publish = func(id, edge string) { said = append(said, id+" "+edge) }
-		births := map[string]string{"": ""} // the twin's births, by those of the script
+		births := map[string]string{"": ""} // maps the script's births to the twin's
 		charged := map[string]int64{}
 		kinds := [cells]kind{paid, paid, slot}
 		if rapid.Bool().Draw(t, "a budget") {
@@ -75,7 +75,7 @@ func TestScript(t *testing.T) {
 			if (err == nil) != (wantErr == nil) {
 				t.Fatalf("%v, the twin: %v", err, wantErr)
 			}
-			if err != nil && got.later != 2*want.later+1 { // each number has a second one for its repetition
+			if err != nil && got.later != 2*want.later+1 { // each message has a second number for its repetition
 				t.Fatalf("message %d is later, the twin: %d", (got.later-1)/2, want.later)
 			}
 			if err == nil {
@@ -101,8 +101,8 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// TestForgedNumbers checks that an account whose numbers no script has written is reset. It grants
-// no more than the limit, and keeps nothing of what was forged.
+// TestForgedNumbers checks that an account whose numbers no script has written is reset. The
+// account grants no more than the limit, and keeps nothing of the forged values.
 func TestForgedNumbers(t *testing.T) {
 	for _, field := range []string{"all", "e:one", "known", "ahead"} {
 		for _, number := range []string{"nan", "-nan", "inf", "-inf", "1e300", "word"} {

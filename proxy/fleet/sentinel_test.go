@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Exchanges with sentinels. The client reads words in their messages, and members of their replies,
-// without checking how many there are.
+// sentinelExchanges are exchanges with sentinels. The client reads words in sentinels' messages,
+// and members in their replies, without checking how many there are.
 var sentinelExchanges = map[string]exchange{
 	"a primary":                       {commandMaster, "*2\r\n+127.0.0.1\r\n+1\r\n", nil},
 	"no primary":                      {commandMaster, "*-1\r\n", nil},
@@ -40,7 +40,7 @@ const (
 	saysOn        = ">3\r\n+message\r\n"
 )
 
-// hostileSentinel answers what is asked, or replaces parts of the answer.
+// hostileSentinel answers correctly, or replaces parts of the answer.
 type hostileSentinel struct{ master, role, says string }
 
 func (h hostileSentinel) dial(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
@@ -80,8 +80,8 @@ func (h hostileSentinel) dial(context.Context, string, *net.Dialer, *tls.Config)
 	return bound(edge), nil
 }
 
-// TestHostileSentinel checks that the process survives any answer of a sentinel, or of the store
-// that it names.
+// TestHostileSentinel checks that the process survives any answer from a sentinel, or from the
+// store that the sentinel names.
 func TestHostileSentinel(t *testing.T) {
 	const good = "*2\r\n+127.0.0.1\r\n+1\r\n"
 	message := func(channel, text string) string {

@@ -22,7 +22,7 @@ import (
 
 var soakFor = flag.Duration("soak", 3*time.Minute, "how long TestSoakFleet runs")
 
-// soakEdge is an edge that can be killed: it then neither reports nor returns anything.
+// soakEdge is an edge that can be killed. A killed edge neither reports nor returns anything.
 type soakEdge struct {
 	fleet *Fleet
 	key   *account
@@ -40,7 +40,7 @@ func newSoakEdge(s StoreOptions) *soakEdge {
 	ctx, kill := context.WithCancel(context.Background())
 	e.kill = func() {
 		e.dead.Store(true)
-		e.fleet.Close() // before its reports end, so that they cannot return anything
+		e.fleet.Close() // before the reports end, so that they cannot return anything
 		kill()
 		e.ended.Wait()
 	}
@@ -49,10 +49,10 @@ func newSoakEdge(s StoreOptions) *soakEdge {
 	return e
 }
 
-// TestSoakFleet runs four edges that take and return the slots of a key, while edges are killed
-// with running calls, and the store hangs, dies, comes back empty and loses its clients. No more
-// slots are ever in use than exist, except for slots that an emptied store has forgotten for a
-// moment. At the end no slot is missing.
+// TestSoakFleet runs four edges that take and return a key's slots, while edges are killed with
+// running calls, and the store hangs, dies, comes back empty and loses its clients. There are never
+// more slots in use than exist, except for slots that an emptied store has forgotten for a moment.
+// At the end no slot is missing.
 func TestSoakFleet(t *testing.T) {
 	const slotsOfKey = 20
 	limits := config.KeyLimits{Concurrency: slotsOfKey, RequestsPerMinute: 60_000, TokensPerMinute: 60_000_000}
@@ -83,7 +83,7 @@ func TestSoakFleet(t *testing.T) {
 					most.Store(max(most.Load(), running.Add(1)))
 					time.Sleep(time.Duration(rand.IntN(200)) * time.Millisecond) //nolint:gosec // no secret
 					running.Add(-1)
-					if e.dead.Load() { // its calls have ended with it
+					if e.dead.Load() { // its calls have ended together with the edge
 						continue
 					}
 					e.key.Settle(held, 50)

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// store is where accounts live. Any goroutine may call its methods.
+// store keeps the accounts. Any goroutine may call its methods.
 type store interface {
 	// Exchange sends a message to an account and returns its answer.
 	Exchange(ctx context.Context, id string, m *message) (reply, error)
@@ -27,7 +27,7 @@ type store interface {
 	// Misses returns the number of consecutive failures: messages without an answer, and calls that
 	// waited in vain.
 	Misses() int
-	// Heartbeat announces this edge to the store. If the error is errLate, it returns an answer, too.
+	// Heartbeat announces this edge to the store. If the error is errLate, it also returns an answer.
 	Heartbeat(ctx context.Context, edge, said string) (alive, error)
 	// Eviction returns the store's maxmemory-policy; "" if the user has no right to read it.
 	Eviction(ctx context.Context) string
@@ -55,7 +55,7 @@ type StoreOptions struct {
 }
 
 // clientOptions disables the client's cache and its retries (the edge decides what is repeated),
-// keeps buffers small, notices a silent peer within a second, and bounds replies.
+// keeps buffers small, detects a silent peer within a second, and bounds replies.
 func clientOptions(o *StoreOptions) valkey.ClientOption {
 	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: time.Second}
 	return valkey.ClientOption{
@@ -88,14 +88,14 @@ const failuresToOpen = 3
 // remote is the store behind a client, with a breaker.
 type remote struct {
 	options  StoreOptions
-	client   atomic.Pointer[valkey.Client] // nil: the store was not reached yet, or is lost
-	failures atomic.Int32                  // consecutive; open from failuresToOpen on
+	client   atomic.Pointer[valkey.Client] // nil: the store has not been reached yet, or is lost
+	failures atomic.Int32                  // consecutive; the breaker is open from failuresToOpen onwards
 	refused  refusals
 	opened   func()        // called when the breaker opens
 	late     time.Duration // longer than any call waits; 0: unknown
 
-	// Only the heartbeats' goroutine uses these.
-	failed      int  // consecutive heartbeats
+	// Only the goroutine of the heartbeats uses the following.
+	failed      int  // consecutive failed heartbeats
 	redialAfter int  // the number of failed heartbeats
 	primary     bool // confirmed since the last failure
 
@@ -113,7 +113,7 @@ func newRemote(o StoreOptions) *remote {
 // Available reports whether the breaker is closed.
 func (r *remote) Available() bool { return r.failures.Load() < failuresToOpen }
 
-// connect opens the client if there is none. Only the heartbeats' goroutine calls it.
+// connect opens the client if there is none. Only the goroutine of the heartbeats calls connect.
 func (r *remote) connect() error {
 	if r.client.Load() != nil {
 		return nil
@@ -132,7 +132,7 @@ func Dial(o StoreOptions) (valkey.Client, error) { return valkey.NewClient(clien
 // Exchange sends a message to an account. If the connection ends, Exchange sends the message once
 // more over another connection. It makes no difference whether the first message has arrived.
 // Messages are numbered from the store's time at the first heartbeat of this process, in millionths
-// of a second. An earlier process of the same name has ended before that heartbeat, so all its
+// of a second. An earlier process with the same name ended before that heartbeat, so all its
 // numbers are lower.
 func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, error) {
 	c, first, began := r.client.Load(), r.began.Load(), time.Now()
@@ -141,7 +141,7 @@ func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, er
 	}
 	key := []string{r.options.Prefix + ":{" + id + "}"}
 	answer, err := parseReply(script.Exec(ctx, *c, key, m.args(first, 0)))
-	if isReset(err) && ctx.Err() == nil { // of one node, or while idle: the store may be healthy
+	if isReset(err) && ctx.Err() == nil { // a node reset it, or it was idle: the store may be healthy
 		answer, err = parseReply(script.Exec(ctx, *c, key, m.args(first, 1)))
 	}
 	r.countOutcome(id, began, err)
@@ -151,7 +151,7 @@ func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, er
 	return answer, err
 }
 
-// isReset reports whether a connection ended while a message was under way. The client opens
+// isReset reports whether a connection ended while a message was in flight. The client opens
 // another connection for the next message.
 func isReset(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
@@ -163,8 +163,8 @@ func isReset(err error) bool {
 const unheardMost = 2000
 
 // countOutcome counts the outcome of a command on a key. An overtaken message has reached the
-// store. A refusal says nothing about other keys. A message that took longer than the calls'
-// timeout says nothing about messages that calls wait for.
+// store. A refusal says nothing about other keys. An answer that took longer than the calls'
+// timeout does not show that calls would get an answer in time.
 func (r *remote) countOutcome(key string, began time.Time, err error) {
 	if code := refusalOf(err); code != "" {
 		r.refused.tell(key, code, err)
@@ -195,8 +195,8 @@ func (r *remote) Missed() { r.outcome(context.DeadlineExceeded) }
 
 func (r *remote) Misses() int { return int(r.failures.Load()) }
 
-// Heartbeat announces this edge to the store. It closes the breaker, unless the answer is late:
-// then it returns errLate with the answer.
+// Heartbeat announces this edge to the store. It closes the breaker unless the answer is late, in
+// which case it returns errLate with the answer.
 func (r *remote) Heartbeat(ctx context.Context, edge, said string) (a alive, err error) {
 	if err := r.connect(); err != nil {
 		return alive{}, err
@@ -205,7 +205,7 @@ func (r *remote) Heartbeat(ctx context.Context, edge, said string) (a alive, err
 	if err = r.refuseReplica(ctx); err == nil {
 		a, err = r.showSelf(ctx, edge, said)
 	}
-	if err == nil && r.isLate(began) { // once more: the first one may have had to send the script
+	if err == nil && r.isLate(began) { // repeated, because the first heartbeat may have had to send the script
 		began = time.Now()
 		if _, again := r.showSelf(ctx, edge, said); again != nil || r.isLate(began) {
 			err = errLate
@@ -219,7 +219,7 @@ func (r *remote) Heartbeat(ctx context.Context, edge, said string) (a alive, err
 	return a, err
 }
 
-// errLate is the outcome of a heartbeat whose answer took longer than the calls' timeout.
+// errLate is the error for a heartbeat whose answer took longer than the calls' timeout.
 var errLate = errors.New("it takes longer to answer than fleet.store.timeout")
 
 // showSelf sends the message of a heartbeat.
@@ -282,8 +282,8 @@ const (
 
 // redial replaces the client after a number of consecutive failed heartbeats. The client's
 // connection may still lead to a store that has become a replica or lacks its primary, while the
-// address already leads to another store. And once a store has skipped a reply, each later command
-// on that connection gets the reply to the previous one.
+// address already leads to another store. Moreover, once a store has skipped a reply, each later
+// command on that connection gets the previous command's reply.
 func (r *remote) redial(err error) {
 	if err == nil || errors.Is(err, errLate) {
 		r.failed, r.redialAfter = 0, redialFirst

@@ -59,8 +59,8 @@ func TestRealStoreSentinel(t *testing.T) {
 		t.Error("the replica is not promoted")
 	}
 	fleet.load(limits, 2*time.Millisecond, time.Second)
-	// The parts of the edges without the store, and a hundredth of a minute's limit for what the
-	// replica lacked.
+	// The sum has the edges' parts without the store, and two hundredths of a minute's limit for what
+	// the replica lacked.
 	most := int64(600 + 10*time.Since(began).Seconds() + 0.02*600)
 	if n := fleet.admitted.Load(); n < 600 || n > most {
 		t.Errorf("%d requests of at most %d", n, most)
@@ -68,8 +68,8 @@ func TestRealStoreSentinel(t *testing.T) {
 	t.Logf("%d of at most %d requests", fleet.admitted.Load(), most)
 }
 
-// TestRealStoreCluster checks that the accounts of a cluster live on all of its nodes, and that an
-// edge follows an account whose slot moves to another node.
+// TestRealStoreCluster checks that accounts are on all nodes of a cluster, and that an edge follows
+// an account whose slot moves to another node.
 func TestRealStoreCluster(t *testing.T) {
 	t.Parallel()
 	var nodes []*realStore
@@ -89,7 +89,7 @@ func TestRealStoreCluster(t *testing.T) {
 	fleet := newRealEdges(t, 3, StoreOptions{Addresses: []string{nodes[0].address()}, Cluster: true})
 	limits := config.KeyLimits{RequestsPerMinute: 600}
 	began := time.Now()
-	for _, id := range []string{"b", "c", "d", "e"} { // in addition to a, so that each node has some
+	for _, id := range []string{"b", "c", "d", "e"} { // in addition to a, so that each node has accounts
 		for _, f := range fleet.edges {
 			if d := newAccount(&f.terms, id).Take(limits, time.Now()); !d.OK {
 				t.Errorf("key %s: %+v", id, d)
@@ -208,7 +208,7 @@ func aclFile(t *testing.T) string {
 	return name
 }
 
-// TestRealStorePaused checks that, while the store makes all clients wait, only a few calls wait
+// TestRealStorePaused checks that while the store makes all clients wait, only a few calls wait
 // longer than the timeout, and the limit holds.
 func TestRealStorePaused(t *testing.T) {
 	t.Parallel()
@@ -267,8 +267,8 @@ func waitSaid(t *testing.T, what string, holds func() bool) {
 // freePort returns an unused port below those that the kernel gives to connections and to other
 // listeners, so that a killed store finds its port free when it comes back. The port for traffic
 // between a cluster's nodes is 10,000 higher. That port is also below the kernel's range, but above
-// all ports that freePort returns: it accepts clients' connections and resets them, which would
-// look like the store.
+// all ports that freePort returns, because it accepts clients' connections and resets them, and
+// could be mistaken for the store.
 func freePort(t testing.TB) string {
 	t.Helper()
 	for range 100 {

@@ -68,8 +68,8 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// TestRefusedKey checks that a refusal by the store concerns only the key. The refusal is reported
-// with its remedy, other keys continue, and the breaker stays closed.
+// TestRefusedKey checks that the store's refusal of a key concerns only that key. The refusal is
+// reported with its remedy, other keys continue, and the breaker stays closed.
 func TestRefusedKey(t *testing.T) {
 	store := miniredis.RunT(t)
 	log, lines := observer.New(zap.WarnLevel)
@@ -107,8 +107,8 @@ func TestRefusedKey(t *testing.T) {
 	}
 }
 
-// TestRefusedEdge checks that a store whose user lacks the edge's rights is not reported as silent,
-// and that the log names the rights.
+// TestRefusedEdge checks that a store whose user lacks the rights that the edge needs is not
+// reported as silent, and that the log names the rights.
 func TestRefusedEdge(t *testing.T) {
 	store := miniredis.RunT(t)
 	log, lines := observer.New(zap.WarnLevel)
@@ -135,9 +135,9 @@ func TestRefusedEdge(t *testing.T) {
 	}
 }
 
-// TestLateStore checks that a store that answers later than calls wait is lost until a heartbeat is
-// answered in time: no late answer closes the breaker. The members are known in the meantime, and
-// the log names the remedy.
+// TestLateStore checks that a store that answers later than calls wait counts as lost until a
+// heartbeat is answered in time: no late answer closes the breaker. Meanwhile the members are
+// known, and the log names the remedy.
 func TestLateStore(t *testing.T) {
 	store := miniredis.RunT(t)
 	log, lines := observer.New(zap.WarnLevel)
@@ -194,7 +194,8 @@ func TestSilentStore(t *testing.T) {
 	}
 }
 
-// TestMembers checks that members come and go, and that another edge's entry does no harm.
+// TestMembers checks that members come and go, and that another edge's malformed entry does no
+// harm.
 func TestMembers(t *testing.T) {
 	store := miniredis.RunT(t)
 	began := time.Unix(1e9, 0)

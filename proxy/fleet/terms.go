@@ -7,7 +7,7 @@ import (
 	"penstock/config"
 )
 
-// terms are what all accounts of an edge share.
+// terms holds what all accounts of an edge share.
 type terms struct {
 	edge          string // new with every start, so that its messages are numbered from 1
 	epoch         time.Time
@@ -19,8 +19,8 @@ type terms struct {
 	expected      atomic.Int64   // edges; 0: unknown
 	seen          atomic.Int64   // edges at the last heartbeat
 	waiting       atomic.Int64   // calls that wait for the store
-	back          atomic.Int64   // when the store was found again, by now; 0: it was never lost
-	lastHeartbeat atomic.Int64   // when the store last answered a heartbeat, by now; 0: at the start
+	back          atomic.Int64   // when the store was found again, on the clock of now; 0: it was never lost
+	lastHeartbeat atomic.Int64   // when the store last answered a heartbeat, on the clock of now; 0: not yet
 	report        func(*account) // schedules the account's report
 
 	storeClock storeClock
@@ -31,8 +31,8 @@ func (t *terms) now() time.Duration { return t.since(t.clock()) }
 
 func (t *terms) since(now time.Time) time.Duration { return now.Sub(t.epoch) }
 
-// enoughWait reports whether, after one unanswered request, enough calls wait for the store to
-// declare it lost. Further calls must not wait in vain.
+// enoughWait reports whether, after one unanswered request, enough calls wait to declare the store
+// lost if they time out. Further calls must not wait in vain.
 func (t *terms) enoughWait() bool {
 	misses := t.store.Misses()
 	return misses > 0 && misses+int(t.waiting.Load()) >= failuresToOpen
@@ -43,8 +43,8 @@ func (t *terms) silence(now time.Duration) time.Duration {
 	return now - time.Duration(t.lastHeartbeat.Load())
 }
 
-// edges returns how many edges share what is free while the store is lost. This is the expected
-// number or the seen number, whichever is greater, or config.UnknownEdges if neither is known.
+// edges returns the number of edges that share what is free while the store is lost: the expected
+// or the seen number, whichever is greater, or config.UnknownEdges if neither is known.
 func (t *terms) edges() int {
 	if t.edgesUnknown() {
 		return config.UnknownEdges

@@ -9,18 +9,18 @@ import (
 )
 
 // turns adds a queue of waiting calls to a slot account. Calls may wait at several edges, and the
-// store makes these edges take turns: it reserves a free slot for the first edge and notifies it.
-// An edge that has got a slot and waits for another goes to the end of the line, so an edge with
-// many ending calls does not keep its slots for its own queue.
+// store makes these edges take turns: it reserves a free slot for the first edge and notifies that
+// edge. An edge that has got a slot and waits for another goes to the end of the line, so that an
+// edge with many ending calls does not keep its slots for its own queue.
 type turns struct {
 	waited func() bool // reports whether calls of this edge wait
-	wake   func()      // makes one of them try again
+	wake   func()      // makes one of these calls try again
 	asked  bool        // the last message reported that calls wait
 }
 
 // askAgain is the interval at which an edge whose calls wait asks again. The interval bounds how
-// long a free slot stays unused if the store's notice was lost. Asking again also keeps the edge's
-// turn, which ends after a second without a message.
+// long a free slot stays unused if the store's notice was lost. The repetition also keeps the
+// edge's turn, which ends after a second without a message.
 const askAgain = 50 * time.Millisecond
 
 // say records in a message whether calls wait.
@@ -30,8 +30,8 @@ func (t *turns) say(p *part) {
 	}
 }
 
-// spareTarget returns the spare amount that an account aims at in a cell. It is zero for slots for
-// which other edges may wait. The caller holds the account's mu.
+// spareTarget returns the spare amount that an account aims to hold in a cell. It is zero for slots
+// for which other edges may wait. The caller holds the account's mu.
 func spareTarget(a *account, c *cell) int64 {
 	if a.turns != nil {
 		return 0
@@ -39,16 +39,16 @@ func spareTarget(a *account, c *cell) int64 {
 	return c.target(a.terms.edges())
 }
 
-// HearTurns listens to the store until ctx ends. At each turn of this edge, a call that waits for a
-// slot tries again.
+// HearTurns listens to the store until ctx ends. When it is this edge's turn, a call that waits for
+// a slot tries again.
 func HearTurns(ctx context.Context, f *Fleet) {
 	tick := time.NewTicker(heartbeat)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		if c, err := f.Client(); err == nil && f.taken.Load() {
-			own, _ := c.Dedicate() // some stores accept no commands beside a subscription
+			own, _ := c.Dedicate() // some stores accept no other commands on a connection with a subscription
 			channel := own.B().Subscribe().Channel(f.prefix + ":turns").Build()
-			// It returns when the connection is lost.
+			// Receive returns when the connection is lost.
 			_ = own.Receive(ctx, channel, func(m valkey.PubSubMessage) { hearTurn(f, m.Message) })
 			own.Close()
 		}
@@ -59,8 +59,8 @@ func HearTurns(ctx context.Context, f *Fleet) {
 	}
 }
 
-// hearTurn handles a message of the store, which names an account and the edge whose turn it is. If
-// no call of this edge waits any more, hearTurn passes the turn on.
+// hearTurn handles a message from the store, which names an account and the edge whose turn it is.
+// If no call of this edge waits any longer, hearTurn passes the turn on.
 func hearTurn(f *Fleet, said string) {
 	id, edge, _ := strings.Cut(said, " ")
 	if edge != f.terms.edge {

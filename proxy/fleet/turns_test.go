@@ -10,15 +10,15 @@ import (
 	"penstock/config"
 )
 
-// queue holds the calls of one edge for an engine whose slots the fleet counts exactly, like
-// queue.Queues: when a slot may be free, waiting calls try one after the other.
+// queue holds one edge's calls for an engine whose slots the fleet counts exactly. Like
+// queue.Queues, it makes waiting calls try one after the other when a slot may be free.
 type queue struct {
 	slots     *Slots
 	waiting   int
 	running   int
 	awake     bool // a waiting call should try
 	dead      bool
-	overtaken int // slots that other edges got since the first call began to wait
+	overtaken int // slots that other edges got since the first call started to wait
 }
 
 // hall is a fleet with a queue at every edge.
@@ -85,8 +85,8 @@ func (h *hall) take(i int) bool {
 	return true
 }
 
-// settle runs everything that needs no time: reports that are due at once, published turns, and the
-// tries of waiting calls.
+// settle runs everything that takes no time: reports that are due at once, published turns, and the
+// attempts of waiting calls.
 func (h *hall) settle() {
 	for range 1000 {
 		h.pass(0)
@@ -113,7 +113,7 @@ func (h *hall) settle() {
 			}
 			q.waiting--
 			q.overtaken = 0
-			q.awake = q.waiting > 0 // the edge sees room, so the next one tries
+			q.awake = q.waiting > 0 // the edge sees room, so the next call tries
 		}
 		if !tried && len(said)+len(h.turns) == 0 {
 			return
@@ -122,8 +122,8 @@ func (h *hall) settle() {
 	h.t.Fatalf("it comes to no rest")
 }
 
-// fair fails if other edges' calls overtook an edge's calls for too long, or if a slot is free
-// while a call waits.
+// fair fails the test if other edges' calls overtook an edge's calls for too long, or if a slot is
+// free while a call waits.
 func (h *hall) fair(settled bool) {
 	held := 0
 	for _, q := range h.queues {
@@ -141,8 +141,8 @@ func (h *hall) fair(settled bool) {
 }
 
 // TestTurns lets calls arrive and end at several edges in any order. No call waits for long while
-// others are served. No slot is free while a call waits, even if the store's message about a turn
-// is lost. There is never a call too many.
+// other calls are served. No slot is free while a call waits, even if the store's message about a
+// turn is lost. There are never more calls than slots.
 func TestTurns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := newHall(t, rapid.IntRange(2, 5).Draw(t, "edges"), rapid.SampledFrom([]int{1, 2, 5, 120}).Draw(t, "slots"))
@@ -175,7 +175,7 @@ func TestTurns(t *testing.T) {
 			}
 			h.fair(lost == 0)
 		}
-		for range 3 { // each edge that got no message asks
+		for range 3 { // each edge that got no message asks the store
 			h.pass(askAgain)
 			h.settle()
 		}
@@ -189,8 +189,7 @@ func TestTurns(t *testing.T) {
 }
 
 // TestTurnsOfABusyEdge checks that a queue that never empties does not block other edges. An edge
-// that has all slots gives one in turn to each waiting edge, however many calls wait at the edge
-// itself.
+// that has all slots gives one to each waiting edge in turn, however many of its own calls wait.
 func TestTurnsOfABusyEdge(t *testing.T) {
 	h := newHall(t, 3, 4)
 	for range 30 {
@@ -230,7 +229,7 @@ func TestTurnOfADeadEdge(t *testing.T) {
 		t.Fatalf("a second after an edge has died, %d calls of another run", n)
 	}
 	h.queues[0].dead, h.lines[0].cut = true, true
-	h.queues[0].running = 0 // its calls end at the engine, too
+	h.queues[0].running = 0 // its calls also end at the engine
 	h.arrive(2)
 	for range int(lease/askAgain) + 20 {
 		h.pass(askAgain)

@@ -9,7 +9,7 @@ import (
 )
 
 // twin is an account's script rewritten in Go. The property tests use it because it is a thousand
-// times faster. TestScript keeps the two equal.
+// times faster. TestScript compares the two.
 type twin struct {
 	now      int64 // ms
 	births   int64
@@ -29,7 +29,7 @@ type twinAccount struct {
 	turns    []twinTurn
 }
 
-// twinTurn is the place of an edge whose calls wait for a slot.
+// twinTurn is the place in the line of an edge whose calls wait for a slot.
 type twinTurn struct {
 	edge string
 	till int64
@@ -44,7 +44,7 @@ type twinEdge struct {
 
 func (t *twin) forget() { t.accounts = nil }
 
-// budget reports whether a message is to a budget.
+// budget reports whether a message is for a budget.
 func (m *message) budget() bool { return m.parts[tokens].kind == budget }
 
 func (t *twin) answer(id string, m *message) (r reply, err error) {
@@ -181,7 +181,7 @@ func (l *line) Exchange(_ context.Context, id string, m *message) (reply, error)
 	again := sent
 	hear := func() { _, _ = l.twin.answer(id, &again) }
 	if l.lose() {
-		if l.delay() { // it arrives for the first time long after the edge has given up
+		if l.delay() { // the message arrives for the first time long after the edge has given up
 			l.late = append(l.late, hear)
 		}
 		return reply{}, context.DeadlineExceeded
@@ -219,8 +219,8 @@ func (l *line) Eviction(context.Context) string { return "" }
 
 func (l *line) Close() {}
 
-// turnsOf returns how many edges have their turn before edge (all, if it has none), and the turns
-// of the others.
+// turnsOf returns how many edges have their turn before the given edge (all edges, if it has no
+// turn), and the turns of the other edges.
 func (a *twinAccount) turnsOf(edge string, now int64) (ahead int, others []twinTurn) {
 	ahead = -1
 	for _, w := range a.turns {
@@ -234,7 +234,7 @@ func (a *twinAccount) turnsOf(edge string, now int64) (ahead int, others []twinT
 	return ahead, others
 }
 
-// wait inserts an edge whose calls still wait at its place among the turns.
+// wait inserts an edge whose calls still wait at its place in the line.
 func (a *twinAccount) wait(edge string, p *part, granted int64, ahead int, now int64) {
 	if p.kind != turn || granted >= p.want && granted > p.least {
 		return
@@ -245,7 +245,7 @@ func (a *twinAccount) wait(edge string, p *part, granted int64, ahead int, now i
 	a.turns = slices.Insert(a.turns, ahead, twinTurn{edge, now + lease.Milliseconds()/10})
 }
 
-// fairWant returns how many free slots an edge may claim if other edges wait for slots, too.
+// fairWant returns how many free slots an edge may claim if other edges also wait for slots.
 func (p *part) fairWant(free int64, ahead, others int) int64 {
 	if p.kind != slot && p.kind != turn || others == 0 {
 		return p.want

@@ -7,7 +7,7 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// usage is the arithmetic of all limits of a key at this edge. The account's mutex guards it.
+// usage does the arithmetic for all limits of a key at this edge. The account's mutex guards it.
 type usage struct {
 	cells  [cells]cell
 	names  [cells]string
@@ -20,7 +20,7 @@ var names = [cells]string{limit.RequestsPerMinute, limit.TokensPerMinute, limit.
 
 var allowed = limit.Decision{OK: true}
 
-// follow adopts limits that a reload has changed. It returns grants under the old limits.
+// follow adopts limits that a reload has changed. It gives back grants under the old limits.
 func (u *usage) follow(l needs) {
 	if l == u.limits {
 		return
@@ -38,9 +38,9 @@ func limitsOf(l config.KeyLimits) needs {
 	return needs{int64(l.RequestsPerMinute), int64(l.TokensPerMinute), int64(l.Concurrency)}
 }
 
-// fenceAfter gives up what the store will soon grant to other edges, which may hold it after a
-// lease without an answer. The parameter silence is the time since the last answer. The caller
-// holds mu.
+// fenceAfter gives up what this edge holds before the store grants it to other edges, which happens
+// after a lease without an answer. The parameter silence is the time since the last answer. The
+// caller holds mu.
 func (u *usage) fenceAfter(silence time.Duration) {
 	if silence <= lease-fenceBefore {
 		return
@@ -51,7 +51,7 @@ func (u *usage) fenceAfter(silence time.Duration) {
 }
 
 // lacking returns the first cell in which this edge does not hold enough for a call, or -1. A call
-// may use what was drawn for waiting calls only if the parameter drawn is true. The caller holds
+// may use what was reserved for waiting calls only if the parameter drawn is true. The caller holds
 // mu.
 func (u *usage) lacking(n needs, drawn bool, now time.Duration, edges int) int {
 	for i := range u.cells {
@@ -70,7 +70,8 @@ func (u *usage) lacking(n needs, drawn bool, now time.Duration, edges int) int {
 	return -1
 }
 
-// needsOf returns what a call takes from each cell. A call above a limit takes all of the limit.
+// needsOf returns what a call takes from each cell. A call that needs more than a limit takes all
+// of the limit.
 func (u *usage) needsOf(n needs) needs {
 	for i := range n {
 		n[i] = u.cells[i].need(n[i])
@@ -78,21 +79,21 @@ func (u *usage) needsOf(n needs) needs {
 	return n
 }
 
-// await sets aside the amount that was drawn for waiting calls.
+// await reserves the granted amount for waiting calls.
 func (u *usage) await(n needs) {
 	for i := range u.cells {
 		u.cells[i].awaited += n[i]
 	}
 }
 
-// unawait undoes await for a call that takes its part or leaves it.
+// unawait undoes await for a call that takes or leaves its part.
 func (u *usage) unawait(n needs) {
 	for i := range u.cells {
 		u.cells[i].awaited -= n[i]
 	}
 }
 
-// hold takes from every cell what a call needs. Every cell must cover it.
+// hold takes from every cell what a call needs. Every cell must hold enough.
 func (u *usage) hold(n needs) {
 	for i := range u.cells {
 		c := &u.cells[i]
@@ -102,7 +103,7 @@ func (u *usage) hold(n needs) {
 		}
 		c.take(taken, u.lost)
 	}
-	u.cells[requests].settle(n[requests], n[requests], u.lost) // a request is used for good at once
+	u.cells[requests].settle(n[requests], n[requests], u.lost) // a request is used as soon as it is taken
 }
 
 // giveBack gives back a request that was used for good.
@@ -136,7 +137,7 @@ func (u *usage) missing(i int, n needs, now time.Duration) float64 {
 	return float64(c.need(n[i])) - float64(c.unclaimed()) - c.free
 }
 
-// refuse returns the refusal of a call because of a cell.
+// refuse returns the decision that refuses a call because of a cell.
 func (u *usage) refuse(i int, n needs, now time.Duration) limit.Decision {
 	c := &u.cells[i]
 	d := limit.Decision{LimitName: u.names[i], Limit: c.limit, RetryAfter: time.Second}
@@ -154,7 +155,8 @@ func (u *usage) settle(held, used needs) {
 	}
 }
 
-// leave switches to working without the store, after the store has been silent for some time.
+// leave switches to working without the store. The parameter silence is how long the store has been
+// silent.
 func (u *usage) leave(now time.Duration, fresh bool, silence time.Duration, edges int) {
 	u.lost = true
 	for i := range u.cells {
@@ -179,7 +181,7 @@ func (u *usage) refuseAlone(n needs, edges int) limit.Decision {
 	return allowed
 }
 
-// earn applies what time pays in every cell while the store is lost. An edge that admits nothing
+// earn applies to every cell what time pays while the store is lost. An edge that admits nothing
 // during that time gets no part, because other edges may have used everything.
 func (u *usage) earn(now time.Duration, t *terms) {
 	if !u.lost || t.whenLost == config.LostClosed {

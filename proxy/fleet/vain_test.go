@@ -23,9 +23,9 @@ func (s hungStore) Exchange(ctx context.Context, _ string, _ *message) (reply, e
 	return reply{}, ctx.Err()
 }
 
-// TestWaitsInVain checks a store that hangs. Three calls of an edge wait in vain, for any keys, and
-// none of them longer than allowed. Then the breaker is open, and the next request to the store
-// follows at once.
+// TestWaitsInVain checks a store that hangs. Three calls of an edge, for any keys, wait in vain,
+// and none of them waits longer than allowed. Then the breaker is open, and the next request to the
+// store follows at once.
 func TestWaitsInVain(t *testing.T) {
 	for _, keys := range []int{1, 2, 3} {
 		synctest.Test(t, func(t *testing.T) {

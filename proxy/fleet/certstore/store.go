@@ -96,8 +96,8 @@ func (s *Store) Changes(ctx context.Context, all bool) (entries []Entry, whole b
 	return entries, whole, nil
 }
 
-// sealAnewAfter is the time between a change of secrets and the renewed sealing of entries with
-// older secrets. By then every edge has the new secrets.
+// sealAnewAfter is how long after a change of secrets entries with older secrets are sealed again.
+// By then every edge has the new secrets.
 const sealAnewAfter = 10 * time.Minute
 
 // sealAnew seals entries that have older secrets again with the first secret, so that the older

@@ -1,11 +1,11 @@
 // Package sign signs the messages that the edges of a fleet leave for each other in their store.
-// Without a secret of the fleet, write access to the store is not enough to pose as an edge or to
+// Without the fleet's secret, write access to the store is not enough to pose as an edge or to
 // drain an engine.
 //
 // A signature is HMAC-SHA256 over the store's prefix, the kind and the name of the text, and the
 // text itself, which contains the edge and the time of expiry. Therefore no text is valid in
-// another fleet, at another place or after its expiry. The first secret signs and all secrets
-// verify, so secrets can be replaced at one edge after the other.
+// another fleet, under another name or after its expiry. The first secret signs and all secrets
+// verify, so that secrets can be replaced at one edge after the other.
 //
 // For a day after the fleet's first secret appeared, texts without a signature stay valid, because
 // edges that have no secret yet, and edges of an older version, send such texts. A text with a
@@ -23,13 +23,13 @@ import (
 	"time"
 )
 
-// Grace is how long texts without a signature count after the fleet's first secret appeared.
+// Grace is how long texts without a signature are valid after the fleet's first secret appeared.
 const Grace = 24 * time.Hour
 
 // The kinds of signed texts.
 const (
-	Member = "member" // an edge, by its id
-	Mode   = "mode"   // an operator's mode for an upstream, by the upstream's name
+	Member = "member" // an edge; the name is its id
+	Mode   = "mode"   // an operator's mode; the name is the upstream's
 	Since  = "since"  // when the fleet's first secret appeared
 )
 
@@ -90,7 +90,7 @@ func (s *Signer) Signed(kind, name, text string) bool {
 	return false
 }
 
-// Counts reports whether a text is valid at a time: it is signed, or a signature is not required
+// Counts reports whether a text is valid at a time: it is signed, or signatures are not required
 // yet.
 func (s *Signer) Counts(kind, name, text string, now time.Time) bool {
 	if s == nil || s.Signed(kind, name, text) {
@@ -106,8 +106,9 @@ type appeared struct {
 }
 
 // Appeared adopts the store's record of when the first secret appeared; the earliest time counts.
-// It returns a correction for the store, or "" if the store is right. A text signed with an older
-// secret is signed again, because otherwise removing that secret would begin another day.
+// It returns a correction for the store, or "" if the record is right. A record that an older
+// secret has signed is signed again, because otherwise the removal of that secret would begin
+// another day.
 func (s *Signer) Appeared(stored string, now time.Time) (correction string) {
 	if s == nil {
 		return ""

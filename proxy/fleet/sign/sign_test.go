@@ -11,8 +11,8 @@ type said struct {
 	Expires int64  `json:"expires"`
 }
 
-// TestCounts checks that a text of an edge of the fleet is valid in its place, and that changes
-// made without a secret are not.
+// TestCounts checks that a text from an edge of the fleet is valid under its kind and name, and
+// that changes made without a secret are not.
 func TestCounts(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	s := New("ps", []string{"the new secret", "the old secret"})
