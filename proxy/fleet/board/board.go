@@ -66,7 +66,7 @@ type Board struct {
 
 	// Only Run uses these.
 	number uint64
-	told   string    // the work as the board has it; sameWork: unknown
+	told   string    // the work that is on the board; sameWork: unknown
 	whole  time.Time // when all of the work was last sent
 	here   []upstreams.Here
 	busy   bool      // some edge has work
