@@ -9,7 +9,7 @@ func TestOnLoopback(t *testing.T) {
 		"127.0.0.1": false, "": false, "localhost.example.com:1": false,
 	} {
 		if got := OnLoopback(listen); got != want {
-			t.Errorf("%q: %v", listen, got)
+			t.Errorf("OnLoopback(%q) = %v, want %v", listen, got, want)
 		}
 	}
 }
@@ -22,7 +22,7 @@ func TestCheckListen(t *testing.T) {
 		"http://127.0.0.1:80": false, "::1:80": false, "a b:80": false, "127.0.0.1:-1": false,
 	} {
 		if err := checkListen(listen); (err == nil) != ok {
-			t.Errorf("%q: %v", listen, err)
+			t.Errorf("checkListen(%q) = %v, want success: %v", listen, err, ok)
 		}
 	}
 }
@@ -40,7 +40,7 @@ func TestCheckBaseURL(t *testing.T) {
 		"http://g pu": false, "http://gpu/\n": false, "http://1.2.3": false, "http://gpu,gpu2:80": false,
 	} {
 		if err := CheckBaseURL(address); (err == nil) != ok {
-			t.Errorf("%q: %v", address, err)
+			t.Errorf("CheckBaseURL(%q) = %v, want success: %v", address, err, ok)
 		}
 	}
 }
@@ -67,7 +67,7 @@ func TestLeadsTo(t *testing.T) {
 		{"http://localhost:4000", "", false},
 	} {
 		if got := leadsTo(c.url, c.listen); got != c.want {
-			t.Errorf("%s to %s: %v", c.url, c.listen, got)
+			t.Errorf("leadsTo(%q, %q) = %v, want %v", c.url, c.listen, got, c.want)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func TestSamePort(t *testing.T) {
 		{"[::]:4000", "[::1]:4000", true},
 	} {
 		if got := samePort(c.one, c.other); got != c.want {
-			t.Errorf("%s and %s: %v", c.one, c.other, got)
+			t.Errorf("samePort(%q, %q) = %v, want %v", c.one, c.other, got, c.want)
 		}
 	}
 }

@@ -147,7 +147,7 @@ func TestFolderOfCertificates(t *testing.T) {
 		}
 		f := &File{TLS: TLS{ACME: ACME{Domains: []string{"a.test"}, Folder: filepath.Join(dir, folder)}}, origin: &origin{places: new(strictyaml.Places)}}
 		if got := fmt.Sprint(f.CheckCertificates()); (want == "") != (got == "") || !strings.Contains(got, want) {
-			t.Errorf("%q: %s", folder, got)
+			t.Errorf("CheckCertificates with the folder %q = %q, want it to contain %q", folder, got, want)
 		}
 	}
 	left, err := os.ReadDir(dir)
@@ -188,7 +188,7 @@ func TestOpenFolderOfCertificates(t *testing.T) {
 		f := &File{TLS: TLS{ACME: ACME{Domains: []string{"a.test"}, Folder: dir}}, origin: &origin{places: new(strictyaml.Places)}}
 		got := f.CheckCertificates()
 		if text := fmt.Sprint(got); (c.want == "") != (text == "") || !strings.Contains(text, c.want) || got.Err() != nil {
-			t.Errorf("%s: %s", name, text)
+			t.Errorf("%s: CheckCertificates = %q, want only warnings that contain %q", name, text, c.want)
 		}
 	}
 }

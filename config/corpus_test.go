@@ -45,7 +45,7 @@ func TestBadCorpus(t *testing.T) {
 func TestGoodCorpus(t *testing.T) {
 	files, err := filepath.Glob("testdata/good/*.yaml")
 	if err != nil || len(files) < 5 {
-		t.Fatalf("%d files, %v", len(files), err)
+		t.Fatalf("found %d files (error %v), want at least 5", len(files), err)
 	}
 	t.Setenv("GOOD_HOST", "10.0.0.9")
 	t.Setenv("GOOD_LIMIT", "77")
@@ -57,7 +57,7 @@ func TestGoodCorpus(t *testing.T) {
 			}
 			f, problems := ParseValid(name, src, bundled)
 			if f == nil || len(problems) > 0 {
-				t.Errorf("%s", problems)
+				t.Errorf("a valid file has problems:\n%s", problems)
 			}
 		})
 	}

@@ -64,10 +64,10 @@ func TestDiffOfCertificates(t *testing.T) {
 	none, one, two := Defaults(), Defaults(), Defaults()
 	one.TLS.Cert, one.TLS.Key, two.TLS.Cert, two.TLS.Key = "a", "k", "b", "k"
 	if got, want := changes(Diff(none, one)), "added tls.cert (takes effect after a restart); added tls.key (takes effect after a restart)"; got != want {
-		t.Errorf("on: %s", got)
+		t.Errorf("TLS switched on: Diff = %q, want %q", got, want)
 	}
 	if got, want := changes(Diff(one, two)), "changed tls.cert"; got != want {
-		t.Errorf("another: %s", got)
+		t.Errorf("another pair: Diff = %q, want %q", got, want)
 	}
 }
 
@@ -120,7 +120,7 @@ ledger: usage.ledger
 	}
 	for _, c := range got {
 		if !c.RestartOnly {
-			t.Errorf("%s", c)
+			t.Errorf("Diff = %s, want a change that needs a restart", c)
 		}
 	}
 	next.TLS = TLS{Cert: "a", Key: "k"}
@@ -204,7 +204,7 @@ log: { level: debug }
 		t.Errorf("taken over: %s", got)
 	}
 	if got := changes(Diff(mixed, next)); strings.Contains(got, "keys") || strings.Contains(got, "token") || !strings.Contains(got, "log.level") {
-		t.Errorf("left: %s", got)
+		t.Errorf("Diff after WithKeys = %q, want log.level and neither keys nor token", got)
 	}
 	open := parse("open.yaml", "auth: none"+rest)
 	if m := old.WithKeys(open); m.Auth != AuthNone || len(m.Keys) != 0 || changes(Diff(m, open)) != "" {

@@ -157,7 +157,7 @@ func TestDiscoverKeepsKeysApart(t *testing.T) {
 	for i, want := range map[string]string{"other": CachePerKey, "lora": CachePerKey, "e": CacheShared, "a": CacheShared} {
 		at := slices.IndexFunc(out.Models, func(m Model) bool { return m.ID == i })
 		if at < 0 || out.Models[at].PromptCache != want {
-			t.Errorf("%s: %+v", i, out.Models)
+			t.Errorf("prompt_cache of %s: got %+v, want %q", i, out.Models, want)
 		}
 	}
 }

@@ -21,12 +21,12 @@ func TestCheckOpen(t *testing.T) {
 	} {
 		f, ps := ParseValid("c.yaml", []byte(row.file), bundled)
 		if f == nil {
-			t.Fatalf("%s: %s", row.name, ps)
+			t.Fatalf("%s: the file was refused: %s", row.name, ps)
 		}
 		got := f.CheckOpen(row.public, row.admin)
 		switch {
 		case row.want == "" && len(got) > 0:
-			t.Errorf("%s: %s", row.name, got)
+			t.Errorf("%s: CheckOpen = %q, want no problem", row.name, got)
 		case row.want != "" && (len(got) != 1 || got.Err() == nil || !strings.HasPrefix(got[0].Path+" "+got[0].Message, row.want)):
 			t.Errorf("%s: %s, want %s", row.name, got, row.want)
 		case row.want != "" && !strings.Contains(got[0].Message, "restarts"):

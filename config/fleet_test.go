@@ -41,7 +41,7 @@ models: [{ id: m, deployments: [{ upstream: one }, { upstream: two }] }]
 		for _, p := range problems {
 			got = append(got, p.Path)
 			if p.Warning != (p.Path != "fleet.edges") {
-				t.Errorf("%q: %s", fleet, p)
+				t.Errorf("fleet %q: got %s, want a warning unless it is at fleet.edges", fleet, p)
 			}
 		}
 		if strings.Join(got, " ") != strings.Join(want, " ") {
@@ -51,7 +51,7 @@ models: [{ id: m, deployments: [{ upstream: one }, { upstream: two }] }]
 	for fleet, warned := range map[string]bool{`{ store: { url: "redis://h" } }`: true, `{ edges: 1, store: { url: "redis://h" } }`: false} {
 		f, problems := ParseValid("edge.yaml", []byte(src("fleet: "+fleet)), Known{})
 		if got := strings.Contains(fmt.Sprint(problems), "fleet.edges"); got != warned {
-			t.Errorf("%s: %v", fleet, problems)
+			t.Errorf("fleet %q: got %v, want a warning about fleet.edges: %v", fleet, problems, warned)
 		}
 		if want := map[bool]int{true: 2, false: 1}[warned]; f.Keys[0].Edges != want || f.Upstreams[0].Edges != want {
 			t.Errorf("%s: a key is divided by %d, an upstream by %d, want %d", fleet, f.Keys[0].Edges, f.Upstreams[0].Edges, want)
@@ -65,11 +65,11 @@ models: [{ id: m, deployments: [{ upstream: one }, { upstream: two }] }]
 	} {
 		_, problems := ParseValid("edge.yaml", []byte(src("fleet: { store: "+store+" }")), Known{})
 		if problems.Err() == nil || strings.Contains(problems.Err().Error(), "sentinel-words") || !strings.Contains(problems.Err().Error(), "fleet.store") {
-			t.Errorf("%s: %s", store, problems)
+			t.Errorf("store %q: got %s, want an error at fleet.store without the password", store, problems)
 		}
 	}
 	if _, problems := ParseValid("edge.yaml", []byte(src(`fleet: { edges: 4, store: { url: "rediss://h:1", user: u, password: p } }`)), Known{}); problems.Err() != nil {
-		t.Errorf("%s", problems)
+		t.Errorf("ParseValid = %s, want no error", problems)
 	}
 	sentinel := `sentinel: { master: m, addresses: ["h:1"] }`
 	for store, want := range map[string]struct{ warned, encrypted bool }{
@@ -80,7 +80,7 @@ models: [{ id: m, deployments: [{ upstream: one }, { upstream: two }] }]
 		if f == nil || !f.Fleet.Shared() {
 			t.Errorf("%s: there is no store, %v", store, problems)
 		} else if warned := strings.Contains(fmt.Sprint(problems), "fleet.store.url"); warned != want.warned || f.Fleet.Store.Encrypted() != want.encrypted {
-			t.Errorf("%s: encrypted %v, %v", store, f.Fleet.Store.Encrypted(), problems)
+			t.Errorf("store %q: encrypted = %v, want %v; problems %v, want a warning: %v", store, f.Fleet.Store.Encrypted(), want.encrypted, problems, want.warned)
 		}
 	}
 	f, err := Parse("edge.yaml", []byte(src("fleet: { edges: 4 }")))
@@ -88,7 +88,7 @@ models: [{ id: m, deployments: [{ upstream: one }, { upstream: two }] }]
 		t.Fatal(err)
 	}
 	if got := f.Keys[0].Share(); got != (KeyLimits{RequestsPerMinute: 1, TokensPerMinute: 1000}) || f.Upstreams[1].Edges != 4 {
-		t.Errorf("%+v, %d edges", got, f.Upstreams[1].Edges)
+		t.Errorf("the shares are %+v and %d edges, want 1 request, 1000 tokens and 4 edges", got, f.Upstreams[1].Edges)
 	}
 }
 
@@ -112,13 +112,13 @@ func TestStoreKeys(t *testing.T) {
 		_, problems := ParseValid("edge.yaml", []byte("fleet: { "+store+"keys: "+keys+" }\n"+
 			"upstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"), Known{})
 		if err := problems.Err(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", keys, err)
+			t.Errorf("store keys %q: got the error %v, want %q", keys, err, want)
 		}
 	}
 	hash := "sha256:" + strings.Repeat("ab", 32)
 	k, err := ReadKey(`{"id":"a","hash":"` + hash + `","models":["m*"],"limits":{"concurrency":3}}`)
 	if err != nil || k.ID != "a" || k.Limits.Concurrency != 3 || len(k.Operations) == 0 || k.Hash[0].Hash != hash {
-		t.Errorf("%+v, %v", k, err)
+		t.Errorf("ReadKey = %+v, %v, want the key a with 3 calls and its hash", k, err)
 	}
 	for _, entry := range []string{
 		``, `{}`, `[]`, `{"id":"a"}`, `{"id":"a","hash":"sentinel-words"}`, `{"id":"a","hash":"` + hash + `","limit":{}}`,
@@ -126,7 +126,7 @@ func TestStoreKeys(t *testing.T) {
 		`{"id":"\u0024{HOME}","hash":"` + hash + `"}`, `{"id":"\x24{HOME}","hash":"` + hash + `"}`,
 	} {
 		if k, err := ReadKey(entry); err == nil || strings.Contains(err.Error(), "sentinel-words") {
-			t.Errorf("%s: %+v, %v", entry, k, err)
+			t.Errorf("ReadKey(%q) = %+v, %v, want an error without the entry's words", entry, k, err)
 		}
 	}
 }
@@ -149,10 +149,10 @@ func TestFleetSecrets(t *testing.T) {
 		f, problems := ParseValid("edge.yaml", []byte("seal: { keys: ["+secret+"] }\nfleet: "+fleet+"\n"+
 			"upstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"), Known{})
 		if text := fmt.Sprint(problems); (want.text == "") == strings.Contains(text, "secret") || !strings.Contains(text, want.text) {
-			t.Errorf("%s: %s", fleet, text)
+			t.Errorf("fleet %q: got the problems %q, want %q", fleet, text, want.text)
 		}
 		if f != nil && len(f.Fleet.SigningSecrets()) != want.signs {
-			t.Errorf("%s: %d secrets", fleet, len(f.Fleet.SigningSecrets()))
+			t.Errorf("fleet %q: got %d signing secrets, want %d", fleet, len(f.Fleet.SigningSecrets()), want.signs)
 		}
 	}
 }

@@ -28,7 +28,7 @@ models:
 `
 		f, problems := ParseValid("test.yaml", []byte(text), bundled)
 		if f == nil || len(problems) > 0 {
-			t.Fatalf("%s: %v", c.more, problems)
+			t.Fatalf("hook %q: got the problems %v, want none", c.more, problems)
 		}
 		h := &f.Hooks[0]
 		if got := h.ReadsPrompts(); got != c.prompts {

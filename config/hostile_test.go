@@ -104,7 +104,7 @@ func TestHostileFiles(t *testing.T) {
 func TestLargeFile(t *testing.T) {
 	f, problems := ParseValid("test.yaml", large(5000, 1000), bundled)
 	if f == nil || len(problems) > 0 {
-		t.Errorf("%.1000s", problems.Error())
+		t.Errorf("a large valid file was refused: %.1000s", problems.Error())
 	}
 	deep := "models: [{ id: a, pricing: " + strings.Repeat("{ a: ", 40) + "1" + strings.Repeat(" }", 40) + " }]"
 	if _, err := Parse("test.yaml", []byte(deep)); err != nil && strings.Contains(err.Error(), "deep") {

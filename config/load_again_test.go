@@ -17,6 +17,6 @@ func TestLoadAgainWaitsForNoPipe(t *testing.T) {
 	}
 	f, problems := LoadAgain("config.yaml", bundled)
 	if f != nil || len(problems) != 1 || !strings.Contains(problems[0].Message, "is not a regular file") {
-		t.Errorf("a pipe: %v", problems)
+		t.Errorf("LoadAgain of a pipe = %v, want one problem about a regular file", problems)
 	}
 }

@@ -40,18 +40,18 @@ func TestDefaultsOfAFile(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", f, want)
 	}
 	if k := f.Keys[0]; !k.Enabled() || !slices.Equal(k.Models, []string{"*"}) || !slices.Equal(k.Operations, Operations()) || !k.Expires.IsZero() {
-		t.Errorf("key %+v", k)
+		t.Errorf("key: got %+v, want the defaults", k)
 	}
 	u := f.Upstreams[0]
 	if u.Engine != "auto" || u.Weight != 1 || u.Concurrency.Set() || u.Probe != (Probe{Interval: Duration(2 * time.Second), Fall: 3, Rise: 2}) {
-		t.Errorf("upstream %+v", u)
+		t.Errorf("upstream: got %+v, want the defaults", u)
 	}
 	m := f.Models[0]
 	if m.Kind != KindChat || m.Policy != PolicyLeastLoaded || m.Deployments[0].Served != "llama" || m.SupportedReasoningEfforts != nil {
-		t.Errorf("model %+v", m)
+		t.Errorf("model: got %+v, want the defaults", m)
 	}
 	if !slices.Contains(m.Endpoints(), "/v1/messages") {
-		t.Errorf("endpoints %v", m.Endpoints())
+		t.Errorf("Endpoints = %v, want /v1/messages among them", m.Endpoints())
 	}
 }
 
@@ -153,13 +153,13 @@ models:
 		}
 	}
 	if got := f.Models[0].Name; got != "h: [x" {
-		t.Errorf("name %q", got)
+		t.Errorf("name: got %q, want %q", got, "h: [x")
 	}
 	if got, want := f.Paths(), []string{"etc/config.yaml", "etc/secrets/gpu", "etc/ca.pem"}; !slices.Equal(got, want) {
 		t.Errorf("paths %q, want %q", got, want)
 	}
 	if got := f.Upstreams[1].TLS.CA; got != "etc/ca.pem" {
-		t.Errorf("ca %q", got)
+		t.Errorf("ca: got %q, want %q", got, "etc/ca.pem")
 	}
 	if s := fmt.Sprintf("%v %+v %#v %s", f, f.Upstreams, f.Upstreams[0].APIKey, f.Upstreams[0].APIKey); strings.Contains(s, "from-env") {
 		t.Error("a formatter shows a secret")
@@ -176,7 +176,7 @@ func TestKeysFile(t *testing.T) {
 			t.Fatal(problems)
 		}
 		if len(f.Keys) != 2 || f.Keys[1].ID != "b" || !slices.Equal(f.Keys[1].Models, []string{"*"}) {
-			t.Errorf("keys %+v", f.Keys)
+			t.Errorf("keys: got %+v, want two, the second one b with all models", f.Keys)
 		}
 		if want := []string{"etc/config.yaml", "etc/more/keys.yaml"}; !slices.Equal(f.Paths(), want) {
 			t.Errorf("paths %q, want %q", f.Paths(), want)
@@ -193,11 +193,11 @@ func TestProblemsAreTheError(t *testing.T) {
 	f, err := Parse("c.yaml", []byte("listen: [\nlog: 1\n"))
 	ps, ok := errors.AsType[Problems](err)
 	if f != nil || !ok || len(ps) != 1 || ps[0].File != "c.yaml" || ps[0].Line == 0 || ps[0].Excerpt == "" || ps[0].Warning {
-		t.Fatalf("%v %#v", f, err)
+		t.Fatalf("Load = %v, %#v, want no file and one Problem with its position", f, err)
 	}
 	_, err = Parse("c.yaml", []byte("log: 1\nbogus: 2\ntimeouts: { idle: 3 }\n"))
 	if ps, _ = errors.AsType[Problems](err); len(ps) != 3 || !slices.IsSortedFunc(ps, func(a, b Problem) int { return a.Line - b.Line }) {
-		t.Fatalf("%v", err)
+		t.Fatalf("got the error %v, want three problems in the order of lines", err)
 	}
 	if (Problems{{Message: "w", Warning: true}}).Err() != nil || Problems(nil).Err() != nil {
 		t.Error("a warning is an error")
@@ -224,7 +224,7 @@ func TestUnreadableFiles(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, err, want)
 		}
 		if f, problems := LoadValid(name, bundled); f != nil || len(problems) != 1 {
-			t.Errorf("%s: %v", name, problems)
+			t.Errorf("LoadValid(%q) = %v, want one problem", name, problems)
 		}
 	}
 }
@@ -243,7 +243,7 @@ func TestFileModes(t *testing.T) {
 	if f == nil || len(problems) != 2 || len(problems.Warnings()) != 2 ||
 		problems[0].File != "config.yaml" || !strings.Contains(problems[0].Message, "0644") ||
 		problems[1].File != "keys.yaml" || !strings.Contains(problems[1].Message, "0660") {
-		t.Errorf("%s", problems)
+		t.Errorf("got the problems %s, want warnings about modes 0644 and 0660", problems)
 	}
 	if again := f.Validate(bundled); len(again) != 2 {
 		t.Errorf("Validate forgets the warnings: %s", again)
@@ -292,7 +292,7 @@ func TestSecretsStayHidden(t *testing.T) {
 			t.Errorf("no problem in %s", src)
 		}
 		if text := problems.Error(); strings.Contains(text, canary) {
-			t.Errorf("%sgives\n%s", src, text)
+			t.Errorf("the problems of %sshow the secret:\n%s", src, text)
 		}
 	}
 }
@@ -303,11 +303,11 @@ func TestDecode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e.Name != "mine" || e.KeepAlive.D() != 3*time.Second || e.Quirks == nil {
-		t.Errorf("%+v", e)
+		t.Errorf("Decode = %+v, want the profile mine with a keep_alive of 3s", e)
 	}
 	err := Decode("e.yaml", []byte("name: mine\nkeep_alive: 3\nquirk: []\n"), &e)
 	if ps, _ := errors.AsType[Problems](err); len(ps) != 2 || ps[0].File != "e.yaml" {
-		t.Errorf("%v", err)
+		t.Errorf("Decode = %v, want two problems in e.yaml", err)
 	}
 }
 
@@ -316,15 +316,15 @@ func TestEditorsOfOtherSystems(t *testing.T) {
 	src := "\ufeff" + strings.ReplaceAll("listen: 127.0.0.1:7"+minimal, "\n", "\r\n")
 	f, problems := ParseValid("c.yaml", []byte(src), bundled)
 	if len(problems) > 0 || f.Listen != "127.0.0.1:7" {
-		t.Errorf("%v", problems)
+		t.Errorf("got %v, want no problems and the listen address 127.0.0.1:7", problems)
 	}
 	_, problems = ParseValid("c.yaml", []byte(src+"bogus: é\r\n"), bundled)
 	if len(problems) != 1 || problems[0].Line != 5 || problems[0].Excerpt != "    5 | bogus: é\n      | ^" {
-		t.Errorf("%v", problems)
+		t.Errorf("got %v, want one problem in line 5", problems)
 	}
 	for _, src := range []string{"listen: \xff\n", "\xff\xfea\x00", "a: \x00\n"} {
 		if _, problems := ParseValid("c.yaml", []byte(src), bundled); len(problems) != 1 || !strings.Contains(problems[0].Message, "UTF-8") {
-			t.Errorf("%q: %v", src, problems)
+			t.Errorf("ParseValid(%q) = %v, want one problem about UTF-8", src, problems)
 		}
 	}
 }
@@ -339,10 +339,10 @@ func TestAliasesAreBounded(t *testing.T) {
 	start := time.Now()
 	_, err := Parse("c.yaml", []byte(b.String()))
 	if ps, _ := errors.AsType[Problems](err); len(ps) != 1 || !strings.Contains(ps[0].Message, "alias too often") {
-		t.Errorf("%.300v", err)
+		t.Errorf("got %.300v, want one problem about aliases", err)
 	}
 	if d := time.Since(start); d > 10*time.Second {
-		t.Errorf("took %v", d)
+		t.Errorf("parsing took %v, want at most 10s", d)
 	}
 	_, err = Parse("c.yaml", []byte("models: [{ id: m, pricing: { a: &a { b: *a } } }]\n"))
 	if ps, _ := errors.AsType[Problems](err); len(ps) != 1 {
@@ -377,7 +377,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, p := range ps {
 			if p.Message == "" || p.Line < 0 || p.Column < 0 || strings.ContainsAny(p.Message, "\n\r") {
-				t.Fatalf("%#v", p)
+				t.Fatalf("got %#v, want a message in one line and a valid position", p)
 			}
 		}
 		ParseValid("fuzz.yaml", src, bundled)

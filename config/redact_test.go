@@ -73,7 +73,7 @@ func TestRedactHidesEverySecretOfTheSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	if leaked := regexp.MustCompile(`.*CANARY.*`).FindAll(r.Text, -1); leaked != nil {
-		t.Errorf("shown:\n%s", leaked)
+		t.Errorf("Redact shows canaries:\n%s", leaked)
 	}
 	for _, path := range []string{
 		"admin.token", "admin.tokens.token", "admin.tokens.hash", "upstreams.api_key", "seal.keys", "keys.hash", "end_users.secret", "fleet.store.password", "fleet.store.sentinel.password",
@@ -167,7 +167,7 @@ models:
       prompt: 0.5
 `
 	if string(r.Text) != want {
-		t.Errorf("%s", r.Text)
+		t.Errorf("Redact = %s, want %s", r.Text, want)
 	}
 	if got, want := string(r.Keys), "- id: \"team-b\"\n  hash:\n    - hash: \"(removed)\"\n      expires: \"2027-01-01\"\n"; got != want {
 		t.Errorf("keys_file:\n%s", got)

@@ -10,19 +10,19 @@ func TestUnits(t *testing.T) {
 		"0": 0, "0s": 0, "250ms": Duration(250 * time.Millisecond), "1h30m": Duration(90 * time.Minute), "1.5s": Duration(1500 * time.Millisecond),
 	} {
 		if got, err := ParseDuration(text); err != nil || got != want {
-			t.Errorf("%s: %v, %v", text, got, err)
+			t.Errorf("ParseDuration(%q) = %v, %v, want %v", text, got, err, want)
 		}
 	}
 	for text, want := range map[string]Bytes{
 		"0": 0, "512": 512, "64KiB": 64 << 10, "1.5MiB": 3 << 19, "2 GiB": 2 << 30, "1TiB": 1 << 40, "64KB": 64000, "1MB": 1e6, "3GB": 3e9, "7B": 7,
 	} {
 		if got, err := ParseBytes(text); err != nil || got != want {
-			t.Errorf("%s: %v, %v", text, got, err)
+			t.Errorf("ParseBytes(%q) = %v, %v, want %v", text, got, err, want)
 		}
 	}
 	for text, want := range map[string]Percent{"0%": 0, "25%": 25, "12.5 %": 12.5, "100%": 100} {
 		if got, err := ParsePercent(text); err != nil || got != want {
-			t.Errorf("%s: %v, %v", text, got, err)
+			t.Errorf("ParsePercent(%q) = %v, %v, want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "x", "5", "-1s", "5 minutes", "1e9999h", "NaN"} {
@@ -81,7 +81,7 @@ func TestParseResolve(t *testing.T) {
 	} {
 		got, err := ParseResolve(in)
 		if got != want || (err != nil) != (want == Resolve{} && in != "0") {
-			t.Errorf("%s: %+v, %v", in, got, err)
+			t.Errorf("ParseResolve(%q) = %+v, %v, want %+v", in, got, err, want)
 		}
 		if again, err := ParseResolve(got.String()); want != (Resolve{}) && (err != nil || again != got) {
 			t.Errorf("%s is written as %s: %v", in, got, err)

@@ -24,7 +24,7 @@ func TestValidateByHand(t *testing.T) {
 	f.Models = append(f.Models, m)
 	f.Upstreams[0].Engine = "odd"
 	if ps := f.Validate(Known{}); len(ps) != 1 || ps[0].Path != "models[1].id" || ps[0].Line != 0 || !strings.Contains(ps[0].Message, "models[0].id") {
-		t.Errorf("%v", ps)
+		t.Errorf("Validate = %v, want one problem at models[1].id that names models[0].id", ps)
 	}
 	if ps := f.Validate(bundled); len(ps) != 2 {
 		t.Errorf("engines are not checked: %v", ps)

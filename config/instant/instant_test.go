@@ -13,7 +13,7 @@ func TestTime(t *testing.T) {
 			t.Errorf("%v is %v and %v", start, now, now.Std())
 		}
 		if later := now.After(time.Second); later.Passed() || later.Since(now) != time.Second {
-			t.Errorf("%v after %v", later, now)
+			t.Errorf("a second after %[2]v: got %[1]v, want a time that has not passed", later, now)
 		}
 		time.Sleep(time.Second)
 		if !now.After(time.Second).Passed() || now.After(time.Second+1).Passed() {

@@ -12,12 +12,12 @@ func TestParse(t *testing.T) {
 		"0": "0", "100.00": "100", "0.075": "0.075", "0.000001": "0.000001", "12.5": "12.5", "1000000000000": "1000000000000",
 	} {
 		if got, err := Parse(text); err != nil || got.String() != want {
-			t.Errorf("%s: %s, %v", text, got, err)
+			t.Errorf("Parse(%q) = %s, %v, want %s", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "-1", "1e3", ".5", "5.", "1.0000001", "1,5", "99999999999999", "$1", "0x10", "1.2.3"} {
 		if got, err := Parse(text); err == nil {
-			t.Errorf("%s: %s", text, got)
+			t.Errorf("Parse(%q) = %s, want an error", text, got)
 		}
 	}
 }
@@ -61,7 +61,7 @@ func TestPrice(t *testing.T) {
 		{map[string]any{"input": "on request", "currency": "EUR"}, Price{}},
 	} {
 		if got := PriceOf(c.pricing); got != c.want {
-			t.Errorf("%v: %+v", c.pricing, got)
+			t.Errorf("PriceOf(%v) = %+v, want %+v", c.pricing, got, c.want)
 		}
 	}
 }

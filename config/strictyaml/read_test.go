@@ -19,7 +19,7 @@ func TestRead(t *testing.T) {
 	s := server{Port: 1}
 	d := Read("a.yaml", []byte("name: edge\nport: many\ntags: [\"${STRICTYAML_TAG}\", red]\nextra: {a.b: c}\ntgas: []\n"), &s, Options{Least: "write it"})
 	if s.Name != "edge" || s.Port != 1 || strings.Join(s.Tags, " ") != "blue red" || s.Extra["a.b"] != "c" {
-		t.Errorf("%+v", s)
+		t.Errorf("Read = %+v, want edge, 1, blue red and c", s)
 	}
 	p := d.Places
 	if !p.Broken("port") || p.Broken("name") || !p.BrokenWithin("tags") || !p.Has(`extra."a.b"`) || p.Has("host") {
@@ -31,7 +31,7 @@ func TestRead(t *testing.T) {
 	const want = "a.yaml:2:7: \"many\" is not a whole number (port)\n    2 | port: many\n      |       ^\n" +
 		"a.yaml:5:1: unknown key \"tgas\": did you mean \"tags\"? (tgas)\n    5 | tgas: []\n      | ^"
 	if got := d.Problems().Error(); got != want {
-		t.Errorf("%s", got)
+		t.Errorf("Problems = %s, want %s", got, want)
 	}
 }
 
@@ -75,14 +75,14 @@ func TestReadRetired(t *testing.T) {
 		"a.yaml:5:3: warning: secret is no longer a setting and is ignored: delete it (servers[1].secret)\n" +
 		"    5 |   secret: ******\n      |   ^"
 	if got := d.Problems(); got.Error() != want || got.Err() != nil || f.Servers[1].Name != "y" {
-		t.Errorf("%v\n%+v", got, f)
+		t.Errorf("Problems = %v, want warnings %s; the second server is %+v, want y", got, want, f)
 	}
 	for src, want := range map[string]string{
 		"servers: [{limit: 1}]": "a.yaml:1:12: limit is no longer a setting: set tags instead (servers[0].limit)",
 		"old: 1":                "unknown key \"old\"",
 	} {
 		if err := Read("a.yaml", []byte(src), &f, o).Problems().Err(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s gives %v", src, err)
+			t.Errorf("Read(%q) = %v, want an error with %q", src, err, want)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func TestExcerptsMaskSecretsAlone(t *testing.T) {
 	} {
 		err := Read("a.yaml", []byte(src), &f, Options{}).Problems().Err()
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s gives %v", src, err)
+			t.Errorf("Read(%q) = %v, want an error with %q", src, err, want)
 		}
 	}
 }
