@@ -133,7 +133,7 @@ func TestArms(t *testing.T) {
 						t.Errorf("at %s, a call of %q misses %q, %v", got, c.of, own, missed)
 					}
 				} else if !errors.Is(err, ErrNoUpstream) {
-					t.Errorf("error %v", err)
+					t.Errorf("got the error %v, want ErrNoUpstream", err)
 				}
 				if got != c.want {
 					t.Errorf("the call goes to %s, want %s", got, c.want)
@@ -203,7 +203,7 @@ func TestCapacityOfArms(t *testing.T) {
 	p := plan(t, upstream("a", 3), upstream("b", 5))
 	r := lookup(t, table(t, p, tiered("m", config.Deployment{Upstream: "a"}, arm("b", 10, 0))), "m")
 	if c := r.Capacity(upstreams.PoolText, t0); c.Total != 3 {
-		t.Errorf("%+v", c)
+		t.Errorf("Capacity = %+v, want a total of 3", c)
 	}
 	b := p.Upstream("b")[0]
 	for name, want := range map[string]int{"": 0, "b": 5} {
@@ -213,7 +213,7 @@ func TestCapacityOfArms(t *testing.T) {
 	}
 	p.Upstream("a")[0].SetMode(upstreams.ModeDrain)
 	if c := r.Capacity(upstreams.PoolText, t0); c.Total != 5 {
-		t.Errorf("%+v", c)
+		t.Errorf("Capacity = %+v, want a total of 5", c)
 	}
 	if got := r.Room(b, &Query{Now: t0, Arms: ArmsOf(r, numberOf(t, r, ""), 0)}); got.Slots != 5 {
 		t.Errorf("as a last resort it finds %+v", got)

@@ -45,7 +45,7 @@ func live(t testing.TB, names ...string) *upstreams.Plan {
 	set.WaitProbed(ctx, p)
 	for _, name := range names {
 		if u := p.Upstream(name)[0]; !u.EligibleIn(upstreams.StateUp, upstreams.At(time.Now())) || !u.Models.Serves("served-m") {
-			t.Fatalf("%s is %s", name, u.State())
+			t.Fatalf("%s is %s, want it up and serving served-m", name, u.State())
 		}
 	}
 	return p

@@ -203,7 +203,7 @@ func TestClaimsEnd(t *testing.T) {
 	ask("b", 0)
 	ask("b", 100*time.Millisecond) // makes no second claim
 	if n := claims.live.Load(); n != 1 {
-		t.Fatalf("%d claims", n)
+		t.Fatalf("got %d live claims, want 1", n)
 	}
 	held.ReleaseAt(upstreams.OutcomeOK, t0)
 	if ask("c", time.Second) != nil || claims.Yielded() != 1 {

@@ -55,7 +55,7 @@ func TestDirectory(t *testing.T) {
 		}
 	}
 	if k := know(d, targets, longer); k.n != 3 || k.blocks() != 9 {
-		t.Errorf("%+v", k)
+		t.Errorf("know = %+v, want 3 targets and 9 blocks", k)
 	}
 	if _, missing := know(d, targets, longer).held(targets[2].member); missing != 7 {
 		t.Errorf("%v blocks are to be read up to where anything is known, want 7", missing)

@@ -102,7 +102,7 @@ func TestFactsOfEngines(t *testing.T) {
 			t.Parallel()
 			r, now := probed(t, c.pages...), time.Now()
 			if got := r.Ready(now); got != c.ready {
-				t.Errorf("ready %t", got)
+				t.Errorf("Ready = %t, want %t", got, c.ready)
 			}
 			if got := r.Capacity(upstreams.PoolText, now).Total; got != c.slots {
 				t.Errorf("%d slots, want %d", got, c.slots)
@@ -115,7 +115,7 @@ func TestFactsOfEngines(t *testing.T) {
 			}
 			lease, _, err := r.Acquire(&Query{Now: now})
 			if (err == nil) != c.ready {
-				t.Errorf("acquire: %v", err)
+				t.Errorf("Acquire = %v, want success: %t", err, c.ready)
 			}
 			if err == nil {
 				lease.Release(upstreams.OutcomeOK)

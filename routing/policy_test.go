@@ -40,7 +40,7 @@ func picks(t *testing.T, r *Route, n int, q Query) []int {
 		q.Now, q.Rand = t0, uint64(i)*0x9e3779b97f4a7c15
 		l, target, err := r.Acquire(&q)
 		if err != nil {
-			t.Fatalf("call %d: %v", i, err)
+			t.Fatalf("call %d: got the error %v, want none", i, err)
 		}
 		got[slices.IndexFunc(r.targets, func(o Target) bool { return o.Upstream == target.Upstream })]++
 		l.ReleaseAt(upstreams.OutcomeOK, t0)

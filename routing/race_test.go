@@ -146,7 +146,7 @@ func TestOneTrialOfMany(t *testing.T) {
 					if err == nil {
 						leases = append(leases, l)
 					} else if !errors.Is(err, ErrNoUpstream) {
-						t.Errorf("round %d: %v", round, err)
+						t.Errorf("round %d: got the error %v, want ErrNoUpstream", round, err)
 					}
 				})
 			}

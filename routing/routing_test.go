@@ -88,7 +88,7 @@ func TestLookup(t *testing.T) {
 		}
 	}
 	if got := len(tab.Routes()); got != 3 {
-		t.Errorf("%d routes", got)
+		t.Errorf("got %d routes, want 3", got)
 	}
 }
 
@@ -107,7 +107,7 @@ func spread(t testing.TB, r *Route, n int, q Query) map[string]int {
 		q.Now, q.Rand = t0, uint64(i)*0x9e3779b97f4a7c15
 		l, target, err := r.Acquire(&q)
 		if err != nil {
-			t.Fatalf("lease %d: %v", i, err)
+			t.Fatalf("lease %d: got the error %v, want none", i, err)
 		}
 		if target.Served != "served-"+r.ID {
 			t.Fatalf("served name %q", target.Served)
@@ -388,7 +388,7 @@ func TestCapacity(t *testing.T) {
 	}
 	pools := []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision}
 	if sum := apart.Sum(pools, t0); sum.Total != 10 || sum.Active != 1 || math.Abs(sum.Utilization-10) > 1e-9 {
-		t.Errorf("sum %+v", sum)
+		t.Errorf("Sum = %+v, want a total of 10, one active and a utilization of 10", sum)
 	}
 	// The four slots of the shared pool count once, whatever they are used for, and so does a call
 	// in one of them.

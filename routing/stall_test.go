@@ -23,7 +23,7 @@ func TestStallOf(t *testing.T) {
 		{10, 4, 5, upstreams.StallConfirm},
 	} {
 		if got := stallOf(c.all, c.others, c.lately); got != c.want {
-			t.Errorf("%+v: %v", c, got)
+			t.Errorf("stallOf(%+v) = %v, want %v", c, got, c.want)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func TestTiers(t *testing.T) {
 				got = target.Upstream.Name()
 				l.Release(upstreams.OutcomeOK)
 			} else if !errors.Is(err, ErrNoUpstream) {
-				t.Errorf("error %v", err)
+				t.Errorf("got the error %v, want ErrNoUpstream", err)
 			}
 			if got != c.want {
 				t.Errorf("the call goes to %s, want %s", got, c.want)
@@ -121,12 +121,12 @@ func TestCapacityOfTiers(t *testing.T) {
 		}
 	}
 	if c := r.Capacity(upstreams.PoolText, t0); c.Total != 3 {
-		t.Errorf("%+v", c)
+		t.Errorf("Capacity = %+v, want a total of 3", c)
 	}
 	want(0)
 	p.Upstream("a")[0].SetMode(upstreams.ModeDrain)
 	if c := r.Capacity(upstreams.PoolText, t0); c.Total != 0 {
-		t.Errorf("%+v", c)
+		t.Errorf("Capacity = %+v, want a total of 0", c)
 	}
 	want(1)
 }

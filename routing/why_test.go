@@ -51,7 +51,7 @@ func TestWhy(t *testing.T) {
 		for i, e := range q.Why.Estimates {
 			cached = append(cached, e.Cached)
 			if (e.Seconds > 0) != c.learned || i > 0 && e.Seconds < q.Why.Estimates[i-1].Seconds {
-				t.Errorf("%s: estimates %+v", name, q.Why.Estimates)
+				t.Errorf("%s: got the estimates %+v, want them sorted, and with seconds: %v", name, q.Why.Estimates, c.learned)
 			}
 		}
 		if q.Why.Reason != c.want || !slices.Equal(cached, c.cached) {

@@ -33,7 +33,7 @@ func TestQueueUnderChurn(t *testing.T) {
 					continue
 				}
 				if n := running.Add(1); n > total {
-					t.Errorf("%d run", n)
+					t.Errorf("%d calls run at once, want at most %d", n, total)
 				}
 				if i%3 == 0 {
 					time.Sleep(20 * time.Microsecond)

@@ -26,7 +26,7 @@ func TestQueueServesBatchesLast(t *testing.T) {
 		wait := func(name string, n *Need) {
 			go func() {
 				if err := p.q.Wait(nil, n, time.Now().Add(time.Minute), p.take); err != nil {
-					t.Errorf("%s: %v", name, err)
+					t.Errorf("Wait of %s = %v, want a slot", name, err)
 				}
 				mu.Lock()
 				defer mu.Unlock()

@@ -87,7 +87,7 @@ func TestQueueServesSessionsInTurn(t *testing.T) {
 			go func() {
 				n := &Need{Key: "agent", Session: uint64(name[0])}
 				if err := p.q.Wait(nil, n, time.Now().Add(time.Minute), p.take); err != nil {
-					t.Errorf("%s: %v", name, err)
+					t.Errorf("Wait of %s = %v, want a slot", name, err)
 				}
 				served = append(served, name)
 			}()

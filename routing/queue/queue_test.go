@@ -92,7 +92,7 @@ func TestQueueServesKeysInTurn(t *testing.T) {
 			go func() {
 				key, _, _ := strings.Cut(name, "-")
 				if err := p.wait(nil, key, time.Now().Add(time.Minute), p.take); err != nil {
-					t.Errorf("%s: %v", name, err)
+					t.Errorf("Wait of %s = %v, want a slot", name, err)
 				}
 				mu.Lock()
 				defer mu.Unlock()
@@ -131,7 +131,7 @@ func TestQueueEnds(t *testing.T) {
 		go func() { errs <- p.wait(done, "b", start.Add(time.Hour), none) }()
 		synctest.Wait()
 		if err := p.wait(nil, "c", start.Add(time.Hour), none); !errors.Is(err, ErrFull) {
-			t.Errorf("third: %v", err)
+			t.Errorf("the third Wait = %v, want ErrFull", err)
 		}
 		if err := <-errs; !errors.Is(err, ErrDeadline) || time.Since(start) != 3*time.Second {
 			t.Errorf("deadline: %v after %v", err, time.Since(start))
@@ -144,7 +144,7 @@ func TestQueueEnds(t *testing.T) {
 			t.Errorf("no deadline: %v", err)
 		}
 		if p.q.Waiting() != 0 {
-			t.Errorf("%d wait", p.q.Waiting())
+			t.Errorf("%d calls wait, want 0", p.q.Waiting())
 		}
 	})
 }
@@ -243,7 +243,7 @@ func TestQueueWakesSuitedWaiter(t *testing.T) {
 			late <- p.q.Wait(nil, &Need{Key: "c", Pool: upstreams.PoolVision}, time.Now().Add(time.Second), p.take)
 		}()
 		if err := <-late; err != nil {
-			t.Errorf("a newcomer: %v", err)
+			t.Errorf("the newcomer's Wait = %v, want a slot", err)
 		}
 		time.Sleep(2 * time.Minute) // the others leave
 		p.set.mu.Lock()
@@ -312,7 +312,7 @@ func TestQueuesShareAnUpstream(t *testing.T) {
 			t.Errorf("15 slots: %d were woken, and a model without the upstream looked at %d times", n, looks.Load())
 		}
 		if got["a"] != 5 || got["b"] != 5 || got["c"] != 5 {
-			t.Errorf("served %v", got)
+			t.Errorf("served %v, want 5 calls of each", got)
 		}
 		time.Sleep(2 * time.Minute)
 	})
@@ -369,7 +369,7 @@ func TestQueueKeepsNewcomersWaiting(t *testing.T) {
 				go func() {
 					key, _, _ := strings.Cut(name, "-")
 					if err := p.wait(nil, key, time.Now().Add(time.Minute), try); err != nil {
-						t.Errorf("%s: %v", name, err)
+						t.Errorf("Wait of %s = %v, want a slot", name, err)
 					}
 					served <- name
 				}()
@@ -531,7 +531,7 @@ func TestQueueLooksAfterReload(t *testing.T) {
 			t.Errorf("%d were woken for 6 slots", asked.Load())
 		}
 		if n := p.q.Waiting(); n != 34 {
-			t.Errorf("%d wait", n)
+			t.Errorf("%d calls wait, want 34", n)
 		}
 		time.Sleep(2 * time.Minute)
 	})

@@ -66,14 +66,14 @@ func TestZeroTurnBooksNothing(t *testing.T) {
 	none.End(1e6, 1e6, true)
 	none.Book(1e6)
 	if none.Begun() || none.Booked() != 0 {
-		t.Errorf("%+v", none)
+		t.Errorf("got %+v, want no turn", none)
 	}
 }
 
 func TestQuietLineCountsNothing(t *testing.T) {
 	var l Line
 	if turn := l.Begin("a", 1, 500, start); turn.Begun() || len(l.accounts) != 0 {
-		t.Fatalf("%+v, %d accounts", turn, len(l.accounts))
+		t.Fatalf("Begin = %+v with %d accounts, want no turn and no account", turn, len(l.accounts))
 	}
 	a := l.Wait("a", 1, start)
 	running := l.Begin("b", 1, 500, start)
@@ -133,7 +133,7 @@ func TestWeightChanges(t *testing.T) {
 	a.Leave(start)
 	b.Leave(start)
 	if l.share != 0 {
-		t.Errorf("share %v", l.share)
+		t.Errorf("the share is %v, want 0", l.share)
 	}
 }
 
@@ -274,7 +274,7 @@ func TestAccountsAreForgotten(t *testing.T) {
 			for _, a := range l.waiting {
 				share += a.share()
 				if a.waiters <= 0 || l.accounts[a.name] != a {
-					t.Fatalf("%+v waits", a)
+					t.Fatalf("%+v waits, want only known accounts with waiters", a)
 				}
 			}
 			if math.Abs(share-l.share) > 1e-6 {
@@ -300,6 +300,6 @@ func TestIdleAccountsAreBounded(t *testing.T) {
 		l.Begin(fmt.Sprint(i), 1, 1e9, start)
 	}
 	if n := len(l.accounts); n > mostIdle+1 || l.accounts["a"] != a {
-		t.Errorf("%d accounts", n)
+		t.Errorf("got %d accounts, want at most %d", n, mostIdle+1)
 	}
 }

@@ -112,7 +112,7 @@ func TestMemorySmall(t *testing.T) {
 		}
 		h.Release()
 	}); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("got %v allocations, want 0", n)
 	}
 	if h.Hold(PartOut, free+1) == nil {
 		t.Error("more than is free was not counted")

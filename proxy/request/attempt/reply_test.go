@@ -252,7 +252,7 @@ models:
   - {id: m, context_length: 1000, deployments: [{upstream: a}]}
 `, a)
 		if got := e.Post("/v1/chat/completions", strings.Replace(whole, "{", `{"max_tokens":5000,`, 1)); got.Status != 200 {
-			t.Fatalf("got %d %s", got.Status, got.Body)
+			t.Fatalf("got %d %s, want 200", got.Status, got.Body)
 		}
 		if sent := a.Requests()[0]; strings.Contains(sent, "5000") || !strings.Contains(sent, `"max_tokens":9`) {
 			t.Errorf("sent %s, want a limit below 1000", sent)

@@ -45,7 +45,7 @@ func TestTranslate(t *testing.T) {
 		})
 		var a *apierr.Error
 		if full := errors.As(err, &a) && a.Code == CodeMemory; written != c.written || full != c.full || (err == nil) != (b.chat != nil) {
-			t.Errorf("%s: written %v, %v", c.name, written, err)
+			t.Errorf("%s: wrote %v, error %v, want written %v and full %v", c.name, written, err, c.written, c.full)
 		}
 		if held := budget.Used() - size; held != c.held || b.memory.held != size+held {
 			t.Errorf("%s: %d reserved, the call says %d", c.name, held, b.memory.held)

@@ -35,7 +35,7 @@ func TestFillGrows(t *testing.T) {
 			ctx := &fasthttp.RequestCtx{}
 			ctx.Init2(&net.TCPConn{}, nil, false)
 			if e := b.fill(src, int64(size), &Source{Ctx: ctx, Start: time.Now(), Limit: int64(size), Silence: time.Hour}); e != nil || !bytes.Equal(b.Client(), text) {
-				t.Fatalf("%d bytes: %v, %d", size, e, len(b.Client()))
+				t.Fatalf("fill of %d bytes: error %v, got %d bytes", size, e, len(b.Client()))
 			}
 			if b.memory.held != int64(size) {
 				t.Errorf("%d bytes are held for %d", b.memory.held, size)

@@ -65,7 +65,7 @@ verbose_json
 --ours--
 `, "\n", "\r\n")
 	if got, err := rewrite(strings.NewReader(in)); err != nil || got != want {
-		t.Errorf("%v\n%s", err, got)
+		t.Errorf("rewrite: error %v, got\n%s\nwant\n%s", err, got, want)
 	}
 }
 
@@ -82,7 +82,7 @@ func FuzzForm(f *testing.F) {
 		out, err := rewrite(bytes.NewReader(form))
 		if err != nil {
 			if e := formError(err); e.Status != 400 {
-				t.Fatalf("%v", err)
+				t.Fatalf("got the error %v, want a 400", err)
 			}
 			return
 		}
@@ -103,7 +103,7 @@ func FuzzForm(f *testing.F) {
 			}
 		}
 		if rest := received[i:]; len(rest) > 1 || len(rest) == 1 && rest[0] != [2]string{"response_format", "json"} {
-			t.Fatalf("invented: %q", rest)
+			t.Fatalf("invented the fields %q, want at most response_format=json", rest)
 		}
 	})
 }
@@ -203,9 +203,9 @@ func TestPacedReaderEnds(t *testing.T) {
 		var e *apierr.Error
 		switch {
 		case c.status == 0 && (err != nil || string(got) != c.body):
-			t.Errorf("%s: %q, %v", c.name, got, err)
+			t.Errorf("%s: got %q, %v, want %q", c.name, got, err, c.body)
 		case c.status != 0 && (!errors.As(err, &e) || e.Status != c.status):
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: got the error %v, want the status %d", c.name, err, c.status)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestCheckHead_Charset(t *testing.T) {
 		h.SetMethod("POST")
 		h.SetContentType(kind)
 		if e := CheckHead(h, false); (e != nil) != refused || e != nil && e.Status != 415 {
-			t.Errorf("%s: %v", kind, e)
+			t.Errorf("CheckHead for %s = %v, want a 415: %v", kind, e, refused)
 		}
 	}
 }

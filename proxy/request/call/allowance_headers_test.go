@@ -46,7 +46,7 @@ func TestRateHeadersAllocateNothing(t *testing.T) {
 			t.Errorf("%s: %d headers, want %d", id, n, names)
 		}
 		if got := testing.AllocsPerRun(100, tell); got != 0 {
-			t.Errorf("%s: %v allocations", id, got)
+			t.Errorf("%s: got %v allocations, want 0", id, got)
 		}
 	}
 }

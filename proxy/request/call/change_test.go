@@ -44,7 +44,7 @@ func TestChangeAfter(t *testing.T) {
 		{"anything else", refusalOf(engineerror.SubjectOther, apierr.Overflow{}), endpoint.Sent{Limit: 5, Effort: "high", AdjacentTurns: true}, change{}},
 	} {
 		if got, ok := changeAfter(c.why, c.sent); ok != (c.want != change{}) || ok && got != c.want {
-			t.Errorf("%s: %+v, %t", c.name, got, ok)
+			t.Errorf("%s: changeAfter = %+v, %t, want %+v", c.name, got, ok, c.want)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func TestTookChange(t *testing.T) {
 		{turns, refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), false},
 	} {
 		if got := tookChange(c.changed, c.why); got != c.want {
-			t.Errorf("%+v, then %d: %t", c.changed, c.why.About, got)
+			t.Errorf("after the change %+v and the refusal %d: tookChange = %t, want %t", c.changed, c.why.About, got, c.want)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestRefusals(t *testing.T) {
 		check = func(k refusalKey, at time.Duration, want endpoint.Refused) {
 			t.Helper()
 			if got := r.of(k, now.Add(at)); got != want {
-				t.Errorf("%v after %v: %+v", k, at, got)
+				t.Errorf("the change for %v after %v is %+v, want %+v", k, at, got, want)
 			}
 		}
 	)

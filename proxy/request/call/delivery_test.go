@@ -49,7 +49,7 @@ models:
 						}
 					}}
 					if got := e.Send(client, path, body, own); got.Status != 200 || got.Err != nil || !written {
-						t.Errorf("%d, %v, written %v: %.200s", got.Status, got.Err, written, got.Body)
+						t.Errorf("got %d, error %v, written %v, want a complete 200: %.200s", got.Status, got.Err, written, got.Body)
 					}
 					if got := e.Post(path, body, own); got.Status != 200 {
 						t.Errorf("after the delivery: %d %.200s", got.Status, got.Body)

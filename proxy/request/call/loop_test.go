@@ -190,7 +190,7 @@ func TestDialects(t *testing.T) {
 				a, b := pair(calltest.Say("good day"), calltest.Say("good day"))
 				got := calltest.New(t, twoEngines("", ""), a, b).Post(tt.path, tt.body)
 				if got.Status != 200 {
-					t.Fatalf("%d %s", got.Status, got.Body)
+					t.Fatalf("got %d, want 200: %s", got.Status, got.Body)
 				}
 				for _, part := range tt.has {
 					if !strings.Contains(got.Body, part) {
@@ -306,10 +306,10 @@ func TestStreamStaysAtSilentEngine(t *testing.T) {
 		e := calltest.New(t, strings.Replace(twoEngines("", ""), "round_robin", "least_loaded", 1), a, b)
 		got := e.Post(chatPath, chat(stream))
 		if got.Status != 200 || got.Err != nil || !strings.Contains(got.Body, "two") || !strings.HasSuffix(got.Body, "data: [DONE]\n\n") {
-			t.Errorf("got %d, %v: %s", got.Status, got.Err, got.Body)
+			t.Errorf("got %d, %v, want a 200 that ends with the second engine's text: %s", got.Status, got.Err, got.Body)
 		}
 		if n := e.Count("penstock_panics_total"); n != 0 {
-			t.Errorf("%d panics", n)
+			t.Errorf("got %d panics, want 0", n)
 		}
 	})
 }

@@ -22,7 +22,7 @@ func TestLargeAnswer(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			e := calltest.New(t, oneEngine("", ""), only(calltest.Say(strings.Repeat("word", 100_000))))
 			if got := e.Post(path, body); got.Status != 200 || got.Err != nil || len(got.Body) < 400_000 {
-				t.Errorf("%s: %d, %v, %d bytes", path, got.Status, got.Err, len(got.Body))
+				t.Errorf("%s: got %d, %v, %d bytes, want a 200 with at least 400000", path, got.Status, got.Err, len(got.Body))
 			}
 			if n := e.Services.Replies.Used(); n != 0 {
 				t.Errorf("%s: %d bytes are still held", path, n)
@@ -109,7 +109,7 @@ models:
 			body := `{"model":"m","messages":[{"role":"user","content":"talk ` + strings.Repeat("x", i) + `"}]}`
 			for range 2 {
 				if got := e.Post(chatPath, body); got.Status != 200 {
-					t.Fatalf("%d %s", got.Status, got.Body)
+					t.Fatalf("got %d, want 200: %s", got.Status, got.Body)
 				}
 			}
 		}
@@ -147,7 +147,7 @@ models:
 		a := only(nil)
 		e := calltest.New(t, strings.ReplaceAll(yaml, "HASHA", calltest.Hash("sk-secret-a")), a)
 		if got := e.Post(chatPath, chat(""), "Authorization: Bearer sk-secret-a"); got.Status != 200 {
-			t.Fatalf("%d %s", got.Status, got.Body)
+			t.Fatalf("got %d, want 200: %s", got.Status, got.Body)
 		}
 		if sent := a.Requests(); !strings.Contains(sent[0], `"cache_salt"`) || strings.Contains(sent[0], "secret") {
 			t.Errorf("sent %s, want a salt, and nothing of the key in it", sent[0])
@@ -164,7 +164,7 @@ func TestResumedAtItsLimit(t *testing.T) {
 		a, b := pair(turn, turn)
 		got := calltest.New(t, twoEngines("", "    retry: {resume: 2}\n"), a, b).Post(chatPath, chat(`,"stream":true,"max_tokens":2`))
 		if got.Err != nil || strings.Contains(got.Body, `"error"`) || !strings.Contains(got.Body, "data: [DONE]") {
-			t.Errorf("%v, %s", got.Err, got.Body)
+			t.Errorf("error %v, want a complete stream: %s", got.Err, got.Body)
 		}
 	})
 }
@@ -232,7 +232,7 @@ func TestHungEngine(t *testing.T) {
 		a, b := pair(turn, turn)
 		got := calltest.New(t, twoEngines("timeouts: {idle: 20s}", "    retry: {resume: 1}\n"), a, b).Post(chatPath, chat(stream))
 		if got.Err != nil || !strings.Contains(got.Body, "half") || !strings.Contains(got.Body, "other") {
-			t.Errorf("%v, %s", got.Err, got.Body)
+			t.Errorf("error %v, want the texts of both engines: %s", got.Err, got.Body)
 		}
 	})
 }

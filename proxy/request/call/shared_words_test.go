@@ -43,7 +43,7 @@ func TestNoSharedWordPerToken(t *testing.T) {
 	for folder := range folders {
 		files, err := filepath.Glob(filepath.Join("../../..", folder, "*.go"))
 		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: %d files, %v", folder, len(files), err)
+			t.Fatalf("%s: found %d files, error %v, want at least one", folder, len(files), err)
 		}
 		for _, path := range files {
 			if strings.HasSuffix(path, "_test.go") {

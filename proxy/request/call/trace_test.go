@@ -57,6 +57,6 @@ func TestTracestateLines(t *testing.T) {
 	tr.keep(&cl)
 	cl.ctx = nil
 	if got := string(tr.state(&cl)); got != "a=1,b=2" {
-		t.Errorf("kept: %q", got)
+		t.Errorf("the state is %q, want %q", got, "a=1,b=2")
 	}
 }

@@ -77,7 +77,7 @@ models:
 				b := &calltest.Engine{Name: "b", Models: []string{"small"}, Answer: calltest.Say("instead")}
 				got := calltest.New(t, yaml, a, b).Post(chatPath, body)
 				if got.Status != 200 || !strings.Contains(got.Body, "instead") {
-					t.Errorf("got %d %s", got.Status, got.Body)
+					t.Errorf("got %d, want 200 from the fallback: %s", got.Status, got.Body)
 				}
 				if sent := b.Requests(); len(sent) != 1 || !strings.Contains(sent[0], `"small"`) {
 					t.Errorf("the fallback's engine was sent %q", sent)
@@ -126,7 +126,7 @@ func TestResume(t *testing.T) {
 		e := calltest.New(t, twoEngines("", "    retry: {resume: 2}\n"), a, b)
 		got := e.Post(chatPath, chat(stream))
 		if n := strings.Count(got.Body, "three"); got.Err != nil || n != 1 || !strings.Contains(got.Body, "data: [DONE]") {
-			t.Errorf("%v, %s", got.Err, got.Body)
+			t.Errorf("error %v, got %d times three, want once in a complete stream: %s", got.Err, n, got.Body)
 		}
 		sent := append(a.Requests(), b.Requests()...)
 		if len(sent) != 2 || !strings.Contains(sent[0]+sent[1], "one two ") {
@@ -157,7 +157,7 @@ func TestChangedRequest(t *testing.T) {
 				a := only(calltest.InTurn(tt.refusal, calltest.Say("taken")))
 				got := calltest.New(t, oneEngine("", ""), a).Post(chatPath, tt.body)
 				if got.Status != 200 || !strings.Contains(got.Body, "taken") {
-					t.Fatalf("got %d %s", got.Status, got.Body)
+					t.Fatalf("got %d, want 200 after the second request: %s", got.Status, got.Body)
 				}
 				sent := a.Requests()
 				if len(sent) != 2 || strings.Contains(sent[1], tt.without) {
@@ -181,7 +181,7 @@ func TestTooLong(t *testing.T) {
 		e := calltest.New(t, oneEngine("", ""), a)
 		for path, body := range map[string]string{chatPath: chat(""), messagesPath: chat(`,"max_tokens":9`), responsesPath: `{"model":"m","input":"hi"}`} {
 			if got := e.Post(path, body); got.Status != 400 || !strings.Contains(got.Body, "context") && !strings.Contains(got.Body, "prompt is too long") {
-				t.Errorf("%s: got %d %s", path, got.Status, got.Body)
+				t.Errorf("%s: got %d, want a 400 about the context: %s", path, got.Status, got.Body)
 			}
 		}
 	})
@@ -318,7 +318,7 @@ models:
 		got := e.Post(chatPath, chat(stream))
 		time.Sleep(10 * time.Second)
 		if got.Status != 200 || strings.Contains(got.Body, "aside") {
-			t.Errorf("got %d %s", got.Status, got.Body)
+			t.Errorf("got %d, want a 200 without the copy's text: %s", got.Status, got.Body)
 		}
 		if sent := b.Requests(); len(sent) != 1 || !strings.Contains(sent[0], `"other"`) {
 			t.Errorf("the copy's engine was sent %q, want one request", sent)

@@ -70,7 +70,7 @@ func TestMessagesError(t *testing.T) {
 			t.Errorf("%v: the error itself was changed", c.in)
 		}
 		if got.Status != c.status || got.Type != c.kind || got.Code != c.in.Code || c.message != "" && got.Message != c.message {
-			t.Errorf("%v becomes %v: %s", c.in, got, got.Message)
+			t.Errorf("%v became %v, want the status %d and the type %s: %s", c.in, got, c.status, c.kind, got.Message)
 		}
 		if n := got.RetryAfterSeconds(); n != c.retry && c.retry >= 0 || c.status == 529 && n < 1 {
 			t.Errorf("%v: Retry-After %d, want %d", c.in, n, c.retry)
@@ -133,6 +133,6 @@ func TestShouldRetry(t *testing.T) {
 func TestErrorHeaders_Codings(t *testing.T) {
 	var h fasthttp.ResponseHeader
 	if ErrorHeaders(&h, &apierr.Error{Status: 415, Codings: "gzip, zstd"}); string(h.Peek("Accept-Encoding")) != "gzip, zstd" {
-		t.Errorf("%s", h.Header())
+		t.Errorf("Accept-Encoding is missing in %s", h.Header())
 	}
 }

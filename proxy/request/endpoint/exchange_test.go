@@ -278,7 +278,7 @@ func TestTooLarge(t *testing.T) {
 	for _, ep := range endpoint.All {
 		e := ep.TooLarge(ep.OwnLimit(config.BodyLimits{RequestBody: 4096, UploadBody: 4096}))
 		if e.Status != 413 || !strings.Contains(e.Message, "4096") && !strings.Contains(e.Message, "4 KiB") {
-			t.Errorf("%s: %d %s", ep.Path, e.Status, e.Message)
+			t.Errorf("%s: got %d, want a 413 that names the limit of 4 KiB: %s", ep.Path, e.Status, e.Message)
 		}
 	}
 }

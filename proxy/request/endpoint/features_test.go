@@ -47,7 +47,7 @@ func TestFeaturesOf(t *testing.T) {
 		}
 		var r chat.Request
 		if e := r.Decode([]byte(body[:len(body)-1] + "}")); e != nil {
-			t.Fatalf("%s: %v", body, e)
+			t.Fatalf("Decode of %s = %v, want success", body, e)
 		}
 		if got := FeaturesOf(chatCompletions, asked{chat: &r}); got != base|want {
 			t.Errorf("%s: %b, want %b", more, got, base|want)

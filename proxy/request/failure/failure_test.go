@@ -18,7 +18,7 @@ func TestUnreachable(t *testing.T) {
 	} {
 		f := FromExchange(&http1.Failure{Kind: http1.Unreachable, Reason: reason})
 		if f.API.Message != want || f.API.Code != "upstream_unreachable" || f.API.Status != 502 || !f.Retry {
-			t.Errorf("%s: %+v", reason, f.API)
+			t.Errorf("%s: got %+v, want a 502 upstream_unreachable that may be retried: %s", reason, f.API, want)
 		}
 	}
 }

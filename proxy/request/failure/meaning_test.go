@@ -106,7 +106,7 @@ func TestFromAcquire(t *testing.T) {
 			t.Errorf("%v: got %d %s after %v", tt.err, f.API.Status, f.API.Message, f.API.RetryAfter)
 		}
 		if (f.API.Metadata != nil) != (tt.err == error(vision)) {
-			t.Errorf("%v: metadata %v", tt.err, f.API.Metadata)
+			t.Errorf("%v: got the metadata %v, want some: %v", tt.err, f.API.Metadata, tt.err == error(vision))
 		}
 	}
 }
@@ -139,7 +139,7 @@ func TestExplainOverflow(t *testing.T) {
 		f := FromStatus(400, &engineerror.Error{Message: "as it was", ContextOverflow: true, ContextPrompt: tt.prompt, ContextAnswer: tt.answer, ContextMax: tt.most}, 0)
 		f.ExplainOverflow(16, tt.context)
 		if !strings.Contains(f.API.Message, tt.has) {
-			t.Errorf("%+v: got %s", tt, f.API.Message)
+			t.Errorf("%+v: got the message %s, want it to contain %q", tt, f.API.Message, tt.has)
 		}
 		if o := f.API.Overflow; tt.has != "" && o.Prompt <= o.Max {
 			t.Errorf("%+v: %s", tt, fmt.Sprintf("the numbers fit: %d of %d", o.Prompt, o.Max))

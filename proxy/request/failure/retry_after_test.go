@@ -19,11 +19,11 @@ func FuzzRetryAfter(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value []byte) {
 		d := RetryAfter(value, now)
 		if d < 0 {
-			t.Fatalf("%q: %v", value, d)
+			t.Fatalf("Retry-After %q: got %v, want at least 0", value, d)
 		}
 		at, err := http.ParseTime(strings.TrimSpace(string(value)))
 		if isDate := err == nil; d > retryMax && (!isDate || d > max(at.Sub(now), 0)) {
-			t.Fatalf("%q: %v", value, d)
+			t.Fatalf("Retry-After %q: got %v, want at most %v or the date", value, d, retryMax)
 		}
 		e := FromStatus(503, &engineerror.Error{}, d).API
 		if n := e.RetryAfterSeconds(); n < 1 || n > 60 {

@@ -112,7 +112,7 @@ func TestAsk(t *testing.T) {
 		Stream: true, Body: []byte(`{"n": [1]}`),
 	}
 	if d, err := r.ask(&q); err != nil || d.Action != Allow {
-		t.Fatalf("%+v, %v", d, err)
+		t.Fatalf("ask = %+v, %v, want allow", d, err)
 	}
 	want := `{"body":{"n":[1]},"body_bytes":9,"endpoint":"/v1/messages","hook":"guard","key":"team-a","model":"a \"b\"",` +
 		`"prompt_tokens":12,"request_id":"req_1","stream":true,"version":1}`
@@ -120,16 +120,16 @@ func TestAsk(t *testing.T) {
 		t.Errorf("%s, want %s", text, want)
 	}
 	if head.Get("Authorization") != "Bearer secret" || head.Get("Content-Type") != "application/json" {
-		t.Errorf("%v", head)
+		t.Errorf("the hook got the head %v, want the token and a JSON body", head)
 	}
 	got = nil
 	q.Body = nil
 	if _, err := r.ask(&q); err != nil || got["body"] != nil || len(got) != 9 {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("ask: error %v, the hook got %v, want 9 members without body", err, got)
 	}
 	r.wantCount(t, "allow", 2)
 	if s := r.metrics.GetOrCreateFloatCounter(`penstock_hook_seconds_total{hook="guard"}`).Get(); s <= 0 {
-		t.Errorf("%v seconds", s)
+		t.Errorf("got %v seconds, want more than 0", s)
 	}
 }
 
@@ -224,7 +224,7 @@ func TestAskEnds(t *testing.T) {
 		close(left)
 	}()
 	if _, err = r.ask(&Question{}); !errors.Is(err, ErrLeft) {
-		t.Errorf("%v", err)
+		t.Errorf("ask = %v, want ErrLeft", err)
 	}
 	r.wantCount(t, "timeout", 2)
 	r.wantCount(t, "error", 0)
@@ -241,7 +241,7 @@ func TestAskMemory(t *testing.T) {
 	}
 	r.memory.most = 16 << 10
 	if _, err = r.ask(&Question{}); !errors.Is(err, ErrMemory) {
-		t.Errorf("%v", err)
+		t.Errorf("ask = %v, want ErrMemory", err)
 	}
 }
 

@@ -94,16 +94,16 @@ func FuzzParse(f *testing.F) {
 			Model   string
 		}
 		if err := json.Unmarshal(answer, &other); err != nil {
-			t.Fatalf("%q: %v", answer, err)
+			t.Fatalf("%q is a decision but not JSON: %v", answer, err)
 		}
 		if other.Action != d.Action.String() {
-			t.Fatalf("%q: %v", answer, d.Action)
+			t.Fatalf("%q became the action %v", answer, d.Action)
 		}
 		if d.Action == Refuse && (!slices.Contains(Statuses(), d.Status) || other.Status != nil && int(*other.Status) != d.Status) {
-			t.Errorf("%q: status %d", answer, d.Status)
+			t.Errorf("%q became the status %d", answer, d.Status)
 		}
 		if d.Action == Rewrite && string(other.Body) != string(d.Body) {
-			t.Errorf("%q: body %q", answer, d.Body)
+			t.Errorf("%q became the body %q", answer, d.Body)
 		}
 		if d.Action == Route && d.Model == "" {
 			t.Errorf("%q: no model", answer)

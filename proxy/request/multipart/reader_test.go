@@ -70,10 +70,10 @@ func TestReader(t *testing.T) {
 		} {
 			got, err := readAll(src, "B", 3)
 			if err != nil {
-				t.Errorf("%s, %s: %v", name, how, err)
+				t.Errorf("%s, %s: got the error %v, want none", name, how, err)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s, %s: %s", name, how, diff)
+				t.Errorf("%s, %s: the parts differ (-want +got):\n%s", name, how, diff)
 			}
 		}
 	}
@@ -86,7 +86,7 @@ func TestReaderSkipsUnreadParts(t *testing.T) {
 	for _, want := range []string{"a", "b"} {
 		p, err := r.Next()
 		if err != nil || p.Name != want {
-			t.Fatalf("%q, %v", p.Name, err)
+			t.Fatalf("got the part %q, %v, want %q", p.Name, err, want)
 		}
 	}
 	if _, err := r.Next(); !errors.Is(err, io.EOF) {
@@ -188,7 +188,7 @@ func TestReaderAcceptsTheMaximum(t *testing.T) {
 	form := strings.Repeat("--B\r\n"+full+"\r\n\r\nx\r\n", MaxParts) + "--B--"
 	got, err := readAll(strings.NewReader(form), "B", 100)
 	if err != nil || len(got) != MaxParts {
-		t.Errorf("%d parts, %v", len(got), err)
+		t.Errorf("got %d parts, %v, want %d", len(got), err, MaxParts)
 	}
 }
 
@@ -200,7 +200,7 @@ func TestReaderAcceptsIdentityEncodings(t *testing.T) {
 	for _, encoding := range []string{"binary", "7bit", "8bit", "BINARY"} {
 		form := "--B\nContent-Disposition: form-data; name=" + name + "\nContent-Transfer-Encoding: " + encoding + "\n\nx\n--B--"
 		if got, err := readAll(strings.NewReader(crlf(form)), "B", 100); err != nil || len(got) != 1 || got[0].Name != name {
-			t.Errorf("%s: %d parts, %v", encoding, len(got), err)
+			t.Errorf("%s: got %d parts, %v, want one named %q", encoding, len(got), err, name)
 		}
 	}
 }
@@ -340,7 +340,7 @@ func FuzzWriter(f *testing.F) {
 		}
 		got, err := readAll(&b, boundary, 100)
 		if err != nil || len(got) != 2 || got[0].Body != string(value) || got[1].Body != string(file) {
-			t.Fatalf("%+v, %v", got, err)
+			t.Fatalf("got %+v, %v, want the value and the file", got, err)
 		}
 	})
 }

@@ -61,11 +61,11 @@ func TestKept(t *testing.T) {
 		t.Errorf("the client gets %s", out)
 	}
 	if b := s.Begun(); string(b.Text) != `The \"mill\" 🚲 \ud83d\ude97 goes` {
-		t.Errorf("kept %q", b.Text)
+		t.Errorf("kept %q, want the text without the cut escape", b.Text)
 	}
 	u := s.Usage()
 	if u.Resumed != 1 || u.Completion != 7 || u.Prompt != 9 || u.ResumedPrompt != 9+6 {
-		t.Errorf("usage %+v", u)
+		t.Errorf("got the usage %+v, want 1 resumed, 7 completion and 9 prompt tokens", u)
 	}
 }
 

@@ -122,7 +122,7 @@ func TestDecideEnds(t *testing.T) {
 			}
 			s.Sends.Note(step)
 			if sends++; sends > MaxSends+1+resumes || s.Sends.All() > MaxSends || s.Sends.Moves > 1 {
-				t.Fatalf("%d sends: %+v", sends, s.Sends)
+				t.Fatalf("got %d sends, more than allowed: %+v", sends, s.Sends)
 			}
 		}
 	})

@@ -87,10 +87,10 @@ func TestSilentPeer(t *testing.T) {
 		client, c := open(t)
 		begun := time.Now()
 		if op, payload := next(t, client); op != opPing || time.Since(begun) != pingEvery {
-			t.Fatalf("%d %q after %v", op, payload, time.Since(begun))
+			t.Fatalf("got the frame %d %q after %v, want a ping after %v", op, payload, time.Since(begun), pingEvery)
 		}
 		if _, why := next(t, client); why != io.EOF.Error() || time.Since(begun) != 2*pingEvery {
-			t.Errorf("%s after %v", why, time.Since(begun))
+			t.Errorf("got %s after %v, want the end after %v", why, time.Since(begun), 2*pingEvery)
 		}
 		synctest.Wait()
 		if open, _ := c.Connections(); open != 0 {
@@ -111,7 +111,7 @@ func TestIdle(t *testing.T) {
 				continue
 			}
 			if after := time.Since(begun); op != opClose || payload[:2] != "\x03\xe8" || after < idleTime || after > idleTime+pingEvery {
-				t.Errorf("%d %q after %v", op, payload, after)
+				t.Errorf("got the frame %d %q after %v, want a close with 1000 after %v", op, payload, after, idleTime)
 			}
 			break
 		}
@@ -138,7 +138,7 @@ func TestSilentAfterClose(t *testing.T) {
 				op, payload = next(t, client)
 			}
 			if op != opClose || payload[:2] != "\x03\xf0" {
-				t.Fatalf("%d %q", op, payload)
+				t.Fatalf("got the frame %d %q, want a close with 1008", op, payload)
 			}
 			begun, sent := time.Now(), make(chan struct{})
 			if !sends {
@@ -193,12 +193,12 @@ func TestMaximumAge(t *testing.T) {
 				for op, payload = next(t, client); op == opPing; op, payload = next(t, client) { // the ping and the error are due at the same time
 				}
 				if op != opClose || payload[:2] != "\x03\xe8" {
-					t.Errorf("%d %q", op, payload)
+					t.Errorf("got the frame %d %q, want a close with 1000", op, payload)
 				}
 				client.Close()
 				return
 			default:
-				t.Fatalf("%d %q after %v", op, payload, time.Since(begun))
+				t.Fatalf("got the frame %d %q after %v, want a ping or a close", op, payload, time.Since(begun))
 			}
 		}
 	})

@@ -87,15 +87,15 @@ func TestLeastRecentlyUsedLaneLeavesFirst(t *testing.T) {
 	l.at("a") // used again
 	l.keep(l.at("d"), nil, "d", [][]byte{ten}, nil)
 	if got := strings.Join(held(&l), " "); got != "c a d" {
-		t.Errorf("kept: %s", got)
+		t.Errorf("kept %s, want c a d", got)
 	}
 	l.keep(l.at("e"), l.holding("c"), "e", [][]byte{ten[:8]}, nil) // 19 bytes, built from c's
 	if got := strings.Join(held(&l), " "); got != "c e" {
-		t.Errorf("kept: %s", got)
+		t.Errorf("kept %s, want c e", got)
 	}
 	l.keep(l.at("e"), l.holding("e"), "f", [][]byte{ten}, ten)
 	if got := strings.Join(held(&l), " "); got != "" && got != "c" {
-		t.Errorf("kept: %s", got)
+		t.Errorf("kept %s, want nothing or c", got)
 	}
 }
 
