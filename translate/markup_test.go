@@ -7,7 +7,7 @@ func TestMarkupSuspect(t *testing.T) {
 	for i := range leaks {
 		m := Markup(i)
 		if m.Suspect(Offered{}) != leaks[i].reasoning || m.Suspect(Offered{Tools: true}) != (i > 0) {
-			t.Errorf("%q", m)
+			t.Errorf("Suspect of %q disagrees with the offered features", m)
 		}
 		if word := m.String(); word != "" && word[0] != '<' && word[0] != '[' {
 			t.Errorf("%q begins with another character than Opening looks for", word)

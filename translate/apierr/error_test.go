@@ -148,7 +148,7 @@ func TestFromJSON(t *testing.T) {
 		{io.ErrNoProgress, "", Internal(io.ErrNoProgress)},
 	} {
 		if got := FromJSON(c.err, c.prefix); !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%v: got %+v", c.err, *got)
+			t.Errorf("FromJSON(%v) = %+v, want %+v", c.err, *got, *c.want)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func TestSpeech(t *testing.T) {
 	} {
 		var s Speech
 		if err := s.Decode([]byte(in)); err != nil {
-			t.Errorf("%s: %v", in, err)
+			t.Errorf("Decode(%s) = %v, want success", in, err)
 			continue
 		}
 		for range 2 { // a second engine gets the same
@@ -58,16 +58,16 @@ func TestSpeechEvents(t *testing.T) {
 				want = head + more + `}`
 			}
 			if s.AskEvents(on); string(bytes.Join(s.Segments(nil, "served"), nil)) != want {
-				t.Errorf("%s: %v: %s", body, on, bytes.Join(s.Segments(nil, "served"), nil))
+				t.Errorf("%s with events %v: sent %s, want %s", body, on, bytes.Join(s.Segments(nil, "served"), nil), want)
 			}
 		}
 		if e := (*apierr.Error)(nil); s.Check(&chat.ModelRules{}) != nil || !errors.As(s.Check(&chat.ModelRules{Strict: true}), &e) || e.Param != "stream_format" {
-			t.Errorf("%s: strict: %v", body, e)
+			t.Errorf("%s: the strict check = %v, want an error at stream_format", body, e)
 		}
 	}
 	var s Speech
 	if err := s.Decode([]byte(head + format + `"aac"}`)); err != nil || s.Check(&chat.ModelRules{}) != nil || s.Check(&chat.ModelRules{Strict: true}) == nil {
-		t.Errorf("aac: %v", err)
+		t.Errorf("aac: Decode = %v, want success, and an error only from the strict check", err)
 	}
 }
 
@@ -112,14 +112,14 @@ func FuzzSpeech(f *testing.F) {
 		if err := s.Decode(body); err != nil {
 			var e *apierr.Error
 			if !errors.As(err, &e) || e.Status != 400 {
-				t.Fatalf("%v", err)
+				t.Fatalf("got the error %v, want a 400", err)
 			}
 			return
 		}
 		sent := bytes.Join(s.Segments(nil, "served"), nil)
 		var before, after map[string]any
 		if json.Unmarshal(body, &before) != nil || json.Unmarshal(sent, &after) != nil {
-			t.Fatalf("sent %s", sent)
+			t.Fatalf("sent %s, want JSON", sent)
 		}
 		if after["model"] != "served" || s.ContentType() == "" || speechTypes[after["response_format"].(string)] != s.ContentType() || after["input"] != before["input"] {
 			t.Fatalf("sent %s for %s", sent, body)

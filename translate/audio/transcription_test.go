@@ -127,11 +127,11 @@ func TestSpeakerReferences(t *testing.T) {
 		for _, name := range []string{"known_speaker_references[]", "known_speaker_references"} {
 			as, err := new(Transcription).Text(name, []byte(value))
 			if (err == nil) != good || good && as != name {
-				t.Errorf("%s=%q: %q, %v", name, value, as, err)
+				t.Errorf("%s=%q: got %q, %v, want success: %v", name, value, as, err, good)
 			}
 			var e *apierr.Error
 			if !good && (!errors.As(err, &e) || e.Status != 400 || e.Param != "known_speaker_references") {
-				t.Errorf("%s=%q: %v", name, value, err)
+				t.Errorf("%s=%q: got the error %v, want a 400 at known_speaker_references", name, value, err)
 			}
 		}
 	}

@@ -43,7 +43,7 @@ func TestArgumentsObject(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := json.Unmarshal(args.Object(d.Root()), &got); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: Unmarshal = %v, want success", name, err)
 		}
 		if text, wrapped := got["malformed_arguments"]; wrapped != c.wrapped || wrapped && text != c.text {
 			t.Errorf("%s: wrapped %v, want %v: %.100v", name, wrapped, c.wrapped, text)

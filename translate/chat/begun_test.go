@@ -83,7 +83,7 @@ func TestContinues(t *testing.T) {
 			t.Fatal(members, err)
 		}
 		if got := Continues(&r); got != want {
-			t.Errorf("%s: %v", members, got)
+			t.Errorf("Continues with %s = %v, want %v", members, got, want)
 		}
 	}
 	var r Request // the engine decides whether this is a separate message or the beginning of the answer

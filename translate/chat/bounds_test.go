@@ -16,7 +16,7 @@ func TestBounds_Choices(t *testing.T) {
 		for _, n := range []string{"-1", "0", "129", "1000000"} {
 			var e *apierr.Error
 			if err := new(Request).Decode([]byte(bodyWith(`"` + member + `":` + n))); !errors.As(err, &e) || e.Message != member+" must be between 1 and 128." {
-				t.Errorf("%s %s: %v", member, n, e)
+				t.Errorf("%s = %s: got %v, want the bounds 1 and 128", member, n, e)
 			}
 		}
 	}
@@ -63,7 +63,7 @@ func TestBounds(t *testing.T) {
 			}
 			for _, body := range []string{`{"a":1,` + member + `}`, `{` + escaped + `}`, `{"sampling_params":{` + member + `}}`} {
 				if e := check(body); (e == nil) != passes || e != nil && (strings.TrimPrefix(e.Param, "sampling_params.") != b.name || e.Code != apierr.CodeInvalidValue) {
-					t.Errorf("%.80s, %d bytes: %v", body, len(body), e)
+					t.Errorf("%.80s (%d bytes): got %v, want success %v or an error at %s", body, len(body), e, passes, b.name)
 				}
 			}
 		}
@@ -82,7 +82,7 @@ func TestBounds(t *testing.T) {
 		`{"structured_outputs":` + long + `,"other":` + long + `}`:                "",
 	} {
 		if e := check(body); (e == nil) != (param == "") || e != nil && e.Param != param {
-			t.Errorf("%.60s: %v", body, e)
+			t.Errorf("%.60s: got %v, want an error at %q", body, e, param)
 		}
 	}
 }

@@ -121,7 +121,7 @@ func TestCheck(t *testing.T) {
 			err := r.Check(&c.limits)
 			if c.code != "" {
 				if e := requireInvalid(t, c.body, err); e.Code != c.code || e.Param != c.param {
-					t.Errorf("got %v", e)
+					t.Errorf("got %v, want the code %s at %s", e, c.code, c.param)
 				}
 				return
 			}

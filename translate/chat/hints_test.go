@@ -36,18 +36,18 @@ func TestHints(t *testing.T) {
 		body := []byte(`{"model":"m",` + c.members + `}`)
 		var r Request
 		if err := r.Decode(body); err != nil {
-			t.Errorf("%s: %v", c.members, err)
+			t.Errorf("Decode with %s = %v, want success", c.members, err)
 			continue
 		}
 		if err := r.Check(&ModelRules{Efforts: c.offers}); err != nil {
-			t.Errorf("%s: %v", c.members, err)
+			t.Errorf("Check with %s = %v, want success", c.members, err)
 		}
 		format := EngineFormat{Served: "m", Reasoning: &ReasoningFormat{Effort: "reasoning_effort"}}
 		if sent := string(r.AppendUpstream(nil, &format)); !strings.Contains(sent, c.sent) {
 			t.Errorf("%s is sent as %s", c.members, sent)
 		}
 		if got := r.Hints(); !slices.Equal(got, strings.Fields(c.hints)) {
-			t.Errorf("%s: %q", c.members, got)
+			t.Errorf("Hints with %s = %q, want %q", c.members, got, strings.Fields(c.hints))
 		}
 		err := r.Check(&ModelRules{Efforts: c.offers, Strict: true})
 		param := ""

@@ -46,7 +46,7 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 		"invalid JSON": `{"model":"m","messages":[{"role":"user","content":"` + half + `"}`,
 	} {
 		if err := r.DecodeMended([]byte(body)); err == nil || !strings.Contains(err.Error(), "invalid_json") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: DecodeMended = %v, want invalid_json", name, err)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func TestAnyTool(t *testing.T) {
 		t.Error(err)
 	}
 	if out := r.AppendUpstream(nil, &EngineFormat{Served: "m"}); !bytes.Contains(out, []byte(`"tool_choice":"required"`)) {
-		t.Errorf("sent %s", out)
+		t.Errorf("sent %s, want the tool_choice required", out)
 	}
 	if err := r.Check(&ModelRules{Strict: true}); err == nil {
 		t.Error("a strict edge takes it")

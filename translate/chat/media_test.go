@@ -90,7 +90,7 @@ func TestCheckMedia(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := CheckMedia(d.Root(), limits); err != nil {
-			t.Errorf("%s: %v", in, err)
+			t.Errorf("CheckMedia of %s = %v, want success", in, err)
 		}
 		if CheckMedia(d.Root(), &ModelRules{Vision: &VisionLimits{MaxPixels: 3}, ImageHosts: []string{"a.example.com"}}) == nil {
 			t.Errorf("%s: the pixel budget, or the list of hosts, is not held", in)
@@ -124,7 +124,7 @@ func TestRefuseMediaText(t *testing.T) {
 	} {
 		name, value, _ := strings.Cut(field, "=")
 		if err := RefuseMediaText(name, []byte(value)); (err != nil) != refused {
-			t.Errorf("%s: %v", field, err)
+			t.Errorf("RefuseMediaText of %s = %v, want an error: %v", field, err, refused)
 		}
 	}
 }
@@ -149,7 +149,7 @@ func TestTopMedia(t *testing.T) {
 		var r Request
 		body := strings.TrimSuffix(bodyOf(`{"role":"user","content":"x"}`), "}") + "," + member + "}"
 		if err := r.Decode([]byte(body)); err != nil {
-			t.Fatalf("%s: %v", member, err)
+			t.Fatalf("Decode with %s = %v, want success", member, err)
 		}
 		err := r.Check(&ModelRules{ImageHosts: []string{"a.example.com"}})
 		var e *apierr.Error

@@ -73,7 +73,7 @@ func TestMediaParts(t *testing.T) {
 			}
 			if c.code != "" {
 				if e := requireInvalid(t, string(body), err); e.Code != c.code || e.Param != c.param {
-					t.Errorf("got %v", e)
+					t.Errorf("got %v, want the code %s at %s", e, c.code, c.param)
 				}
 				return
 			}
@@ -108,7 +108,7 @@ func TestRefusalParts(t *testing.T) {
 		`{"role":"assistant","content":[{"type":"refusal","refusal":"a","image_url":"http://10.0.0.1/"}]}`: "messages[0].content[0].image_url",
 	} {
 		if e := requireInvalid(t, in, r.Decode([]byte(bodyOf(in)))); e.Param != want {
-			t.Errorf("%s: got %v", in, e)
+			t.Errorf("%s: got %v, want an error at %s", in, e, want)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func TestAppendUpstream(t *testing.T) {
 		for name, into := range map[string]any{"target": &target, "limits": &limits} {
 			if text := a.Section(name); text != nil {
 				if err := json.Unmarshal(text, into); err != nil {
-					t.Fatalf("section %s: %v", name, err)
+					t.Fatalf("section %s: Unmarshal = %v, want success", name, err)
 				}
 			}
 		}

@@ -20,7 +20,7 @@ func TestPriority(t *testing.T) {
 		sent := func(p Priority) string {
 			out := r.AppendUpstream(nil, &EngineFormat{Served: "m", Priority: p})
 			if !json.Valid(out) {
-				t.Fatalf("%s: %s", own, out)
+				t.Fatalf("own priority %s: got %s, want JSON", own, out)
 			}
 			return string(out)
 		}

@@ -48,7 +48,7 @@ func TestRequestAllocs(t *testing.T) {
 			r.Reset()
 		})
 		if got > want {
-			t.Errorf("%s: %v allocations", name, got)
+			t.Errorf("%s: got %v allocations, want at most %v", name, got, want)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func TestRequestFacts(t *testing.T) {
 		r := decode(body)
 		if string(r.Model) != "m" || r.Stream || r.IncludeUsage || r.Tokens.Max != -1 || r.Reasoning.Effort != "" || !r.Reasoning.Include ||
 			r.ToolUse.Offered || r.StructuredOutput || r.N != 1 || len(r.Prompt.Images) != 0 {
-			t.Errorf("%s: got %+v", body, r)
+			t.Errorf("%s: got %+v, want the defaults", body, r)
 		}
 		if r.Prompt.Bytes != 2 || r.Prompt.EstimateTokens(0) != 1+tokensPerMessage {
 			t.Errorf("%s: %d bytes, %d tokens", body, r.Prompt.Bytes, r.Prompt.EstimateTokens(0))
@@ -37,7 +37,7 @@ func TestRequestFacts(t *testing.T) {
 		`"response_format":{"type":"json_object"}}`)
 	if string(r2.Model) != "café/1" || !r2.Stream || !r2.IncludeUsage || r2.Tokens.Max != 70 || r2.Reasoning.Effort != "low" || r2.Reasoning.Include ||
 		!r2.ToolUse.Offered || !r2.StructuredOutput || r2.N != 3 || len(r2.Prompt.Images) != 1 {
-		t.Errorf("got %+v", r2)
+		t.Errorf("got %+v, want all facts of the request", r2)
 	}
 	if want := 4 + 2 + 1 + 2 + len(`[{"type":"function","function":{"name":"f"}}]`); r2.Prompt.Bytes != want {
 		t.Errorf("%d bytes of prompt, want %d", r2.Prompt.Bytes, want)
@@ -46,7 +46,7 @@ func TestRequestFacts(t *testing.T) {
 		t.Errorf("%d tokens, want %d", got, want)
 	}
 	if n := r2.Messages().Len(); n != 3 {
-		t.Errorf("%d messages", n)
+		t.Errorf("got %d messages, want 3", n)
 	}
 
 	for more, want := range map[string]bool{
@@ -60,13 +60,13 @@ func TestRequestFacts(t *testing.T) {
 	}
 	// reasoning.enabled stands for an effort only if the request has no effort.
 	if r := decode(bodyWith(`"reasoning":{"enabled":false}`)); r.Reasoning.Effort != "none" {
-		t.Errorf("effort %q", r.Reasoning.Effort)
+		t.Errorf("got the effort %q, want none", r.Reasoning.Effort)
 	}
 	if r := decode(bodyWith(`"reasoning":{"enabled":true}`)); r.Reasoning.Effort != "" {
-		t.Errorf("effort %q", r.Reasoning.Effort)
+		t.Errorf("got the effort %q, want an empty one", r.Reasoning.Effort)
 	}
 	if r := decode(bodyWith(`"reasoning":{"enabled":false,"effort":"high"}`)); r.Reasoning.Effort != "high" {
-		t.Errorf("effort %q", r.Reasoning.Effort)
+		t.Errorf("got the effort %q, want high", r.Reasoning.Effort)
 	}
 
 	// A Request that has failed is ready for the next body, and keeps nothing of the old one.
@@ -74,7 +74,7 @@ func TestRequestFacts(t *testing.T) {
 		t.Fatal("accepted")
 	}
 	if r := decode(`{` + leastBody + `}`); r.Stream || len(r.Prompt.Images) != 0 || string(r.Model) != "m" {
-		t.Errorf("got %+v", r)
+		t.Errorf("got %+v, want the defaults", r)
 	}
 	r.Reset()
 	if r.Model != nil || r.Messages().Exists() || r.body != nil || r.Tokens.Max != -1 {

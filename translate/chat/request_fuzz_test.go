@@ -111,7 +111,7 @@ func FuzzRequestDecode(f *testing.F) {
 		if err != nil {
 			var e *apierr.Error
 			if !errors.As(err, &e) || e.Status != 400 || e.Code == "" || e.Message == "" {
-				t.Fatalf("%T: %v", err, err)
+				t.Fatalf("got %T: %v, want a 400 with a code and a message", err, err)
 			}
 			return
 		}
@@ -220,10 +220,10 @@ func FuzzImageURL(f *testing.F) {
 			return
 		}
 		if (m.Host == nil) == (m.Type == "") || m.Pixels() < 0 || m.estimateTokens() <= 0 {
-			t.Fatalf("%q: %+v", url, m)
+			t.Fatalf("%q: got %+v, want a host or a type, and a size", url, m)
 		}
 		if m.Host != nil && (!isHostName(m.Host) || isLiteralHost(m.Host)) {
-			t.Fatalf("%q: host %q", url, m.Host)
+			t.Fatalf("%q: got the host %q, want a valid name", url, m.Host)
 		}
 	})
 }

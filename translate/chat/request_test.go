@@ -388,7 +388,7 @@ func TestRequestRules(t *testing.T) {
 		err := r.Decode([]byte(c.body))
 		if c.code == "" {
 			if err != nil {
-				t.Errorf("%s: %s\nrefused: %v", c.row, c.body, err)
+				t.Errorf("%s: %s\nwas refused: %v", c.row, c.body, err)
 			}
 			continue
 		}
@@ -410,7 +410,7 @@ func requireInvalid(t *testing.T, body string, err error) *apierr.Error {
 		t.Fatalf("%.200s: got %v, want an *apierr.Error", body, err)
 	}
 	if e.Status != 400 || e.Type != apierr.TypeInvalidRequest || e.Code == "" || !strings.HasSuffix(e.Message, ".") {
-		t.Fatalf("%.200s: got %+v", body, e)
+		t.Fatalf("%.200s: got %+v, want a 400 with a code and a sentence", body, e)
 	}
 	return e
 }

@@ -29,7 +29,7 @@ func TestSaltsDiffer(t *testing.T) {
 				told = append(told, got.Salt)
 			}
 			if len(told[0]) != 32 || told[0] != told[1] {
-				t.Errorf("%s: %q", what, told)
+				t.Errorf("%s: got the salts %q, want two equal ones of 32 characters", what, told)
 			}
 			if other, twice := seen[told[0]]; twice {
 				t.Errorf("%s and %s have one salt", what, other)

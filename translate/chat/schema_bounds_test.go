@@ -75,7 +75,7 @@ func TestSchemaBounds(t *testing.T) {
 				return CheckBounds(d.Root())
 			}
 			if e := check(request); (e == nil) != c.passes || e != nil && e.Param != member && e.Param != "grammar" {
-				t.Errorf("%s in %s: %v", c.name, member, e)
+				t.Errorf("%s in %s: got %v, want success: %v", c.name, member, e, c.passes)
 			}
 		}
 	}
@@ -106,7 +106,7 @@ func TestToolSchemaBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 		if e := CheckBounds(d.Root()); (e == nil) != c.passes || e != nil && e.Param != "tools" {
-			t.Errorf("%s: %v", c.name, e)
+			t.Errorf("%s: got %v, want success: %v", c.name, e, c.passes)
 		}
 	}
 }

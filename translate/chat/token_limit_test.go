@@ -116,7 +116,7 @@ func TestRefitLimit(t *testing.T) {
 		{"numbers that contradict what was sent", 100, 1_000, 24_576, false, 23_575, false},
 	} {
 		if got, ok := RefitLimit(c.sent, c.prompt, c.context, c.least); ok != c.ok || ok && got != c.want {
-			t.Errorf("%s: got %d, %t", c.name, got, ok)
+			t.Errorf("%s: RefitLimit = %d, %t, want %d, %t", c.name, got, ok, c.want, c.ok)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func TestJoinTurns(t *testing.T) {
 	} {
 		format := &EngineFormat{Served: "m", JoinTurns: true, DeveloperAsSystem: true, NullContent: NullEmpty}
 		if got := sentMessages(t, messages, format); got != want {
-			t.Errorf("%s", got)
+			t.Errorf("sent %s, want %s", got, want)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func sentMessages(t testing.TB, messages string, format *EngineFormat) string {
 	out := string(r.AppendUpstream(nil, format))
 	var sent struct{ Messages json.RawMessage }
 	if err := json.Unmarshal([]byte(out), &sent); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("Unmarshal = %v, want success: %s", err, out)
 	}
 	return string(sent.Messages)
 }
@@ -118,7 +118,7 @@ func TestJoinTurns_Property(t *testing.T) {
 			var body struct{ Messages []map[string]any }
 			out := r.AppendUpstream(nil, format)
 			if err := json.Unmarshal(out, &body); err != nil {
-				t.Fatalf("%v: %s", err, out)
+				t.Fatalf("Unmarshal = %v, want success: %s", err, out)
 			}
 			return body.Messages
 		}
@@ -147,7 +147,7 @@ func TestJoinTurns_Property(t *testing.T) {
 			last = role
 		}
 		if !slices.Equal(got, texts) {
-			t.Fatalf("%v became %v", texts, got)
+			t.Fatalf("%v became %v, want the same texts", texts, got)
 		}
 		cut := rapid.IntRange(1, len(all)).Draw(t, "earlier turn")
 		for i, m := range send(all[:cut]) {
@@ -235,7 +235,7 @@ func TestOtherForms(t *testing.T) {
 		NullEmpty:             `[{"role":"user","content":""},{"role":"assistant","content":""},{"role":"assistant","content":"",` + calls + `},{"role":"assistant",` + calls + `,"content":""}]`,
 	} {
 		if got := sentMessages(t, sent, &EngineFormat{Served: "m", NullContent: form}); got != want {
-			t.Errorf("form %d: %s", form, got)
+			t.Errorf("form %v: sent %s, want %s", form, got, want)
 		}
 	}
 }
@@ -283,7 +283,7 @@ func TestEffortWord(t *testing.T) {
 		}
 		out := string(r.AppendUpstream(nil, format))
 		if said := strings.Contains(out, `"reasoning_effort":"`+c.want+`"`); said != (c.want != "") || c.want == "" && strings.Contains(out, "reasoning_effort") {
-			t.Errorf("%s: %s", c.client, out)
+			t.Errorf("the client's effort %s: sent %s, want the effort %q", c.client, out, c.want)
 		}
 		if strings.Contains(out, `"off":true`) != (c.client == "none") {
 			t.Errorf("%s switched off: %s", c.client, out)

@@ -78,7 +78,7 @@ func TestDataURLs(t *testing.T) {
 			err := r.Decode([]byte(partBody(`{"type":"text","text":"Hi"},{"type":"image_url","image_url":{"url":"` + c.url + `"}}`)))
 			if c.kind == "" {
 				if e := requireInvalid(t, c.url, err); e.Code != apierr.CodeInvalidValue || e.Param != "messages[0].content[1].image_url.url" {
-					t.Errorf("got %v", e)
+					t.Errorf("got %v, want an invalid value at the image's url", e)
 				}
 				return
 			}
@@ -87,10 +87,10 @@ func TestDataURLs(t *testing.T) {
 			}
 			m := &r.Prompt.Images[0]
 			if len(r.Prompt.Images) != 1 || m.Type != c.kind || m.Width != c.w || m.Height != c.h || m.Host != nil || m.Bytes != len(c.url) {
-				t.Errorf("got %+v", r.Prompt.Images)
+				t.Errorf("got %+v, want one %s of %d×%d", r.Prompt.Images, c.kind, c.w, c.h)
 			}
 			if m.Param() != "messages[0].content[1].image_url.url" {
-				t.Errorf("param %s", m.Param())
+				t.Errorf("got the param %s, want messages[0].content[1].image_url.url", m.Param())
 			}
 		})
 	}
@@ -125,15 +125,15 @@ func TestImageURLs(t *testing.T) {
 	var r Request
 	for url, host := range accepted {
 		if err := r.Decode([]byte(partBody(`{"type":"image_url","image_url":"` + url + `"}`))); err != nil {
-			t.Errorf("%s: %v", url, err)
+			t.Errorf("Decode with %s = %v, want success", url, err)
 		} else if m := &r.Prompt.Images[0]; string(m.Host) != host || m.Type != "" || m.Pixels() != 0 || m.Param() != "messages[0].content[0].image_url" {
-			t.Errorf("%s: got %+v", url, m)
+			t.Errorf("%s: got %+v, want the host %q", url, m, host)
 		}
 	}
 	for _, url := range refused {
 		err := r.Decode([]byte(partBody(`{"type":"image_url","image_url":"` + url + `"}`)))
 		if e := requireInvalid(t, url, err); e.Code != apierr.CodeInvalidValue || e.Param != "messages[0].content[0].image_url" {
-			t.Errorf("%s: got %v", url, e)
+			t.Errorf("%s: got %v, want an invalid value at image_url", url, e)
 		}
 	}
 }
@@ -142,11 +142,11 @@ func TestTooManyImages(t *testing.T) {
 	const image = `{"type":"image_url","image_url":"https://example.com/a"}`
 	var r Request
 	if err := r.Decode([]byte(partBody(image + strings.Repeat(","+image, MaxImages-1)))); err != nil || len(r.Prompt.Images) != MaxImages {
-		t.Fatalf("%d images: %v", len(r.Prompt.Images), err)
+		t.Fatalf("got %d images, error %v, want %d", len(r.Prompt.Images), err, MaxImages)
 	}
 	body := partBody(image + strings.Repeat(","+image, MaxImages))
 	if e := requireInvalid(t, body, r.Decode([]byte(body))); e.Param != "messages[0].content[1000]" {
-		t.Errorf("got %v", e)
+		t.Errorf("got %v, want an error at messages[0].content[1000]", e)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestHostAllowed(t *testing.T) {
 		"cdn.example.com.evil.org": false,
 	} {
 		if got := hostAllowed(hosts, []byte(host)); got != want {
-			t.Errorf("%s: %v", host, got)
+			t.Errorf("hostAllowed(%s) = %v, want %v", host, got, want)
 		}
 	}
 }
@@ -192,7 +192,7 @@ func testIsBase64(t *testing.T) {
 	}
 	for s, want := range map[string]bool{"": false, "A": false, "AAAA": true, "AAA=": true, "AA==": true, "A===": false, "====": false, "AA=A": false, "AAAAA": false} {
 		if got := IsBase64([]byte(s)); got != want {
-			t.Errorf("%q: %v", s, got)
+			t.Errorf("IsBase64(%q) = %v, want %v", s, got, want)
 		}
 	}
 }

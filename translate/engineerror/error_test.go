@@ -227,7 +227,7 @@ func TestAboutImages(t *testing.T) {
 		"": false,
 	} {
 		if got := (&Error{Message: message}).AboutImages(); got != want {
-			t.Errorf("%q: %v", message, got)
+			t.Errorf("AboutImages of %q = %v, want %v", message, got, want)
 		}
 	}
 }
@@ -265,7 +265,7 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("message is not clean: %q", e.Message)
 		}
 		if e.Status != 0 && (e.Status < 400 || e.Status > 599) {
-			t.Errorf("status %d", e.Status)
+			t.Errorf("got the status %d, want 0 or 400 to 599", e.Status)
 		}
 		if e.ContextPrompt < 0 || e.ContextMax < 0 || !e.ContextOverflow && e.ContextPrompt+e.ContextMax > 0 {
 			t.Errorf("sizes %d > %d, overflow %v", e.ContextPrompt, e.ContextMax, e.ContextOverflow)
@@ -293,7 +293,7 @@ func TestShortener(t *testing.T) {
 			long := strings.Repeat("x", lead) + strings.Repeat(unit, 20_000)
 			for _, size := range []int{1, 7, 4096} {
 				if got := shorten(short, size); got != short {
-					t.Fatalf("%s becomes %s", short, got)
+					t.Fatalf("shorten(%s) = %s, want it unchanged", short, got)
 				}
 				got := shorten(`{"input":{"`+long+`":["`+long+`"]},"message":"odd","type":"a"}`, size)
 				e := Parse(400, "application/json", []byte(got))

@@ -19,7 +19,7 @@ func TestGist(t *testing.T) {
 	} {
 		a, b := Error{Message: c.a}, Error{Message: c.b}
 		if got := a.Gist(400) == b.Gist(400); got != c.same {
-			t.Errorf("%q and %q: %t", c.a, c.b, got)
+			t.Errorf("equal gists of %q and %q: got %t, want %t", c.a, c.b, got, c.same)
 		}
 	}
 	e := Error{Message: "a"}
@@ -32,7 +32,7 @@ func FuzzGist(f *testing.F) {
 	f.Add(`"a" 'b' 12 it's`)
 	f.Fuzz(func(t *testing.T, message string) {
 		if once := gist(message); len(once) > 3*len(message) {
-			t.Errorf("%q became %q", message, once)
+			t.Errorf("%q became %q, want at most three times the length", message, once)
 		}
 	})
 }

@@ -101,7 +101,7 @@ func TestRename(t *testing.T) {
 	}
 	e := Error{Message: strings.Repeat("x-1 ", maxMessage/4)}
 	if e.Rename("x-1", strings.Repeat("\u00e4", 100)); len(e.Message) > maxMessage || !utf8.ValidString(e.Message) {
-		t.Errorf("%d bytes", len(e.Message))
+		t.Errorf("got %d bytes, want at most %d of valid UTF-8", len(e.Message), maxMessage)
 	}
 }
 

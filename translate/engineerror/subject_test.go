@@ -34,7 +34,7 @@ func TestSubject(t *testing.T) {
 	} {
 		e := Parse(c.status, "application/json", []byte(c.body))
 		if e.Subject != c.want || e.ClientFault != (c.status != 502) {
-			t.Errorf("%s: %+v", c.name, e)
+			t.Errorf("%s: got %+v, want the subject %v and a client's fault %v", c.name, e, c.want, c.status != 502)
 		}
 		if c.said != "" && e.Message != c.said {
 			t.Errorf("%s: the client reads %q", c.name, e.Message)

@@ -95,7 +95,7 @@ func TestStreamSignsOfLife(t *testing.T) {
 	var s Stream
 	s.Reset("public", 1)
 	if got := string(s.Keepalive(nil)); got != ": keep-alive\n\n" {
-		t.Errorf("%q", got)
+		t.Errorf("Keepalive = %q, want a comment", got)
 	}
 	if out := s.Fail(s.Fail(nil, apierr.Internal(nil)), apierr.Internal(nil)); strings.Count(string(out), "data: ") != 1 {
 		t.Errorf("failed twice: %s", out)
@@ -128,7 +128,7 @@ func TestStreamWhole(t *testing.T) {
 		s.Reset("public", c.choices)
 		for _, data := range c.events {
 			if _, err := s.Append(nil, sse.Event{Data: []byte(data)}); err != nil {
-				t.Errorf("%.60s: %v", data, err)
+				t.Errorf("Append of %.60s = %v, want success", data, err)
 			}
 		}
 		if s.Finished() != c.want {
@@ -147,7 +147,7 @@ func FuzzStream(f *testing.F) {
 		out := streamed(t, text, max(0, choices%10), map[int]string{-1: "plain", -2: "cut"}[choices%10])
 		for line := range strings.Lines(out) {
 			if d, ok := strings.CutPrefix(line, "data: "); ok && d != "[DONE]\n" && (len(d) < 2) {
-				t.Fatalf("%q", out)
+				t.Fatalf("an event without data in %q", out)
 			}
 		}
 	})
@@ -169,7 +169,7 @@ func TestEdit(t *testing.T) {
 	} {
 		as, err := e.Text(c.name, []byte(c.value))
 		if as != c.as && err == nil || codeOf(err) != c.code {
-			t.Errorf("%s=%s: %q, %v", c.name, c.value, as, err)
+			t.Errorf("%s=%s: got %q, %v, want %q with the code %q", c.name, c.value, as, err, c.as, c.code)
 		}
 	}
 	if _, err := e.End(); codeOf(err) != "missing_parameter" {
@@ -177,11 +177,11 @@ func TestEdit(t *testing.T) {
 	}
 	for name, code := range map[string]string{"image[]": "", "mask": "", "model": "duplicate_member", "x-file": "unsupported_parameter"} {
 		if _, err := e.File(name); codeOf(err) != code {
-			t.Errorf("file %s: %v", name, err)
+			t.Errorf("File(%s) = %v, want the code %q", name, err, code)
 		}
 	}
 	if _, err := e.End(); err != nil || string(e.Model()) != "m" || e.Stream() || e.FileEnd(0) != nil {
-		t.Errorf("%v", err)
+		t.Errorf("End = %v, want success with the model m", err)
 	}
 	if _, err := new(Edit).File("model"); codeOf(err) != "invalid_type" {
 		t.Errorf("model as a file: %v", err)
@@ -191,7 +191,7 @@ func TestEdit(t *testing.T) {
 		{"MODEL", "m", "duplicate_member"}, {"model", "", "invalid_value"}, {"stream", "False", ""}, {"stream", "false", "duplicate_member"},
 	} {
 		if as, err := e.Text(c.name, []byte(c.value)); as != "" || codeOf(err) != c.code {
-			t.Errorf("%s=%s: %q, %v", c.name, c.value, as, err)
+			t.Errorf("%s=%s: got %q, %v, want nothing with the code %q", c.name, c.value, as, err, c.code)
 		}
 	}
 	if _, err := new(Edit).End(); codeOf(err) != "missing_parameter" || !strings.Contains(err.Error(), "(model)") {
@@ -238,10 +238,10 @@ data: {"type":"transcript.text.done","text":"1\n00:00 --> 00:01\none\n"}
 			out, err = s.Finish(out)
 		}
 		if got := string(out); got != c.want || (err == nil) != (c.bad == "") || err != nil && !strings.Contains(err.Error(), c.bad) {
-			t.Errorf("%s: %v\n%s", c.name, err, got)
+			t.Errorf("%s: error %v, want %q; got\n%s\nwant\n%s", c.name, err, c.bad, got, c.want)
 		}
 		if u := s.Usage(); c.name == "json" && (u.Prompt != 3 || u.Completion != 2) {
-			t.Errorf("usage %+v", u)
+			t.Errorf("got the usage %+v, want 3 prompt and 2 completion tokens", u)
 		}
 	}
 }

@@ -26,20 +26,20 @@ func TestFinishWords(t *testing.T) {
 		err := a.Parse([]byte(body(word)))
 		switch {
 		case want == "" && (!errors.As(err, &e) || e.Status != 502):
-			t.Errorf("%s, whole: %v", word, err)
+			t.Errorf("%s, unstreamed: got the error %v, want a 502", word, err)
 		case want == "":
 		case err != nil:
-			t.Errorf("%s, whole: %v", word, err)
+			t.Errorf("%s, unstreamed: got the error %v, want none", word, err)
 		default:
 			if got := string(a.Append(nil, "m")); got != body(want) {
-				t.Errorf("%s, whole: %s", word, got)
+				t.Errorf("%s, unstreamed: got %s, want %s", word, got, body(want))
 			}
 		}
 		var s Stream
 		s.Reset("m", 1)
 		out, err := s.Append(nil, sse.Event{Data: []byte(body(word))})
 		if want == "" && (!errors.As(err, &e) || len(out) > 0) || want != "" && (err != nil || string(out) != "data: "+body(want)+"\n\n" || !s.Finished()) {
-			t.Errorf("%s, streamed: %s, %v", word, out, err)
+			t.Errorf("%s, streamed: got %s, %v, want %q", word, out, err, want)
 		}
 		var r Relay
 		r.Reset("m", VectorsAsSent)
@@ -59,7 +59,7 @@ func TestFinishWords(t *testing.T) {
 	for _, open := range []string{`null`, `""`} {
 		data := `{"model":"m","choices":[{"text":"a","index":0,"finish_reason":` + open + `}]}`
 		if out, err := s.Append(nil, sse.Event{Data: []byte(data)}); err != nil || string(out) != "data: "+data+"\n\n" || s.Finished() {
-			t.Errorf("%s: %s, %v", open, out, err)
+			t.Errorf("%s: got %s, %v, want the event unchanged and no end", open, out, err)
 		}
 	}
 }

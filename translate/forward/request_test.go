@@ -22,11 +22,11 @@ func TestRequest(t *testing.T) {
 	} {
 		var r Request
 		if err := r.DecodePlain([]byte(in)); err != nil || string(r.Model) != "m" {
-			t.Errorf("%s: %q, %v", in, r.Model, err)
+			t.Errorf("DecodePlain(%s): the model is %q, error %v, want m", in, r.Model, err)
 			continue
 		}
 		if got := string(bytes.Join(r.Segments(nil, `served "x"`), nil)); got != want {
-			t.Errorf("%s: %s", in, got)
+			t.Errorf("%s became %s, want %s", in, got, want)
 		}
 	}
 }
@@ -207,12 +207,12 @@ func TestCompletionLimit(t *testing.T) {
 		if err := r.Check(&c.limits); err != nil {
 			var e *apierr.Error
 			if !errors.As(err, &e) || e.Param != c.want {
-				t.Errorf("%s: %v", c.in, err)
+				t.Errorf("%s: got the error %v, want one at %s", c.in, err, c.want)
 			}
 			continue
 		}
 		if got := string(bytes.Join(r.Segments(nil, "m"), nil)); got != `{"model":"m","prompt":"x"`+c.want+`}` {
-			t.Errorf("%s: %s", c.in, got)
+			t.Errorf("%s became %s, want the members %s", c.in, got, c.want)
 		}
 	}
 }
@@ -227,14 +227,14 @@ func FuzzRequest(f *testing.F) {
 		if err := r.DecodeCompletion(body); err != nil {
 			var e *apierr.Error
 			if !errors.As(err, &e) || e.Status != 400 {
-				t.Fatalf("%v", err)
+				t.Fatalf("got the error %v, want a 400", err)
 			}
 			return
 		}
 		sent := bytes.Join(r.Segments(nil, "served"), nil)
 		var before, after map[string]json.RawMessage
 		if json.Unmarshal(body, &before) != nil || json.Unmarshal(sent, &after) != nil || string(after["model"]) != `"served"` {
-			t.Fatalf("sent %s", sent)
+			t.Fatalf("sent %s, want JSON with the served name", sent)
 		}
 		for name, v := range before {
 			if name != "model" && !bytes.Equal(v, after[name]) {
@@ -257,7 +257,7 @@ func TestSegmentsSalted(t *testing.T) {
 		r.SetSalt(chat.Salt{Member: "cache_salt", Owner: "key a"})
 		got := bytes.Join(r.Segments(nil, "m"), nil)
 		if !json.Valid(got) || bytes.Count(got, []byte(`cache_salt`)) != 1 || bytes.Contains(got, []byte("mine")) {
-			t.Errorf("salted: %s", got)
+			t.Errorf("with a salt: sent %s, want only the edge's own salt", got)
 		}
 	}
 }

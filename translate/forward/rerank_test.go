@@ -47,7 +47,7 @@ func TestRerank(t *testing.T) {
 			want = c.body
 		}
 		if got, err := c.asked.Normalize([]byte(c.body)); err != nil || string(got) != want {
-			t.Errorf("%s: %s, %v", c.name, got, err)
+			t.Errorf("%s: got %s, %v, want %s", c.name, got, err, want)
 		}
 	}
 	for _, body := range []string{
@@ -56,7 +56,7 @@ func TestRerank(t *testing.T) {
 	} {
 		var bad *translate.BadAnswer
 		if got, err := all.Normalize([]byte(body)); !errors.As(err, &bad) || bad.Reason != notRanked {
-			t.Errorf("%s: %s, %v", body, got, err)
+			t.Errorf("Normalize of %s = %s, %v, want notRanked", body, got, err)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func TestSound(t *testing.T) {
 			}
 			b, err := base64.StdEncoding.DecodeString(e.Audio)
 			if err != nil || e.Type != speechDelta || len(b) == 0 || i < len(events)-2 && len(b)%deltaUnit != 0 {
-				t.Fatalf("%s: %v", ev, err)
+				t.Fatalf("%s: error %v, want a delta with whole units", ev, err)
 			}
 			sound, text = append(sound, b...), append(text, e.Audio...)
 		}
@@ -135,12 +135,12 @@ func TestSpeechEvents(t *testing.T) {
 			t.Errorf("%s: a second end: %s, %v", name, again, err)
 		}
 		if u := s.Usage(); name == "by the book" && (u.Prompt != 3 || u.Completion != 2) {
-			t.Errorf("usage %+v", u)
+			t.Errorf("got the usage %+v, want 3 prompt and 2 completion tokens", u)
 		}
 	}
 	s := speechStream()
 	if out := s.Fail(s.AppendSound(nil, []byte("RIFF....")), apierr.Internal(nil)); strings.Count(string(out), "data: ") != 2 || !strings.Contains(string(out), `"error"`) {
-		t.Errorf("%s", out)
+		t.Errorf("got %s, want the sound and an error event", out)
 	}
 }
 
@@ -163,6 +163,6 @@ func TestSoundAllocs(t *testing.T) {
 	out := make([]byte, 0, 32<<10)
 	s.AppendSound(out, piece)
 	if n := testing.AllocsPerRun(50, func() { s.AppendSound(out, piece) }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("got %v allocations, want 0", n)
 	}
 }

@@ -66,7 +66,7 @@ func TestVectors(t *testing.T) {
 		}
 		a := Answer{Vectors: c.vectors}
 		if err := a.Parse([]byte(around(c.value))); err != nil {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: Parse = %v, want success", c.name, err)
 		} else if got := string(a.Append(nil, "public")); got != around(c.wants) {
 			t.Errorf("%s: %.300s, want %.300s", c.name, got, around(c.wants))
 		}
@@ -88,7 +88,7 @@ func TestVectors_Mixed(t *testing.T) {
 		for _, err := range []error{a.Parse([]byte(body)), piecemeal} {
 			var bad *translate.BadAnswer
 			if !errors.As(err, &bad) || bad.Reason != mixedVector {
-				t.Errorf("%.20s: %v", value, err)
+				t.Errorf("%.20s: got the error %v, want mixedVector", value, err)
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func TestVectors_RoundTrip(t *testing.T) {
 		body := `{"data":[{"embedding":` + string(numbers) + `]}]}`
 		in64, _, err := relayedAs(VectorsBase64, body, sizes...)
 		if want := `{"data":[{"embedding":"` + coded(v...) + `"}]}`; err != nil || in64 != want {
-			t.Fatalf("%s becomes %s, %v", body, in64, err)
+			t.Fatalf("%s became %s, %v, want %s", body, in64, err, want)
 		}
 		back, _, err := relayedAs(VectorsFloat, in64, sizes...)
 		if err != nil {
@@ -121,7 +121,7 @@ func TestVectors_RoundTrip(t *testing.T) {
 			Data []struct{ Embedding []float32 }
 		}
 		if err := json.Unmarshal([]byte(back), &got); err != nil || coded(got.Data[0].Embedding...) != coded(v...) {
-			t.Fatalf("%s becomes %s, %v", in64, back, err)
+			t.Fatalf("%s became %s, %v, want the same numbers", in64, back, err)
 		}
 	})
 }

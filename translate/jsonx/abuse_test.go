@@ -35,7 +35,7 @@ func TestAbuse(t *testing.T) {
 		n.Float()
 		n.AppendText(nil)
 		if cap(d.nodes) > DefaultMaxNodes {
-			t.Errorf("%s: %d nodes", name, cap(d.nodes))
+			t.Errorf("%s: room for %d nodes, want at most %d", name, cap(d.nodes), DefaultMaxNodes)
 		}
 		if all := time.Since(begin); all > 10*time.Second { // quadratic work would take hours
 			t.Errorf("%s: %v, of which Parse %v", name, all, parsed)

@@ -237,7 +237,7 @@ func TestAllocs(t *testing.T) {
 			d.Reset()
 		})
 		if got != 0 {
-			t.Errorf("%.40s: %v allocations", src, got)
+			t.Errorf("%.40s: got %v allocations, want 0", src, got)
 		}
 	}
 }

@@ -133,7 +133,7 @@ func TestEditsShift(t *testing.T) {
 		v := root.Get("e")
 		got := e.Append(nil, []byte(src))[v.Start()+e.Shift(v.Start()):]
 		if !bytes.HasPrefix(got, v.Raw()) {
-			t.Errorf("%s: %s", name, got)
+			t.Errorf("%s: got %s at the shifted position, want %s", name, got, v.Raw())
 		}
 	}
 }
@@ -262,7 +262,7 @@ func FuzzEdits(f *testing.F) {
 		}
 		var after Doc
 		if err := after.Parse(out, Options{Record: 64}); err != nil {
-			t.Fatalf("%q became %q: %v", src, out, err)
+			t.Fatalf("%q became %q, which does not parse: %v", src, out, err)
 		}
 		got := grown(after.Root(), map[int32]*branch{}).render(nil)
 		if want := model.render(nil); !bytes.Equal(got, want) {

@@ -20,7 +20,7 @@ func mustParse(t testing.TB, src string) *Doc {
 	t.Helper()
 	d := new(Doc)
 	if err := d.Parse([]byte(src), Options{}); err != nil {
-		t.Fatalf("Parse(%.100q): %v", src, err)
+		t.Fatalf("Parse(%.100q) = %v, want success", src, err)
 	}
 	return d
 }
@@ -33,7 +33,7 @@ func TestParseAccepts(t *testing.T) {
 		`"1234567"`, `"12345678"`, `"123456789"`, `{"a":1,"a":2}`, `""`,
 	} {
 		if err := new(Doc).Parse([]byte(src), Options{}); err != nil {
-			t.Errorf("%s: %v", src, err)
+			t.Errorf("Parse(%s) = %v, want success", src, err)
 		}
 		if !json.Valid([]byte(src)) {
 			t.Errorf("%s: the oracle disagrees", src)
@@ -194,10 +194,10 @@ func TestRecord(t *testing.T) {
 		t.Error("c: an empty container has nothing that is not recorded")
 	}
 	if e := root.Get("e"); string(e.Raw()) != "5" {
-		t.Errorf("e: %s", e.Raw())
+		t.Errorf("e = %s, want 5", e.Raw())
 	}
 	if got := root.Get("d").Index(0).Raw(); string(got) != "[2]" {
-		t.Errorf("d[0]: %s", got)
+		t.Errorf("d[0] = %s, want [2]", got)
 	}
 }
 
@@ -362,7 +362,7 @@ func check(t *testing.T, src []byte) {
 	}
 	want := json.Valid(src) && utf8.Valid(src)
 	if (err == nil) != want {
-		t.Fatalf("%q: %v, oracle: %v", src, err, want)
+		t.Fatalf("Parse(%q) = %v, want success: %v", src, err, want)
 	}
 	var shallow Doc
 	if serr := shallow.Parse(src, Options{Record: 1}); !reflect.DeepEqual(serr, err) {
@@ -374,7 +374,7 @@ func check(t *testing.T, src []byte) {
 	if err != nil {
 		var syntax *SyntaxError
 		if !errors.As(err, &syntax) || syntax.Offset < 0 || syntax.Offset > len(src) {
-			t.Fatalf("%q: %#v", src, err)
+			t.Fatalf("Parse(%q) = %#v, want a SyntaxError with an offset", src, err)
 		}
 		return
 	}
@@ -410,7 +410,7 @@ func checkNumber(t *testing.T, v Value) {
 	f, ok := v.Float()
 	want, err := strconv.ParseFloat(raw, 64)
 	if ok != (err == nil) || ok && f != want {
-		t.Fatalf("Float(%s) = %v, %v", raw, f, ok)
+		t.Fatalf("Float(%s) = %v, %v, want %v", raw, f, ok, want)
 	}
 	if _, exp, _ := strings.Cut(strings.ToLower(raw), "e"); len(exp) > 4 {
 		return
@@ -419,7 +419,7 @@ func checkNumber(t *testing.T, v Value) {
 	i, ok := v.Int()
 	wantOK := r.IsInt() && r.Num().IsInt64()
 	if ok != wantOK || ok && i != r.Num().Int64() {
-		t.Fatalf("Int(%s) = %v, %v", raw, i, ok)
+		t.Fatalf("Int(%s) = %v, %v, want %v", raw, i, ok, wantOK)
 	}
 }
 
@@ -456,7 +456,7 @@ func TestParsePaired(t *testing.T) {
 		err := new(Doc).Parse([]byte(src), Options{Paired: true})
 		var syntax *SyntaxError
 		if offset < 0 && err != nil || offset >= 0 && (!errors.As(err, &syntax) || *syntax != SyntaxError{offset, reasonLone}) {
-			t.Errorf("%s: %v", src, err)
+			t.Errorf("Parse(%s) = %v, want an error at %d", src, err, offset)
 		}
 		check(t, []byte(src))
 	}

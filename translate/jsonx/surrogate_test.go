@@ -31,10 +31,10 @@ func TestMendLone(t *testing.T) {
 			t.Fatalf("%s, lone %v, became %s", before, lone, text)
 		}
 		if err := d.Parse(text, Options{Paired: true}); err != nil {
-			t.Fatalf("%s: %v", text, err)
+			t.Fatalf("Parse(%s) = %v, want success", text, err)
 		}
 		if err := json.Unmarshal(text, &got); err != nil || got["k"] != want["k"] {
-			t.Fatalf("%s became %s: %v", before, text, err)
+			t.Fatalf("%s became %s: error %v, want %v", before, text, err, want["k"])
 		}
 	})
 }
@@ -46,7 +46,7 @@ func TestCutHigh(t *testing.T) {
 	} {
 		got, high := CutHigh([]byte(text))
 		if string(got) != want || string(got)+string(high) != text {
-			t.Errorf("%s: %s and %s", text, got, high)
+			t.Errorf("CutHigh(%s) = %s and %s, want %s first", text, got, high, want)
 		}
 	}
 }

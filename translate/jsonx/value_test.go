@@ -43,10 +43,10 @@ func TestNavigation(t *testing.T) {
 	root := d.Root()
 	a := root.Get("a")
 	if root.Len() != 3 || a.Len() != 5 || !a.IsArray() || !root.IsObject() {
-		t.Errorf("lengths %d %d", root.Len(), a.Len())
+		t.Errorf("got the lengths %d and %d, want 3 and 5", root.Len(), a.Len())
 	}
 	if got := string(a.Index(1).Get("b").AppendText(nil)); got != "x\ny" {
-		t.Errorf("a[1].b = %q", got)
+		t.Errorf("a[1].b = %q, want %q", got, "x\ny")
 	}
 	if _, ok := a.Index(1).Get("b").Text(); ok {
 		t.Error("Text of an escaped string")
@@ -68,7 +68,7 @@ func TestNavigation(t *testing.T) {
 	}
 	for it := a.Iter(); it.Next(); {
 		if it.Key().Raw() != nil || it.Value() != a.Index(it.Index()) {
-			t.Errorf("element %d", it.Index())
+			t.Errorf("the iterator and Index disagree about element %d", it.Index())
 		}
 	}
 	kinds := ""
@@ -114,7 +114,7 @@ func TestInt(t *testing.T) {
 		{`"1"`, 0, false},
 	} {
 		if got, ok := mustParse(t, c.src).Root().Int(); got != c.want || ok != c.ok {
-			t.Errorf("%.40s: got %d, %v", c.src, got, ok)
+			t.Errorf("Int of %.40s = %d, %v, want %d, %v", c.src, got, ok, c.want, c.ok)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func TestFloat(t *testing.T) {
 		{"true", 0, false},
 	} {
 		if got, ok := mustParse(t, c.src).Root().Float(); got != c.want || ok != c.ok {
-			t.Errorf("%.40s: got %g, %v", c.src, got, ok)
+			t.Errorf("Float of %.40s = %g, %v, want %g, %v", c.src, got, ok, c.want, c.ok)
 		}
 	}
 }
@@ -184,7 +184,7 @@ func TestFields(t *testing.T) {
 				}
 				var member *MemberError
 				if !errors.As(err, &member) || member.Name != c.bad || member.Problem != c.problem {
-					t.Errorf("got %v", err)
+					t.Errorf("got %v, want the member %s: %s", err, c.bad, c.problem)
 				}
 			}
 		})
@@ -193,7 +193,7 @@ func TestFields(t *testing.T) {
 		for _, src := range []string{`{"meſſages":1}`, `{"me\u017fsages":1}`} {
 			var member *MemberError
 			if err := mustParse(t, src).Root().Fields(chatNames, make([]Value, len(chatNames))); !errors.As(err, &member) || member.Name != "messages" {
-				t.Errorf("%s: %v", src, err)
+				t.Errorf("%s: got %v, want the member messages", src, err)
 			}
 		}
 		if err := mustParse(t, "{\"to\u212aen\":1}").Root().Fields([]string{"token"}, make([]Value, 1)); err == nil {

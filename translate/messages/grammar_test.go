@@ -195,7 +195,7 @@ func normal(t testing.TB, body []byte) message {
 	t.Helper()
 	var m message
 	if err := golden.Unmarshal(body, &m); err != nil {
-		t.Fatalf("%v: %s", err, body)
+		t.Fatalf("Unmarshal = %v, want success: %s", err, body)
 	}
 	joined := map[string]map[string]any{}
 	var calls []map[string]any

@@ -80,7 +80,7 @@ func TestPrefixStable(t *testing.T) {
 				c chat.Request
 			)
 			if _, err := r.Decode(nil, body, &c, new(RequestInfo), dialects.Options{InPlace: func([]byte) bool { return inPlace }}); err != nil {
-				t.Fatalf("%v: %s", err, body)
+				t.Fatalf("Decode = %v, want success: %s", err, body)
 			}
 			raw := c.Messages().Raw()
 			now := bytes.Clone(raw[:len(raw)-1])

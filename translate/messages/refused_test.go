@@ -177,7 +177,7 @@ func TestReuse(t *testing.T) {
 			t.Errorf("%s\nbecomes %s, %v\nwant    %s, %v", body, got, err, want, wantErr)
 		}
 		if d := cmp.Diff(freshInfo.stops, info.stops); d != "" || freshInfo.thinking != info.thinking || len(freshInfo.images) != len(info.images) {
-			t.Errorf("%s: %s", body, d)
+			t.Errorf("%s: the reused info differs (-want +got):\n%s", body, d)
 		}
 	}
 	e := &echo{RequestInfo{thinking: thinkingShown, stops: []string{"END"}}, dialects.Identity{Model: "public", ID: "msg_1"}}
@@ -204,7 +204,7 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := strings.Count(string(out), `\ufffd`); n != 6 || strings.Contains(string(out), half) {
-		t.Errorf("%d replaced: %s", n, out)
+		t.Errorf("got %d replacements, want 6: %s", n, out)
 	}
 	if _, err := r.Decode(nil, []byte(history), &c, new(RequestInfo), dialects.Options{Strict: true}); err == nil {
 		t.Error("a strict edge takes it")
@@ -231,7 +231,7 @@ func TestOnlyServerTools(t *testing.T) {
 		_, err := r.Decode(nil, []byte(`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"}],"tools":[`+tool+`]}`), &c, new(RequestInfo), dialects.Options{})
 		var e *apierr.Error
 		if !errors.As(err, &e) || e.Param != "tools" || !strings.Contains(e.Message, "server tools") {
-			t.Errorf("%s: %v", tool, err)
+			t.Errorf("%s: got %v, want an error about server tools", tool, err)
 		}
 	}
 }
@@ -273,12 +273,12 @@ func TestImageRefusals(t *testing.T) {
 		var e *apierr.Error
 		if !errors.As(err, &e) {
 			if c.rules == nil || c.removes {
-				t.Errorf("%s: %v", c.name, err)
+				t.Errorf("%s: got the error %v, want success", c.name, err)
 			}
 			continue
 		}
 		if got := MapError(e).Message; strings.HasSuffix(got, ". "+imageRefused) != c.removes {
-			t.Errorf("%s: %s", c.name, got)
+			t.Errorf("%s: got the message %s, want the added sentence: %v", c.name, got, c.removes)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			var e *apierr.Error
 			if !errors.As(err, &e) || e.Status != 400 || e.Code == "" || e.Message == "" || strings.Contains(e.Param, "..") {
-				t.Fatalf("%T: %v", err, err)
+				t.Fatalf("got %T: %v, want a 400 with a code and a message", err, err)
 			}
 			for _, word := range chatWords {
 				if strings.Contains(e.Param, word) {

@@ -152,13 +152,13 @@ func TestKeepaliveAndEnds(t *testing.T) {
 		t.Error("not whole after the finish_reason")
 	}
 	if u := s.Usage(); u.Prompt != 3 || u.Completion != 1 {
-		t.Errorf("usage %+v", u)
+		t.Errorf("got the usage %+v, want 3 prompt and 1 completion tokens", u)
 	}
 	if out, err = s.Finish(out); err != nil {
 		t.Fatal(err)
 	}
 	if !grammar(t, out) || strings.Count(string(out), ping) != 2 {
-		t.Errorf("got %s", out)
+		t.Errorf("got %s, want a valid stream with two pings", out)
 	}
 	after, err := s.Finish(nil)
 	if after = s.Fail(after, failed); err != nil || len(after) > 0 {
@@ -196,7 +196,7 @@ func TestLargeArguments(t *testing.T) {
 			out, err = s.Finish(out)
 		}
 		if (err == nil) != c.good {
-			t.Errorf("good %v: %v", c.good, err)
+			t.Errorf("got the error %[2]v, want success: %[1]v", c.good, err)
 		}
 		if c.good && (!bytes.Contains(out, []byte(`"partial_json":"`+c.args+`"`)) || bytes.Count(out, []byte("partial_json")) != 1) {
 			t.Error("the arguments are not exact")

@@ -67,7 +67,7 @@ func blocksOf(t *testing.T, whole []byte) []map[string]any {
 	t.Helper()
 	var m struct{ Content []map[string]any }
 	if err := json.Unmarshal(whole, &m); err != nil {
-		t.Fatalf("%v: %s", err, whole)
+		t.Fatalf("Unmarshal = %v, want success: %s", err, whole)
 	}
 	return m.Content
 }
@@ -93,10 +93,10 @@ func TestSealedThinking(t *testing.T) {
 			for way, out := range map[string][]byte{"whole": whole, "streamed": collect(t, events)} {
 				blocks := blocksOf(t, out)
 				if len(blocks) != 3 || blocks[0]["type"] != c.block || bytes.Contains(events, []byte("SECRET")) || bytes.Contains(out, []byte("SECRET")) {
-					t.Fatalf("%s: %s\n%s", way, out, events)
+					t.Fatalf("%s: got %s, want three blocks, %s first, without the secret:\n%s", way, out, c.block, events)
 				}
 				if c.block == "thinking" && blocks[0]["thinking"] != "" {
-					t.Errorf("%s: thinking %q", way, blocks[0]["thinking"])
+					t.Errorf("%s: got the thinking %q, want none", way, blocks[0]["thinking"])
 				}
 				history, err := json.Marshal(map[string]any{"model": "m", "max_tokens": 9, "messages": []any{
 					map[string]any{"role": "user", "content": "x"},
@@ -135,7 +135,7 @@ func TestShownThinking(t *testing.T) {
 		}
 		for _, out := range [][]byte{whole, collect(t, streamed(t, e, thoughtful...))} {
 			if got := blocksOf(t, out); len(got) != blocks || bytes.Contains(out, []byte("SECRET")) != (blocks == 3) {
-				t.Errorf("%s: %s", more, out)
+				t.Errorf("%s: got %s, want %d blocks", more, out, blocks)
 			}
 		}
 	}
@@ -164,7 +164,7 @@ func TestLongThinking(t *testing.T) {
 		out := collect(t, streamed(t, e, piece, piece, piece, `{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}`))
 		blocks := blocksOf(t, out)
 		if redact && len(blocks) != 1 || !redact && (len(blocks) != 2 || blocks[0]["signature"] != signature) {
-			t.Errorf("redact %t: %.300s", redact, out)
+			t.Errorf("redact %t: got the wrong blocks: %.300s", redact, out)
 		}
 	}
 }
@@ -186,7 +186,7 @@ func TestSealedThinkingBetween(t *testing.T) {
 		}
 	}
 	if got := strings.Join(kinds, " "); got != "text thinking b text thinking d" {
-		t.Errorf("%s: %s", got, out)
+		t.Errorf("the blocks are %s, want text, thinking b, text and thinking d: %s", got, out)
 	}
 }
 
@@ -198,7 +198,7 @@ func TestSealedThinkingNotStarted(t *testing.T) {
 	e.reset(&s)
 	out, err := s.Append(nil, sse.Event{Data: []byte(thoughtful[0])})
 	if err != nil || s.Started() {
-		t.Fatalf("%v, started %t: %s", err, s.Started(), out)
+		t.Fatalf("error %v, started %t, want neither: %s", err, s.Started(), out)
 	}
 	s.NextEngine()
 	for _, c := range thoughtful[1:] {
@@ -260,7 +260,7 @@ func TestAppliedEdits(t *testing.T) {
 		}
 		_, end, _ := strings.Cut(string(out), `"output_tokens":1}`)
 		if err != nil || !strings.HasPrefix(end, want+"}\n\n") || want == "" && strings.Contains(end, "context_management") {
-			t.Errorf("%s: %v\n%s", edit, err, out)
+			t.Errorf("%s: error %v, want the end %s:\n%s", edit, err, want, out)
 		}
 		s.RequestInfo = info
 		s.Reset(&dialects.Identity{Model: "m", ID: "msg_1"})
@@ -269,7 +269,7 @@ func TestAppliedEdits(t *testing.T) {
 			out, err = s.AppendWhole(nil, &c)
 		}
 		if err != nil || !strings.HasSuffix(string(out), `"output_tokens":1}`+want+`}`) {
-			t.Errorf("%s: %v\n%s", edit, err, out)
+			t.Errorf("%s: error %v, want the end %s:\n%s", edit, err, want, out)
 		}
 	}
 }

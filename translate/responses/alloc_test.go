@@ -46,6 +46,6 @@ func TestRequestAllocs(t *testing.T) {
 		}
 	})
 	if got > 1 {
-		t.Errorf("%v allocations", got)
+		t.Errorf("got %v allocations, want at most 1", got)
 	}
 }

@@ -27,7 +27,7 @@ func (c *checker) failf(format string, args ...any) {
 func (c *checker) report(t *testing.T, out []byte) {
 	t.Helper()
 	if len(c.problems) > 0 {
-		t.Errorf("%s\nin:\n%s", strings.Join(c.problems, "\n"), out)
+		t.Errorf("the stream breaks its grammar: %s\nin:\n%s", strings.Join(c.problems, "\n"), out)
 	}
 }
 

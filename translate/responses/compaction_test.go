@@ -87,12 +87,12 @@ func TestCompaction(t *testing.T) {
 		Usage      map[string]any
 	}
 	if err := json.Unmarshal(compacted, &object); err != nil || object.Object != "response.compaction" || object.ID != "resp_0123456789" || object.Usage["output_tokens"] != 4.0 {
-		t.Errorf("%v: %s", err, compacted)
+		t.Errorf("error %v, want a response.compaction with 4 output tokens: %s", err, compacted)
 	}
 	for name, response := range map[string][]byte{"stream": finalOf(t, out), "whole": inBand, "compact": compacted} {
 		items := itemsOf(t, response)
 		if len(items) != 1 || items[0]["type"] != "compaction" {
-			t.Fatalf("%s: %v", name, items)
+			t.Fatalf("%s: error %v, want one compaction item: %v", name, err, items)
 		}
 		next, err := json.Marshal(map[string]any{"model": "other", "input": []any{items[0], map[string]any{"role": "user", "content": "?"}}})
 		if err != nil {
@@ -100,7 +100,7 @@ func TestCompaction(t *testing.T) {
 		}
 		tr, err := translateBody(next, dialects.Options{Opener: keyOpener{testBox}})
 		if err != nil || !strings.Contains(string(tr.body), summaryText) {
-			t.Errorf("%s: %v %s", name, err, tr.body)
+			t.Errorf("%s: error %v, want the summary in %s", name, err, tr.body)
 		}
 		stranger := seal.NewKeys(strings.Repeat("k", 32)).Of("team-b", func(seal.Result) {})
 		if _, err = translateBody(next, dialects.Options{Opener: keyOpener{stranger}}); err == nil || !strings.Contains(err.Error(), "compaction") {
@@ -121,10 +121,10 @@ func TestCompaction_NotASummary(t *testing.T) {
 	} {
 		out, err := relay(compacting(t, triggers, dialects.Options{}), strings.NewReader(upstream))
 		if bad := (*translate.BadAnswer)(nil); !errors.As(err, &bad) {
-			t.Errorf("%s, streamed: %v", name, err)
+			t.Errorf("%s, streamed: got %v, want a BadAnswer", name, err)
 		}
 		if bytes.Contains(out, []byte("response.completed")) || bytes.Contains(out, []byte(sentinel)) {
-			t.Errorf("%s: %.300s", name, out)
+			t.Errorf("%s: the stream completed or shows the summary: %.300s", name, out)
 		}
 		completion, err := assemble(strings.NewReader(upstream), true)
 		if err != nil {

@@ -28,7 +28,7 @@ func readPieces(t *testing.T, args string, size int, grammar bool) (input string
 	add(string(runes))
 	out = in.finish(out)
 	if err := json.Unmarshal([]byte(`"`+string(out)+`"`), &input); err != nil {
-		t.Fatalf("%q gives %q: %v", args, out, err)
+		t.Fatalf("%q became %q, which does not parse: %v", args, out, err)
 	}
 	return input, deltas
 }

@@ -129,7 +129,7 @@ func TestKeepalive_Kinds(t *testing.T) {
 			number := a.events.seq
 			got := string(a.Keepalive(nil))
 			if !strings.HasPrefix(got, c.want) || a.events.seq != number+1 {
-				t.Errorf("%s: %s", name, got)
+				t.Errorf("%s: got %s, want %s with the next number", name, got, c.want)
 			}
 			for _, part := range c.has {
 				if !strings.Contains(got, part) {
@@ -149,7 +149,7 @@ func TestKeepalive_Large(t *testing.T) {
 		t.Errorf("the answer is announced by %.300s", first)
 	}
 	if again := a.Keepalive(nil); !bytes.HasPrefix(again, []byte("event: response.in_progress")) || len(again) > 1<<10 {
-		t.Errorf("%d bytes: %.300s", len(again), again)
+		t.Errorf("got %d bytes, want a short response.in_progress: %.300s", len(again), again)
 	}
 
 	a = newStream(t, nil)
@@ -161,6 +161,6 @@ func TestKeepalive_Large(t *testing.T) {
 		}
 	}
 	if got := string(a.Keepalive(nil)); got != ": keep-alive\n\n" {
-		t.Errorf("%d bytes: %.300s", len(got), got)
+		t.Errorf("got %d bytes, want a comment: %.300s", len(got), got)
 	}
 }

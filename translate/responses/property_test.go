@@ -108,7 +108,7 @@ func TestPrefixStable(t *testing.T) {
 		for range rapid.IntRange(2, 5).Draw(t, "turns") {
 			tr, err := translateBody(c.body(), dialects.Options{InPlace: func([]byte) bool { return c.inPlace }})
 			if err != nil {
-				t.Fatalf("%v\n%s", err, c.body())
+				t.Fatalf("got the error %v, want none:\n%s", err, c.body())
 			}
 			messages := tr.chat.Messages().Raw()
 			if elements := bytes.TrimSuffix(before, []byte("]")); !bytes.HasPrefix(messages, elements) {
@@ -293,7 +293,7 @@ func TestShownNames(t *testing.T) {
 			}
 		}
 		if err := json.Unmarshal(tr.body, &sent); err != nil || len(sent.Tools) != len(want) {
-			t.Fatalf("%v: %s", err, tr.body)
+			t.Fatalf("error %v, want %d tools: %s", err, len(want), tr.body)
 		}
 		own, first, calls := map[string]bool{}, map[clientTool]string{}, []function(nil)
 		for _, m := range sent.Messages {

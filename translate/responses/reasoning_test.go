@@ -128,7 +128,7 @@ func TestSealedReasoning(t *testing.T) {
 			types = append(types, i["type"].(string))
 		}
 		if got := strings.Join(types, " "); got != c.types {
-			t.Errorf("%s: %s", c.way, got)
+			t.Errorf("%s: got the items %s, want %s", c.way, got, c.types)
 		}
 		if got := historyOf(t, items); !strings.Contains(got, `"content":"I have one.","reasoning_content":"`+c.reasoning+`","tool_calls"`) {
 			t.Errorf("%s: the engine gets %s", c.way, got)
@@ -185,7 +185,7 @@ func TestReasoningFails(t *testing.T) {
 	checkEvents(t, out, true)
 	items := itemsOf(t, finalOf(t, out))
 	if len(items) != 1 || items[0]["encrypted_content"] != nil || bytes.Contains(out, []byte(sentinel)) {
-		t.Errorf("%s", out)
+		t.Errorf("got %s, want one item without encrypted content", out)
 	}
 }
 
@@ -213,6 +213,6 @@ func TestLongReasoning(t *testing.T) {
 	}
 	checkEvents(t, out, true)
 	if items := itemsOf(t, finalOf(t, out)); len(items) != 2 || items[0]["encrypted_content"] != nil {
-		t.Errorf("%.500s", out)
+		t.Errorf("got %.500s, want two items without encrypted content", out)
 	}
 }

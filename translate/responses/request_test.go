@@ -122,7 +122,7 @@ func TestModelName(t *testing.T) {
 	var r Request
 	for in, want := range map[string]string{`"m"`: "m", `"\u006d\/n"`: "m/n"} {
 		if err := r.check([]byte(`{"model":`+in+`,"input":"x"}`), &dialects.Options{}); err != nil || string(r.model) != want {
-			t.Errorf("%s: %q, %v", in, r.model, err)
+			t.Errorf("the model %s became %q, %v, want %q", in, r.model, err, want)
 		}
 	}
 	if err := r.check(nil, &dialects.Options{}); err == nil || !strings.Contains(err.Error(), apierr.CodeInvalidJSON) {
@@ -177,7 +177,7 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := strings.Count(string(tr.body), `\ufffd`); n != 4 || strings.Contains(string(tr.body), half) {
-		t.Errorf("%d replaced: %s", n, tr.body)
+		t.Errorf("got %d replacements, want 4: %s", n, tr.body)
 	}
 	if _, err := translateBody([]byte(history), dialects.Options{Strict: true}); err == nil {
 		t.Error("a strict edge takes it")

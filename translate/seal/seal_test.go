@@ -67,7 +67,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 		rotated := seal.NewKeys(secretB, secretA).Of(owner, n.count).For(model)
 		if got, ok := rotated.Open([]byte("y"), blob); !ok || string(got) != "y"+string(text) {
-			t.Fatalf("opened %q, %t", got, ok)
+			t.Fatalf("Open = %q, %t, want the text", got, ok)
 		}
 		for what, other := range map[string]seal.Box{
 			"owner":  seal.NewKeys(secretA).Of(owner+"x", n.count).For(model),
@@ -83,7 +83,7 @@ func TestRoundTrip(t *testing.T) {
 			}
 		}
 		if n[seal.Sealed] != 2 || n[seal.Opened] != 1 || n[seal.Stale] != 1 {
-			t.Fatalf("counted %v", n)
+			t.Fatalf("counted %v, want 2 sealed, 1 opened and 1 stale", n)
 		}
 	})
 }
@@ -107,7 +107,7 @@ func TestForged(t *testing.T) {
 		}
 	}
 	if n[seal.Opened] != 0 || n[seal.Forged] == 0 || n[seal.Stale] == 0 || n[seal.Foreign] == 0 {
-		t.Errorf("counted %v", n)
+		t.Errorf("counted %v, want forged, stale and foreign blobs and none opened", n)
 	}
 }
 
@@ -126,12 +126,12 @@ func TestBounds(t *testing.T) {
 	}
 	for _, foreign := range []string{"", "pst", "cGVuc3RvY2s=", "EqQBCgIYAhIM1gbcDa9GJwZA2b3h", "pst1" + strings.Repeat("A", 400_000)} {
 		if _, ok := box.Open(nil, []byte(foreign)); ok {
-			t.Errorf("opened %.20s", foreign)
+			t.Errorf("Open accepted the foreign blob %.20s", foreign)
 		}
 	}
 	for _, forged := range []string{"pst1", "pst1!!!!", "pst1AAAA"} {
 		if _, ok := box.Open(nil, []byte(forged)); ok {
-			t.Errorf("opened %s", forged)
+			t.Errorf("Open accepted the forged blob %s", forged)
 		}
 	}
 	want := counts{seal.Sealed: 1, seal.Opened: 1, seal.TooLong: 1, seal.Foreign: 5, seal.Forged: 3}
@@ -162,10 +162,10 @@ func TestOpenGrows(t *testing.T) {
 func TestZeroBox(t *testing.T) {
 	var box seal.Box
 	if got, ok := box.For("m").Seal(nil, []byte("text")); ok || got != nil {
-		t.Errorf("sealed %q", got)
+		t.Errorf("Seal = %q, want nothing", got)
 	}
 	if got, ok := box.Open(nil, []byte("pst1")); ok || got != nil {
-		t.Errorf("opened %q", got)
+		t.Errorf("Open = %q, want nothing", got)
 	}
 }
 

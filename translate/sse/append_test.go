@@ -20,7 +20,7 @@ func TestAppendEvent(t *testing.T) {
 		{"\r", "a", "data: a\n\n"},
 	} {
 		if got := AppendEvent([]byte(">"), c.name, []byte(c.data)); string(got) != ">"+c.want {
-			t.Errorf("%q, %q: got %q", c.name, c.data, got)
+			t.Errorf("AppendEvent(%q, %q) = %q, want %q", c.name, c.data, got, ">"+c.want)
 		}
 	}
 }
@@ -32,7 +32,7 @@ func TestAppendComment(t *testing.T) {
 		"a\ndata: b\r": ": a\n: data: b\n: \n\n",
 	} {
 		if got := AppendComment(nil, text); string(got) != want {
-			t.Errorf("%q: got %q", text, got)
+			t.Errorf("AppendComment(%q) = %q, want %q", text, got, want)
 		}
 		if ev, err := NewReader(bytes.NewReader(AppendComment(nil, text)), 100).Next(); err == nil {
 			t.Errorf("%q is an event: %q", text, ev.Data)
@@ -54,7 +54,7 @@ func FuzzAppendEvent(f *testing.F) {
 		}
 		data = strings.ReplaceAll(strings.ReplaceAll(data, "\r\n", "\n"), "\r", "\n")
 		if string(ev.Name) != name || string(ev.Data) != data {
-			t.Fatalf("%q: got %q %q", out, ev.Name, ev.Data)
+			t.Fatalf("%q was read as %q %q, want %q %q", out, ev.Name, ev.Data, name, data)
 		}
 		if (ev.Raw != nil) == strings.Contains(data, "\n") {
 			t.Fatalf("%q: Raw is %q", out, ev.Raw)

@@ -25,7 +25,7 @@ func TestBegins(t *testing.T) {
 		{"dates", false, true},
 	} {
 		if events, decided := Begins([]byte(c.text)); events != c.events || decided != c.decided {
-			t.Errorf("%q: %t, decided %t", c.text, events, decided)
+			t.Errorf("Begins(%q) = %t, %t, want %t, %t", c.text, events, decided, c.events, c.decided)
 		}
 	}
 }

@@ -131,7 +131,7 @@ func TestRaw(t *testing.T) {
 	} {
 		ev, err := NewReader(strings.NewReader(c.src), 100).Next()
 		if err != nil || string(ev.Raw) != c.want {
-			t.Errorf("%q: got %q, %v", c.src, ev.Raw, err)
+			t.Errorf("%q: got %q, %v, want %q", c.src, ev.Raw, err, c.want)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func TestTooLong(t *testing.T) {
 			r := NewReader(src, limit)
 			events, err := readAll(t, r)
 			if len(events) != c.before || (err == nil) != c.ok || err != nil && err != ErrTooLong {
-				t.Errorf("%s: %d events, %v", c.name, len(events), err)
+				t.Errorf("%s: got %d events, %v, want %d and success %v", c.name, len(events), err, c.before, c.ok)
 			}
 			if !c.ok {
 				if _, err := r.Next(); err != ErrTooLong || r.Ready() {
@@ -281,7 +281,7 @@ func TestBadSources(t *testing.T) {
 	for _, n := range []int{-1, 1 << 20} {
 		wrong := readFunc(func([]byte) (int, error) { return n, nil })
 		if _, err := NewReader(wrong, 100).Next(); err != errCount {
-			t.Errorf("%d: %v", n, err)
+			t.Errorf("a count of %d: got %v, want errCount", n, err)
 		}
 	}
 }
@@ -354,7 +354,7 @@ func TestLinear(t *testing.T) {
 		wantLinear(t, name, of, func(src string) {
 			for _, r := range []io.Reader{&pieces{src, 200}, strings.NewReader(src)} {
 				if _, err := readAll(t, NewReader(r, 8<<20)); err != nil {
-					t.Errorf("%s: %v", name, err)
+					t.Errorf("%s: got the error %v, want none", name, err)
 				}
 			}
 		})
@@ -507,7 +507,7 @@ func TestReaderBudget(t *testing.T) {
 	src := &budget{Reader: strings.NewReader("data: a\n\n" + large + "data: b\n\n"), most: 200 << 10}
 	r := NewReader(src, 1<<20)
 	if ev, err := r.Next(); err != nil || string(ev.Data) != "a" || len(src.asked) > 0 {
-		t.Fatalf("%q, %v, asked %v", ev.Data, err, src.asked)
+		t.Fatalf("got %q, %v, want a; asked for %v", ev.Data, err, src.asked)
 	}
 	for range 2 {
 		if _, err := r.Next(); !errors.Is(err, errNoRoom) || len(r.in.buf) > src.most {
@@ -516,10 +516,10 @@ func TestReaderBudget(t *testing.T) {
 	}
 	src.most = 1 << 20
 	if ev, err := r.Next(); err != nil || len(ev.Data) != 300<<10 {
-		t.Fatalf("%d bytes, %v", len(ev.Data), err)
+		t.Fatalf("got %d bytes, %v, want %d", len(ev.Data), err, 300<<10)
 	}
 	if ev, err := r.Next(); err != nil || string(ev.Data) != "b" {
-		t.Fatalf("%q, %v", ev.Data, err)
+		t.Fatalf("got %q, %v, want b", ev.Data, err)
 	}
 	if _, err := r.Next(); err != io.EOF {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ func TestRestart(t *testing.T) {
 	s.Reset(&Options{Model: "m", ID: "ours", Created: 7, N: 2, IncludeUsage: true})
 	announced := send(t, &s, `{"id":"a","created":1,"model":"x","choices":[{"index":0,"delta":{"role":"assistant","content":""}}],"usage":{"prompt_tokens":90,"completion_tokens":0}}`)
 	if !strings.Contains(announced, `"id":"a","created":1`) || s.Started() {
-		t.Fatalf("started %v: %s", s.Started(), announced)
+		t.Fatalf("started = %v, want false and the first engine's id: %s", s.Started(), announced)
 	}
 	s.NextEngine()
 	first := send(t, &s, `{"id":"b","created":2,"model":"y","choices":[{"index":0,"delta":{"role":"assistant","content":"Hi"}},{"index":1,"delta":{"role":"assistant","content":"Ho"}}]}`)
@@ -34,7 +34,7 @@ func TestRestart(t *testing.T) {
 		t.Errorf("its last chunk is %s", end)
 	}
 	if u := s.Usage(); u.Prompt != 5 || u.Completion != 2 || u.Resumed != 0 {
-		t.Errorf("usage %+v", u)
+		t.Errorf("got the usage %+v, want 5 prompt and 2 completion tokens", u)
 	}
 }
 
@@ -54,7 +54,7 @@ func TestStripTimings(t *testing.T) {
 	s.Reset(&Options{Model: "m", ID: "ours", StripTimings: true})
 	out := send(t, &s, `{"id":"a","created":1,"model":"x","choices":[{"index":0,"delta":{"content":"Hi"}}],"timings":{"cache_n":3,"prompt_n":4,"predicted_n":5}}`)
 	if u := s.Usage(); strings.Contains(out, "timings") || !u.Known || u.Prompt != 7 || u.Completion != 5 {
-		t.Errorf("%+v: %s", u, out)
+		t.Errorf("got the usage %+v, want 7 prompt and 5 completion tokens without timings: %s", u, out)
 	}
 	out = send(t, &s, `{"id":"a","created":1,"model":"x","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"timings":{"cache_n":3,"prompt_n":4,"predicted_n":6}}`)
 	if !strings.Contains(out, `"predicted_n":6`) {
@@ -79,13 +79,13 @@ func TestResume(t *testing.T) {
 		out += send(t, &s, `{"id":"b","created":2,"model":"x","choices":[],"usage":{"prompt_tokens":93,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":64}}}`)
 		tail, err := s.Finish(nil)
 		if out += string(tail); err != nil || !strings.Contains(out, c.want) || strings.Count(out, "penstock_resumed") != 1 {
-			t.Errorf("%s: %v: %s", name, err, out)
+			t.Errorf("%s: error %v, want %q and one penstock_resumed: %s", name, err, c.want, out)
 		}
 		if strings.Contains(out, `"b"`) || strings.Contains(out, "role") {
 			t.Errorf("%s: the other engine shows: %s", name, out)
 		}
 		if u := s.Usage(); u.ResumedPrompt != 93 || u.Cached != 0 {
-			t.Errorf("%s: usage %+v", name, u)
+			t.Errorf("%s: got the usage %+v, want 93 resumed prompt tokens", name, u)
 		}
 	}
 }

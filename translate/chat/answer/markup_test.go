@@ -73,7 +73,7 @@ func TestMarkup(t *testing.T) {
 		}
 		for reader, got := range map[string]translate.Markup{"Stream": s.Markup(), "Source": source.Markup(), "Completion": c.Markup()} {
 			if got.String() != texts[text] {
-				t.Errorf("%s: %q: %q", reader, text, got)
+				t.Errorf("%s of %q found %q, want %q", reader, text, got, texts[text])
 			}
 		}
 	})

@@ -42,7 +42,7 @@ func sameBounds(t rapid.TB, raw []byte) {
 			edits jsonx.Edits
 		)
 		if err := d.Parse(raw, jsonx.Options{Record: record}); err != nil {
-			t.Fatalf("%s: %v", raw, err)
+			t.Fatalf("Parse(%s) = %v, want success", raw, err)
 		}
 		want := BoundNumbers(raw)
 		if want == nil || !d.Root().IsObject() {
@@ -98,7 +98,7 @@ func TestBoundNumbersProperty(t *testing.T) {
 			}
 			if n, ok := token.(json.Number); ok {
 				if f, err := n.Float64(); err != nil || math.Abs(f) > maxNumber {
-					t.Fatalf("%s holds %s: %v", got, n, err)
+					t.Fatalf("%s holds the number %s (%v), want at most the largest", got, n, err)
 				}
 			}
 			if err != nil {

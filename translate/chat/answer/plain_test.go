@@ -87,12 +87,12 @@ func TestPlain(t *testing.T) {
 			}
 			if !plain {
 				if string(got) != "before" {
-					t.Errorf("%s: left %q", tc.name, got)
+					t.Errorf("%s: the buffer has %q, want %q", tc.name, got, "before")
 				}
 				continue
 			}
 			if err := c.Parse([]byte(body)); err != nil {
-				t.Fatalf("%s: %v", tc.name, err)
+				t.Fatalf("%s: Parse = %v, want success", tc.name, err)
 			}
 			if want := c.Append([]byte("before"), &o); string(got) != string(want) {
 				t.Errorf("%s:\n%s\nwant\n%s", tc.name, got, want)

@@ -85,7 +85,7 @@ func TestSource(t *testing.T) {
 		}
 		s.Reset("fallback", 0)
 		if err := s.ReadWhole(&c); err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("%s: ReadWhole = %v, want success", name, err)
 		}
 		want := said{Content: string(s.Content), Refusal: string(s.Refusal), Reasoning: string(s.Reasoning)}
 		want.end(&s)
@@ -146,7 +146,7 @@ func TestSourceFinish(t *testing.T) {
 		s.Reset("", 0)
 		ev := sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":` + reason + `,"stop_reason":"END"}]}`)}
 		if _, err := s.Read(ev); err != nil || s.Finish != want {
-			t.Errorf("%s: %v, %v", reason, s.Finish, err)
+			t.Errorf("the reason %s became %v, %v, want %v", reason, s.Finish, err, want)
 		}
 		if want != FinishNone && string(s.StopSequence) != "END" {
 			t.Errorf("%s: stop sequence %q", reason, s.StopSequence)
@@ -167,7 +167,7 @@ func TestSourceComplete(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := s.ToolCalls.Complete(0); got != c.want {
-			t.Errorf("%s: %v", s.ToolCalls.List[0].Args, got)
+			t.Errorf("Complete of %s = %v, want %v", s.ToolCalls.List[0].Args, got, c.want)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func TestSourceBound(t *testing.T) {
 				break
 			}
 			if err != nil || n > 40 {
-				t.Fatalf("%s: %d MiB: %v", name, n, err)
+				t.Fatalf("%s: got %d MiB, error %v, want at most 40 MiB", name, n, err)
 			}
 		}
 	}
@@ -231,7 +231,7 @@ func TestCompletionCalls(t *testing.T) {
 			want = call
 		}
 		if got := c.Append(nil, &Options{Model: "m", ID: "i"}); !bytes.Contains(got, []byte(`"tool_calls":[`+want+`]`)) {
-			t.Errorf("%s: %s", call, got)
+			t.Errorf("the call %s became %s, want %s", call, got, want)
 		}
 	}
 }
@@ -274,7 +274,7 @@ func TestReader_ToolCallsInSecondChoice(t *testing.T) {
 		got := said{Content: string(r.Content)}
 		got.end(&r)
 		if got.Usage = (translate.Usage{}); !cmp.Equal(got, c.want) {
-			t.Errorf("%s, whole: %s", c.name, cmp.Diff(c.want, got))
+			t.Errorf("%s, unstreamed (-want +got):\n%s", c.name, cmp.Diff(c.want, got))
 		}
 		for name, stream := range map[string]string{
 			"in one event":  "data: {\"choices\":[" + c.choices[0]("delta") + "," + c.choices[1]("delta") + "]}\n\ndata: [DONE]\n\n",
@@ -282,7 +282,7 @@ func TestReader_ToolCallsInSecondChoice(t *testing.T) {
 		} {
 			got := listen(&r, []byte(stream), false)
 			if got.Usage = (translate.Usage{}); !cmp.Equal(got, c.want) {
-				t.Errorf("%s, %s: %s", c.name, name, cmp.Diff(c.want, got))
+				t.Errorf("%s, %s (-want +got):\n%s", c.name, name, cmp.Diff(c.want, got))
 			}
 		}
 	}

@@ -217,10 +217,10 @@ func FuzzCompletion(f *testing.F) {
 			t.Errorf("%q became %q with %v, want %q with %v", body, plain, facts, out, Facts{c.Usage(), c.Markup()})
 		}
 		if !json.Valid(out) || !bytes.Contains(out, []byte(`"public"`)) {
-			t.Errorf("%q became %q", body, out)
+			t.Errorf("%q became %q, want JSON with the public name", body, out)
 		}
 		if u := c.Usage(); u.Total < u.Prompt+u.Completion || u.Cached > u.Prompt || u.Known == u.Estimated {
-			t.Errorf("usage %v", u)
+			t.Errorf("got the inconsistent usage %v", u)
 		}
 	})
 }
@@ -306,7 +306,7 @@ func TestAssembledShape(t *testing.T) {
 			}
 			for _, path := range want {
 				if !slices.Contains(got, path) && !allowed[path] {
-					t.Errorf("lacks %s", path)
+					t.Errorf("got no %s, want the engine's member", path)
 				}
 			}
 		})
@@ -401,7 +401,7 @@ func TestAssemblerIsBounded(t *testing.T) {
 				continue
 			}
 			if !errors.As(err, &bad) || bad.Reason != translate.TooLarge || n < 31 {
-				t.Fatalf("event %d: %v", n, err)
+				t.Fatalf("event %d: got the error %v, want TooLarge", n, err)
 			}
 			return
 		}
@@ -414,7 +414,7 @@ func TestAssemblerIsBounded(t *testing.T) {
 				continue
 			}
 			if !errors.As(err, &bad) || bad.Reason != tooManyToolCalls || n != toolcall.MaxPerChoice {
-				t.Fatalf("call %d: %v", n, err)
+				t.Fatalf("call %d: got the error %v, want too many tool calls", n, err)
 			}
 			return
 		}
@@ -427,7 +427,7 @@ func TestAssemblerIsBounded(t *testing.T) {
 				continue
 			}
 			if !errors.As(err, &bad) || bad.Reason != translate.TooLarge || n != maxMembers {
-				t.Fatalf("member %d: %v", n, err)
+				t.Fatalf("member %d: got the error %v, want TooLarge", n, err)
 			}
 			return
 		}
@@ -441,7 +441,7 @@ func TestStreamLargeEvent(t *testing.T) {
 	s.Reset(&Options{Model: "public"})
 	out, err := s.Append(nil, sse.Event{Data: data})
 	if err != nil || !bytes.Contains(out, []byte(text)) || !bytes.Contains(out, []byte(`"model":"public"`)) {
-		t.Fatalf("%d bytes, %v", len(out), err)
+		t.Fatalf("got %d bytes, error %v, want the text under the public name", len(out), err)
 	}
 	s.Reset(nil)
 	if cap(s.template.head)+cap(s.template.outHead)+cap(s.held.event)+cap(s.identity.id) > keepBuffer {
@@ -463,7 +463,7 @@ func TestFail(t *testing.T) {
 	checkEvents(t, out)
 	const want = `data: {"error":{"message":"The engine failed.","type":"api_error","code":"upstream_failed","param":null}}` + "\n\n"
 	if !bytes.HasSuffix(out, []byte(want)) || bytes.Contains(out, []byte("[DONE]")) {
-		t.Errorf("got %s", out)
+		t.Errorf("got %s, want it to end with %s", out, want)
 	}
 }
 

@@ -19,10 +19,10 @@ func strictly(t *rapid.T, text []byte, into any) {
 	t.Helper()
 	var d jsonx.Doc
 	if err := d.Parse(text, jsonx.Options{Paired: true}); err != nil {
-		t.Fatalf("%v: %s", err, text)
+		t.Fatalf("Parse of %[2]s = %[1]v, want success", err, text)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		t.Fatalf("%v: %s", err, text)
+		t.Fatalf("Unmarshal of %[2]s = %[1]v, want success", err, text)
 	}
 }
 
@@ -198,7 +198,7 @@ func TestHalfSurrogatesOfWholeAnswers(t *testing.T) {
 	}
 	out := c.Append(nil, &Options{Model: "m"})
 	if err := new(jsonx.Doc).Parse(out, jsonx.Options{Paired: true}); err != nil || !bytes.Contains(out, []byte(`"\ud83d\ude00\ufffd"`)) {
-		t.Errorf("%v: %s", err, out)
+		t.Errorf("error %v, want the pair and a replacement: %s", err, out)
 	}
 	var s Reader
 	s.Reset("id", 0)
@@ -207,7 +207,7 @@ func TestHalfSurrogatesOfWholeAnswers(t *testing.T) {
 	}
 	for _, got := range [][]byte{s.Content, s.Reasoning, s.ToolCalls.List[0].Args, s.ToolCalls.ID(0)} {
 		if err := new(jsonx.Doc).Parse([]byte(`"`+string(got)+`"`), jsonx.Options{Paired: true}); err != nil {
-			t.Errorf("%v: %s", err, got)
+			t.Errorf("error %v, want a valid string: %s", err, got)
 		}
 	}
 }

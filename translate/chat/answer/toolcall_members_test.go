@@ -108,7 +108,7 @@ func TestToolCallsOfStream(t *testing.T) {
 			}
 			for _, want := range c.want {
 				if !strings.Contains(string(out), want) {
-					t.Errorf("lacks %s: %s", want, out)
+					t.Errorf("got no %s in %s", want, out)
 				}
 			}
 		})
@@ -132,7 +132,7 @@ func TestBlankPieces(t *testing.T) {
 	}
 	out, err := s.Append(out, sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`)})
 	if out, err2 := s.Finish(out); err != nil || err2 != nil || strings.Contains(string(out), `{}"`) {
-		t.Errorf("%v %v %s", err, err2, out)
+		t.Errorf("got the errors %v and %v, want none and complete arguments: %s", err, err2, out)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestEmptyIdentity(t *testing.T) {
 	got := string(completion.Append(nil, &Options{Model: "m", ID: "ours"}))
 	for _, want := range []string{`"id":"ours"`, `"object":"chat.completion"`, `"role":"assistant"`} {
 		if strings.Count(got, want) != 1 {
-			t.Errorf("lacks %s: %s", want, got)
+			t.Errorf("want one %s in %s", want, got)
 		}
 	}
 	var (
@@ -162,6 +162,6 @@ func TestEmptyIdentity(t *testing.T) {
 	}
 	out, err := s.Finish(out)
 	if err != nil || strings.Count(string(out), `"id":"ours"`) != 3 || strings.Count(string(out), `"object":"chat.completion.chunk"`) != 3 {
-		t.Errorf("%v: %s", err, out)
+		t.Errorf("error %v, want the id and the object on 3 chunks: %s", err, out)
 	}
 }

@@ -60,12 +60,12 @@ func streamed(t *rapid.T, chunks []string) [][]heardToolCall {
 	for _, chunk := range chunks {
 		var err error
 		if out, err = s.Append(out, sse.Event{Data: []byte(chunk)}); err != nil {
-			t.Fatalf("stream: %v", err)
+			t.Fatalf("Append to the stream = %v, want success", err)
 		}
 	}
 	out, err := s.Finish(out)
 	if err != nil {
-		t.Fatalf("stream: %v", err)
+		t.Fatalf("Finish of the stream = %v, want success", err)
 	}
 	var choices [][]concatenated
 	for event := range strings.SplitSeq(string(out), "\n\n") {
@@ -89,7 +89,7 @@ func streamed(t *rapid.T, chunks []string) [][]heardToolCall {
 			}
 		}
 		if err := json.Unmarshal([]byte("{"+data), &got); err != nil {
-			t.Fatalf("%v: %s", err, event)
+			t.Fatalf("Unmarshal of the event = %v, want success: %s", err, event)
 		}
 		for _, choice := range got.Choices {
 			for len(choices) <= choice.Index {
@@ -131,12 +131,12 @@ func whole(t *rapid.T, chunks []string) [][]heardToolCall {
 	a.Offer(offeredNames)
 	for _, chunk := range chunks {
 		if err := a.Add(sse.Event{Data: []byte(chunk)}); err != nil {
-			t.Fatalf("whole: %v", err)
+			t.Fatalf("Add to the assembler = %v, want success", err)
 		}
 	}
 	text, err := a.Append(nil, &Options{Model: "m", ID: "fallback"})
 	if err != nil {
-		t.Fatalf("whole: %v", err)
+		t.Fatalf("the assembled answer = %v, want success", err)
 	}
 	var got struct {
 		Choices []struct {
@@ -169,7 +169,7 @@ func translated(t *rapid.T, chunks []string) (out []heardToolCall) {
 	s.Offer(offeredNames, false)
 	for _, chunk := range chunks {
 		if _, err := s.Read(sse.Event{Data: []byte(chunk)}); err != nil {
-			t.Fatalf("source: %v", err)
+			t.Fatalf("Read = %v, want success", err)
 		}
 	}
 	for i := range s.ToolCalls.List {

@@ -80,7 +80,7 @@ func TestUsageOfSeveralChoices(t *testing.T) {
 					}
 				}
 				if err := json.Unmarshal([]byte(text), &told); err != nil || told.Usage.Prompt != c.want[0] || told.Usage.Completion != c.want[1] {
-					t.Errorf("%s: %v %s", what, err, text)
+					t.Errorf("%s: error %v, got %s, want the usage %v", what, err, text, c.want)
 				}
 			}
 		})

@@ -30,12 +30,12 @@ func TestAppendEvents(t *testing.T) {
 	} {
 		got, err := AppendEvents(nil, []byte(c.body))
 		if want := "data: " + c.want + "\n\ndata: [DONE]\n\n"; err != nil || string(got) != want {
-			t.Errorf("%s: %s, %v", c.name, got, err)
+			t.Errorf("%s: got %s, %v, want %s", c.name, got, err, want)
 		}
 	}
 	for _, body := range []string{"", "<html>", "[]", "{}", `{"choices":[]}`, `{"choices":null}`, `{"choices":[1]}`, `{"error":{"message":"no"},"choices":[{"message":{"content":"a"}}]}`, `{"choices":[{"message":{"content":"a"},"finish_reason":"abort"}]}`} {
 		if got, err := AppendEvents(nil, []byte(body)); err == nil || len(got) > 0 {
-			t.Errorf("%s: %s, %v", body, got, err)
+			t.Errorf("AppendEvents of %s = %s, %v, want an error", body, got, err)
 		}
 	}
 }

@@ -16,7 +16,7 @@ func read(t testing.TB, text string) *Piece {
 		p Piece
 	)
 	if err := d.Parse([]byte(text), jsonx.Options{Record: 3}); err != nil || !p.Read(d.Root()) {
-		t.Fatalf("%s: %v", text, err)
+		t.Fatalf("Read of %s = %v, want success", text, err)
 	}
 	return &p
 }
@@ -78,7 +78,7 @@ func TestPiece(t *testing.T) {
 				}
 				for _, b := range part.Before {
 					if got = append(got, fmt.Sprintf("<%din", b.Position)); !b.TakeID || !b.TakeName {
-						t.Errorf("%+v", b)
+						t.Errorf("got %+v before the piece, want it to take id and name", b)
 					}
 				}
 				said := fmt.Sprint(part.Position)
@@ -91,7 +91,7 @@ func TestPiece(t *testing.T) {
 					}
 				}
 				if part.Unique() != (len(said) > 1 && !part.Hold) {
-					t.Errorf("%s: news %v", said, part.Unique())
+					t.Errorf("%s: Unique = %v, want %v", said, part.Unique(), !part.Unique())
 				}
 				got = append(got, said)
 			}
