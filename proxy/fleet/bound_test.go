@@ -153,7 +153,7 @@ func TestSplitReplies(t *testing.T) {
 	c.asked.sent = math.MaxUint64
 	reply := []byte(strings.Join(goodReplies, ""))
 	if n := testing.AllocsPerRun(10, func() { _, _ = c.form.scan(reply) }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("scan allocates %v times, want 0", n)
 	}
 }
 
@@ -168,7 +168,7 @@ func FuzzReplies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, sent string) {
 		passed, err := bounded(strings.NewReader(sent))
 		if !strings.HasPrefix(sent, passed) || (err == nil) != (passed == sent) {
-			t.Fatalf("%q: %q, %v", sent, passed, err)
+			t.Fatalf("bounded(%q) = %q, %v; want a prefix, and all of it without an error", sent, passed, err)
 		}
 		again, bad := bounded(iotest.OneByteReader(strings.NewReader(sent)))
 		if again != passed || !errors.Is(bad, err) {

@@ -264,7 +264,7 @@ func TestPartOfForgottenBudget(t *testing.T) {
 	ask(1) // the edge notices the loss
 	d := ask(1500)
 	if d.OK || d.Quota == nil || !d.Quota.Held || d.Quota.Part == "" || d.Quota.Part >= "1500" || d.RetryAfter <= time.Second || d.RetryAfter > lease {
-		t.Fatalf("%+v, quota %+v", d, d.Quota)
+		t.Fatalf("Hold of 1500 = %+v, quota %+v; want a refusal by the edge's part for more than 1 s, at most %v", d, d.Quota, lease)
 	}
 	w.pass(d.RetryAfter)
 	if d := ask(1500); !d.OK {

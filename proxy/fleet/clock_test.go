@@ -23,7 +23,7 @@ func TestClockSetBack(t *testing.T) {
 	w := newWorld(2, limits, config.LostDivide)
 	for range 4 {
 		if _, d := w.keys[0].Reserve(limits, 0, w.now); !d.OK {
-			t.Fatalf("%+v", d)
+			t.Fatalf("Reserve = %+v, want OK", d)
 		}
 	}
 	ask := func() (n int) {

@@ -46,7 +46,7 @@ func TestStream(t *testing.T) {
 		}
 	}
 	if entries, _, err := l.Read(ctx, "r:a", "0", 1000); err != nil || len(entries) > 20 {
-		t.Errorf("%d entries, %v", len(entries), err)
+		t.Errorf("Read = %d entries, %v; want at most 20", len(entries), err)
 	}
 	server.SetError("LOADING the data set")
 	for range failuresToOpen {

@@ -57,7 +57,7 @@ func TestForgedMembers(t *testing.T) {
 			t.Errorf("%s: %d members, limits are divided by %d; want %d", what, got, f.terms.edges(), c.want)
 		}
 		if refused := c.want < 1+len(c.written) && what != "twice"; (lines.Len() > 0) != refused {
-			t.Errorf("%s: %+v", what, lines.All())
+			t.Errorf("%s: log lines %+v, want some: %v", what, lines.All(), refused)
 		}
 		f.Close()
 	}

@@ -131,12 +131,12 @@ func TestLost(t *testing.T) {
 			d := key.Take(limits, w.now)
 			if !d.OK {
 				if d.Unavailable != (lost == config.LostClosed) || d.RetryAfter <= 0 {
-					t.Errorf("%s: %+v", lost, d)
+					t.Errorf("%s: Take = %+v, want a refusal with a wait, unavailable only if closed", lost, d)
 				}
 				break
 			}
 			if _, d = key.Reserve(limits, 900, w.now); !d.OK {
-				t.Errorf("%s: %+v", lost, d)
+				t.Errorf("%s: Reserve = %+v, want OK", lost, d)
 				break
 			}
 			admitted++
@@ -158,7 +158,7 @@ func TestReturn(t *testing.T) {
 		key.Take(limits, w.now)
 		held, d := key.Reserve(limits, 500, w.now)
 		if !d.OK {
-			t.Fatalf("%+v", d)
+			t.Fatalf("Reserve = %+v, want OK", d)
 		}
 		helds = append(helds, held)
 	}
@@ -192,7 +192,7 @@ func TestUnheardAnswer(t *testing.T) {
 	key, l := w.keys[0], w.lines[0]
 	for range 3 {
 		if _, d := key.Reserve(limits, 100, w.now); !d.OK {
-			t.Fatalf("%+v", d)
+			t.Fatalf("Reserve = %+v, want OK", d)
 		}
 	}
 	key.Settle(100, 100)
@@ -236,7 +236,7 @@ func TestDeadEdge(t *testing.T) {
 	w := newWorld(2, limits, config.LostDivide)
 	for range 4 {
 		if _, d := w.keys[0].Reserve(limits, 500, w.now); !d.OK {
-			t.Fatalf("%+v", d)
+			t.Fatalf("Reserve = %+v, want OK", d)
 		}
 	}
 	w.lines[0].cut = true
@@ -314,7 +314,7 @@ func TestRemind(t *testing.T) {
 	w := newWorld(2, limits, config.LostDivide)
 	for range 4 {
 		if _, d := w.keys[0].Reserve(limits, 1, w.now); !d.OK {
-			t.Fatalf("%+v", d)
+			t.Fatalf("Reserve = %+v, want OK", d)
 		}
 	}
 	w.twin.forget()
@@ -335,7 +335,7 @@ func TestForgottenSlots(t *testing.T) {
 	w.end(0, fill(0)) // both know the account
 	for range 2 {
 		if _, d := w.keys[1].Reserve(limits, 1, w.now); !d.OK {
-			t.Fatalf("%+v", d)
+			t.Fatalf("Reserve of the other edge = %+v, want OK", d)
 		}
 	}
 	w.twin.forget()

@@ -320,7 +320,7 @@ func TestRealStoreTakesNothing(t *testing.T) {
 		waitSaid(t, "the store is lost", func() bool { f.beat(t.Context()); return !f.Available() })
 		told := logs.TakeAll()
 		if len(told) != 1 || !strings.Contains(fmt.Sprint(told[0].ContextMap()["remedy"]), test.remedy) || !f.State().StoreRefuses {
-			t.Errorf("%s: %+v", test.before, told)
+			t.Errorf("after %s: log lines %+v, want one whose remedy has %q", test.before, told, test.remedy)
 		}
 		store.say(test.after)
 		waitSaid(t, "the store is back", answers)
@@ -412,7 +412,7 @@ func TestRealStoreFailsOver(t *testing.T) {
 		t.Errorf("the store is a replica, and is said to be %+v", f.State())
 	}
 	if told := logs.TakeAll(); len(told) != 1 || !strings.Contains(fmt.Sprint(told[0].ContextMap()["remedy"]), "replica") {
-		t.Errorf("%+v", told)
+		t.Errorf("log lines %+v, want one whose remedy names the replica", told)
 	}
 	to := next.address()
 	address.to.Store(&to)

@@ -18,7 +18,7 @@ func TestUnknownCommand(t *testing.T) {
 		"":                                                            false,
 	} {
 		if got := unknownCommand(text); got != want {
-			t.Errorf("%q: %t", text, got)
+			t.Errorf("unknownCommand(%q) = %t, want %t", text, got, want)
 		}
 	}
 	if r := remedyOf(noCommand, "penstock"); strings.Contains(r, "delete") || !strings.Contains(r, "EVALSHA") || !strings.Contains(r, "PEXPIRE") {

@@ -92,7 +92,7 @@ func TestRealStoreCluster(t *testing.T) {
 	for _, id := range []string{"b", "c", "d", "e"} { // in addition to a, so that each node has accounts
 		for _, f := range fleet.edges {
 			if d := newAccount(&f.terms, id).Take(limits, time.Now()); !d.OK {
-				t.Errorf("key %s: %+v", id, d)
+				t.Errorf("key %s: Take = %+v, want OK", id, d)
 			}
 		}
 	}
@@ -135,11 +135,11 @@ func (s *realStore) moveSlot(t *testing.T, key string, nodes []*realStore) {
 	target.say("CLUSTER SETSLOT " + slot + " IMPORTING " + id(source))
 	source.say("CLUSTER SETSLOT " + slot + " MIGRATING " + id(target))
 	if got := source.say("MIGRATE 127.0.0.1 " + target.port + " " + key + " 0 1000"); got != "+OK\r\n" {
-		t.Fatalf("MIGRATE: %s", got)
+		t.Fatalf("MIGRATE answers %q, want +OK", got)
 	}
 	for _, n := range []*realStore{target, source} {
 		if got := n.say("CLUSTER SETSLOT " + slot + " NODE " + id(target)); got != "+OK\r\n" {
-			t.Fatalf("SETSLOT: %s", got)
+			t.Fatalf("CLUSTER SETSLOT answers %q, want +OK", got)
 		}
 	}
 }
@@ -188,7 +188,7 @@ func TestRealStoreTLS(t *testing.T) {
 	for i := range 4 {
 		h, d := fleet.keys[i%2].Reserve(limits, 100, time.Now())
 		if d.OK != (i < 3) {
-			t.Fatalf("call %d: %+v", i, d)
+			t.Fatalf("call %d: Reserve = %+v, want OK: %t", i, d, i < 3)
 		}
 		held = append(held, h)
 	}
@@ -247,7 +247,7 @@ func TestRealStoreEviction(t *testing.T) {
 		waitSaid(t, "the store is reached", func() bool { f.beat(t.Context()); return f.Available() })
 		f.Close()
 		if n := logs.FilterField(zap.String("maxmemory-policy", policy)).Len(); n != warned {
-			t.Errorf("%s: %d warnings", policy, n)
+			t.Errorf("maxmemory-policy %s: %d warnings, want %d", policy, n, warned)
 		}
 	}
 }

@@ -103,7 +103,7 @@ func TestRefusedKey(t *testing.T) {
 	}
 	told := lines.TakeAll()
 	if len(told) != 1 || told[0].ContextMap()["store_key"] != "k:a" || !strings.Contains(fmt.Sprint(told[0].ContextMap()), "delete it") {
-		t.Errorf("%+v", told)
+		t.Errorf("log lines %+v, want one that says to delete the key k:a", told)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestRefusedEdge(t *testing.T) {
 	}
 	told := lines.TakeAll()
 	if len(told) != 1 || !strings.Contains(fmt.Sprint(told[0].ContextMap()["remedy"]), "~mine:* &mine:* +evalsha") || strings.Contains(told[0].Message, "not answer") {
-		t.Errorf("%+v", told)
+		t.Errorf("log lines %+v, want one whose remedy has the ACL rules", told)
 	}
 	if trouble := f.State().Trouble(); !strings.Contains(trouble, "refuses") {
 		t.Error(trouble)
@@ -166,7 +166,7 @@ func TestLateStore(t *testing.T) {
 	f.beat(t.Context())
 	told := lines.TakeAll()
 	if len(told) != 1 || !strings.Contains(fmt.Sprint(told[0].ContextMap()["remedy"]), "fleet.store.timeout") {
-		t.Errorf("%+v", told)
+		t.Errorf("log lines %+v, want one whose remedy names fleet.store.timeout", told)
 	}
 	store.Server().SetPreHook(nil)
 	waitSaid(t, "the store answers in time", func() bool { f.beat(t.Context()); return f.Available() && f.State().Trouble() == "" })
@@ -225,10 +225,10 @@ func TestMembers(t *testing.T) {
 	f.meet(a.said)
 	m := f.Members()
 	if len(m) != 3 || f.terms.edges() != 3 || f.State().Configurations() != 2 {
-		t.Fatalf("%+v", m)
+		t.Fatalf("members %+v, want 3 edges with 2 configurations", m)
 	}
 	store.SetTime(began.Add(lease + time.Second))
 	if a, err = two.Heartbeat(t.Context(), "two", `{"id":"two"}`); err != nil || len(a.said) != 1 {
-		t.Errorf("%q, %v", a.said, err)
+		t.Errorf("Heartbeat of two a lease later says %q, %v; want one member", a.said, err)
 	}
 }

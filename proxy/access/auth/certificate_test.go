@@ -169,7 +169,7 @@ func TestFindPeerByKeyPair(t *testing.T) {
 	}
 	r = trusting(t, a.PEM, config.Key{ID: "pinned", Certificate: config.KeyCertificate{SPKI: spki}})
 	if k, err := r.FindPeer(cert.NewPeer([]*x509.Certificate{c.Leaf}), time.Now()); k == nil || k.ID != "pinned" {
-		t.Errorf("%v %v", k, err)
+		t.Errorf("FindPeer with the pinned key pair = %v, %v; want the key pinned", k, err)
 	}
 	if k, err := r.FindPeer(peer(t, a, hosts("agent.test")), time.Now()); k != nil || err != nil {
 		t.Errorf("another key pair with the same names: %v %v", k, err)
@@ -210,7 +210,7 @@ func TestCertificatesEnd(t *testing.T) {
 			t.Errorf("%s: the call continues %v, want %v", c.name, goes, c.goes)
 		}
 		if k, _ := c.ring.FindPeer(p, now); (k != nil) != c.known {
-			t.Errorf("%s: %v", c.name, k)
+			t.Errorf("FindPeer(%s) = %v, want a key: %v", c.name, k, c.known)
 		}
 	}
 	if late := now.Add(2 * time.Hour); !trusting(t, a.PEM, key).Holds(found, late) {

@@ -189,7 +189,7 @@ func TestCredentialNeverPrints(t *testing.T) {
 	c := Credential{key: []byte("canary")}
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
 		if s := fmt.Sprintf(format, c); strings.Contains(s, "canary") {
-			t.Errorf("%s prints %s", format, s)
+			t.Errorf("%s prints %s, want no canary", format, s)
 		}
 	}
 }

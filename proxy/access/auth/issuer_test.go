@@ -247,7 +247,7 @@ func TestTokenOfAnUnknownKey(t *testing.T) {
 		if err != c.err && (c.err != nil || err != nil) {
 			t.Errorf("%s: %v, want %v", name, err, c.err)
 		} else if err == nil && k.ID != "corp/alice" {
-			t.Errorf("%s: key %q", name, k.ID)
+			t.Errorf("Find(%s) = key %q, want corp/alice", name, k.ID)
 		}
 		if p.renewed != c.asked || c.known != (p.suspect > 0) {
 			t.Errorf("%s: asked %d times, %d for a bad signature", name, p.renewed, p.suspect)
@@ -296,7 +296,7 @@ func TestTokenDoesNotAllocate(t *testing.T) {
 	} {
 		_, _ = r.Find(c, now)
 		if n := testing.AllocsPerRun(100, func() { _, _ = r.Find(c, now) }); n != 0 {
-			t.Errorf("%s: %v allocations", name, n)
+			t.Errorf("Find(%s) allocates %v times, want 0", name, n)
 		}
 	}
 }

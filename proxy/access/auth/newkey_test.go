@@ -18,11 +18,11 @@ func TestNewKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !form.MatchString(plain) || !Checksum(plain) || seen[plain] {
-			t.Fatalf("key %q", plain)
+			t.Fatalf("new key = %q, want the form, a checksum and a key not seen before", plain)
 		}
 		seen[plain] = true
 		if hash != Hash(plain) || !regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString(hash) {
-			t.Fatalf("hash %q", hash)
+			t.Fatalf("hash = %q, want %q", hash, Hash(plain))
 		}
 	}
 }
@@ -50,7 +50,7 @@ func TestKeyFormat(t *testing.T) {
 func TestNewKeyRandomFails(t *testing.T) {
 	fail := errors.New("no entropy")
 	if plain, hash, err := newKey(iotest.ErrReader(fail)); plain != "" || hash != "" || !errors.Is(err, fail) {
-		t.Errorf("newKey = %q, %q, %v", plain, hash, err)
+		t.Errorf("newKey = %q, %q, %v; want no key and the error %v", plain, hash, err, fail)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestChecksum(t *testing.T) {
 	}
 	for _, bad := range []string{"", Prefix, plain[1:], plain[:len(plain)-1], plain + "0", strings.ToUpper(plain)} {
 		if Checksum(bad) {
-			t.Errorf("Checksum(%q)", bad)
+			t.Errorf("Checksum(%q) = true, want false", bad)
 		}
 	}
 }

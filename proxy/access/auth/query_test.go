@@ -36,7 +36,7 @@ func FuzzQuery(f *testing.F) {
 		case broken && err == nil:
 			t.Fatalf("%q: an undecodable query passes", query)
 		case !found && !broken && err != nil:
-			t.Fatalf("%q: refused: %v", query, err)
+			t.Fatalf("%q is refused: %v, want no error", query, err)
 		}
 	})
 }

@@ -190,7 +190,7 @@ func TestScopes(t *testing.T) {
 		{nil, "anything", false},
 	} {
 		if got := c.key.Allows(c.model); got != c.want {
-			t.Errorf("%+v allows %q: %v", c.key, c.model, got)
+			t.Errorf("%+v: Allows(%q) = %v, want %v", c.key, c.model, got, c.want)
 		}
 	}
 	for _, c := range []struct {

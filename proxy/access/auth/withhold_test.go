@@ -35,7 +35,7 @@ func TestWithhold(t *testing.T) {
 	} {
 		for _, e := range next.byHash {
 			if e.key.ID == c.key && e.key.Allows(c.model) != c.want {
-				t.Errorf("%s, %s: %v", c.key, c.model, !c.want)
+				t.Errorf("%s: Allows(%s) = %v, want %v", c.key, c.model, !c.want, c.want)
 			}
 		}
 	}

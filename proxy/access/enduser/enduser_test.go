@@ -94,7 +94,7 @@ func TestSecretsDiffer(t *testing.T) {
 	h, body := new(fasthttp.RequestHeader), []byte(`{"user":"alice"}`)
 	a := namer("").Of(h, body)
 	if b := New(&config.EndUsers{Secret: secret + "2"}).Of(h, body); a == b || b == (observe.EndUser{}) {
-		t.Errorf("%s and %s", a, b)
+		t.Errorf("names with two secrets = %s and %s, want two different names", a, b)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestAllocs(t *testing.T) {
 	}
 	n, h, body := namer("X-User-Id"), new(fasthttp.RequestHeader), []byte(`{"model":"m","messages":[],"user":"alice\n"}`)
 	if got := testing.AllocsPerRun(200, func() { n.Of(h, body) }); got > 0.5 {
-		t.Errorf("%v allocations", got)
+		t.Errorf("Of allocates %v times, want 0", got)
 	}
 }
 

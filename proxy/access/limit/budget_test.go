@@ -57,7 +57,7 @@ func TestBudgets(t *testing.T) {
 		first.Settle(call, now)
 		d := k.Reserve(&second, call, now)
 		if d.OK || d.LimitName != c.name || *d.Quota != (Quota{Limit: c.limit, Used: c.spent, Remaining: c.left, Needed: c.spent, Renews: c.renews}) || d.RetryAfter != c.renews.Sub(now) {
-			t.Errorf("%s: %+v %+v", c.name, d, d.Quota)
+			t.Errorf("%s: decision %+v, quota %+v; want a refusal by %s with %s of %s used", c.name, d, d.Quota, c.name, c.spent, c.limit)
 		}
 		if d := k.Reserve(&second, Cost{Tokens: 40, Spend: spend(t, "0.4")}, now); !d.OK {
 			t.Errorf("%s: what is left is refused: %+v", c.name, d)
@@ -111,7 +111,7 @@ func TestPeriods(t *testing.T) {
 	day, renews := PeriodOf(Day, evening)
 	month, renewsMonth := PeriodOf(Month, evening.In(time.FixedZone("", 5*3600))) // December there
 	if want := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC); renews != want || renewsMonth != want {
-		t.Errorf("%s, %s", renews, renewsMonth)
+		t.Errorf("the day and month renew at %s and %s, want %s", renews, renewsMonth, want)
 	}
 	nextDay, _ := PeriodOf(Day, renews)
 	nextMonth, _ := PeriodOf(Month, renews)
@@ -210,7 +210,7 @@ func TestBudgetIsExact(t *testing.T) {
 				if d.OK {
 					running = append(running, got.In[Day])
 				} else if d.Quota == nil || d.RetryAfter <= 0 || !strings.HasPrefix(d.LimitName, "tokens") && !strings.HasPrefix(d.LimitName, "spend") {
-					t.Fatalf("%+v", d)
+					t.Fatalf("refusal = %+v, want a quota, a wait and a limit on tokens or spend", d)
 				}
 			}
 		}
@@ -225,6 +225,6 @@ func TestBudgetAllocatesNothing(t *testing.T) {
 		k.Reserve(&r, Cost{Tokens: 10, Spend: money.Amount{Micros: 1}}, now)
 		r.Settle(Cost{Tokens: 5}, now)
 	}); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("Reserve and Settle allocate %v times, want 0", n)
 	}
 }

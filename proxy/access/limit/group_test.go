@@ -70,10 +70,10 @@ func TestGroupReserves(t *testing.T) {
 		a, b, _ := inGroup(keys, c.own, c.group)
 		var first, second Reservation
 		if d := a.Reserve(&first, c.first, now); !d.OK {
-			t.Fatalf("%s: %+v", name, d)
+			t.Fatalf("%s: the first Reserve = %+v, want OK", name, d)
 		}
 		if d := b.Reserve(&second, Cost{Tokens: 5}, now); d.OK || d.Group != "g" || d.LimitName != c.limit {
-			t.Errorf("%s: %+v", name, d)
+			t.Errorf("%s: the second Reserve = %+v, want a refusal by group g for %s", name, d, c.limit)
 		}
 		if n := b.state.running.Load(); n != 0 || second.Cancel() {
 			t.Errorf("%s: the refused call holds %d places", name, n)
@@ -104,7 +104,7 @@ func TestGroupBudgetBeginsWithItsKeys(t *testing.T) {
 	}
 	var r Reservation
 	if d := a.Reserve(&r, Cost{Tokens: 3}, now); d.OK || d.Group != "g" || d.Quota == nil || d.Quota.Remaining != "2" {
-		t.Errorf("%+v", d)
+		t.Errorf("Reserve of 3 tokens = %+v, want a refusal by group g with 2 remaining", d)
 	}
 	if d := alone.Reserve(&r, Cost{Tokens: 3}, now); !d.OK || !r.Cancel() {
 		t.Errorf("without a group: %+v", d)
@@ -122,11 +122,11 @@ func TestGroupOfTokens(t *testing.T) {
 	}
 	bound := bind()
 	if d := keys.OfToken("corp/alice", &from, bound).Take(now); !d.OK {
-		t.Fatalf("%+v", d)
+		t.Fatalf("Take of corp/alice = %+v, want OK", d)
 	}
 	bound = bind()
 	if d := keys.OfToken("corp/bob", &from, bound).Take(now); !d.OK {
-		t.Fatalf("%+v", d)
+		t.Fatalf("Take of corp/bob = %+v, want OK", d)
 	}
 	if d := keys.OfToken("corp/alice", &from, bound).Take(now); d.OK || d.Group != "g" {
 		t.Errorf("the third request: %+v", d)
@@ -163,10 +163,10 @@ func TestGroupOfAFleet(t *testing.T) {
 	keys.ShareBy(func(id string) Account { return oneRequest{counted, id} })
 	a, b, _ := inGroup(keys, config.KeyLimits{}, config.GroupLimits{RequestsPerMinute: 1})
 	if d := a.Take(now); !d.OK {
-		t.Errorf("%+v", d)
+		t.Errorf("Take of a = %+v, want OK", d)
 	}
 	if d := b.Take(now); d.OK || d.Group != "g" {
-		t.Errorf("%+v", d)
+		t.Errorf("Take of b = %+v, want a refusal by group g", d)
 	}
 	if counted["group g"] != 2 || counted["a"] != 1 || counted["b"] != 0 {
 		t.Errorf("counted: %v", counted)

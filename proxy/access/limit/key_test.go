@@ -30,10 +30,10 @@ func TestTake(t *testing.T) {
 		}
 	}
 	if d := k.Take(now.Add(12 * time.Second)); d.OK || d.RetryAfter != 18*time.Second {
-		t.Errorf("after 12 s: %+v", d)
+		t.Errorf("Take after 12 s = %+v, want a refusal for 18 s", d)
 	}
 	if d := k.Take(now.Add(30 * time.Second)); !d.OK {
-		t.Errorf("after 30 s: %+v", d)
+		t.Errorf("Take after 30 s = %+v, want OK", d)
 	}
 }
 
@@ -42,14 +42,14 @@ func TestNoLimits(t *testing.T) {
 	var r Reservation
 	for range 1000 {
 		if d := k.Take(time.Now()); d != (Decision{OK: true}) {
-			t.Fatalf("%+v", d)
+			t.Fatalf("Take without limits = %+v, want OK", d)
 		}
 	}
 	if d := k.Reserve(&r, Cost{Tokens: 1 << 60}, time.Now()); d != (Decision{OK: true}) {
-		t.Fatalf("%+v", d)
+		t.Fatalf("Reserve without limits = %+v, want OK", d)
 	}
 	if k.state.running.Load() != 1 || !r.Settle(Cost{Tokens: 1 << 60}, time.Now()) || k.state.running.Load() != 0 {
-		t.Errorf("running %d", k.state.running.Load())
+		t.Errorf("running = %d after Settle, want 1 before and 0 after", k.state.running.Load())
 	}
 }
 
@@ -85,7 +85,7 @@ func TestConcurrencyIsExact(t *testing.T) {
 				d := k.Reserve(&r, Cost{Tokens: 0}, now)
 				if !d.OK {
 					if d.LimitName != Concurrency || d.RetryAfter <= 0 || d.Limit != 4 {
-						t.Errorf("%+v", d)
+						t.Errorf("refusal = %+v, want limit %s of 4 and a wait", d, Concurrency)
 					}
 					continue
 				}
@@ -107,17 +107,17 @@ func TestTokens(t *testing.T) {
 	k, now := bind(config.KeyLimits{TokensPerMinute: 6000}) // 100 a second
 	var a, b, c Reservation
 	if d := k.Reserve(&a, Cost{Tokens: 4000}, now); !d.OK {
-		t.Fatalf("%+v", d)
+		t.Fatalf("Reserve of 4000 tokens = %+v, want OK", d)
 	}
 	if d := k.Reserve(&b, Cost{Tokens: 3000}, now); d.OK || d.LimitName != TokensPerMinute || d.RetryAfter != 10*time.Second || d.Limit != 6000 {
-		t.Fatalf("%+v", d)
+		t.Fatalf("Reserve of 3000 more = %+v, want a refusal by %s for 10 s", d, TokensPerMinute)
 	}
 	if k.state.running.Load() != 1 {
 		t.Fatalf("a refused call stays counted: %d", k.state.running.Load())
 	}
 	// Held amounts do not decay.
 	if d := k.Reserve(&b, Cost{Tokens: 3000}, now.Add(time.Minute)); d.OK {
-		t.Fatalf("%+v", d)
+		t.Fatalf("Reserve of 3000 a minute later = %+v, want a refusal", d)
 	}
 	// After settling with 1000, 3000 come back at once.
 	now = now.Add(time.Minute)
@@ -125,21 +125,21 @@ func TestTokens(t *testing.T) {
 		t.Fatal("a reservation settles once")
 	}
 	if d := k.Reserve(&b, Cost{Tokens: 5000}, now); !d.OK {
-		t.Fatalf("%+v", d)
+		t.Fatalf("Reserve of 5000 after settling with 1000 = %+v, want OK", d)
 	}
 	// After the cancel all but the 1000 is back; the 1000 decay at 100 a second.
 	b.Cancel()
 	if d := k.Reserve(&b, Cost{Tokens: 6000}, now.Add(4*time.Second)); d.OK || d.RetryAfter != 6*time.Second {
-		t.Fatalf("%+v", d)
+		t.Fatalf("Reserve of 6000 after 4 s = %+v, want a refusal for 6 s", d)
 	}
 	if d := k.Reserve(&b, Cost{Tokens: 6000}, now.Add(10*time.Second)); !d.OK {
-		t.Fatalf("%+v", d)
+		t.Fatalf("Reserve of 6000 after 10 s = %+v, want OK", d)
 	}
 	// More was used than was held: the excess is charged and makes the next call wait.
 	now = now.Add(10 * time.Second)
 	b.Settle(Cost{Tokens: 9000}, now)
 	if d := k.Reserve(&c, Cost{Tokens: 1}, now); d.OK || d.RetryAfter != 30*time.Second+10*time.Millisecond {
-		t.Fatalf("%+v", d)
+		t.Fatalf("Reserve of 1 after use of 9000 = %+v, want a refusal for 30.01 s", d)
 	}
 }
 
@@ -150,11 +150,11 @@ func TestEstimateAboveTheLimit(t *testing.T) {
 		t.Fatalf("an idle key must admit any estimate: %+v", d)
 	}
 	if d := k.Reserve(&b, Cost{Tokens: 1}, now); d.OK {
-		t.Fatalf("%+v", d)
+		t.Fatalf("Reserve of 1 while an estimate above the limit is held = %+v, want a refusal", d)
 	}
 	a.Settle(Cost{Tokens: 120}, now)
 	if d := k.Reserve(&b, Cost{Tokens: 1000}, now); d.OK || d.RetryAfter != 2*time.Minute {
-		t.Fatalf("%+v", d)
+		t.Fatalf("Reserve of 1000 after use of 120 = %+v, want a refusal for 2 minutes", d)
 	}
 }
 
@@ -166,10 +166,10 @@ func TestAbsurdUsageLocksForADayAtMost(t *testing.T) {
 		r.Settle(Cost{Tokens: 1 << 62}, now)
 	}
 	if d := k.Reserve(&r, Cost{Tokens: 1}, now); d.OK || d.RetryAfter > 24*time.Hour+time.Minute {
-		t.Fatalf("%+v", d)
+		t.Fatalf("Reserve after absurd usage = %+v, want a refusal for at most a day and a minute", d)
 	}
 	if d := k.Reserve(&r, Cost{Tokens: 1}, now.Add(25*time.Hour)); !d.OK {
-		t.Fatalf("%+v", d)
+		t.Fatalf("Reserve 25 hours after absurd usage = %+v, want OK", d)
 	}
 }
 
@@ -229,7 +229,7 @@ func TestReservationSettlesOnceUnderConcurrency(t *testing.T) {
 	for range 500 {
 		var r Reservation
 		if d := k.Reserve(&r, Cost{Tokens: 100}, now); !d.OK {
-			t.Fatalf("%+v", d)
+			t.Fatalf("Reserve = %+v, want OK", d)
 		}
 		var won atomic.Int64
 		var wg sync.WaitGroup
@@ -297,7 +297,7 @@ func TestStateSurvivesReload(t *testing.T) {
 			t.Errorf("%s: a fresh minute", name)
 		}
 		if k.state.running.Load() != 1 {
-			t.Errorf("%s: %d running", name, k.state.running.Load())
+			t.Errorf("%s: running = %d, want 1", name, k.state.running.Load())
 		}
 	}
 	check("reload", keys.Bind(a, nil)["a"])
@@ -310,7 +310,7 @@ func TestStateSurvivesReload(t *testing.T) {
 	a[0].Limits.RequestsPerMinute = 20
 	check("raised", keys.Bind(a, nil)["a"])
 	if d := keys.Bind(a, nil)["a"].Take(now.Add(3 * time.Second)); !d.OK {
-		t.Errorf("raised: %+v", d)
+		t.Errorf("Take 3 s after the limit was raised = %+v, want OK", d)
 	}
 
 	keys.Bind(nil, nil)
@@ -339,7 +339,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 		k.Reserve(&r, Cost{Tokens: 100}, now)
 		r.Settle(Cost{Tokens: 50}, now)
 	}); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("Take, Reserve and Settle allocate %v times, want 0", n)
 	}
 }
 

@@ -28,11 +28,11 @@ func TestLevels(t *testing.T) {
 		}
 		requests, ok := k.Requests(now)
 		if !ok || requests.Limit != int64(k.limits.RequestsPerMinute) || requests.Remaining < 0 || requests.Remaining > requests.Limit {
-			t.Fatalf("%+v", requests)
+			t.Fatalf("requests = %+v, want a limit of %d and a remainder within it", requests, k.limits.RequestsPerMinute)
 		}
 		tokens, ok := k.Tokens(now)
 		if !ok || tokens.Limit != int64(k.limits.TokensPerMinute) || tokens.Remaining < 0 || tokens.Remaining > tokens.Limit {
-			t.Fatalf("%+v", tokens)
+			t.Fatalf("tokens = %+v, want a limit of %d and a remainder within it", tokens, k.limits.TokensPerMinute)
 		}
 		var r Reservation
 		if tokens.Remaining < tokens.Limit {

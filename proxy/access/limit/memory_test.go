@@ -34,7 +34,7 @@ func TestMemoryIsExactUnderConcurrency(t *testing.T) {
 				n := int64(100 + 37*i)
 				if m.Reserve(n) {
 					if u := m.Used(); u > 1000 || u < n {
-						t.Errorf("used %d", u)
+						t.Errorf("Used() = %d, want between %d and 1000", u, n)
 					}
 					m.Release(n)
 				}
@@ -106,7 +106,7 @@ func TestMemoryGarbageUnderConcurrency(t *testing.T) {
 					continue
 				}
 				if u := m.used.Load(); u > 1000 {
-					t.Errorf("used %d", u)
+					t.Errorf("used = %d, want at most 1000", u)
 				}
 				if j%2 == 0 {
 					m.Discard(n)

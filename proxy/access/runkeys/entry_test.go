@@ -55,10 +55,10 @@ func TestNew(t *testing.T) {
 		var bad *MistakeError
 		switch {
 		case row.field == "-" && err != nil:
-			t.Errorf("%s: %v", row.body, err)
+			t.Errorf("entry of %s: %v, want no error", row.body, err)
 		case row.field == "-":
 			if key, err := config.ReadKey(entry); err != nil || len(key.Hash) != 1 || key.Hash[0].Hash != hashA || strings.Contains(entry, "null") {
-				t.Errorf("%s became %s: %v", row.body, entry, err)
+				t.Errorf("entry of %s = %s, %v; want a key with one hash and no null", row.body, entry, err)
 			}
 		case !errors.As(err, &bad):
 			t.Errorf("%s: %v, want a mistake in %s", row.body, err, row.field)
@@ -89,7 +89,7 @@ func TestChange(t *testing.T) {
 		var bad *MistakeError
 		switch {
 		case row.want != "" && (err != nil || got != head+strings.Repeat("a", 64)+`"`+row.want):
-			t.Errorf("%s: %s, %v", row.patch, got, err)
+			t.Errorf("patch %s = %s, %v; want it to end in %s", row.patch, got, err, row.want)
 		case row.want == "" && (!errors.As(err, &bad) || bad.Field != row.field):
 			t.Errorf("%s: %v, want a mistake in %q", row.patch, err, row.field)
 		}

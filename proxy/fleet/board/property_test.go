@@ -246,10 +246,10 @@ func TestFacts(t *testing.T) {
 	w.round()
 	w.round()
 	if two.ups[1].Mode() != upstreams.ModeDrain || two.ups[0].Mode() != upstreams.ModeReady || len(one.lost[77]) != 1 {
-		t.Fatalf("%s, %v", two.ups[1].Mode(), one.lost)
+		t.Fatalf("the other edge's mode = %s, lost = %v; want %s and one loss of 77", two.ups[1].Mode(), one.lost, upstreams.ModeDrain)
 	}
 	if s, ok := two.board.Mode(two.ups[1].ID()); !ok || s.Who != "ann" || s.When != w.now.Unix() {
-		t.Errorf("%+v", s)
+		t.Errorf("Mode = %+v, want it set by ann at %d", s, w.now.Unix())
 	}
 	w.twin.forget()
 	w.round()
@@ -263,7 +263,7 @@ func TestFacts(t *testing.T) {
 	w.round()
 	w.round()
 	if len(one.lost) != 1 || len(one.lost[78]) != 1 || one.seed != two.seed {
-		t.Fatalf("%v", one.lost)
+		t.Fatalf("lost = %v, want one loss of 78 only, and equal seeds", one.lost)
 	}
 	for range 61 {
 		w.pass(time.Second)
@@ -271,7 +271,7 @@ func TestFacts(t *testing.T) {
 	}
 	w.round()
 	if len(one.lost) != 0 || len(two.lost) != 0 {
-		t.Errorf("%v", one.lost)
+		t.Errorf("lost = %v and %v after a minute, want none", one.lost, two.lost)
 	}
 	late.ups[1].SetMode(upstreams.ModeReady)
 	late.board.SetMode(late.ups[1].ID(), upstreams.ModeReady, "bob", w.now)

@@ -79,12 +79,12 @@ func TestScript(t *testing.T) {
 func TestDamaged(t *testing.T) {
 	for _, text := range []string{"aa 1 2 3", "aa 1 2 3 x", "aa", "aa 1 2 3 4 bb"} {
 		if w, err := parseWorks(text); err == nil {
-			t.Errorf("%q: %v", text, w)
+			t.Errorf("parseWorks(%q) = %v, want an error", text, w)
 		}
 	}
 	for _, text := range []string{"", "aa 1 0 0 0 bb 0 0 3 1"} {
 		if w, err := parseWorks(text); err != nil || w.String() != text {
-			t.Errorf("%q: %q, %v", text, w, err)
+			t.Errorf("parseWorks(%q) = %q, %v; want the same text", text, w, err)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestStorage(t *testing.T) {
 		}
 	}
 	if text, err := b.Load(ctx, "x/a/1"); err != nil || string(text) != "secret one" {
-		t.Errorf("%q, %v", text, err)
+		t.Errorf("Load = %q, %v; want secret one", text, err)
 	}
 	list := func(path string, recursive bool) string {
 		keys, err := b.List(ctx, path, recursive)
@@ -42,7 +42,7 @@ func TestStorage(t *testing.T) {
 		}
 	}
 	if info, err := b.Stat(ctx, "x/a"); err != nil || info.IsTerminal {
-		t.Errorf("%+v, %v", info, err)
+		t.Errorf("Stat of a directory = %+v, %v; want one that is not terminal", info, err)
 	}
 	if err := b.Delete(ctx, "x/a"); err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestLock(t *testing.T) {
 	}
 	for _, s := range []*Storage{a, b} {
 		if ok, err := s.TryLock(t.Context(), "x"); ok || err != nil {
-			t.Errorf("%v, %v", ok, err)
+			t.Errorf("TryLock of a held lock = %v, %v; want false", ok, err)
 		}
 	}
 	waiting, end := context.WithCancel(t.Context())
@@ -97,7 +97,7 @@ func TestLock(t *testing.T) {
 	}
 	f.pass(2 * Lease)
 	if ok, err := a.TryLock(t.Context(), "x"); !ok || err != nil {
-		t.Fatalf("%v, %v", ok, err)
+		t.Fatalf("TryLock after the lease = %v, %v; want true", ok, err)
 	}
 	select {
 	case <-attempt.Done():
@@ -119,6 +119,6 @@ func TestBefore(t *testing.T) {
 	f.put(old, EntryCertificate, "a.test", "pair")
 	account, certificates, err := NewStorage(f.edge("b"), nil).Before(t.Context())
 	if err != nil || string(account) != "key" || len(certificates) != 1 || string(certificates["a.test"]) != "pair" {
-		t.Errorf("%q, %q, %v", account, certificates, err)
+		t.Errorf("account %q, certificates %q, %v; want key and the pair of a.test", account, certificates, err)
 	}
 }

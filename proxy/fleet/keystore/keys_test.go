@@ -109,7 +109,7 @@ func TestKeys(t *testing.T) {
 	}
 	for id, want := range map[string]string{"a": "already", "c": "no key"} {
 		if err := w.Revoke(t.Context(), id); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("revoke %s: %v", id, err)
+			t.Errorf("Revoke(%s): %v, want an error with %q", id, err, want)
 		}
 	}
 	add(t, w, "a")
@@ -121,7 +121,7 @@ func TestKeys(t *testing.T) {
 	}
 	all, err := w.List(t.Context())
 	if err != nil || len(all) != 2 || !strings.HasPrefix(all[0].String(), "a  in force") {
-		t.Errorf("%v, %v", all, err)
+		t.Errorf("List = %v, %v; want 2 keys, the first a in force", all, err)
 	}
 }
 
@@ -212,7 +212,7 @@ func TestCopy(t *testing.T) {
 		t.Errorf("with the copy: %q, ready %v", again.ids(), again.isReady())
 	}
 	if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info, err)
+		t.Errorf("Stat = %v, %v; want mode 0600", info, err)
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {

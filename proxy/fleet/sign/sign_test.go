@@ -40,7 +40,7 @@ func TestCounts(t *testing.T) {
 		"nothing":                        {Member, "a", "", false},
 	} {
 		if got := s.Counts(c.kind, c.name, c.text, now); got != c.want {
-			t.Errorf("%s: %v", what, got)
+			t.Errorf("Counts of a text %s = %v, want %v", what, got, c.want)
 		}
 	}
 	if !(*Signer)(nil).Counts(Member, "a", "{}", now) || (*Signer)(nil).Sign(Member, "a", said{"a", 5}) != `{"id":"a","expires":5}` {

@@ -200,12 +200,12 @@ func TestDeadIssuer(t *testing.T) {
 			t.Errorf("%d fetches in the first seconds", i.fetches.Load())
 		}
 		if st := s.State(); st.Failures != 4 || st.Trouble != "refused" || st.Keys != 0 || !st.Fetched.IsZero() {
-			t.Errorf("state %+v", st)
+			t.Errorf("State of a dead issuer = %+v, want 4 failures, trouble refused and no keys", st)
 		}
 		i.answer.Store(&answer{text: first})
 		later(mostBackoff)
 		if st := s.State(); st.Keys != 1 || st.Trouble != "" || st.Fetched.IsZero() {
-			t.Errorf("state %+v", st)
+			t.Errorf("State after an answer = %+v, want 1 key and no trouble", st)
 		}
 		i.answer.Store(&answer{err: errors.New("dead")})
 		if later(24 * time.Hour); s.Keys() == nil || s.State().Trouble != "dead" {

@@ -114,7 +114,7 @@ func TestVectors(t *testing.T) {
 		}
 		got, _, err := token.Verify(set)
 		if err != nil || token.Issuer != "joe" {
-			t.Errorf("%s: issuer %q, %v", name, token.Issuer, err)
+			t.Errorf("%s: issuer = %q, %v; want joe", name, token.Issuer, err)
 		}
 		if _, err := got.Check([]string{"any"}); !errors.Is(err, ErrAudience) {
 			t.Errorf("%s has no audience: %v", name, err)
@@ -136,7 +136,7 @@ func TestVectors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := jws.Verify(set.keys[0].public); err != nil {
-		t.Errorf("RFC 8037 A.4: %v", err)
+		t.Errorf("RFC 8037 A.4: Verify: %v, want no error", err)
 	}
 	if _, err := Parse([]byte(text)); !errors.Is(err, ErrMalformed) {
 		t.Errorf("claims that are no object: %v", err)
@@ -153,7 +153,7 @@ func TestGoodTokens(t *testing.T) {
 		"a long name of a typ": signed(t, `{"alg":"ES256","kid":"ec","typ":"application/AT+jwt"}`, plainClaims, i.ec),
 	} {
 		if _, err := i.verify(token); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("verify(%s): %v, want no error", name, err)
 		}
 	}
 }
@@ -216,7 +216,7 @@ func TestConfusion(t *testing.T) {
 		"encrypted":                  encoded([]byte(`{"alg":"dir","enc":"A128GCM"}`)) + "." + parts[1] + "." + parts[2],
 	} {
 		if _, err := i.verify(token); err == nil {
-			t.Errorf("%s: verified", name)
+			t.Errorf("verify(%s) succeeds, want an error", name)
 		}
 	}
 	if _, err := i.verify(good); err != nil {
@@ -315,7 +315,7 @@ func TestParseSet(t *testing.T) {
 		case err == nil && set.Len() != keys:
 			t.Errorf("%.80s: %d keys, want %d", text, set.Len(), keys)
 		case err != nil && keys != 0:
-			t.Errorf("%.80s: %v", text, err)
+			t.Errorf("ParseSet(%.80s): %v, want %d keys", text, err, keys)
 		}
 	}
 }
