@@ -63,14 +63,14 @@ func TestBusyInARoute(t *testing.T) {
 					}
 					lease.Release(upstreams.OutcomeOK)
 				case c.goes != "" || err == nil, c.full != errors.As(err, &full), !c.full && !errors.Is(err, routing.ErrNoUpstream):
-					t.Errorf("%s, %v and %v: %v", policy, c.a, c.b, err)
+					t.Errorf("%s, %v and %v: Acquire: %v; want upstream %q, or full %t", policy, c.a, c.b, err, c.goes, c.full)
 				case c.full && full.Silent != c.silent:
 					t.Errorf("%s, %v and %v: %d do not answer their probes", policy, c.a, c.b, full.Silent)
 				}
 			}
 			room := r.Room(plan.Upstream("a")[0], &routing.Query{Now: now})
 			if room.None == (c.full || c.goes != "") || c.a == busy && room.Slots > 0 {
-				t.Errorf("%s, %v and %v: %+v", policy, c.a, c.b, room)
+				t.Errorf("%s, %v and %v: Room = %+v, want none: %t", policy, c.a, c.b, room, !c.full && c.goes == "")
 			}
 		}
 	}

@@ -124,7 +124,7 @@ func TestBusyUnheard(t *testing.T) {
 			t.Errorf("%s, nothing for %v s", s.State, s.Unheard)
 		}
 		if n := lines.FilterMessageSnippet("does not answer its probes").Len(); n != 1 {
-			t.Errorf("%d warnings", n)
+			t.Errorf("%d warnings about unanswered probes, want 1", n)
 		}
 		r.played.set(http.StatusOK, 0)
 		if r.until(t, StateUp); r.Health.Unheard() {
@@ -173,7 +173,7 @@ func TestBusy(t *testing.T) {
 		r.waits(t)
 		pass(45 * time.Second)
 		if _, ok := r.TryLease("", PoolText, 1, time.Now()); ok || r.State() != StateBusy {
-			t.Fatalf("%v, a lease: %t", r.State(), ok)
+			t.Fatalf("state %v, a lease: %t; want busy without a lease", r.State(), ok)
 		}
 		if l := r.Load(PoolText, time.Now()); l.Taken < l.Limit || l.Active != 1 {
 			t.Errorf("%d taken, %d active of %d", l.Taken, l.Active, l.Limit)

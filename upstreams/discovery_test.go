@@ -74,7 +74,7 @@ func TestPodIsDeleted(t *testing.T) {
 	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1", "penstock/concurrency=7", "penstock/weight=3", "llm-d.ai/engine-type=vllm")
 	k := startKube(t, a)
 	if ups := apply(t, k.set, k.spec).Upstream("a"); len(ups) != 1 {
-		t.Fatalf("%d upstreams", len(ups))
+		t.Fatalf("%d upstreams, want 1", len(ups))
 	}
 	u := k.named("a@vllm-0")
 	eventually(t, "up", func() bool { return takes(u) })
@@ -89,7 +89,7 @@ func TestPodIsDeleted(t *testing.T) {
 	k.api.Put(kubeapi.Pods, kubeapi.Deleting(a))
 	eventually(t, "no new call", func() bool { return !takes(u) && u.State() == StateRetiring })
 	if why := u.Obstacle("x", time.Now()); !strings.Contains(why, "Kubernetes") || u.slots.inFlight() != 1 {
-		t.Errorf("%s, %d calls", why, u.slots.inFlight())
+		t.Errorf("Obstacle = %q with %d calls, want one that names Kubernetes, with 1 call", why, u.slots.inFlight())
 	}
 	<-k.changed
 	after := apply(t, k.set, k.spec).Upstream("a")
@@ -144,7 +144,7 @@ func TestKubernetesIsAway(t *testing.T) {
 	byName := k.named("a")
 	eventually(t, "up by its name", func() bool { return takes(byName) })
 	if d := k.set.Discoveries(time.Now()); len(d) != 1 || d[0].Age != -1 || d[0].Trouble == "" || d[0].Stale <= 0 || d[0].Failed == 0 {
-		t.Errorf("%+v", d)
+		t.Errorf("Discoveries = %+v, want 1 in trouble without an answer", d)
 	}
 	k.api.Away(false)
 	<-k.changed
@@ -207,7 +207,7 @@ func TestResolveSRV(t *testing.T) {
 	}
 	ups := plan.Upstream("a")
 	if len(ups) != 2 || ups[0].Label() != "a@127.0.0.1:8001" || ups[1].Label() != "a@127.0.0.1:8002" {
-		t.Fatalf("%d upstreams", len(ups))
+		t.Fatalf("%d upstreams, want a@127.0.0.1:8001 and a@127.0.0.1:8002", len(ups))
 	}
 	for i, u := range ups {
 		st := u.settings.Load()
@@ -256,7 +256,7 @@ func TestDiscover(t *testing.T) {
 	api.Put(kubeapi.Pods, kubeapi.Unready(kubeapi.Pod("vllm-1", "u1", "10.0.0.2", "app=vllm")))
 	want := []FoundEngine{{Address: "10.0.0.1:8000", Pod: "vllm-0"}, {Address: "10.0.0.2:8000", Pod: "vllm-1", NotReady: true}}
 	if f := find(kube, nil); f.Trouble != "" || !slices.Equal(f.Engines, want) {
-		t.Errorf("pods: %+v", f)
+		t.Errorf("engines of pods = %+v, want %+v", f, want)
 	}
 	api.RotateToken("another", false)
 	if f := find(kube, nil); !strings.Contains(f.Trouble, "refuses the token") {
@@ -278,7 +278,7 @@ func TestDiscover(t *testing.T) {
 		return config.Upstream{URL: "http://" + name + ":8000", Resolve: every}
 	}
 	if f := find(host("vllm.test"), names); f.Source != "DNS vllm.test" || len(f.Engines) != 2 || f.Engines[0].Address != "10.0.0.3" {
-		t.Errorf("a name: %+v", f)
+		t.Errorf("engines of a name = %+v, want 2 from DNS vllm.test", f)
 	}
 	if f := find(host("gone.test"), names); !strings.Contains(f.Trouble, "no such host") {
 		t.Errorf("a name that is not there: %+v", f)
@@ -289,7 +289,7 @@ func TestDiscover(t *testing.T) {
 	service := config.Resolve{Every: every.Every, SRV: "_http._tcp.vllm"}
 	f := find(config.Upstream{URL: "http://vllm", Resolve: service}, names)
 	if f.Source != "SRV _http._tcp.vllm" || len(f.Engines) != 2 || f.Engines[0] != (FoundEngine{Address: "10.0.0.3:9000", Weight: 1}) {
-		t.Errorf("records: %+v", f)
+		t.Errorf("engines of SRV records = %+v, want 1 at 10.0.0.3:9000", f)
 	}
 	if f := find(config.Upstream{URL: "http://10.0.0.1:8000"}, names); f != nil {
 		t.Errorf("an address: %+v", f)

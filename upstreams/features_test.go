@@ -167,10 +167,10 @@ func TestLacking(t *testing.T) {
 	call(chat, OutcomeOK, 1, false)
 	take()
 	if !m.Lacks(chat|FeatureTools, At(now)) || m.Lacks(chat, At(now)) || m.Lacks(chat|FeatureForcedTool, At(now)) || other.Lacks(FeatureTools, At(now)) {
-		t.Errorf("%+v", Lacking(u, now))
+		t.Errorf("Lacking = %+v, want tools alone, and chat served", Lacking(u, now))
 	}
 	if all := Lacking(u, now); len(all) != 1 || all[0].Feature != "tools" || all[0].Status != 400 || !strings.Contains(all[0].Flag, "--enable-auto-tool-choice") {
-		t.Errorf("%+v", all)
+		t.Errorf("Lacking = %+v, want tools with status 400 and its flag", all)
 	}
 	now = now.Add(lackingLeast)
 	if m.Lacks(FeatureTools, At(now)) {
@@ -239,7 +239,7 @@ func TestRefusing(t *testing.T) {
 	all := RefusingNow(u, now)
 	if len(all) != 1 || all[0].Served != "m" || all[0].Feature != "forced_tool" || all[0].Status != 400 || all[0].Refused != 6 || all[0].Answers != 10 ||
 		!strings.Contains(all[0].Remedy(), "--enable-auto-tool-choice") {
-		t.Errorf("%+v", all)
+		t.Errorf("Lacking = %+v, want a forced tool of m with 6 refusals and 10 answers", all)
 	}
 	if all := RefusingNow(u, now.Add(refusingFor+time.Minute)); all != nil {
 		t.Errorf("long after the last refusal: %+v", all)

@@ -43,7 +43,7 @@ func TestProbeOfBrokenAnswers(t *testing.T) {
 		fail(false) // the trial
 		pass(2*coolDown + 2*trialHeadStart)
 		if len(sent) != 2 {
-			t.Fatalf("%d probes", len(sent))
+			t.Fatalf("%d probes, want 2", len(sent))
 		}
 		for _, s := range sent {
 			if !strings.Contains(s, `"max_tokens":16`) || !strings.Contains(s, "Count") || !strings.HasSuffix(s, " 10s") {

@@ -245,7 +245,7 @@ func TestHealthAsksForAProbe(t *testing.T) {
 	} {
 		fresh := h
 		if got := fresh.outcome(o, FailureSource{}); got != want {
-			t.Errorf("%v: %t", o, got)
+			t.Errorf("outcome(%v) = %t, want %t", o, got, want)
 		}
 	}
 }

@@ -137,10 +137,10 @@ func TestHostVanishes(t *testing.T) {
 				t.Fatalf("%v is no *Failure", err)
 			}
 			if !errors.Is(err, http1.ErrHostVanished) || !errors.Is(err, syscall.ETIMEDOUT) || f.Reason != http1.ReasonSilent || !f.Sent {
-				t.Errorf("%v, sent %v", err, f.Sent)
+				t.Errorf("failure = %v, sent %v; want the host vanished after the request was sent", err, f.Sent)
 			}
 			if f.Kind != http1.Unreachable && f.Kind != http1.BadResponse {
-				t.Errorf("kind %v", f.Kind)
+				t.Errorf("kind = %v, want %v or %v", f.Kind, http1.Unreachable, http1.BadResponse)
 			}
 		case <-time.After(30 * time.Second):
 			t.Fatal("a call waits on")

@@ -217,7 +217,7 @@ func TestHalfOpenLetsOneThrough(t *testing.T) {
 	}
 	wait.Wait()
 	if got.Load() != 1 || u.EligibleIn(StateUp, At(later)) {
-		t.Fatalf("%d trials", got.Load())
+		t.Fatalf("%d trials, want 1 and then none", got.Load())
 	}
 	trial.Load().Release(OutcomeClientGone) // decides nothing
 	l, ok := u.TryLease("", PoolText, 0, later)
@@ -308,7 +308,7 @@ func TestStatesAndLeases(t *testing.T) {
 		}
 		l, ok := u.TryLease("", PoolText, 0, now)
 		if ok != (c.state != StateDown) {
-			t.Errorf("%v: lease %t", c.state, ok)
+			t.Errorf("state %v: TryLease = %t, want %t", c.state, ok, c.state != StateDown)
 		}
 		if ok {
 			l.Release(OutcomeOK)

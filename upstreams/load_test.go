@@ -94,7 +94,7 @@ func TestSharedAndSeparatePools(t *testing.T) {
 		t.Error("a shared pool gave more than it has")
 	}
 	if l := shared.Load(PoolAudio, now); l.Active != 2 || l.Limit != 2 || l.Tokens != 150 {
-		t.Errorf("shared: %+v", l)
+		t.Errorf("shared slots: Load = %+v, want 2 of 2 with 150 tokens", l)
 	}
 	separate := newTestUpstream(t, config.Concurrency{Text: 1, Vision: 1})
 	separate.TryLease("", PoolText, 100, now)
@@ -105,7 +105,7 @@ func TestSharedAndSeparatePools(t *testing.T) {
 		t.Error("a pool that the map leaves out gave a lease")
 	}
 	if l := separate.Load(PoolText, now); l.Active != 1 || l.Limit != 1 || l.Tokens != 100 || l.Share != 1 {
-		t.Errorf("separate: %+v", l)
+		t.Errorf("separate slots: Load = %+v, want 1 of 1 with 100 tokens", l)
 	}
 }
 
@@ -205,7 +205,7 @@ func TestOutcomesAndPenalty(t *testing.T) {
 		l.Release(o)
 		charged := u.Load(PoolText, time.Now()).Penalty > 0
 		if want := o == OutcomeTimeout || o == OutcomeUnreachable || o == OutcomeBadResponse || o == OutcomeRefused || o == OutcomeModelGone; charged != want {
-			t.Errorf("%v: charged %t", o, charged)
+			t.Errorf("outcome %v: charged = %t, want %t", o, charged, want)
 		}
 		if u.series.attempts[o].Get() != 1 {
 			t.Errorf("%v: not counted", o)
@@ -300,7 +300,7 @@ func TestPlacesWeigh(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{})
 	queue(u)
 	if l := u.Load(PoolText, now); l.Places != 4 || l.Share != 0.25 || l.Limit != 16 {
-		t.Errorf("%+v", l)
+		t.Errorf("Load = %+v, want 4 places, share 0.25 and limit 16", l)
 	}
 	u.slots.setSeen(1, 4)
 	if l := u.Load(PoolText, now); l.Places != 3 || l.Limit != 15 {
@@ -332,7 +332,7 @@ func TestGhostsDerate(t *testing.T) {
 		u.book(&Report{Load: engine.Load{Running: 1}, At: now}, batch, now)
 	}
 	if got := u.Load(PoolText, now); got.Limit != 1 || got.Others != 0 || u.Limits().Text != 2 || u.Status(now).Ghosts != 1 {
-		t.Errorf("%+v", got)
+		t.Errorf("Load = %+v, want limit 1 and no others, with 1 ghost", got)
 	}
 	if _, ok := u.TryLease("", PoolText, 0, now); !ok {
 		t.Error("no lease although one slot is free")
@@ -363,7 +363,7 @@ func TestAverages(t *testing.T) {
 	l.FirstToken(200 * time.Millisecond)
 	l.Release(OutcomeOK)
 	if got := u.Averages.TTFT(); got != 200*time.Millisecond {
-		t.Errorf("TTFT %v", got)
+		t.Errorf("TTFT = %v, want 200 ms", got)
 	}
 }
 
@@ -500,10 +500,10 @@ func TestLeaseShowsSpeed(t *testing.T) {
 		now = now.Add(time.Minute)
 	}
 	if !m.Speed(&v, At(now)) || math.Abs(v.Prefill-0.001) > 1e-5 || math.Abs(v.TokenTime(2)-0.03) > 1e-6 {
-		t.Errorf("%+v", v)
+		t.Errorf("Speed = %+v, want 1 ms a prompt token and 30 ms an answer token", v)
 	}
 	if s := u.Status(now).Speeds; len(s) != 1 || s[0].Served != "m" || math.Abs(s[0].Prompt-1000) > 10 {
-		t.Errorf("%+v", s)
+		t.Errorf("Speeds = %+v, want 1 of m with 1000 prompt tokens a second", s)
 	}
 	before := v
 	u.slots.setSeen(0, 1)

@@ -43,7 +43,7 @@ func TestLogLevels(t *testing.T) {
 	}
 	all := lines.All()
 	if len(all) != len(want) {
-		t.Fatalf("%d lines: %v", len(all), all)
+		t.Fatalf("%d lines, want %d: %v", len(all), len(want), all)
 	}
 	for i, w := range want {
 		if e := all[i]; e.ContextMap()["event"] != w.event || e.Level != w.level {

@@ -26,7 +26,7 @@ func TestHandover(t *testing.T) {
 			t.Helper()
 			synctest.Wait()
 			if got := HandsOver(u); got != want {
-				t.Errorf("%s: %v", what, got)
+				t.Errorf("%s: HandsOver = %v, want %v", what, got, want)
 			}
 		}
 		u.SetMode(ModeDrain)

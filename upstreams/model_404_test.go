@@ -179,7 +179,7 @@ func TestNextChance(t *testing.T) {
 		synctest.Wait()
 		now := time.Now()
 		if d := u.NextChance("m", now); d != 0 {
-			t.Errorf("up: %v", d)
+			t.Errorf("NextChance while up = %v, want 0", d)
 		}
 		for i := range breakerRow {
 			u.failFor(t, i, OutcomeBadResponse)
@@ -190,11 +190,11 @@ func TestNextChance(t *testing.T) {
 		e.set(0, 0)
 		pass(time.Minute)
 		if d := u.NextChance("m", time.Now()); u.State() != StateDown || d <= 0 || d > 2*defaultInterval*11/10+returnPause {
-			t.Errorf("%v: %v", u.State(), d)
+			t.Errorf("state %v, NextChance = %v; want down and the pause between probes", u.State(), d)
 		}
 		u.ending.retiring.Store(true)
 		if d := u.NextChance("m", time.Now()); d < time.Minute {
-			t.Errorf("retiring: %v", d)
+			t.Errorf("NextChance while retiring = %v, want at least 1 m", d)
 		}
 	})
 }

@@ -32,7 +32,7 @@ func TestServes(t *testing.T) {
 		}
 		u.Models.setList(engine.NewModelList(listed, nil), time.Now())
 		if got := serves(t, u, c.served); got != c.want {
-			t.Errorf("%s: %s: %t", c.engine, c.served, got)
+			t.Errorf("%s: serves %s = %t, want %t", c.engine, c.served, got, c.want)
 		}
 	}
 }
@@ -143,6 +143,6 @@ func TestEntriesAreBounded(t *testing.T) {
 		}
 	}
 	if n := len(u.Models.entries); n > 3 {
-		t.Errorf("%d entries", n)
+		t.Errorf("%d entries, want at most 3", n)
 	}
 }

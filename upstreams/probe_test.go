@@ -136,7 +136,7 @@ func TestProbeSchedule(t *testing.T) {
 			t.Error("the first verdict was not told")
 		}
 		if r, ok := u.reports.newest(time.Now()); !ok || r.Running != 3 || r.Source != "/metrics" {
-			t.Errorf("report %+v %t", r, ok)
+			t.Errorf("report = %+v, %t; want 3 running from /metrics", r, ok)
 		}
 		pass(60 * time.Second)
 		pauses := e.pauses()
@@ -145,7 +145,7 @@ func TestProbeSchedule(t *testing.T) {
 		}
 		for _, p := range pauses {
 			if !within(p, 1800*time.Millisecond, 2200*time.Millisecond) {
-				t.Errorf("pause %v", p)
+				t.Errorf("pause between probes = %v, want 1.8 s to 2.2 s", p)
 			}
 		}
 		slices.Sort(pauses)
@@ -230,7 +230,7 @@ func TestKicksAreOne(t *testing.T) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if n := len(e.seen); n < 1 || n > 2 {
-			t.Errorf("%d probes", n)
+			t.Errorf("%d probes, want 1 or 2", n)
 		}
 	})
 }
@@ -257,7 +257,7 @@ func TestProbeModels(t *testing.T) {
 			t.Error("m, n, state:", serves(t, u, "m"), serves(t, u, "n"), u.State())
 		}
 		if got := u.Status(time.Now()).Missing; !slices.Equal(got, []string{"m"}) {
-			t.Errorf("missing %v", got)
+			t.Errorf("Missing = %v, want m", got)
 		}
 		page(both)
 		pass(2200 * time.Millisecond)
@@ -285,7 +285,7 @@ func TestProbeReadsAliases(t *testing.T) {
 			t.Errorf("short %t, long-name %t, other %t, context %d", serves(t, u, "short"), serves(t, u, "long-name"), serves(t, u, "other"), u.Models.MaxContext("short"))
 		}
 		if got := u.Models.All(); len(got) != 1 || !slices.Equal(got[0].Aliases, []string{"short", ""}) {
-			t.Errorf("models %+v", got)
+			t.Errorf("models = %+v, want one with the alias short", got)
 		}
 	})
 }
@@ -300,7 +300,7 @@ func TestProbeRecognises(t *testing.T) {
 		u := watched(t, e, "auto")
 		synctest.Wait()
 		if u.Engine().Name() != "llamacpp" || u.Limits() != (Limits{true, 3, 3, 3, engine.SlotsReported, false}) {
-			t.Fatalf("%s %+v", u.Engine().Name(), u.Limits())
+			t.Fatalf("engine %s, limits %+v; want llamacpp with 3 reported slots", u.Engine().Name(), u.Limits())
 		}
 		if got := u.Cache.Tokens(); got != 3*2048 {
 			t.Errorf("a cache of %d tokens, want the contexts of three slots", got)
@@ -313,7 +313,7 @@ func TestProbeRecognises(t *testing.T) {
 		e.set(200, 0)
 		pass(20 * time.Second)
 		if u.State() != StateUp || u.Engine().Name() != "vllm" || u.Limits().Source != engine.SlotsOfProfile {
-			t.Errorf("%v %s %+v", u.State(), u.Engine().Name(), u.Limits())
+			t.Errorf("state %v, engine %s, limits %+v; want up, vllm and the profile's slots", u.State(), u.Engine().Name(), u.Limits())
 		}
 	})
 }
@@ -325,7 +325,7 @@ func TestProbeFindsVariant(t *testing.T) {
 		u := watched(t, e, "whisper")
 		synctest.Wait()
 		if got := u.Engine().Path(config.OpTranscriptions); got != "/v1/audio/transcriptions" {
-			t.Errorf("path %s", got)
+			t.Errorf("path = %s, want /v1/audio/transcriptions", got)
 		}
 	})
 }
@@ -338,7 +338,7 @@ func TestProbeGenericServer(t *testing.T) {
 		u := watched(t, e, "auto")
 		synctest.Wait()
 		if u.State() != StateUp || u.Engine().Name() != "openai" || !serves(t, u, "m") {
-			t.Errorf("%v %s", u.State(), u.Engine().Name())
+			t.Errorf("state %v, engine %s; want up and openai with model m", u.State(), u.Engine().Name())
 		}
 	})
 }

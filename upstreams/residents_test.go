@@ -202,7 +202,7 @@ func TestPlaces(t *testing.T) {
 		u.Models.told(c.told)
 		s := u.Status(time.Now()).Residency
 		if c.want == 0 && (s != nil || a.place.Load() != nil) || c.want > 0 && (s == nil || s.Places != c.want || a.place.Load() == nil) {
-			t.Errorf("%+v: %+v", c, s)
+			t.Errorf("residents %+v: Residency = %+v, want %d places", c, s, c.want)
 		}
 	}
 }

@@ -86,10 +86,10 @@ func TestSetLife(t *testing.T) {
 	p := apply(t, s, a, b)
 	ua, ub := p.Upstream("a")[0], p.Upstream("b")[0]
 	if ua.State() != StateUp || ua.Engine().Name() != "vllm" || ub.State() != StateUp || ub.Engine().Name() != "llamacpp" {
-		t.Fatalf("a %v %s, b %v %s", ua.State(), ua.Engine().Name(), ub.State(), ub.Engine().Name())
+		t.Fatalf("engines: a %v %s, b %v %s; want a up vllm, b up llamacpp", ua.State(), ua.Engine().Name(), ub.State(), ub.Engine().Name())
 	}
 	if l := ub.Load(PoolText, time.Now()); l.Limit != 4 || l.Places != 2 || l.Share != 1.0/4 || l.Others != 3 { // one waits while two run
-		t.Errorf("b: %+v", l)
+		t.Errorf("Load of b = %+v, want limit 4, 2 places, share 0.25 and 3 others", l)
 	}
 	if p.Upstream("c") != nil || len(s.All()) != 2 {
 		t.Error("strangers in the set")
@@ -255,7 +255,7 @@ func TestResolve(t *testing.T) {
 	spec := config.Upstream{Name: "a", URL: "http://engines.test:" + port, Resolve: config.Resolve{Every: config.Duration(20 * time.Millisecond)}}
 	ups := apply(t, s, spec).Upstream("a")
 	if len(ups) != 2 || ups[0].Label() != "a@127.0.0.1" || ups[1].Label() != "a@127.0.0.2" || ups[0].ID() == ups[1].ID() {
-		t.Fatalf("%d upstreams", len(ups))
+		t.Fatalf("%d upstreams, want a@127.0.0.1 and a@127.0.0.2 with their own ids", len(ups))
 	}
 	if ups[0].State() != StateUp || ups[0].settings.Load().transport.options.Host != "engines.test:"+port {
 		t.Errorf("state %v, host %q", ups[0].State(), ups[0].settings.Load().transport.options.Host)
@@ -319,7 +319,7 @@ func TestNormalizeURL(t *testing.T) {
 		"":                             "",
 	} {
 		if got, err := http1.NormalizeURL(in); got != want || (err == nil) != (want != "") {
-			t.Errorf("%s: %q %v", in, got, err)
+			t.Errorf("NormalizeURL(%s) = %q, %v; want %q", in, got, err, want)
 		}
 	}
 }
@@ -344,7 +344,7 @@ func TestProbesAuthenticate(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if len(bad) > 0 || u.State() != StateUp {
-		t.Errorf("%v, state %v", bad, u.State())
+		t.Errorf("bad requests %v, state %v; want none, and up", bad, u.State())
 	}
 }
 

@@ -104,7 +104,7 @@ func TestStalledOut(t *testing.T) {
 		r.counts(100)
 		r.answers(20)
 		if at := r.silent(60, nil); at < 10 || at > 15 || r.State() != StateStalled {
-			t.Fatalf("%v after %d s", r.State(), at)
+			t.Fatalf("state %v after %d s of silence, want stalled after 10 to 15", r.State(), at)
 		}
 		if r.EligibleIn(StateUp, At(time.Now())) || !r.EligibleIn(StateStalled, At(time.Now())) {
 			t.Error("a stalled upstream is picked as one that is up")
@@ -165,7 +165,7 @@ func TestStalledBack(t *testing.T) {
 				pass(20 * time.Second)
 				move(r)
 				if at := r.silent(5, nil); at == 0 || r.State() != StateUp {
-					t.Errorf("%v", r.State())
+					t.Errorf("state %v, want up", r.State())
 				}
 				r.end()
 			})
@@ -181,7 +181,7 @@ func TestCountersKeepIn(t *testing.T) {
 		r.counts(100)
 		r.answers(5)
 		if at := r.silent(150, func(i int) { r.counts(100 + i/4) }); at != 0 {
-			t.Errorf("%v after %d s", r.State(), at)
+			t.Errorf("state %v after %d s of silence, want no stall", r.State(), at)
 		}
 		if !r.Progress.Works(time.Now()) {
 			t.Error("it is not seen to work")
@@ -246,7 +246,7 @@ func TestSlowCounters(t *testing.T) {
 		r.played.load = 7 * time.Second
 		r.played.mu.Unlock()
 		if at := r.silent(100, func(i int) { page(1 + i/8) }); at != 0 {
-			t.Errorf("%v after %d s", r.State(), at)
+			t.Errorf("state %v after %d s of silence, want no stall", r.State(), at)
 		}
 		r.end()
 	})
@@ -261,7 +261,7 @@ func TestStallNotAllowed(t *testing.T) {
 			r.counts(100)
 			r.answers(5)
 			if at := r.silent(30, nil); at != 0 {
-				t.Errorf("%v after %d s", r.State(), at)
+				t.Errorf("state %v after %d s of silence, want no stall", r.State(), at)
 			}
 			if got := r.Breaker.Position(time.Now()); (got == BreakerClosed) != (want == BreakerClosed) {
 				t.Errorf("breaker %v, want %v", got, want)
@@ -309,7 +309,7 @@ func TestTrafficOutranksProbes(t *testing.T) {
 		// The upper bound is the sum of an interval and ten percent, a probe that the last answer
 		// outranks, and a second for each of the two probes.
 		if d := time.Since(begin); d > 6400*time.Millisecond || r.State() != StateBusy {
-			t.Errorf("%v after %v", r.State(), d)
+			t.Errorf("state %v after %v, want busy after at most 6.4 s", r.State(), d)
 		}
 		r.end()
 	})

@@ -354,7 +354,7 @@ func nobodySleeps(t *testing.T, turns bool) {
 			}
 			for i := range worldModels - 1 {
 				if n := w.queues.ForModel(fmt.Sprint("m", i)).Waiting(); n != 0 {
-					rt.Fatalf("%d wait", n)
+					rt.Fatalf("%d calls wait, want 0", n)
 				}
 			}
 		})

@@ -78,11 +78,11 @@ func TestLookupSRV(t *testing.T) {
 			dns := &fakeDNS{records: c.records, hosts: twoHosts}
 			found, err := NewService("_http._tcp.test").Find(t.Context(), dns.resolver())
 			if (err == nil) != (c.want != nil) || len(found) != len(c.want) {
-				t.Fatalf("%+v, %v", found, err)
+				t.Fatalf("endpoints = %+v, %v; want %v", found, err, c.want)
 			}
 			for _, e := range found {
 				if want, known := c.want[e.Address]; !known || math.Abs(e.Weight-want) > 1e-9 {
-					t.Errorf("%+v", e)
+					t.Errorf("endpoint = %+v, want one of %v", e, c.want)
 				}
 			}
 		})

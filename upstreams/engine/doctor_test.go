@@ -69,7 +69,7 @@ func TestConfigOfSeveral(t *testing.T) {
 	golden.File(t, filepath.Join("testdata", "doctor", "several.txt"), b.Bytes())
 	src := "keys: [{ id: k, hash: \"sha256:" + strings.Repeat("ab", 32) + "\" }]\n" + b.String()
 	if f, problems := config.ParseValid("doctor", []byte(src), config.Known{Engines: Names(nil)}); f == nil {
-		t.Errorf("%v\n%s", problems, src)
+		t.Errorf("the configuration written is refused: %v\n%s", problems, src)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestConfigOfOddModels(t *testing.T) {
 	}
 	f, problems := config.ParseValid("odd", b.Bytes(), config.Known{Engines: Names(nil)})
 	if f == nil {
-		t.Fatalf("%v\n%s", problems, &b)
+		t.Fatalf("the configuration written is refused: %v\n%s", problems, &b)
 	}
 	var got []string
 	for _, m := range f.Models {
@@ -110,7 +110,7 @@ func TestConfigOfOddModels(t *testing.T) {
 	}
 	want := []string{"a:model/with#marks ${HOME} chat 1 8", "both chat 2 16", "ears chat 1 8", "whisper audio-transcription 1 0"}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s\n%s", diff, &b)
+		t.Errorf("models configured (-want +got):\n%s\n%s", diff, &b)
 	}
 }
 

@@ -95,7 +95,7 @@ func TestDetect(t *testing.T) {
 				t.Error(diff)
 			}
 			if d.Recognised == (want.Engine == "openai") {
-				t.Errorf("recognised: %t", d.Recognised)
+				t.Errorf("Recognised = %t for engine %s, want %t", d.Recognised, want.Engine, !d.Recognised)
 			}
 		})
 	}
@@ -111,7 +111,7 @@ func TestDetectWhileLoading(t *testing.T) {
 	defer s.Close()
 	d, err := Detect(t.Context(), s.URL, "", mustProfiles(t))
 	if err != nil || d.Profile.Name() != "llamacpp" || d.Healthy || d.Health != 503 {
-		t.Errorf("got %v, %+v", err, d)
+		t.Errorf("Detect = %+v, %v; want an unhealthy llamacpp with status 503", d, err)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestDetectHandwritten(t *testing.T) {
 	for _, written := range []string{engine + "/", engine + "/v1", engine + "/v1/", engine + "/v1/chat/completions", address, address + "/v1"} {
 		d, err := Detect(t.Context(), written, "", mustProfiles(t))
 		if err != nil || d.URL != engine || d.Profile.Name() != "vllm" {
-			t.Errorf("%s: %q, %v", written, d.URL, err)
+			t.Errorf("Detect(%q): URL %q, %v; want vllm at %q", written, d.URL, err, engine)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func TestDiscover(t *testing.T) {
 		}
 	}
 	if len(found) != 1 || found[0].Engine != "ollama" || found[0].URL != engine.URL || len(found[0].Models) != 2 {
-		t.Errorf("found %+v", found)
+		t.Errorf("found = %+v, want one ollama at %s with 2 models", found, engine.URL)
 	}
 	if took := time.Since(begun); took > discoverTotal+5*time.Second {
 		t.Errorf("took %v", took)
@@ -264,7 +264,7 @@ func TestPrefill(t *testing.T) {
 		"llamacpp": "", "ollama": "", "tgi": "", "openai": "",
 	} {
 		if got := membersText(mustProfile(t, engine).Prefill()); got != want {
-			t.Errorf("%s: %s", engine, got)
+			t.Errorf("%s: Prefill = %q, want %q", engine, got, want)
 		}
 	}
 	none, _ := mustProfiles(t, config.Engine{Name: "mine", Like: "vllm", Prefill: map[string]any{}}).Named("mine")

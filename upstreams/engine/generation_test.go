@@ -42,12 +42,12 @@ func TestGenerationSteps(t *testing.T) {
 		var got []string
 		for _, s := range GenerationSteps(c.kind, mustProfile(t, c.engine), `a "b"`, false) {
 			if s.ContentType != "application/json" || !json.Valid(s.Body) {
-				t.Errorf("%s: %s", s.ContentType, s.Body)
+				t.Errorf("step = %s %s, want valid application/json", s.ContentType, s.Body)
 			}
 			got = append(got, s.Path+" "+string(s.Body))
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s, %s:\n%s", c.engine, c.kind, diff)
+			t.Errorf("%s, %s: steps (-want +got):\n%s", c.engine, c.kind, diff)
 		}
 	}
 }
@@ -57,12 +57,12 @@ func TestGenerationSteps(t *testing.T) {
 func TestGenerationStepsTranscription(t *testing.T) {
 	steps := GenerationSteps(config.KindTranscription, mustProfile(t, "speaches"), "m", false)
 	if len(steps) != 1 {
-		t.Fatalf("%d steps", len(steps))
+		t.Fatalf("%d steps, want 1", len(steps))
 	}
 	_, boundary, _ := strings.Cut(steps[0].ContentType, "boundary=")
 	form, err := multipart.NewReader(strings.NewReader(string(steps[0].Body)), boundary).ReadForm(1 << 20)
 	if err != nil || form.Value["model"][0] != "m" || len(form.File["file"]) != 1 {
-		t.Fatalf("%v: %+v", err, form)
+		t.Fatalf("form = %+v, %v; want model m and one file", form, err)
 	}
 	f, err := form.File["file"][0].Open()
 	if err != nil {
@@ -71,7 +71,7 @@ func TestGenerationStepsTranscription(t *testing.T) {
 	defer f.Close()
 	wav, _ := io.ReadAll(f)
 	if len(wav) != 44+32000 || string(wav[:4]) != "RIFF" || string(wav[8:16]) != "WAVEfmt " || wav[24] != 0x80 || wav[25] != 0x3e || string(wav[36:40]) != "data" {
-		t.Errorf("%d bytes: % x", len(wav), wav[:44])
+		t.Errorf("sound file of %d bytes begins % x, want a WAV header and 32000 bytes", len(wav), wav[:44])
 	}
 }
 
@@ -84,7 +84,7 @@ func TestGenerationSteps_Texts(t *testing.T) {
 	} {
 		s := GenerationSteps(config.KindRerank, mustProfile(t, engine), "m", false)
 		if len(s) != 1 || s[0].Path+" "+string(s[0].Body) != want {
-			t.Errorf("%s: %+v", engine, s)
+			t.Errorf("%s: steps = %+v, want one of %s", engine, s, want)
 		}
 	}
 }
@@ -174,6 +174,6 @@ func TestGenerationVerdicts(t *testing.T) {
 	}
 	s.Close()
 	if told := generate(t.Context(), profile, &GenerationSteps(config.KindChat, profile, "m", false)[0], time.Second); told.Verdict != GenerationFailed || told.Reason != http1.ReasonConnect {
-		t.Errorf("gone: %+v", told)
+		t.Errorf("generate on a closed server = %+v, want a failure to connect", told)
 	}
 }

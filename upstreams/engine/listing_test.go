@@ -96,7 +96,7 @@ func TestScanAdapters(t *testing.T) {
 			a = new(Adapters)
 		}
 		if a.Most != c.most || !slices.Equal(a.InUse, c.inUse) || got.Running != 3 {
-			t.Errorf("%s: %+v", c.page, a)
+			t.Errorf("adapters of %q = %+v, want at most %d and %v in use", c.page, a, c.most, c.inUse)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func TestScanMetrics(t *testing.T) {
 func TestReadLoadJSON(t *testing.T) {
 	slots := config.EngineLoad{Path: "/slots", Format: config.LoadJSON, Running: []string{"*.is_processing"}}
 	if r, ok := readLoad(&slots, []byte(`[{"is_processing":true},{"is_processing":false},{"is_processing":true}]`)); !ok || r.Running != 2 {
-		t.Errorf("slots: %+v %t", r, ok)
+		t.Errorf("readLoad = %+v, %t; want 2 running", r, ok)
 	}
 	if r, ok := readLoad(&slots, []byte(`[{"is_processing":false}]`)); !ok || r.Running != 0 {
 		t.Errorf("idle slots: %+v %t", r, ok)
@@ -67,7 +67,7 @@ func TestReadLoadJSON(t *testing.T) {
 	}
 	for _, page := range []string{"", "{", "{}", "null", `[{"is_processing":"yes"}]`} {
 		if _, ok := readLoad(&slots, []byte(page)); ok {
-			t.Errorf("%q: read", page)
+			t.Errorf("readLoad(%q) succeeds, want a refusal", page)
 		}
 	}
 }
@@ -133,13 +133,13 @@ func FuzzFields(f *testing.F) {
 			}
 			for _, m := range infos {
 				if m.ID == "" || m.Context < 0 {
-					t.Errorf("%s: %+v", p.Name(), m)
+					t.Errorf("%s: model %+v, want an ID and no negative context", p.Name(), m)
 				}
 			}
 			NewModelList(infos, nil).Serves(p, "a")
 			for i := range p.spec.Load {
 				if r, _ := readLoad(&p.spec.Load[i], body); r.Running < 0 || r.Waiting < 0 || r.KVUsage < 0 || r.KVUsage > 1 {
-					t.Errorf("%s: %+v", p.Name(), r)
+					t.Errorf("%s: load %+v, want no negative count and a cache usage from 0 to 1", p.Name(), r)
 				}
 			}
 			for i := range p.spec.Detect {

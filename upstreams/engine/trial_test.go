@@ -266,7 +266,7 @@ func TestTriedReport(t *testing.T) {
 	}
 	if jsonErr := json.Unmarshal([]byte(out), &found); err != nil || jsonErr != nil || len(found) != 1 || found[0].Engine != "vllm" ||
 		found[0].TriedModel != "org/m" || len(found[0].Tried) != 9 || found[0].Tried[0].Verdict != TrialOK {
-		t.Errorf("%v, %v: %s", err, jsonErr, out)
+		t.Errorf("report: %v, %v: %s; want one vllm with 9 trials of org/m", err, jsonErr, out)
 	}
 	// The line to paste appears for an engine that is not known to continue a prefill.
 	archive = "ollama"

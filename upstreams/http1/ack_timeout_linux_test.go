@@ -98,7 +98,7 @@ func TestEngineThatReadsLate(t *testing.T) {
 			r.Body, r.WriteTimeout = [][]byte{bytes.Repeat([]byte("x"), 16<<20)}, time.Minute
 			_, body, x, err := roundTrip(tr, r)
 			if err != nil || body != "xxxxxxxxxx" || x.Sends() != 1 {
-				t.Errorf("%q, %v, %d sends", body, err, x.Sends())
+				t.Errorf("answer = %q, %v after %d sends; want ten x after 1", body, err, x.Sends())
 			}
 		})
 	}

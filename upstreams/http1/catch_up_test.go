@@ -44,7 +44,7 @@ func TestCatchUp(t *testing.T) {
 				waitFor(t, what, func() bool {
 					err := look()
 					if err != nil && !errors.Is(err, ErrNotYet) {
-						t.Fatalf("%s: %v", what, err)
+						t.Fatalf("%s: %v, want %v at most", what, err, ErrNotYet)
 					}
 					return err == nil
 				})

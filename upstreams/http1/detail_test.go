@@ -56,10 +56,10 @@ func TestDetail(t *testing.T) {
 		_, _, _, err := roundTrip(tr, r)
 		f := failureOf(t, err)
 		if f.Reason != c.reason || f.Detail() == "" {
-			t.Errorf("%s: %s, detail %q", name, f.Reason, f.Detail())
+			t.Errorf("%s: reason = %s, detail %q; want %s with a detail", name, f.Reason, f.Detail(), c.reason)
 		}
 		if strings.Contains(f.Detail(), canary) || strings.Contains(f.Error(), canary) {
-			t.Errorf("%s: %v, detail %q", name, f, f.Detail())
+			t.Errorf("%s: failure = %v, detail %q; want no canary", name, f, f.Detail())
 		}
 	}
 }
@@ -70,7 +70,7 @@ func TestDetail_Bounded(t *testing.T) {
 	t.Parallel()
 	f := Failure{Reason: ReasonTLS, Err: errors.New("a" + strings.Repeat("é", 400))}
 	if got := f.Detail(); len(got) > longestDetail || !utf8.ValidString(got) {
-		t.Errorf("%d bytes: %q", len(got), got)
+		t.Errorf("Detail = %d bytes: %q; want valid UTF-8 of at most %d", len(got), got, longestDetail)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestBaseURL_Errors(t *testing.T) {
 		"//canary:canary@host", "canary:canary@host",
 	} {
 		if _, err := NormalizeURL(url); err == nil || strings.Contains(err.Error(), "canary") {
-			t.Errorf("%s: %v", url, err)
+			t.Errorf("NormalizeURL(%s): %v, want an error without a canary", url, err)
 		}
 	}
 }

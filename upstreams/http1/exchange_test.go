@@ -306,11 +306,11 @@ func TestReadReturnsWhatHasCome(t *testing.T) {
 	}
 	p := make([]byte, 100)
 	if n, err := x.Read(p, soon()); string(p[:n]) != "abcdefgh" || err != nil {
-		t.Fatalf("read %q, %v", p[:n], err)
+		t.Fatalf("Read = %q, %v; want abcdefgh", p[:n], err)
 	}
 	begin := time.Now()
 	if n, err := x.Read(p, begin.Add(30*time.Millisecond)); n != 0 || err != ErrNotYet {
-		t.Fatalf("read %q, %v", p[:n], err)
+		t.Fatalf("Read = %q, %v; want nothing and %v", p[:n], err, ErrNotYet)
 	}
 	if took := time.Since(begin); took < 30*time.Millisecond {
 		t.Errorf("ErrNotYet after %v, before the time", took)
@@ -484,7 +484,7 @@ func TestTLS(t *testing.T) {
 		_, body, _, err := roundTrip(transportTo(t, s.URL()), post("q"))
 		wantFailure(t, err, BadResponse, ReasonTruncated)
 		if body != "half" {
-			t.Errorf("body %q", body)
+			t.Errorf("body = %q, want half", body)
 		}
 	})
 	t.Run("an unknown authority", func(t *testing.T) {
@@ -553,7 +553,7 @@ func TestDialFailures(t *testing.T) {
 		_, _, x, err := roundTrip(transportTo(t, s.URL()), post("q"))
 		// On loopback the reset can arrive before connect has returned.
 		if f := failureOf(t, err); f.Kind != Unreachable || f.Reason != ReasonReset && f.Reason != ReasonEOF && f.Reason != ReasonConnect {
-			t.Errorf("failure %v", f)
+			t.Errorf("failure = %v, want unreachable by a reset, an end or a failed connect", f)
 		}
 		if x.Sends() > 1 || s.Accepted() != 1 {
 			t.Errorf("%d sends on %d connections: a fresh connection that dies is not replaced", x.Sends(), s.Accepted())

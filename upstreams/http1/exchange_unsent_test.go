@@ -62,7 +62,7 @@ func TestUnsentHoldsNothing(t *testing.T) {
 		}
 	})
 	if err := x.Await(time.Now().Add(20 * time.Millisecond)); !errors.Is(err, ErrNotYet) {
-		t.Fatalf("Await: %v", err)
+		t.Fatalf("Await = %v, want %v", err, ErrNotYet)
 	}
 	if x.request.c.poll.unsent != nil || x.Sends() != 1 || x.reply.in.b != nil {
 		t.Errorf("while it waits: request held %v, %d sends, buffer held %v", x.request.c.poll.unsent != nil, x.Sends(), x.reply.in.b != nil)

@@ -61,7 +61,7 @@ func TestWait(t *testing.T) {
 	}
 	waitsInVain(func(until time.Time) {
 		if err := x.Await(until); !errors.Is(err, ErrNotYet) {
-			t.Errorf("Await: %v", err)
+			t.Errorf("Await = %v, want %v", err, ErrNotYet)
 		}
 	})
 	next <- "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -112,7 +112,7 @@ func TestWaitTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	if body, err := readWaiting(x); body != "abc" || err != nil {
-		t.Errorf("%q, %v", body, err)
+		t.Errorf("body = %q, %v; want abc", body, err)
 	}
 }
 

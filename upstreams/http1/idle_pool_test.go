@@ -179,7 +179,7 @@ func TestReplayLimits(t *testing.T) {
 		_, _, x, err := roundTrip(tr, post("second"))
 		wantFailure(t, err, BadResponse, ReasonTruncated)
 		if x.Sends() != 1 {
-			t.Errorf("%d sends", x.Sends())
+			t.Errorf("%d sends, want 1", x.Sends())
 		}
 	})
 	t.Run("a large body dies half-way", func(t *testing.T) {

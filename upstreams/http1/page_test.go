@@ -47,7 +47,7 @@ func TestPageGetter(t *testing.T) {
 		status, size int
 	}{{"/", 200, 20 << 10}, {"/missing", 404, len("404 page not found\n")}, {"/", 200, 20 << 10}} {
 		if p, err := get(t.Context(), c.path, time.Minute); err != nil || p.Status != c.status || len(p.Body) != c.size {
-			t.Errorf("%s: %d, %d bytes, %v", c.path, p.Status, len(p.Body), err)
+			t.Errorf("page %s: status %d, %d bytes, %v; want status %d, %d bytes", c.path, p.Status, len(p.Body), err, c.status, c.size)
 		}
 	}
 	if n := connections.Load(); n != 1 {
@@ -88,7 +88,7 @@ func TestPageOverASlowConnection(t *testing.T) {
 	}).URL())
 	p, err := tr.Pages()(t.Context(), "/health", timeout)
 	if err != nil || p.Status != 200 || string(p.Body) != "ok" {
-		t.Errorf("status %d, %q, %v", p.Status, p.Body, err)
+		t.Errorf("page: status %d, %q, %v; want status 200, ok", p.Status, p.Body, err)
 	}
 }
 

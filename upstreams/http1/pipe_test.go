@@ -58,12 +58,12 @@ func TestPipe(t *testing.T) {
 				}
 				begun := time.Now()
 				if err := x.Await(begun.Add(time.Minute)); err != nil || time.Since(begun) != time.Second {
-					t.Fatalf("%v after %v", err, time.Since(begun))
+					t.Fatalf("Await = %v after %v, want no error after 1 s", err, time.Since(begun))
 				}
 				b := make([]byte, 8)
 				n, err := x.Read(b, time.Time{})
 				if err != nil || string(b[:n]) != "ok" {
-					t.Fatalf("read %q, %v", b[:n], err)
+					t.Fatalf("Read = %q, %v; want ok", b[:n], err)
 				}
 				x.Close()
 			}
@@ -83,7 +83,7 @@ func TestPipe(t *testing.T) {
 			}
 			begun := time.Now()
 			if err := x.Await(begun.Add(time.Minute)); !errors.Is(err, ErrNotYet) || time.Since(begun) != time.Minute {
-				t.Fatalf("%v after %v", err, time.Since(begun))
+				t.Fatalf("Await = %v after %v, want %v after 1 m", err, time.Since(begun), ErrNotYet)
 			}
 		})
 	})

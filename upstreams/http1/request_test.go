@@ -446,7 +446,7 @@ func TestUnfitRequests(t *testing.T) {
 		change(r)
 		_, _, _, err := roundTrip(tr, r)
 		if f := wantFailure(t, err, Aborted, ReasonRequest); f.Sent {
-			t.Errorf("%s: sent", name)
+			t.Errorf("%s: the request was sent, want a refusal before that", name)
 		}
 	}
 }
@@ -469,7 +469,7 @@ func TestTransportOptions(t *testing.T) {
 		o.Upstream = "gpu-a"
 		_, err := NewTransport(o)
 		if err == nil || !strings.Contains(err.Error(), "gpu-a") || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: NewTransport: %v, want an error that names gpu-a and no secret", name, err)
 		}
 	}
 	for url, want := range map[string]string{
@@ -481,7 +481,7 @@ func TestTransportOptions(t *testing.T) {
 	} {
 		tr := transportTo(t, url)
 		if !bytes.HasPrefix(tr.fixed, []byte(want)) {
-			t.Errorf("%s: %q", url, tr.fixed)
+			t.Errorf("%s: fixed lines = %q, want them to begin with %q", url, tr.fixed, want)
 		}
 	}
 }
@@ -526,7 +526,7 @@ func TestEngineEndsDuringUpload(t *testing.T) {
 			}
 			if tt.status != 0 {
 				if err != nil || x.Status() != tt.status {
-					t.Fatalf("status %d, %v", x.Status(), err)
+					t.Fatalf("status = %d, %v; want %d", x.Status(), err, tt.status)
 				}
 				if _, err := readAll(x); err != nil {
 					t.Fatal(err)

@@ -26,7 +26,7 @@ func TestPanicOfANameLookup(t *testing.T) {
 		}
 		time.Sleep(2 * dnsPause)
 		if addrs, err := n.addresses(t.Context()); err != nil || len(addrs) != 1 {
-			t.Errorf("addresses %v, %v", addrs, err)
+			t.Errorf("addresses = %v, %v; want 1", addrs, err)
 		}
 		n.lookup = func(context.Context, string, string) ([]netip.Addr, error) { panic("resolver") }
 		time.Sleep(2 * dnsFresh)
@@ -36,7 +36,7 @@ func TestPanicOfANameLookup(t *testing.T) {
 			t.Errorf("after a panic the last addresses are %v, %v", addrs, err)
 		}
 		if c := g.Panics(guardDNS); c != 2 {
-			t.Errorf("%d panics", c)
+			t.Errorf("%d panics counted, want 2", c)
 		}
 	})
 }

@@ -67,7 +67,7 @@ func TestPodEndpoints(t *testing.T) {
 			}
 			got := p.endpoints(c.ports)
 			if !slices.Equal(got.endpoints, c.want) || (got.problem != "") != c.problem {
-				t.Errorf("%+v", got)
+				t.Errorf("endpoints = %+v, want %+v and a problem: %t", got, c.want, c.problem)
 			}
 		})
 	}
@@ -87,14 +87,14 @@ func FuzzRead(f *testing.F) {
 		if p, err := readPod(text); err == nil {
 			for _, e := range p.endpoints([]int{8000, 8001}).endpoints {
 				if e.Address == "" || e.Key == "" || e.Weight < 0 || e.Concurrency < 0 {
-					t.Errorf("%+v", e)
+					t.Errorf("endpoint = %+v, want an address, a key and no negative number", e)
 				}
 			}
 		}
 		var p pool
 		if json.Unmarshal(text, &p) == nil {
 			if w, err := p.wanted(); err == nil && (w.selector == "" || len(w.ports) == 0) {
-				t.Errorf("%+v", w)
+				t.Errorf("wanted = %+v, want a selector and ports", w)
 			}
 		}
 	})

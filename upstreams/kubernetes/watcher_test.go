@@ -63,7 +63,7 @@ func waitFor(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for began := time.Now(); !f(); time.Sleep(time.Millisecond) {
 		if time.Since(began) > patience {
-			t.Fatalf("never: %s", what)
+			t.Fatalf("this never happened: %s", what)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func TestEvents(t *testing.T) {
 		t.Errorf("there were %d watches", n)
 	}
 	if st := w.Status(); st.Trouble != "" || st.Failed != 0 || st.Listed.IsZero() {
-		t.Errorf("%+v", st)
+		t.Errorf("Status = %+v, want a list without trouble", st)
 	}
 }
 
@@ -212,7 +212,7 @@ func TestWatchExpires(t *testing.T) {
 	waitKeys(t, w, "")
 	watching(t, api, 1)
 	if st := w.Status(); st.Failed != 1 {
-		t.Errorf("%+v", st)
+		t.Errorf("Status = %+v, want 1 failure", st)
 	}
 }
 
@@ -399,7 +399,7 @@ func TestPlainServer(t *testing.T) {
 	}
 	w := New(&config.Kubernetes{Selector: "app=vllm", Server: s.URL, Account: account}, 80, Options{Log: zap.NewNop()})
 	if err := w.Sync(t.Context()); err != nil || authorized.Load() {
-		t.Errorf("%v, authorized %v", err, authorized.Load())
+		t.Errorf("Sync: %v, sent a credential: %v; want neither", err, authorized.Load())
 	}
 }
 

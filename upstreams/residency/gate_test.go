@@ -347,7 +347,7 @@ func TestObserve(t *testing.T) {
 func enter(t *testing.T, m *Model, now time.Time, want bool) {
 	t.Helper()
 	if ok, _ := m.Enter(now); ok != want {
-		t.Fatalf("%s enters: %v", m.name, ok)
+		t.Fatalf("Enter of %s = %v, want %v", m.name, ok, want)
 	}
 }
 

@@ -42,7 +42,7 @@ func TestWaker(t *testing.T) {
 	}
 	expect(at(1), 1, true, true, assumedStart)
 	if r := runs[0]; r.Wait != 2*time.Second || r.Patience != startMin+3*time.Second || over(r) || r.Spec.Method != "POST" {
-		t.Fatalf("%+v", r)
+		t.Fatalf("first run = %+v, want a POST after 2 s with patience %v", r, startMin+3*time.Second)
 	}
 	expect(at(11), 1, true, true, assumedStart-10*time.Second)
 	expect(at(100), 1, true, true, time.Second)
@@ -65,7 +65,7 @@ func TestWaker(t *testing.T) {
 	w.Ask(at(210))
 	expect(at(210), 3, true, true, 50*time.Second) // like the last one
 	if runs[2].Wait != 0 || runs[2].Patience != 153*time.Second {
-		t.Errorf("%+v", runs[2])
+		t.Errorf("third run = %+v, want no wait and patience 153 s", runs[2])
 	}
 	w.Cancel()
 	w.Ask(at(211))
@@ -74,6 +74,6 @@ func TestWaker(t *testing.T) {
 	w.Ask(at(211 + 153))
 	expect(at(211+153), 5, true, true, 50*time.Second)
 	if s := w.Status(at(370)); s == nil || s.Away != 170 || s.Starting != 6 || s.Took != 50 {
-		t.Errorf("%+v", s)
+		t.Errorf("Status = %+v, want away 170 s, starting 6 and 50 s for the last start", s)
 	}
 }

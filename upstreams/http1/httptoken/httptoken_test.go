@@ -11,7 +11,7 @@ func TestIsToken(t *testing.T) {
 		want := c > ' ' && c < 0x7f && !strings.ContainsRune("\"(),/:;<=>?@[\\]{}", rune(c))
 		one := []byte{byte(c)}
 		if IsTokenByte(byte(c)) != want || IsToken(one) != want || IsToken("a"+string(one)) != want {
-			t.Errorf("%#x: not %v", c, want)
+			t.Errorf("IsTokenByte and IsToken of %#x do not all say %v", c, want)
 		}
 	}
 	if IsToken("") {
@@ -23,7 +23,7 @@ func TestHasControl(t *testing.T) {
 	for c := range 256 {
 		want := (c < ' ' || c == 0x7f) && c != '\t'
 		if one := []byte{'a', byte(c)}; HasControl(one) != want || HasControl(string(one)) != want {
-			t.Errorf("%#x: not %v", c, want)
+			t.Errorf("HasControl of %#x is not %v", c, want)
 		}
 		for n := range 20 { // at every place in a word of eight bytes, among similar bytes
 			for at := range n {
@@ -35,7 +35,7 @@ func TestHasControl(t *testing.T) {
 			}
 		}
 		if IsBlank(byte(c)) != (c == ' ' || c == '\t') {
-			t.Errorf("%#x: IsBlank", c)
+			t.Errorf("IsBlank(%#x) = %v, want %v", c, IsBlank(byte(c)), !IsBlank(byte(c)))
 		}
 	}
 }
@@ -43,7 +43,7 @@ func TestHasControl(t *testing.T) {
 func TestTrimBlanks(t *testing.T) {
 	for _, text := range []string{"", " ", "\t \t", "a", " a", "a\t", " \ta b\t ", "\ra\n"} {
 		if got, want := TrimBlanks(text), strings.Trim(text, " \t"); got != want || string(TrimBlanks([]byte(text))) != want {
-			t.Errorf("%q: %q", text, got)
+			t.Errorf("TrimBlanks(%q) = %q, want %q", text, got, want)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func TestEqualFold(t *testing.T) {
 		{"cOntent{type", "content[type", false},
 	} {
 		if got := EqualFold([]byte(c.b), c.lower); got != c.want {
-			t.Errorf("%q and %q: %v", c.b, c.lower, got)
+			t.Errorf("EqualFold(%q, %q) = %v, want %v", c.b, c.lower, got, c.want)
 		}
 	}
 }

@@ -95,10 +95,10 @@ func TestStreamEnds(t *testing.T) {
 		c, s, _ := pair(t)
 		time.AfterFunc(20*time.Millisecond, func() { c.Close() })
 		if _, err := s.Read(one); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("Read: %v", err)
+			t.Errorf("Read = %v, want %v", err, net.ErrClosed)
 		}
 		if _, err := s.Write(one); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("Write: %v", err)
+			t.Errorf("Write = %v, want %v", err, net.ErrClosed)
 		}
 	})
 	t.Run("reset", func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestStreamEnds(t *testing.T) {
 		_ = far.SetLinger(0)
 		far.Close()
 		if _, err := s.Read(one); err == nil || errors.Is(err, io.EOF) {
-			t.Errorf("Read: %v", err)
+			t.Errorf("Read = %v, want an error that is not an EOF", err)
 		}
 		if _, err := s.Write(one); err == nil {
 			t.Error("Write: no error")
@@ -126,7 +126,7 @@ func TestStreamAllocatesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}); n > 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("a write and a read allocate %v times, want 0", n)
 	}
 }
 
