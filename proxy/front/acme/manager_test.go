@@ -185,12 +185,12 @@ func TestTakenOver(t *testing.T) {
 		e.SetDomains([]string{"a.test", "b.test"})
 		wait(t, "b.test has a certificate", func() bool { ok, _ := e.Orders(); return ok == 1 })
 		if accounts, n, _ := ca.Count(); accounts != 1 || n != 2 {
-			t.Errorf("%s", ca)
+			t.Errorf("%s, want 1 account and 2 orders", ca)
 		}
 		e.stop()
 		_ = filepath.WalkDir(at, func(name string, d os.DirEntry, err error) error {
 			if info, bad := d.Info(); err != nil || bad != nil || info.Mode().Perm()&0o077 != 0 {
-				t.Errorf("%s: %v, %v", name, info.Mode(), err)
+				t.Errorf("%s has mode %v, %v; want it for its owner alone", name, info.Mode(), err)
 			}
 			return nil
 		})
@@ -218,7 +218,7 @@ func TestRestarts(t *testing.T) {
 				if i == 0 {
 					asked = ca.Requests("/")
 					if s := e.States()[0]; s.Failures != 1 || s.Trouble == "" {
-						t.Errorf("%+v", s)
+						t.Errorf("state = %+v, want 1 failure and its trouble", s)
 					}
 				}
 			}
@@ -238,7 +238,7 @@ func TestBinding(t *testing.T) {
 	p.lead(e.Manager)
 	wait(t, "it has a certificate", func() bool {
 		if s := e.States()[0]; s.Failures > 0 {
-			t.Fatalf("%+v", s)
+			t.Fatalf("state = %+v, want no failure", s)
 		}
 		ok, _ := e.Orders()
 		return ok == 1
@@ -261,10 +261,10 @@ func TestNames(t *testing.T) {
 	for name, want := range map[string]bool{"": true, "a.test": false, "b.test": false} {
 		pair, err := m.Certificate(&tls.ClientHelloInfo{ServerName: name})
 		if (pair != nil) != want || (err == nil) != want {
-			t.Errorf("%q: %v", name, err)
+			t.Errorf("Certificate(%q): %v, want a certificate: %v", name, err, want)
 		}
 		if pair, err := m.Challenge(&tls.ClientHelloInfo{ServerName: name, SupportedProtos: []string{"acme-tls/1"}}); pair != nil || err == nil {
-			t.Errorf("%q: a challenge", name)
+			t.Errorf("Challenge(%q) answers, want an error", name)
 		}
 	}
 }

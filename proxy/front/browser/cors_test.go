@@ -48,9 +48,9 @@ func TestPreflightHeaders(t *testing.T) {
 		vary = append(vary, string(v))
 	}
 	if got := string(h.Peek("Access-Control-Allow-Headers")); got != "openai-beta" {
-		t.Errorf("allowed: %q", got)
+		t.Errorf("Access-Control-Allow-Headers = %q, want openai-beta", got)
 	}
 	if all := strings.Join(vary, ", "); all != "Origin, Access-Control-Request-Headers" {
-		t.Errorf("Vary: %q", all)
+		t.Errorf("Vary = %q, want Origin, Access-Control-Request-Headers", all)
 	}
 }

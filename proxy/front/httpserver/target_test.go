@@ -32,7 +32,7 @@ func TestOriginForm(t *testing.T) {
 		var h fasthttp.RequestHeader
 		if err := h.Read(bufio.NewReader(strings.NewReader("GET " + c.target + " HTTP/1.1\r\n" + c.header + "\r\n"))); err != nil {
 			if c.uri != "" {
-				t.Errorf("%s: %v", c.target, err)
+				t.Errorf("target %s: %v, want %q", c.target, err, c.uri)
 			}
 			continue
 		}

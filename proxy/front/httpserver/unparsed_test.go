@@ -78,7 +78,7 @@ func TestRefusedHeads(t *testing.T) {
 		case got == nil:
 			t.Errorf("%s: not refused", c.name)
 		case !strings.Contains(got.Message, c.says) || strings.Contains(strings.ToLower(got.Message), "canary"):
-			t.Errorf("%s: %q", c.name, got.Message)
+			t.Errorf("%s: message = %q, want %q and no canary", c.name, got.Message, c.says)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func TestMisframed(t *testing.T) {
 		listen.ErrBareLine: "CR LF", listen.ErrEmptyLines: "empty lines", listen.ErrNotHTTP: "TLS", listen.ErrProxyProtocol: "PROXY", listen.ErrHTTP2: "HTTP/2",
 	} {
 		if e := Misframed(err); !strings.Contains(e.Message, says) {
-			t.Errorf("%v: %q", err, e.Message)
+			t.Errorf("Misframed(%v) = %q, want %q in it", err, e.Message, says)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestCertificateLoad(t *testing.T) {
 		t.Errorf("an expired certificate is better than none: %v", err)
 	}
 	if err := c.Load(cert, key, nil); err != nil || !c.NotAfter().Equal(soon) {
-		t.Fatalf("%v, ends %v", err, c.NotAfter())
+		t.Fatalf("Load: %v, ends %v; want the end %v", err, c.NotAfter(), soon)
 	}
 	for name, files := range map[string][2]string{
 		"key of another": {cert2, key},
@@ -35,14 +35,14 @@ func TestCertificateLoad(t *testing.T) {
 	} {
 		err := c.Load(files[0], files[1], nil)
 		if err == nil || !strings.Contains(err.Error(), files[0]) {
-			t.Errorf("%s: error %v", name, err)
+			t.Errorf("Load of %s: %v, want an error that names %s", name, err, files[0])
 		}
 		if !c.NotAfter().Equal(soon) {
 			t.Fatalf("%s: the certificate before did not stay", name)
 		}
 	}
 	if err := c.Load(cert2, key2, nil); err != nil || !c.NotAfter().Equal(later) {
-		t.Errorf("%v, ends %v", err, c.NotAfter())
+		t.Errorf("Load of a later certificate: %v, ends %v; want the end %v", err, c.NotAfter(), later)
 	}
 }
 

@@ -19,7 +19,7 @@ func TestDetachOnClose(t *testing.T) {
 	}
 	in := bufio.NewReaderSize(server, 4096)
 	if got, err := in.ReadString(';'); err != nil || got != "first;" {
-		t.Fatalf("%q, %v", got, err)
+		t.Fatalf("read %q, %v; want first;", got, err)
 	}
 	server.Unread(in)
 	kept := make(chan struct{})
@@ -29,7 +29,7 @@ func TestDetachOnClose(t *testing.T) {
 	}
 	<-kept
 	if l.Open() != 1 {
-		t.Fatalf("%d open", l.Open())
+		t.Fatalf("%d connections open, want 1", l.Open())
 	}
 	if _, err := client.Write([]byte(";third")); err != nil {
 		t.Fatal(err)
@@ -44,14 +44,14 @@ func TestDetachOnClose(t *testing.T) {
 		got = append(got, b[:n]...)
 	}
 	if string(got) != "second;third" {
-		t.Errorf("%q", got)
+		t.Errorf("read %q, want second;third", got)
 	}
 	if _, err := server.Write([]byte("bye")); err != nil {
 		t.Fatal(err)
 	}
 	server.Close()
 	if b, err := io.ReadAll(client); string(b) != "bye" || err != nil || l.Open() != 0 {
-		t.Errorf("%q, %v, %d open", b, err, l.Open())
+		t.Errorf("read %q, %v, %d open; want bye and none open", b, err, l.Open())
 	}
 }
 
@@ -99,7 +99,7 @@ func TestReadDeadlineMoves(t *testing.T) {
 		go begin()
 		select {
 		case err := <-read:
-			t.Fatalf("until %v: %v", later, err)
+			t.Fatalf("a read with the deadline %v ends: %v; want it to wait", later, err)
 		case <-time.After(100 * time.Millisecond):
 		}
 		if _, err := client.Write([]byte("x")); err != nil {

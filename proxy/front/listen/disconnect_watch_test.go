@@ -297,7 +297,7 @@ func TestEachWaiter(t *testing.T) {
 	var notified []Waiter
 	l.EachWaiter(func(w Waiter) { notified = append(notified, w) })
 	if len(notified) != 1 || notified[0] != wa {
-		t.Errorf("notified %v", notified)
+		t.Errorf("notified %v, want %v alone", notified, wa)
 	}
 	a.Unwatch(wb) // not its waiter: no effect
 	l.EachWaiter(func(w Waiter) { notified = append(notified, w) })

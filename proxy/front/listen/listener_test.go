@@ -119,7 +119,7 @@ func TestLingeringIsBounded(t *testing.T) {
 		t.Errorf("%d open: one too many lingers", n)
 	}
 	if n := l.lingering.held.Load(); n != maxLingerConns {
-		t.Errorf("%d lingering", n)
+		t.Errorf("%d connections linger, want %d", n, maxLingerConns)
 	}
 	l.lingering.held.Store(0)
 }
@@ -133,7 +133,7 @@ func accept(t *testing.T, l *Listener, serve func(c *Conn)) {
 			c, err := l.Accept()
 			if err != nil {
 				if !errors.Is(err, net.ErrClosed) {
-					t.Errorf("Accept: %v", err)
+					t.Errorf("Accept: %v, want %v", err, net.ErrClosed)
 				}
 				return
 			}
@@ -185,7 +185,7 @@ func TestConnectionLimit(t *testing.T) {
 			Error struct{ Message, Type, Code string }
 		}
 		if err != nil || json.Unmarshal(body, &record) != nil || record.Error.Type != "api_error" || record.Error.Message == "" {
-			t.Errorf("body %q, %v", body, err)
+			t.Errorf("body = %q, %v; want an api_error with a message", body, err)
 		}
 		if seconds, err := strconv.Atoi(res.Header.Get("Retry-After")); res.StatusCode != 503 || err != nil || seconds < 1 || !res.Close {
 			t.Errorf("status %d, headers %v", res.StatusCode, res.Header)
@@ -364,11 +364,11 @@ func TestWriteDeadline(t *testing.T) {
 	echo := func(text string) {
 		t.Helper()
 		if _, err := io.WriteString(server, text); err != nil {
-			t.Fatalf("write: %v", err)
+			t.Fatalf("write: %v, want no error", err)
 		}
 		got := make([]byte, len(text))
 		if _, err := io.ReadFull(client, got); err != nil || string(got) != text {
-			t.Fatalf("read %q, %v", got, err)
+			t.Fatalf("read %q, %v; want %q", got, err, text)
 		}
 	}
 	echo("no deadline")
@@ -436,7 +436,7 @@ func TestWriteToSlowReader(t *testing.T) {
 	}
 	go io.Copy(io.Discard, client) // wrote reports whether all bytes were written
 	if err := <-wrote; err != nil {
-		t.Errorf("write: %v", err)
+		t.Errorf("write: %v, want no error", err)
 	}
 }
 
@@ -497,7 +497,7 @@ func TestServesHTTP(t *testing.T) {
 			t.Fatal(err)
 		}
 		if b, err := io.ReadAll(res.Body); string(b) != "HELLO" {
-			t.Fatalf("%q, %v", b, err)
+			t.Fatalf("body = %q, %v; want HELLO", b, err)
 		}
 		res.Body.Close()
 	}

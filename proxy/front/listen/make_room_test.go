@@ -160,7 +160,7 @@ func TestMakeRoom_Spares(t *testing.T) {
 		}
 	}
 	if l.Evicted() != 2 {
-		t.Errorf("%d evicted", l.Evicted())
+		t.Errorf("%d connections evicted, want 2", l.Evicted())
 	}
 }
 

@@ -99,7 +99,7 @@ func TestProxyHeader(t *testing.T) {
 			}
 			h := l.ProxyHeaders()
 			if got := map[string]uint64{missing: h.Missing, unlisted: h.Unlisted, invalid: h.Invalid, "": 0}; got[c.refused] != min(1, uint64(len(c.refused))) || h.Missing+h.Unlisted+h.Invalid != got[c.refused] {
-				t.Errorf("%s: counted %+v", c.name, h)
+				t.Errorf("%s: counted %+v, want refused %q alone", c.name, h, c.refused)
 			}
 			_ = server.Close()
 			if len(l.ofAddress) != 0 {
@@ -132,7 +132,7 @@ func TestProxyHeader_PerAddress(t *testing.T) {
 		}
 	}
 	if n := l.Rejected(); n != 1 {
-		t.Errorf("%d rejected", n)
+		t.Errorf("%d connections rejected, want 1", n)
 	}
 }
 
@@ -180,7 +180,7 @@ func FuzzProxyHeader(f *testing.F) {
 			return
 		}
 		if client != nil && (client.Port < 0 || client.Port > 65535 || networkOf(client) == netip.Addr{}) {
-			t.Fatalf("%v", client)
+			t.Fatalf("client = %v, want a network and a port from 0 to 65535", client)
 		}
 		if _, err := proxyproto.Read(bufioOf(append(bytes.Clone(b[:length]), request...))); err != nil {
 			t.Fatalf("%q: %v with bytes behind it", b[:length], err)

@@ -42,14 +42,14 @@ func TestHarmless(t *testing.T) {
 		s := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "text")
 		line := Line(s)
 		if i := strings.IndexFunc(line, drives); i >= 0 {
-			t.Fatalf("%q", line)
+			t.Fatalf("Line(%q) = %q, want no character that acts as a command", s, line)
 		}
 		if Line(line) != line || Text(line) != line {
 			t.Fatalf("%q is cleaned twice", line)
 		}
 		var w bytes.Buffer
 		if n, err := io.WriteString(Writer(&w), s); n != len(s) || err != nil || w.String() != Text(s) {
-			t.Fatalf("written %d, %v: %q", n, err, w.String())
+			t.Fatalf("Writer wrote %d bytes of %q, %v: %q; want %q", n, s, err, w.String(), Text(s))
 		}
 		value := strings.ToValidUTF8(s, "")
 		document, err := json.Marshal([]string{value})
@@ -59,10 +59,10 @@ func TestHarmless(t *testing.T) {
 		var back []string
 		safe := JSON(document)
 		if err := json.Unmarshal(safe, &back); err != nil || back[0] != value {
-			t.Fatalf("%q: %v", safe, err)
+			t.Fatalf("JSON of %q = %q, %v; want the same value", value, safe, err)
 		}
 		if i := bytes.IndexFunc(safe, drives); i >= 0 {
-			t.Fatalf("%q", safe)
+			t.Fatalf("JSON of %q = %q, want no character that acts as a command", value, safe)
 		}
 	})
 }

@@ -33,12 +33,12 @@ func TestAlarms(t *testing.T) {
 	want := func(all []observer.LoggedEntry, level zapcore.Level, event string, fields ...string) {
 		t.Helper()
 		if len(all) != 1 || all[0].Level != level || all[0].ContextMap()["event"] != event {
-			t.Fatalf("%v", all)
+			t.Fatalf("logged %v, want one line of level %v with event %s", all, level, event)
 		}
 		text, _ := zapcore.NewJSONEncoder(zapcore.EncoderConfig{}).EncodeEntry(all[0].Entry, all[0].Context)
 		for _, f := range fields {
 			if !strings.Contains(text.String(), f) {
-				t.Errorf("%s lacks %s", text, f)
+				t.Errorf("logged %s, want %s in it", text, f)
 			}
 		}
 	}

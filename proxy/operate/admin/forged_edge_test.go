@@ -94,7 +94,7 @@ func TestForgedEdge(t *testing.T) {
 				t.Errorf("reload, refused %t: %v", refused, err)
 			}
 			if i := strings.IndexFunc(said, func(r rune) bool { return r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) }); i >= 0 {
-				t.Errorf("%s says %.200q", name, said[max(0, i-40):])
+				t.Errorf("%s says %.200q, want no control character", name, said[max(0, i-40):])
 			}
 			if !strings.Contains(said, "[2J") {
 				t.Errorf("%s shows nothing of what was answered: the test holds nothing", name)

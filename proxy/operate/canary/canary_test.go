@@ -62,13 +62,13 @@ func TestWorseArms(t *testing.T) {
 	} {
 		got := verdicts(50, 6000, 1500, c.ttft, c.speed, c.failed)
 		if got[Worse] < 48 || got[NotWorse] > 0 {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: verdicts %v of 50, want worse in 48 or more and not worse in none", name, got)
 		}
 		if got := verdicts(50, 400, 20, c.ttft, c.speed, c.failed); got[Unknown] != 50 {
-			t.Errorf("%s, 20 calls: %v", name, got)
+			t.Errorf("%s, 20 calls: verdicts %v, want 50 unknown", name, got)
 		}
 		if got := verdicts(200, 500, 100, c.ttft, c.speed, c.failed); got[NotWorse] > 0 {
-			t.Errorf("%s, 100 calls: %v", name, got)
+			t.Errorf("%s, 100 calls: verdicts %v, want not worse in none", name, got)
 		}
 	}
 }
@@ -97,13 +97,13 @@ func TestWithoutStreams(t *testing.T) {
 	rest, arm := side(rng, 40_000, 0.2, 50, 0), side(rng, 20_000, 0.2, 50, 0)
 	rest.TTFT, arm.TTFT = nil, nil
 	if got := Compare("m", rest, arm); got.Verdict != NotWorse {
-		t.Errorf("%+v", got)
+		t.Errorf("Compare = %+v, want %v", got, NotWorse)
 	}
 	rest.Speed, arm.Speed = nil, nil
 	if got := Compare("m", rest, arm); got.Verdict != Unknown {
-		t.Errorf("%+v", got)
+		t.Errorf("Compare = %+v, want %v", got, Unknown)
 	}
 	if got := Compare("m", &observe.Arm{}, &observe.Arm{}); got.Verdict != Unknown {
-		t.Errorf("%+v", got)
+		t.Errorf("Compare of two empty arms = %+v, want %v", got, Unknown)
 	}
 }

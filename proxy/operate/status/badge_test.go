@@ -58,10 +58,10 @@ func TestTargetsDown(t *testing.T) {
 	s.Judge(nil)
 	text, err := s.Section("models")
 	if err != nil || !strings.Contains(text, `<span class="state warn">! served</span><small>1 of 3 targets is down</small>`) {
-		t.Errorf("%v\n%s", err, text)
+		t.Errorf("section models: %v, want the badge served with 1 of 3 targets down\n%s", err, text)
 	}
 	if r := modelRow(&s.Models[0]); r.Level != LevelDegraded || r.More[0] != "1 of 3 targets is down" {
-		t.Errorf("%+v", r)
+		t.Errorf("row = %+v, want %s with 1 of 3 targets down", r, LevelDegraded)
 	}
 	if got := down([]Target{{Down: true}, {Down: true}, {}}); got != "2 of 3 targets are down" {
 		t.Error(got)
@@ -79,7 +79,7 @@ func TestIdleBreakerIsNoTrouble(t *testing.T) {
 		u.LastFailure = &upstreams.LastFailure{At: s.Now.Add(-after), During: "call", Reason: "status", Status: 500}
 		s.Judge(nil)
 		if word := u.Badge().Word; s.Verdict.Level != level || (word == "up") != (level == LevelOK) {
-			t.Errorf("after %s: %s, %q", after, word, s.Verdict.Text)
+			t.Errorf("after %s: badge %s, verdict %q; want level %s", after, word, s.Verdict.Text, level)
 		}
 		if page, _ := s.Section("upstreams"); !strings.Contains(page, "5 min after the last failure") {
 			t.Error("the page does not say when it ends")

@@ -63,7 +63,7 @@ func TestSoonIsSaid(t *testing.T) {
 	s.Judge(nil)
 	const want = " Keys: the key near ends in 3 d 0 h (2026-11-24T12:00:00Z); the key full has used 4.99 of 5 of its spend_per_month, until 2026-11-21 12:00 UTC."
 	if v := s.Verdict; v.Level != LevelOK || !strings.HasPrefix(v.Text, "Healthy: ") || !strings.HasSuffix(v.Text, want) {
-		t.Errorf("%+v", v)
+		t.Errorf("verdict = %+v, want healthy with %q", v, want)
 	}
 	if text := string(s.Terminal(160)); !strings.Contains(text, "the key near ends in 3 d 0 h") {
 		t.Errorf("the terminal does not say it:\n%s", text)
@@ -103,14 +103,14 @@ func TestKeysOverTheirLimitsAreNamed(t *testing.T) {
 		"the key gone expired 1 h 0 min ago (2026-11-21T11:00:00Z); " +
 		"the group staff is over its requests per minute, 1 call refused in the last minute: raise groups[].limits.requests_per_minute, or wait; 1 more."
 	if v := s.Verdict; v.Level != LevelOK || !strings.HasSuffix(v.Text, want) {
-		t.Errorf("%+v", v)
+		t.Errorf("verdict = %+v, want %s with %q", v, LevelOK, want)
 	}
 	badges := map[string]string{}
 	for i := range s.Keys {
 		badges[s.Keys[i].ID] = s.Keys[i].Badge
 	}
 	if want := map[string]string{"near": "ends soon", "team-a": "over limit", "team-b": "", "gone": "expired", "long-gone": "expired", "calm": "", "staff": "over limit"}; !maps.Equal(badges, want) {
-		t.Errorf("badges %v", badges)
+		t.Errorf("badges = %v, want %v", badges, want)
 	}
 	if page, _ := s.Section("keys"); !strings.Contains(page, `<b>team-a</b> <em class="fulltag">over limit</em>`) {
 		t.Errorf("the page lacks the badge:\n%s", page)

@@ -83,7 +83,7 @@ func TestCalmAtEachBound(t *testing.T) {
 				play(60, c.below, func(*Status) {}) // the previous minute belongs to another case
 				play(600, c.below, func(s *Status) {
 					if s.Verdict.Level != LevelOK {
-						t.Fatalf("after %d s: %s", second, s.Verdict.Text)
+						t.Fatalf("verdict after %d s = %s, want healthy", second, s.Verdict.Text)
 					}
 				})
 				said := ""
@@ -212,7 +212,7 @@ func TestSentencesOfStates(t *testing.T) {
 				}
 				for range 600 {
 					if v := look(c.calm); v.Level != LevelOK {
-						t.Fatalf("after %v: %+v", time.Since(begun), v)
+						t.Fatalf("verdict after %v = %+v, want healthy", time.Since(begun), v)
 					}
 					time.Sleep(time.Second)
 				}

@@ -97,7 +97,7 @@ func TestCalm(t *testing.T) {
 		for second := range 600 {
 			d.calm(second)
 			if s := d.look(); s.Verdict.Level != LevelOK || s.Models[0].State != ModelServed {
-				t.Fatalf("after %d s: %+v, %q", second, s.Verdict, s.Models[0].Troubles)
+				t.Fatalf("after %d s: verdict %+v, troubles %q; want healthy and served", second, s.Verdict, s.Models[0].Troubles)
 			}
 			time.Sleep(time.Second)
 		}
@@ -179,7 +179,7 @@ func TestVerdictByOutcomes(t *testing.T) {
 				}
 				run(60, func(int) {})
 				if v := d.look().Verdict; v.Level != LevelOK {
-					t.Fatalf("before: %+v", v)
+					t.Fatalf("verdict before = %+v, want healthy", v)
 				}
 				var s *Status
 				run(60, func(second int) {

@@ -53,7 +53,7 @@ func TestPairs(t *testing.T) {
 		s.Judge(nil)
 		page, err := s.Section("configuration")
 		if err != nil || strings.Count(page, "certificate of the ") != len(c.lines) || !strings.HasPrefix(s.Verdict.Text, c.sentence) {
-			t.Errorf("%v, %q:\n%s", err, s.Verdict.Text, page)
+			t.Errorf("%v, verdict %q, want %q and %d certificates:\n%s", err, s.Verdict.Text, c.sentence, len(c.lines), page)
 		}
 		for _, line := range c.lines {
 			_, text, _ := strings.Cut(strings.TrimSuffix(line, "</li>"), "</span> ")

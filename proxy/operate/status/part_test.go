@@ -34,7 +34,7 @@ func TestShow(t *testing.T) {
 			seen[s.Upstreams[i].Label] = true
 		}
 		if e := s.Excerpts["keys"]; *e != (Excerpt{Total: 450, Offset: offset, Rows: rows}) {
-			t.Errorf("%+v", e)
+			t.Errorf("excerpt of keys = %+v, want %d rows of 450 from %d", e, rows, offset)
 		}
 		if offset == 0 {
 			if s.Upstreams[0].Label != "u449" || s.Keys[0].ID != "k449" || len(s.Models) != 1 || s.Excerpts["models"] != nil {

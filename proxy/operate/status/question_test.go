@@ -25,7 +25,7 @@ func TestQuestion(t *testing.T) {
 	s.Show(Part{Limit: 2})
 	text, err := s.Section("upstreams")
 	if err != nil || strings.Count(text, "No other engine takes calls for alone, last.") != 1 || !strings.Contains(text, "Take gpu-a out of service?") {
-		t.Errorf("%v\n%s", err, text)
+		t.Errorf("section upstreams: %v, want one warning and the question about gpu-a\n%s", err, text)
 	}
 }
 
@@ -36,7 +36,7 @@ func TestTitle(t *testing.T) {
 		s.Verdict = Verdict{Level: level}
 		page, err := s.Page()
 		if err != nil || !strings.Contains(string(page), "<title>"+want+"</title>") || !strings.Contains(string(page), `data-title="`+want+`"`) {
-			t.Errorf("%s: %v", level, err)
+			t.Errorf("page of level %s: %v, want the title %s", level, err, want)
 		}
 	}
 }

@@ -80,6 +80,6 @@ func TestRenewalsAreWhole(t *testing.T) {
 	}
 	r, ok := page.renew("calls", text)
 	if !ok || r.Frame != nil || len(r.Rows) != 5 || r.Rows[0].Text == "" || r.Rows[1].Text+r.Rows[4].Text != "" {
-		t.Errorf("%+v", r)
+		t.Errorf("renew = %+v, want 5 rows without a frame", r)
 	}
 }

@@ -29,24 +29,24 @@ func TestFallback(t *testing.T) {
 		}
 		run(true, true)
 		if s.Models[0].State != ModelServed || s.Models[0].StandIns != nil {
-			t.Errorf("%+v", s.Models[0])
+			t.Errorf("model = %+v, want it served without stand-ins", s.Models[0])
 		}
 		run(false, true)
 		const sentence = "no engine serves qwen, so its calls go to its fallback gemma, for 29 s"
 		if m := s.Models[0]; m.State != ModelFallback || len(m.StandIns) != 1 || m.StandIns[0] != "gemma" || m.Idle() ||
 			s.Verdict.Level != LevelDegraded || s.Verdict.Text != "Degraded: "+sentence+". No model is out." || s.Verdict.About[0] != "qwen" {
-			t.Errorf("%+v: %+v", s.Verdict, m)
+			t.Errorf("verdict %+v, model %+v; want degraded, because calls go to gemma", s.Verdict, m)
 		}
 		page, err := s.Section("models")
 		if err != nil || !strings.Contains(page, `! fallback</span><small>no engine serves it, its calls go to <a href="#model-gemma">gemma</a></small><small>for 29 s`) {
-			t.Errorf("%v:\n%s", err, page)
+			t.Errorf("section models: %v, want the badge fallback:\n%s", err, page)
 		}
 		if text := string(s.Terminal(120)); !strings.Contains(text, "fallback") || !strings.Contains(text, "\n  "+sentence) || strings.Contains(text, "OUT ") {
 			t.Errorf("the terminal has\n%s", text)
 		}
 		run(false, false)
 		if m := s.Models[0]; m.State != ModelOut || m.TroubleSeconds != 59 || s.Verdict.Level != LevelOut {
-			t.Errorf("%+v: %+v", s.Verdict, m)
+			t.Errorf("verdict %+v, model %+v; want both out, the model for 59 s", s.Verdict, m)
 		}
 		run(true, true)
 		var got []string
@@ -81,7 +81,7 @@ func TestFullAndOverLimit(t *testing.T) {
 		s.measure(d.calls.Outlook(s.Now))
 		s.Judge(nil)
 		if k := s.Keys[0]; k.Refused != 6 || k.Full != 3 || k.OverLimit != 2 {
-			t.Errorf("%+v", k)
+			t.Errorf("key = %+v, want 6 refused, 3 full and 2 over the limit", k)
 		}
 		page, _ := s.Page()
 		for _, want := range []string{
@@ -110,7 +110,7 @@ func TestWaitsSayWhere(t *testing.T) {
 	s.Upstreams[0].Residency = &residency.Snapshot{Places: 1, Models: []residency.Resident{{Model: "a", Waiting: 3}}}
 	s.Judge(nil)
 	if want := "2 calls in flight, 3 waiting for its model's turn, 1 waiting within the engines."; !strings.HasSuffix(s.Verdict.Text, want) {
-		t.Errorf("%s", s.Verdict.Text)
+		t.Errorf("verdict = %s, want it to end in %s", s.Verdict.Text, want)
 	}
 	s.Upstreams[0].Residency, s.Upstreams[0].ReportFresh = nil, false
 	s.Judge(nil)
@@ -134,7 +134,7 @@ func TestSlotsOfAFleet(t *testing.T) {
 	}
 	for section, slots := range map[string]string{"models": "<b>6 <small>of 8</small>", "upstreams": "<b>6</b><small>/8</small>"} {
 		if page, _ := s.Section(section); !strings.Contains(page, slots) || !strings.Contains(page, "6 of 8 slots in use, 4 of them by other edges") || !strings.Contains(page, "<small>4 at other edges</small>") {
-			t.Errorf("%s:\n%s", section, page)
+			t.Errorf("section %s lacks the 6 of 8 slots in use, 4 of them at other edges:\n%s", section, page)
 		}
 	}
 	s.Upstreams[0].Pools[0].Elsewhere = 0
@@ -149,7 +149,7 @@ func TestHeadingsSayTheirTime(t *testing.T) {
 	for _, columns := range [][]Column{keyColumns, upstreamColumns, edgeColumns} {
 		for _, c := range columns {
 			if c.Title == "CALLS" || c.Title == "FAILED" || c.Title == "REFUSED" || len(c.Title) > c.Width {
-				t.Errorf("%+v", c)
+				t.Errorf("column = %+v, want a title that names its period and fits", c)
 			}
 		}
 	}

@@ -97,7 +97,7 @@ func TestPage(t *testing.T) {
 	for _, id := range Sections {
 		text, err := s.Section(id)
 		if err != nil || !strings.Contains(page, text) || !strings.Contains(page, `id="`+id+`"`) {
-			t.Errorf("section %s: %v", id, err)
+			t.Errorf("section %s: %v, want it in the page", id, err)
 		}
 	}
 	s.Upstreams[0].Mode, s.Upstreams[0].ModeSeconds = "drain", 2
@@ -179,7 +179,7 @@ func TestDiscoveries(t *testing.T) {
 	s.Judge(nil)
 	const stale = "2 endpoints as of 10 min ago: the API server refuses the token (401)"
 	if v := s.Verdict; v.Level != LevelDegraded || !strings.Contains(v.Text, stale) || strings.Contains(v.Text, "DNS") || strings.Contains(v.Text, "InferencePool") {
-		t.Errorf("%+v", v)
+		t.Errorf("verdict = %+v, want degraded with %q alone", v, stale)
 	}
 	body, err := s.Page()
 	if err != nil {
@@ -215,20 +215,20 @@ func TestRows(t *testing.T) {
 	}
 	calls := rows([]Call{{ID: "b", Start: now.Add(time.Second), State: "waiting"}, {ID: "a", Start: now, State: "streaming"}}, []observe.Ended{ended(observe.OK, true), ended(observe.OK, false), ended(observe.StreamBroken, true), ended(observe.ClientGone, true)})
 	if calls[0].ID != "a" || calls[1].ID != "b" || !calls[0].Running() || calls[2].Running() {
-		t.Errorf("%+v", calls[:3])
+		t.Errorf("calls = %+v, want a and b running, then an ended one", calls[:3])
 	}
 	done := calls[2]
 	if done.State != StateDone || done.Fresh != 40 || done.Cached != 60 || *done.PromptSpeed != 400 || *done.GenSpeed != 20 || done.Duration != 1200 {
-		t.Errorf("%+v", done)
+		t.Errorf("call = %+v, want it done with 40 new and 60 cached tokens in 1.2 s", done)
 	}
 	if calls[3].GenSpeed != nil || calls[3].PromptSpeed != nil {
 		t.Error("the speeds of a whole answer are not known")
 	}
 	if calls[4].State != StateFailed || calls[5].State != StateLeft || calls[5].Phase != "stalled" {
-		t.Errorf("%+v", calls[4:])
+		t.Errorf("calls = %+v, want a failed one and one whose client left", calls[4:])
 	}
 	if text, _ := json.Marshal(calls[3]); !strings.Contains(string(text), `"generated_tokens_per_second":null`) {
-		t.Errorf("%s", text)
+		t.Errorf("call = %s, want null for the unknown speed", text)
 	}
 }
 
@@ -237,7 +237,7 @@ func TestRows(t *testing.T) {
 func TestTerminalBrokenStream(t *testing.T) {
 	s := Status{Now: now, Calls: []Call{{ID: "req_broken", Start: now, State: StateFailed, Status: 200, Code: "upstream_bad_response", Model: "m"}}}
 	if text := string(s.Terminal(80)); !strings.Contains(text, "✕ bad_response") || strings.Contains(text, "200") {
-		t.Errorf("%s", text)
+		t.Errorf("terminal = %s, want bad_response and no 200", text)
 	}
 }
 
@@ -247,19 +247,19 @@ func TestSpark(t *testing.T) {
 	}
 	s := spark([]float64{-1, 5, 10, -1, 2})
 	if !s.Some || s.Peak != 10 || strings.Count(s.Line, "M") != 2 || strings.Count(s.Area, "Z") != 2 {
-		t.Errorf("%+v", s)
+		t.Errorf("spark = %+v, want two lines with peak 10", s)
 	}
 }
 
 func TestWords(t *testing.T) {
 	for d, want := range map[time.Duration]string{0: "0 s", 59 * time.Second: "59 s", 5 * time.Minute: "5 min", 125 * time.Minute: "2 h 5 min", 50 * time.Hour: "2 d 2 h"} {
 		if got := Ago(d); got != want {
-			t.Errorf("%v: %s", d, got)
+			t.Errorf("Ago(%v) = %s, want %s", d, got, want)
 		}
 	}
 	for v, want := range map[float64]string{0: "–", -1: "–", 0.5: "0.5 ms", 250.4: "250 ms", 1234: "1.23 s", 61000: "1 min"} {
 		if got := millis(v); got != want {
-			t.Errorf("%v: %s", v, got)
+			t.Errorf("millis(%v) = %s, want %s", v, got, want)
 		}
 	}
 }
@@ -277,7 +277,7 @@ func TestTerminal(t *testing.T) {
 	}
 	for line := range strings.Lines(text) {
 		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
-			t.Errorf("%d wide: %s", n, line)
+			t.Errorf("a line is %d wide, want at most 80: %s", n, line)
 		}
 	}
 	for _, want := range []string{"Degraded:", "MODEL", " 8/8 ", " 2/5 ", "gpu-a", "up 2 min", "evil?[2J?name", "queued", "502", "rate_limited", "RELOAD FAILED", "edge.yaml:3:1", "…  this  –", "edge-2                     out  ", "#4", "99", "no engine serves <b>x?[2J."} {

@@ -54,7 +54,7 @@ func TestHostileNames(t *testing.T) {
 		for _, name := range hostileNames {
 			body, err := show(name)
 			if err != nil {
-				t.Errorf("%s, %q: %v", page, name, err)
+				t.Errorf("page %s, template %q: %v, want no error", page, name, err)
 				continue
 			}
 			got, text := markup(string(body))

@@ -57,7 +57,7 @@ func TestRefusalsOfOneEngineAreNamed(t *testing.T) {
 	s.Judge(nil)
 	const want = " Look at: gpu-b refused 5 of its last 6 calls with a forced tool (tool_choice) (status 400), the others of its model did not: start it with --enable-auto-tool-choice."
 	if !strings.HasSuffix(s.Verdict.Text, want) || s.Verdict.Level != LevelOK {
-		t.Errorf("%+v", s.Verdict)
+		t.Errorf("verdict = %+v, want healthy with %q", s.Verdict, want)
 	}
 	page, err := s.Section("upstreams")
 	if err != nil || !strings.Contains(page, "refused 5 of its last 6 calls with a forced tool") || !strings.Contains(page, "start it with --enable-auto-tool-choice") {

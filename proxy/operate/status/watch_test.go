@@ -109,7 +109,7 @@ func TestWatchIsBounded(t *testing.T) {
 		}}}}
 		s.Judge(w)
 		if i == 3*mostEvents-1 && len(s.Events) != mostEvents {
-			t.Errorf("%d events", len(s.Events))
+			t.Errorf("%d events, want %d", len(s.Events), mostEvents)
 		}
 	}
 	if len(w.models) != 1 || len(w.upstreams) != 1 {
@@ -159,9 +159,9 @@ func TestCallPage(t *testing.T) {
 		}
 	}
 	if body, err = s.CallPage("req_done"); err != nil || !strings.Contains(string(body), "gpu-a</a> answered") {
-		t.Errorf("%v %s", err, body)
+		t.Errorf("page of req_done: %v, want the answer of gpu-a: %s", err, body)
 	}
 	if body, err = s.CallPage("req_unknown"); err != nil || body != nil {
-		t.Errorf("%v %s", err, body)
+		t.Errorf("page of req_unknown: %v, want none: %s", err, body)
 	}
 }

@@ -19,7 +19,7 @@ func TestOneRounding(t *testing.T) {
 	}
 	for where, text := range map[string]string{"sentence": s.Verdict.Text, "state": s.Models[0].Troubles[0]} {
 		if !strings.Contains(text, "fails 4 % of its calls (36 of 1000") {
-			t.Errorf("%s: %s", where, text)
+			t.Errorf("%s = %s, want 4 %% of its calls (36 of 1000", where, text)
 		}
 	}
 	if !strings.Contains(string(page), "36 <small>4 %</small>") {

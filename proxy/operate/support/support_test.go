@@ -27,7 +27,7 @@ func TestState(t *testing.T) {
 		}
 	}
 	if got := string(events); got != "2026-11-23T10:00:00Z  down  out  gpu-a  down?[2J\n" {
-		t.Errorf("%q", got)
+		t.Errorf("events = %q, want the line without its escape character", got)
 	}
 }
 
@@ -54,10 +54,10 @@ func TestScrub(t *testing.T) {
 func TestVariables(t *testing.T) {
 	got := variables([]string{"PENSTOCK_ADMIN_TOKEN=secret", "HOME=/root", "GOMEMLIMIT=1GiB", "OTEL_EXPORTER_OTLP_HEADERS=authorization=secret"})
 	if want := []string{"GOMEMLIMIT", "OTEL_EXPORTER_OTLP_HEADERS", "PENSTOCK_ADMIN_TOKEN"}; !slices.Equal(got, want) {
-		t.Errorf("%v", got)
+		t.Errorf("environment = %v, want %v", got, want)
 	}
 	if facts := string(systemFacts(nil)); !strings.Contains(facts, "processors") {
-		t.Errorf("%s", facts)
+		t.Errorf("facts = %s, want processors in them", facts)
 	}
 }
 

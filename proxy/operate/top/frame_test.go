@@ -105,7 +105,7 @@ func TestTroubleFirst(t *testing.T) {
 	}
 	for _, want := range []string{"of 50, ", " more", "gpu-07 is down for 1 min (no connection)", "[2 Upstreams 50 (1!)]", "q quit"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("no %q:\n%s", want, text)
+			t.Errorf("the frame lacks %q:\n%s", want, text)
 		}
 	}
 	narrow := textOf(v.frame(40, 24))
@@ -152,7 +152,7 @@ func TestDetails(t *testing.T) {
 	} {
 		v.press([]byte(keys))
 		if text := textOf(v.frame(100, 40)); !strings.Contains(text, want) {
-			t.Errorf("%s: no %q\n%s", keys, want, text)
+			t.Errorf("after the key %s the frame lacks %q\n%s", keys, want, text)
 		}
 	}
 }

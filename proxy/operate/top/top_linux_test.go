@@ -127,7 +127,7 @@ func TestRunKeys(t *testing.T) {
 	d.shows("[1 Models 4 (1!)]", "> embed")
 	d.Type("2")
 	if v := d.shows("[2 Upstreams 30 (1!)]", "> gpu-07"); !v.Colours || v.Wrapped {
-		t.Errorf("%+v", v)
+		t.Errorf("view = %+v, want colours and no wrapped lines", v)
 	}
 	d.Type("\x1b[5~") // page up
 	d.Type(" ")

@@ -31,7 +31,7 @@ func TestEntry_Efforts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.want == "" && strings.Contains(string(text), "model_info") || !strings.Contains(string(text), c.want) {
-			t.Errorf("%s: %s", c.name, text)
+			t.Errorf("%s: entry = %s, want %q in it", c.name, text, c.want)
 		}
 	}
 }

@@ -178,7 +178,7 @@ func TestBack(t *testing.T) {
 	for _, next := range []string{text("a.example", "old"), text("b.example", "old"), text("b.example", "longer")} {
 		r.texts <- next
 		if res := r.Reload(Request{Source: SourceRequest, Force: true}); !res.OK {
-			t.Fatalf("%+v", res)
+			t.Fatalf("Reload = %+v, want OK", res)
 		}
 	}
 	dry := back
@@ -189,7 +189,7 @@ func TestBack(t *testing.T) {
 	res := r.Reload(back)
 	f := r.Running().Config
 	if !res.OK || f.CORS.Origins[0] != "https://a.example" || len(f.Keys) != 1 || f.Keys[0].ID != "longer" {
-		t.Errorf("%+v: %v %v", res, f.CORS.Origins, f.Keys)
+		t.Errorf("Reload of the file before = %+v with origins %v and keys %v; want https://a.example and the key longer", res, f.CORS.Origins, f.Keys)
 	}
 	if res := r.Reload(back); res.OK || res.Version != r.Running().Version || len(res.Problems) != 1 {
 		t.Errorf("a second time: %+v", res)
@@ -277,11 +277,11 @@ func TestWarnings(t *testing.T) {
 	close(r.goOn)
 	r.begin(SourceRequest, variant(1))
 	if res := <-r.results; !res.OK || len(res.Warnings) > 0 {
-		t.Errorf("%+v", res)
+		t.Errorf("result = %+v, want OK without a warning", res)
 	}
 	r.begin(SourceRequest, strings.Replace(variant(2), "engine: sim", "engine: sim, probe: { interval: 200ms }", 1))
 	res := <-r.results
 	if !res.OK || len(res.Warnings) != 1 || !strings.HasPrefix(res.Warnings[0], "penstock.yaml:4:84: warning: ") {
-		t.Errorf("%+v", res)
+		t.Errorf("result = %+v, want OK with one warning at 4:84", res)
 	}
 }

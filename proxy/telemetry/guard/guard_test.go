@@ -34,7 +34,7 @@ func TestCatch(t *testing.T) {
 		t.Errorf("%d panics, followed: %v", n, followed)
 	}
 	if text := log.String(); strings.Contains(text, secret) || strings.Count(text, `"where":"stream"`) != 2 || !strings.Contains(text, "guard_test.TestCatch") {
-		t.Errorf("logged: %s", text)
+		t.Errorf("logged %s, want two places in stream and no secret", text)
 	}
 	g.LogTo(zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), panicking{}, zap.ErrorLevel)))
 	g.Once(guard.End, func() { panic(secret) })

@@ -54,7 +54,7 @@ func TestFollow(t *testing.T) {
 	}
 	day := observe.DayOf(noon)
 	if got := next.Inherited("a", day, day); got.Prompt != 101 {
-		t.Errorf("inherited %+v", got)
+		t.Errorf("inherited = %+v, want 101 prompt tokens", got)
 	}
 	if err := os.WriteFile(path, whole, 0o600); err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if next.countRound(next.round()); next.logged != failing {
-		t.Errorf("condition %v", next.logged)
+		t.Errorf("condition = %v, want %v", next.logged, failing)
 	}
 }
 

@@ -174,19 +174,19 @@ func TestExportToFile(t *testing.T) {
 		return string(text)
 	}
 	if text := turn(5); strings.Count(text, "\n") != 1 || !strings.Contains(text, `"key":"team-a","model":"llama","calls":1,"prompt_tokens":5`) {
-		t.Errorf("%s", text)
+		t.Errorf("exported %s, want one line with 5 prompt tokens", text)
 	}
 	if err := os.WriteFile(out, []byte(`{"id":"cu`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if lines := strings.Split(turn(6), "\n"); len(lines) != 3 || !strings.Contains(lines[1], `"calls":2`) {
-		t.Errorf("%q", lines)
+		t.Errorf("exported %q, want the cut line and one with 2 calls", lines)
 	}
 	if err := os.Rename(out, out+".1"); err != nil {
 		t.Fatal(err)
 	}
 	if text := turn(7); strings.Count(text, "\n") != 1 || !strings.Contains(text, `"calls":3`) {
-		t.Errorf("%s", text)
+		t.Errorf("exported %s, want one line with 3 calls", text)
 	}
 	if err := errors.Join(e.Close(), e.exports[0].Close()); err != nil {
 		t.Fatal(err)
@@ -210,7 +210,7 @@ func TestExportToURL(t *testing.T) {
 		}
 		if r.Header.Get("Authorization") != "Bearer t0ken" || len(r.Header.Get("Idempotency-Key")) != 32 ||
 			r.Method != "POST" || r.URL.Path != "/in" || r.Header.Get("Content-Type") != "application/x-ndjson" {
-			t.Errorf("%v", r.Header)
+			t.Errorf("request %s %s with %v, want POST /in with the token and an idempotency key", r.Method, r.URL.Path, r.Header)
 		}
 		lines, err := io.ReadAll(r.Body)
 		if err = errors.Join(err, sink.deliver(lines, 0)); err != nil {
@@ -248,7 +248,7 @@ func TestExportToURL(t *testing.T) {
 	close(wait)
 	hang.Store(nil)
 	if e.now = e.now.Add(time.Minute); x.Behind() != time.Minute {
-		t.Errorf("%s behind", x.Behind())
+		t.Errorf("Behind = %s, want 1 m", x.Behind())
 	}
 	if err := round(10 * time.Second); err != nil {
 		t.Fatal(err)

@@ -215,7 +215,7 @@ func TestLocked(t *testing.T) {
 	_, err := openEdge(path, noon, nil)
 	var locked *LockedError
 	if !errors.As(err, &locked) || !strings.Contains(err.Error(), path) {
-		t.Fatalf("%v", err)
+		t.Fatalf("open: %v, want a lock error that names %s", err, path)
 	}
 	next, err := openEdge(path, noon, func(o *Options) { o.Wait = true })
 	if err != nil {
@@ -226,7 +226,7 @@ func TestLocked(t *testing.T) {
 	}
 	next.call("a", "m", 10)
 	if err := next.round(); !errors.As(err, &locked) {
-		t.Fatalf("%v", err)
+		t.Fatalf("round: %v, want a lock error", err)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
@@ -235,7 +235,7 @@ func TestLocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := next.total(); got.Calls != 2 || got.Prompt != 11 {
-		t.Errorf("%+v", got)
+		t.Errorf("total = %+v, want 2 calls and 11 prompt tokens", got)
 	}
 	if err := next.Close(); err != nil {
 		t.Fatal(err)
@@ -283,7 +283,7 @@ func TestCheck(t *testing.T) {
 	path := tempLedger(t)
 	for _, other := range []string{filepath.Dir(path), os.DevNull} {
 		if err := Check(other); err == nil || !strings.Contains(err.Error(), other) {
-			t.Errorf("%s: %v", other, err)
+			t.Errorf("Check(%s): %v, want an error that names the file", other, err)
 		}
 	}
 	if err := Check(path); err != nil {
@@ -328,7 +328,7 @@ func TestNoDisk(t *testing.T) {
 	e = mustOpen(t, path, noon)
 	defer e.kill()
 	if got := e.total().Calls; got != 1 {
-		t.Errorf("%d calls", got)
+		t.Errorf("%d calls, want 1", got)
 	}
 }
 
@@ -404,7 +404,7 @@ func TestSumIsWhatWasCounted(test *testing.T) {
 				counted = e.total()
 			}
 			if got := e.total(); got != counted {
-				t.Fatalf("%+v, counted %+v", got, counted)
+				t.Fatalf("total = %+v, want %+v", got, counted)
 			}
 		}
 	})
@@ -426,12 +426,12 @@ func TestLinesHoldNames(t *testing.T) {
 	defer f.Close()
 	c, err := read(f)
 	if err != nil || c.bad != 0 || c.torn || len(c.rows) != 1 {
-		t.Fatalf("%+v, %v", c, err)
+		t.Fatalf("read = %+v, %v; want one row and no bad line", c, err)
 	}
 	want := observe.UsageRow{Key: "team \"a\"\n", Model: "llama ü", Day: observe.DayOf(noon)}
 	want.Amount = e.total()
 	if !slices.Equal(c.rows, []observe.UsageRow{want}) {
-		t.Errorf("%+v", c.rows)
+		t.Errorf("rows = %+v, want %+v", c.rows, want)
 	}
 }
 
@@ -453,7 +453,7 @@ func FuzzRead(f *testing.F) {
 		}
 		again, err := read(bytes.NewReader(out))
 		if len(b) > 0 && (err != nil || !slices.Equal(again.rows, c.rows)) {
-			t.Fatalf("%+v, %v", again, err)
+			t.Fatalf("read again = %+v, %v; want %+v", again, err, c.rows)
 		}
 	})
 }
@@ -527,7 +527,7 @@ func TestEndUsers(t *testing.T) {
 	}
 	got := e.calls.Usage.ReportUsers(e.now, e.now)
 	if len(got.Keys) != 1 || len(got.Keys[0].Users) != 3 || got.Total.Prompt != 26 {
-		t.Fatalf("%+v", got)
+		t.Fatalf("report = %+v, want one key with 3 users and 26 prompt tokens", got)
 	}
 	for i, want := range []uint64{11, 7, 8} {
 		if u := got.Keys[0].Users[i]; u.Total.Prompt != want {
@@ -535,6 +535,6 @@ func TestEndUsers(t *testing.T) {
 		}
 	}
 	if byModel := e.total(); byModel.Prompt != 26 || byModel.Calls != 4 {
-		t.Errorf("%+v", byModel)
+		t.Errorf("total = %+v, want 4 calls and 26 prompt tokens", byModel)
 	}
 }

@@ -91,6 +91,6 @@ func TestFolderWithoutRights(t *testing.T) {
 	}
 	f := file{path: path}
 	if _, err := f.open(); err == nil || !strings.Contains(err.Error(), "permission denied") || !strings.Contains(err.Error(), "right to write in") {
-		t.Errorf("%v", err)
+		t.Errorf("open: %v, want permission denied and its remedy", err)
 	}
 }

@@ -89,6 +89,6 @@ func TestArmsCostNothing(t *testing.T) {
 	r.Arm = NoArm
 	calls.count(r, now)
 	if n := testing.AllocsPerRun(100, func() { calls.count(r, now) }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("count allocates %v times, want 0", n)
 	}
 }

@@ -266,7 +266,7 @@ func TestUndescribedStaysVisible(t *testing.T) {
 		fmt.Fprintln(w, "go_unknown_thing 1")
 	})
 	if b.String() != "penstock_new_thing 1\n" {
-		t.Errorf("%q", b.String())
+		t.Errorf("written %q, want penstock_new_thing 1", b.String())
 	}
 }
 
@@ -299,13 +299,13 @@ func TestHistory(t *testing.T) {
 		t.Errorf("%v tokens of a call with 28", got)
 	}
 	if h.TTFTP50Millis < 70 || h.TTFTP50Millis > 100 || h.Ended != 1 || h.Failed != 0 {
-		t.Errorf("%+v", h)
+		t.Errorf("upstream a = %+v, want a TTFT from 70 to 100 ms and 1 call", h)
 	}
 	if h := c.Outlook(now.Add(6 * time.Minute)).Upstream("a"); total(h) != 0 || h.TTFTP95Millis != -1 {
 		t.Errorf("after six minutes: %+v", h)
 	}
 	if h := c.Outlook(now).Upstream("nobody"); h.TTFTP50Millis != -1 || h.TokensPerSecond == nil {
-		t.Errorf("%+v", h)
+		t.Errorf("unknown upstream = %+v, want no TTFT and empty speeds", h)
 	}
 }
 
@@ -369,7 +369,7 @@ func TestRecent(t *testing.T) {
 		t.Errorf("%d calls, from %d", len(calls), calls[0].PromptTokens)
 	}
 	if len(refusals) != 1 || refusals[0].Code != "invalid_api_key" || refusals[0].Count != recentRows+10 {
-		t.Errorf("%d refusals", len(refusals))
+		t.Errorf("refusals = %+v, want %d of invalid_api_key", refusals, recentRows+10)
 	}
 }
 
@@ -495,7 +495,7 @@ func TestTTFTOfStreams(t *testing.T) {
 		}
 	}
 	if h := c.Outlook(time.Now()).Upstream("a"); h.TTFTP95Millis != -1 || h.Ended != 1 {
-		t.Errorf("history: %+v", h)
+		t.Errorf("upstream a = %+v, want 1 call without a TTFT", h)
 	}
 }
 
@@ -527,6 +527,6 @@ func TestFailedCallsEndToo(t *testing.T) {
 		c.Finish(r, now)
 	}
 	if h := c.Outlook(now).Upstream("a"); h.Ended != 4 || h.Failed != 2 || h.Minute.Calls != 4 {
-		t.Errorf("%+v", h)
+		t.Errorf("upstream a = %+v, want 4 calls, 2 of them failed", h)
 	}
 }

@@ -25,7 +25,7 @@ func TestChoices(t *testing.T) {
 		t.Errorf("the first call has %+v, %d tokens expected", first, calls[2].ExpectedCached)
 	}
 	if calls[0].Choice != nil || calls[1].Choice.Reason != "home" {
-		t.Errorf("%+v and %+v", calls[0].Choice, calls[1].Choice)
+		t.Errorf("choices = %+v and %+v, want none and home", calls[0].Choice, calls[1].Choice)
 	}
 	var b bytes.Buffer
 	c.AppendChoices(&b)

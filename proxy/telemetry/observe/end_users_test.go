@@ -66,7 +66,7 @@ func TestEndUsers(t *testing.T) {
 	k := got.Keys[1]
 	if len(k.Users) != 3 || k.Users[0].User != a.String() || k.Users[0].Total.Prompt != 15 || len(k.Users[0].Days) != 2 ||
 		k.Users[1].User != b.String() || k.Users[2].User != "" || k.Users[2].Total.Prompt != 100 || k.Users[2].Total.Spend.Micros != 100 {
-		t.Errorf("%+v", k)
+		t.Errorf("key = %+v, want the users %s, %s and the rest", k, a, b)
 	}
 	if of := got.Of("2026-01-02"); of.Total.Prompt != 112 || len(of.Keys) != 1 || len(of.Keys[0].Users) != 3 || of.Keys[0].Users[0].Total.Prompt != 5 {
 		t.Errorf("a day alone: %+v", of)
@@ -110,7 +110,7 @@ func TestEndUsersAreBounded(t *testing.T) {
 	}
 	for i := range heavy {
 		if listed[i].User != userNamed(i).String() || listed[i].Total.Calls < 10 {
-			t.Fatalf("%d is %+v", i, listed[i])
+			t.Fatalf("user %d = %+v, want %s with 10 calls or more", i, listed[i], userNamed(i))
 		}
 	}
 	rows := 0
@@ -120,7 +120,7 @@ func TestEndUsersAreBounded(t *testing.T) {
 		}
 	})
 	if rows != endUsersListed {
-		t.Errorf("%d rows", rows)
+		t.Errorf("%d rows, want %d", rows, endUsersListed)
 	}
 }
 

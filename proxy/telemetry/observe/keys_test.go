@@ -86,7 +86,7 @@ func TestKeysAreBounded(t *testing.T) {
 	}
 	for _, want := range []string{`penstock_key_calls_total{key="team-999"} 1`, `penstock_key_calls_total{key="other"} 5`} {
 		if !strings.Contains(text, want+"\n") {
-			t.Errorf("no %s", want)
+			t.Errorf("the metrics lack %s", want)
 		}
 	}
 }
@@ -105,6 +105,6 @@ func TestKeysAllocateNothing(t *testing.T) {
 		c.series.countKey(r)
 		c.series.countKey(refused)
 	}); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("countKey allocates %v times, want 0", n)
 	}
 }

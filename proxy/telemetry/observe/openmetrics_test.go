@@ -28,7 +28,7 @@ func TestPrefersOpenMetrics(t *testing.T) {
 		"application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2": true, // Prometheus 3
 	} {
 		if got := PrefersOpenMetrics(accept); got != want {
-			t.Errorf("%q: %t", accept, got)
+			t.Errorf("PrefersOpenMetrics(%q) = %t, want %t", accept, got, want)
 		}
 	}
 }

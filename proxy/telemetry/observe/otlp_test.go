@@ -116,7 +116,7 @@ func TestExportCertificates(t *testing.T) {
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", path)
 	if lost, log := sendSpan(t, s.URL); lost != 0 || taken.Load() != 1 {
-		t.Errorf("%d lost: %s", lost, log)
+		t.Errorf("%d spans lost and %d taken, want 0 and 1: %s", lost, taken.Load(), log)
 	}
 	if _, err := NewTracer(config.Tracing{OTLP: "http://127.0.0.1:4318"}, "", "", zap.NewNop(), nil); err == nil {
 		t.Error("certificates without TLS are taken")

@@ -21,7 +21,7 @@ func TestRefusalsCountAll(t *testing.T) {
 	now = now.Add(20 * time.Second)
 	got := r.Refusals.Counts(now)
 	if len(got) != 2 || got[0].Code != "capacity_full" || got[0].Count != 20_000 || got[1].Code != "invalid_api_key" || got[1].Count != 1 {
-		t.Fatalf("%+v", got)
+		t.Fatalf("counts = %+v, want 20000 of capacity_full and 1 of invalid_api_key", got)
 	}
 	if got = r.Refusals.Counts(now.Add(ReasonWindow)); len(got) != 0 {
 		t.Errorf("after the window: %+v", got)
@@ -46,6 +46,6 @@ func TestRefusalsAreBounded(t *testing.T) {
 	now = now.Add(2 * ReasonWindow)
 	r.add(Reason{Code: "rate_limited", Key: "late"}, now)
 	if got = r.Counts(now); len(got) != 1 || got[0].Key != "late" || len(r.rows) != 1 {
-		t.Errorf("%d rows: %+v", len(r.rows), got)
+		t.Errorf("%d rows: %+v; want the late one alone", len(r.rows), got)
 	}
 }

@@ -82,7 +82,7 @@ func TestConsoleLine(t *testing.T) {
 	}
 	r = &Record{Start: now, Dialect: "chat", Model: "m", Upstream: "a", Status: 502, Code: "upstream_failed", Outcome: UpstreamFail, Failed: []FailedAttempt{{Upstream: "a", Cause: "status", EngineStatus: 500}}}
 	if got := line(r); !strings.HasPrefix(got, "upstream_fail  502  chat  m → a  upstream_failed  (a: status 500)  0.00s  ") {
-		t.Errorf("%q", got)
+		t.Errorf("line = %q, want it to begin with the upstream_fail of a", got)
 	}
 }
 

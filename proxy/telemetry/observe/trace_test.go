@@ -68,7 +68,7 @@ func TestSpansThatAreNotTakenCount(t *testing.T) {
 	q := newSpanQueue(e, zap.NewNop(), nil)
 	q.OnEnd(sampledSpan())
 	if err := q.Shutdown(t.Context()); err != nil || q.exporter.dropped.Load() != 1 {
-		t.Errorf("%d dropped, %v", q.exporter.dropped.Load(), err)
+		t.Errorf("%d spans dropped, %v; want 1", q.exporter.dropped.Load(), err)
 	}
 }
 
@@ -79,7 +79,7 @@ func TestParentOf(t *testing.T) {
 	} {
 		c, ok := parentOf([]byte(text))
 		if !ok || c.IsSampled() != sampled || c.TraceID().String() != text[3:35] {
-			t.Errorf("%s: %v %t", text, c, ok)
+			t.Errorf("traceparent %s read as %v, %t; want the same trace, sampled %t", text, c, ok, sampled)
 		}
 	}
 	for _, text := range []string{"", "x", "00-00000000000000000000000000000000-b7ad6b7169203331-01", "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01"} {
@@ -99,7 +99,7 @@ func TestNoTracer(t *testing.T) {
 		call.Attempt(1, "a", "sim", "http://h:1", "m", now).End("ok", false, 200, 0, now)
 		call.End(r, now)
 	}); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("an unsampled call allocates %v times, want 0", n)
 	}
 	if err := tracer.Close(t.Context()); err != nil {
 		t.Error(err)

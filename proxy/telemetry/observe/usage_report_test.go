@@ -17,7 +17,7 @@ func TestUsageOfAPeriod(t *testing.T) {
 	for period, calls := range map[string]uint64{"2026-01": 31, "2026-02": 9, "2026-01-31": 1, "2025-01": 0, "2026-03-01": 0} {
 		got := report.Of(period)
 		if got.Total.Calls != calls || (calls > 0) != (len(got.Keys) == 1) || calls > 0 && got.Keys[0].Models[0].Total.Calls != calls {
-			t.Errorf("%s: %+v", period, got)
+			t.Errorf("usage of %s = %+v, want %d calls", period, got, calls)
 		}
 	}
 }

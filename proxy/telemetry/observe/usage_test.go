@@ -26,15 +26,15 @@ func TestUsage(t *testing.T) {
 	book("j", "", first, nil)
 	got := u.Report(first, first)
 	if len(got.Keys) != 2 || got.Keys[0].Key != "j" || got.Keys[0].Total.Calls != 1 || got.Total.Calls != 4 {
-		t.Fatalf("%+v", got)
+		t.Fatalf("report = %+v, want 4 calls, the key j first with 1", got)
 	}
 	k := got.Keys[1]
 	if k.Total != (Amount{Calls: 3, Prompt: 30, Cached: 12, Completion: 60, Estimated: 1}) || len(k.Models) != 2 {
-		t.Errorf("%+v", k)
+		t.Errorf("key = %+v, want 3 calls of 2 models", k)
 	}
 	days := k.Models[0].Days
 	if len(days) != 2 || days[0].Day != "2026-01-01" || days[1].Day != "2026-01-02" || days[0].Calls != 1 || days[1].Estimated != 1 {
-		t.Errorf("%+v", days)
+		t.Errorf("days = %+v, want 2026-01-01 and 2026-01-02", days)
 	}
 	for i := range 100 {
 		book("k", "m", first.AddDate(0, 0, i+2), nil)

@@ -26,7 +26,7 @@ func TestPaceOf(t *testing.T) {
 		{tightUntil - 1, tightPace, usualPace},
 	} {
 		if got := paceOf(c.live, c.pace); got != c.want {
-			t.Errorf("%+v: %d", c, got)
+			t.Errorf("paceOf(%+v) = %d, want %d", c, got, c.want)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func TestAfterEachGC(t *testing.T) {
 	})
 	for deadline := time.Now().Add(10 * time.Second); calls.Load() < 3; runtime.GC() {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d calls", calls.Load())
+			t.Fatalf("%d calls after 10 s, want 3", calls.Load())
 		}
 		time.Sleep(time.Millisecond)
 	}

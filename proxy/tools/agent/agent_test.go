@@ -81,7 +81,7 @@ func TestWebSocket(t *testing.T) {
 			out, _, err := run(t, Options{Name: name, URL: url, Home: "/home/u"}, map[string]string{"EDGE_KEY": key})
 			want := on && name == "codex"
 			if err != nil || strings.Contains(out, "wire_api = \"responses\"\nsupports_websockets = true\n") != want || strings.Contains(out, "websockets") != want {
-				t.Errorf("%d: %s: %v\n%s", status, name, err, out)
+				t.Errorf("edge answers %d: %s: %v, want WebSocket: %v\n%s", status, name, err, want, out)
 			}
 		}
 	}
@@ -115,10 +115,10 @@ func TestAlias(t *testing.T) {
 	} {
 		out, notes, err := run(t, Options{Name: name, URL: url, Model: alias, Home: "/home/u"}, map[string]string{"EDGE_KEY": key})
 		if err != nil || !strings.Contains(out, want) || strings.Contains(notes, "an alias: Codex gets the id, small,") != (name == "codex") {
-			t.Errorf("%s: %v\n%s%s", name, err, out, notes)
+			t.Errorf("%s: %v, want %s\n%s%s", name, err, want, out, notes)
 		}
 		if !strings.Contains(notes, "the context of claude-it's/1 is 16384 tokens") {
-			t.Errorf("%s: %s", name, notes)
+			t.Errorf("%s: notes = %s, want the context of the alias", name, notes)
 		}
 	}
 }
@@ -138,7 +138,7 @@ func TestReadyFirst(t *testing.T) {
 		url := edge(t, `{"data":[`+strings.Join(list, ",")+`],"models":[]}`)
 		out, notes, err := run(t, Options{Name: "claude", URL: url, Home: "/home/u"}, map[string]string{"EDGE_KEY": key})
 		if err != nil || !strings.Contains(out, `"ANTHROPIC_MODEL": "`+want[0]+`"`) || !strings.Contains(notes, want[1]) {
-			t.Errorf("%v, %v\n%s%s", want, err, out, notes)
+			t.Errorf("%v, want model and note %v\n%s%s", err, want, out, notes)
 		}
 	}
 }
@@ -151,7 +151,7 @@ func TestKeyInPlaceOfItsName(t *testing.T) {
 		"hf_abcdefgh": false, key: false, "pstk_another": false, strings.Repeat("a", 41): false,
 	} {
 		if got := IsVariable(word, environment); got != want {
-			t.Errorf("%q: %v", word, got)
+			t.Errorf("IsVariable(%q) = %v, want %v", word, got, want)
 		}
 	}
 }
@@ -165,7 +165,7 @@ func TestFoldersMoveWithTheirVariables(t *testing.T) {
 	} {
 		env := map[string]string{"EDGE_KEY": key, programs[name].folderEnv: "/moved"}
 		if out, _, err := run(t, Options{Name: name, URL: url, Home: "/home/u"}, env); err != nil || !strings.HasPrefix(out, "# "+want+"\n") {
-			t.Errorf("%s: %.80s, %v", name, out, err)
+			t.Errorf("%s: %.80s, %v; want it to begin with # %s", name, out, err, want)
 		}
 	}
 }
@@ -193,7 +193,7 @@ func TestRefusals(t *testing.T) {
 		{Options{Name: "codex", URL: "::"}, with, "--url"},
 	} {
 		if out, _, err := run(t, c.o, c.env); err == nil || !strings.Contains(err.Error(), c.want) || out != "" {
-			t.Errorf("%+v: %v, %q", c.o, err, out)
+			t.Errorf("%+v: %v, %q; want an error with %q", c.o, err, out, c.want)
 		}
 	}
 }
@@ -227,7 +227,7 @@ func TestWrite(t *testing.T) {
 	}
 	info, err := os.Stat(profile)
 	if err != nil || info.Mode().Perm() != 0o600 || list() != "penstock-models.json penstock.config.toml" {
-		t.Errorf("%v, %v, %s", info.Mode(), err, list())
+		t.Errorf("profile: mode %v, %v, files %s; want mode 0600 and two files", info.Mode(), err, list())
 	}
 	var models struct{ Models []struct{ Slug string } }
 	text, _ := os.ReadFile(filepath.Join(home, ".codex", "penstock-models.json"))
@@ -235,7 +235,7 @@ func TestWrite(t *testing.T) {
 		t.Errorf("Codex's catalog: %s, %v", text, err)
 	}
 	if out := write("small"); strings.Contains(out, "+++") || strings.Count(out, "as it should be") != 2 {
-		t.Errorf("again:\n%s", out)
+		t.Errorf("written again: want two files as they should be\n%s", out)
 	}
 	target := filepath.Join(home, "elsewhere.toml")
 	if err := os.Rename(profile, target); err != nil {
@@ -291,10 +291,10 @@ func TestWriteDoesNotWait(t *testing.T) {
 		before, _ := os.Lstat(path)
 		out, _, err := run(t, Options{Name: "codex", URL: url, Home: filepath.Join(home, name), Write: true}, map[string]string{"EDGE_KEY": key})
 		if err == nil || !strings.Contains(err.Error(), path+" is no regular file") || out != "" {
-			t.Errorf("%s: %v, %q", name, err, out)
+			t.Errorf("%s: %v, %q; want an error about %s", name, err, out, path)
 		}
 		if after, err := os.Lstat(path); err != nil || !os.SameFile(before, after) {
-			t.Errorf("%s is %v, %v", name, after, err)
+			t.Errorf("%s is %v, %v; want it unchanged", name, after, err)
 		}
 	}
 }
@@ -309,7 +309,7 @@ func TestJSON(t *testing.T) {
 			Files      []file
 		}
 		if json.Unmarshal([]byte(out), &got) != nil || err != nil || got.Model == "" || got.Run == "" || len(got.Files) == 0 || got.Files[0].Path == "" {
-			t.Errorf("%s: %v\n%s", name, err, out)
+			t.Errorf("%s: %v, want JSON with a model, a command and files\n%s", name, err, out)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func TestCheck(t *testing.T) {
 	}, "\r\n"))
 	lines, err := check(path)
 	if lines != 2 || err == nil {
-		t.Fatalf("%d lines, %v", lines, err)
+		t.Fatalf("check = %d lines, %v; want 2 and an error", lines, err)
 	}
 	for _, want := range []string{
 		":3: it is not JSON", ":4: it has no custom_id", ":5: its method", ":6: its url", ":7: its body is not", ":8: its body asks for a stream", ":9: its custom_id is that of line 1",
@@ -88,7 +88,7 @@ func TestOutputIsMended(t *testing.T) {
 		}
 		text, _ := os.ReadFile(path)
 		if string(text) != c.want || len(o.done) != strings.Count(c.want, "\n") || o.refused != strings.Count(c.want, ":400") {
-			t.Errorf("%s: %d done\n%s", name, len(o.done), text)
+			t.Errorf("%s: %d done and %d refused, want the file\n%s\ngot\n%s", name, len(o.done), o.refused, c.want, text)
 		}
 		if left, _ := filepath.Glob(path + ".*"); left != nil {
 			t.Errorf("%s: %v is left", name, left)
@@ -117,7 +117,7 @@ func TestOutputOfSomethingElse(t *testing.T) {
 		_, err := openOutput(path)
 		var e *Error
 		if !errors.As(err, &e) || e.Code != exitUsage || !strings.Contains(err.Error(), path+":") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("openOutput(%s): %v, want a usage error that names the file", name, err)
 		}
 		if got, _ := os.ReadFile(path); string(got) != text {
 			t.Errorf("%s: it is now %q", name, got)
@@ -164,12 +164,12 @@ func TestUsedUpBudget(t *testing.T) {
 	err := Run(t.Context(), &Options{In: in, Out: out, URL: edge.URL, Concurrency: 1, Notes: &notes})
 	var coded *Error
 	if err == nil || errors.As(err, &coded) || !strings.Contains(err.Error(), in+":2: the edge answers 429 quota_exceeded until ") {
-		t.Fatalf("%v", err)
+		t.Fatalf("Run: %v, want the quota's end and line 2", err)
 	}
 	_, until, _ := strings.Cut(err.Error(), "until ")
 	until, _, _ = strings.Cut(until, "Z")
 	if at, err := time.Parse(time.RFC3339, until+"Z"); err != nil || at.Before(begun.Add(2*time.Hour-2*time.Second)) {
-		t.Errorf("%q, %v", until, err)
+		t.Errorf("the quota renews at %q, %v; want two hours from the start", until, err)
 	}
 	if text, _ := os.ReadFile(out); strings.Count(string(text), "\n") != 1 || asked.Load() != 2 {
 		t.Errorf("%d calls, and the output is %q", asked.Load(), text)
@@ -196,7 +196,7 @@ func TestWrongOptions(t *testing.T) {
 		var e *Error
 		if err := Run(t.Context(), &o); !errors.As(err, &e) || e.Code != exitUsage || strings.Contains(err.Error(), "secret") ||
 			strings.Contains(err.Error(), "none.jsonl") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v, want a usage error without the secret", name, err)
 		}
 	}
 	for text, want := range map[string]string{
@@ -207,7 +207,7 @@ func TestWrongOptions(t *testing.T) {
 		"sk\n- id: a\n":                       "sk\n- id: a",
 	} {
 		if got := keyOf(text); got != want {
-			t.Errorf("%q: %q", text, got)
+			t.Errorf("keyOf(%q) = %q, want %q", text, got, want)
 		}
 	}
 }
@@ -223,10 +223,10 @@ func TestProgressSaysWhy(t *testing.T) {
 	for _, want := range []string{"the edge answers 503 no_healthy_route", "connection refused"} {
 		r.failures.Store(mostFailures - 1)
 		if _, err := r.work(t.Context(), line); !errors.Is(err, errNoAnswer) || !strings.HasPrefix(err.Error(), want+": ") {
-			t.Errorf("%v", err)
+			t.Errorf("work: %v, want no answer because of %s", err, want)
 		}
 		if got := r.progress(3); got != "0 of 3 lines, 0 at once: "+want+", trying again" {
-			t.Errorf("%q", got)
+			t.Errorf("progress = %q, want it to name %s", got, want)
 		}
 		r.transport.CloseIdleConnections()
 		edge.Close()
@@ -279,14 +279,14 @@ func TestOutputIsOneRuns(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		if _, err := openOutput(path); err == nil || !strings.Contains(err.Error(), "another batch writes "+path) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: openOutput: %v, want an error about another batch", name, err)
 		}
 		if err := errors.Join(first.add(&answer{ID: "x", CustomID: "b", Response: &response{Status: 200, Body: []byte("{}")}}), first.close()); err != nil {
 			t.Error(name, err)
 		}
 		next, err := openOutput(path)
 		if err != nil || len(next.done) != 1 || !next.done["b"] {
-			t.Fatalf("%s: %v, %v", name, next, err)
+			t.Fatalf("%s: openOutput = %v, %v; want b alone done", name, next, err)
 		}
 		if err := next.close(); err != nil {
 			t.Error(err)

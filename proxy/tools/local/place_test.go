@@ -33,7 +33,7 @@ func TestPlace(t *testing.T) {
 	} {
 		public, admin, err := row.at.addresses()
 		if public != row.public || admin != row.admin || (err == nil) != (row.wrong == "") {
-			t.Errorf("%+v: %q and %q, %v", row.at, public, admin, err)
+			t.Errorf("addresses of %+v = %q and %q, %v; want %q and %q", row.at, public, admin, err, row.public, row.admin)
 		}
 		if err != nil && !strings.Contains(err.Error(), row.wrong) {
 			t.Errorf("%+v: %v, want %q in it", row.at, err, row.wrong)
@@ -47,14 +47,14 @@ func TestKeyFile(t *testing.T) {
 	at := Place{KeyFile: filepath.Join(t.TempDir(), "it's the key")}
 	first, err := at.key()
 	if err != nil || !first.made || auth.CheckKey(first.plain) != nil || !strings.Contains(first.told(), first.plain) {
-		t.Fatalf("%v: %s", err, first.told())
+		t.Fatalf("the first key: %v, want a valid one that is shown: %s", err, first.told())
 	}
 	if info, err := os.Stat(at.KeyFile); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v %v", info, err)
+		t.Errorf("the key file: %v, %v; want mode 0600", info, err)
 	}
 	again, err := at.key()
 	if err != nil || again.hash != first.hash || again.made || strings.Contains(again.told()+again.header(), first.plain) {
-		t.Errorf("%v: %s", err, again.told())
+		t.Errorf("the second start: %v, want the same key, not shown: %s", err, again.told())
 	}
 	if want := `"Authorization: Bearer $(cat '` + strings.Replace(at.KeyFile, "'", `'\''`, 1) + `')"`; again.header() != want {
 		t.Errorf("%s, want %s", again.header(), want)
@@ -66,7 +66,7 @@ func TestKeyFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := at.key(); err == nil || !strings.Contains(err.Error(), wrong) || text != "" && strings.Contains(err.Error(), strings.TrimSpace(text)) {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("a key file with %q: %v, want %q in it and not the key", text, err, wrong)
 		}
 	}
 }

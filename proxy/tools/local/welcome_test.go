@@ -29,11 +29,11 @@ func TestWelcomeCommand(t *testing.T) {
 		run := exec.Command(shell, "-c", `curl() { shift 7; printf %s "$1" > asked; }`+"\n"+command)
 		run.Dir = dir
 		if out, err := run.CombinedOutput(); err != nil || len(out) > 0 {
-			t.Errorf("%q: %v: %s", id, err, out)
+			t.Errorf("model %q: the shell says %v: %s; want nothing", id, err, out)
 		}
 		body, err := os.ReadFile(asked)
 		if err != nil {
-			t.Errorf("%q: %v", id, err)
+			t.Errorf("model %q: %v, want a request body", id, err)
 			continue
 		}
 		var q struct{ Model string }

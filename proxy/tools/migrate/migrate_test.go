@@ -36,7 +36,7 @@ func TestConvert(t *testing.T) {
 			t.Setenv(name, value)
 		}
 		if f, problems := config.ParseValid("edge.yaml", c.Text, engine.Known()); f == nil || len(problems) > 0 {
-			t.Errorf("check: %v\n%s", problems, c.Text)
+			t.Errorf("the made configuration is refused: %v\n%s", problems, c.Text)
 		}
 		for _, said := range append(c.Notes, string(c.Text)) {
 			if strings.Contains(said, "canary") || strings.Contains(said, "0123456789") {
@@ -97,7 +97,7 @@ func TestKeyNamesNoFile(t *testing.T) {
 	src := "model_list: [{model_name: a, litellm_params: {model: openai/m, api_base: 'http://h/v1', api_key: 'file:/etc/canary'}}]"
 	made, err := Convert([]byte(src), func(string) (string, bool) { return "", false })
 	if err != nil || strings.Contains(fmt.Sprintf("%s", made), "canary") || !strings.Contains(fmt.Sprintf("%s", made), "file:, which") {
-		t.Errorf("%s becomes %s, %v", src, made, err)
+		t.Errorf("%s becomes %s, %v; want a note about file: and no canary", src, made, err)
 	}
 }
 
@@ -128,7 +128,7 @@ func FuzzConvert(f *testing.F) {
 		}
 		known := engine.Known()
 		if f, problems := config.ParseValid("edge.yaml", c.Text, known); f == nil {
-			t.Errorf("%v\n%s", fmt.Sprint(problems), c.Text)
+			t.Errorf("the made configuration is refused: %v\n%s", fmt.Sprint(problems), c.Text)
 		}
 	})
 }
