@@ -50,7 +50,7 @@ func TestCompareCommand(t *testing.T) {
 		}
 	}
 	if b, err := os.ReadFile(out); err != nil || !strings.Contains(string(b), "worse: ") {
-		t.Errorf("file: %v %s", err, b)
+		t.Errorf("the file = %s, %v; want worse: in it", b, err)
 	}
 	var text bytes.Buffer
 	if err := (&CompareCmd{Base: a, New: b, Format: "json"}).run(&text); err != nil {
@@ -58,6 +58,6 @@ func TestCompareCommand(t *testing.T) {
 	}
 	var c compare.Report
 	if err := json.Unmarshal(text.Bytes(), &c); err != nil || len(c.Rows) < 20 {
-		t.Errorf("JSON: %v %s", err, text.String())
+		t.Errorf("JSON: %v, want 20 rows or more: %s", err, text.String())
 	}
 }

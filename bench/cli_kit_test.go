@@ -17,7 +17,7 @@ func parse(t *testing.T, args ...string) *CLI {
 		_, err = parser.Parse(args)
 	}
 	if err != nil {
-		t.Fatalf("%v: %v", args, err)
+		t.Fatalf("parsing %v: %v, want no error", args, err)
 	}
 	return c
 }

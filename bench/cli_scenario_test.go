@@ -26,7 +26,7 @@ func TestZeroIsNotTheDefault(t *testing.T) {
 	}
 	c := parse(t, "-z", "1m30s", "-n", "7", "--request-timeout=250ms")
 	if o := c.Run.Options; o.Duration != load.Span(90*time.Second) || o.NumPrompts != 7 || o.RequestTimeout != load.Span(250*time.Millisecond) {
-		t.Errorf("%v, %v, %v", o.Duration, o.NumPrompts, o.RequestTimeout)
+		t.Errorf("options = %v, %v, %v; want 1m30s, 7 prompts and 250ms", o.Duration, o.NumPrompts, o.RequestTimeout)
 	}
 }
 
@@ -36,15 +36,15 @@ func TestScenariosAreCommands(t *testing.T) {
 	for _, name := range scenario.Names {
 		s, err := scenario.Find(name)
 		if err != nil || s.Name != name {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("Find(%q) = %+v, %v; want that scenario", name, s, err)
 		}
 		for _, line := range [][]string{{"run", "--scenario", name}, {"--scenario=" + name}} {
 			c := parse(t, line...)
 			if c.Run.Scenario != name {
-				t.Errorf("%v: scenario %q", line, c.Run.Scenario)
+				t.Errorf("line %v: scenario = %q, want %q", line, c.Run.Scenario, name)
 			}
 			if _, err := c.Run.Validate(); err != nil {
-				t.Errorf("%v: %v", line, err)
+				t.Errorf("line %v: Validate: %v, want no error", line, err)
 			}
 		}
 		for _, e := range s.Fleet.Engines {
@@ -100,7 +100,7 @@ func TestScenarioThatNeedsItsFleet(t *testing.T) {
 		c := &RunCmd{Scenario: "failover", Options: o}
 		var e *exit.Error
 		if _, err := c.play(context.Background(), io.Discard); !errors.As(err, &e) || e.Code != exit.Usage {
-			t.Errorf("%+v: %v", o, err)
+			t.Errorf("play(%+v): %v, want a usage error", o, err)
 		}
 	}
 	c := &RunCmd{Scenario: "chat", Options: load.Options{URL: "http://127.0.0.1:1"}}

@@ -70,15 +70,15 @@ func TestHelpFitsScreens(t *testing.T) {
 	_, _ = parser.Parse([]string{"bench", "run", "--help"})
 	groups := strings.Split(help.String(), "\n\n")
 	if len(groups) < 8 {
-		t.Fatalf("%d groups:\n%s", len(groups), help.String())
+		t.Fatalf("the help has %d groups, want 8 or more:\n%s", len(groups), help.String())
 	}
 	for _, group := range groups {
 		if n := strings.Count(group, "\n") + 1; n > 24 {
-			t.Errorf("%d lines:\n%s", n, group)
+			t.Errorf("a group has %d lines, want at most 24:\n%s", n, group)
 		}
 		for line := range strings.Lines(group) {
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
-				t.Errorf("%d columns: %s", n, line)
+				t.Errorf("a line has %d columns, want at most 80: %s", n, line)
 			}
 		}
 	}
@@ -101,11 +101,11 @@ func TestKeysInTheEnvironment(t *testing.T) {
 	}{{first, "the-first-key"}, {second, "the-second-key"}} {
 		seen := x.of.Recorded()
 		if len(seen) < 3 {
-			t.Errorf("%s: %d requests", x.key, len(seen))
+			t.Errorf("key %s: %d requests, want 3 or more", x.key, len(seen))
 		}
 		for _, r := range seen {
 			if !slices.Contains(r.Header, sim.Header{Name: "Authorization", Value: "Bearer " + x.key}) {
-				t.Errorf("%s: %v", x.key, r.Header)
+				t.Errorf("key %s: header = %v, want the key in Authorization", x.key, r.Header)
 			}
 		}
 	}
@@ -130,7 +130,7 @@ func TestFiles(t *testing.T) {
 	}
 	r, err := result.ReadResult(filepath.Join(dir, "r.json"))
 	if err != nil || r.Completed != 30 {
-		t.Errorf("result %+v, %v", r, err)
+		t.Errorf("result = %+v, %v; want 30 completed", r, err)
 	}
 	count := func(name, text string) int {
 		b, err := os.ReadFile(filepath.Join(dir, name))
@@ -154,7 +154,7 @@ func TestFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := new(result.Result); json.Unmarshal(out.Bytes(), r) != nil || r.Completed != 2 {
-		t.Errorf("%s", out.String())
+		t.Errorf("output = %s, want JSON with 2 completed", out.String())
 	}
 }
 
@@ -171,6 +171,6 @@ func TestSearchThatMeetsNothing(t *testing.T) {
 func TestOverheadDefaults(t *testing.T) {
 	c := parse(t, "overhead")
 	if len(c.Overhead.Tests) != 14 || c.Overhead.Tests[0] != "request" || c.Overhead.Rounds != 3 || c.Overhead.Rate != 1000 || !slices.Equal(c.Overhead.Beside, []string{"nginx", "haproxy"}) {
-		t.Errorf("defaults: %+v", c.Overhead)
+		t.Errorf("defaults = %+v, want 14 tests in 3 rounds at rate 1000 beside nginx and haproxy", c.Overhead)
 	}
 }

@@ -66,7 +66,7 @@ func TestForgedResult(t *testing.T) {
 		}
 		said := w.String()
 		if i := strings.IndexFunc(said, func(r rune) bool { return r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) }); i >= 0 {
-			t.Errorf("%s: %.200q", name, said[max(0, i-40):])
+			t.Errorf("%s says %.200q, want no control character", name, said[max(0, i-40):])
 		}
 		if !strings.Contains(said, "[2J") {
 			t.Errorf("%s shows nothing that was forged: the test holds nothing", name)

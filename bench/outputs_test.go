@@ -53,7 +53,7 @@ func TestOutputsAreCheckedBeforeTheLoad(t *testing.T) {
 		c.BaseURL, c.Model, c.NumPrompts, c.NoFloor, c.Quiet = server.URL, "m", 1, true, true
 		err := c.run(t.Context(), io.Discard, io.Discard)
 		if benchtest.ExitCode(err) != exit.Usage || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "cannot be written") {
-			t.Errorf("%s: %v, code %d", name, err, benchtest.ExitCode(err))
+			t.Errorf("%s: %v, code %d; want a usage error of one line", name, err, benchtest.ExitCode(err))
 		}
 	}
 	if n := asked.Load(); n != 0 {

@@ -50,7 +50,7 @@ func TestReadmeCommands(t *testing.T) {
 		}
 		k, err := parser.Parse(words)
 		if err != nil {
-			t.Errorf("%s: %v", line, err)
+			t.Errorf("line %s: %v, want no error", line, err)
 			continue
 		}
 		if code := benchtest.ExitCode(k.Run()); code != 0 && code != exit.Invalid && code != exit.Threshold { // the machine of the tests is busy

@@ -43,7 +43,7 @@ func TestEqualServers(t *testing.T) {
 		}
 		for _, row := range Results(of(), of(), 0.999).Rows {
 			if row.Outcome == RowBetter || row.Outcome == RowWorse {
-				t.Errorf("%d requests: %+v", n, row)
+				t.Errorf("%d equal requests: %+v, want neither better nor worse", n, row)
 			}
 			if least := map[string]int{"p90": 50, "p99": 500}[strings.SplitN(row.Key, "_", 2)[0]]; n < least && row.Low != nil {
 				t.Errorf("%d requests: %s is judged", n, row.Key)
@@ -106,7 +106,7 @@ func TestRegressions(t *testing.T) {
 			}
 		}
 		if d := cmp.Diff(c.want, got); d != "" {
-			t.Errorf("%+v, %v: %s", c.next, c.bounds, d)
+			t.Errorf("row of %+v with %v (-want +got): %s", c.next, c.bounds, d)
 		}
 	}
 	for _, s := range []string{"", "5", "%", "-5%", "x%", "p99_ttft_ms=", "p99_nope_ms=5%", "NaN%", "5%%", "1 2%"} {
@@ -142,11 +142,11 @@ func TestAssert(t *testing.T) {
 	} {
 		a, err := ParseAssert(c.text)
 		if err != nil {
-			t.Errorf("%s: %v", c.text, err)
+			t.Errorf("ParseAssert(%s): %v, want no error", c.text, err)
 			continue
 		}
 		if got := a.Check(c.r); got.OK != c.ok || !strings.Contains(got.Reason, c.why) || (got.Reason == "") != c.ok {
-			t.Errorf("%s: %+v", c.text, got)
+			t.Errorf("Check of %s = %+v, want %v with %q", c.text, got, c.ok, c.why)
 		}
 	}
 	for _, s := range []string{
@@ -173,7 +173,7 @@ func FuzzParseAssert(f *testing.F) {
 			t.Fatalf("%q: its measure %q is not read again: %v", s, a.key, err)
 		}
 		if got := a.Check(r); got.OK == (got.Reason != "") {
-			t.Fatalf("%q: %+v", s, got)
+			t.Fatalf("Check of %q = %+v, want a reason only if it fails", s, got)
 		}
 	})
 }
@@ -184,7 +184,7 @@ func FuzzParseRegress(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		if b, err := ParseRegress(s); err == nil && !(b.limit >= 0 && b.limit <= 1e4) {
-			t.Fatalf("%q: bound %v", s, b.limit)
+			t.Fatalf("ParseRegress(%q) = bound %v, want 0 to 10000", s, b.limit)
 		}
 	})
 }

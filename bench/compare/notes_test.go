@@ -70,10 +70,10 @@ func TestFloorBoundsClaims(t *testing.T) {
 			got[r.Key] = r.Outcome
 		}
 		if got["median_itl_ms"] != c.want || got["median_tpot_ms"] != c.want || got["median_ttft_ms"] != RowWorse {
-			t.Errorf("floor %v: %v", c.gaps, got)
+			t.Errorf("floor %v: outcomes %v, want %s for the gaps and %s for the TTFT", c.gaps, got, c.want, RowWorse)
 		}
 		if floor := strings.Contains(report.Verdict, "within the client's floor"); floor != (c.want == RowFloor) {
-			t.Errorf("floor %v: %s", c.gaps, report.Verdict)
+			t.Errorf("floor %v: verdict = %s, want it to name the floor: %v", c.gaps, report.Verdict, c.want == RowFloor)
 		}
 		bound, err := ParseRegress("median_itl_ms=1%")
 		if err != nil {

@@ -69,7 +69,7 @@ func TestInvalidSpeech(t *testing.T) {
 		_, _, err := Run(t.Context(), Options{BaseURL: server.URL, Model: "tts", Mix: "speech", NumPrompts: 2, NoFloor: true}, nil)
 		server.Close()
 		if err == nil || !strings.Contains(err.Error(), "failed a first speech request: body") || asked.Load() == 0 {
-			t.Errorf("%s: %v", kind, err)
+			t.Errorf("%s: Run: %v, want a failed first speech request", kind, err)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func TestTranscriptions(t *testing.T) {
 		server.Close()
 		total := &r.Penstock.Total
 		if r.Completed != 20 || len(total.StreamFaults) > 0 {
-			t.Fatalf("%s: completed %d, %v, %v", manner, r.Completed, total.Errors, total.StreamFaults)
+			t.Fatalf("%s: completed %d, errors %v, stream faults %v; want 20 and none", manner, r.Completed, total.Errors, total.StreamFaults)
 		}
 		told := slices.ContainsFunc(r.Penstock.Verdict.Reasons, func(r result.Reason) bool { return r.Code == "not_streamed" && !r.Invalidates })
 		if manner != "stream" {

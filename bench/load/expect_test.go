@@ -33,12 +33,12 @@ func TestExpectations(t *testing.T) {
 		}
 		f := &findings{s: &settings{expect: []expectation{e}}, happened: []result.Event{{StartS: 20, EndS: 20.1}, {Error: "the run ended before"}}}
 		if got := f.expected(c.failure, c.at*1e9); got != c.want {
-			t.Errorf("%q, %s at %d s: %v", c.text, c.failure.Label(), c.at, got)
+			t.Errorf("expectation %q: %s at %d s is expected: %v, want %v", c.text, c.failure.Label(), c.at, got, c.want)
 		}
 	}
 	for _, bad := range []string{"", " ", "@event", "status,429", "<b>"} {
 		if e, err := parseExpectation(bad); err == nil {
-			t.Errorf("%q is %+v", bad, e)
+			t.Errorf("parseExpectation(%q) = %+v, want an error", bad, e)
 		}
 	}
 }

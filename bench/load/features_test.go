@@ -114,7 +114,7 @@ func TestTrace(t *testing.T) {
 	}
 	if p := r.Penstock.Phases; len(p) != 1 || p[0].Requests != 30 || p[0].Failed != 0 || p[0].OutputTokens != 90 ||
 		*p[0].CachedShare != *r.Penstock.Total.CachedShare || p[0].TTFT.Count != 30 || p[0].Imbalance != nil {
-		t.Errorf("phases %+v", p)
+		t.Errorf("phases = %+v, want one with 30 requests and 90 output tokens", p)
 	}
 }
 
@@ -264,7 +264,7 @@ func TestSearchAlone(t *testing.T) {
 	}
 	var text strings.Builder
 	if err := report.WriteText(&text, r); err != nil || !strings.Contains(text.String(), "No load tried met the objectives, not even one request at a time: e2el.") {
-		t.Errorf("%v: %s", err, text.String())
+		t.Errorf("report: %v, want that no load met the objectives: %s", err, text.String())
 	}
 	o.Goodput = []string{"e2el:60000"}
 	if r, _ = bench(t, o); len(r.Penstock.Stages) < 2 || r.Penstock.Stages[1].Rate == nil {
@@ -296,7 +296,7 @@ func TestCompareURL(t *testing.T) {
 	r, _ := bench(t, Options{BaseURL: slow.URL(), CompareURL: fast.URL(), NumPrompts: 60, MaxConcurrency: []int{6}, InputLen: "10", OutputLen: "2"})
 	c := r.Penstock.Compare
 	if c == nil || c.Pairs != 30 || r.Completed != 30 || c.Total.Completed != 30 {
-		t.Fatalf("comparison %+v", c)
+		t.Fatalf("comparison = %+v, want 30 pairs", c)
 	}
 	for _, d := range c.Differences {
 		if d.Measure == result.TTFT && d.Statistic == "mean" && (d.Low > d.Delta || d.High < d.Delta || !d.Significant || math.Abs(d.Delta-250) > 200) {
@@ -315,7 +315,7 @@ func TestLeave(t *testing.T) {
 			r, _ := bench(t, Options{BaseURL: e.URL(), NumPrompts: 30, MaxConcurrency: []int{30}, InputLen: "10", OutputLen: "8", LeaveShare: "0.5@" + phase})
 			l := r.Penstock.Leave
 			if l == nil || l.Left < 5 || l.Verified == nil || !*l.Verified || *l.Leaked != 0 || l.Source != "vllm:num_requests_running" {
-				t.Errorf("%s: %+v", phase, l)
+				t.Errorf("phase %s: leaving clients %+v, want 5 or more, verified without a leak", phase, l)
 			}
 			if n := e.Stats().Aborted; int(n) < l.Left {
 				t.Errorf("%s: %d left, the engine saw %d", phase, l.Left, n)
@@ -377,7 +377,7 @@ func TestFloor(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f.TTFT.Count != floorRounds || f.ITLError.Count < floorStreams*floorTokens/4 || f.TTFT.Percentile(50) > 1000 {
-		t.Errorf("floor %+v", f)
+		t.Errorf("floor = %+v, want %d rounds and a median TTFT of at most 1 ms", f, floorRounds)
 	}
 }
 

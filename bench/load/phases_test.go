@@ -39,7 +39,7 @@ func TestPhases(t *testing.T) {
 		{Source: "engine b", TS: []float64{2}, Metrics: map[string][]*float64{"llamacpp:requests_deferred": {&two}}},
 	})
 	if len(all) != 12 || all[11].EndS != 60 {
-		t.Fatalf("%d phases: %+v", len(all), all)
+		t.Fatalf("%d phases, want 12 that end at 60 s: %+v", len(all), all)
 	}
 	p := all[:3]
 	if p[0].Requests != 2 || p[1].Requests != 2 || p[1].Failed != 1 || p[2].Requests != 61 || all[3].Requests != 0 {
@@ -56,11 +56,11 @@ func TestPhases(t *testing.T) {
 		t.Errorf("TTFT %v and %v, queue %v", p[0].TTFT.Max, p[2].TTFT.Max, p[0].Queue)
 	}
 	if *p[0].Waiting != 4 || *p[1].Waiting != 4 || p[2].Waiting != nil {
-		t.Errorf("waiting %v, %v, %v", *p[0].Waiting, *p[1].Waiting, p[2].Waiting)
+		t.Errorf("waiting = %v, %v, %v; want 4, 4 and nothing", *p[0].Waiting, *p[1].Waiting, p[2].Waiting)
 	}
 	f.spans[0].sendEnd = 12*second + second/3 // phases of 2 s: the third one begins at the run's sixth
 	if all = f.phases(nil); len(all) != 6 || all[5].EndS < 12.3 {
-		t.Errorf("12.3 s: %+v", all)
+		t.Errorf("phases of 12.3 s = %+v, want 6 that end after that", all)
 	}
 	f.s.DatasetName = "random"
 	if got := f.phases(nil); got == nil || len(got) != 0 {

@@ -52,14 +52,14 @@ func TestClientIsTheLimit(t *testing.T) {
 				found = slices.ContainsFunc(v.Reasons, func(r result.Reason) bool { return r.Code == "client_saturated" && r.Invalidates })
 				var ended *exec.ExitError
 				if found && (!errors.As(err, &ended) || ended.ExitCode() != exit.Invalid || !bytes.Contains(out, []byte("NOT VALID"))) {
-					t.Errorf("%v:\n%s", err, out)
+					t.Errorf("run of a saturated client: %v, want code %d and NOT VALID:\n%s", err, exit.Invalid, out)
 				}
 				if found == c.saturated {
 					return
 				}
 				t.Logf("%+v: %v", client, v.Reasons)
 			}
-			t.Errorf("saturated: %v", found)
+			t.Errorf("client saturated: %v, want %v", found, c.saturated)
 		})
 	}
 }
@@ -73,7 +73,7 @@ func limited(t *testing.T, program string, args []string) (r *result.Result, out
 	out, err = cmd.CombinedOutput()
 	r, readErr := result.ReadResult(file)
 	if readErr != nil {
-		t.Fatalf("%v, %v: %s", readErr, err, out)
+		t.Fatalf("result: %v, run: %v; want a result: %s", readErr, err, out)
 	}
 	return r, out, err
 }

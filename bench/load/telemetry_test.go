@@ -10,7 +10,7 @@ import (
 func TestParseMetrics(t *testing.T) {
 	got := parseMetrics([]byte("vllm:num_requests_running{a=\"b\"} 3\nvllm:num_requests_running{a=\"c\"} 4 17\nvllm:num_requests_running_x 9\nother 1\nvllm:num_requests_running{} NaN"))
 	if len(got) != 1 || got["vllm:num_requests_running"] != 7 {
-		t.Errorf("%v", got)
+		t.Errorf("metrics = %v, want vllm:num_requests_running 7 alone", got)
 	}
 }
 
@@ -21,13 +21,13 @@ func TestTelemetryGap(t *testing.T) {
 	s := &scraper{source: "engine gpu-b", t: &client.Target{}, readings: []reading{{1e9, v, 0}, {2e9, nil, 0}, {3e9, nil, 0}, {4e9, v, 0}}}
 	got := s.report().Metrics["vllm:num_requests_running"]
 	if len(got) != 4 || got[0] == nil || got[1] != nil || got[2] != nil || got[3] == nil {
-		t.Errorf("%v", got)
+		t.Errorf("readings = %v, want a gap of two between two values", got)
 	}
 	for text, want := range map[string][2]string{
 		"gpu-b=http://10.0.0.2:8000": {"gpu-b", "http://10.0.0.2:8000"}, "http://10.0.0.2/?a=b": {"", "http://10.0.0.2/?a=b"}, "10.0.0.2:8000": {"", "10.0.0.2:8000"},
 	} {
 		if name, base := engineName(text); name != want[0] || base != want[1] {
-			t.Errorf("%s: %q %q", text, name, base)
+			t.Errorf("engineName(%s) = %q, %q; want %q", text, name, base, want)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func TestVerdictOfRecordedRuns(t *testing.T) {
 		}
 		want := codes(x.Result.Penstock.Verdict)
 		if got := codes(x.judge()); got != want {
-			t.Errorf("%s (%s): %s, was %s", x.Run, x.Flags, got, want)
+			t.Errorf("%s (%s): verdict %s, want %s", x.Run, x.Flags, got, want)
 		}
 		x.Result.Penstock.Client = result.Client{}
 		fmt.Fprintf(&calm, "%s: %s\n", x.Run, codes(x.judge()))

@@ -87,7 +87,7 @@ func TestVerdict(t *testing.T) {
 		c.change(p, s)
 		v := judge(r, s)
 		if v.Valid == c.invalid {
-			t.Errorf("%s: valid %v: %v", name, v.Valid, v.Reasons)
+			t.Errorf("%s: valid = %v, want %v: %v", name, v.Valid, !c.invalid, v.Reasons)
 		}
 		found := slices.ContainsFunc(v.Reasons, func(r result.Reason) bool { return r.Code == c.code && r.Invalidates == c.invalid })
 		if found != (c.code != "") || c.code == "" && len(v.Reasons) > 0 {

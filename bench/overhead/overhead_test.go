@@ -47,10 +47,10 @@ func overheadStopped(t *testing.T) {
 		}))
 		var ended *exit.Error
 		if !errors.As(err, &ended) || ended.Code != want || !strings.HasPrefix(ended.Text, "stopped in ") {
-			t.Errorf("%s: %v", in, err)
+			t.Errorf("input %s: %v, want code %d and where it stopped", in, err, want)
 		}
 		if got := strings.Contains(text.String(), "costs: one round,"); got != (want == exit.Invalid) {
-			t.Errorf("%s: %s", in, text.String())
+			t.Errorf("input %s: one round reported: %v, want %v: %s", in, got, want == exit.Invalid, text.String())
 		}
 	}
 }
@@ -71,7 +71,7 @@ func overheadBeside(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b, err := os.ReadFile(out); err != nil || !bytes.Contains(b, []byte(`"penstock"`)) {
-		t.Errorf("file: %v %s", err, b)
+		t.Errorf("the file = %s, %v; want penstock in it", b, err)
 	}
 }
 
@@ -94,7 +94,7 @@ func overheadAlone(t *testing.T) {
 		mayBeNone := slices.Contains([]string{"memory", "tls", "connection"}, test.Name)
 		for _, target := range targets {
 			if v := test.Rounds[target]; len(v) != 1 || !(v[0] > 0) && !mayBeNone {
-				t.Errorf("%s, %s: %v", test.Name, target, v)
+				t.Errorf("test %s, target %s: rounds %v, want one above 0", test.Name, target, v)
 			}
 		}
 	}
@@ -136,7 +136,7 @@ func TestConfigurations(t *testing.T) {
 			}
 			text, err := os.ReadFile(path)
 			if err != nil || bytes.Contains(text, []byte("{{")) {
-				t.Errorf("%s: %v\n%s", name, err, text)
+				t.Errorf("template %s: %v, want no placeholder\n%s", name, err, text)
 			}
 			if got := bytes.Contains(text, []byte("certificate.pem")); got != m.tls {
 				t.Errorf("%s: with a certificate: %v, want %v", name, got, m.tls)
@@ -157,7 +157,7 @@ func TestReloadCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if m, err := s.reload(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, %v", text, m, err)
+			t.Errorf("reload of %s = %v, %v; want an error with %q", text, m, err, want)
 		}
 	}
 }
@@ -222,7 +222,7 @@ func TestOverheadUsage(t *testing.T) {
 		change(&c)
 		var e *exit.Error
 		if err := c.run(context.Background(), io.Discard, io.Discard); !errors.As(err, &e) || e.Code != exit.Usage {
-			t.Errorf("%+v: %v", c, err)
+			t.Errorf("run of %+v: %v, want a usage error", c, err)
 		}
 	}
 	nowhere := Cmd{Output: filepath.Join(t.TempDir(), "no", "x.json")}

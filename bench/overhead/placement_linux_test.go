@@ -79,7 +79,7 @@ func TestOverheadOnProcessors(t *testing.T) {
 		}
 	}
 	if err != nil {
-		t.Fatalf("%v: %s", err, out.String())
+		t.Fatalf("run: %v, want no error: %s", err, out.String())
 	}
 	last := len(all) - 1
 	if seen["serve"] != process.Numbers(all[last:]) || seen["sim"] != process.Numbers(all[:last]) {
@@ -88,6 +88,6 @@ func TestOverheadOnProcessors(t *testing.T) {
 	var report Report
 	b, err := os.ReadFile(file)
 	if err != nil || json.Unmarshal(b, &report) != nil || !strings.Contains(report.Placement, "alone on processor "+process.Numbers(all[last:])) || len(report.Tests) != 2 {
-		t.Errorf("%v: %+v\n%s", err, report, out.String())
+		t.Errorf("report: %v, want 2 tests alone on the last processor: %+v\n%s", err, report, out.String())
 	}
 }

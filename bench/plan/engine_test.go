@@ -87,7 +87,7 @@ func playReal(t *testing.T, o sim.Options, trace []workload.Call) played {
 				}
 				resp, err := http.ReadResponse(bufio.NewReader(ours), nil)
 				if err != nil || resp.StatusCode != 200 {
-					t.Errorf("%v: %v", resp, err)
+					t.Errorf("answer = %v, %v; want status 200", resp, err)
 					return
 				}
 				buf := make([]byte, 1<<20)

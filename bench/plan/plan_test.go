@@ -36,10 +36,10 @@ func kind(t *testing.T, text string) *Kind {
 func TestKinds(t *testing.T) {
 	k := kind(t, "h100-8b:slots=8,batch=1ms@2.5")
 	if k.Name != "h100-8b" || k.Price != 2.5 || k.o.Slots != 8 || k.o.BatchCost.Milliseconds() != 1 || k.o.TokenRate != 140 || k.o.KVTokens != 450<<10 {
-		t.Errorf("%+v", k)
+		t.Errorf("kind = %+v, want h100-8b with its documented numbers", k)
 	}
 	if k = kind(t, "mine:prefill=9000,token=50,slots=64,kv=100000,latency=0s"); k.o.PrefillRate != 9000 || k.Price != 0 {
-		t.Errorf("%+v", k)
+		t.Errorf("kind = %+v, want a prefill rate of 9000 and no price", k)
 	}
 	help, _ := os.ReadFile("cli.go")
 	for _, s := range sim.Speeds() {
@@ -52,7 +52,7 @@ func TestKinds(t *testing.T) {
 		"l4-8b:batch=2h", "l4-8b@", "l4-8b@free", "l4-8b@-1", ":slots=3", "l4-8b:",
 	} {
 		if k, err := ParseKind(bad); err == nil {
-			t.Errorf("%q is %+v", bad, k)
+			t.Errorf("ParseKind(%q) = %+v, want an error", bad, k)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func TestDraws(t *testing.T) {
 	moved := 0
 	for i, r := range draw(trace, 5, 3) {
 		if r.at != again[i].at || r.in != trace[i].in || i > 0 && r.at < again[i-1].at {
-			t.Fatalf("request %d: %+v", i, r)
+			t.Fatalf("request %d = %+v, want %+v, in order of time", i, r, again[i])
 		}
 		if r.at != trace[i].at {
 			moved++
@@ -146,7 +146,7 @@ func TestNeed(t *testing.T) {
 		}
 	}
 	if room := s.room(k, config.PolicyLeastLoaded, n); room.Median < 1 || room.Median > 2 {
-		t.Errorf("room %+v", room)
+		t.Errorf("room = %+v, want a median from 1 to 2", room)
 	}
 	s.objectives[0].Limit = 1
 	if got := s.need(k, config.PolicyLeastLoaded, 0, 1); got != maxEngines+1 {
@@ -244,11 +244,11 @@ func TestAnswer(t *testing.T) {
 	}
 	var a Answer
 	if err := json.Unmarshal(doc.Bytes(), &a); err != nil || len(a.Rows) != 4 || len(a.Best) != 2 || a.Best[0].Engine != "l4-8b" || a.Rows[0].TooLong != 1 {
-		t.Errorf("%v: %s", err, doc.String())
+		t.Errorf("answer: %v, want 4 rows and 2 best ones: %s", err, doc.String())
 	}
 	for _, best := range a.Best {
 		if best.Room == nil || best.Room.Low > best.Room.High || best.Least > *best.Engines || best.Most < *best.Engines {
-			t.Errorf("%+v", best)
+			t.Errorf("best = %+v, want a room and bounds around its number of engines", best)
 		}
 	}
 	c.Format, c.Engine, c.Policy = "text", c.Engine[:1], policies[:1]
@@ -257,7 +257,7 @@ func TestAnswer(t *testing.T) {
 		t.Errorf("what cannot be: %v", err)
 	}
 	if b, err := os.ReadFile(c.Output); err != nil || !strings.Contains(string(b), "512 do not") {
-		t.Errorf("%v: %s", err, b)
+		t.Errorf("the file = %s, %v; want 512 do not in it", b, err)
 	}
 }
 
@@ -275,7 +275,7 @@ func TestFixedFleet(t *testing.T) {
 	}
 	var a Played
 	if err := json.Unmarshal(doc.Bytes(), &a); err != nil || len(a.Rows) != len(policies)+len(baselines) || a.Draws != 2 {
-		t.Fatalf("%v: %s", err, doc.String())
+		t.Fatalf("answer: %v, want %d rows and 2 draws: %s", err, len(policies)+len(baselines), doc.String())
 	}
 	rows := map[string]*Play{}
 	for _, p := range a.Rows {
@@ -285,7 +285,7 @@ func TestFixedFleet(t *testing.T) {
 			sum += n
 		}
 		if sum != 300 || p.TTFT["p50"].Median > p.TTFT["p99"].Median {
-			t.Errorf("%+v", p)
+			t.Errorf("policy = %+v, want 300 requests and quantiles in order", p)
 		}
 	}
 	if o, n := rows[oracle], rows[leastConn]; o.TTFT["p90"].Median >= n.TTFT["p90"].Median || o.CachedShare.Median <= n.CachedShare.Median ||
@@ -344,7 +344,7 @@ func TestRefusals(t *testing.T) {
 		c := good
 		c.Goodput, c.Engines, c.Slow = nil, 2, []string{slow}
 		if err := c.run(io.Discard); benchtest.ExitCode(err) != exit.Usage || !strings.Contains(err.Error(), "--slow") {
-			t.Errorf("--slow %s: %v", slow, err)
+			t.Errorf("--slow %s: %v, want a usage error about --slow", slow, err)
 		}
 	}
 	if _, err := good.read(); err != nil {

@@ -26,7 +26,7 @@ func TestChildThatFails(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	time.AfterFunc(100*time.Millisecond, stop)
 	if _, err := Start(ctx, "child", []string{"/bin/sleep", "60"}, nil, func(string) bool { return false }); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("Start with a context that ends: %v, want %v", err, context.Canceled)
 	}
 	t.Setenv("PENSTOCK_CONFIG", "x")
 	if i := slices.IndexFunc(childEnv(), func(s string) bool { return strings.HasPrefix(s, "PENSTOCK_") }); i >= 0 {

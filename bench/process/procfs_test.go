@@ -24,7 +24,7 @@ func TestProcessUse(t *testing.T) {
 	}
 	after, err := UsageOf(os.Getpid())
 	if err != nil || after.CPU-before.CPU < 1000 || before.Memory < 1<<20 {
-		t.Errorf("%v: %+v, then %+v", err, before, after)
+		t.Errorf("usage: %v, %+v, then %+v; want more processor time and 1 MiB", err, before, after)
 	}
 	if _, err := UsageOf(1 << 30); err == nil {
 		t.Error("a process that does not exist has used something")

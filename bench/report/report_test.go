@@ -141,7 +141,7 @@ func TestReportData(t *testing.T) {
 		}
 	}
 	if groups["load"] != 5 || groups["time"] != 8 || groups["spread"] != 3 || groups["engine"] != 2 {
-		t.Errorf("plots: %v", groups)
+		t.Errorf("plots = %v, want load 5, time 8, spread 3, engine 2", groups)
 	}
 	// A closed loop with one stage has no schedule and no load to plot over.
 	one := benchtest.Synth{Seed: 1, Requests: 60, Seconds: 6, TTFT: 100, ITL: 20}.Result(t)
@@ -262,7 +262,7 @@ func TestReportInBrowser(t *testing.T) {
 				t.Fatal(err)
 			}
 			if drawn.Plots != 18 || drawn.Blank != 0 || drawn.Wide < 300 || drawn.Tall < 100 || drawn.Legends < 40 {
-				t.Errorf("drawn: %+v", drawn)
+				t.Errorf("drawn = %+v, want 18 plots, none blank, with legends", drawn)
 			}
 			if drawn.Mute > 0 || drawn.Stuck > 0 || len(drawn.Pale) > 0 {
 				t.Errorf("%d pictures without words, %d tables out of reach of keys, too pale: %v", drawn.Mute, drawn.Stuck, drawn.Pale)

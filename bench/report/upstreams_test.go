@@ -23,7 +23,7 @@ func TestUpstreamLines(t *testing.T) {
 	}
 	got := upstreamLines(p)
 	if len(got) != 2 || got[0].Label != "gpu-a" || got[1].Label != "gpu-b" {
-		t.Fatalf("%+v", got)
+		t.Fatalf("lines = %+v, want gpu-a and gpu-b", got)
 	}
 	text := func(l line) (out []string) {
 		for _, v := range l.Y {
@@ -36,7 +36,7 @@ func TestUpstreamLines(t *testing.T) {
 		return out
 	}
 	if a, b := text(got[0]), text(got[1]); !slices.Equal(a, []string{"1.000", "0", "4.000", "4.000"}) || !slices.Equal(b, []string{"2.000", "dead", "dead", "1.000"}) {
-		t.Errorf("%v and %v", a, b)
+		t.Errorf("lines = %v and %v, want 1, 0, 4, 4 and 2, dead, dead, 1", a, b)
 	}
 	for _, name := range []string{"c", "d", "e", "f", "g", "h", "i", "j"} {
 		p.Series.Upstreams[name] = []int{9, 9, 9, 9}
@@ -55,10 +55,10 @@ func TestWords(t *testing.T) {
 		{Label: "p50", Y: []*float64{new(3.0), nil, new(7.0)}}, {Label: "objective", Y: []*float64{new(5.0), new(5.0), new(5.0)}},
 	}}
 	if got, want := words(&c), "Time, over 0 to 20.00 s. p50: 3.000 ms to 7.000 ms, highest at 20.00 s. objective: 5.000 ms."; got != want {
-		t.Errorf("%s", got)
+		t.Errorf("words = %s, want %s", got, want)
 	}
 	if c.YMax = new(1.0); !strings.Contains(words(&c), "p50: 300.00 %") {
-		t.Errorf("%s", words(&c))
+		t.Errorf("words = %s, want p50: 300.00 %% in them", words(&c))
 	}
 }
 

@@ -15,7 +15,7 @@ func TestReadOtherResult(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := ReadResult(path); err == nil || !strings.Contains(err.Error(), "another tool") {
-		t.Errorf("%v", err)
+		t.Errorf("ReadResult: %v, want an error about another tool", err)
 	}
 }
 

@@ -52,7 +52,7 @@ func TestFleet(t *testing.T) {
 		}
 		for _, e := range r.Penstock.Events {
 			if e.Error != "" {
-				t.Errorf("event %s: %s", e.Action, e.Error)
+				t.Errorf("event %s: error %s, want none", e.Action, e.Error)
 			}
 		}
 		return r.Penstock
@@ -72,7 +72,7 @@ func TestFleet(t *testing.T) {
 	}
 	for _, bad := range []string{"crash x", "explode a", ""} {
 		if _, err := f.Do(context.Background(), bad); err == nil {
-			t.Errorf("%q happened", bad)
+			t.Errorf("the event %q happened, want an error", bad)
 		}
 	}
 	if err := errors.Join(f.act(context.Background(), "remove a"), f.act(context.Background(), "remove b")); err != nil {

@@ -117,7 +117,7 @@ func TestPreemptedClientLeaves(t *testing.T) {
 		go func() { _, _, _ = c.answer() }()
 		time.Sleep(600 * time.Millisecond)
 		if s := e.Stats(); s.Preempted != 1 || s.Waiting != 1 {
-			t.Errorf("stats %+v", s)
+			t.Errorf("stats = %+v, want 1 preempted and 1 waiting", s)
 		}
 		_ = c.Close()
 		<-took
@@ -210,7 +210,7 @@ func TestEventsOfOptionsCrashAndRestart(t *testing.T) {
 		t.Errorf("after the restart: %d %s", resp.StatusCode, body)
 	}
 	if resp, body := fetch(t, e, "POST", "/sim/event", `{"do":"slots=3"}`); resp.StatusCode != 200 {
-		t.Errorf("event: %d %s", resp.StatusCode, body)
+		t.Errorf("event: %d %s, want 200", resp.StatusCode, body)
 	}
 	eventually(t, "three slots", func() bool { _, n := e.slots.Room(); return n == 3 })
 	if resp, _ := fetch(t, e, "POST", "/sim/event", `{"do":"explode"}`); resp.StatusCode != 400 {
@@ -230,7 +230,7 @@ func TestEventsAreChecked(t *testing.T) {
 	for _, d := range Drills() {
 		evs, err := DrillEvents(d.Name, 16)
 		if err != nil || len(evs) == 0 {
-			t.Errorf("drill %s: %v %v", d.Name, evs, err)
+			t.Errorf("drill %s = %v, %v; want events", d.Name, evs, err)
 		}
 	}
 	if _, err := DrillEvents("nope", 1); err == nil {
@@ -242,16 +242,16 @@ func TestEventsAreChecked(t *testing.T) {
 	}
 	o = Options{Slots: 3}
 	if err := o.SetSpeed("laptop"); err != nil || o.Slots != 3 || o.TokenRate != 20 || !o.SharedPrefill {
-		t.Errorf("laptop: %v %+v", err, o)
+		t.Errorf("laptop = %+v, %v; want 3 slots, 20 tokens a second and a shared prefill", o, err)
 	}
 	for _, c := range []CLI{{Drill: "nope"}, {At: []string{"nope"}}, {Speed: "nope"}} {
 		if err := c.run(context.Background(), new(bytes.Buffer)); err == nil {
-			t.Errorf("%+v runs", c)
+			t.Errorf("%+v runs, want an error", c)
 		}
 	}
 	var out bytes.Buffer
 	if err := (&CLI{Events: true}).run(context.Background(), &out); err != nil || !strings.Contains(out.String(), "brownout") || !strings.Contains(out.String(), "h100-8b") {
-		t.Errorf("--events: %v %s", err, out.String())
+		t.Errorf("--events = %s, %v; want brownout and h100-8b", out.String(), err)
 	}
 }
 

@@ -53,7 +53,7 @@ func TestRefusedForms(t *testing.T) {
 		e := start(t, Options{Profile: name})
 		for more, status := range want {
 			if resp, body := ask(t, e, chatBody("hi", more)); resp.StatusCode != status {
-				t.Errorf("%s%s: %s %s", name, more, resp.Status, body)
+				t.Errorf("%s with %s: %s %s, want %d", name, more, resp.Status, body, status)
 			}
 		}
 	}
@@ -76,11 +76,11 @@ func TestRefusedForms(t *testing.T) {
 			`{"model":"sim","messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}`, chatBody("hi", `,"reasoning_effort":"high"`),
 		} {
 			if resp, body := ask(t, e, b); resp.StatusCode != status[i] {
-				t.Errorf("%s: %s %s", name, resp.Status, body)
+				t.Errorf("%s: %s %s, want %d", name, resp.Status, body, status[i])
 			}
 		}
 		if resp, body := ask(t, e, chatBody("hi", `,"reasoning_effort":"medium"`)); resp.StatusCode != 200 {
-			t.Errorf("%s: %s %s", name, resp.Status, body)
+			t.Errorf("%s: %s %s, want 200", name, resp.Status, body)
 		}
 	}
 }
@@ -99,38 +99,38 @@ func TestStreamEqualsPlain(t *testing.T) {
 			more = inForm(profile, more)
 			resp, body := ask(t, e, chatBody("hello", more))
 			if resp.StatusCode != 200 || !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
-				t.Fatalf("%s: %s %s", more, resp.Status, body)
+				t.Fatalf("%s: %s %s, want 200 with JSON", more, resp.Status, body)
 			}
 			plain := plainOf(t, body)
 			resp, body = ask(t, e, chatBody("hello", more+`,"stream":true,"stream_options":{"include_usage":true}`))
 			if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-				t.Fatalf("%s: %s %s", more, resp.Status, body)
+				t.Fatalf("%s: %s %s, want an event stream", more, resp.Status, body)
 			}
 			stream := streamOf(t, body)
 			if !stream.Done || stream.Usage == nil || plain.Usage == nil {
-				t.Fatalf("%s: %s", more, body)
+				t.Fatalf("%s: answer %s, want [DONE], and a usage with and without a stream", more, body)
 			}
 			if fmt.Sprint(plain.Text, plain.Reasoning, plain.Finish) != fmt.Sprint(stream.Text, stream.Reasoning, stream.Finish) &&
 				len(plain.Reasoning[0])+len(stream.Reasoning[0])+len(plain.Text[0])+len(stream.Text[0]) > 0 {
 				t.Errorf("%s: plain %v %v %v\nstream %v %v %v", more, plain.Text, plain.Reasoning, plain.Finish, stream.Text, stream.Reasoning, stream.Finish)
 			}
 			if plain.Usage.Completion != stream.Usage.Completion || stream.Usage.Total != stream.Usage.Completion+stream.Usage.Prompt {
-				t.Errorf("%s: usage %+v, %+v", more, plain.Usage, stream.Usage)
+				t.Errorf("%s: usage %+v, streamed %+v; want the same", more, plain.Usage, stream.Usage)
 			}
 			for i, call := range plain.Calls {
 				if s := stream.Calls[i]; s == nil || s.Name != call.Name || s.Args != call.Args || !json.Valid([]byte(s.Args)) {
-					t.Errorf("%s: call %+v, %+v", more, call, s)
+					t.Errorf("%s: call %+v, streamed %+v; want the same", more, call, s)
 				}
 			}
 			if len(plain.Calls) != len(stream.Calls) {
-				t.Errorf("%s: calls %v, %v", more, plain.Calls, stream.Calls)
+				t.Errorf("%s: calls %v, streamed %v; want as many", more, plain.Calls, stream.Calls)
 			}
 			if plain.Model != "sim" || plain.Object != "chat.completion" || stream.Object != "chat.completion.chunk" {
-				t.Errorf("%s: %+v", more, plain)
+				t.Errorf("%s: answer %+v, want model sim and the two object names", more, plain)
 			}
 		}
 		if s := e.Stats(); s.Running != 0 || s.Completed != s.Requests {
-			t.Errorf("stats %+v", s)
+			t.Errorf("stats = %+v, want none running and all completed", s)
 		}
 	})
 }
@@ -248,14 +248,14 @@ func TestTexts(t *testing.T) {
 	}
 	canary := "canary-7f3a9c"
 	if got := text(canary, ""); strings.Contains(got, canary) || got == "" {
-		t.Errorf("echo: %q", got)
+		t.Errorf("answer without echo = %q, want a text without the prompt", got)
 	}
 	one, again := text("a", ""), text("a", "")
 	if one != again || one == text("b", "") || one == text("a", `,"seed":1`) {
 		t.Error("answers do not follow prompt and seed")
 	}
 	if got := text(canary+" 🚲", `,"sim":{"echo":true}`); got != canary+" 🚲" {
-		t.Errorf("echo: %q", got)
+		t.Errorf("answer with echo = %q, want %q", got, canary+" 🚲")
 	}
 	long := text("long", `,"sim":{"tokens":2000}`)
 	if !utf8.ValidString(long) || strings.Count(long, " ") < 1500 || !strings.Contains(long, "🚲") || !strings.Contains(long, `"lock"`) {
@@ -268,7 +268,7 @@ func TestTexts(t *testing.T) {
 	}
 	stopped := text("a", `,"max_tokens":1000,"ignore_eos":true,"stop":["turbine"],"sim":{"tokens":900}`)
 	if strings.Contains(stopped, "turbine") || stopped == "" {
-		t.Errorf("stop: %q", stopped)
+		t.Errorf("stopped answer = %q, want a text that ends before turbine", stopped)
 	}
 }
 
@@ -294,7 +294,7 @@ func TestTools(t *testing.T) {
 		got := streamOf(t, body)
 		if profile == "ollama" { // ollama ignores tool_choice
 			if got.Calls[0].Name != "get_time" {
-				t.Errorf("%s", body)
+				t.Errorf("answer = %s, want a call of get_time", body)
 			}
 		} else {
 			var args struct {
@@ -307,14 +307,14 @@ func TestTools(t *testing.T) {
 			d := json.NewDecoder(strings.NewReader(got.Calls[0].Args))
 			d.DisallowUnknownFields()
 			if err := d.Decode(&args); err != nil || args.City == "" || args.Days < 3 || args.Days > 5 || len(args.Tags) != 1 || args.Deep.On == nil || (args.Unit != "C" && args.Unit != "F") {
-				t.Errorf("arguments %q: %v", got.Calls[0].Args, err)
+				t.Errorf("arguments = %q, %v; want those of the schema", got.Calls[0].Args, err)
 			}
 			want := finishOfCalls(profile)
 			if strings.HasPrefix(profile, "vllm") { // these read the tool's name
 				want = "stop"
 			}
 			if got.Finish[0] != want {
-				t.Errorf("finish %q", got.Finish[0])
+				t.Errorf("finish = %q, want %q", got.Finish[0], want)
 			}
 		}
 		if n := strings.Count(body, `"arguments"`); (n == 1) != (profile == "ollama") {
@@ -325,7 +325,7 @@ func TestTools(t *testing.T) {
 				continue
 			}
 			if _, body = ask(t, e, chatBody("hi", more)); len(plainOf(t, body).Calls) != 0 || plainOf(t, body).Text[0] == "" {
-				t.Errorf("%s: %s", more, body)
+				t.Errorf("%s: answer = %s, want a text without calls", more, body)
 			}
 		}
 		null := "null"
@@ -338,7 +338,7 @@ func TestTools(t *testing.T) {
 		}
 		_, body = ask(t, e, chatBody("hi", weather+`,"tool_choice":"required","max_tokens":2,"sim":{"tool_calls":3}`))
 		if profile != "ollama" && profile != "tgi" && plainOf(t, body).Finish[0] != "length" {
-			t.Errorf("cut: %s", body)
+			t.Errorf("cut answer = %s, want the finish length", body)
 		}
 	})
 }
@@ -369,14 +369,14 @@ func TestReasoningMember(t *testing.T) {
 			}
 			_, body = ask(t, e, chatBody("hi", `,"reasoning_effort":"none"`+more))
 			if strings.Contains(body, o.member) {
-				t.Errorf("%+v: %s in %s", o.options, o.member, shorten(body))
+				t.Errorf("%+v: %s in %s, want none", o.options, o.member, shorten(body))
 			}
 		}
 	}
 	e := start(t, Options{})
 	_, body := ask(t, e, chatBody("hi", `,"sim":{"reasoning":5,"tokens":3}`))
 	if u := plainOf(t, body).Usage; u.Completion != 8 || u.CompletionD.Reasoning != 5 {
-		t.Errorf("usage %+v", u)
+		t.Errorf("usage = %+v, want 8 tokens, 5 of reasoning", u)
 	}
 }
 
@@ -462,10 +462,10 @@ func TestFull(t *testing.T) {
 			resp, body := ask(t, e, chatBody("hi", stream))
 			inBand := (profile == "sglang" || profile == "tgi") && stream != ""
 			if (resp.StatusCode != status) != inBand || !strings.Contains(body, want) {
-				t.Errorf("%s: %s %s", profile, resp.Status, body)
+				t.Errorf("%s: %s %s, want %d with %s", profile, resp.Status, body, status, want)
 			}
 			if inBand && !strings.HasPrefix(strings.Replace(body, "data:{", "data: {", 1), `data: {"error":{`) {
-				t.Errorf("%s", body)
+				t.Errorf("error in the stream = %s, want it as the first event", body)
 			}
 		}
 	}

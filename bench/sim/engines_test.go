@@ -94,7 +94,7 @@ func TestSick(t *testing.T) {
 		e := start(t, Options{Profile: profile})
 		e.SetHealthy(false)
 		if resp, body := fetch(t, e, "GET", "/health", ""); resp.StatusCode != 503 || body != want {
-			t.Errorf("%s: %s %s", profile, resp.Status, body)
+			t.Errorf("%s: %s %s, want 503 with %s", profile, resp.Status, body, want)
 		}
 	}
 }
@@ -144,13 +144,13 @@ func TestLoadsOnDemand(t *testing.T) {
 	state := func(want string) {
 		t.Helper()
 		if _, body := fetch(t, e, "GET", "/v1/models", ""); !strings.Contains(body, `"value":"`+want+`"`) {
-			t.Errorf("not %s: %s", want, body)
+			t.Errorf("models = %s, want the state %s", body, want)
 		}
 	}
 	post := func(path, body string, want int) {
 		t.Helper()
 		if resp, got := fetch(t, e, "POST", path, body, "Content-Type: application/json"); resp.StatusCode != want {
-			t.Errorf("%s %s: %s %s", path, body, resp.Status, got)
+			t.Errorf("%s with %s: %s %s, want %d", path, body, resp.Status, got, want)
 		}
 	}
 	state("unloaded")
@@ -212,7 +212,7 @@ func TestWhisper(t *testing.T) {
 		{"stream", "true", "application/json", `{"text":" `},
 	} {
 		if ctype, body, code := hear(t, e, "/inference", audio, c.field, c.value); code != 200 || ctype != c.ctype || !strings.Contains(body, c.want) {
-			t.Errorf("%s=%s: %d %s %s", c.field, c.value, code, ctype, body)
+			t.Errorf("%s=%s: %d %s %s, want 200 %s %s", c.field, c.value, code, ctype, body, c.ctype, c.want)
 		}
 	}
 	for _, c := range []struct {
@@ -226,7 +226,7 @@ func TestWhisper(t *testing.T) {
 		{"/v1/audio/transcriptions", "File Not Found (/v1/audio/transcriptions)", audio, nil, 404},
 	} {
 		if ctype, body, code := hear(t, e, c.path, c.audio, c.fields...); code != c.status || body != c.want || ctype != "text/plain" {
-			t.Errorf("%s: %d %s %q", c.path, code, ctype, body)
+			t.Errorf("%s: %d %s %q, want %d text/plain %q", c.path, code, ctype, body, c.status, c.want)
 		}
 	}
 	if resp, body := fetch(t, e, "POST", "/inference", "{}", "Content-Type: application/json"); resp.StatusCode != 400 || body != "Invalid request" {
@@ -301,7 +301,7 @@ func TestKokoro(t *testing.T) {
 	} {
 		resp, body := fetch(t, e, "POST", "/v1/audio/speech", c.body, "Content-Type: application/json")
 		if resp.StatusCode != c.status || resp.Header.Get("Content-Type") != c.ctype || !strings.HasPrefix(body, c.want) || (resp.ContentLength < 0) != c.chunked {
-			t.Errorf("%s: %s %v %.90q", c.body, resp.Status, resp.Header, body)
+			t.Errorf("%s: %s %v %.90q, want %d %s %s", c.body, resp.Status, resp.Header, body, c.status, c.ctype, c.want)
 		}
 	}
 }
@@ -313,7 +313,7 @@ func TestErrorCloses(t *testing.T) {
 		c := dial(t, e)
 		c.send("GET", "/nothing", "")
 		if resp, _, err := c.answer(); err != nil || resp.StatusCode != 404 || resp.Close != want {
-			t.Errorf("%s: %v, close %t", profile, err, resp.Close)
+			t.Errorf("%s: %v, close %t; want 404, close %t", profile, err, resp.Close, want)
 		}
 	}
 }

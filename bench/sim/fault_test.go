@@ -89,13 +89,13 @@ func (r result) good(t *testing.T) *completion {
 	if !r.stream {
 		c := plainOf(t, r.body)
 		if c.Finish[0] == "" {
-			t.Errorf("answer %q", shorten(r.raw))
+			t.Errorf("answer = %q, want a finish reason", shorten(r.raw))
 		}
 		return c
 	}
 	c := streamOf(t, r.body)
 	if !c.Done || c.Finish[0] == "" || !r.whole {
-		t.Errorf("stream %q", shorten(r.raw))
+		t.Errorf("stream = %q, want it complete with a finish reason and [DONE]", shorten(r.raw))
 	}
 	return c
 }
@@ -209,7 +209,7 @@ func TestFaultsByRequest(t *testing.T) {
 		c := dial(t, e)
 		c.post("/v1/chat/completions", chatBody("hi", `,"sim":{"fault":"`+spec+`"}`))
 		if raw, _ := c.all(); raw != "" && !strings.Contains(raw, " 413 ") {
-			t.Errorf("%s: %q", spec, raw)
+			t.Errorf("fault %s: answer = %q, want nothing or 413", spec, raw)
 		}
 	}
 	for _, path := range []string{"/v1/embeddings", "/v1/rerank", "/v1/audio/speech", "/v1/completions"} {
@@ -294,7 +294,7 @@ func TestEndless(t *testing.T) {
 			c := dial(t, e)
 			c.post("/v1/chat/completions", chatBody("hi", fmt.Sprintf(`,"stream":%v,"sim":{"fault":"%s"}`, stream, spec)))
 			if n, err := io.CopyN(io.Discard, c.r, 3<<20); err != nil {
-				t.Errorf("%s: %v after %d", spec, err, n)
+				t.Errorf("fault %s: %v after %d bytes, want an endless answer", spec, err, n)
 			}
 			_ = c.Close()
 		}
@@ -318,11 +318,11 @@ func TestKeepAliveClose(t *testing.T) {
 			c.post("/v1/chat/completions", one)
 		}
 		if raw, reset := c.all(); raw != "" || reset != (when == "next-reset") {
-			t.Errorf("%s: %q, reset %v", when, raw, reset)
+			t.Errorf("fault %s: answer = %q, reset %v; want nothing", when, raw, reset)
 		}
 	}
 	if s := e.Stats(); s.Completed != 3 || s.Requests != 3 {
-		t.Errorf("stats %+v", s)
+		t.Errorf("stats = %+v, want 3 requests, all completed", s)
 	}
 }
 
@@ -357,7 +357,7 @@ func TestSchedule(t *testing.T) {
 	}
 	e.SetFault(Fault{Spec: "status=500", Share: 0.5})
 	if n := strings.Count(fmt.Sprint(codes(60)), "500"); n < 10 || n > 50 {
-		t.Errorf("%d of 60", n)
+		t.Errorf("%d of 60 answers are 500, want about half", n)
 	}
 	e.SetFault(Fault{Spec: "status=500", Path: "/health"})
 	if resp, _ := fetch(t, e, "GET", "/health", ""); resp.StatusCode != 500 {

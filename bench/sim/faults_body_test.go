@@ -12,7 +12,7 @@ import (
 // wantSecondReply checks that a forged reply follows a good one.
 func wantSecondReply(t *testing.T, r result) {
 	if !strings.HasSuffix(r.raw, "}}") || strings.Count(r.raw, "HTTP/1.1 200") != 2 || !strings.Contains(r.raw, ForgedText) {
-		t.Errorf("%q", r.raw)
+		t.Errorf("answer = %q, want a second, forged reply after it", r.raw)
 	}
 }
 
@@ -20,7 +20,7 @@ func wantSecondReply(t *testing.T, r result) {
 var bodyCases = []faultCase{
 	{spec: "close-delimited", more: said6, check: func(t *testing.T, r result) {
 		if strings.Contains(strings.ToLower(r.head), "content-length") || strings.Contains(strings.ToLower(r.head), "chunked") {
-			t.Errorf("%q", r.head)
+			t.Errorf("head = %q, want neither a length nor chunks", r.head)
 		}
 		r.whole = true
 		r.good(t)
@@ -28,14 +28,14 @@ var bodyCases = []faultCase{
 	{spec: "chunked", only: "plain", check: func(t *testing.T, r result) { r.wantHead(t, "Transfer-Encoding: chunked"); r.good(t) }},
 	{spec: "padded=300000", only: "plain", check: func(t *testing.T, r result) {
 		if n := len(r.body); n != 300000 || !strings.HasPrefix(r.body, `{"padding":"www`) {
-			t.Errorf("%d bytes: %.40q", n, r.body)
+			t.Errorf("body of %d bytes: %.40q; want 300000 with padding", n, r.body)
 		}
 		r.wantHead(t, "Content-Length: 300000")
 		r.good(t)
 	}},
 	{spec: "status=500+padded=70000;at=end", check: func(t *testing.T, r result) {
 		if n := len(r.body); n != 70000 || !strings.HasSuffix(r.body, `www"}`) || !json.Valid([]byte(r.body)) {
-			t.Errorf("%d bytes: %.40q", n, r.body)
+			t.Errorf("body of %d bytes: %.40q; want 70000 of JSON, padded at the end", n, r.body)
 		}
 	}},
 	{spec: "surplus", more: said6, check: wantSecondReply},
@@ -48,7 +48,7 @@ var bodyCases = []faultCase{
 	{spec: "bad-chunk=3;kind=huge", more: said6, check: func(t *testing.T, r result) {
 		r.broken(t, 3)
 		if !strings.HasSuffix(r.raw, "ffffffffffffffff1\r\nhello\r\n") {
-			t.Errorf("%q", r.raw)
+			t.Errorf("answer = %q, want it to end in a huge chunk size", r.raw)
 		}
 	}},
 	{spec: "gzip", more: said6, check: func(t *testing.T, r result) {
@@ -80,23 +80,23 @@ var bodyCases = []faultCase{
 	{spec: "invalid-json=2", more: said6, check: func(t *testing.T, r result) {
 		if !r.stream {
 			if json.Valid([]byte(r.body)) {
-				t.Errorf("%q", r.body)
+				t.Errorf("body = %q, want invalid JSON", r.body)
 			}
 			return
 		}
 		evs := events(r.body)
 		if json.Valid([]byte(evs[2])) || !json.Valid([]byte(evs[1])) || !json.Valid([]byte(evs[3])) {
-			t.Errorf("%q", evs)
+			t.Errorf("events = %q, want the third alone to be invalid JSON", evs)
 		}
 	}},
 	{spec: "no-choices", check: func(t *testing.T, r result) {
 		if strings.Contains(r.body, "choices") || !strings.Contains(r.body, `"id"`) {
-			t.Errorf("%q", r.body)
+			t.Errorf("body = %q, want an id and no choices", r.body)
 		}
 	}},
 	{spec: "no-choices;empty=1", check: func(t *testing.T, r result) {
 		if !strings.Contains(r.body, `"choices":[]`) {
-			t.Errorf("%q", r.body)
+			t.Errorf("body = %q, want empty choices", r.body)
 		}
 	}},
 	{spec: "sse-for-json", only: "plain", more: said6, check: func(t *testing.T, r result) {
@@ -118,7 +118,7 @@ var bodyCases = []faultCase{
 	{spec: "error-in-stream=3", only: "stream", more: said6, check: func(t *testing.T, r result) {
 		c := streamOf(t, r.body)
 		if len(c.Errors) != 1 || !c.Done || !r.whole || c.Finish[0] != "" || !strings.Contains(c.Errors[0], LeakedPath) {
-			t.Errorf("%q", r.raw)
+			t.Errorf("answer = %q, want one error in the stream, then [DONE]", r.raw)
 		}
 	}},
 }

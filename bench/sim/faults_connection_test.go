@@ -9,17 +9,17 @@ import (
 var connectionCases = []faultCase{
 	{spec: "refuse", check: func(t *testing.T, r result) {
 		if r.raw != "" || !r.reset {
-			t.Errorf("%q, reset %v", r.raw, r.reset)
+			t.Errorf("answer = %q, reset %v; want nothing and a reset", r.raw, r.reset)
 		}
 	}},
 	{spec: "reset-before", check: func(t *testing.T, r result) {
 		if r.raw != "" || !r.reset {
-			t.Errorf("%q, reset %v", r.raw, r.reset)
+			t.Errorf("answer = %q, reset %v; want nothing and a reset", r.raw, r.reset)
 		}
 	}},
 	{spec: "eof-before", check: func(t *testing.T, r result) {
 		if r.raw != "" || r.reset {
-			t.Errorf("%q, reset %v", r.raw, r.reset)
+			t.Errorf("answer = %q, reset %v; want nothing and no reset", r.raw, r.reset)
 		}
 	}},
 	{spec: "early-413;linger=1", check: func(t *testing.T, r result) {
@@ -29,7 +29,7 @@ var connectionCases = []faultCase{
 	{spec: "slow-body;gap=50us", more: `,"sim":{"tokens":2}`, check: func(t *testing.T, r result) { r.good(t) }},
 	{spec: "garbage-head", check: func(t *testing.T, r result) {
 		if strings.HasPrefix(r.raw, "HTTP") || r.raw == "" {
-			t.Errorf("%q", r.raw)
+			t.Errorf("answer = %q, want bytes that are not HTTP", r.raw)
 		}
 	}},
 }

@@ -26,7 +26,7 @@ var streamCases = []faultCase{
 	{spec: "error-in-stream=3;done=0;code=400;message=odd", only: "stream", more: said6, check: func(t *testing.T, r result) {
 		c := streamOf(t, r.body)
 		if c.Done || !r.whole || c.Errors[0] != `{"message":"odd","type":"BadRequestError","param":null,"code":400}` {
-			t.Errorf("%q", r.raw)
+			t.Errorf("answer = %q, want the error of the fault and no [DONE]", r.raw)
 		}
 	}},
 	{spec: "error-first", check: func(t *testing.T, r result) {
@@ -36,38 +36,38 @@ var streamCases = []faultCase{
 			first = events(r.body)[0]
 		}
 		if !strings.HasPrefix(first, `{"error":{`) || !strings.Contains(first, `"code":503`) {
-			t.Errorf("%q", r.raw)
+			t.Errorf("answer = %q, want it to begin with an error of code 503", r.raw)
 		}
 	}},
 	{spec: "no-done", only: "stream", more: said6, check: func(t *testing.T, r result) {
 		if c := streamOf(t, r.body); c.Done || c.Finish[0] != "stop" || !r.whole {
-			t.Errorf("%q", r.raw)
+			t.Errorf("answer = %q, want the finish stop and no [DONE]", r.raw)
 		}
 	}},
 	{spec: "no-finish", more: said6, check: func(t *testing.T, r result) {
 		if !r.stream {
 			if !strings.Contains(r.body, `"finish_reason":null`) {
-				t.Errorf("%q", r.raw)
+				t.Errorf("answer = %q, want a null finish reason", r.raw)
 			}
 			return
 		}
 		if c := streamOf(t, r.body); c.Done || c.Finish[0] != "" || !r.whole || c.Text[0] == "" {
-			t.Errorf("%q", r.raw)
+			t.Errorf("answer = %q, want a text without a finish reason and [DONE]", r.raw)
 		}
 	}},
 	{spec: "no-finish;done=1;ghost=1", only: "stream", more: said6, check: func(t *testing.T, r result) {
 		if c := streamOf(t, r.body); !c.Done || c.Finish[0] != "" || !strings.Contains(r.body, `"model":""`) {
-			t.Errorf("%q", r.raw)
+			t.Errorf("answer = %q, want [DONE] and an event without a model, but no finish reason", r.raw)
 		}
 	}},
 	{spec: "finish=content_filter", more: said6, check: func(t *testing.T, r result) {
 		if c := r.good(t); c.Finish[0] != "content_filter" {
-			t.Errorf("%q", r.raw)
+			t.Errorf("answer = %q, want the finish content_filter", r.raw)
 		}
 	}},
 	{spec: "huge-event", only: "stream", more: said6, check: func(t *testing.T, r result) {
 		if c := r.good(t); len(c.Text[0]) < 2<<20 {
-			t.Errorf("%d bytes", len(c.Text[0]))
+			t.Errorf("text of %d bytes, want 2 MiB or more", len(c.Text[0]))
 		}
 	}},
 }

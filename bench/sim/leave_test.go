@@ -75,7 +75,7 @@ func TestLeaving(t *testing.T) {
 					}
 					eventually(t, "connection is gone", func() bool { return e.Stats().Conns == want })
 					if s := e.Stats(); s.Completed != 0 || s.Rejected != 0 {
-						t.Errorf("stats %+v", s)
+						t.Errorf("stats = %+v, want none completed and none rejected", s)
 					}
 				})
 			}
@@ -156,7 +156,7 @@ func TestUnlistenAndDrop(t *testing.T) {
 		t.Error("connection accepted after Unlisten")
 	}
 	if n := e.Drop(0.5, true); n != 2 {
-		t.Errorf("dropped %d", n)
+		t.Errorf("Drop = %d, want 2", n)
 	}
 	eventually(t, "two are left", func() bool { return e.Stats().Conns == 2 })
 	if err := e.Relisten(); err != nil {
@@ -208,7 +208,7 @@ func TestManyClients(t *testing.T) {
 		eventually(t, "all are gone", func() bool { return e.Stats().Conns == 0 })
 		s := e.Stats()
 		if s.Running != 0 || s.Waiting != 0 || s.Peak > 8 || s.Completed+s.Aborted+s.Rejected != s.Requests || s.Aborted == 0 || s.Completed == 0 {
-			t.Errorf("%s: %+v", profile, s)
+			t.Errorf("%s: stats = %+v, want none running, at most 8 at once, and every request counted", profile, s)
 		}
 		if used, _ := e.slots.Room(); used != 0 {
 			t.Errorf("%s: room used %d", profile, used)

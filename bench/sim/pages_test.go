@@ -66,21 +66,21 @@ func TestPages(t *testing.T) {
 			}
 			resp, body = fetch(t, e, "HEAD", p.path, "")
 			if resp.StatusCode != 200 || body != "" {
-				t.Errorf("%s HEAD %s: %s %q", profile, p.path, resp.Status, body)
+				t.Errorf("%s: HEAD %s: %s %q, want 200 without a body", profile, p.path, resp.Status, body)
 			}
 		}
 		if resp, body := fetch(t, e, "GET", absent[profile], ""); resp.StatusCode != 404 {
-			t.Errorf("%s %s: %s %s", profile, absent[profile], resp.Status, body)
+			t.Errorf("%s: %s: %s %s, want 404", profile, absent[profile], resp.Status, body)
 		}
 		want := 405
 		if profile == "llamacpp" {
 			want = 404
 		}
 		if resp, body := fetch(t, e, "GET", "/v1/chat/completions", ""); resp.StatusCode != want {
-			t.Errorf("%s: %s %s", profile, resp.Status, body)
+			t.Errorf("%s: GET of the chat path: %s %s, want %d", profile, resp.Status, body, want)
 		}
 		if s := e.Stats(); s.Requests != 0 || s.Probes != int64(2*len(pages)+2) {
-			t.Errorf("%s: %+v", profile, s)
+			t.Errorf("%s: stats = %+v, want %d probes and no request", profile, s, 2*len(pages)+2)
 		}
 	}
 }
@@ -171,10 +171,10 @@ func TestRecordAndStats(t *testing.T) {
 	ask(t, e, chatBody("two", said6))
 	s := e.Stats()
 	if s.LastRequest == nil || !bytes.Contains(s.LastRequest.Body, []byte("two")) || s.Tokens != 12 || s.Completed != 2 || s.Accepted != 2 || s.Peak != 1 {
-		t.Errorf("%+v", s)
+		t.Errorf("stats = %+v, want 2 requests completed with 12 tokens", s)
 	}
 	if all := e.Recorded(); len(all) != 2 || all[0].Get("x-custom") != "yes" || all[0].Target != "/v1/chat/completions" {
-		t.Errorf("%+v", all)
+		t.Errorf("recorded = %+v, want 2 requests with their headers", all)
 	}
 	_, body := fetch(t, e, "GET", "/sim/stats", "")
 	var over Stats
@@ -186,7 +186,7 @@ func TestRecordAndStats(t *testing.T) {
 	}
 	fetch(t, e, "POST", "/sim/reset", "")
 	if s := e.Stats(); s.Requests != 0 || s.LastRequest != nil || s.Tokens != 0 {
-		t.Errorf("%+v", s)
+		t.Errorf("stats after a reset = %+v, want nothing", s)
 	}
 	for range recorded + 5 {
 		e.record.add(&request{})
@@ -231,7 +231,7 @@ func TestStrictHeads(t *testing.T) {
 		_, _ = io.WriteString(c, head)
 		raw, _ := c.all()
 		if !strings.HasPrefix(raw, "HTTP/1.1 4") && !strings.HasPrefix(raw, "HTTP/1.1 505") {
-			t.Errorf("%q: %q", head, raw)
+			t.Errorf("head %q: answer = %q, want 4xx or 505", head, raw)
 		}
 	}
 	if n := e.Stats().Malformed; n != 18 {
@@ -247,7 +247,7 @@ func TestStrictHeads(t *testing.T) {
 		_, _ = io.WriteString(c, ok)
 		if strings.Contains(ok, "Expect") {
 			if line, _ := c.r.ReadString('\n'); line != "HTTP/1.1 100 Continue\r\n" {
-				t.Errorf("%q", line)
+				t.Errorf("line = %q, want 100 Continue", line)
 			}
 			_, _ = c.r.ReadString('\n')
 		}
@@ -258,7 +258,7 @@ func TestStrictHeads(t *testing.T) {
 		}
 		resp, got, err := c.answer()
 		if err != nil || resp.StatusCode != 200 {
-			t.Errorf("%q: %v %s", ok, err, got)
+			t.Errorf("request %q: %v %s, want 200", ok, err, got)
 			continue
 		}
 		plainOf(t, got)
@@ -273,7 +273,7 @@ func TestStrictHeads(t *testing.T) {
 	body = chatBody("hi", `,"stream":true`)
 	_, _ = fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	if raw, _ := c.all(); strings.Contains(strings.ToLower(raw), "chunked") || !strings.HasSuffix(raw, "\n\ndata: [DONE]\n\n") {
-		t.Errorf("%q", shorten(raw))
+		t.Errorf("answer = %q, want a stream without chunks", shorten(raw))
 	}
 }
 
@@ -307,7 +307,7 @@ func TestCompletions(t *testing.T) {
 		}
 		_, body = fetch(t, e, "POST", "/v1/completions", `{"model":"sim","prompt":["a","b"],"n":1,"logprobs":1}`, "Content-Type: application/json")
 		if plainOf(t, body).Finish[1] == "" || !strings.Contains(body, `"token_logprobs":[-0.25`) {
-			t.Errorf("%s", body)
+			t.Errorf("answer = %s, want two choices with log probabilities", body)
 		}
 	})
 }
@@ -366,7 +366,7 @@ func TestSmallWork(t *testing.T) {
 	} {
 		e := start(t, Options{Profile: c.engine})
 		if _, body := fetch(t, e, "POST", c.path, `{"model":"sim",`+c.body+`}`, "Content-Type: application/json"); !strings.Contains(body, c.want) {
-			t.Errorf("%s %s %s: %s", c.engine, c.path, c.body, body)
+			t.Errorf("%s %s %s: answer = %s, want %s in it", c.engine, c.path, c.body, body, c.want)
 		}
 	}
 }
@@ -437,7 +437,7 @@ func TestTranscriptions(t *testing.T) {
 	} {
 		ctype, body, code := send("/v1/audio/transcriptions", "model", "sim", "response_format", format, "timestamp_granularities[]", "word")
 		if code != 200 || ctype != want[0] || !strings.Contains(body, want[1]) {
-			t.Errorf("%s: %d %s %s", format, code, ctype, body)
+			t.Errorf("format %s: %d %s %s, want 200 %s %s", format, code, ctype, body, want[0], want[1])
 		}
 		if strings.HasPrefix(body, "{") {
 			compact(t, body)
@@ -479,7 +479,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	for _, o := range []Options{{Profile: "nope"}, {Slots: -1}, {TokenRate: -1}, {Reasoning: "x"}, {Listen: "nowhere.invalid:1"}} {
 		e := New(o)
 		if err := e.Start(); err == nil {
-			t.Errorf("%+v: accepted", o)
+			t.Errorf("%+v is accepted, want an error", o)
 		}
 		e.Close()
 	}
@@ -549,7 +549,7 @@ func FuzzChat(f *testing.F) {
 			t.Fatal(err, got)
 		}
 		if !json.Valid([]byte(got)) && !strings.HasPrefix(got, "data: ") {
-			t.Errorf("%q", got)
+			t.Errorf("answer = %q, want JSON or an event stream", got)
 		}
 	})
 }

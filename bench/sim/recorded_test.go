@@ -227,7 +227,7 @@ func valueShape(t *testing.T, s map[string]string, prefix string, raw []byte) {
 	t.Helper()
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {
-		t.Fatalf("%s: %v", raw, err)
+		t.Fatalf("recorded %s: %v, want JSON", raw, err)
 	}
 	var walk func(path string, v any)
 	add := func(path, kind string) {

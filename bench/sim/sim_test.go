@@ -128,11 +128,11 @@ func fetch(t testing.TB, e *Engine, method, path, body string, header ...string)
 	req := &http.Request{Method: method}
 	resp, err := http.ReadResponse(c.r, req)
 	if err != nil {
-		t.Fatalf("%s %s: %v", method, path, err)
+		t.Fatalf("%s %s: %v, want an answer", method, path, err)
 	}
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
-		t.Fatalf("%s %s: %v after %q", method, path, err, shorten(string(b)))
+		t.Fatalf("%s %s: %v after %q, want a whole body", method, path, err, shorten(string(b)))
 	}
 	return resp, string(b)
 }
@@ -232,7 +232,7 @@ func (c *completion) add(t testing.TB, data string) {
 	}
 	var w wireChunk
 	if err := json.Unmarshal([]byte(data), &w); err != nil {
-		t.Fatalf("chunk %q: %v", shorten(data), err)
+		t.Fatalf("chunk %q: %v, want JSON", shorten(data), err)
 	}
 	if w.Error != nil {
 		c.Errors = append(c.Errors, string(w.Error))
@@ -300,14 +300,14 @@ func eventually(t testing.TB, what string, ok func() bool) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	t.Fatalf("never: %s", what)
+	t.Fatalf("this never happened: %s", what)
 }
 
 func compact(t testing.TB, s string) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := json.Compact(&b, []byte(s)); err != nil {
-		t.Fatalf("%q: %v", s, err)
+		t.Fatalf("%q: %v, want JSON", s, err)
 	}
 	return b.String()
 }

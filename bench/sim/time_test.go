@@ -48,7 +48,7 @@ func TestTimeOfStream(t *testing.T) {
 		data, at := arrivals(t, c)
 		want := []time.Duration{0, 204, 204, 254, 304, 354, 354, 354} // head, role, 4 tokens, finish, [DONE]
 		if len(at) != len(want) {
-			t.Fatalf("events %q", data)
+			t.Fatalf("%d events: %q; want %d", len(at), data, len(want))
 		}
 		for i := range want {
 			if d := at[i] - want[i]*time.Millisecond; d < 0 || d > time.Millisecond {
@@ -71,7 +71,7 @@ func TestTimeOfPlainAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d := time.Since(begin).Round(time.Millisecond); d != 504*time.Millisecond {
-			t.Errorf("took %v", d)
+			t.Errorf("the answer took %v, want 504 ms", d)
 		}
 		// Six blocks of 16 tokens are cached, so 8 of 104 tokens are read.
 		begin = time.Now()
@@ -84,7 +84,7 @@ func TestTimeOfPlainAnswer(t *testing.T) {
 			t.Errorf("with cache it took %v", d)
 		}
 		if got := plainOf(t, body).Usage; got.PromptD.Cached != 96 || got.Prompt != 104 || got.Total != 109 {
-			t.Errorf("usage %+v", got)
+			t.Errorf("usage = %+v, want 104 prompt tokens, 96 of them cached, and 109 in all", got)
 		}
 		_ = c.Close()
 		synctest.Wait()
@@ -114,10 +114,10 @@ func TestTimeControls(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d := time.Since(begin).Round(time.Millisecond); d != 90*time.Millisecond {
-				t.Errorf("took %v: %s", d, body)
+				t.Errorf("the answer took %v, want 90 ms: %s", d, body)
 			}
 			if got := plainOf(t, body); got.Usage.Completion != 3 || got.Finish[0] != "stop" {
-				t.Errorf("answer %s", body)
+				t.Errorf("answer = %s, want 3 tokens and the finish stop", body)
 			}
 			_ = c.Close()
 		}
@@ -151,7 +151,7 @@ func TestSlotsAreFairAndBounded(t *testing.T) {
 		}
 		synctest.Wait()
 		if s := e.Stats(); s.Running != 2 || s.Waiting != 3 || s.Rejected != 1 || s.Peak != 2 {
-			t.Errorf("stats %+v", s)
+			t.Errorf("stats = %+v, want 2 running, 3 waiting and 1 rejected", s)
 		}
 		var order []int
 		for range 6 {
@@ -161,11 +161,11 @@ func TestSlotsAreFairAndBounded(t *testing.T) {
 			t.Errorf("all took %v", d)
 		}
 		if order[0] != 5 || max(order[1], order[2]) != 1 || max(order[3], order[4]) != 3 || order[5] != 4 {
-			t.Errorf("order %v", order)
+			t.Errorf("order = %v, want 5, then 0 and 1, then 2 and 3, then 4", order)
 		}
 		synctest.Wait()
 		if s := e.Stats(); s.Running != 0 || s.Waiting != 0 || s.Completed != 5 || s.Conns != 0 {
-			t.Errorf("stats %+v", s)
+			t.Errorf("stats = %+v, want 5 completed and none left", s)
 		}
 	})
 }
@@ -199,7 +199,7 @@ func TestPingsAndIdleTimeout(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := strings.Count(body, ":\n\n"); n != 2 {
-			t.Errorf("%d pings: %q", n, body)
+			t.Errorf("%d pings, want 2: %q", n, body)
 		}
 		begin := time.Now()
 		if _, err := c.r.Peek(1); err == nil || time.Since(begin) != 5*time.Second {
@@ -221,7 +221,7 @@ func TestKVRoomHoldsTheQueue(t *testing.T) {
 		}
 		synctest.Wait()
 		if s := e.Stats(); s.Running != 2 || s.Waiting != 1 {
-			t.Errorf("stats %+v", s)
+			t.Errorf("stats = %+v, want 2 running and 1 waiting", s)
 		}
 		used, _ := e.slots.Room()
 		if used != 2*104+2 {
@@ -362,7 +362,7 @@ func TestLostAfter(t *testing.T) {
 		go func() { _, _ = io.Copy(io.Discard, c.r) }()
 		time.Sleep(time.Minute)
 		if s := e.Stats(); s.Running != 0 || s.Conns != 1 || s.Aborted != 0 {
-			t.Errorf("%+v", s)
+			t.Errorf("stats = %+v, want the connection alone, without a call", s)
 		}
 		_ = c.Close()
 		synctest.Wait()

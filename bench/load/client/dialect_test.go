@@ -167,11 +167,11 @@ func TestBodies(t *testing.T) {
 		text := d.Body(nil, q)
 		var doc jsonx.Doc
 		if err := doc.Parse(text, jsonx.Options{Record: 10}); err != nil {
-			t.Errorf("%s: %v in %s", d.Name, err, text)
+			t.Errorf("%s: %v, want JSON: %s", d.Name, err, text)
 			continue
 		}
 		if root := doc.Root(); !root.Get("model").EqualText("m") || !root.Get("temperature").Exists() || d.Streams && !root.Get("stream").Exists() {
-			t.Errorf("%s: %s", d.Name, text)
+			t.Errorf("%s: body = %s, want model m, a temperature and the stream member", d.Name, text)
 		}
 		for _, want := range []string{`\"hi\"\n`, `"result"`} {
 			if d.Name != "completions" && d.Tokens && !bytes.Contains(text, []byte(want)) {

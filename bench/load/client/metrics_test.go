@@ -27,7 +27,7 @@ func FuzzMetrics(f *testing.F) {
 	f.Fuzz(func(t *testing.T, page []byte) {
 		for series := range Metrics(page) {
 			if len(series) == 0 || series[0] == '#' {
-				t.Errorf("%q of %q", series, page)
+				t.Errorf("series %q of %q, want a name", series, page)
 			}
 		}
 	})

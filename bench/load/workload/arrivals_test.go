@@ -67,6 +67,6 @@ func TestRampPacer(t *testing.T) {
 func TestTracePacer(t *testing.T) {
 	times := []time.Duration{0, time.Second, 5 * time.Second}
 	if got := arrivals(&Trace{times}, 9); len(got) != 3 || got[2] != times[2] {
-		t.Errorf("got %v", got)
+		t.Errorf("arrivals = %v, want the 3 of the trace", got)
 	}
 }

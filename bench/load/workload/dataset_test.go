@@ -11,16 +11,16 @@ func TestDatasets(t *testing.T) {
 		{"conversations":[{"from":"gpt","value":"alone"}]},{"conversations":[{"from":"human","value":"no reply"}]}]`
 	d, err := parseDataset("sharegpt", []byte(share))
 	if err != nil || len(d.entries) != 1 || len(d.entries[0].human) != 2 || d.entries[0].Out != 3 {
-		t.Errorf("sharegpt: %+v, %v", d, err)
+		t.Errorf("sharegpt = %+v, %v; want one entry with 2 turns and 3 tokens out", d, err)
 	}
 	d, err = parseDataset("custom", []byte("{\"prompt\":\"a\"}\n\n{\"prompt\":\"b\",\"output_len\":7}\n"))
 	if err != nil || len(d.entries) != 2 || d.entries[1].Out != 7 {
-		t.Errorf("custom: %+v, %v", d, err)
+		t.Errorf("custom = %+v, %v; want 2 entries, the second with 7 tokens out", d, err)
 	}
 	d, err = parseDataset("trace", []byte(`{"timestamp":1000,"input_length":600,"output_length":5,"hash_ids":[1,2]}
 {"timestamp":2500,"input_length":700,"output_length":6,"hash_ids":[1,3]}`))
 	if err != nil || len(d.entries) != 2 || d.entries[1].At != 1500*time.Millisecond || d.entries[1].Blocks[0] != 1 {
-		t.Errorf("trace: %+v, %v", d, err)
+		t.Errorf("trace = %+v, %v; want 2 entries, the second at 1.5 s with block 1", d, err)
 	}
 	if _, err = parseDataset("trace", []byte(`{"timestamp":1700158546680,"input_length":1,"output_length":1}`)); err != nil {
 		t.Errorf("Unix time: %v", err)
@@ -65,10 +65,10 @@ func FuzzDataset(f *testing.F) {
 		before := time.Duration(0)
 		for i, e := range d.entries {
 			if kind == "trace" && e.After >= i || len(e.Blocks) > 0 && kind != "trace" {
-				t.Fatalf("entry %d: %+v", i, e)
+				t.Fatalf("entry %d = %+v, want blocks and earlier turns in a trace alone", i, e)
 			}
 			if e.After < 0 && e.At < before || kind == "trace" && e.In < 1 || kind != "trace" && len(e.human) == 0 || e.Out < 0 {
-				t.Fatalf("entry %+v", e)
+				t.Fatalf("entry = %+v, want times in order, a prompt and no negative length", e)
 			}
 			before = max(before, e.At)
 		}
@@ -87,7 +87,7 @@ func FuzzLength(f *testing.F) {
 		w := &Workload{spec: &Spec{}}
 		for n := range 20 {
 			if v := l.draw(w.Rng(n)); v < 1 {
-				t.Fatalf("%q drew %d", text, v)
+				t.Fatalf("length %q drew %d, want 1 or more", text, v)
 			}
 		}
 	})
@@ -97,7 +97,7 @@ func FuzzLength(f *testing.F) {
 func TestLengthsAreReadAgain(t *testing.T) {
 	for _, s := range []string{"512", "uniform:100-900", "lognormal:512,0.8"} {
 		if l, err := ParseLength(s); err != nil || l.String() != s {
-			t.Errorf("%q became %q, %v", s, l, err)
+			t.Errorf("ParseLength(%q) = %q, %v; want the same text", s, l, err)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func testPages(t *testing.T) {
 						t.Errorf("%s %s: no JSON: %s", name, path, r.Body)
 					}
 					if strings.Contains(strings.ReplaceAll(string(r.Body), "<<.Model>>", ""), "<<") || strings.Contains(string(r.Body), "<no value>") || r.Status < 200 {
-						t.Errorf("%s %s: %d %s", name, path, r.Status, r.Body)
+						t.Errorf("page %s %s: %d %s, want a status and no placeholder", name, path, r.Status, r.Body)
 					}
 				}
 			}

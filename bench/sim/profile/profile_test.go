@@ -26,7 +26,7 @@ func TestEngines(t *testing.T) {
 	router, of := ByName["llamacpp-router"], ByName["llamacpp"]
 	if router.Family != "llamacpp" || router.Idle != 5*time.Second || router.PerConn != of.PerConn || !router.Loads || of.Loads ||
 		router.Unknown != UnknownRefused || of.Unknown != UnknownServed {
-		t.Errorf("%+v", router)
+		t.Errorf("router = %+v, want llamacpp that loads models and refuses unknown ones", router)
 	}
 }
 
