@@ -60,7 +60,7 @@ func TestCatalogForMessages(t *testing.T) {
 	}
 	names := []string{"llama", "claude-llama", "gpt-fast", "qwen", "claude-small", "claude-qwen", "tts"}
 	if got := p.list(anthropicVersion).ids(); !slices.Equal(got, names) {
-		t.Errorf("names %v", got)
+		t.Errorf("names = %v, want %v", got, names)
 	}
 	if got := p.list(anthropicVersion, "x-api-key: "+narrow).ids(); !slices.Equal(got, names[3:6]) {
 		t.Errorf("names for a key of one model: %v", got)
@@ -73,7 +73,7 @@ func TestCatalogForMessages(t *testing.T) {
 			CreatedAt              time.Time `json:"created_at"`
 		}
 		if err := json.Unmarshal([]byte(r.Body), &m); err != nil || m.ID != name || m.Type != "model" || m.Object != "model" || m.DisplayName == "" || m.CreatedAt.IsZero() || m.Kind == "" {
-			t.Errorf("%s: %s, %v", name, r.Body, err)
+			t.Errorf("model = %s, %v; want %s in both shapes", r.Body, err, name)
 		}
 	}
 	if e := p.entry("claude-llama"); e["id"] != "llama" {
@@ -85,7 +85,7 @@ func TestCatalogForMessages(t *testing.T) {
 	p.Post("/v1/messages", `{"model":"claude-llama","max_tokens":5,"messages":[{"role":"user","content":"x"}]}`).WantStatus(200)
 	r := p.Get("/v1/models", anthropicVersion).WantStatus(200).Conforms("GET", "/v1/models")
 	if got := r.Header.Get("Vary"); got != "Authorization, x-api-key, anthropic-version" {
-		t.Errorf("Vary: %s", got)
+		t.Errorf("Vary = %s, want Authorization, x-api-key, anthropic-version", got)
 	}
 	for _, query := range []string{"limit=0", "limit=1001", "limit=x", "limit=", "after_id=nobody", "before_id=nobody", "after_id=qwen&limit=2"} {
 		header := []string{anthropicVersion}
@@ -118,11 +118,11 @@ func TestCatalogPages(t *testing.T) {
 			m := pages.Current()
 			got = append(got, m.ID)
 			if m.DisplayName == "" || m.CreatedAt.IsZero() || string(m.Type) != "model" {
-				t.Errorf("model %s", m.RawJSON())
+				t.Errorf("model = %s, want a name, a time and the type model", m.RawJSON())
 			}
 		}
 		if err := pages.Err(); err != nil || !slices.Equal(got, want) {
-			t.Errorf("limit %d: %v, %v", limit, got, err)
+			t.Errorf("limit %d: models = %v, %v; want %v", limit, got, err, want)
 		}
 		got = nil
 		page, err := p.claude().Models.List(context.Background(), anthropic.ModelListParams{Limit: anthropic.Int(int64(limit)), BeforeID: anthropic.String(want[len(want)-1])})
@@ -144,7 +144,7 @@ func TestCatalogPages(t *testing.T) {
 	}
 	one, err := p.claude().Models.Get(context.Background(), "claude-small", anthropic.ModelGetParams{})
 	if err != nil || one.ID != "claude-small" || one.DisplayName != "qwen (claude-small)" {
-		t.Errorf("model %+v, %v", one, err)
+		t.Errorf("model = %+v, %v; want claude-small as qwen (claude-small)", one, err)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestCatalogForCodex(t *testing.T) {
 		}
 		r := p.Get(target, header...).WantStatus(200).Conforms("GET", "/v1/models")
 		if err := json.Unmarshal([]byte(r.Body), &l); err != nil || l.Models == nil {
-			t.Fatalf("%s: %v", r.Body, err)
+			t.Fatalf("list = %s, %v; want models", r.Body, err)
 		}
 		return l.Models, len(l.Data)
 	}
@@ -179,7 +179,7 @@ func TestCatalogForCodex(t *testing.T) {
 	}
 	if m["slug"] != "llama" || m["display_name"] != "Llama" || m["context_window"] != 32768.0 || m["default_reasoning_level"] != "medium" || m["apply_patch_tool_type"] != "freeform" ||
 		fmt.Sprint(m["input_modalities"]) != "[text image]" || len(m["supported_reasoning_levels"].([]any)) != 4 {
-		t.Errorf("%v", m)
+		t.Errorf("model = %v, want what the configuration says of llama", m)
 	}
 	if both, data := read("/v1/models?client_version=1&limit=1000", anthropicVersion); len(both) != 1 || data != 7 {
 		t.Errorf("both forms: %d and %d", len(both), data)
@@ -189,7 +189,7 @@ func TestCatalogForCodex(t *testing.T) {
 	}
 	p = start(t, rig.Setup{Top: "strict: true"}) // a strict edge refuses tools that are not functions
 	if models, _ := read("/v1/models?client_version=1"); len(models) != 1 || models[0]["apply_patch_tool_type"] != nil {
-		t.Errorf("strict: %v", models)
+		t.Errorf("models for a strict client = %v, want one without a patch tool", models)
 	}
 }
 

@@ -85,7 +85,7 @@ func TestInitToServing(t *testing.T) {
 		t.Errorf("there is no short queue for 8 slots:\n%s", text)
 	}
 	if out, errs := command(t, 0, "check", file); out+errs != file+": ok\n" {
-		t.Errorf("check: %s%s", out, errs)
+		t.Errorf("check = %s%s, want %s: ok", out, errs, file)
 	}
 	free := strings.NewReplacer("127.0.0.1:4000", "127.0.0.1:0", "127.0.0.1:9090", "127.0.0.1:0").Replace(string(text))
 	if err := os.WriteFile(file, []byte(free), 0o600); err != nil {
@@ -109,7 +109,7 @@ func TestInitToServing(t *testing.T) {
 	for range 8 { // as many as all slots together, so that both engines serve some
 		calls.Go(func() {
 			if res := p.Post(chatPath, rig.ChatBody("tiny", "")); res.Status != 200 {
-				t.Errorf("%d", res.Status)
+				t.Errorf("status = %d, want 200", res.Status)
 			}
 		})
 	}
@@ -266,7 +266,7 @@ func TestCheckForEditors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, errs := command(t, 1, "check", path); !strings.HasPrefix(errs, path+":") || !strings.Contains(errs, "\n"+path+":1:1: ") {
-		t.Errorf("%q", errs)
+		t.Errorf("check = %q, want a problem at %s:1:1", errs, path)
 	}
 }
 
@@ -313,11 +313,11 @@ func TestReloadDiff(t *testing.T) {
 		t.Errorf("the file in place, not watched: %q", out)
 	}
 	if out, _ := command(t, 0, "reload", "--admin", admin); !strings.Contains(out, "version 2") {
-		t.Errorf("reload: %q", out)
+		t.Errorf("reload = %q, want version 2", out)
 	}
 	if out, _ := command(t, 0, "reload", "--back", "--admin", admin); !strings.Contains(out, "version 3") || !strings.Contains(out, "aliases") ||
 		!strings.Contains(out, "correct it first") {
-		t.Errorf("back: %q", out)
+		t.Errorf("reload --back = %q, want version 3, aliases and the advice", out)
 	}
 	if _, errs := command(t, 1, "reload", "--back", "--admin", admin); !strings.Contains(errs, "no configuration to go back to") {
 		t.Errorf("back twice: %q", errs)
@@ -403,7 +403,7 @@ func TestModeCommands(t *testing.T) {
 	}
 	for asked, want := range map[string]string{"tag:h10": "did you mean \"tag:h100\"", "nobody-at-all": "no upstream of that name: choose ", name + "x": "did you mean", "zz*": "no upstream of that name"} {
 		if _, errs := command(t, 1, append([]string{"drain", asked}, admin...)...); !strings.Contains(errs, want) {
-			t.Errorf("%s: %s", asked, errs)
+			t.Errorf("drain %s = %s, want %s", asked, errs, want)
 		}
 	}
 	if _, errs := command(t, 1, "drain", name, "--admin", p.Admin); !strings.Contains(errs, "--token") {
@@ -443,17 +443,17 @@ models: [{ id: m, deployments: [{ upstream: v }] }]
 		Line, Column                  int
 	}
 	if err := json.Unmarshal([]byte(out), &found); err != nil || errs != "" || len(found) < 3 {
-		t.Fatalf("%v: %s%s", err, out, errs)
+		t.Fatalf("check --format json: %v, want 3 problems or more: %s%s", err, out, errs)
 	}
 	if f := found[0]; f.File != path || f.Line != 1 || f.Column != 1 || f.Level != "error" || !strings.Contains(f.Message, "listn") {
-		t.Errorf("%+v", f)
+		t.Errorf("problem = %+v, want an error about listn at %s:1:1", f, path)
 	}
 	if out, _ := command(t, 0, "check", filepath.Join(dir, "good.yaml"), "--format", "json"); out != "[]\n" {
 		t.Errorf("nothing is wrong: %q", out)
 	}
 	out, _ = command(t, 1, "check", path, "--format", "github")
 	if !strings.HasPrefix(out, "::error file="+path+",line=1,col=1::") || strings.Count(out, "\n") != len(found) {
-		t.Errorf("%s", out)
+		t.Errorf("check for GitHub = %s, want %d lines, the first at 1:1", out, len(found))
 	}
 	for name, want := range map[string]int{"good.yaml": 0, "bad.yaml": 1} {
 		file, err := os.Open(filepath.Join(dir, name))
@@ -496,13 +496,13 @@ func TestKeyFile(t *testing.T) {
 	key := regexp.MustCompile(`pstk_\S+`).FindString(first)
 	if key == "" || strings.Contains(string(text), "pstk_") || strings.Contains(first, "sha256") ||
 		!strings.Contains(string(text), "limits: { concurrency: 5, requests_per_minute: 600, tokens_per_minute: 7 }") {
-		t.Errorf("%s\n%s", first, text)
+		t.Errorf("key new = %s, want a key; the file = %s, want its hash and limits", first, text)
 	}
 	if err := os.WriteFile(edge, []byte("keys_file: keys.yaml\nupstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out, _ := command(t, 0, "key", "list", "--config", edge); out != "a  in force  models *\nb  in force  models m\n" {
-		t.Errorf("%q", out)
+		t.Errorf("key list = %q, want a and b in force", out)
 	}
 	whole := filepath.Join(dir, "whole.yaml")
 	if err := os.WriteFile(whole, []byte("upstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, aliases: [llama], deployments: [{ upstream: u }] }]\n"), 0o600); err != nil {

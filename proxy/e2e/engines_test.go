@@ -74,7 +74,7 @@ func TestEngines_Recognised(t *testing.T) {
 				t.Errorf("it tells of %d slots", d.Slots)
 			}
 			if want.load != (d.Load != nil) {
-				t.Errorf("load %+v", d.Load)
+				t.Errorf("load = %+v, want one: %t", d.Load, want.load)
 			}
 			e.SetHealthy(false)
 			if d = detectEngine(t, e); d.Healthy && name != "lmstudio" && name != "sglang" && name != "ollama" && name != "openai" { // the probe of these engines requests their models
@@ -109,7 +109,7 @@ func TestEngines_Load(t *testing.T) {
 			}
 			rig.WaitFor(t, rig.Patience, "one runs, one waits", func() bool { s := e.Stats(); return s.Running == 1 && s.Waiting == 1 })
 			if d := detectEngine(t, e); d.Load == nil || d.Load.Running != 1 || d.Load.Waiting > 1 || name != "llamacpp" && d.Load.Waiting != 1 {
-				t.Errorf("load %+v", d.Load)
+				t.Errorf("load = %+v, want 1 running and 1 waiting", d.Load)
 			}
 		})
 	}
@@ -135,10 +135,10 @@ func TestEngines_Text(t *testing.T) {
 				} {
 					r := p.Post(path, body).WantStatus(200)
 					if got := r.Body; strings.Contains(got, `"error":{`) || !strings.Contains(got, "Welt") {
-						t.Errorf("%s, stream %s: %.900s", path, stream, got)
+						t.Errorf("%s, stream %s: answer = %.900s, want Welt in it and no error", path, stream, got)
 					}
 					if l := p.LastCall(); l.Outcome != "ok" || l.PromptTokens == 0 || l.CompletionTokens == 0 {
-						t.Errorf("%s, stream %s: %+v", path, stream, l)
+						t.Errorf("%s, stream %s: last call = %+v, want ok with tokens", path, stream, l)
 					}
 				}
 			}
@@ -158,7 +158,7 @@ func TestEngines_Tools(t *testing.T) {
 				r := p.Post("/v1/messages", `{"model":"public","max_tokens":500,"messages":[{"role":"user","content":"hi"}],"stream":`+stream+`,
 					"tools":[{"name":"get_weather","input_schema":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}]}`).WantStatus(200)
 				if !strings.Contains(r.Body, `"tool_use"`) || !strings.Contains(r.Body, `"name":"get_weather"`) || !strings.Contains(r.Body, `"stop_reason":"tool_use"`) {
-					t.Errorf("stream %s: %s", stream, r.Body)
+					t.Errorf("stream %s: answer = %s, want a tool use of get_weather", stream, r.Body)
 				}
 			}
 		})
@@ -177,7 +177,7 @@ func TestEngines_TooLong(t *testing.T) {
 				body := `{"model":"public","max_tokens":20,"messages":[{"role":"user","content":"` + strings.Repeat("word ", 1000) + `"}],"stream":` + stream + `}`
 				p.Post("/v1/chat/completions", body).WantError(400, "invalid_request_error", "context_length_exceeded")
 				if r := p.Post("/v1/messages", body).WantStatus(400); !strings.Contains(r.Body, `"message":"prompt is too long`) {
-					t.Errorf("stream %s: %s", stream, r.Body)
+					t.Errorf("stream %s: answer = %s, want prompt is too long", stream, r.Body)
 				}
 			}
 		})
@@ -212,7 +212,7 @@ models: [{ id: talk, context_length: 2048, deployments: [{ upstream: bare }] }]
 		for _, w := range rig.AllWays {
 			r := p.Post(w.Path, w.Body("talk", "hi", ""))
 			if r.WantStatus(400); !strings.Contains(r.Body, `"context_length_exceeded"`) {
-				t.Errorf("%v: %s", w, r.Body)
+				t.Errorf("%v: answer = %s, want context_length_exceeded", w, r.Body)
 			}
 			if w.Dialect == "messages" && !strings.Contains(r.Body, `"message":"`+told) {
 				t.Errorf("%v: %s, want %s", w, r.Body, told)
@@ -267,14 +267,14 @@ models:
 				for format, want := range map[string]string{"json": "application/json", "text": "text/plain", "srt": "text/srt", "vtt": "text/vtt", "verbose_json": "application/json"} {
 					r := p.upload(transcriptions, text("model", "ears"), text("response_format", format), wav("RIFF and so on")).WantStatus(200)
 					if got := r.Header.Get("Content-Type"); got != want {
-						t.Errorf("%s: %s", format, got)
+						t.Errorf("format %s: Content-Type = %s, want %s", format, got, want)
 					}
 				}
 				if name == "vllm" {
 					for _, format := range []string{"json", "text"} {
 						r := p.upload(transcriptions, text("model", "ears"), text("stream", "true"), text("response_format", format), wav(string(longSound()))).WantStatus(200)
 						if events := r.Events(); len(events) < 20 || events[len(events)-1].Data != "[DONE]" || !strings.Contains(r.Body, `"model":"ears"`) || strings.Contains(r.Body, `"error"`) {
-							t.Errorf("%s: %s", format, r.Body)
+							t.Errorf("format %s: answer = %s, want 20 events or more and no error", format, r.Body)
 						}
 					}
 					p.upload(transcriptions, text("model", "ears"), text("stream", "true"), text("response_format", "verbose_json"), wav("RIFF")).WantStatus(400)
@@ -290,7 +290,7 @@ models:
 				for format, want := range map[string]string{"wav": "audio/wav", "mp3": "audio/mpeg", "pcm": "audio/pcm"} {
 					r := p.Post(speech, fmt.Sprintf(`{"model":"voice","input":"one two","voice":"alloy","response_format":%q}`, format)).WantStatus(200)
 					if got := r.Header.Get("Content-Type"); got != want || r.Body == "" {
-						t.Errorf("%s: %s, %d bytes", format, got, len(r.Body))
+						t.Errorf("format %s: Content-Type = %s with %d bytes, want %s with a body", format, got, len(r.Body), want)
 					}
 				}
 			}
@@ -313,7 +313,7 @@ func TestEngines_EmptyID(t *testing.T) {
 	p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "tgi"}}})
 	for _, more := range []string{``, `"stream":true`} {
 		if r := p.Post(chatPath, rig.ChatBody("sim", more)).WantStatus(200); !strings.Contains(r.Body, `"id":"chatcmpl-`) || strings.Contains(r.Body, `"id":""`) {
-			t.Errorf("%s: %s", more, r.Body)
+			t.Errorf("%s: answer = %s, want an id of a chat completion", more, r.Body)
 		}
 	}
 }
@@ -376,7 +376,7 @@ func TestEngines_NotNow(t *testing.T) {
 				other.Store(0)
 				r := p.Post(chatPath, `{"model":"public","stream":`+stream+`,"messages":[{"role":"user","content":"hi"}]}`).WantStatus(c.status)
 				if c.code != "" && !strings.Contains(r.Body, `"`+c.code+`"`) {
-					t.Errorf("stream %s: %s", stream, r.Body)
+					t.Errorf("stream %s: answer = %s, want the code %s", stream, r.Body, c.code)
 				}
 				if got := [2]int64{asked.Load(), other.Load()}; got != c.asked {
 					t.Errorf("stream %s: the engines were asked %v times, want %v", stream, got, c.asked)

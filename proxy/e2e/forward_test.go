@@ -38,13 +38,13 @@ func TestForward(t *testing.T) {
 		r := p.Post(c.path, `{ "model" : "`+c.model+`", `+c.body+`}`).WantStatus(200)
 		var got struct{ Model string }
 		if err := json.Unmarshal([]byte(r.Body), &got); err != nil || got.Model != "" && got.Model != c.model || r.Header.Get("Content-Type") != "application/json" {
-			t.Errorf("%s: model %q, %v: %.200s", c.path, got.Model, err, r.Body)
+			t.Errorf("%s: model = %q, %v; want %q in JSON: %.200s", c.path, got.Model, err, c.model, r.Body)
 		}
 		if sent := string(p.Engines[0].Stats().LastRequest.Body); sent != `{ "model" : "sim", `+c.body+`}` {
 			t.Errorf("%s: the engine got %s", c.path, sent)
 		}
 		if l := p.LastCall(); l.Dialect != c.dialect || l.Model != c.model || l.Pool != "text" || l.PromptTokens == 0 || l.TokensEstimated {
-			t.Errorf("%s: %+v", c.path, l)
+			t.Errorf("%s: last call = %+v, want %s of %s with counted tokens", c.path, l, c.dialect, c.model)
 		}
 		for body, code := range map[string]string{
 			`{"model":"` + c.model + `","model":"x",` + c.body + `}`: "duplicate_member",
@@ -83,15 +83,15 @@ func TestCompletions_Stream(t *testing.T) {
 	for _, e := range events[:len(events)-1] {
 		var got struct{ Object, Model string }
 		if err := json.Unmarshal([]byte(e.Data), &got); err != nil || got.Model != "talk" || got.Object != "text_completion" {
-			t.Fatalf("%s: %v", e.Data, err)
+			t.Fatalf("event = %s, %v; want a text_completion of talk", e.Data, err)
 		}
 	}
 	if l := p.LastCall(); !l.Stream || l.CompletionTokens != 12 || l.TokensEstimated {
-		t.Errorf("%+v", l)
+		t.Errorf("last call = %+v, want a stream of 12 counted tokens", l)
 	}
 	p.Post("/v1/completions", fmt.Sprintf(body, "")).WantStatus(200)
 	if l := p.LastCall(); l.CompletionTokens < 12 || !l.TokensEstimated {
-		t.Errorf("%+v", l)
+		t.Errorf("last call = %+v, want 12 tokens or more, estimated", l)
 	}
 	for _, fault := range []string{"cut-after=2", "no-finish;done=1", "error-in-stream=2"} {
 		p.Engines[0].SetFault(sim.Fault{Spec: fault})
@@ -119,7 +119,7 @@ func TestWhole_Aborted(t *testing.T) {
 	} {
 		p.Engines[0].SetFault(sim.Fault{Spec: "no-finish"})
 		if r := p.Post(path, `{"model":"talk",`+c.body+`}`).WantStatus(c.status); !strings.Contains(r.Body, "upstream_bad_response") {
-			t.Errorf("%s: %s", path, r.Body)
+			t.Errorf("%s: answer = %s, want upstream_bad_response", path, r.Body)
 		}
 		p.Engines[0].SetFault()
 		p.Post(path, `{"model":"talk",`+c.body+`}`).WantStatus(200)
@@ -206,7 +206,7 @@ models: [{ id: vectors, kind: embedding, deployments: [{ upstream: fake, served:
 				}
 				r := p.Post("/v1/embeddings", ask+`,"encoding_format":"base64"}`).WantStatus(200)
 				if err := json.Unmarshal([]byte(r.Body), &coded); err != nil {
-					t.Fatalf("%s: %v: %.200s", name, err, r.Body)
+					t.Fatalf("%s: %v, want a JSON error: %.200s", name, err, r.Body)
 				}
 				client := p.sdk()
 				got, err := client.Embeddings.New(context.Background(), openai.EmbeddingNewParams{}, option.WithRequestBody("application/json", []byte(ask+"}")))
@@ -252,13 +252,13 @@ models:
 		"/detokenize": {`{ "model" : "sim", "tokens": [1,2]}`, `{"prompt":"w1 w2"}`},
 	} {
 		if r := p.Post(path, strings.Replace(c.sent, "sim", "both", 1)).WantStatus(200); !strings.HasPrefix(r.Body, c.want) {
-			t.Errorf("%s: %s", path, r.Body)
+			t.Errorf("%s: answer = %s, want it to begin with %s", path, r.Body, c.want)
 		}
 		if sent := p.Engines[0].Stats().LastRequest; string(sent.Body) != c.sent || sent.Target != path {
 			t.Errorf("%s: the engine got %s %s", path, sent.Target, sent.Body)
 		}
 		if l := p.LastCall(); l.Dialect != path[1:] || l.Model != "both" || l.PromptTokens != 0 || l.Attempts != 1 {
-			t.Errorf("%s: %+v", path, l)
+			t.Errorf("%s: last call = %+v, want one attempt of both without tokens", path, l)
 		}
 		p.Post(path, strings.Replace(c.sent, "sim", "other", 1)).WantError(404, "not_found_error", "not_found")
 	}
@@ -269,7 +269,7 @@ models:
 	p.Post("/v1/moderations", `{"model":"both","input":"a"}`).WantError(400, "invalid_request_error", "unsupported_parameter")
 	p.Post("/v1/pooling", `{"model":"guards","input":"a","encoding_format":"bytes"}`).WantError(400, "invalid_request_error", "invalid_value")
 	if r := p.Post("/v1/tokenize", "{}").WantStatus(404); !strings.Contains(r.Body, "Send it to /tokenize") {
-		t.Errorf("%s", r.Body)
+		t.Errorf("answer = %s, want the path to send it to", r.Body)
 	}
 	p.Engines[0].SetFault(sim.Fault{Spec: "status=404;html=1"}) // as vLLM does for an unsuitable model
 	p.Post("/v1/score", `{"model":"guards","text_1":"a","text_2":"b"}`).WantError(404, "not_found_error", "not_found")
@@ -311,7 +311,7 @@ models: [{ id: ranks, kind: rerank, deployments: [{ upstream: fake, served: sim 
 	} {
 		r := p.Post("/v1/rerank", `{"model":"ranks","query":"q","documents":["a","b"]`+more+`}`).WantStatus(200)
 		if r.Body != `{"object":"list","model":"ranks","results":[`+want+`]}` {
-			t.Errorf("%s: %s", more, r.Body)
+			t.Errorf("%s: answer = %s, want the results %s", more, r.Body, want)
 		}
 	}
 }
@@ -366,7 +366,7 @@ func TestForward_Media(t *testing.T) {
 		r := p.Post(c.path, c.body)
 		r.WantError(400, "invalid_request_error", "invalid_value")
 		if !strings.Contains(r.Body, `"param":"`+c.param+`"`) {
-			t.Errorf("%s: %s", c.path, r.Body)
+			t.Errorf("%s: answer = %s, want the parameter %s", c.path, r.Body, c.param)
 		}
 	}
 }
@@ -381,7 +381,7 @@ func TestMessages_Steering(t *testing.T) {
 		r := p.Post("/v1/messages", `{"`+member+`"`+rest)
 		r.WantStatus(400)
 		if !strings.Contains(r.Body, member) {
-			t.Errorf("%s: %s", member, r.Body)
+			t.Errorf("answer = %s, want %s in it", r.Body, member)
 		}
 	}
 }
@@ -402,7 +402,7 @@ func TestSteering_Inside(t *testing.T) {
 			r := p.Post(c.path, `{"model":"talk","`+outer+`":{"enable_thinking":false,"`+inner+`":"SECRET"}`+c.rest)
 			r.WantStatus(400)
 			if !strings.Contains(r.Body, member) || strings.Contains(r.Body, "SECRET") {
-				t.Errorf("%s: %s", member, r.Body)
+				t.Errorf("answer = %s, want %s in it and no secret", r.Body, member)
 			}
 		}
 		p.Post(c.path, `{"model":"talk","chat_template_kwargs":{"enable_thinking":false}`+c.rest).WantStatus(200)
@@ -434,7 +434,7 @@ models:
 		}
 		for _, body := range []string{`{"model":"shut","priority":7,` + rest + `}`, `{"model":"open","kv_transfer_params":{},` + rest + `}`, `{"model":"open","x-priority":7,` + rest + `}`} {
 			if r := p.Post(path, body).WantStatus(400); !strings.Contains(r.Body, "steers the engine") {
-				t.Errorf("%s %s: %s", path, body, r.Body)
+				t.Errorf("%s with %s: answer = %s, want that it steers the engine", path, body, r.Body)
 			}
 		}
 	}
@@ -496,7 +496,7 @@ func TestStreams_NullFrames(t *testing.T) {
 		r := p.Post(path, body)
 		r.WantStatus(200)
 		if events := r.Events(); len(events) != 2 || strings.Contains(r.Body, "null\n") {
-			t.Errorf("%s: %s", path, r.Body)
+			t.Errorf("%s: answer = %s, want two events", path, r.Body)
 		}
 	}
 	p.Rest()
@@ -548,7 +548,7 @@ models:
 		t.Errorf("the engine got %s", *seen)
 	}
 	if l := p.LastCall(); l.PromptTokens != 3 || l.CompletionTokens != 5 || l.Dialect != "images" {
-		t.Errorf("%+v", l)
+		t.Errorf("last call = %+v, want images with 3 and 5 tokens", l)
 	}
 	big := strings.Repeat("\x89PNG", 200<<10)
 	r := p.upload("/v1/images/edits", formPart{"image[]", "a.png", big}, formPart{"image[]", "b.png", "x"}, formPart{"mask", "m.png", "x"}, text("prompt", rig.Canary), text("model", "retouch")).WantStatus(200)
@@ -562,7 +562,7 @@ models:
 
 	image, err := p.sdkImages()
 	if err != nil || len(image.Data) != 1 {
-		t.Errorf("%+v, %v", image, err)
+		t.Errorf("image = %+v, %v; want one", image, err)
 	}
 }
 
@@ -577,12 +577,12 @@ func TestSDK_Forward(t *testing.T) {
 	client, ctx := p.sdk(), context.Background()
 	vectors, err := client.Embeddings.New(ctx, openai.EmbeddingNewParams{Model: "vectors", Input: openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: []string{rig.Canary, "b"}}})
 	if err != nil || len(vectors.Data) != 2 || vectors.Model != "vectors" || vectors.Usage.PromptTokens == 0 {
-		t.Errorf("%v", err)
+		t.Errorf("vectors = %+v, %v; want 2 of the model vectors and a usage", vectors, err)
 	}
 	params := openai.CompletionNewParams{Model: "talk", Prompt: openai.CompletionNewParamsPromptUnion{OfString: openai.String(rig.Canary)}, MaxTokens: openai.Int(5)}
 	whole, err := client.Completions.New(ctx, params)
 	if err != nil || len(whole.Choices) != 1 || whole.Model != "talk" {
-		t.Errorf("%+v, %v", whole, err)
+		t.Errorf("completion = %+v, %v; want one choice of talk", whole, err)
 	}
 	text := ""
 	s := client.Completions.NewStreaming(ctx, params)
@@ -592,7 +592,7 @@ func TestSDK_Forward(t *testing.T) {
 		}
 	}
 	if s.Err() != nil || text == "" {
-		t.Errorf("%q, %v", text, s.Err())
+		t.Errorf("streamed text = %q, %v; want some", text, s.Err())
 	}
 }
 
@@ -625,13 +625,13 @@ func TestForward_Large(t *testing.T) {
 			p.Engines[0].SetFault()
 			got := map[string]any{}
 			if err := json.Unmarshal([]byte(r.Body), &got); err != nil || r.Err != nil || r.Header.Get("Content-Type") != small.Header.Get("Content-Type") {
-				t.Errorf("%s, %s: %v, %v", c.path, fault, err, r.Err)
+				t.Errorf("%s, %s: %v, %v; want whole JSON", c.path, fault, err, r.Err)
 			}
 			if name, named := got["model"]; named && name != c.model || len(got["padding"].(string)) < 60_000 {
-				t.Errorf("%s, %s: model %v", c.path, fault, name)
+				t.Errorf("%s, %s: model = %v, want %s with its padding", c.path, fault, name, c.model)
 			}
 			if l := p.LastCall(); l.Outcome != "ok" || l.Model != c.model || c.model != "ears" && (l.PromptTokens == 0 || l.TokensEstimated) {
-				t.Errorf("%s, %s: %+v", c.path, fault, l)
+				t.Errorf("%s, %s: last call = %+v, want ok with counted tokens", c.path, fault, l)
 			}
 			p.Post(c.path, c.body, c.kind).WantStatus(200) // on the same connection
 		}
@@ -664,7 +664,7 @@ models: [{ id: sim, deployments: [{ upstream: fake, served: sim }] }]
 `})
 		r := p.Post("/v1/completions", `{"model":"sim","prompt":"x","stream":true}`).WantStatus(200)
 		if !strings.Contains(r.Body, `"text":"Good."`) || !strings.Contains(r.Body, `"finish_reason":"stop"`) || !strings.HasSuffix(r.Body, "data: [DONE]\n\n") {
-			t.Errorf("%s: %s", name, r.Body)
+			t.Errorf("%s: answer = %s, want Good., the finish stop and [DONE]", name, r.Body)
 		}
 	}
 }

@@ -125,7 +125,7 @@ func TestHookDecisions(t *testing.T) {
 			sent := w.Body("sim", rig.Canary, "")
 			if q.Version != 1 || q.Hook != "guard" || q.Endpoint != w.Path || q.Model != "sim" || q.Key != "tester" || q.PromptTokens == 0 ||
 				q.BodyBytes != len(sent) || q.Stream != w.Stream || string(q.Body) != sent || !strings.HasPrefix(q.RequestID, "req_") {
-				t.Errorf("%+v", q)
+				t.Errorf("question = %+v, want version 1 of guard with the request of sim", q)
 			}
 
 			for _, status := range []int{400, 403, 422, 429, 451} {
@@ -133,7 +133,7 @@ func TestHookDecisions(t *testing.T) {
 				kind := map[int]string{403: "permission_error", 429: "rate_limit_error"}[status]
 				e := p.Edge.Ask(w, "").WantRefused(w, rig.Refusal{Status: status, Kind: cmp.Or(kind, "invalid_request_error"), Code: "refused_by_hook"})
 				if e.Message != `Not here: 100% "no".` {
-					t.Errorf("message %q", e.Message)
+					t.Errorf("message = %q, want Not here: 100%% \"no\".", e.Message)
 				}
 			}
 			h.says(`{"action":"refuse"}`)
@@ -227,7 +227,7 @@ func TestHookAdmitsAnew(t *testing.T) {
 		ask("Hi").WantError(413, "request_too_large", "request_too_large")
 		rewrite(`{"model":"short","max_tokens":1000,"messages":[{"role":"user","content":"` + strings.Repeat("word ", 300) + `"}]}`)
 		if r := ask("Hi"); r.Status != 400 && r.Status != 200 {
-			t.Errorf("%d %s", r.Status, r.Body)
+			t.Errorf("answer = %d %s, want 400 or 200", r.Status, r.Body)
 		}
 		rewrite(`{"model":"sim","stream":true,"messages":[{"role":"user","content":"Hi"}]}`) // the client reads JSON
 		ask("Hi").WantError(503, "api_error", "hook_unavailable")
@@ -302,7 +302,7 @@ func TestHookFailures(t *testing.T) {
 					r.WantRefused(w, rig.Refusal{Status: 503, Kind: "api_error", Code: "hook_unavailable"})
 					p.Rest()
 					if got := p.LastCall(); got.Cause != c.cause || got.Code != "hook_unavailable" || got.Attempts != 0 {
-						t.Errorf("%+v", got)
+						t.Errorf("last call = %+v, want hook_unavailable because of %s, without an attempt", got, c.cause)
 					}
 				}
 				result := "error"
@@ -310,7 +310,7 @@ func TestHookFailures(t *testing.T) {
 					result = "timeout"
 				}
 				if got := decisions(p.Edge, result); got != float64(len(rig.AllWays)) {
-					t.Errorf("%s %v", result, got)
+					t.Errorf("decisions %s = %v, want %d", result, got, len(rig.AllWays))
 				}
 				then := map[string]string{"closed": "so they were refused", "open": "so they passed unchecked"}[onError]
 				if v := p.Status().Verdict; v.Level == "ok" || !strings.Contains(v.Text, "the hook guard gave no decision on ") || !strings.Contains(v.Text, then) {
@@ -355,7 +355,7 @@ func TestHookClientLeaves(t *testing.T) {
 	rig.Receive(t, rig.Patience, "the hook's request ends", left)
 	p.Rest()
 	if got := p.LastCall(); got.Outcome != "client_gone" || got.Status != 499 {
-		t.Errorf("%+v", got)
+		t.Errorf("last call = %+v, want client_gone with 499", got)
 	}
 	if n := decisions(p.Edge, "error") + decisions(p.Edge, "timeout"); n != 0 {
 		t.Errorf("%v failures are blamed on the hook", n)
@@ -428,11 +428,11 @@ func TestHookCheck(t *testing.T) {
 		"models: [{ id: sim, deployments: [{ upstream: gpu-a }] }]\n"
 	out, errs, code := rig.RunProgram(t, text, "check", "-")
 	if code != 0 || !strings.Contains(out, "\nhook guard: receives the prompts of the keys team-a\n") || strings.Contains(out, "meter") {
-		t.Errorf("%d %s%s", code, out, errs)
+		t.Errorf("check = code %d: %s%s; want 0 and the hook guard alone", code, out, errs)
 	}
 	out, errs, code = rig.RunProgram(t, "", "explain", "hook_unavailable")
 	if code != 0 || !strings.Contains(out, "503") || !strings.Contains(out, "on_error") {
-		t.Errorf("%d %s%s", code, out, errs)
+		t.Errorf("command = code %d: %s%s; want 0, 503 and on_error", code, out, errs)
 	}
 }
 
@@ -444,7 +444,7 @@ func TestHookExamples(t *testing.T) {
 		"go": func(t *testing.T) []string {
 			program := filepath.Join(t.TempDir(), "hook")
 			if out, err := exec.Command("go", "build", "-o", program, "./"+filepath.Join(top, "hook-go")).CombinedOutput(); err != nil {
-				t.Fatalf("%v: %s", err, out)
+				t.Fatalf("go build: %v, want no error: %s", err, out)
 			}
 			return []string{program}
 		},

@@ -66,10 +66,10 @@ func TestWholeKeepalive(t *testing.T) {
 				t.Fatalf("%s, %s: %d blanks, %v, %v: %.300s", c.path, fault, blanks, err, r.Err, r.Body)
 			}
 			if r.Header.Get("Content-Type") != "application/json" || r.Header.Get("X-Request-Id") == "" {
-				t.Errorf("%s: head %v", c.path, r.Header)
+				t.Errorf("%s: head = %v, want JSON and a request id", c.path, r.Header)
 			}
 			if l := p.LastCall(); l.Status != 200 || l.Outcome != "ok" || l.Stream || l.PromptTokens == 0 {
-				t.Errorf("%s, %s: %+v", c.path, fault, l)
+				t.Errorf("%s, %s: last call = %+v, want ok with 200", c.path, fault, l)
 			}
 		}
 	}
@@ -97,13 +97,13 @@ func TestWholeKeepalive_Failure(t *testing.T) {
 				Error struct{ Message, Type, Code string }
 			}
 			if err := json.Unmarshal([]byte(r.Body), &got); err != nil || r.Status != 200 || r.Err != nil || r.Body[0] != ' ' || got.Error.Message == "" || got.Error.Code != code {
-				t.Errorf("%s, %s: %v, %v: %.300q", c.path, fault, err, r.Err, r.Body)
+				t.Errorf("%s, %s: %v, %v; want a blank and the error %s: %.300q", c.path, fault, err, r.Err, code, r.Body)
 			}
 			if (got.Type == "error") != (c.path == "/v1/messages") {
 				t.Errorf("%s: the shape is another dialect's: %s", c.path, r.Body)
 			}
 			if l := p.LastCall(); l.Status != 200 || l.Outcome == "ok" || l.Outcome == "" || l.Code == "" {
-				t.Errorf("%s, %s: %+v", c.path, fault, l)
+				t.Errorf("%s, %s: last call = %+v, want a failure after 200", c.path, fault, l)
 			}
 		}
 	}
@@ -130,7 +130,7 @@ func TestWholeKeepalive_Never(t *testing.T) {
 		}
 		r := p.Post("/v1/audio/transcriptions", body, "Content-Type: multipart/form-data; boundary=b").WantStatus(200)
 		if strings.HasPrefix(r.Body, " ") != kept {
-			t.Errorf("%s: %.40q", format, r.Body)
+			t.Errorf("format %s: answer = %.40q, want a blank first: %v", format, r.Body, kept)
 		}
 	}
 	p.Engines[0].SetFault(slow)
@@ -138,7 +138,7 @@ func TestWholeKeepalive_Never(t *testing.T) {
 	c := p.Dial()
 	_ = c.Send("POST /v1/chat/completions HTTP/1.0\r\nHost: x\r\nAuthorization: Bearer " + p.Key + "\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
 	if r := c.Reply(http.MethodPost); r.Status != 200 || r.Body[0] != '{' {
-		t.Errorf("HTTP/1.0: %d %.40q", r.Status, r.Body)
+		t.Errorf("answer to HTTP/1.0 = %d %.40q, want 200 without a blank", r.Status, r.Body)
 	}
 	// This edge's interval is far longer than a failure takes on a busy machine.
 	quick := start(t, rig.Setup{Config: strings.Replace(keptConfig, "whole_keepalive: 100ms", "whole_keepalive: 30s", 1)})
@@ -166,6 +166,6 @@ func TestWholeKeepalive_Ends(t *testing.T) {
 	start := time.Now()
 	p.Post(keptCases[0].path, keptCases[0].body).WantStatus(200)
 	if d := time.Since(start); d > rig.Patience {
-		t.Errorf("took %v", d)
+		t.Errorf("the call took %v, want at most %v", d, rig.Patience)
 	}
 }

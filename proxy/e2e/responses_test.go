@@ -116,13 +116,13 @@ models: [{ id: public/name, aliases: [sim], deployments: [{ upstream: up-0, serv
 		params.Include = []responses.ResponseIncludable{"reasoning.encrypted_content"}
 		got := answerOf(t, &client, streamed, params)
 		if got.OutputText() != "Guten Tag, 世界!" || got.Status != "completed" || len(got.Output) != 1 {
-			t.Errorf("%s", got.RawJSON())
+			t.Errorf("answer = %s, want the completed text Guten Tag, 世界!", got.RawJSON())
 		}
 		if got.Model != "public/name" || !strings.HasPrefix(got.ID, "resp_") || got.CreatedAt == 0 || got.Metadata["a"] != "b" || got.MaxOutputTokens != 100 {
-			t.Errorf("%s", got.RawJSON())
+			t.Errorf("answer = %s, want the model's name, an id and the request's settings", got.RawJSON())
 		}
 		if u := got.Usage; u.InputTokens == 0 || u.OutputTokens == 0 || u.TotalTokens != u.InputTokens+u.OutputTokens {
-			t.Errorf("usage %+v", u)
+			t.Errorf("usage = %+v, want tokens that add up", u)
 		}
 		sent := string(p.Engines[0].Stats().LastRequest.Body)
 		if !strings.Contains(sent, `{"role":"system","content":"Be brief."},{"role":"user"`) || strings.Contains(sent, "session") {
@@ -152,7 +152,7 @@ func TestResponses_Reasoning(t *testing.T) {
 			r.WantStatus(200)
 			visible := strings.NewReplacer(`"reasoning":{"effort":"high","summary":"auto"}`, "", "reasoning_tokens", "").Replace(r.Body)
 			if strings.Contains(visible, "reason") || !strings.Contains(visible, "Seen.") {
-				t.Errorf("%s", r.Body)
+				t.Errorf("answer = %s, want Seen. and no reasoning", r.Body)
 			}
 		}
 		events := p.Post("/v1/responses", body("true")).Events()
@@ -188,10 +188,10 @@ func TestResponses_StructuredOutput(t *testing.T) {
 		got := answerOf(t, &client, streamed, params)
 		var city struct{ Name *string }
 		if err := json.Unmarshal([]byte(got.OutputText()), &city); err != nil || city.Name == nil {
-			t.Errorf("%s: %v", got.OutputText(), err)
+			t.Errorf("text = %s, %v; want a city as JSON", got.OutputText(), err)
 		}
 		if got.Text.Format.Name != "city" || got.Text.Format.Type != "json_schema" {
-			t.Errorf("%s", got.RawJSON())
+			t.Errorf("answer = %s, want the format city", got.RawJSON())
 		}
 		if sent := string(p.Engines[0].Stats().LastRequest.Body); !strings.Contains(sent, `"response_format":{"type":"json_schema","json_schema":{"name":"city"`) {
 			t.Errorf("the engine was sent %s", sent)
@@ -228,7 +228,7 @@ func TestResponses_Images(t *testing.T) {
 			t.Errorf("%d of 2 pictures have arrived as they were", n)
 		}
 		if l := p.LastCall(); l.Pool != "vision" {
-			t.Errorf("pool %q", l.Pool)
+			t.Errorf("pool = %q, want vision", l.Pool)
 		}
 	})
 }
@@ -243,14 +243,14 @@ func TestResponses_Incomplete(t *testing.T) {
 		params.MaxOutputTokens = openai.Int(5000) // lowered to the model's limit
 		got := answerOf(t, &client, streamed, params)
 		if got.Status != "incomplete" || got.IncompleteDetails.Reason != "max_output_tokens" || got.Output[0].Status != "incomplete" || got.Usage.OutputTokens != 8 {
-			t.Errorf("%s", got.RawJSON())
+			t.Errorf("answer = %s, want it incomplete after 8 tokens", got.RawJSON())
 		}
 		if got = answerOf(t, &client, streamed, respond(`"tokens":50`)); got.Status != "incomplete" || got.Usage.OutputTokens != 8 { // the request has no limit
-			t.Errorf("%s", got.RawJSON())
+			t.Errorf("answer without a limit = %s, want it incomplete after 8 tokens", got.RawJSON())
 		}
 		got = answerOf(t, &client, streamed, respond(`"finish":"content_filter"`))
 		if got.Status != "incomplete" || got.IncompleteDetails.Reason != "content_filter" {
-			t.Errorf("%s", got.RawJSON())
+			t.Errorf("answer = %s, want it incomplete because of content_filter", got.RawJSON())
 		}
 	})
 }
@@ -268,7 +268,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	client := p.sdk()
 	got := answerOf(t, &client, false, respond(`"reasoning":5,"text":"Whole."`))
 	if got.OutputText() != "Whole." || got.Status != "completed" || got.Usage.InputTokens == 0 {
-		t.Errorf("%s", got.RawJSON())
+		t.Errorf("answer = %s, want the completed text Whole.", got.RawJSON())
 	}
 	if sent := string(p.Engines[0].Stats().LastRequest.Body); !strings.Contains(sent, `"stream":true`) {
 		t.Errorf("the engine was sent %s", sent)
@@ -373,7 +373,7 @@ func TestResponses_BrokenStream(t *testing.T) {
 		r := p.Post("/v1/responses", `{"model":"sim","stream":true,"input":"`+rig.Canary+` [[sim {\"delay_ms\":5}]]"}`).WantStatus(200)
 		events := r.Events()
 		if r.Err != nil || len(events) < 4 {
-			t.Errorf("%s: %v after %s", fault, r.Err, r.Body)
+			t.Errorf("%s: %v after %s, want 4 events or more", fault, r.Err, r.Body)
 			continue
 		}
 		tail := events[len(events)-3:]
@@ -399,7 +399,7 @@ func TestResponses_Retry(t *testing.T) {
 				e.SetFault(sim.Fault{Spec: fault})
 				got := answerOf(t, &client, streamed, respond(`"text":"There."`))
 				if got.OutputText() != "There." {
-					t.Errorf("%s: %s", fault, got.RawJSON())
+					t.Errorf("%s: answer = %s, want the text There.", fault, got.RawJSON())
 				}
 				e.SetFault()
 			}
@@ -414,7 +414,7 @@ func TestResponses_Keepalive(t *testing.T) {
 	p := start(t, rig.Setup{Stream: "commit_after: 100ms, keepalive: 100ms"})
 	r := p.Post("/v1/responses", `{"model":"sim","stream":true,"input":"`+rig.Canary+` [[sim {\"ttft_ms\":3000,\"text\":\"Late.\"}]]"}`).WantStatus(200)
 	if !strings.HasPrefix(r.Body, "event: response.created") || strings.Count(r.Body, "event: response.in_progress") < 3 || !strings.Contains(r.Body, `"delta":"Late`) {
-		t.Errorf("%s", r.Body)
+		t.Errorf("answer = %s, want events while it waits, then Late", r.Body)
 	}
 }
 

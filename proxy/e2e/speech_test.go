@@ -30,7 +30,7 @@ func TestSpeech(t *testing.T) {
 		}
 		r := p.Post(speech, `{"model":"voice","input":"`+rig.Canary+` one two","voice":"x","instructions":"slowly"`+member+`}`).WantStatus(200)
 		if ct := r.Header.Get("Content-Type"); ct != want || r.Err != nil || len(r.Body) < 100 {
-			t.Errorf("%q: %q, %d bytes, %v", format, ct, len(r.Body), r.Err)
+			t.Errorf("format %q: Content-Type = %q with %d bytes, %v; want %q", format, ct, len(r.Body), r.Err, want)
 		}
 		sent := string(p.Engines[0].Stats().LastRequest.Body)
 		if format == "" {
@@ -41,7 +41,7 @@ func TestSpeech(t *testing.T) {
 		}
 	}
 	if l := p.LastCall(); l.Dialect != "speech" || l.Pool != "audio" || l.Outcome != "ok" {
-		t.Errorf("%+v", l)
+		t.Errorf("last call = %+v, want speech in the pool audio, ok", l)
 	}
 	for _, bad := range []string{
 		`{"model":"voice"}`, `{"model":"voice","input":""}`, `{"model":"voice","input":["x"]}`, `{"model":"voice","input":"x","speed":5}`, `{"model":"voice","input":"x","speed":"1"}`,
@@ -49,7 +49,7 @@ func TestSpeech(t *testing.T) {
 		`{"model":"voice","input":"x","stream_format":"event"}`, `{"model":"talk","input":"x"}`,
 	} {
 		if r := p.Post(speech, bad, "Content-Type: application/json"); r.Status != 400 {
-			t.Errorf("%s: %d %s", bad, r.Status, r.Body)
+			t.Errorf("%s: answer = %d %s, want 400", bad, r.Status, r.Body)
 		}
 	}
 }
@@ -112,7 +112,7 @@ func TestSpeech_Events(t *testing.T) {
 				t.Errorf("%s, %s: the engine got %s", profile, format, sent)
 			}
 			if l := p.LastCall(); l.Outcome != "ok" || !l.Stream {
-				t.Errorf("%s, %s: %+v", profile, format, l)
+				t.Errorf("%s, %s: last call = %+v, want a stream, ok", profile, format, l)
 			}
 		}
 	}
@@ -135,7 +135,7 @@ func TestSpeech_EventsBroken(t *testing.T) {
 				t.Errorf("%s, %s: status %d, %v, %d errors in %d bytes", fault, engine, r.Status, r.Err, inBand, len(r.Body))
 			}
 			if l := p.LastCall(); status == 200 && l.Outcome != "stream_broken" {
-				t.Errorf("%s, %s: %+v", fault, engine, l)
+				t.Errorf("%s, %s: last call = %+v, want stream_broken", fault, engine, l)
 			}
 		}
 	}
@@ -154,12 +154,12 @@ func TestSpeech_OldClientEvents(t *testing.T) {
 	const events, sound = `{"model":"voice","input":"one two three","stream_format":"sse"}`, `{"model":"voice","input":"one two three"}`
 	r := ask(events).WantStatus(200)
 	if r.Err != nil || !strings.Contains(r.Body, `"type":"speech.audio.delta"`) || !strings.Contains(r.Body, `"type":"speech.audio.done"`) || strings.Contains(r.Body, "\r\n") {
-		t.Errorf("%v: %.300q", r.Err, r.Body)
+		t.Errorf("answer = %.300q, %v; want sound in deltas and the end", r.Body, r.Err)
 	}
 	p.Engines[0].SetFault(sim.Fault{Spec: "cut-after=2"})
 	r = ask(events).WantStatus(200)
 	if r.Err != nil || !strings.Contains(r.Body, `data: {"error":`) || strings.Contains(r.Body, "speech.audio.done") {
-		t.Errorf("%v: %.300q", r.Err, r.Body)
+		t.Errorf("answer = %.300q, %v; want an error and no end", r.Body, r.Err)
 	}
 	ask(sound).WantError(502, "api_error", "upstream_bad_response")
 }
@@ -190,7 +190,7 @@ func TestSpeech_Broken(t *testing.T) {
 			t.Errorf("%s: status %d, %d bytes, %v", fault, r.Status, len(r.Body), r.Err)
 		}
 		if l := p.LastCall(); broken && l.Outcome != "stream_broken" {
-			t.Errorf("%s: %+v", fault, l)
+			t.Errorf("%s: last call = %+v, want stream_broken", fault, l)
 		}
 	}
 }
@@ -224,7 +224,7 @@ models: [{ id: voice, kind: audio-speech, deployments: [{ upstream: odd }] }]
 		r := p.Post(speech, `{"model":"voice","input":"x"}`)
 		r.WantError(502, "api_error", "upstream_bad_response")
 		if strings.Contains(r.Body, "secret") {
-			t.Errorf("%s: %s", name, r.Body)
+			t.Errorf("%s: answer = %s, want no secret", name, r.Body)
 		}
 	}
 }
@@ -256,7 +256,7 @@ func TestSpeech_ClientLeaves(t *testing.T) {
 		rig.WaitFor(t, freedWithin, "the engine is free", func() bool { return p.Engines[0].Stats().Running == 0 })
 		res.Body.Close()
 		if l := p.LastCall(); l.Outcome != "client_gone" {
-			t.Errorf("%+v", l)
+			t.Errorf("last call = %+v, want client_gone", l)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func TestStalledEngine(t *testing.T) {
 	for _, w := range rig.StreamWays {
 		calls.Go(func() {
 			if r := p.Say(w, "hi", `"tokens":40`); r.Status != 200 || rig.IsError(r.Events()[len(r.Events())-1]) {
-				t.Errorf("%s: %d %s", w, r.Status, r.Body)
+				t.Errorf("%s: answer = %d %s, want 200 without an error", w, r.Status, r.Body)
 			}
 		})
 	}
@@ -114,7 +114,7 @@ func TestLastEngineStays(t *testing.T) {
 	go func() { done <- p.Post("/v1/chat/completions", p.Chat(`"stream":true,"sim":{"tokens":5}`)) }()
 	for end := time.Now().Add(stallTime); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if u := p.Upstream("up-0"); u.State != "up" || u.Breaker != "closed" {
-			t.Fatalf("%+v", u)
+			t.Fatalf("up-0 = %+v, want up with a closed breaker", u)
 		}
 	}
 	goOn(p)
@@ -146,7 +146,7 @@ func TestSilentAndWorking(t *testing.T) {
 						return // a fault of streams only
 					}
 					if r := p.Post("/v1/chat/completions", body).WantStatus(200); strings.Contains(r.Body, `"error"`) {
-						t.Errorf("%s", r.Body)
+						t.Errorf("answer = %s, want no error", r.Body)
 					}
 				})
 			}
@@ -157,7 +157,7 @@ func TestSilentAndWorking(t *testing.T) {
 			for end := time.Now().Add(silent - 2*time.Second); time.Now().Before(end); time.Sleep(time.Second) {
 				for _, name := range []string{"up-0", "up-1"} {
 					if u := p.Upstream(name); u.State != "up" || u.Breaker != "closed" {
-						t.Fatalf("%s: %+v", name, u)
+						t.Fatalf("%s = %+v, want up with a closed breaker", name, u)
 					}
 				}
 			}

@@ -68,7 +68,7 @@ func TestStatusPageAccess(t *testing.T) {
 	}
 	res := p.adminDo("GET", "/", "", rig.AdminToken)
 	if csp := res.Header.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") {
-		t.Errorf("policy %q", csp)
+		t.Errorf("policy = %q, want default-src 'none' and nothing unsafe", csp)
 	}
 	if p.mode("up-0", "drain", rig.AdminToken, "Origin: http://evil.example") != 403 {
 		t.Error("another page may drain")
@@ -88,7 +88,7 @@ func TestAdminRequests(t *testing.T) {
 	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }"})
 	for _, path := range []string{"/", "/status", "/metrics", "/-/usage", "/-/ready"} {
 		if res := p.adminDo("HEAD", path, "", rig.AdminToken); res.StatusCode != 200 {
-			t.Errorf("HEAD %s: %d", path, res.StatusCode)
+			t.Errorf("HEAD %s = %d, want 200", path, res.StatusCode)
 		}
 		if res := p.adminDo("DELETE", path, "", rig.AdminToken); res.StatusCode != 405 || res.Header.Get("Allow") != "GET, HEAD" {
 			t.Errorf("DELETE %s: %d, Allow: %s", path, res.StatusCode, res.Header.Get("Allow"))
@@ -141,7 +141,7 @@ func TestDrainAndMaintenance(t *testing.T) {
 	}
 	name := []string{"up-0", "up-1"}[held]
 	if got := p.mode(name, "drain", rig.AdminToken, "Origin: "+p.Admin); got != 303 {
-		t.Fatalf("drain: %d", got)
+		t.Fatalf("drain = %d, want 303", got)
 	}
 	before := seen(held)
 	for range 6 {
@@ -176,13 +176,13 @@ func TestDrainAndMaintenance(t *testing.T) {
 		`nonsense`: 400, `["drain"]`: 400, ``: 400,
 	} {
 		if res := p.adminDo(http.MethodPost, "/-/mode", body, rig.AdminToken, "Content-Type: application/json"); res.StatusCode != want {
-			t.Errorf("%s: %d", body, res.StatusCode)
+			t.Errorf("mode with %s = %d, want %d", body, res.StatusCode, want)
 		} else if text, _ := io.ReadAll(res.Body); !strings.Contains(body, `","mode":`) && !strings.Contains(string(text), "The body is neither a JSON object nor a form with upstream and mode: send ") {
 			t.Errorf("%q: %s", body, text)
 		}
 	}
 	if res := p.adminDo(http.MethodPost, "/-/mode", `{"upstream":"`+name+`","mode":"ready"}`, rig.AdminToken, "Content-Type: application/json"); res.StatusCode != 200 {
-		t.Fatalf("ready: %d", res.StatusCode)
+		t.Fatalf("mode ready = %d, want 200", res.StatusCode)
 	}
 	rig.WaitFor(t, rig.Patience, "it is used again", func() bool {
 		p.Post(chatPath, p.Chat("")).WantStatus(200)
@@ -197,7 +197,7 @@ func TestStatusEvents(t *testing.T) {
 	p := start(t, rig.Setup{Engines: []sim.Options{{TokenRate: 50}}, Upstream: "concurrency: 1"})
 	res := p.adminDo("GET", "/status/events", "", "")
 	if res.StatusCode != 200 || res.Header.Get("Content-Type") != "text/event-stream" {
-		t.Fatalf("%d %s", res.StatusCode, res.Header.Get("Content-Type"))
+		t.Fatalf("answer = %d %s, want 200 text/event-stream", res.StatusCode, res.Header.Get("Content-Type"))
 	}
 	lines := bufio.NewReader(res.Body)
 	next := func() map[string]string {
@@ -252,13 +252,13 @@ func TestMetricsCompressed(t *testing.T) {
 		res := p.adminDo("GET", "/metrics", "", "", "Accept-Encoding: "+encoding)
 		body, err := io.ReadAll(res.Body)
 		if err != nil || res.StatusCode != 200 || res.Header.Get("Vary") != "Accept, Accept-Encoding" {
-			t.Fatalf("%d %v %v", res.StatusCode, res.Header, err)
+			t.Fatalf("metrics = %d %v, %v; want 200 and Vary: Accept, Accept-Encoding", res.StatusCode, res.Header, err)
 		}
 		return res, body
 	}
 	plain, text := read("identity")
 	if plain.Header.Get("Content-Encoding") != "" || !bytes.Contains(text, []byte("# TYPE penstock_build_info gauge")) {
-		t.Errorf("plain: %v %.200s", plain.Header, text)
+		t.Errorf("plain metrics = %v %.200s, want the build info", plain.Header, text)
 	}
 	packed, small := read("gzip, deflate")
 	if packed.Header.Get("Content-Encoding") != "gzip" || 3*len(small) > len(text) {
@@ -269,6 +269,6 @@ func TestMetricsCompressed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if whole, err := io.ReadAll(unpacked); err != nil || !bytes.Contains(whole, []byte("# TYPE penstock_build_info gauge")) {
-		t.Errorf("%v %.200s", err, whole)
+		t.Errorf("packed metrics = %.200s, %v; want the build info", whole, err)
 	}
 }

@@ -31,7 +31,7 @@ func TestTranscriptions(t *testing.T) {
 				t.Errorf("%q: Content-Type %q, want %q", format, got, want)
 			}
 			if isJSON := strings.HasPrefix(r.Body, "{"); isJSON != strings.HasSuffix(want, "json") {
-				t.Errorf("%q: %.60s", format, r.Body)
+				t.Errorf("format %q: answer = %.60q, want JSON: %v", format, r.Body, strings.HasSuffix(want, "json"))
 			}
 			seen := p.Engines[0].Recorded()
 			got := receivedForm(t, &seen[len(seen)-1])
@@ -48,7 +48,7 @@ func TestTranscriptions(t *testing.T) {
 	}
 	l := p.LastCall()
 	if l.Dialect != "transcription" || l.Model != "ears" || l.Pool != "audio" || l.Outcome != "ok" {
-		t.Errorf("%+v", l)
+		t.Errorf("last call = %+v, want a transcription of ears in the pool audio, ok", l)
 	}
 }
 
@@ -66,11 +66,11 @@ models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0 }
 		t.Errorf("Content-Type %q", ct)
 	}
 	if got := p.Engines[0].Recorded()[0].Target; got != "/inference" {
-		t.Errorf("path %s", got)
+		t.Errorf("path = %s, want /inference", got)
 	}
 	e := p.upload(transcriptions, text("model", "ears"), wav("x"), text("stream", "true")).WantError(400, "invalid_request_error", "unsupported_parameter")
 	if e.Param == nil || *e.Param != "stream" {
-		t.Errorf("param %v", e.Param)
+		t.Errorf("param = %v, want stream", e.Param)
 	}
 	p.upload(transcriptions, text("model", "ears"), wav("no sound")).WantStatus(400)
 	if s := p.Get("/v1/models").Body; !strings.Contains(s, `"total_concurrency":1,`) {
@@ -110,7 +110,7 @@ func TestTranscriptions_Refused(t *testing.T) {
 		}
 		e := p.upload(transcriptions, c.parts...).WantError(c.status, kind, c.code)
 		if e.Param == nil || *e.Param != c.param {
-			t.Errorf("%+v: param %v", c.parts, e.Param)
+			t.Errorf("%+v: param = %v, want %s", c.parts, e.Param, c.param)
 		}
 	}
 	head := "--B\r\nContent-Disposition: form-data; name=\"a\"\r\n"
@@ -131,7 +131,7 @@ func TestTranscriptions_Refused(t *testing.T) {
 	} {
 		r := p.Post(transcriptions, c.body, "Content-Type: "+c.contentType)
 		if r.Status != c.status || !strings.HasPrefix(r.Body, `{"error":{"message":"`) || r.Took > 2*time.Second+rig.Grace {
-			t.Errorf("%s: %d after %v: %.200s", name, r.Status, r.Took, r.Body)
+			t.Errorf("%s: answer = %d after %v, want %d: %.200s", name, r.Status, r.Took, c.status, r.Body)
 		}
 	}
 	if n := p.Engines[0].Stats().Requests; n != 0 {
@@ -160,7 +160,7 @@ func TestTranscriptions_Streamed(t *testing.T) {
 		b, _ := io.ReadAll(res.Body)
 		res.Body.Close()
 		if res.StatusCode != 200 || res.Header.Get("Content-Type") != "text/srt" {
-			t.Fatalf("%s: %d %s", name, res.StatusCode, b)
+			t.Fatalf("%s: answer = %d %s, want 200 text/srt", name, res.StatusCode, b)
 		}
 		got := receivedForm(t, p.Engines[0].Stats().LastRequest)
 		if len(got["file"]) != 1 || got["file"][0] != file || got["language"][0] != "de" {
@@ -189,7 +189,7 @@ func wantTranscript(t *testing.T, r *rig.Reply, name string) {
 	for _, e := range r.Events() {
 		var ev struct{ Type, Delta, Text string }
 		if err := json.Unmarshal([]byte(e.Data), &ev); err != nil || all != "" {
-			t.Fatalf("%s: %v: %s", name, err, r.Body)
+			t.Fatalf("%s: %v, want events up to the end: %s", name, err, r.Body)
 		}
 		switch ev.Type {
 		case "transcript.text.delta":
@@ -197,7 +197,7 @@ func wantTranscript(t *testing.T, r *rig.Reply, name string) {
 		case "transcript.text.done":
 			all = ev.Text
 		default:
-			t.Errorf("%s: %s", name, e.Data)
+			t.Errorf("%s: event = %s, want a delta or the end", name, e.Data)
 		}
 	}
 	if all == "" || said != all {
@@ -262,7 +262,7 @@ models:
 				}
 				wantTranscript(t, r.WantStatus(200), c.name)
 				if l := p.LastCall(); l.Outcome != "ok" || !l.Stream {
-					t.Errorf("%+v", l)
+					t.Errorf("last call = %+v, want a stream, ok", l)
 				}
 			}
 			p.Post("/v1/chat/completions", `{"model":"chat","messages":[{"role":"user","content":"hi"}]}`).WantStatus(200)
@@ -322,13 +322,13 @@ models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, 
 			for _, r := range []*rig.Reply{p.upload(transcriptions, parts...), p.uploadHTTP10(transcriptions, parts...)} {
 				events := r.WantStatus(200).Events()
 				if len(events) < len(c.events) || strings.Contains(r.Body, "secret") || strings.Contains(r.Body, "\r\n") {
-					t.Fatalf("%s: %v", c.name, events)
+					t.Fatalf("%s: events = %v, want %d or more without a secret", c.name, events, len(c.events))
 				}
 				if broken := strings.Contains(r.Body, `{"error":`); broken == c.whole {
-					t.Errorf("%s: %s", c.name, r.Body)
+					t.Errorf("%s: answer = %s, want it whole: %v", c.name, r.Body, c.whole)
 				}
 				if l := p.LastCall(); c.whole && (l.PromptTokens != 7 || l.CompletionTokens != 2 || l.Outcome != "ok" || l.Upstream != "streams" || !l.Stream) {
-					t.Errorf("%s: %+v", c.name, l)
+					t.Errorf("%s: last call = %+v, want a stream, ok, with 7 and 2 tokens", c.name, l)
 				}
 			}
 		}

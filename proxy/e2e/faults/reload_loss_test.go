@@ -116,7 +116,7 @@ var replacements = map[string]func(t testing.TB, r *rewriting, text string){
 	"POST": func(t testing.TB, r *rewriting, text string) {
 		r.Write(filepath.Base(r.Path), text)
 		if status, body := r.Reload(); status != 200 {
-			t.Errorf("status %d: %s", status, body)
+			t.Errorf("reload = %d %s, want 200", status, body)
 		}
 	},
 }
@@ -290,7 +290,7 @@ func TestReloadLarge(t *testing.T) {
 		}
 		status, body := e.Reload()
 		if err := json.Unmarshal([]byte(body), &r); err != nil || status != 200 || !r.OK {
-			t.Fatalf("status %d: %.500s", status, body)
+			t.Fatalf("reload = %d %.500s, want 200 and ok", status, body)
 		}
 		took = append(took, r.Seconds*1000)
 		time.Sleep(100 * time.Millisecond)

@@ -115,7 +115,7 @@ func TestFault66_InvalidOnReload(t *testing.T) {
 			row.spoil(e)
 			r, status := e.askReload("")
 			if status != 422 || r.OK || r.Version != version || len(r.Problems) == 0 {
-				t.Fatalf("status %d: %+v", status, r)
+				t.Fatalf("reload = %d %+v, want 422 with problems and version %v", status, r, version)
 			}
 			page := e.Fetch("GET", e.Admin+"/status").Body
 			for _, word := range row.says {
@@ -167,7 +167,7 @@ func TestFault66_NoPermission(t *testing.T) {
 	e := start(t, rig.Setup{Under: under})
 	must(t, os.Chmod(e.Path, 0))
 	if r, status := e.askReload(""); status != 422 || !strings.Contains(strings.Join(r.Problems, ""), "permission denied") {
-		t.Errorf("status %d: %+v", status, r)
+		t.Errorf("reload = %d %+v, want 422 and permission denied", status, r)
 	}
 	e.Ask(rig.Chat, "").WantStatus(200)
 }
@@ -217,7 +217,7 @@ func TestFault68_Unchanged(t *testing.T) {
 	}
 	e.Write("penstock.yaml", "# a comment\n"+e.Text)
 	if r, _ := e.askReload(""); !r.Unchanged || r.Version != version {
-		t.Errorf("a comment: %+v", r)
+		t.Errorf("reload after a comment = %+v, want it unchanged at version %v", r, version)
 	}
 	out, errs, code := rig.RunProgram(t, "", "reload", "--admin", e.Admin)
 	if code != 0 || !strings.Contains(out, "unchanged") {
@@ -325,7 +325,7 @@ func TestReloadLeavesNoModelWithoutSlots(t *testing.T) {
 			}
 			r, status := e.askReload("")
 			if all := strings.Join(r.Problems, "\n"); status != 422 || !strings.Contains(all, "without a slot") || !strings.Contains(all, "penstock.yaml:") || !strings.Contains(all, "--force") {
-				t.Errorf("status %d: %s", status, all)
+				t.Errorf("reload = %d %s, want 422, the place of the slot's loss and --force", status, all)
 			}
 			refused()
 			e.Signal(syscall.SIGHUP)
@@ -359,7 +359,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 `})
 		e.rewrite("{ upstream: a }", "{ upstream: a, served: nonsense }")
 		if r, status := e.askReload(""); status != 422 || !strings.Contains(strings.Join(r.Problems, ""), "does not list") {
-			t.Errorf("status %d: %+v", status, r)
+			t.Errorf("reload = %d %+v, want 422 and a model that no engine lists", status, r)
 		}
 		e.Ask(rig.Chat, "").WantStatus(200)
 	})
@@ -373,7 +373,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 `})
 		e.rewrite("url: \""+e.Engines[0].URL(), "url: \""+e.Engines[1].URL())
 		if r, status := e.askReload(""); status != 200 || !r.OK {
-			t.Errorf("status %d: %+v", status, r)
+			t.Errorf("reload = %d %+v, want 200 and ok", status, r)
 		}
 		for range 20 {
 			e.Ask(rig.Chat, "").WantStatus(200)
@@ -387,7 +387,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 		e := start(t, rig.Setup{})
 		for _, query := range []string{"?force=perhaps", "?farce=true"} {
 			if r := e.Fetch("POST", e.Admin+"/-/reload"+query); r.Status != 400 {
-				t.Errorf("%s: status %d: %s", query, r.Status, r.Body)
+				t.Errorf("reload with %s = %d %s, want 400", query, r.Status, r.Body)
 			}
 		}
 	})

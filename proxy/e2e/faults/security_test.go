@@ -115,11 +115,11 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	}
 	for _, path := range []string{"/metrics", "/status", "/-/ready"} {
 		if got := ask("GET", path); got != 200 {
-			t.Errorf("%s: %d", path, got)
+			t.Errorf("GET %s = %d, want 200", path, got)
 		}
 		for _, lured := range [][]string{{"Origin", "http://evil.example"}, {"Origin", "null"}, {"Host", "evil.example"}, {"Host", "127.0.0.1.evil.example"}, {"Host", "evil.example:80"}} {
 			if got := ask("GET", path, lured...); got != 403 {
-				t.Errorf("%s with %v: %d", path, lured, got)
+				t.Errorf("GET %s with %v = %d, want 403", path, lured, got)
 			}
 		}
 	}
@@ -158,12 +158,12 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 		c := rig.NewRaw(t, conn)
 		_ = c.Send(head)
 		if r := c.Reply("GET"); r.Status != 400 {
-			t.Errorf("%s: status %d: %s", name, r.Status, r.Body)
+			t.Errorf("%s: status = %d, want 400: %s", name, r.Status, r.Body)
 		}
 	}
 	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/vars", "/v1/models", "/metrics/", "/Metrics", "/-/reload/", "/config", "/../status"} {
 		if got := ask("GET", path); got != 404 {
-			t.Errorf("%s: %d", path, got)
+			t.Errorf("GET %s = %d, want 404", path, got)
 		}
 	}
 	if got := ask("GET", "/-/reload"); got != 405 {
@@ -205,7 +205,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 		case 429:
 			braked++
 		default:
-			t.Fatalf("a guess: %d", got)
+			t.Fatalf("status of a guess = %d, want 401 or 429", got)
 		}
 	}
 	if braked < 30 {
@@ -241,7 +241,7 @@ func TestSecurity7_TLS(t *testing.T) {
 		c := e.Dial()
 		_ = c.Send(text)
 		if rest, ok := c.Closed(rig.Patience); !ok || strings.Contains(rest, "200 OK") {
-			t.Errorf("%s: closed %v, %.100q", name, ok, rest)
+			t.Errorf("%s: closed %v after %.100q, want the connection closed without 200", name, ok, rest)
 		}
 	}
 	for _, text := range []string{e.Head("GET", "/health"), e.Request(rig.Chat.Path, e.Chat("")), e.Head("OPTIONS", "/")} {
@@ -257,7 +257,7 @@ func TestSecurity7_TLS(t *testing.T) {
 		conn, err := tls.Dial("tcp", e.Addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
 		must(t, err)
 		if p := conn.ConnectionState().NegotiatedProtocol; p != "http/1.1" {
-			t.Errorf("protocol %q", p)
+			t.Errorf("protocol = %q, want http/1.1", p)
 		}
 		t.Cleanup(func() { conn.Close() })
 		_ = conn.SetDeadline(time.Now().Add(rig.Patience))
@@ -350,7 +350,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 		_ = conn.Send("POST " + rig.Chat.Path + " HTTP/1.1\r\n" + strings.Join(c.header, "\r\n") + "\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
 		r := conn.Reply("POST")
 		if r.Status != c.want {
-			t.Errorf("%q: status %d: %s", c.header, r.Status, r.Body)
+			t.Errorf("header %q: status = %d, want %d: %s", c.header, r.Status, c.want, r.Body)
 		}
 		if c.want == 403 {
 			r.WantRefused(rig.Chat, rig.Refusal{Status: 403, Kind: "permission_error", Code: "operation_not_allowed", After: ""})
@@ -374,7 +374,7 @@ func TestFault93_CrossOrigin(t *testing.T) {
 		t.Helper()
 		for name := range r.Header {
 			if strings.HasPrefix(name, "Access-Control-") {
-				t.Errorf("%s: %s", name, r.Header.Get(name))
+				t.Errorf("header %s: %s; want no such header", name, r.Header.Get(name))
 			}
 		}
 	}
@@ -391,10 +391,10 @@ func TestFault93_CrossOrigin(t *testing.T) {
 		}
 		for _, r := range []*rig.Reply{preflight(open, good, w.Path), open.Post(w.Path, w.Body("sim", rig.Prompt, ""), "Origin: "+good)} {
 			if got := r.Header.Get("Access-Control-Allow-Origin"); got != good || r.Status >= 300 {
-				t.Errorf("%s: %d, allowed %q", w, r.Status, got)
+				t.Errorf("%s: status = %d, allowed origin %q; want success and %q", w, r.Status, got, good)
 			}
 			if r.Header.Get("Access-Control-Allow-Credentials") != "" || !strings.Contains(r.Header.Get("Vary"), "Origin") {
-				t.Errorf("%s: %v", w, r.Header)
+				t.Errorf("%s: header = %v, want no credentials and Vary: Origin", w, r.Header)
 			}
 		}
 	}

@@ -23,11 +23,11 @@ func TestLimits(t *testing.T) {
 	last, _ := c.completed()
 	c.say(`{"type":"response.create","model":"sim","previous_response_id":%q,"input":[{"role":"user","content":%q}]}`, last.Response.ID, strings.Repeat("a", 1700))
 	if e := c.refused(413, "request_too_large"); !strings.Contains(e.text, "The conversation of this connection is larger than the limit of 2048 bytes") {
-		t.Errorf("%s", e.text)
+		t.Errorf("refusal = %s, want a conversation above 2048 bytes", e.text)
 	}
 	c.create("", "")
 	if e := c.refused(429, "rate_limited"); e.Headers["Retry-After"] == "" {
-		t.Errorf("%s", e.text)
+		t.Errorf("refusal = %s, want Retry-After", e.text)
 	}
 }
 
@@ -42,7 +42,7 @@ func TestLimits_Numbers(t *testing.T) {
 		c := dial(t, start(t, s))
 		c.say(`{"type":"response.create","model":"sim","input":%q}`, strings.Repeat("a", 5000))
 		if e := c.refused(413, "request_too_large"); !strings.Contains(e.text, " "+number+" bytes") {
-			t.Errorf("%s: %s", number, e.text)
+			t.Errorf("refusal = %s, want the limit of %s bytes", e.text, number)
 		}
 	}
 }
@@ -57,7 +57,7 @@ func TestBudgetRefusal(t *testing.T) {
 	c.completed()
 	c.create("", `,"max_output_tokens":100`)
 	if e := c.refused(429, "quota_exceeded"); e.Headers["X-Should-Retry"] != "false" || e.Headers["Retry-After"] == "" {
-		t.Errorf("%s", e.text)
+		t.Errorf("refusal = %s, want Retry-After and no retry", e.text)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestRefusedMessagesCount(t *testing.T) {
 	for _, message := range [...]string{`{`, `{"type":"response.create","model":"sim","input":"x"}`} {
 		c.say("%s", message)
 		if e := c.refused(429, "rate_limited"); e.Headers["Retry-After"] == "" {
-			t.Errorf("%s", e.text)
+			t.Errorf("refusal = %s, want Retry-After", e.text)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestMessagesWithoutACallCount(t *testing.T) {
 	c.say(`{"type":"response.processed"}`)
 	c.say(`{"type":"response.steer","input":"x"}`)
 	if e := c.hear(); e.Type != "response.steer.failed" {
-		t.Errorf("%s", e.text)
+		t.Errorf("event = %s, want response.steer.failed", e.text)
 	}
 	for _, kind := range []string{"response.steer", "response.processed"} {
 		c.say(`{"type":%q}`, kind)
@@ -126,7 +126,7 @@ func TestMemory(t *testing.T) {
 	_ = c.ws.Close(websocket.StatusNormalClosure, "")
 	rig.WaitFor(t, rig.Patience, "the memory is free", func() bool { return p.Metric("penstock_body_memory_bytes") == 0 })
 	if n := p.Metric("penstock_websocket_connections"); n != 0 {
-		t.Errorf("%v connections", n)
+		t.Errorf("%v connections open, want 0", n)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestWaitingMessages(t *testing.T) {
 	large(c)
 	large(c)
 	if e := c.refused(429, "rate_limited"); !strings.Contains(e.Error.Message, "1 concurrent request") {
-		t.Errorf("%s", e.text)
+		t.Errorf("refusal = %s, want the limit of 1 concurrent request", e.text)
 	}
 	c.create("", "") // a small message also takes a place
 	c.refused(429, "rate_limited")
@@ -206,7 +206,7 @@ func TestWaitingMessages(t *testing.T) {
 	large(c)
 	large(c)
 	if e := c.refused(429, "websocket_queue_full"); !strings.Contains(e.Error.Message, "exceed the size limit") {
-		t.Errorf("%s", e.text)
+		t.Errorf("refusal = %s, want the size limit of the queue", e.text)
 	}
 }
 
@@ -272,7 +272,7 @@ func TestConnectionsOfAKey(t *testing.T) {
 	}
 	rig.WaitFor(t, rig.Patience, "one more is refused", func() bool { return ask().Status == 429 })
 	if r := ask(); !strings.Contains(r.Body, "rate_limited") || r.Header.Get("Retry-After") == "" {
-		t.Errorf("%d %v %s", r.Status, r.Header, r.Body)
+		t.Errorf("answer = %d %v %s, want rate_limited with Retry-After", r.Status, r.Header, r.Body)
 	}
 	open[0].Close()
 	rig.WaitFor(t, rig.Patience, "there is room again", func() bool { return ask().Status == 101 })

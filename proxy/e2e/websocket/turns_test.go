@@ -26,11 +26,11 @@ func TestCalls(t *testing.T) {
 		c.create(`"text":"Guten Tag, 世界!"`, "")
 		last, text := c.completed()
 		if text != "Guten Tag, 世界!" || last.StreamID != "" || last.Response.Previous != "" {
-			t.Errorf("%q: %s", text, last.text)
+			t.Errorf("text = %q, want Guten Tag, 世界!: %s", text, last.text)
 		}
 	}
 	if n := p.Metric("penstock_websocket_connections"); n != 1 {
-		t.Errorf("%v connections", n)
+		t.Errorf("%v connections open, want 1", n)
 	}
 	if n := p.Metric("penstock_websocket_connections_total"); n != 1 {
 		t.Errorf("%v connections have been", n)
@@ -83,7 +83,7 @@ func TestToolTurns(t *testing.T) {
 				ID   string `json:"call_id"`
 			}
 			if err := json.Unmarshal(raw, &call); err != nil || call.Type != "function_call" {
-				t.Fatalf("turn %d: %s", turn, raw)
+				t.Fatalf("turn %d: item = %s, want a function call", turn, raw)
 			}
 			outputs = append(outputs, `{"type":"function_call_output","call_id":"`+call.ID+`","output":"21 °C"}`)
 		}
@@ -116,7 +116,7 @@ func TestWhatIsKept(t *testing.T) {
 	}
 	c.say(`{"type":"response.create","model":"sim","input":"x","previous_response_id":%q}`, one.Response.ID)
 	if e := c.refused(400, "previous_response_not_found"); e.Error.Param != "previous_response_id" || strings.Contains(e.text, one.Response.ID) {
-		t.Errorf("%s", e.text)
+		t.Errorf("refusal = %s, want previous_response_id without the id", e.text)
 	}
 	c.say(`{"type":"response.create","model":"sim","previous_response_id":%q}`, two.Response.ID) // without input, as after a warm-up
 	three, _ := c.completed()
@@ -130,7 +130,7 @@ func TestWhatIsKept(t *testing.T) {
 	p.Engines[0].SetFault(sim.Fault{Spec: "status=400;message=no", Count: 1})
 	c.create("", "")
 	if e := c.hear(); e.Status != 400 || e.Headers["X-Request-Id"] == "" {
-		t.Errorf("%s", e.text)
+		t.Errorf("event = %s, want status 400 with a request id", e.text)
 	}
 	c.create("", "")
 	c.completed()
@@ -162,7 +162,7 @@ func TestLanes(t *testing.T) {
 			}
 		}
 		if text != want.text {
-			t.Errorf("lane %q: %q", want.lane, text)
+			t.Errorf("lane %q: text = %q, want %q", want.lane, text, want.text)
 		}
 	}
 	for _, lane := range []string{"critic", "planner.1"} {
@@ -181,7 +181,7 @@ func TestLanes(t *testing.T) {
 	}
 	c.create("", `,"stream_id":"one-too-many"`)
 	if e := c.refused(400, "websocket_stream_limit_reached"); e.StreamID != "one-too-many" {
-		t.Errorf("%s", e.text)
+		t.Errorf("refusal = %s, want the stream one-too-many", e.text)
 	}
 	c.create("", `,"stream_id":"lane-3"`)
 	c.completed()
@@ -221,16 +221,16 @@ func TestLeftOut(t *testing.T) {
 		c.create("", lane+strings.Replace(tools, "[", `[{"type":"web_search"},`, 1))
 		e := c.hear()
 		if e.Type != "response.created" || e.Headers["X-Penstock-Dropped"] != "tool:web_search" || (e.StreamID == "main") != (lane != "") {
-			t.Errorf("%.300s", e.text)
+			t.Errorf("event = %.300s, want the first one with the dropped tool", e.text)
 		}
 		for e.Type != "response.completed" {
 			if e = c.hear(); e.Headers != nil {
-				t.Errorf("%.300s", e.text)
+				t.Errorf("event = %.300s, want no headers", e.text)
 			}
 		}
 		c.create("", lane+tools)
 		if e := c.hear(); e.Headers != nil {
-			t.Errorf("%.300s", e.text)
+			t.Errorf("event = %.300s, want no headers", e.text)
 		}
 		for e.Type = ""; e.Type != "response.completed"; e = c.hear() {
 		}
@@ -262,7 +262,7 @@ func TestOneEnd(t *testing.T) {
 				last, text := c.answer() // with events numbered consecutively
 				if last.Type != "response.failed" || last.Response.Status != "failed" || last.StreamID != lane ||
 					last.Response.Previous != previous || !strings.Contains(last.text, `"code":"`) || text == "" {
-					t.Errorf("%s in %q: %q, %s", fault, lane, text, last.text)
+					t.Errorf("%s in lane %q: text %q, then %s; want response.failed after a text", fault, lane, text, last.text)
 				}
 				p.Engines[0].SetFault()
 				c.create("", "")
@@ -284,7 +284,7 @@ func TestWarmUp(t *testing.T) {
 	c.create("", `,"generate":false,"instructions":"Be brief."`+tools)
 	last, text := c.completed()
 	if text != "" || len(last.Response.Output) > 0 || last.Response.Usage == nil || last.Response.Usage.Input != 0 || last.Response.Status != "completed" {
-		t.Fatalf("%s", last.text)
+		t.Fatalf("event = %s, want a completed response without output", last.text)
 	}
 	if n := p.Engines[0].Stats().Requests; n > 0 {
 		t.Errorf("the engine was asked %d times", n)
@@ -329,7 +329,7 @@ func TestMessagesWithoutACall(t *testing.T) {
 	}
 	c.say(`{"type":"response.steer","previous_response_id":"resp_1","input":"to the left"}`)
 	if e := c.hear(); e.Type != "response.steer.failed" || e.Error.Code != "steering_not_supported" || !strings.Contains(e.text, `"input":"to the left"`) {
-		t.Errorf("%s", e.text)
+		t.Errorf("event = %s, want steering_not_supported with its input", e.text)
 	}
 	c.say(`{"type":"response.processed","response_id":"resp_1"}`)
 	c.create("", "")
@@ -365,7 +365,7 @@ func TestOfficialClient(t *testing.T) {
 			if done = e.Type == "response.completed"; done {
 				last := e.AsResponseCompleted()
 				if last.Response.PreviousResponseID != previous || last.Response.OutputText() == "" || last.StreamID != "main" {
-					t.Errorf("turn %d: %s", turn, e.RawJSON())
+					t.Errorf("turn %d: event = %s, want a text after %s", turn, e.RawJSON(), previous)
 				}
 				previous = last.Response.ID
 			}
