@@ -112,7 +112,7 @@ func TestOneLedger(t *testing.T) {
 					// then.
 					if err := json.Unmarshal([]byte(r.Body), &e); err != nil || e.Error.Metadata.Total != slots || e.Error.Metadata.Active > slots ||
 						e.Error.Metadata.Active+e.Error.Metadata.Available != slots {
-						t.Errorf("metadata %s", r.Body)
+						t.Errorf("metadata = %s, want %d slots in all, active or available", r.Body, slots)
 					}
 				default:
 					t.Errorf("status %d: %s", r.Status, r.Body)
@@ -178,7 +178,7 @@ func TestFault85_OneKeyFloods(t *testing.T) {
 		}
 		e := p.Post(chatPath, p.Chat("")).WantError(429, "rate_limit_error", "rate_limited")
 		if !strings.Contains(e.Message, "requests per minute") {
-			t.Errorf("message %q", e.Message)
+			t.Errorf("message = %q, want requests per minute", e.Message)
 		}
 		p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+other).WantStatus(200)
 	})
@@ -501,7 +501,7 @@ func TestManyStreams(t *testing.T) {
 		wg.Go(func() {
 			r := p.Post(chatPath, body)
 			if r.Status != 200 {
-				t.Errorf("status %d: %s", r.Status, r.Body)
+				t.Errorf("status = %d, want 200: %s", r.Status, r.Body)
 				return
 			}
 			text, done := rig.StreamText(t, rig.ChatStream, r.Events())

@@ -122,7 +122,7 @@ func TestBusyEngine(t *testing.T) {
 			var calls sync.WaitGroup
 			call := func() {
 				if r := k.ask(p); r.Status != 200 || strings.Contains(r.Body, `"error"`) {
-					t.Errorf("%d %.300s", r.Status, r.Body)
+					t.Errorf("answer = %d %.300s, want 200 without an error", r.Status, r.Body)
 				}
 			}
 			calls.Go(call)
@@ -131,7 +131,7 @@ func TestBusyEngine(t *testing.T) {
 			rig.WaitFor(t, rig.Patience, "a call waits", func() bool { return p.Status().Models[0].Queue.Waiting == 1 })
 			r := k.ask(p).WantStatus(429)
 			if !strings.Contains(r.Body, "one of its engines does not answer its probes") || !strings.Contains(r.Body, "capacity_full") || r.Header.Get("Retry-After") == "" {
-				t.Errorf("%v %s", r.Header, r.Body)
+				t.Errorf("answer = %v %s, want capacity_full because an engine does not answer its probes", r.Header, r.Body)
 			}
 			if up, busy := p.Metric("penstock_upstream_up"), p.Metric("penstock_upstream_busy"); up != 1 || busy != 1 {
 				t.Errorf("up %v, busy %v", up, busy)
@@ -140,7 +140,7 @@ func TestBusyEngine(t *testing.T) {
 				t.Error("the page does not say that the engine is busy")
 			}
 			if s := p.Status(); !s.Models[0].Ready || s.Verdict.Level == "out" {
-				t.Errorf("ready %t, %+v", s.Models[0].Ready, s.Verdict)
+				t.Errorf("ready = %t, verdict %+v; want ready and not out", s.Models[0].Ready, s.Verdict)
 			}
 			finish()
 			calls.Wait()

@@ -21,7 +21,7 @@ func TestHelp(t *testing.T) {
 		flag, _ := command(t, 0, append(words, "--help")...)
 		word, errs := command(t, 0, append([]string{"help"}, words...)...)
 		if word != flag || !strings.HasPrefix(word, "Usage: penstock") || errs != "" {
-			t.Errorf("help %s:\n%s%s", name, word, errs)
+			t.Errorf("help %s = %s%s, want the text of --help", name, word, errs)
 		}
 	}
 	if all, _ := command(t, 0, "help", "serve"); !strings.Contains(all, "exit code 0") {
@@ -37,11 +37,11 @@ func TestVersion(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "penstock")
 	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-X penstock/proxy/build.version=v9.8.7-6-g1234567", "-o", path, "penstock")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("go build: %v, want no error\n%s", err, out)
 	}
 	out, err := exec.Command(path, "version").Output()
 	if err != nil || !strings.HasPrefix(string(out), "penstock v9.8.7-6-g1234567 go") {
-		t.Errorf("%v: %s", err, out)
+		t.Errorf("version = %s, %v; want penstock v9.8.7-6-g1234567", out, err)
 	}
 	if text := deployFile(t, "Dockerfile"); !strings.Contains(text, "-X penstock/proxy/build.version=$VERSION") || !strings.Contains(text, "--build-arg VERSION=") {
 		t.Error("the Dockerfile does not name the version")
@@ -135,7 +135,7 @@ func TestExplain(t *testing.T) {
 	}
 	for word, want := range map[string]string{"capacity_ful": `did you mean "capacity_full"?`, "limits.headr": `did you mean "limits.header"?`, "zzz": "neither"} {
 		if _, errs := command(t, 2, "explain", word); !strings.Contains(errs, want) {
-			t.Errorf("%s: %s", word, errs)
+			t.Errorf("explain %s = %s, want %s", word, errs, want)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func TestFormatJSON(t *testing.T) {
 	} {
 		out, errs, code := rig.RunProgram(t, key+"\n", append(strings.Fields(line), "--format", "json")...)
 		if code != 0 || !json.Valid([]byte(out)) || !strings.Contains(out, want) {
-			t.Errorf("%s: %d, %s%s", line, code, out, errs)
+			t.Errorf("%s = code %d, %s%s; want JSON with %s", line, code, out, errs, want)
 		}
 	}
 }

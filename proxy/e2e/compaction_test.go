@@ -61,13 +61,13 @@ func TestCompaction(t *testing.T) {
 		Model: "sim", Input: responses.ResponseCompactParamsInputUnion{OfString: openai.String("Remember " + rig.Canary)},
 	})
 	if err != nil || byEndpoint.Usage.OutputTokens < 1 {
-		t.Fatalf("%v: %+v", err, byEndpoint)
+		t.Fatalf("compaction = %+v, %v; want a usage", byEndpoint, err)
 	}
 	streamed := p.Post("/v1/responses", trigger+`,"stream":true}`).WantStatus(200).Body
 	last := streamed[strings.LastIndex(streamed, `{"type":"response.completed"`):]
 	var completed struct{ Response json.RawMessage }
 	if err := json.NewDecoder(strings.NewReader(last)).Decode(&completed); err != nil {
-		t.Fatalf("%v: %s", err, last)
+		t.Fatalf("last event = %s, %v; want JSON", last, err)
 	}
 	for how, response := range map[string]string{
 		"endpoint": byEndpoint.RawJSON(),
@@ -93,10 +93,10 @@ func TestCompaction(t *testing.T) {
 		Model: param.NewOpt("sim"), Input: responses.InputTokenCountParamsInputUnion{OfString: openai.String(strings.Repeat("word ", 400))},
 	})
 	if err != nil || count.InputTokens < 200 || count.InputTokens > 1600 {
-		t.Errorf("%v: %+v", err, count)
+		t.Errorf("count = %+v, %v; want 200 to 1600 tokens", count, err)
 	}
 	if body := p.Post("/v1/responses/input_tokens", `{"model":"sim","stream":true,"input":"x"}`).WantStatus(200).Body; !strings.HasPrefix(body, `{"object":"response.input_tokens","input_tokens":`) {
-		t.Errorf("a count: %s", body)
+		t.Errorf("count = %s, want a number of input tokens", body)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestFault97_CompactionThatDoesNotOpen(t *testing.T) {
 		before := p.Engines[0].Stats().Requests
 		e := p.Post("/v1/responses", afterwards("sim", blob), header...).WantError(400, "invalid_request_error", "compaction_unreadable")
 		if e.Param == nil || *e.Param != "input[1]" || p.Engines[0].Stats().Requests != before {
-			t.Errorf("%s: %+v", what, e)
+			t.Errorf("%s: error = %+v, want input[1] and no request to the engine", what, e)
 		}
 	}
 	refused("another client's key", blob, "Authorization: Bearer "+otherKey)

@@ -35,7 +35,7 @@ func (c completer) offers(t *testing.T, env []string, line string) string {
 	cmd.Dir = t.TempDir()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Errorf("%s: penstock %s: %v: %s", c.shell, line, err, out)
+		t.Errorf("%s: penstock %s: %v, want no error: %s", c.shell, line, err, out)
 	}
 	words := strings.Fields(string(out))
 	slices.Sort(words)
@@ -75,7 +75,7 @@ func installedShells(t *testing.T) (all []completer) {
 			continue
 		}
 		if said, err := exec.Command(path, "-n", script).CombinedOutput(); err != nil {
-			t.Errorf("%s: %v: %s", shell, err, said)
+			t.Errorf("%s does not read the script %s: %v: %s", shell, script, err, said)
 		}
 		all = append(all, completer{path, script})
 	}
@@ -182,7 +182,7 @@ func TestCompletionValues(t *testing.T) {
 	defer func() { _ = ln.Close() }()
 	begun := time.Now()
 	if out, errs := command(t, 0, "completion-values", "upstreams", "--", "drain", "--admin", ln.Addr().String()); out+errs != "" || time.Since(begun) > time.Minute {
-		t.Errorf("after %s: %q %q", time.Since(begun), out, errs)
+		t.Errorf("after %s: completion = %q %q, want nothing within a minute", time.Since(begun), out, errs)
 	}
 	file := filepath.Join(t.TempDir(), "edge.yaml")
 	text := "keys: [{ id: a, hash: \"sha256:" + strings.Repeat("0", 64) + "\" }]\nupstreams: [{ name: gpu-a, url: \"http://10.0.0.1\" }]\n" +
@@ -192,10 +192,10 @@ func TestCompletionValues(t *testing.T) {
 	}
 	line := []string{"completion-values", "models", "--", "bench", "--admin=http://127.0.0.1:1", "-c", file}
 	if out, errs := command(t, 0, line...); out != "good/one\n" || errs != "" {
-		t.Errorf("%q %q", out, errs)
+		t.Errorf("completion = %q %q, want good/one", out, errs)
 	}
 	if out, errs := command(t, 0, "completion-values", "models", "--", "bench", "--admin=http://127.0.0.1:1", "--config", file+".none"); out+errs != "" {
-		t.Errorf("%q %q", out, errs)
+		t.Errorf("completion = %q %q, want nothing", out, errs)
 	}
 	if all, _ := command(t, 0, "--help"); strings.Contains(all, "completion-values") {
 		t.Error("the help lists what is for scripts")

@@ -74,7 +74,7 @@ func TestCatalogCapacity(t *testing.T) {
 	text, full := slots{1, 4, 3, 75}, slots{0, 2, 2, 100}
 	got, _ := p.room()
 	if got.Active != 5 || got.Available != 1 || got.Modalities["text"] != text || got.Modalities["vision"] != full {
-		t.Errorf("capacity %+v", got)
+		t.Errorf("capacity = %+v, want text %+v and vision %+v", got, text, full)
 	}
 	if n := int(p.Metric("penstock_upstream_inflight")); n != 5 {
 		t.Errorf("the metrics tell of %d in flight, the catalog of 5", n)
@@ -96,7 +96,7 @@ func TestCatalogSharedPool(t *testing.T) {
 	p := start(t, rig.Setup{Upstream: "concurrency: 4", Models: "- { id: twin, deployments: [{ upstream: up-0, served: sim }] }"})
 	held := append(p.occupy(1, p.Chat), p.occupy(1, func(more string) string { return rig.VisionBody(rig.Picture("png"), more) })...)
 	if got, _ := p.room(); (got.slots != slots{2, 4, 2, 50}) || got.Modalities != nil {
-		t.Errorf("capacity %+v", got)
+		t.Errorf("capacity = %+v, want 2 of 4 active and no modalities", got)
 	}
 	if twin := p.entry("twin")["capacity"].(map[string]any); twin["active_requests"] != 2.0 {
 		t.Errorf("a model on the same engine publishes %v", twin)
@@ -115,7 +115,7 @@ func TestCatalogVisionFull(t *testing.T) {
 	e := r.WantError(429, "rate_limit_error", "capacity_full")
 	var got map[string]any
 	if err := json.Unmarshal(e.Metadata, &got); err != nil {
-		t.Fatalf("metadata %s: %v", e.Metadata, err)
+		t.Fatalf("metadata = %s, %v; want JSON", e.Metadata, err)
 	}
 	want := map[string]any{"retry_after": 7.0, "modality": "vision", "state": "saturated", "active_requests": 2.0, "total_concurrency": 2.0, "available_concurrency": 0.0}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -193,7 +193,7 @@ func TestCatalogByKey(t *testing.T) {
 			r := p.Get(target, h...)
 			r.WantStatus(401)
 			if e := errorRecord(r); e.Type != "authentication_error" {
-				t.Errorf("%v: %s", h, r.Body)
+				t.Errorf("%v: answer = %s, want authentication_error", h, r.Body)
 			}
 			p.Do("HEAD", target, "", append([]string{"Authorization: "}, h...)...).WantStatus(401)
 		}
@@ -211,7 +211,7 @@ func TestCatalogByKey(t *testing.T) {
 		"/v1/models/vendor/family/model", "/v1/models/vendor%2Ffamily%2Fmodel", "/v1/models/vendor%2ffamily/model", "/v1/models/%76endor/family/model", "/v1/models/sp%C3%A4te%2B1", "/v1/models/sp%C3%A4te+1",
 	} {
 		if r := p.dialGet(target).WantStatus(200).Conforms("GET", target); !strings.Contains(r.Body, `"id":"vendor/family/model"`) && !strings.Contains(r.Body, `"id":"späte+1"`) {
-			t.Errorf("%s: %s", target, r.Body)
+			t.Errorf("%s: answer = %s, want the model of the path", target, r.Body)
 		}
 	}
 }
@@ -259,7 +259,7 @@ func TestCatalogCaching(t *testing.T) {
 	for _, target := range []string{"/openapi.json", "/openapi.yaml"} {
 		r := p.Get(target)
 		if got := r.Header.Get("Cache-Control"); got != "public, max-age=3600" {
-			t.Errorf("%s: %q", target, got)
+			t.Errorf("%s: Cache-Control = %q, want public, max-age=3600", target, got)
 		}
 		for _, method := range []string{"GET", "HEAD"} {
 			p.Do(method, target, "", "If-None-Match: "+r.Header.Get("ETag")).WantStatus(304)

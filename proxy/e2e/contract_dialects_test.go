@@ -58,7 +58,7 @@ func rows(table, path, schemaName string, base map[string]string, members []memb
 					continue
 				}
 				if r.Status != 200 {
-					t.Errorf("%s: status %d\n%s", body(v), r.Status, r.Body)
+					t.Errorf("%s: status = %d, want 200\n%s", body(v), r.Status, r.Body)
 				}
 			}
 			for _, v := range wrong {
@@ -160,7 +160,7 @@ func formRow(name string, good, wrong []formPart) rule {
 	return rule{line: "Transcription form, " + name, check: func(t *testing.T, p *penstock) {
 		for _, part := range good {
 			if r := p.upload(transcriptions, parts(part)...); r.Status != 200 {
-				t.Errorf("%v: status %d\n%s", part, r.Status, r.Body)
+				t.Errorf("%v: status = %d, want 200\n%s", part, r.Status, r.Body)
 			}
 		}
 		for _, part := range wrong {
@@ -187,7 +187,7 @@ func TestResponsesContract(t *testing.T) {
 
 	whole := p.Post(path, body("")).WantStatus(200)
 	if !strings.Contains(whole.Body, `"status":"completed"`) {
-		t.Errorf("%s", whole.Body)
+		t.Errorf("answer = %s, want it completed", whole.Body)
 	}
 	events := p.Post(path, body(`,"stream":true`)).WantStatus(200).Events()
 	wantOrder(t, events, "response.created", "response.in_progress", "response.output_item.added", "response.content_part.added", "response.output_text.delta",
@@ -220,7 +220,7 @@ func TestMessagesContract(t *testing.T) {
 	}
 	whole := p.Post(path, body("")).WantStatus(200)
 	if !strings.Contains(whole.Body, `"type":"message"`) {
-		t.Errorf("%s", whole.Body)
+		t.Errorf("answer = %s, want a message", whole.Body)
 	}
 	p.Post(path, body(""), "Authorization: ", "x-api-key: "+p.Key, "anthropic-version: 2023-06-01").WantStatus(200)
 	p.Post(path+"?beta=true", body(`,"tools":[{"name":"f","input_schema":{"type":"object"}}]`)).WantStatus(200)
@@ -228,11 +228,11 @@ func TestMessagesContract(t *testing.T) {
 	wantOrder(t, events, "message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta", "message_stop")
 	count := p.Post(path+"/count_tokens", strings.Replace(body(""), `"max_tokens":64,`, "", 1)).WantStatus(200)
 	if !strings.HasPrefix(count.Body, `{"input_tokens":`) {
-		t.Errorf("%s", count.Body)
+		t.Errorf("count = %s, want input_tokens", count.Body)
 	}
 	e := p.Post(path, body(`,"temperature":"hot"`))
 	if !strings.HasPrefix(e.WantStatus(400).Body, `{"type":"error"`) || !strings.Contains(e.Body, e.Header.Get("Request-Id")) {
-		t.Errorf("%s", e.Body)
+		t.Errorf("error = %s, want the form of this dialect with the request id", e.Body)
 	}
 }
 
@@ -258,7 +258,7 @@ func TestEffortsOfTheModel(t *testing.T) {
 	p := start(t, rig.Setup{Engines: recording(), Model: "supported_reasoning_efforts: [none, low]"})
 	e := p.Post(chatPath, p.Chat(`"reasoning_effort":"high"`)).WantError(400, "invalid_request_error", "unsupported_parameter")
 	if show(e.Param) != "reasoning_effort" || !strings.Contains(e.Message, "none, low") {
-		t.Errorf("%s: %s", show(e.Param), e.Message)
+		t.Errorf("param = %s, message %s; want reasoning_effort and its values", show(e.Param), e.Message)
 	}
 	p.Post(chatPath, p.Chat(`"reasoning_effort":"low"`)).WantStatus(200)
 	for path, body := range map[string]string{
@@ -286,7 +286,7 @@ func TestBareCompletion(t *testing.T) {
 	})
 	body := p.Post("/v1/chat/completions", `{"model":"talk","messages":[{"role":"user","content":"x"}]}`).WantStatus(200).Body
 	if err := rig.Published(t).Fits(rig.Schema("ChatCompletion"), []byte(body)); err != nil {
-		t.Errorf("%v\n%s", err, body)
+		t.Errorf("the body does not fit ChatCompletion: %v\n%s", err, body)
 	}
 	if !strings.Contains(body, `"id":"chatcmpl-`) {
 		t.Errorf("no id of its own: %s", body)
@@ -307,7 +307,7 @@ models: [{ id: sim, deployments: [{ upstream: up }] }]
 `})
 		p.Post("/v1/chat/completions", `{"model":"sim","messages":[{"role":"developer","content":"a"},{"role":"user","content":"b"}]}`).WantStatus(200)
 		if sent := string(p.Engines[0].Stats().LastRequest.Body); !strings.Contains(sent, `{"role":"`+want+`","content":"a"}`) {
-			t.Errorf("%s: %s", engine, sent)
+			t.Errorf("%s received %s, want the role %s", engine, sent, want)
 		}
 	}
 }

@@ -227,7 +227,7 @@ var otherRows = []rule{
 	{line: "GET /models", check: func(_ *testing.T, p *penstock) { p.list() }, tests: []string{"proxy/e2e.TestCatalogByKey"}},
 	{line: "GET /health", check: func(t *testing.T, p *penstock) {
 		if r := p.Get("/health").WantStatus(200); r.Body != `{"status":"ok"}` {
-			t.Errorf("%s", r.Body)
+			t.Errorf("health = %s, want status ok alone", r.Body)
 		}
 	}},
 	{line: "HEAD /", check: func(_ *testing.T, p *penstock) {
@@ -236,7 +236,7 @@ var otherRows = []rule{
 	{line: "Health record", check: func(t *testing.T, p *penstock) {
 		var h map[string]any
 		if err := json.Unmarshal([]byte(p.Get("/health").Body), &h); err != nil || len(h) != 1 || h["status"] != "ok" {
-			t.Errorf("%v %v", h, err)
+			t.Errorf("health = %v, %v; want status ok alone", h, err)
 		}
 	}},
 	{line: "POST /audio/transcriptions, 200: content types", tests: []string{"proxy/e2e.TestTranscriptions"}},

@@ -223,7 +223,7 @@ func errorMember(holds func(*rig.APIError) bool) func(*testing.T, *penstock) {
 	return func(t *testing.T, p *penstock) {
 		r := p.Post(chatPath, p.Chat(`"temperature":9`)).WantStatus(400)
 		if !holds(errorRecord(r)) {
-			t.Errorf("%s", r.Body)
+			t.Errorf("the error record breaks the rule: %s", r.Body)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestGolden(t *testing.T) {
 	check := func(file, section, name, text string) {
 		seen[file[:strings.IndexByte(file, '/')]+" "+name]++
 		if err := c.Fits(rig.Schema(name), []byte(text)); err != nil && !slices.Contains(foreign, file) {
-			t.Errorf("%s, section %s: %v\n%.500s", file, section, err, text)
+			t.Errorf("%s, section %s does not fit the schema: %v\n%.500s", file, section, err, text)
 		}
 	}
 	root := filepath.Join("..", "..", "translate")

@@ -341,7 +341,7 @@ func publicStatuses(t *testing.T, seen *produced) {
 				return r.Status
 			}
 			if got := ask(page.target); got != 200 {
-				t.Errorf("%s %s: status %d", method, page.target, got)
+				t.Errorf("%s %s = %d, want 200", method, page.target, got)
 			}
 			ask(page.target, "If-None-Match: *")
 			ask(page.target + "?a=%zz")

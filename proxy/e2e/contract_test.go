@@ -113,7 +113,7 @@ func (p *penstock) accepts(request string) *rig.Reply {
 	}
 	r := p.Post(chatPath, body)
 	if r.Status != 200 {
-		p.T.Errorf("%s: status %d\n%s", request, r.Status, r.Body)
+		p.T.Errorf("%s: status = %d, want 200\n%s", request, r.Status, r.Body)
 	}
 	return r
 }

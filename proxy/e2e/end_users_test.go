@@ -109,7 +109,7 @@ func TestEndUsers(t *testing.T) {
 	check("after a kill")
 	out, _ := command(t, 0, "usage", "--by", "user", "--admin", p.Admin, "--day", time.Now().UTC().Format(time.DateOnly))
 	if !strings.Contains(out, endUserName(alice)) || !strings.Contains(out, "(others)") || strings.Contains(out, "model") {
-		t.Errorf("%s", out)
+		t.Errorf("usage = %s, want alice and the others, without models", out)
 	}
 	page := p.Fetch("GET", p.Admin+"/usage?by=user").WantStatus(200).Body
 	for _, want := range []string{`<a href="/usage">By model</a>`, endUserName(bob), `<a href="/-/usage?by=user">`} {
@@ -130,7 +130,7 @@ func TestEndUsers(t *testing.T) {
 	}
 	files, err := os.ReadDir(p.Dir)
 	if err != nil || len(files) < 4 {
-		t.Fatalf("%d files, %v", len(files), err)
+		t.Fatalf("%d files, %v; want 4 or more", len(files), err)
 	}
 	for _, f := range files {
 		if text, err := os.ReadFile(filepath.Join(p.Dir, f.Name())); err != nil || strings.Contains(string(text), endUserCanary) {
@@ -149,7 +149,7 @@ func TestEndUsersOff(t *testing.T) {
 		t.Helper()
 		for _, path := range []string{"/-/usage?by=user", "/usage?by=user"} {
 			if r := p.Fetch("GET", p.Admin+path); r.Status != 400 || !strings.Contains(r.Body, "end_users.secret") {
-				t.Errorf("%s: %d %s", path, r.Status, r.Body)
+				t.Errorf("%s = %d %s, want 400 and end_users.secret", path, r.Status, r.Body)
 			}
 		}
 		if page := p.Fetch("GET", p.Admin+"/usage").WantStatus(200).Body; strings.Contains(page, "end user") {
@@ -166,19 +166,19 @@ func TestEndUsersOff(t *testing.T) {
 		t.Helper()
 		p.Write("penstock.yaml", string(text)+add)
 		if status, answer := p.Reload(); status != 200 {
-			t.Fatalf("%d %s", status, answer)
+			t.Fatalf("reload = %d %s, want 200", status, answer)
 		}
 	}
 	reload("\nend_users: { secret: " + endUserSecret + " }\n")
 	call()
 	if got := callsByUser(t, p.Edge, ""); len(got) != 2 || got[endUserName("alice")] != 1 || got[""] != 1 {
-		t.Errorf("%v", got)
+		t.Errorf("calls by user = %v, want 1 of alice and 1 of nobody", got)
 	}
 	reload("")
 	call()
 	off()
 	if got := usageOf(t, p.Edge).Total.Calls; got != 3 {
-		t.Errorf("%d calls", got)
+		t.Errorf("%d calls, want 3", got)
 	}
 }
 
@@ -208,7 +208,7 @@ func TestFleetEndUsers(t *testing.T) {
 			return r.Status == 200
 		})
 		if err := json.Unmarshal([]byte(r.Body), &all); err != nil || all.Total.Calls != 6 || strings.Contains(r.Body, "user") {
-			t.Errorf("%v, %s", err, r.Body)
+			t.Errorf("usage = %s, %v; want 6 calls and no users", r.Body, err)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func TestFault91_OnlyTheAPIIsPublic(t *testing.T) {
 			for _, header := range []string{"X-Nothing: 1", "Authorization: "} {
 				r := p.Do(method, path, "{}", header)
 				if r.Status != 404 {
-					t.Errorf("%s %s (%s): status %d", method, path, header, r.Status)
+					t.Errorf("%s %s (%s) = %d, want 404", method, path, header, r.Status)
 				}
 			}
 		}
@@ -131,7 +131,7 @@ func TestFault94_ClientHeadersStayHere(t *testing.T) {
 		t.Errorf("Accept-Encoding %q, User-Agent %q", got.Get("Accept-Encoding"), got.Get("User-Agent"))
 	}
 	if got.Target != chatPath {
-		t.Errorf("target %q", got.Target)
+		t.Errorf("target = %q, want %q", got.Target, chatPath)
 	}
 	// A trace header is passed on only if it is well formed.
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -279,7 +279,7 @@ func TestTwoTenants(t *testing.T) {
 				}
 				if r.Status != 200 {
 					if i%5 != 3 && r.Status != 503 { // resets open breakers
-						t.Errorf("status %d: %s", r.Status, r.Body)
+						t.Errorf("status = %d, want 503: %s", r.Status, r.Body)
 					}
 					continue
 				}

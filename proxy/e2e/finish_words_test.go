@@ -29,7 +29,7 @@ func TestFailureWords(t *testing.T) {
 					continue
 				}
 				if r.WantStatus(200); r.Text(w) == "" || strings.Contains(r.Body, "eos_token") {
-					t.Errorf("%s", r.Body)
+					t.Errorf("answer = %s, want a text and no eos_token", r.Body)
 				}
 			}
 			if n := p.Metric("penstock_retries_total"); broken != 1 && w.Stream || n != 1 && !w.Stream {
@@ -49,11 +49,11 @@ func TestFailureWords_BeforeDelta(t *testing.T) {
 		p := start(t, rig.Setup{Engines: []sim.Options{{}}, Fakes: []string{engine.URL}, Upstream: rig.QuietProbes, Model: "policy: round_robin"})
 		for range 2 {
 			if r := p.Local.Edge.Ask(w, `"text":"There."`).WantStatus(200); !strings.Contains(r.Body, "There") {
-				t.Errorf("%v: %s", w, r.Body)
+				t.Errorf("%v: answer = %s, want There", w, r.Body)
 			}
 		}
 		if n := p.Metric("penstock_retries_total"); n != 1 {
-			t.Errorf("%v: %v retries", w, n)
+			t.Errorf("%v: %v retries, want 1", w, n)
 		}
 	}
 }

@@ -37,7 +37,7 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: up-0 }, { ups
 // drained drains the first engine.
 func drained(p *penstock) {
 	if status := p.mode("up-0", "drain", rig.AdminToken); status != 303 {
-		p.T.Errorf("draining: %d", status)
+		p.T.Errorf("drain = %d, want 303", status)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestDrainHandsOver(t *testing.T) {
 				const controls = `"tokens":60,"delay_ms":250` // it outlasts the reload on a slow machine
 				want, err := ask(t, p, rig.Prompt, controls)
 				if err != nil || len(want.text) < 100 {
-					t.Fatalf("undisturbed: %+v, %v", want, err)
+					t.Fatalf("undisturbed answer = %+v, %v; want 100 bytes or more", want, err)
 				}
 				p.mode("up-1", "drain", rig.AdminToken)
 				before := p.Engines[0].Stats().Tokens
@@ -87,7 +87,7 @@ func TestDrainHandsOver(t *testing.T) {
 					t.Errorf("the log says %+v", l)
 				}
 				if n := p.Metric("penstock_retries_total"); n != 0 {
-					t.Errorf("%v retries", n)
+					t.Errorf("%v retries, want 0", n)
 				}
 			})
 		}
@@ -151,7 +151,7 @@ func TestStalledStreamContinues(t *testing.T) {
 	ask := streamDialects["chat"]
 	want, err := ask(t, p, rig.Prompt, `"tokens":80`)
 	if err != nil || len(want.text) < 100 {
-		t.Fatalf("undisturbed: %+v, %v", want, err)
+		t.Fatalf("undisturbed answer = %+v, %v; want 100 bytes or more", want, err)
 	}
 	const calls = 4 // two on each engine
 	answered := make(chan told, calls)

@@ -122,7 +122,7 @@ func TestKeepaliveDoesNotCommit(t *testing.T) {
 				p := start(t, setup)
 				want, err := ask(t, p, rig.Prompt, controls)
 				if err != nil || len(want.text) < 40 {
-					t.Fatalf("undisturbed: %+v, %v", want, err)
+					t.Fatalf("undisturbed answer = %+v, %v; want 40 bytes or more", want, err)
 				}
 				p.Engines[0].SetFault(sim.Fault{Spec: fault})
 				for range 2 { // round robin, so one of the two meets the failing engine
@@ -131,7 +131,7 @@ func TestKeepaliveDoesNotCommit(t *testing.T) {
 					}
 				}
 				if n := p.Metric("penstock_retries_total"); n != 1 {
-					t.Errorf("%v retries", n)
+					t.Errorf("%v retries, want 1", n)
 				}
 			})
 		}
@@ -166,7 +166,7 @@ func TestWhitespaceDoesNotCommit(t *testing.T) {
 			for range 2 {
 				r := p.Post(w.Path, w.Body("sim", rig.Prompt, "")).WantStatus(200)
 				if strings.Contains(r.Body, `"error":{`) {
-					t.Errorf("%s", r.Body)
+					t.Errorf("answer = %s, want no error", r.Body)
 				}
 				kept += len(r.Body) - len(strings.TrimLeft(r.Body, " "))
 			}
@@ -197,7 +197,7 @@ func TestResume(t *testing.T) {
 					p := start(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin, retry: { resume: 1 }"})
 					want, err := ask(t, p, rig.Prompt, controls)
 					if err != nil || len(want.text) < 100 {
-						t.Fatalf("undisturbed: %+v, %v", want, err)
+						t.Fatalf("undisturbed answer = %+v, %v; want 100 bytes or more", want, err)
 					}
 					p.Engines[0].SetFault(sim.Fault{Spec: fault})
 					for range 2 { // round robin, so one of the two meets the failing engine
@@ -223,7 +223,7 @@ func TestResume(t *testing.T) {
 						t.Errorf("%v tokens were read again", n)
 					}
 					if n := p.Metric("penstock_retries_total"); n != 0 {
-						t.Errorf("%v retries", n)
+						t.Errorf("%v retries, want 0", n)
 					}
 				})
 			}

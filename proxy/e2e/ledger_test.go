@@ -153,10 +153,10 @@ func TestBudget(t *testing.T) {
 			if e.Code != "quota_exceeded" || e.Type != "rate_limit_error" || m.Quota != "spend per month" || m.Limit != "0.0002" || m.Used < "0.00012" || m.Remaining > "0.00008" || m.Needed < "0.00012" ||
 				!strings.Contains(e.Message, "leaves "+m.Remaining+" of 0.0002 spend per month, and this call may need "+m.Needed+": a smaller max_tokens may fit.") ||
 				time.Unix(m.Renews, 0).Before(next.Add(-time.Minute)) || !strings.Contains(e.Message, next.Format(time.RFC3339)) && wait > time.Minute {
-				t.Errorf("%s: %s", path, r.Body)
+				t.Errorf("%s: answer = %s, want quota_exceeded with the amounts of the spend per month", path, r.Body)
 			}
 			if after := r.Header.Get("Retry-After"); after != strconv.Itoa(m.RetryAfter) || m.RetryAfter < 1 || r.Header.Get("X-Should-Retry") != "false" {
-				t.Errorf("%s: %v", path, r.Header)
+				t.Errorf("%s: header = %v, want Retry-After: %d and no retry", path, r.Header, m.RetryAfter)
 			}
 		}
 	}
@@ -178,7 +178,7 @@ func TestBudget(t *testing.T) {
 	}
 	p.Write("penstock.yaml", strings.Replace(string(text), `"0.000200"`, `"0.5"`, 1))
 	if status, answer := p.Reload(); status != 200 {
-		t.Fatalf("%d %s", status, answer)
+		t.Fatalf("reload = %d %s, want 200", status, answer)
 	}
 	p.Post(chatPath, body).WantStatus(200)
 }
@@ -215,7 +215,7 @@ func TestFleetUsage(t *testing.T) {
 	}
 	out, _ := command(t, 0, "usage", "--fleet", "--admin", a.Admin, "--month", time.Now().UTC().Format("2006-01"))
 	if !strings.Contains(out, "tester") || !strings.Contains(out, "sim") {
-		t.Errorf("%s", out)
+		t.Errorf("usage = %s, want tester and sim", out)
 	}
 	store.SetError("LOADING the store is away")
 	call(a, b)
@@ -240,7 +240,7 @@ func TestFleetUsage(t *testing.T) {
 	}
 	for _, query := range []string{"fleet=bogus", "day=x", "fleet=true&fleet=false", "fleet"} {
 		if r := a.Fetch("GET", a.Admin+"/-/usage?"+query); r.Status != 400 || !strings.Contains(r.Body, "fleet=true") {
-			t.Errorf("%s: %d %s", query, r.Status, r.Body)
+			t.Errorf("%s = %d %s, want 400 and fleet=true", query, r.Status, r.Body)
 		}
 	}
 	answered := func(path string) (r *rig.Reply) { // the store answers in time
@@ -282,7 +282,7 @@ func TestFleetBudget(t *testing.T) {
 		r := edge.Post(chatPath, edge.Chat(`"max_tokens":60,"sim":{"tokens":60}`))
 		if r.Status == 429 {
 			if !strings.Contains(r.Body, "quota_exceeded") || !strings.Contains(r.Body, "tokens per month") {
-				t.Errorf("%s", r.Body)
+				t.Errorf("answer = %s, want quota_exceeded for the tokens per month", r.Body)
 			}
 			continue
 		}

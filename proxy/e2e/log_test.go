@@ -56,7 +56,7 @@ func TestAccessFields(t *testing.T) {
 	}
 	want := strings.Fields("level ts msg request_id key dialect model upstream pool stream status code outcome attempts prompt_tokens completion_tokens tokens_estimated queue_ms ttft_ms duration_ms bytes_in bytes_out client")
 	if !slices.Equal(fields, want) {
-		t.Errorf("fields %v", fields)
+		t.Errorf("fields = %v, want %v", fields, want)
 	}
 }
 
@@ -194,11 +194,11 @@ func TestUsagePage(t *testing.T) {
 		t.Fatal(res.Status, err)
 	}
 	if len(u.Keys) != 1 || u.Keys[0].Key != "tester" || u.Total.Calls != 4 || len(u.Keys[0].Models) != 2 {
-		t.Fatalf("%+v", u)
+		t.Fatalf("usage = %+v, want 4 calls of tester to 2 models", u)
 	}
 	m := u.Keys[0].Models
 	if m[0].Model != "other" || m[0].Total.Calls != 1 || m[1].Total.Calls != 3 || m[1].Total.Completion == 0 || len(m[1].Days) != 1 || m[1].Days[0].Amount != m[1].Total {
-		t.Errorf("%+v", m)
+		t.Errorf("models = %+v, want 1 call of other and 3 of the second, on one day", m)
 	}
 	if got := p.Metric("penstock_tokens_total", `kind="prompt"`); uint64(got) != u.Total.Prompt {
 		t.Errorf("the metrics say %v prompt tokens, the account %d: %s", got, u.Total.Prompt, fmt.Sprint(u))
@@ -321,7 +321,7 @@ func TestProxyProtocol(t *testing.T) {
 			continue
 		}
 		if err != nil || r.Status != 200 {
-			t.Errorf("%+v: %v, %+v", c, err, r)
+			t.Errorf("%+v: %v, %+v; want 200", c, err, r)
 			continue
 		}
 		line := `"client":"` + c.client + `"`

@@ -76,14 +76,14 @@ func wantOverflow(t *testing.T, path string, r *rig.Reply) {
 	r.WantError(400, "invalid_request_error", "context_length_exceeded")
 	if path != "/v1/messages" {
 		if !strings.Contains(r.Body, fmt.Sprintf("maximum context length is %d tokens", smallContext)) {
-			t.Errorf("%s", r.Body)
+			t.Errorf("answer = %s, want the context length %d", r.Body, smallContext)
 		}
 		return
 	}
 	_, told, _ := strings.Cut(r.Body, `"message":"prompt is too long: `)
 	var prompt, most int
 	if _, err := fmt.Sscanf(told, "%d tokens > %d maximum", &prompt, &most); err != nil || prompt <= most || most != smallContext {
-		t.Errorf("%v: %s", err, r.Body)
+		t.Errorf("answer = %s, %v; want more tokens than the maximum %d", r.Body, err, smallContext)
 	}
 	if strings.Contains(r.Body, "max_tokens") {
 		t.Errorf("lowering max_tokens is advised, and would not help: %s", r.Body)
@@ -156,7 +156,7 @@ func TestMaxTokens_Misjudged(t *testing.T) {
 				}
 			})
 			if s := p.Metric("penstock_retries_total"); s != 0 {
-				t.Errorf("%v retries", s)
+				t.Errorf("%v retries, want 0", s)
 			}
 		})
 	}

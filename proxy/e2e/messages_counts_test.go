@@ -126,7 +126,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0, served: served }] }]
 	rig.WaitFor(t, rig.Patience, "the engine to be up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
 	body := `{"model":"sim","system":"s","messages":[{"role":"user","content":"` + rig.Canary + `"}],"lora":[1],"tools":[{"name":"f","input_schema":{}}]}`
 	if r := p.Post("/v1/messages/count_tokens", body).WantStatus(200); r.Body != `{"input_tokens":4711}` {
-		t.Errorf("%s", r.Body)
+		t.Errorf("count = %s, want 4711", r.Body)
 	}
 	want := `{"model":"served","system":"s","messages":[{"role":"user","content":"` + rig.Canary + `"}],"tools":[{"name":"f","input_schema":{}}]}`
 	if got := seen(); len(got) != 1 || got[0] != want {
@@ -145,7 +145,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0, served: served }] }]
 			InputTokens int `json:"input_tokens"`
 		}
 		if err := json.Unmarshal([]byte(r.Body), &n); err != nil || n.InputTokens < 1 || n.InputTokens > 100 {
-			t.Errorf("%d %q: %s", c.status, c.answer, r.Body)
+			t.Errorf("engine's count %d %q: count = %s, want 1 to 100", c.status, c.answer, r.Body)
 		}
 		if n := len(seen()); n != 1 {
 			t.Errorf("%d %q: the engine was asked %d times", c.status, c.answer, n)
@@ -250,7 +250,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	close(hold)
 	for range 3 { // each takes more than half of the key's tokens
 		if r := p.Post(path, `{"model":"sim","messages":[{"role":"user","content":"`+strings.Repeat("word ", 500)+`"}]}`).WantStatus(200); r.Body != `{"input_tokens":4711}` {
-			t.Errorf("%s", r.Body)
+			t.Errorf("count = %s, want 4711", r.Body)
 		}
 	}
 	if l := p.LastCall(); l.PromptTokens != 0 || l.Outcome != "ok" {

@@ -36,7 +36,7 @@ func wantAPIError(t *testing.T, err error, status int, kind, code, param string)
 		RequestID string `json:"request_id"`
 	}
 	if err := json.Unmarshal([]byte(e.RawJSON()), &body); err != nil {
-		t.Fatalf("%v: %s", err, e.RawJSON())
+		t.Fatalf("error = %s, %v; want JSON", e.RawJSON(), err)
 	}
 	got := ""
 	if body.Error.Param != nil {
@@ -127,7 +127,7 @@ func TestMessages_EngineFailures(t *testing.T) {
 			t.Log(c.fault, stream)
 			r.WantError(c.status, c.kind, c.code)
 			if !strings.HasPrefix(r.Body, `{"type":"error",`) {
-				t.Errorf("%s", r.Body)
+				t.Errorf("error = %s, want the form of Messages", r.Body)
 			}
 			p.heal()
 		}
@@ -155,7 +155,7 @@ func TestMessages_AnswerTooLong(t *testing.T) {
 		_, told, _ := strings.Cut(body.Error.Message, "; input length and `max_tokens` exceed context limit: ")
 		var input, answer, most int
 		if _, err := fmt.Sscanf(told, "%d + %d > %d,", &input, &answer, &most); err != nil || !strings.HasPrefix(body.Error.Message, "prompt is too long: ") {
-			t.Fatalf("%v: %s", err, r.Body)
+			t.Fatalf("answer = %s, %v; want the two sums of a prompt that is too long", r.Body, err)
 		}
 		if input < least || input >= 1000 || answer != 900 || most != 1000 {
 			t.Errorf("a prompt of at least %d tokens: %s", least, r.Body)
@@ -207,7 +207,7 @@ func TestMessages_BrokenStreams(t *testing.T) {
 	params := say("Weather?", "")
 	params.Tools = weatherTools()
 	if m, err := streamed(t, p.claude(), params); err == nil || m.StopReason != "" {
-		t.Errorf("%v: %s", err, m.RawJSON())
+		t.Errorf("message = %s, %v; want an error and no stop reason", m.RawJSON(), err)
 	}
 }
 
@@ -288,7 +288,7 @@ func TestMessages_SlowBody(t *testing.T) {
 	c := p.Dial()
 	_ = c.Send(p.Head("POST", "/v1/messages?beta=true", "Content-Type: application/json", "Content-Length: 500") + `{"model":`)
 	if r := c.Reply(http.MethodPost); r.Status != 408 || !strings.HasPrefix(r.Body, `{"type":"error",`) {
-		t.Errorf("%d %s", r.Status, r.Body)
+		t.Errorf("answer = %d %s, want 408 in the form of Messages", r.Status, r.Body)
 	}
 	if l := p.LastCall(); l.BytesIn != int64(len(`{"model":`)) {
 		t.Errorf("the log has %d bytes", l.BytesIn)

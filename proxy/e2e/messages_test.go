@@ -100,10 +100,10 @@ func TestMessages_Text(t *testing.T) {
 					t.Errorf("content %q in %d blocks", got, len(m.Content))
 				}
 				if m.Model != "public" || !strings.HasPrefix(m.ID, "msg_") || m.Role != "assistant" || m.StopReason != "end_turn" {
-					t.Errorf("%+v", m)
+					t.Errorf("message = %+v, want the model public, an id and the stop end_turn", m)
 				}
 				if m.Usage.InputTokens+m.Usage.CacheReadInputTokens == 0 || m.Usage.OutputTokens == 0 {
-					t.Errorf("usage %+v", m.Usage)
+					t.Errorf("usage = %+v, want input and output tokens", m.Usage)
 				}
 				if l := p.LastCall(); l.Dialect != "messages" || l.Outcome != "ok" || l.PromptTokens == 0 || l.CompletionTokens == 0 {
 					t.Errorf("the log says %+v", l)
@@ -189,12 +189,12 @@ func TestMessages_StopSequences(t *testing.T) {
 					t.Fatal(err)
 				}
 				if m.StopReason != "stop_sequence" || m.StopSequence != "END" || messageText(m) != "one two " {
-					t.Errorf("%s", m.RawJSON())
+					t.Errorf("message = %s, want one two and the stop END", m.RawJSON())
 				}
 				params.StopSequences = nil
 				params.MaxTokens = 2
 				if m, err = create(p.claude(), params); err != nil || m.StopReason != "max_tokens" {
-					t.Errorf("%v: %s", err, m.RawJSON())
+					t.Errorf("message = %s, %v; want the stop max_tokens", m.RawJSON(), err)
 				}
 			})
 		})
@@ -224,7 +224,7 @@ func TestMessages_Ping(t *testing.T) {
 		t.Errorf("%d pings while the engine was silent", between)
 	}
 	if m, err := streamed(t, p.claude(), say("a", "")); err != nil || m.StopReason != "end_turn" {
-		t.Errorf("%v", err)
+		t.Errorf("message = %s, %v; want the stop end_turn", m.RawJSON(), err)
 	}
 }
 
@@ -258,7 +258,7 @@ func TestMessages_Shape(t *testing.T) {
 				t.Errorf("%s %s: request ids %q", path, c.name, id)
 			}
 			if c.want == 405 && c.r.Header.Get("Allow") != "POST" {
-				t.Errorf("%s %s: Allow %q", path, c.name, c.r.Header.Get("Allow"))
+				t.Errorf("%s %s: Allow = %q, want POST", path, c.name, c.r.Header.Get("Allow"))
 			}
 		}
 	}

@@ -55,7 +55,7 @@ func TestMessages_ToolLoop(t *testing.T) {
 							Days *int
 						}
 						if err := json.Unmarshal(b.Input, &input); err != nil || input.City == nil || input.Days == nil || b.Name != "get_weather" {
-							t.Errorf("call %s(%s): %v", b.Name, b.Input, err)
+							t.Errorf("call = %s(%s), %v; want get_weather with a city and days", b.Name, b.Input, err)
 						}
 						ids[b.ID] = true
 						results = append(results, anthropic.NewToolResultBlock(b.ID, "Rain.", false))
@@ -127,11 +127,11 @@ func TestMessages_ImageLimits(t *testing.T) {
 	image := `{"type":"tool_result","tool_use_id":"a","content":[{"type":"image","source":{"type":"url","url":"https://example.com/a.png"}}]}`
 	r := p.Post("/v1/messages", `{"model":"sim","max_tokens":5,"system":"s","messages":[{"role":"user","content":[{"type":"text","text":"a"},`+image+`]}]}`)
 	if e := r.WantError(400, "invalid_request_error", "unsupported_parameter"); e.Param == nil || *e.Param != "messages[0].content[1].content[0].source.url" || !strings.HasPrefix(e.Message, *e.Param) {
-		t.Errorf("%s", r.Body)
+		t.Errorf("answer = %s, want the URL of the tool result's image", r.Body)
 	}
 	r = p.Post("/v1/messages", `{"model":"sim","max_tokens":5,"output_config":{"format":{"type":"json_schema","schema":{}}},"messages":[{"role":"user","content":"a"}]}`)
 	if e := r.WantError(400, "invalid_request_error", "unsupported_parameter"); e.Param == nil || *e.Param != "output_config.format" {
-		t.Errorf("%s", r.Body)
+		t.Errorf("answer = %s, want output_config.format", r.Body)
 	}
 	// An effort that the model lacks is lowered, not refused, because agents send the same effort to
 	// every model.

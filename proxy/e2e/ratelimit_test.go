@@ -43,7 +43,7 @@ func TestRateHeaders(t *testing.T) {
 				}
 				for _, name := range []string{"X-Ratelimit-Reset-Requests", "X-Ratelimit-Reset-Tokens"} {
 					if d, err := time.ParseDuration(r.Header.Get(name)); err != nil || d <= 0 || d > time.Minute {
-						t.Errorf("%s: %s, %v", name, r.Header.Get(name), err)
+						t.Errorf("%s = %s, %v; want a duration of at most a minute", name, r.Header.Get(name), err)
 					}
 				}
 				if told := r.Header.Get("Anthropic-Ratelimit-Requests-Limit"); (told != "") != (path == "/v1/messages") {
@@ -65,7 +65,7 @@ func TestRateHeaders(t *testing.T) {
 				}
 				for _, name := range []string{"Anthropic-Ratelimit-Requests-Reset", "Anthropic-Ratelimit-Tokens-Reset"} {
 					if at, err := time.Parse(time.RFC3339, r.Header.Get(name)); err != nil || time.Until(at) > 2*time.Minute || time.Since(at) > time.Minute {
-						t.Errorf("%s: %s, %v", name, r.Header.Get(name), err)
+						t.Errorf("%s = %s, %v; want a time close to now", name, r.Header.Get(name), err)
 					}
 				}
 			})
@@ -117,7 +117,7 @@ func TestBracketedModelNames(t *testing.T) {
 	} {
 		r := p.Post(chatPath, `{"model":"`+name+`","messages":[{"role":"user","content":"a"}]}`).WantStatus(status)
 		if status == 200 && !strings.Contains(r.Body, `"model":"sim"`) {
-			t.Errorf("%s: %s", name, r.Body)
+			t.Errorf("%s: answer = %s, want the model sim", name, r.Body)
 		}
 	}
 	p.Get("/v1/models/sim%5B1m%5D").WantStatus(200)

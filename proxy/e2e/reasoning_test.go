@@ -154,7 +154,7 @@ func (p *penstock) numberByMessages(t *testing.T, client *anthropic.Client, thin
 	}}}}
 	first, err := create(client, params)
 	if err != nil || first.StopReason != "tool_use" || len(first.Content) != 2 {
-		t.Fatalf("%v: %+v", err, first)
+		t.Fatalf("first message = %+v, %v; want two blocks and the stop tool_use", first, err)
 	}
 	params.Messages = append(params.Messages, first.ToParam(), anthropic.NewUserMessage(
 		anthropic.NewToolResultBlock(first.Content[1].ID, "21 °C", false), anthropic.NewTextBlock("<system-reminder>Be brief.</system-reminder>"+thinkOfANumber)))
@@ -219,18 +219,18 @@ func TestReasoning_Forgotten(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Model: "reasoning_history: none"})
 	if answer, _ := p.numberByChat(t, "reasoning"); answer != forgotten {
-		t.Errorf("chat: %q", answer)
+		t.Errorf("answer by chat = %q, want %q", answer, forgotten)
 	}
 	for _, mode := range thinkingModes {
 		answer, _ := p.numberByMessages(t, p.claude(mode.options...), mode.thinking, func(c *anthropic.Client, params anthropic.MessageNewParams) (*anthropic.Message, error) {
 			return c.Messages.New(context.Background(), params)
 		})
 		if answer != forgotten {
-			t.Errorf("messages, %s: %q", mode.name, answer)
+			t.Errorf("answer by messages, %s = %q, want %q", mode.name, answer, forgotten)
 		}
 	}
 	if answer, _ := p.numberByResponses(t, false, true); answer != forgotten {
-		t.Errorf("responses: %q", answer)
+		t.Errorf("answer by responses = %q, want %q", answer, forgotten)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestReasoning_Keys(t *testing.T) {
 		Content []struct{ Type, Signature string }
 	}
 	if err := json.Unmarshal([]byte(first.Body), &m); err != nil || m.Content[0].Type != "thinking" {
-		t.Fatalf("%v: %s", err, first.Body)
+		t.Fatalf("first message = %s, %v; want a thinking block", first.Body, err)
 	}
 	blob := m.Content[0].Signature
 	try := func(what, result, model, blob string, header ...string) {
@@ -269,7 +269,7 @@ func TestReasoning_Keys(t *testing.T) {
 			t.Errorf("%s: %q is told to be left out, want %q", what, told, want)
 		}
 		if got := p.Metric("penstock_reasoning_seals_total", series) - before; got != 1 {
-			t.Errorf("%s: %v more %s", what, got, result)
+			t.Errorf("%s: %v more %s, want 1", what, got, result)
 		}
 		_, sent := p.sent(0)
 		if opened := strings.Contains(sent, "The number is"); opened != (result == "opened") {

@@ -155,7 +155,7 @@ func TestAdjacentTurns(t *testing.T) {
 					p.Engines[0].Reset()
 					r := p.Post("/v1/chat/completions", `{"model":"sim","messages":[{"role":"assistant","content":"a"},{"role":"user","content":"b"}]}`)
 					if r.WantError(400, "invalid_request_error", "rejected_by_engine"); !strings.Contains(r.Body, `"message":"`+templates) {
-						t.Errorf("%s", r.Body)
+						t.Errorf("answer = %s, want the message %s", r.Body, templates)
 					}
 					if n := len(sentToEngine(t, p.Engines[0])); n != 1 {
 						t.Errorf("a request that nothing helps was sent %d times", n)
@@ -207,7 +207,7 @@ func TestForms(t *testing.T) {
 					}
 				}
 				if err := json.Unmarshal([]byte(r.Body), &answer); err != nil || len(answer.Choices) != 1 {
-					t.Fatalf("%v: %s", err, r.Body)
+					t.Fatalf("answer = %s, %v; want one choice", r.Body, err)
 				}
 				for _, c := range answer.Choices[0].Message.ToolCalls {
 					calls = append(calls, c.Function.Name)
@@ -222,7 +222,7 @@ func TestForms(t *testing.T) {
 				t.Errorf("no tools: %v %q", calls, text)
 			}
 			if text, _ := message(hi + `"response_format":{"type":"json_object"}`); !json.Valid([]byte(text)) {
-				t.Errorf("JSON: %s", text)
+				t.Errorf("text = %s, want JSON", text)
 			}
 			if text, _ := message(hi + `"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}}}`); !json.Valid([]byte(text)) {
 				t.Errorf("a schema: %s", text)

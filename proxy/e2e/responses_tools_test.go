@@ -33,7 +33,7 @@ func TestResponses_Tools(t *testing.T) {
 			p.Engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
 			got := answerOf(t, &client, streamed, params)
 			if len(got.Output) != 2 || got.Status != "completed" || len(got.Tools) != 1 {
-				t.Fatalf("%s", got.RawJSON())
+				t.Fatalf("answer = %s, want two calls, completed", got.RawJSON())
 			}
 			var ids []string
 			history := params.Input.OfInputItemList
@@ -41,7 +41,7 @@ func TestResponses_Tools(t *testing.T) {
 				call := item.AsFunctionCall()
 				var args map[string]any
 				if err := json.Unmarshal([]byte(call.Arguments), &args); err != nil || call.Name != "get_weather" || args["city"] == nil {
-					t.Errorf("call %+v: %v", call, err)
+					t.Errorf("call = %+v, %v; want get_weather with a city", call, err)
 				}
 				ids = append(ids, call.CallID)
 				history = append(history, param.Override[responses.ResponseInputItemUnionParam](json.RawMessage(item.RawJSON())))
@@ -86,11 +86,11 @@ func TestResponses_ClientTools(t *testing.T) {
 		}}}
 		got := answerOf(t, &client, streamed, params)
 		if len(got.Output) != 1 || len(got.Tools) != 1 || got.Tools[0].Type != "namespace" {
-			t.Fatalf("%s", got.RawJSON())
+			t.Fatalf("answer = %s, want one call and the namespace tool", got.RawJSON())
 		}
 		call := got.Output[0].AsFunctionCall()
 		if call.Name != "weather" || call.Namespace != "mcp__city" || !strings.Contains(call.Arguments, "city") {
-			t.Errorf("call %s", call.RawJSON())
+			t.Errorf("call = %s, want weather of mcp__city", call.RawJSON())
 		}
 		p.wantInHistory(t, &client, params, &got.Output[0], "function_call_output", "mcp__city__weather")
 
@@ -98,11 +98,11 @@ func TestResponses_ClientTools(t *testing.T) {
 		params.Tools = []responses.ToolUnionParam{{OfCustom: &responses.CustomToolParam{Name: "apply_patch", Description: openai.String("Patches.")}}}
 		got = answerOf(t, &client, streamed, params)
 		if len(got.Output) != 1 || got.Output[0].Type != "custom_tool_call" {
-			t.Fatalf("%s", got.RawJSON())
+			t.Fatalf("answer = %s, want one custom tool call", got.RawJSON())
 		}
 		custom := got.Output[0].AsCustomToolCall()
 		if custom.Name != "apply_patch" || custom.Input == "" || strings.Contains(custom.Input, "{") || custom.CallID == "" {
-			t.Errorf("call %s", custom.RawJSON())
+			t.Errorf("call = %s, want apply_patch with plain input", custom.RawJSON())
 		}
 		p.wantInHistory(t, &client, params, &got.Output[0], "custom_tool_call_output", "apply_patch")
 	})
@@ -136,12 +136,12 @@ func TestDropped(t *testing.T) {
 	for _, stream := range []string{"false", "true"} {
 		r := p.Post("/v1/responses", `{"model":"sim","stream":`+stream+`,`+items+`,`+tools+`}`).WantStatus(200)
 		if got := r.Header.Get("X-Penstock-Dropped"); got != "tool:web_search, tool:other, item:web_search_call" {
-			t.Errorf("stream %s: %q", stream, got)
+			t.Errorf("stream %s: X-Penstock-Dropped = %q, want the two tools and the item", stream, got)
 		}
 	}
 	r := p.Post("/v1/messages", `{"model":"sim","max_tokens":9,"messages":[{"role":"user","content":"`+rig.Canary+`"}],"tools":[{"type":"computer_20250124","name":"computer"},{"type":"bash_20250124","name":"bash"}]}`)
 	if got := r.WantStatus(200).Header.Get("X-Penstock-Dropped"); got != "tool:computer" {
-		t.Errorf("Messages: %q", got)
+		t.Errorf("Messages: X-Penstock-Dropped = %q, want tool:computer", got)
 	}
 	sealed := `{"model":"sim","include":["reasoning.encrypted_content","bogus"],"input":[{"role":"user","content":"` + rig.Canary + `"},{"type":"reasoning","summary":[],"encrypted_content":"` + rig.Canary + `"},{"role":"user","content":"b"}]}`
 	if got := p.Post("/v1/responses", sealed).WantStatus(200).Header.Get("X-Penstock-Dropped"); got != "item:reasoning, member:include" {

@@ -52,13 +52,13 @@ models: [{ id: public/name, aliases: [sim], deployments: [{ upstream: up-0, serv
 		}
 		c := got.Choices[0]
 		if c.Message.Content != "Guten Tag, 世界!" || c.FinishReason != "stop" || c.Message.Role != "assistant" {
-			t.Errorf("choice %+v", c)
+			t.Errorf("choice = %+v, want Guten Tag, 世界! and the finish stop", c)
 		}
 		if got.Model != "public/name" || got.ID == "" || got.Created == 0 || got.Object != "chat.completion" {
 			t.Errorf("model %q, id %q, created %d", got.Model, got.ID, got.Created)
 		}
 		if u := got.Usage; u.PromptTokens == 0 || u.CompletionTokens == 0 || u.TotalTokens != u.PromptTokens+u.CompletionTokens {
-			t.Errorf("usage %+v", u)
+			t.Errorf("usage = %+v, want tokens that add up", u)
 		}
 	}
 	if l := p.LastCall(); l.Model != "public/name" || l.CompletionTokens == 0 || l.PromptTokens == 0 || l.Key != "tester" || l.Upstream != "up-0" {
@@ -66,11 +66,11 @@ models: [{ id: public/name, aliases: [sim], deployments: [{ upstream: up-0, serv
 	}
 	page, err := client.Models.List(context.Background())
 	if err != nil || len(page.Data) != 1 || page.Data[0].ID != "public/name" {
-		t.Errorf("models: %+v, %v", page, err)
+		t.Errorf("models = %+v, %v; want public/name", page, err)
 	}
 	one, err := client.Models.Get(context.Background(), "public/name")
 	if err != nil || one.ID != "public/name" || one.Object != "model" {
-		t.Errorf("model: %+v, %v", one, err)
+		t.Errorf("model = %+v, %v; want public/name", one, err)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestSDK_Streaming(t *testing.T) {
 					t.Errorf("the chunk does not fit: %s", chunk.RawJSON())
 				}
 				if chunk.Model != "sim" || chunk.ID == "" {
-					t.Errorf("chunk %s", chunk.RawJSON())
+					t.Errorf("chunk = %s, want the model sim and an id", chunk.RawJSON())
 				}
 				if chunk.JSON.Usage.Valid() {
 					usages++
@@ -110,7 +110,7 @@ func TestSDK_Streaming(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c := acc.Choices[0]; c.Message.Content != "Eins, zwei, drei 🦆." || c.FinishReason != "stop" {
-				t.Errorf("%+v", c)
+				t.Errorf("choice = %+v, want Eins, zwei, drei 🦆. and the finish stop", c)
 			}
 			if asked != (usages == 1) || asked != (acc.Usage.TotalTokens > 0) {
 				t.Errorf("%d usage chunks, %d tokens in all", usages, acc.Usage.TotalTokens)
@@ -183,7 +183,7 @@ func TestSDK_Tools(t *testing.T) {
 			for _, c := range calls {
 				var args map[string]any
 				if err := json.Unmarshal([]byte(c.Function.Arguments), &args); err != nil || c.Function.Name != "get_weather" || c.ID == "" {
-					t.Errorf("call %+v: %v", c, err)
+					t.Errorf("call = %+v, %v; want get_weather with an id", c, err)
 				}
 				params.Messages = append(params.Messages, openai.ToolMessage("21 °C", c.ID))
 			}
@@ -220,7 +220,7 @@ func TestSDK_Vision(t *testing.T) {
 			t.Error("the picture has not arrived as it was")
 		}
 		if l := p.LastCall(); l.Pool != "vision" {
-			t.Errorf("pool %q", l.Pool)
+			t.Errorf("pool = %q, want vision", l.Pool)
 		}
 	}
 }
@@ -393,6 +393,6 @@ func TestSDK_RetriesByRetryAfter(t *testing.T) {
 		statuses = append(statuses, l.Status)
 	}
 	if !slices.Equal(statuses, []int{429, 200}) {
-		t.Errorf("statuses %v", statuses)
+		t.Errorf("statuses = %v, want 429, then 200", statuses)
 	}
 }

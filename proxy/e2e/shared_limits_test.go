@@ -36,7 +36,7 @@ func TestSharedLimits(t *testing.T) {
 	release := a.hold(1, a.Chat(endless))
 	more := b.hold(1, b.Chat(endless))
 	if r := b.Post(chatPath, b.Chat("")).WantStatus(429); !strings.Contains(r.Body, "2 concurrent requests") {
-		t.Errorf("%s", r.Body)
+		t.Errorf("answer = %s, want 2 concurrent requests", r.Body)
 	}
 	release()
 	more()
@@ -82,7 +82,7 @@ func TestStoreLost(t *testing.T) {
 			rig.WaitFor(t, 10*time.Second, "the store is found lost", func() bool { return a.Metric("penstock_fleet_store_up") == 0 })
 			for _, edge := range []*penstock{a, b} { // b sees the key for the first time
 				if r := edge.Post(chatPath, edge.Chat("")).WantStatus(status); status == 503 && !strings.Contains(r.Body, "limits_unavailable") {
-					t.Errorf("%s", r.Body)
+					t.Errorf("answer = %s, want limits_unavailable", r.Body)
 				}
 			}
 			if err := store.Restart(); err != nil {

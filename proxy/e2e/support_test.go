@@ -29,7 +29,7 @@ func bundle(t *testing.T, args ...string) (listed string, files map[string]strin
 	}
 	defer file.Close()
 	if info, _ := file.Stat(); info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v", info.Mode())
+		t.Errorf("mode = %v, want 0600", info.Mode())
 	}
 	unpacked, err := gzip.NewReader(file)
 	if err != nil {
@@ -86,7 +86,7 @@ func TestSupportBundle(t *testing.T) {
 		"contents.txt": "status.json",
 	} {
 		if !strings.Contains(files[name], part) {
-			t.Errorf("%s lacks %q: %.300s", name, part, files[name])
+			t.Errorf("%s = %.300s, want %q in it", name, files[name], part)
 		}
 		if !strings.Contains(listed, name) && name != "contents.txt" {
 			t.Errorf("%s is not listed:\n%s", name, listed)
@@ -164,11 +164,11 @@ func TestSupportWithoutAnEdge(t *testing.T) {
 		listed, files := bundle(t, "--config", file, "--admin", "127.0.0.1:1")
 		wantClean(t, files)
 		if !strings.Contains(listed, "status.json     is missing") || files["check.txt"] == "" || files["system.txt"] == "" {
-			t.Errorf("%s", listed)
+			t.Errorf("listed %s, want that status.json is missing", listed)
 		}
 	}
 	listed, files := bundle(t, "--admin", "127.0.0.1:1")
 	if !strings.Contains(listed, "config.yaml     is missing: --config") || len(files) < 2 {
-		t.Errorf("%s", listed)
+		t.Errorf("listed %s, want that config.yaml is missing", listed)
 	}
 }

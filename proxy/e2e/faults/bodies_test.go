@@ -44,7 +44,7 @@ func TestFault56_BodyIsNotJSON(t *testing.T) {
 			r.T = t
 			r.WantStatus(400)
 			if !strings.Contains(r.Body, `"invalid_request_error"`) || strings.Contains(r.Body, rig.Canary) {
-				t.Errorf("%s", r.Body)
+				t.Errorf("answer = %s, want invalid_request_error without the prompt", r.Body)
 			}
 		})
 	}
@@ -281,7 +281,7 @@ func TestFault60_ContentEncoding(t *testing.T) {
 			"too large": {large, 413, "request_too_large"}, "a bomb": {bomb, 413, "request_too_large"},
 		} {
 			if r := e.Post(rig.Chat.Path, c.body, "Content-Encoding: "+coding); r.Status != c.status || !strings.Contains(r.Body, c.code) {
-				t.Errorf("%s, %s: %d %s", coding, what, r.Status, r.Body)
+				t.Errorf("%s, %s: answer = %d %s, want %d %s", coding, what, r.Status, r.Body, c.status, c.code)
 			}
 		}
 	}

@@ -55,7 +55,7 @@ func TestFault74_CertificateRotated(t *testing.T) {
 		e.Write("edge.key", pair[1])
 		r, status := e.askReload("")
 		if all := strings.Join(r.Problems, "\n"); status != 422 || !strings.Contains(all, "edge.pem") || !strings.Contains(all, "penstock.yaml:") {
-			t.Errorf("%s: status %d: %s", name, status, all)
+			t.Errorf("%s: reload = %d %s, want 422 and the file's place", name, status, all)
 		}
 		if shown := e.certificateShown(); shown != "old" {
 			t.Errorf("%s: %s is shown", name, shown)
@@ -153,7 +153,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	for _, nonsense := range []struct{ file, text string }{{"ca.pem", "nonsense"}, {"our.pem", newCert}, {"our.key", ""}} {
 		e.Write(nonsense.file, nonsense.text)
 		if r, status := e.askReload(""); status != 422 || !strings.Contains(strings.Join(r.Problems, ""), nonsense.file) {
-			t.Errorf("%s: status %d: %+v", nonsense.file, status, r)
+			t.Errorf("%s: reload = %d %+v, want 422 and the file's name", nonsense.file, status, r)
 		}
 		e.Ask(rig.Chat, "").WantStatus(200)
 		e.Write("ca.pem", oldCert)
@@ -163,7 +163,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	// A rotation: first the edge trusts both CAs, then the engine presents the new certificate.
 	e.Write("ca.pem", oldCert+newCert)
 	if r, status := e.askReload(""); status != 200 || !r.OK {
-		t.Errorf("status %d: %+v", status, r)
+		t.Errorf("reload = %d %+v, want 200 and ok", status, r)
 	}
 	show.Store(pair(newCert, newKey))
 	for range 10 {

@@ -113,7 +113,7 @@ func TestFault53_TwoCredentials(t *testing.T) {
 				strings.Join(append(lines, ""), "\r\n") + "\r\n" + body)
 			r := c.Reply("POST").WantStatus(401)
 			if !strings.Contains(r.Body, "credential_conflict") && !strings.Contains(r.Body, "invalid_api_key") {
-				t.Errorf("%s", r.Body)
+				t.Errorf("answer = %s, want credential_conflict or invalid_api_key", r.Body)
 			}
 		})
 	}

@@ -67,7 +67,7 @@ func TestFault78_DrainOrder(t *testing.T) {
 	inWays(t, rig.StreamWays, rig.Setup{Untidy: true, Timeouts: "connect: 2s"}, func(e *edge, w rig.Way) {
 		e.rewrite("linger: 0s, drain: 5s", "linger: 8s, drain: 500ms")
 		if r, status := e.askReload(""); status != 200 {
-			e.T.Fatalf("status %d: %+v", status, r)
+			e.T.Fatalf("reload = %d %+v, want 200", status, r)
 		}
 		s := e.OpenStream(w.Path, w.Body("sim", rig.Prompt, `"tokens":1000,"delay_ms":50`))
 		s.Next()
@@ -438,7 +438,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	}
 	e.rewrite("id: sim,", "id: sim, aliases: [reloaded],")
 	if r, status := e.askReload(""); status != 200 {
-		t.Errorf("status %d: %+v", status, r)
+		t.Errorf("reload = %d %+v, want 200", status, r)
 	}
 	m.hears("RELOADING=1\nMONOTONIC_USEC=", 1)
 	m.hears("READY=1", 2)
@@ -465,7 +465,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 		p := m.run(names, e.Path)
 		p.Exits(rig.Patience, 1)
 		if !strings.Contains(p.Err.String(), "FileDescriptorName") {
-			t.Errorf("%s: %s", names, p.Err)
+			t.Errorf("%s: error output = %s, want FileDescriptorName", names, p.Err)
 		}
 	}
 }

@@ -37,7 +37,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0, served: ` + served + ` }]` +
 				e.fault(fault)
 				r := e.Ask(w, "")
 				if !strings.Contains(r.Body, "The model `sim` (org/private-7b-base) knows no key [key].") {
-					t.Errorf("%s: %d %s", fault, r.Status, r.Body)
+					t.Errorf("%s: answer = %d %s, want the engine's text with the key removed", fault, r.Status, r.Body)
 				}
 				if strings.Contains(r.Body, "sk-proj") {
 					t.Errorf("%s: the key has reached the client: %s", fault, r.Body)

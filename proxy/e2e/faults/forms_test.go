@@ -80,7 +80,7 @@ func TestFault61_BadForms(t *testing.T) {
 			_ = conn.Send(e.Head("POST", transcriptions, c.kind, "Content-Length: "+strconv.Itoa(len(c.form))) + c.form)
 			r := conn.Reply("POST").WantStatus(400)
 			if !strings.Contains(r.Body, `"invalid_request_error"`) {
-				t.Errorf("%s", r.Body)
+				t.Errorf("answer = %s, want invalid_request_error", r.Body)
 			}
 			if took := time.Since(begun); took > time.Second+rig.Grace {
 				t.Errorf("it took %v", took)
@@ -142,7 +142,7 @@ func TestFault63_LargeUploads(t *testing.T) {
 			}
 			_ = c.Send(end)
 			if r, err := c.TryReply("POST"); err != nil || r.Status != 200 {
-				t.Errorf("%v, %+v", err, r)
+				t.Errorf("answer = %+v, %v; want 200", r, err)
 			}
 		})
 	}

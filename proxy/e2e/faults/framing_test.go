@@ -174,7 +174,7 @@ func TestFault43_BigHeads(t *testing.T) {
 			if r.Status == 431 {
 				r.WantRefused(rig.Chat, rig.Refusal{Status: 431, Kind: "invalid_request_error", Code: "request_too_large", After: ""})
 			} else if r.Status != 414 && (r.Status != 400 || !strings.HasPrefix(name, "endless")) {
-				t.Errorf("status %d: %s", r.Status, r.Body)
+				t.Errorf("status = %d, want 414, or 400 for an endless line: %s", r.Status, r.Body)
 			}
 			if rest, ok := c.Closed(rig.Patience); !ok || rest != "" {
 				t.Errorf("not closed, or more came: %.100q", rest)
@@ -281,7 +281,7 @@ func TestFault44_TwoLengths(t *testing.T) {
 			_ = c.Send(e.Head("POST", w.Path, "Content-Type: application/json", "Content-Length: 4", "Transfer-Encoding: chunked") + body)
 			r := c.Reply("POST").WantStatus(400)
 			if !strings.Contains(r.Body, "The head has a Content-Length and a Transfer-Encoding.") {
-				t.Errorf("%s with %.20q: %s", w.Dialect, body, r.Body)
+				t.Errorf("%s with %.20q: answer = %s, want both header fields named", w.Dialect, body, r.Body)
 			}
 		}
 		for says, line := range map[string]string{ // in the endpoint's terms
@@ -293,7 +293,7 @@ func TestFault44_TwoLengths(t *testing.T) {
 			r := c.Reply("POST")
 			r.WantRefused(w, badRequest)
 			if !strings.Contains(r.Body, says) {
-				t.Errorf("%s with %q: %s", w.Dialect, line, r.Body)
+				t.Errorf("%s with %q: answer = %s, want %s", w.Dialect, line, r.Body, says)
 			}
 		}
 	}
@@ -393,7 +393,7 @@ func TestFault45_MultipartEpilogue(t *testing.T) {
 		all := e.answers(t, e.Head("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Content-Length: "+strconv.Itoa(len(form)+len(hidden)))+form+hidden)
 		// No answer is also correct, because a client that has closed its sending side counts as gone.
 		if n := len(statusLine.FindAllString(all, -1)); n > 1 {
-			t.Errorf("%d answers:\n%.1000s", n, all)
+			t.Errorf("%d answers, want at most 1:\n%.1000s", n, all)
 		}
 	}
 	if n := e.served(); n > 2 {

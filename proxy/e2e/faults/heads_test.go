@@ -74,7 +74,7 @@ func TestFault46_MalformedHeads(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if r := e.only(t, text); r != nil && r.Status != 400 && r.Status != 505 && r.Status != 404 {
-				t.Errorf("status %d: %s", r.Status, r.Body)
+				t.Errorf("status = %d, want 400, 404 or 505: %s", r.Status, r.Body)
 			}
 		})
 	}
@@ -144,7 +144,7 @@ func TestFault47_HostAttacks(t *testing.T) {
 			t.Parallel()
 			text := strings.Replace(e.Request(rig.Chat.Path, e.Chat("")), "Host: edge", "Host: "+host, 1)
 			if r := e.only(t, text); r == nil || r.Status != 400 {
-				t.Errorf("answer %+v", r)
+				t.Errorf("answer = %+v, want 400", r)
 			}
 		})
 	}
@@ -203,7 +203,7 @@ func TestFault48_Methods(t *testing.T) {
 			r := c.Reply("GET")
 			options := strings.HasPrefix(text, "OPTIONS")
 			if want := map[bool]int{true: 204, false: 405}[options]; r.Status != want && !(r.Status == 400 && strings.HasPrefix(text, "TRACE")) { // the parser refuses that target first
-				t.Errorf("status %d: %s", r.Status, r.Body)
+				t.Errorf("status = %d, want %d: %s", r.Status, want, r.Body)
 			}
 			if r.Status != 400 && r.Header.Get("Allow") == "" {
 				t.Error("no Allow")
@@ -235,7 +235,7 @@ func TestFault49_Versions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if r := e.only(t, text); r != nil && r.Status != 400 && r.Status != 505 && r.Status != 408 {
-				t.Errorf("status %d: %s", r.Status, r.Body)
+				t.Errorf("status = %d, want 400, 408 or 505: %s", r.Status, r.Body)
 			}
 		})
 	}
@@ -248,7 +248,7 @@ func TestFault49_Versions(t *testing.T) {
 			c := e.Dial()
 			_ = c.Send(e.Head("GET", "/health", lines...))
 			if r := c.Reply("GET"); r.Status != 200 && r.Status != 400 {
-				t.Errorf("status %d", r.Status)
+				t.Errorf("status = %d, want 200 or 400", r.Status)
 			}
 		}
 	})

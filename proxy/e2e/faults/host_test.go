@@ -37,7 +37,7 @@ func TestFault75_ExpiryByTheWallClock(t *testing.T) {
 	ends := time.Now().Add(10 * time.Second).UTC() // from now, because a start may be slow
 	e.rewrite("\nkeys:\n", "\nkeys:\n  - { id: short, hash: \""+hash+"\", expires: "+ends.Format(time.RFC3339Nano)+" }\n")
 	if status, body := e.Reload(); status != 200 {
-		t.Fatalf("%d %s", status, body)
+		t.Fatalf("reload = %d %s, want 200", status, body)
 	}
 	bearer := "Authorization: Bearer " + short
 	stream := e.OpenStream(rig.ChatStream.Path, rig.ChatStream.Body("sim", rig.Prompt, `"tokens":150,"delay_ms":100`), bearer)
@@ -110,7 +110,7 @@ func TestFault76_LogIsFull(t *testing.T) {
 			clients.Go(func() {
 				for range 1500 { // some 3 MB of lines, more than the buffer and the pipe hold
 					if r := e.Ask(rig.Chat, `"tokens":1`); r.Status != 200 {
-						t.Errorf("status %d", r.Status)
+						t.Errorf("status = %d, want 200", r.Status)
 						return
 					}
 				}
@@ -159,7 +159,7 @@ func TestFault77_OutOfDescriptors(t *testing.T) {
 		return len(pending) <= 50
 	})
 	if n := e.Descriptors(); n >= 80 {
-		t.Errorf("%d descriptors", n)
+		t.Errorf("%d descriptors, want fewer than 80", n)
 	}
 	// An accepted connection is served, whatever happens outside. An idle connection makes room for
 	// a new one, so the newest open one is sure to stay.
@@ -289,7 +289,7 @@ func TestFault89_TooManyConnections(t *testing.T) {
 		_ = c.Send(e.Request(rig.Chat.Path, e.Chat("")))
 		r := c.Reply("POST")
 		if r.Status != 503 || r.Header.Get("Retry-After") != "1" || !strings.Contains(r.Body, `"code":"too_many_connections"`) {
-			t.Errorf("%d %v %s", r.Status, r.Header, r.Body)
+			t.Errorf("answer = %d %v %s, want 503 too_many_connections with Retry-After: 1", r.Status, r.Header, r.Body)
 		}
 		if id := r.Header.Get("X-Request-Id"); !strings.HasPrefix(id, "req_") || len(id) != 30 || r.Header.Get("Request-Id") != id {
 			t.Errorf("the request ids are %v", r.Header)
@@ -366,7 +366,7 @@ func TestFault77_IdleAtTheAdminPort(t *testing.T) {
 				_, _ = io.WriteString(c, said) // the edge may have dropped it already
 			}
 			if n := e.Descriptors(); n >= 90 {
-				t.Errorf("%d descriptors", n)
+				t.Errorf("%d descriptors, want fewer than 90", n)
 			}
 			// Unread bytes may be a request, so for a moment there may be no connection to drop.
 			rig.WaitFor(t, rig.Patience, "the operator gets in", func() bool { return e.Fetch("GET", e.Admin+"/-/ready").Status == 200 })

@@ -40,7 +40,7 @@ func TestFault50_HTTP10(t *testing.T) {
 	_ = c.Send(old(`"sim":{"tokens":20000}`))
 	res, err = http.ReadResponse(bufio.NewReader(c.In), nil)
 	if err != nil || res.StatusCode != 200 || res.ContentLength < 64<<10 {
-		t.Errorf("%v, %+v", err, res)
+		t.Errorf("answer = %+v, %v; want 200 with a length of 64 KiB or more", res, err)
 	}
 	res.Body.Close()
 	c.Close()
@@ -82,7 +82,7 @@ func TestFault50_HTTP10Streams(t *testing.T) {
 					t.Error("no text")
 				}
 				if l := e.LastCall(); l.Outcome != "ok" || !l.Stream {
-					t.Errorf("%+v", l)
+					t.Errorf("last call = %+v, want a stream, ok", l)
 				}
 				if r := ask(`"tokens":12,"ttft_ms":600`); r.Text(w) == "" { // committed before its first event
 					t.Errorf("no text in %.300q", r.Body)
@@ -96,7 +96,7 @@ func TestFault50_HTTP10Streams(t *testing.T) {
 				e.fault("reset-after=3")
 				ask(`"tokens":12`).WantBroken(w, "upstream_bad_response")
 				if l := e.LastCall(); l.Outcome != "stream_broken" {
-					t.Errorf("%+v", l)
+					t.Errorf("last call = %+v, want stream_broken", l)
 				}
 			})
 		}

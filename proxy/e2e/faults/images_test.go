@@ -39,7 +39,7 @@ func TestFault64_ImageURLs(t *testing.T) {
 			r.T = t
 			r.WantStatus(400)
 			if !strings.Contains(r.Body, "messages[0].content[1].image_url") {
-				t.Errorf("param: %s", r.Body)
+				t.Errorf("answer = %s, want messages[0].content[1].image_url", r.Body)
 			}
 			if url != "" && len(url) > 8 && strings.Contains(r.Body, url) {
 				t.Error("the URL is echoed")

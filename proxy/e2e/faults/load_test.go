@@ -232,7 +232,7 @@ func TestFault83_ModelIsFull(t *testing.T) {
 			got := r.WantRefused(w, full)
 			var meta map[string]any
 			if err := json.Unmarshal(got.Metadata, &meta); err != nil {
-				e.T.Fatalf("metadata %s: %v", got.Metadata, err)
+				e.T.Fatalf("metadata = %s, %v; want JSON", got.Metadata, err)
 			}
 			want := map[string]any{"retry_after": 7.0, "modality": "vision", "state": "saturated", "active_requests": 2.0, "total_concurrency": 2.0, "available_concurrency": 0.0}
 			for k, v := range want {

@@ -55,7 +55,7 @@ func TestFault87_LongPrefills(t *testing.T) {
 	}
 	for _, metric := range []string{"penstock_upstream_stalled", "penstock_upstream_breaker_open", "penstock_calls_moved_total"} {
 		if n := e.Metric(metric); n != 0 {
-			t.Errorf("%s is %v", metric, n)
+			t.Errorf("%s = %v, want 0", metric, n)
 		}
 	}
 	e.Rest()

@@ -134,7 +134,7 @@ func TestFault26_OneEngineRefusesAFeature(t *testing.T) {
 			}
 			for _, u := range e.Status().Upstreams {
 				if u.State != "up" || u.Breaker != "closed" {
-					t.Errorf("%+v", u)
+					t.Errorf("upstream = %+v, want up with a closed breaker", u)
 				}
 			}
 		})

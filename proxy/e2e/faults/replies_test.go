@@ -119,7 +119,7 @@ func TestFault87_ErrorBodies(t *testing.T) {
 		calls.Go(func() {
 			w := rig.PlainWays[i%3]
 			if r := e.Ask(w, ""); !strings.Contains(r.WantRefused(w, rig.Rejected).Message, "no-such-tool") {
-				t.Errorf("%.300s", r.Body)
+				t.Errorf("answer = %.300s, want no-such-tool", r.Body)
 			}
 		})
 	}
@@ -196,7 +196,7 @@ func TestFault87_PassedOn(t *testing.T) {
 			}
 		}
 		if err := json.Unmarshal([]byte(r.Body), &got); err != nil || r.Err != nil || got.Model != "vectors" || len(got.Data) != 2 || len(got.Padding) < 90_000 {
-			t.Errorf("%s: %v, %v, model %q", fault, err, r.Err, got.Model)
+			t.Errorf("%s: %v, %v, model %q; want two vectors of the model vectors", fault, err, r.Err, got.Model)
 		}
 		if l := e.LastCall(); l.Status != 200 || l.Outcome != "ok" || l.PromptTokens != got.Usage.Prompt || l.PromptTokens == 0 || l.TokensEstimated {
 			t.Errorf("%s: the log says %+v", fault, l)

@@ -134,7 +134,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	for _, half := range []string{"", "keys:\n", "# keys\n", "keys: [{ id: only"} {
 		e.Write("keys.yaml", half)
 		if r, status := e.askReload(""); status != 422 || !strings.Contains(strings.Join(r.Problems, ""), "keys.yaml") {
-			t.Errorf("%q: status %d, %+v", half, status, r)
+			t.Errorf("%q: reload = %d %+v, want 422 and keys.yaml", half, status, r)
 		}
 		e.Ask(rig.Chat, "").WantStatus(200)
 	}

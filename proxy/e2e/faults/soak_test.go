@@ -146,7 +146,7 @@ func (s *soak) operate(length time.Duration) {
 		// A reload that leaves a model with only dead engines is refused, and its engines may be down
 		// just now.
 		if status != want && !(i%3 == 2 && status == 422 && strings.Contains(body, "left without a slot")) {
-			s.e.T.Errorf("reload %d: %d %s", i, status, body)
+			s.e.T.Errorf("reload %d = %d %s, want %d", i, status, body, want)
 		}
 		s.reloads++
 		quarter := min(3, int(4*time.Since(begun)/length))

@@ -75,7 +75,7 @@ func TestFault20_Endless(t *testing.T) {
 			if r := e.Ask(w, ""); w != rig.Transcription {
 				r.WantRefused(w, rig.BadResponse)
 			} else if r.Status != 200 || r.Err == nil { // the answer is passed on as it arrives, so it can only be cut
-				e.T.Errorf("status %d, %v", r.Status, r.Err)
+				e.T.Errorf("status = %d, %v; want 200 and a cut answer", r.Status, r.Err)
 			}
 			e.wantAborted(1)
 			e.WantPeak(256 << 20) // a body may be 32 MiB, and grows by doubling

@@ -27,7 +27,7 @@ func TestFault71_UpstreamRemoved(t *testing.T) {
 	e.rewrite(", { upstream: up-1 }]", "]")
 	e.rewrite("  - { name: up-1,", "  #")
 	if r, status := e.askReload(""); status != 200 || len(r.Capacity) != 1 || r.Capacity[0].Draining != 1 {
-		t.Fatalf("status %d: %+v", status, r)
+		t.Fatalf("reload = %d %+v, want 200 and one draining upstream", status, r)
 	}
 	requests := leaving.Stats().Requests
 	states := map[string]string{}
@@ -76,7 +76,7 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: a }] }]
 	e.rewrite("upstreams: [", `upstreams: [{ name: b, url: "`+e.Engines[1].URL()+`", engine: sim }, { name: dead, url: "http://127.0.0.1:9", engine: sim }, `)
 	e.rewrite("deployments: [", "deployments: [{ upstream: b }, { upstream: dead }, ")
 	if r, status := e.askReload(""); status != 200 {
-		t.Fatalf("status %d: %+v", status, r)
+		t.Fatalf("reload = %d %+v, want 200", status, r)
 	}
 	if e.Engines[1].Stats().Probes == 0 {
 		t.Error("the new upstream was not probed")
@@ -178,7 +178,7 @@ func TestFault72_LimitLowered(t *testing.T) {
 	}
 	e.rewrite("concurrency: 6", "concurrency: 2")
 	if r, status := e.askReload(""); status != 200 || len(r.Capacity) != 1 || r.Capacity[0].Before != 6 || r.Capacity[0].After != 2 {
-		t.Fatalf("status %d: %+v", status, r)
+		t.Fatalf("reload = %d %+v, want 200 and a capacity from 6 to 2", status, r)
 	}
 	rig.WaitFor(t, rig.Patience, "the catalog knows", func() bool { return e.Catalog()[0].Capacity.Total == 2 })
 	if c := e.Catalog()[0].Capacity; c.Active != 6 || c.Available != 0 {

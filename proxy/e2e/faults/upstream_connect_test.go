@@ -163,7 +163,7 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 					most = max(most, l.Attempts)
 				}
 				if most != 3 { // a kept and a new connection of the failing engine, and the other engine
-					e.T.Errorf("%d attempts", most)
+					e.T.Errorf("%d attempts at most, want 3", most)
 				}
 			})
 		})

@@ -69,7 +69,7 @@ func TestReload(t *testing.T) {
 	p.Reload(rig.Setup{})
 	c.closed(websocket.StatusGoingAway)
 	if r := p.Get(path, "Connection: Upgrade", "Upgrade: websocket"); r.Status != 426 {
-		t.Errorf("%d %s", r.Status, r.Body)
+		t.Errorf("answer = %d %s, want 426", r.Status, r.Body)
 	}
 }
 
@@ -106,7 +106,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 		for {
 			e := busy.hear()
 			if e.Type == "response.failed" && !abort || e.Type == "response.completed" && abort {
-				t.Errorf("abort %t: %s", abort, e.text)
+				t.Errorf("abort %t: event = %s, want response.failed only after an abort", abort, e.text)
 			}
 			if strings.HasPrefix(e.Type, "response.failed") || e.Type == "response.completed" {
 				break

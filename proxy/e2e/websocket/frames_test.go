@@ -57,7 +57,7 @@ func dialRaw(t *testing.T, p *rig.Local) *raw {
 	_ = c.Send(handshake(p))
 	r := c.Reply("GET")
 	if r.Status != 101 || r.Header.Get("Sec-WebSocket-Accept") != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" || r.Header.Get("Sec-WebSocket-Extensions") != "" {
-		t.Fatalf("%d %v %s", r.Status, r.Header, r.Body)
+		t.Fatalf("answer = %d %v %s, want 101 without extensions", r.Status, r.Header, r.Body)
 	}
 	return &raw{c, t}
 }
@@ -123,7 +123,7 @@ func (c *raw) until(text string) {
 	for {
 		op, payload := c.next()
 		if op == opClose {
-			c.t.Fatalf("closed: %q", payload)
+			c.t.Fatalf("the connection is closed: %q, want a message", payload)
 		}
 		if strings.Contains(payload, text) {
 			return
@@ -357,7 +357,7 @@ func TestHandshakes(t *testing.T) {
 		_ = c.Send(handshake(p, row.lines...))
 		r := c.Reply("GET").WantStatus(row.status)
 		if !strings.Contains(r.Body, `"code":"`+row.code+`"`) {
-			t.Errorf("%q: %s", row.lines, r.Body)
+			t.Errorf("%q: answer = %s, want the code %s", row.lines, r.Body, row.code)
 		}
 		r.Conforms("GET", path)
 	}
@@ -384,7 +384,7 @@ func TestHandshakeWithBody(t *testing.T) {
 		_ = c.Send(handshake(p, row.line) + row.body)
 		r := c.Reply("GET").WantStatus(400)
 		if !strings.Contains(r.Body, `"code":"bad_request"`) || r.Header.Get("Upgrade") != "" {
-			t.Errorf("%s: %v %s", name, r.Header, r.Body)
+			t.Errorf("%s: answer = %v %s, want bad_request without an upgrade", name, r.Header, r.Body)
 		}
 		r.Conforms("GET", path)
 		if rest, ok := c.Closed(rig.Patience); !ok || rest != "" {

@@ -35,7 +35,7 @@ func TestHook(t *testing.T) {
 	c.completed()
 	c.say(`{"type":"response.create","model":"sim","input":"my swordfish"}`)
 	if e := c.refused(422, "refused_by_hook"); !strings.Contains(e.text, "Not here.") {
-		t.Errorf("%s", e.text)
+		t.Errorf("refusal = %s, want Not here.", e.text)
 	}
 	c.say(`{"type":"response.create","model":"sim","input":"my name is Bond"}`)
 	c.completed()

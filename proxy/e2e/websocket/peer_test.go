@@ -70,7 +70,7 @@ func dialBy(t *testing.T, e *rig.Edge, by *http.Client) *peer {
 	header := map[string][]string{"Authorization": {"Bearer " + e.Key}}
 	ws, res, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(e.URL, "http")+path, &websocket.DialOptions{HTTPHeader: header, HTTPClient: by})
 	if err != nil {
-		t.Fatalf("%v, %+v", err, res)
+		t.Fatalf("dial: %v, %+v; want a connection", err, res)
 	}
 	ws.SetReadLimit(64 << 20)
 	c := &peer{t, ws}
@@ -115,7 +115,7 @@ func (c *peer) hear() event {
 	}
 	var e event
 	if err := json.Unmarshal(data, &e); err != nil {
-		c.t.Fatalf("%v: %s", err, data)
+		c.t.Fatalf("event = %s, %v; want JSON", data, err)
 	}
 	e.text = string(data)
 	return e
@@ -145,7 +145,7 @@ func (c *peer) completed() (last event, text string) {
 	c.t.Helper()
 	e, text := c.answer()
 	if e.Type != "response.completed" {
-		c.t.Fatalf("%s", e.text)
+		c.t.Fatalf("event = %s, want response.completed", e.text)
 	}
 	return e, text
 }

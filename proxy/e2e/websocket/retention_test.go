@@ -60,7 +60,7 @@ func TestRetention(t *testing.T) {
 	text := strings.NewReplacer(`"stream_id":"`+word+`"`, "", `The model \"`+word+`\" does not exist`, "").Replace(told.String())
 	for where, text := range map[string]string{"an error, the page or the metrics": text, "the log": p.Log.String()} {
 		if i := strings.Index(text, word); i >= 0 {
-			t.Errorf("%s: %.200s", where, text[max(0, i-100):])
+			t.Errorf("%s keeps %.200s, want no word of the conversation", where, text[max(0, i-100):])
 		}
 	}
 	if !strings.Contains(p.Log.String(), `"dialect":"responses"`) {

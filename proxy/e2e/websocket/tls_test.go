@@ -37,7 +37,7 @@ func TestCertificate(t *testing.T) {
 	for range 2 {
 		c.create(`"text":"Guten Tag"`, "")
 		if _, text := c.completed(); text != "Guten Tag" {
-			t.Errorf("%q", text)
+			t.Errorf("text = %q, want Guten Tag", text)
 		}
 	}
 	_ = ws.Close(websocket.StatusNormalClosure, "")
@@ -63,7 +63,7 @@ func TestTLS(t *testing.T) {
 	last, _ := c.completed()
 	c.create(`"text":"Guten Tag"`, fmt.Sprintf(`,"previous_response_id":%q`, last.Response.ID))
 	if _, text := c.completed(); text != "Guten Tag" {
-		t.Errorf("%q", text)
+		t.Errorf("text = %q, want Guten Tag", text)
 	}
 	for name, leave := range map[string]func(c *peer){
 		"close": func(c *peer) { _ = c.ws.Close(websocket.StatusNormalClosure, "") },
