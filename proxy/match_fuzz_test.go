@@ -45,9 +45,9 @@ func FuzzRoute(f *testing.F) {
 		switch {
 		case status == 401 || status == 400: // because of the query, or a missing body
 		case status >= 300 && status < 400:
-			t.Fatalf("%s %q: %d", method, target, status)
+			t.Fatalf("%s %q = %d, want no redirect", method, target, status)
 		case !known && status != 404, known && status == 404 && !strings.HasPrefix(path, "/v1/models/") && !(path == "/" && method != "HEAD"):
-			t.Fatalf("%s %q: %d %s", method, target, status, body)
+			t.Fatalf("%s %q = %d, want 404 only for an unknown path: %s", method, target, status, body)
 		case status < 300 && !read:
 			t.Fatalf("%s %q: %d", method, target, status)
 		case slices.Contains(generation, path) && method != "POST" && status != 405:

@@ -55,7 +55,7 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 		e.services.Handler(&faulty)(&ctx)
 		body, h := string(ctx.Response.Body()), &ctx.Response.Header
 		if ctx.Response.StatusCode() != 500 || !strings.Contains(body, `"type":"api_error","code":"internal"`) {
-			t.Errorf("%s: status %d, %s", ep.Path, ctx.Response.StatusCode(), body)
+			t.Errorf("%s = %d %s, want 500 internal", ep.Path, ctx.Response.StatusCode(), body)
 		}
 		if messages := strings.HasPrefix(body, `{"type":"error"`); messages != (ep.Dialect.Name == "messages") {
 			t.Errorf("%s: the shape of the error is another dialect's: %s", ep.Path, body)

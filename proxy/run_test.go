@@ -49,7 +49,7 @@ func TestLoadOtherFileAsLedger(t *testing.T) {
 		}
 		f, problems := Load(name)
 		if good != (f != nil) || !good && !strings.Contains(problems.Error(), "edge.yaml:1:9: ") {
-			t.Errorf("%s: %v", ledger, problems)
+			t.Errorf("ledger %s: %v, want good: %v", ledger, problems, good)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func TestParseBeside(t *testing.T) {
 			t.Fatal(problems)
 		}
 		if p := f.ProblemAt("models[0].deployments", "it is wrong"); p.File != want || p.Line != 4 {
-			t.Errorf("called %q: %+v", called, p)
+			t.Errorf("called %q: problem at %+v, want %s, line 4", called, p, want)
 		}
 		if _, problems := parse([]byte(text+"polcy: x\n"), called); len(problems) != 1 || problems[0].File != want || problems[0].Line != 5 {
 			t.Errorf("called %q, a wrong one: %+v", called, problems)

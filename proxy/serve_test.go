@@ -72,11 +72,11 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 	}
 	defer r.Body.Close()
 	if r.StatusCode != 200 {
-		t.Errorf("status %d", r.StatusCode)
+		t.Errorf("status = %d, want 200", r.StatusCode)
 	}
 	http.DefaultClient.CloseIdleConnections()
 	stop()
 	if err := <-served; err != nil {
-		t.Errorf("Serve: %v", err)
+		t.Errorf("Serve: %v, want no error", err)
 	}
 }

@@ -120,7 +120,7 @@ func TestWaits(t *testing.T) {
 	w.add([]byte(waitsPage))
 	w.add([]byte(waitsPage)) // waits of another edge
 	if w.all() != 80 || w.longer(0.025) != 2 || w.longer(0.002) != 20 {
-		t.Errorf("%v", w)
+		t.Errorf("waits = %v, want 80, 2 above 25 ms and 20 above 2 ms", w)
 	}
 	for q, want := range map[float64]float64{0.125: 0.0005, 0.5: 0.0015, 0.75: 0.002, 1: 0.025} {
 		if got := w.quantile(q); math.Abs(got-want) > 1e-9 {
@@ -130,7 +130,7 @@ func TestWaits(t *testing.T) {
 	half := waits{}
 	half.add([]byte(waitsPage))
 	if since := w.since(half); since.all() != 40 || since.longer(0.025) != 1 {
-		t.Errorf("since: %v", since)
+		t.Errorf("waits since the half = %v, want 40, one above 25 ms", since)
 	}
 	if q := (waits{}).quantile(0.5); q != 0 {
 		t.Errorf("of none: %v", q)
@@ -156,9 +156,9 @@ func TestTable(t *testing.T) {
 10  misplaced       <= 2 %   go test   not measured here
 `
 	if got := all.String(); got != want {
-		t.Errorf("\n%s", got)
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if missed := all.missed(); !slices.Equal(missed, []string{"4 (messages)", "5 (errors)"}) {
-		t.Errorf("%v", missed)
+		t.Errorf("missed = %v, want 4 (messages) and 5 (errors)", missed)
 	}
 }

@@ -42,7 +42,7 @@ func TestPackages(t *testing.T) {
 	}
 	page, err := os.ReadFile(filepath.Join(r.out, "penstock.1"))
 	if err != nil || !strings.Contains(string(page), "\n.SH PENSTOCK KEY NEW\n") || !strings.Contains(string(page), "\n\\&.dotted\n") {
-		t.Errorf("%v\n%s", err, page)
+		t.Errorf("page: %v, want a heading for key new and a masked dot\n%s", err, page)
 	}
 	deb := filepath.Join(r.out, "penstock_1.2.3+4+gabcdef_arm64.deb")
 	before, err := os.ReadFile(deb)
@@ -60,7 +60,7 @@ func TestPackages(t *testing.T) {
 	}
 	fields, err := exec.Command("dpkg-deb", "--info", deb).CombinedOutput()
 	if err != nil || !strings.Contains(string(fields), "Architecture: arm64") {
-		t.Errorf("%v\n%s", err, fields)
+		t.Errorf("fields: %v, want Architecture: arm64\n%s", err, fields)
 	}
 	list, err := exec.Command("dpkg-deb", "--contents", deb).CombinedOutput()
 	for _, want := range []string{"-rwxr-xr-x root/root", "./usr/bin/penstock", "./usr/lib/systemd/system/penstock.socket", "drwxr-x--- root/root", "./usr/share/man/man1/penstock.1.gz"} {
@@ -70,7 +70,7 @@ func TestPackages(t *testing.T) {
 	}
 	unit, err := exec.Command("sh", "-c", "dpkg-deb --fsys-tarfile \"$0\" | tar -xO ./usr/lib/systemd/system/penstock.service", deb).CombinedOutput()
 	if err != nil || !strings.Contains(string(unit), "ExecStart=/usr/bin/penstock serve") {
-		t.Errorf("%v\n%s", err, unit)
+		t.Errorf("unit: %v, want ExecStart of penstock serve\n%s", err, unit)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestVersionOf(t *testing.T) {
 	}
 	for asked, want := range map[string]string{"v1.2.3": "v1.2.3", "v1.2.3-rc.1": "v1.2.3-rc.1", "v1.2.4": "", "1.2.3": ""} {
 		if got, err := versionOf(top, asked); got != want || (err == nil) != (want != "") {
-			t.Errorf("%s: %q, %v", asked, got, err)
+			t.Errorf("versionOf(%s) = %q, %v; want %q", asked, got, err, want)
 		}
 	}
 	if got, err := versionOf(top, ""); err != nil || !strings.HasPrefix(got, "v1.2.3-dev.g") {
@@ -190,7 +190,7 @@ func TestRest(t *testing.T) {
 		Components []component
 	}
 	if err := json.Unmarshal(text, &bill); err != nil || bill.BOMFormat != "CycloneDX" || len(bill.Components) == 0 || bill.Components[0].Name != "std" {
-		t.Errorf("%v\n%s", err, text)
+		t.Errorf("bill: %v, want a CycloneDX one that begins with std\n%s", err, text)
 	}
 	sums, err := os.ReadFile(filepath.Join(r.out, "SHA256SUMS"))
 	if err != nil {

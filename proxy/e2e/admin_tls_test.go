@@ -66,7 +66,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	}
 	write(", tls: { cert: admin.pem, key: admin.key }")
 	if out, _ := command(t, 0, "check", file); !strings.Contains(out, ": ok") {
-		t.Errorf("check: %s", out)
+		t.Errorf("check = %s, want ok", out)
 	}
 	_, at := serveProgram(t, file)
 	address, secure := strings.CutPrefix(at, "https://")
@@ -84,11 +84,11 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 		}
 	}
 	if _, errs := command(t, 1, append([]string{"canary", "sim"}, reached...)...); !strings.Contains(errs, "no arm") {
-		t.Errorf("canary: %s", errs)
+		t.Errorf("canary = %s, want no arm", errs)
 	}
 	listed, files := bundle(t, "--config", file, "--admin", at)
 	if files["metrics.txt"] == "" { // the file that names the CA to trust
-		t.Errorf("support: %s", listed)
+		t.Errorf("support lists %s, want metrics.txt", listed)
 	}
 	if _, errs := command(t, 1, "ready", "--admin", at); !strings.Contains(errs, "--cacert") {
 		t.Errorf("without the authority: %s", errs)

@@ -135,18 +135,18 @@ func TestSDK_Audio(t *testing.T) {
 	ctx := context.Background()
 	got, err := client.Audio.Transcriptions.New(ctx, openai.AudioTranscriptionNewParams{Model: "ears", File: openai.File(strings.NewReader(rig.Canary), "a.wav", "audio/wav")})
 	if err != nil || got.Text == "" {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("transcription = %+v, %v; want a text", got, err)
 	}
 	detailed, err := client.Audio.Transcriptions.New(ctx, openai.AudioTranscriptionNewParams{
 		Model: "ears", File: openai.File(strings.NewReader(rig.Canary), "a.wav", "audio/wav"), ResponseFormat: "verbose_json", TimestampGranularities: []string{"word", "segment"},
 	})
 	if err != nil || detailed.Text == "" {
-		t.Errorf("%+v, %v", detailed, err)
+		t.Errorf("detailed transcription = %+v, %v; want a text", detailed, err)
 	}
 	_, err = client.Audio.Transcriptions.New(ctx, openai.AudioTranscriptionNewParams{Model: "none", File: openai.File(strings.NewReader("x"), "a.wav", "audio/wav")})
 	var e *openai.Error
 	if !errors.As(err, &e) || e.StatusCode != 404 || e.Code != "model_not_found" {
-		t.Errorf("%v", err)
+		t.Errorf("error = %v, want 404 model_not_found", err)
 	}
 	res, err := client.Audio.Speech.New(ctx, openai.AudioSpeechNewParams{Model: "voice", Input: rig.Canary, Voice: openai.AudioSpeechNewParamsVoiceUnion{OfString: openai.String("x")}, ResponseFormat: "pcm", Speed: openai.Float(2)})
 	if err != nil {
@@ -154,6 +154,6 @@ func TestSDK_Audio(t *testing.T) {
 	}
 	defer res.Body.Close()
 	if b, err := io.ReadAll(res.Body); err != nil || len(b) < 100 || res.Header.Get("Content-Type") != "audio/pcm" {
-		t.Errorf("%d bytes, %v", len(b), err)
+		t.Errorf("sound of %d bytes, %v; want 100 or more of audio/pcm", len(b), err)
 	}
 }

@@ -53,7 +53,7 @@ func answers(t *testing.T, out string) (status map[string]int) {
 			Error *struct{ Code, Message string }
 		}
 		if err := json.Unmarshal(line, &a); err != nil || a.ID == "" || (a.Response == nil) == (a.Error == nil) {
-			t.Fatalf("line %q, %v", line, err)
+			t.Fatalf("line %q, %v; want an id and an answer or an error", line, err)
 		}
 		if _, there := status[a.CustomID]; there {
 			t.Errorf("%s is there twice", a.CustomID)
@@ -62,7 +62,7 @@ func answers(t *testing.T, out string) (status map[string]int) {
 			status[a.CustomID] = a.Response.Status
 			var c openai.ChatCompletion
 			if err := json.Unmarshal(a.Response.Body, &c); a.Response.RequestID == "" || a.Response.Status == 200 && (err != nil || len(c.Choices) != 1) {
-				t.Errorf("answer %s, %v", line, err)
+				t.Errorf("answer %s, %v; want a request id and one choice", line, err)
 			}
 		}
 	}
@@ -80,7 +80,7 @@ func TestBatch(t *testing.T) {
 			t.Fatalf("exit code %d: %s", code, errs)
 		}
 		if got := answers(t, out); len(got) != 60 {
-			t.Errorf("%d lines", len(got))
+			t.Errorf("%d lines, want 60", len(got))
 		}
 	}
 	if s := p.Engines[0].Stats(); s.Requests != 60 || s.Peak > 3 {

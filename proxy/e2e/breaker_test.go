@@ -53,7 +53,7 @@ func TestOneClientLeavesTheEngineToOthers(t *testing.T) {
 				other("").WantStatus(200)
 			}
 			if u := p.Upstream("up-0"); u.State != "up" || u.Breaker != "closed" {
-				t.Errorf("%s, breaker %s", u.State, u.Breaker)
+				t.Errorf("state = %s, breaker %s; want up and closed", u.State, u.Breaker)
 			}
 			p.Told() // waits until all are counted
 			if n := p.Metric("penstock_calls_finished_total"); n != 6*rounds {

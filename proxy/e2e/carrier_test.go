@@ -26,7 +26,7 @@ func TestConnectionAfterStream(t *testing.T) {
 		for range 3 {
 			r := stream(c)
 			if r.Err != nil || !strings.HasSuffix(r.Body, "data: [DONE]\n\n") {
-				t.Fatalf("%v: %q", r.Err, r.Body)
+				t.Fatalf("answer = %q, %v; want it to end in [DONE]", r.Body, r.Err)
 			}
 			_ = c.Send(p.Request(chatPath, p.Chat("")))
 			c.Reply("POST").WantStatus(200)

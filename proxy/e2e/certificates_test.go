@@ -67,14 +67,14 @@ func TestClientCertificates(t *testing.T) {
 				req, _ := http.NewRequestWithContext(context.Background(), "GET", e.URL+"/v1/models", nil)
 				if r, err := e.Client.Do(req); err == nil {
 					r.Body.Close()
-					t.Errorf("%d", r.StatusCode)
+					t.Errorf("status = %d, want a refused connection", r.StatusCode)
 				}
 				return
 			}
 			for _, body := range []string{e.Chat(""), e.Chat(`"user": "` + strings.Repeat("x", 20<<10) + `"`)} { // the second is larger than bodies that are judged by their heads
 				r := e.Post(chatPath, body, c.header...).WantStatus(c.status)
 				if c.status == 401 && !strings.Contains(r.Body, `"authentication_error"`) {
-					t.Errorf("%s", r.Body)
+					t.Errorf("answer = %s, want authentication_error", r.Body)
 				}
 			}
 		})
@@ -85,7 +85,7 @@ func TestClientCertificates(t *testing.T) {
 	stream := machine.OpenStream(chatPath, p.Chat(endless), none)
 	stream.Next()
 	if r := machine.Post(chatPath, p.Chat(""), none).WantStatus(429); !strings.Contains(r.Body, "concurrent") {
-		t.Errorf("%s", r.Body)
+		t.Errorf("answer = %s, want the concurrent requests", r.Body)
 	}
 	p.Write("clients.pem", stranger.PEM)
 	if status, body := p.Reload(); status != 200 {
@@ -99,7 +99,7 @@ func TestClientCertificates(t *testing.T) {
 	machine.Post(chatPath, p.Chat(""), none).WantStatus(200)
 	p.Write("clients.pem", "no certificate\n")
 	if status, body := p.Reload(); status != 422 || !strings.Contains(body, "tls.client_ca") {
-		t.Errorf("%d %s", status, body)
+		t.Errorf("reload = %d %s, want 422 and tls.client_ca", status, body)
 	}
 	machine.Post(chatPath, p.Chat(""), none).WantStatus(200)
 }

@@ -41,7 +41,7 @@ func TestClaudeCodeGateway(t *testing.T) {
 			body := `{"model":"sim","max_tokens":32000,"stream":` + stream + `,` + more + `}`
 			r := p.Post("/v1/messages?beta=true", body, headers...)
 			if r.Status != 200 {
-				t.Errorf("%s: status %d: %.300s", name, r.Status, r.Body)
+				t.Errorf("%s: status = %d, want 200: %.300s", name, r.Status, r.Body)
 				continue
 			}
 			if id := r.Header.Get("Request-Id"); id == "" {

@@ -98,6 +98,6 @@ func TestConnectionsPerAddress(t *testing.T) {
 	r := p.Dial().Reply("GET")
 	r.WantError(503, "api_error", "too_many_connections")
 	if !strings.Contains(r.Body, "This address") {
-		t.Errorf("%s", r.Body)
+		t.Errorf("answer = %s, want This address", r.Body)
 	}
 }

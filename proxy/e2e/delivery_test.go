@@ -67,7 +67,7 @@ func TestDrainDelivers(t *testing.T) {
 		t.Errorf("the log says %s", p.Log.String())
 	}
 	if r := c.Reply("POST").WantStatus(200); r.Err != nil || len(r.Body) < least {
-		t.Errorf("%d bytes, %v", len(r.Body), r.Err)
+		t.Errorf("%d bytes, %v; want %d or more", len(r.Body), r.Err, least)
 	}
 	<-ended
 	if l := p.Calls(); len(l) != 1 || l[0].Outcome != "ok" || l[0].BytesOut < least {

@@ -63,7 +63,7 @@ func TestDeployUnit(t *testing.T) {
 		}
 		words := strings.Fields(strings.ReplaceAll(values[0], "/etc/penstock/penstock.yaml", path))
 		if words[0] != "/usr/local/bin/penstock" {
-			t.Fatalf("%s runs %s", key, words[0])
+			t.Fatalf("%s runs %s, want /usr/local/bin/penstock", key, words[0])
 		}
 		return words[1:]
 	}
@@ -172,7 +172,7 @@ func TestDeployKEDA(t *testing.T) {
 		}
 	}
 	if err := yaml.Unmarshal([]byte(deployFile(t, "keda.yaml")), &scaled); err != nil || scaled.Kind != "ScaledObject" || len(scaled.Spec.Triggers) < 2 {
-		t.Fatalf("%v: %+v", err, scaled)
+		t.Fatalf("scaled object = %+v, %v; want 2 triggers or more", scaled, err)
 	}
 	manifests := deployFile(t, "kubernetes.yaml")
 	for _, trigger := range scaled.Spec.Triggers {

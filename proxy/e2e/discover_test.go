@@ -152,7 +152,7 @@ func TestAdapters(t *testing.T) {
 		}
 		defer r.Body.Close()
 		if body, _ := io.ReadAll(r.Body); r.StatusCode != 200 {
-			t.Fatalf("%d %s", r.StatusCode, body)
+			t.Fatalf("status = %d, want 200: %s", r.StatusCode, body)
 		}
 	}
 	adapter := rig.ChatBody("lora/x", "")

@@ -44,7 +44,7 @@ func TestEngineKeyStaysHere(t *testing.T) {
 			}
 			r := p.Post(chatPath, `{"model":"sim","stream":`+stream+`,"messages":[{"role":"user","content":"`+where+`"}]}`)
 			if text := r.Body; !strings.Contains(text, "not for [key] today") {
-				t.Errorf("%s, stream %s: %d %s", where, stream, r.Status, text)
+				t.Errorf("%s, stream %s: answer = %d %s, want the key replaced by [key]", where, stream, r.Status, text)
 			}
 		}
 	}

@@ -193,7 +193,7 @@ models: [{ id: sim, deployments: [{ upstream: vllm }] }]
 	s, _ := c.state()
 	if len(s.Upstreams) != 1 || s.Upstreams[0].Engine != "sim" || s.Upstreams[0].Limits.Text != 3 || s.Upstreams[0].Origin != "pod llm/vllm-0" ||
 		s.Discoveries[0].Source != "InferencePool llm/llama" {
-		t.Errorf("%+v of %+v", s.Upstreams, s.Discoveries)
+		t.Errorf("upstreams = %+v of %+v, want the pod llm/vllm-0 with 3 slots", s.Upstreams, s.Discoveries)
 	}
 	wantShown(t, c.MetricsText(), func(name string) bool { return strings.HasPrefix(name, discoveryMetrics) })
 }
@@ -233,7 +233,7 @@ models: [{ id: m, deployments: [{ upstream: pods }, { upstream: local }, { upstr
 	out, errs := command(t, 1, "doctor", "--config", file)
 	if !strings.Contains(out, "upstream pods: pods llm/app=vllm:8000: nothing is found: the API server refuses the token (401)\n") ||
 		!strings.Contains(errs, "1 of 2") {
-		t.Errorf("%s%s", out, errs)
+		t.Errorf("doctor = %s%s, want the refused token, and 1 of 2", out, errs)
 	}
 	if out, _ = command(t, 1, "doctor", "--format", "json", "--config", file); !strings.Contains(out, `"address":"127.0.0.1"`) {
 		t.Errorf("as JSON:\n%s", out)

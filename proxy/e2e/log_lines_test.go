@@ -27,7 +27,7 @@ func TestEveryLineIsJSON(t *testing.T) {
 		}
 		var of struct{ TS, Level, Msg, Source, Problem string }
 		if err := json.Unmarshal([]byte(line), &of); err != nil || of.TS == "" || of.Level == "" || of.Msg == "" {
-			t.Errorf("%q: %v", line, err)
+			t.Errorf("line %q: %v, want JSON with a time, a level and a message", line, err)
 		}
 		warned = warned || of.Level == "warn" && of.Source == "start" && strings.Contains(of.Problem, "websocket")
 	}

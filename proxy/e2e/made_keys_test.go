@@ -174,7 +174,7 @@ func TestKeysSurviveAKill(t *testing.T) {
 	out, _ := command(t, 0, append([]string{"key", "create", "guest", "--rpm", "50", "--format", "json"}, tokens...)...)
 	var made admin.KeyChange
 	if err := json.Unmarshal([]byte(out), &made); err != nil || made.Limits["requests_per_minute"] != 50.0 {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("key = %s, %v; want 50 requests a minute", out, err)
 	}
 	p.Signal(syscall.SIGKILL)
 	<-p.Done // until then it owns the file

@@ -264,7 +264,7 @@ func TestMetricsPage(t *testing.T) {
 		}
 	}
 	if n := p.Metric("penstock_overhead_seconds_count"); n < 5 {
-		t.Errorf("%v overheads", n)
+		t.Errorf("%v overheads, want 5 or more", n)
 	}
 	if sum, n := p.Metric("penstock_overhead_seconds_sum"), p.Metric("penstock_overhead_seconds_count"); sum/n > 0.1+begun.Step().Seconds() {
 		t.Errorf("the edge says that it adds %v s a call: it counts somebody else's time as its own", sum/n)

@@ -42,7 +42,7 @@ general_settings: { master_key: ` + key + ` }
 		}
 	}
 	if out, errs := command(t, 0, "check", file); out+errs != file+": ok\n" {
-		t.Errorf("check: %s%s", out, errs)
+		t.Errorf("check = %s%s, want %s: ok", out, errs, file)
 	}
 	if _, errs := command(t, 1, "init", "--from", old, "-o", file); !strings.Contains(errs, "left as it is") {
 		t.Errorf("a file that is there: %s", errs)

@@ -161,7 +161,7 @@ func wantOpenMetrics(t *testing.T, p *penstock) {
 		"Accept: application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.3,*/*;q=0.2")
 	page, err := io.ReadAll(res.Body)
 	if kind := res.Header.Get("Content-Type"); err != nil || kind != "application/openmetrics-text; version=1.0.0; charset=utf-8" {
-		t.Fatalf("%v %q", err, kind)
+		t.Fatalf("Content-Type = %q, %v; want OpenMetrics 1.0.0", kind, err)
 	}
 	for _, problem := range lintOpenMetrics(string(page)) {
 		t.Error(problem)
@@ -181,7 +181,7 @@ func TestOpenMetricsIsAskedFor(t *testing.T) {
 		res := p.adminDo("GET", "/metrics", "", "", accept)
 		page, err := io.ReadAll(res.Body)
 		if kind := res.Header.Get("Content-Type"); err != nil || kind != "text/plain; version=0.0.4; charset=utf-8" || strings.Contains(string(page), "# EOF") {
-			t.Errorf("%s: %v %q", accept, err, kind)
+			t.Errorf("accept %s: Content-Type = %q, %v; want text 0.0.4 without # EOF", accept, kind, err)
 		}
 	}
 	wantOpenMetrics(t, p)

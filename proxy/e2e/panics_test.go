@@ -119,11 +119,11 @@ func TestPanicOfAHead(t *testing.T) {
 			t.Fatal(err)
 		}
 		if text, closed := c.Closed(rig.Patience); !closed || !strings.HasPrefix(text, test.want) {
-			t.Errorf("%s: closed %v, %.200q", test.point, closed, text)
+			t.Errorf("%s: closed %v after %.200q, want %q", test.point, closed, text, test.want)
 		}
 		panicked(t, g, guard.Connection, uint64(i+1)) // it may come after the answer
 		if n := g.Panics(guard.Connection); n != uint64(i+1) {
-			t.Errorf("%s: %d panics", test.point, n)
+			t.Errorf("%s: %d panics, want %d", test.point, n, i+1)
 		}
 	}
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
@@ -175,7 +175,7 @@ func TestPanicOfAWorker(t *testing.T) {
 				defer res.Body.Close()
 				var first [10]byte
 				if _, err := res.Body.Read(first[:]); err != nil || res.StatusCode != 200 {
-					t.Fatalf("status %d, %v", res.StatusCode, err)
+					t.Fatalf("status = %d, %v; want 200", res.StatusCode, err)
 				}
 			},
 		},

@@ -87,7 +87,7 @@ func TestStartWithoutConfig(t *testing.T) {
 		}
 		res.Body.Close()
 		if res.StatusCode != 200 {
-			t.Errorf("%s: status %d", url, res.StatusCode)
+			t.Errorf("%s = %d, want 200", url, res.StatusCode)
 		}
 	}
 	if signal.Ignored(syscall.SIGHUP) { // by nohup around these tests, so the program inherits it
@@ -117,7 +117,7 @@ func TestServe(t *testing.T) {
 		return res.StatusCode
 	}
 	if got := get(admin + "/-/ready"); got != 200 {
-		t.Errorf("ready: %d", got)
+		t.Errorf("ready = %d, want 200", got)
 	}
 	s := openProcessStream(t, base, key, `"tokens":30,"delay_ms":200`)
 	s.Next()
@@ -422,11 +422,11 @@ func TestKey(t *testing.T) {
 	}
 	key, lines, _ := strings.Cut(out, "\n")
 	if !auth.Checksum(key) || strings.Contains(lines, key) {
-		t.Errorf("printed:\n%s", out)
+		t.Errorf("printed a key without a checksum, or logged it:\n%s", out)
 	}
 	_, entry, ok := strings.Cut(lines, "  - id: team-a")
 	if !ok || !strings.Contains(entry, auth.Hash(key)) {
-		t.Fatalf("printed:\n%s", out)
+		t.Fatalf("printed an entry without the key's hash:\n%s", out)
 	}
 	p := start(t, rig.Setup{Config: "timeouts: { linger: 0s }\nkeys:\n  - id: team-a" + entry + `
 upstreams: [{ name: up-0, url: "{{up-0}}", engine: sim }]

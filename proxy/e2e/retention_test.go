@@ -100,7 +100,7 @@ func TestZeroRetention(t *testing.T) {
 			res := p.adminDo("GET", path, "", rig.AdminToken)
 			text, err := io.ReadAll(res.Body)
 			if err != nil || res.StatusCode != 200 || len(text) < 100 {
-				t.Fatalf("%s: %s, %v", path, res.Status, err)
+				t.Fatalf("%s = %s, %v; want 200 with 100 bytes or more", path, res.Status, err)
 			}
 			wantNothingKept(t, what, string(text))
 			if path == "/status" {

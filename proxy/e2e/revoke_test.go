@@ -225,7 +225,7 @@ models:
 	p.Post(chatPath, rig.ChatBody("chat", "")).WantStatus(403)
 	p.Prepare(file("chat, tools", "dead", "public", `, { name: dead, url: "http://127.0.0.1:1", engine: sim }`))
 	if l := p.AskReload(); l.OK || !l.KeysInForce {
-		t.Fatalf("%+v", l)
+		t.Fatalf("reload = %+v, want a refusal with the keys in force", l)
 	}
 	p.Post(chatPath, rig.ChatBody("small", "")).WantStatus(403) // narrowed: at once
 	p.Post(chatPath, rig.ChatBody("chat", "")).WantStatus(403)  // widened, and another model: not yet

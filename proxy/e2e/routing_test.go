@@ -223,7 +223,7 @@ func cacheHits(t *testing.T, policy string) float64 {
 				for k := range each {
 					body := `{"model":"sim","messages":[` + messages(client*each+k, turn) + `],"sim":{"tokens":2}}`
 					if r := p.Post(chatPath, body); r.Status != 200 {
-						t.Errorf("status %d", r.Status)
+						t.Errorf("status = %d, want 200", r.Status)
 					}
 				}
 			}
@@ -324,7 +324,7 @@ func TestWhyThisEngine(t *testing.T) {
 	upstream := r.Header.Get("X-Penstock-Upstream")
 	for kind, least := range map[string]float64{"prompt": 1000, "cached": 1000, "expected": 1000} {
 		if got := p.Metric("penstock_chosen_prompt_tokens_total", "kind", kind, "upstream", upstream); got < least {
-			t.Errorf("%s tokens: %v", kind, got)
+			t.Errorf("%s tokens = %v, want %v or more", kind, got, least)
 		}
 	}
 	if got := p.Metric("penstock_choices_total", "reason", line.Choice); got != 1 {

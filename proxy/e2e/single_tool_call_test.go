@@ -48,7 +48,7 @@ models: [{ id: sim, deployments: [{ upstream: fake, served: sim }] }]
 			for _, stream := range []string{`}`, `,"stream":true}`} {
 				r := p.Post(path, body+stream).WantStatus(200)
 				if !strings.Contains(r.Body, "call_a") || strings.Contains(r.Body, "call_b") == single {
-					t.Errorf("%s, single %t: %s", path, single, r.Body)
+					t.Errorf("%s, single %t: answer = %s, want call_a, and call_b only if not single", path, single, r.Body)
 				}
 				named := r.Header.Get("X-Penstock-Dropped") == "answer:tool_calls"
 				if named != (single && stream == "}") {

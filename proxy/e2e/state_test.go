@@ -70,7 +70,7 @@ func (p *penstock) state() (s state, text string) {
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
 	if err != nil || res.StatusCode != http.StatusOK {
-		p.T.Fatalf("/status: %d, %v", res.StatusCode, err)
+		p.T.Fatalf("status page = %d, %v; want 200", res.StatusCode, err)
 	}
 	if err := json.Unmarshal(b, &s); err != nil {
 		p.T.Fatal(err)

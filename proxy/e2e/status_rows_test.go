@@ -23,7 +23,7 @@ func TestStatusRows(t *testing.T) {
 	} {
 		body := strings.NewReplacer("\n", "", " ", "").Replace(get(path).WantStatus(200).Body)
 		if !strings.Contains(body, strings.ReplaceAll(want, " ", "")) {
-			t.Errorf("%s: no %s", path, want)
+			t.Errorf("%s lacks %s", path, want)
 		}
 	}
 	if body := get("/status").WantStatus(200).Body; strings.Contains(body, "excerpts") {
@@ -31,7 +31,7 @@ func TestStatusRows(t *testing.T) {
 	}
 	for _, path := range []string{"/status?limit=0", "/status?limit=x", "/?offset=-1", "/status/events?limit=1.5"} {
 		if body := get(path).WantStatus(400).Body; !strings.Contains(body, "limit=N") {
-			t.Errorf("%s: %s", path, body)
+			t.Errorf("%s: answer = %s, want limit=N", path, body)
 		}
 	}
 }

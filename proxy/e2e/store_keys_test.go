@@ -29,7 +29,7 @@ func keyCommand(t *testing.T, address string, args ...string) string {
 	}
 	out, errs, code := rig.RunProgram(t, "", append(append([]string{"key"}, args...), "--store", "--config", name)...)
 	if code != 0 {
-		t.Fatalf("key %v: %d %s", args, code, errs)
+		t.Fatalf("key %v = code %d, want 0: %s", args, code, errs)
 	}
 	line, _, _ := strings.Cut(out, "\n")
 	return line
@@ -105,7 +105,7 @@ func TestStartWithoutTheStore(t *testing.T) {
 	second.Post(chatPath, second.Chat(""), key).WantStatus(200)
 	waits := start(t, rig.Setup{Top: storeKeys(address, "")})
 	if r := waits.Fetch("GET", waits.Admin+"/-/ready").WantStatus(503); !strings.Contains(r.Body, `"starting"`) || !strings.Contains(r.Body, "have not been read") {
-		t.Errorf("%s", r.Body)
+		t.Errorf("answer = %s, want starting and unread keys", r.Body)
 	}
 	for _, w := range rig.AllWays {
 		waits.Post(w.Path, w.Body("sim", "hello", ""), key).WantRefused(w, rig.Refusal{Status: 503, Kind: "api_error", Code: "keys_unavailable", After: "1"})

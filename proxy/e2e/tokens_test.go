@@ -197,7 +197,7 @@ func TestTokensShareLimits(t *testing.T) {
 			b.Post(chatPath, b.Chat(""), bob).WantStatus(200)
 			for _, edge := range []*penstock{a, b} {
 				if r := edge.Post(chatPath, edge.Chat(""), bob).WantStatus(429); !strings.Contains(r.Body, "5 requests per minute") {
-					t.Errorf("%s", r.Body)
+					t.Errorf("answer = %s, want 5 requests per minute", r.Body)
 				}
 				edge.Post(chatPath, edge.Chat("")).WantStatus(200) // another key
 			}

@@ -28,12 +28,12 @@ func TestTopOnce(t *testing.T) {
 	}
 	text, err := look(admin.TopOptions{Edge: admin.Edge{Token: rig.AdminToken}})
 	if err != nil || !strings.Contains(text, "Healthy: 1 of 1 upstream takes calls") || !strings.Contains(text, "up-0") || strings.Contains(text, "\x1b") {
-		t.Errorf("%v\n%s", err, text)
+		t.Errorf("top: %v, want a healthy edge with up-0 and no escapes\n%s", err, text)
 	}
 	text, err = look(admin.TopOptions{Edge: admin.Edge{Token: rig.AdminToken}, JSON: true})
 	var s status.Status
 	if err != nil || json.Unmarshal([]byte(text), &s) != nil || s.Verdict.Level != status.LevelOK || s.Finished != 1 {
-		t.Errorf("%v\n%s", err, text)
+		t.Errorf("top as JSON: %v, want level %s and one call\n%s", err, status.LevelOK, text)
 	}
 	if _, err := look(admin.TopOptions{Edge: admin.Edge{Token: "wrong"}}); err == nil || !strings.Contains(err.Error(), "--token") {
 		t.Errorf("with a wrong token: %v", err)
@@ -91,7 +91,7 @@ func TestTop(t *testing.T) {
 	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }", Upstream: "concurrency: 1"})
 	d := p.sit(100, 24)
 	if v := p.shows(d, "Healthy:", "[1 Models 1]", "0/1", "q quit"); !v.Alternate || v.Cursor || !v.Colours {
-		t.Errorf("%+v", v)
+		t.Errorf("view = %+v, want another screen in colours without a cursor", v)
 	}
 	held := p.OpenStream(chatPath, p.Chat(endless))
 	held.Next()

@@ -91,7 +91,7 @@ func TestTranscriptions_Retry(t *testing.T) {
 			}
 		}
 		if l := p.LastCall(); c.status == 200 && l.Attempts != 2 || c.status != 200 && l.Attempts != 1 {
-			t.Errorf("%s: %d attempts, %s", c.fault, l.Attempts, r.Body)
+			t.Errorf("%s: %d attempts for status %d, want 2 if it is 200, else 1: %s", c.fault, l.Attempts, c.status, r.Body)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func TestTranscriptions_ClientLeaves(t *testing.T) {
 					return p.Metric("penstock_upstream_inflight") == 0 && p.Engines[0].Stats().Running == 0
 				})
 				if l := p.LastCall(); l.Outcome != "client_gone" {
-					t.Errorf("%+v", l)
+					t.Errorf("last call = %+v, want client_gone", l)
 				}
 			})
 		}

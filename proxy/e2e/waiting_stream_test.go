@@ -65,7 +65,7 @@ func TestWaitingStreamEnds(t *testing.T) {
 		r := p.Local.Edge.Ask(w, "").WantStatus(200)
 		events := r.Events()
 		if len(events) == 0 {
-			t.Fatalf("%v: %q", w, r.Body)
+			t.Fatalf("%v: no events, want some: %q", w, r.Body)
 		}
 		said, alive := r.Body, strings.Contains(r.Body, "event: ping") || strings.HasPrefix(r.Body, ":") || strings.Count(r.Body, "event: response.in_progress") > 2
 		code := map[string]string{"chat": "capacity_full", "messages": "capacity_full", "responses": "rate_limit_exceeded"}[w.Dialect]

@@ -121,7 +121,7 @@ func TestByTLS(t *testing.T) {
 	stream.Next()
 	p.Write("penstock.yaml", strings.Replace(p.Text, "[a.test]", "[a.test, b.test]", 1))
 	if status, body := p.Reload(); status != 200 {
-		t.Fatalf("%d: %s", status, body)
+		t.Fatalf("reload = %d %s, want 200", status, body)
 	}
 	served(t, ca, p.Addr, "b.test")
 	if again := served(t, ca, p.Addr, "a.test"); again != first {
@@ -135,7 +135,7 @@ func TestByTLS(t *testing.T) {
 		t.Errorf("the stream ended with %q", last)
 	}
 	if _, orders, _ := ca.Count(); orders != 2 {
-		t.Errorf("%s", ca)
+		t.Errorf("%s, want 2 orders", ca)
 	}
 	p.End()
 	p.Relaunch()
@@ -196,7 +196,7 @@ func TestByHTTP(t *testing.T) {
 		}
 		res, err := c.Do(req)
 		if err != nil {
-			t.Errorf("%s %s: %v", want.method, want.url, err)
+			t.Errorf("%s %s: %v, want an answer", want.method, want.url, err)
 			continue
 		}
 		text, _ := io.ReadAll(res.Body)
@@ -206,7 +206,7 @@ func TestByHTTP(t *testing.T) {
 			t.Errorf("%s %s is answered %q", want.method, want.url, text)
 		}
 		if res.StatusCode != want.status || res.Header.Get("Location") != want.location {
-			t.Errorf("%s %s: %d to %q", want.method, want.url, res.StatusCode, res.Header.Get("Location"))
+			t.Errorf("%s %s = %d to %q, want %d to %q", want.method, want.url, res.StatusCode, res.Header.Get("Location"), want.status, want.location)
 		}
 	}
 	raw, err := net.Dial("tcp", at)
@@ -245,7 +245,7 @@ func TestRefused(t *testing.T) {
 		t.Errorf("the verdict is %q", verdict)
 	}
 	if n := p.Metric("penstock_acme_failures", `domain="lost.test"`); n != 1 {
-		t.Errorf("%v failures", n)
+		t.Errorf("%v failures, want 1", n)
 	}
 	p.Ask(rig.Chat, "").WantStatus(200)
 }

@@ -116,7 +116,7 @@ func TestFleet(t *testing.T) {
 					t.Error("an edge that joined shows another certificate")
 				}
 				if accounts, orders, issued := ca.Count(); accounts != 1 || orders != 1 || issued != 1 {
-					t.Errorf("%s", ca)
+					t.Errorf("%s, want one account, one order and one certificate", ca)
 				}
 				if n := a.Metric("penstock_acme_orders_total", `result="ok"`) + b.Metric("penstock_acme_orders_total", `result="ok"`); n != 1 {
 					t.Errorf("%v orders are counted", n)
@@ -140,7 +140,7 @@ func TestFleetEdgeKilled(t *testing.T) {
 	world.lead("443", b.Addr)
 	served(t, ca, b.Addr, "a.test")
 	if accounts, orders, issued := ca.Count(); accounts != 1 || orders > 2 || issued != 1 {
-		t.Errorf("%s", ca)
+		t.Errorf("%s, want one account, at most two orders and one certificate", ca)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestFleetStoreLost(t *testing.T) {
 		t.Errorf("%v domains wait", n)
 	}
 	if _, orders, _ := ca.Count(); orders != 1 {
-		t.Errorf("%s", ca)
+		t.Errorf("%s, want 1 order", ca)
 	}
 	if err := store.Restart(); err != nil {
 		t.Fatal(err)

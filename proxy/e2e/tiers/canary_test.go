@@ -109,7 +109,7 @@ func TestCanaryIsInterrupted(t *testing.T) {
 	err := admin.RequestCanary(ctx, admin.CanaryOptions{Edge: admin.Edge{Admin: p.Admin, Token: rig.AdminToken}, Model: "sim", For: time.Hour}, &out)
 	var exit interface{ ExitCode() int }
 	if !errors.As(err, &exit) || exit.ExitCode() != 4 || !strings.HasPrefix(out.String(), "sim: new has had 0 calls, the rest 0\n") {
-		t.Errorf("%v: %s", err, &out)
+		t.Errorf("canary: %v, want code 4 and no calls: %s", err, &out)
 	}
 }
 
@@ -122,6 +122,6 @@ func TestCanaryFails(t *testing.T) {
 	stream(p, 0, 200)
 	c, code, err := compare(t, p, "sim")
 	if err != nil || code != 3 || c[0].Verdict != canary.Worse {
-		t.Errorf("%+v, %d, %v", c, code, err)
+		t.Errorf("canary = %+v, code %d, %v; want worse and code 3", c, code, err)
 	}
 }

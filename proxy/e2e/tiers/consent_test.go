@@ -164,7 +164,7 @@ func TestConsent_Catalog(t *testing.T) {
 				headers = append(headers, form)
 			}
 			if r := p.Do("GET", "/v1/models", "", headers...).WantStatus(200); strings.Contains(r.Body, listed) != c.shown || !strings.Contains(r.Body, `"id":"sim"`) {
-				t.Errorf("%s: %s", c.name, r.Body)
+				t.Errorf("%s: list = %s, want sim, and the other model: %v", c.name, r.Body, c.shown)
 			}
 		}
 		status := 200

@@ -97,6 +97,6 @@ models:
 		t.Errorf("the log has %d calls of the small model, and %d that were asked of the first", small, asked)
 	}
 	if n := p.Metric("penstock_fallback_calls_total", `model="sim"`, `to="small"`); n != 13 {
-		t.Errorf("%v calls", n)
+		t.Errorf("%v calls, want 13", n)
 	}
 }

@@ -46,7 +46,7 @@ func TestHosted(t *testing.T) {
 				r.WantError(400, "invalid_request_error", "unsupported_parameter")
 				if name := strings.ToLower(strings.Trim(strings.SplitN(member, ":", 2)[0], `"`)); !strings.Contains(name, `\`) &&
 					!strings.Contains(strings.ToLower(r.Body), name) {
-					t.Errorf("%s, %s: %s", path, member, r.Body)
+					t.Errorf("%s, %s: answer = %s, want the member's name", path, member, r.Body)
 				}
 			}
 		}

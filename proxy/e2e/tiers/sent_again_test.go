@@ -37,7 +37,7 @@ func TestFailingEngine(t *testing.T) {
 				for _, more := range []string{"", `"stream":true`} {
 					before := p.Engines[1].Stats().Requests
 					if r := p.Post(chatPath, p.Chat(more)); r.Status != 200 || strings.Contains(r.Body, `"error"`) {
-						t.Errorf("%s %s: %d %s", fault, more, r.Status, r.Body)
+						t.Errorf("%s %s: answer = %d %s, want 200 without an error", fault, more, r.Status, r.Body)
 					}
 					if n := p.Engines[1].Stats().Requests - before; n > 1 {
 						t.Errorf("%s: the second engine was asked %d times", fault, n)
@@ -89,7 +89,7 @@ models:
 	} {
 		r := p.Post(c[0], c[1]).WantStatus(200)
 		if strings.Contains(r.Body, "capacity_full") || strings.Contains(r.Body, `"error":{`) || p.Engines[1].Stats().Requests == 0 {
-			t.Errorf("%s: %s", dialect, r.Body)
+			t.Errorf("%s: answer = %s, want no error, from the second engine", dialect, r.Body)
 		}
 	}
 	_ = running.Body.Close()

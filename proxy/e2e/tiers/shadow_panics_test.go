@@ -24,6 +24,6 @@ func TestShadowPanics(t *testing.T) {
 	waitCopies(t, p, "ok", 1)
 	p.Rest()
 	if n := s.Guard.Panics(guard.Shadow); n != 1 {
-		t.Errorf("%d panics", n)
+		t.Errorf("%d panics, want 1", n)
 	}
 }

@@ -98,7 +98,7 @@ func TestShadowIsCompared(t *testing.T) {
 	waitCopies(t, p, "ok", 60)
 	c, code, err := compareArms(t, p, "sim", "shadow:copy")
 	if err != nil || code != 3 || len(c) != 1 || c[0].Calls != 60 || c[0].Rest != 60 || c[0].Rows[0].Verdict != "worse" {
-		t.Errorf("code %d, %v: %+v", code, err, c)
+		t.Errorf("canary = code %d, %v: %+v; want code 3 and worse after 60 calls each", code, err, c)
 	}
 }
 
