@@ -381,7 +381,7 @@ func (e *Error) Append(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendMessages appends the answer's body as Messages has it:
+// AppendMessages appends the body in the form of the Messages API:
 // {"type":"error","error":{…},"request_id":…}.
 func (e *Error) AppendMessages(dst []byte, requestID string) []byte {
 	dst = append(dst, `{"type":"error","error":`...)

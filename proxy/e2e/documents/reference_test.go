@@ -220,9 +220,9 @@ var states = map[string]string{
 var stateSources = []struct{ file, from, pattern string }{
 	{"proxy/operate/status/badge.go", "func (u *Upstream) Badge(", `Badge\{"([^"]+)"`},
 	{"upstreams/health.go", "func (s State) String() string {", `"(\w+)"`},
-	{"proxy/operate/status/status.go", "// States of a model.", `Model\w+ += "(\w+)"`},
+	{"proxy/operate/status/status.go", "// The states of a model.", `Model\w+ += "(\w+)"`},
 	{"proxy/operate/status/status.go", "// The values of Key.Badge.", `badge\w+ += "([^"]+)"`},
-	{"proxy/operate/status/calls.go", "// States of a call in addition", `State\w+ += "(\w+)"`},
+	{"proxy/operate/status/calls.go", "// The states of a call in addition", `State\w+ += "(\w+)"`},
 	{"proxy/telemetry/observe/record.go", "// The phases of a call.", `Phase += "(\w+)"`},
 }
 

@@ -19,16 +19,16 @@ func TestCopies(t *testing.T) {
 	stream := `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`
 	for _, c := range []struct {
 		name, path, body string
-		client           calltest.Client
+		stays            int    // calltest.Client.Stays
 		outcome          string // "": there is no copy
 	}{
-		{"whole", chatPath, chat(""), calltest.Client{}, "ok"},
-		{"stream", chatPath, stream, calltest.Client{}, "ok"},
-		{"messages", messagesPath, `{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}`, calltest.Client{}, "ok"},
-		{"count", "/v1/messages/count_tokens", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, calltest.Client{}, "ok"},
-		{"the client leaves", chatPath, stream, calltest.Client{Stays: 1}, "client_gone"},
-		{"another model", chatPath, strings.Replace(stream, `"m"`, `"other"`, 1), calltest.Client{}, ""},
-		{"no model", chatPath, strings.Replace(stream, `"m"`, `"none"`, 1), calltest.Client{}, ""},
+		{"whole", chatPath, chat(""), 0, "ok"},
+		{"stream", chatPath, stream, 0, "ok"},
+		{"messages", messagesPath, `{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}`, 0, "ok"},
+		{"count", "/v1/messages/count_tokens", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, 0, "ok"},
+		{"the client leaves", chatPath, stream, 1, "client_gone"},
+		{"another model", chatPath, strings.Replace(stream, `"m"`, `"other"`, 1), 0, ""},
+		{"no model", chatPath, strings.Replace(stream, `"m"`, `"none"`, 1), 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "copies")
@@ -39,7 +39,7 @@ func TestCopies(t *testing.T) {
 				}
 				e := calltest.New(t, oneEngine(fmt.Sprintf("hooks: [{ name: archive, after: %q, models: [m], keys: [\"*\"] }]", path),
 					"  - {id: other, deployments: [{upstream: a, served: m}]}\n"), a)
-				answer := e.Send(&c.client, c.path, c.body)
+				answer := e.Send(&calltest.Client{Stays: c.stays}, c.path, c.body)
 				e.Services.Copies.Close()
 				text, _ := os.ReadFile(path)
 				if told := string(answer.Header.Peek("X-Penstock-Retained")); (told == "true") != (c.outcome != "") {
