@@ -71,8 +71,13 @@ models:
 		model, key, template string
 		want                 bool
 	}{
-		{"llama", "team-a", "", true}, {"llama", "", "", true}, {"llama", "other", "", false}, {"qwen", "team-a", "", false}, {"qwen", "", "", false},
-		{"llama", "corp/anna", "team-b", true}, {"llama", "corp/anna", "guests", false},
+		{"llama", "team-a", "", true},
+		{"llama", "", "", true},
+		{"llama", "other", "", false},
+		{"qwen", "team-a", "", false},
+		{"qwen", "", "", false},
+		{"llama", "corp/anna", "team-b", true},
+		{"llama", "corp/anna", "guests", false},
 	} {
 		if got := f.Retained(c.model, c.key, c.template); got != c.want {
 			t.Errorf("%+v: %v", c, got)

@@ -264,7 +264,7 @@ func (c upstreamChecks) wake(path string, w Wake) {
 		return
 	}
 	address, query, _ := strings.Cut(w.URL, "?")
-	err := error(nil)
+	var err error
 	if unixsocket.Is(address) {
 		_, _, err = unixsocket.URL(address)
 	} else {

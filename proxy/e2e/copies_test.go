@@ -223,7 +223,9 @@ func TestCopiesByConsent(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	for _, c := range []struct{ got, want string }{
-		{features("sim"), "[tools retained]"}, {features("sim", spare), "[tools]"}, {features("sim", nobody), "[tools retained]"},
+		{features("sim"), "[tools retained]"},
+		{features("sim", spare), "[tools]"},
+		{features("sim", nobody), "[tools retained]"},
 		{features("other"), "[]"},
 	} {
 		if c.got != c.want {

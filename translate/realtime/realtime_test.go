@@ -20,6 +20,7 @@ func clientDo(t *testing.T, talk *Talk, message string) (engine, client []string
 	var toEngine, toClient []byte
 	if refused == nil {
 		switch m.Kind {
+		case Unknown:
 		case Update:
 			toClient, toEngine, refused = talk.Update(&m)
 		case Append:

@@ -106,10 +106,11 @@ func (t *Talk) Update(m *ClientMessage) (client, engine []byte, refused *apierr.
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	next, rates := t.settings, []int{openAIRate, vllmRate}
-	switch {
-	case t.form == OpenAI:
+	switch t.form {
+	case None:
+	case OpenAI:
 		rates = rates[:1]
-	case t.form == VLLM: // the converter is already in use
+	case VLLM: // the converter is already in use
 		rates = []int{cmp.Or(next.rate, openAIRate)}
 	}
 	if refused := next.Apply(m, rates...); refused != nil {

@@ -27,7 +27,7 @@ func unixEngine(t *testing.T) (socket string) {
 	served := http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%s %s", r.Host, r.URL.Path)
 	})}
-	go served.Serve(ln) //nolint:errcheck // it ends with Close
+	go served.Serve(ln)
 	t.Cleanup(func() { served.Close() })
 	return socket
 }
@@ -75,7 +75,7 @@ func TestUnixSocket_FullQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Close(fd) //nolint:errcheck // the test is over
+	defer unix.Close(fd)
 	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: socket}); err != nil {
 		t.Fatal(err)
 	}

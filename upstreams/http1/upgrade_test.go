@@ -25,7 +25,7 @@ func upgradeServer(t *testing.T, answer func(r *http.Request) string, then func(
 		if err != nil {
 			return
 		}
-		defer c.Close() //nolint:errcheck // nothing to do
+		defer c.Close()
 		in := bufio.NewReader(c)
 		r, err := http.ReadRequest(in)
 		if err != nil {

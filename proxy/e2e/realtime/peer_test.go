@@ -19,7 +19,8 @@ import (
 const path = "/v1/realtime"
 
 // vllm and speaches are the configurations of the model ears at engines with either protocol.
-func vllm(more string, engines ...sim.Options) rig.Setup     { return setup("sim", more, engines) }
+func vllm(more string, engines ...sim.Options) rig.Setup { return setup("sim", more, engines) }
+
 func speaches(more string, engines ...sim.Options) rig.Setup { return setup("speaches", more, engines) }
 
 func setup(engine, more string, engines []sim.Options) rig.Setup {

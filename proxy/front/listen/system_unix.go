@@ -37,7 +37,7 @@ func lockFolder(folder string) (unlock func()) {
 		return func() {}
 	}
 	for range 100 { // another edge holds it for a moment
-		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != unix.EWOULDBLOCK { //nolint:errorlint // a system call returns it bare
+		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != unix.EWOULDBLOCK {
 			break
 		}
 		time.Sleep(20 * time.Millisecond)

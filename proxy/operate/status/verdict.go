@@ -79,11 +79,11 @@ func (s *Status) Judge(w *Watch) {
 	switch {
 	case len(out) > 0:
 		s.Verdict = Verdict{LevelOut, "Out: no engine serves " + list(out) + ".", about}
-		if all := append(failing, troubles...); len(all) > 0 {
+		if all := slices.Concat(failing, troubles); len(all) > 0 {
 			s.Verdict.Text += " Trouble: " + strings.Join(clip(all), "; ") + "."
 		}
 	case len(failing) > 0:
-		s.Verdict = Verdict{LevelFailing, "Failing: " + strings.Join(clip(append(failing, troubles...)), "; ") + ".", about}
+		s.Verdict = Verdict{LevelFailing, "Failing: " + strings.Join(clip(slices.Concat(failing, troubles)), "; ") + ".", about}
 	case len(troubles) > 0:
 		s.Verdict = Verdict{LevelDegraded, "Degraded: " + strings.Join(clip(troubles),
 			"; ") + ". " + served, about}

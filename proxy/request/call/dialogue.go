@@ -173,13 +173,13 @@ func (d *Dialogue) FirstText(sent time.Time) {
 }
 
 // Redact puts an engine's complaint into words that a client may see.
-func (d *Dialogue) Redact(e *engineerror.Error) { d.call.attempt.Redact(e) }
+func (d *Dialogue) Redact(e *engineerror.Error) { _ = d.call.attempt.Redact(e) }
 
 // Cause returns why the call was ended from outside, or nil. It must not be called after End.
 func (d *Dialogue) Cause() error { return d.call.abort.Cause() }
 
 // Leave ends the attempt of a dialogue whose client has gone.
-func (d *Dialogue) Leave() { d.fail(failure.FromAbort(failure.ErrClientGone)) }
+func (d *Dialogue) Leave() { _ = d.fail(failure.FromAbort(failure.ErrClientGone)) }
 
 // longDialogue is how long a dialogue may last and still count as an answer of usual length. The
 // engine's times must not be learned from clients that speak for an hour.
@@ -205,7 +205,7 @@ func (d *Dialogue) End() {
 	}
 	d.ended = true
 	if c.record.Outcome == "" {
-		d.fail(failure.Internal(failure.ErrPanicked))
+		_ = d.fail(failure.Internal(failure.ErrPanicked))
 	}
 	c.finish()
 }

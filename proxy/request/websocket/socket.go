@@ -146,7 +146,7 @@ func (m *Message) Free() {
 	}
 }
 
-// Receive reads the next message, of at most most bytes. After an error the connection is closed, or
+// Receive reads the next message, which may not be longer than most bytes. After an error the connection is closed, or
 // is being closed with the code that the protocol requires. clean reports whether the client has
 // closed it as the protocol demands.
 func (s *Socket) Receive(m *Message, most int64) (clean bool, err error) {

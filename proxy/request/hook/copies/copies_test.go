@@ -263,7 +263,9 @@ func TestLongQueue(t *testing.T) {
 // TestFailures checks what is counted for sinks that fail for good.
 func TestFailures(t *testing.T) {
 	refuses := newCollector(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "CANARY", 500) })
-	redirects := newCollector(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other", 307) })
+	redirects := newCollector(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/other", http.StatusTemporaryRedirect)
+	})
 	hangs := newCollector(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	away := newCollector(t, nil)
 	away.Close()
@@ -311,7 +313,7 @@ func TestAgain(t *testing.T) {
 	inner := c.Config.Handler
 	c.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if asked++; asked <= 2 {
-			http.Error(w, "", 503)
+			http.Error(w, "", http.StatusServiceUnavailable)
 			return
 		}
 		inner.ServeHTTP(w, r)
