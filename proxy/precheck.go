@@ -34,8 +34,8 @@ func (p *publicAPI) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.Reque
 	p.services.Guard.Point("head.received")
 	httpserver.OriginForm(h)
 	n := h.ContentLength()
-	if n == 0 {
-		h.Del(fasthttp.HeaderExpect) // no body follows an invitation, so the path alone decides
+	if n <= 0 && n != -1 { // no body: a length of 0, or none (-2); -1 is a chunked one
+		h.Del(fasthttp.HeaderExpect) // nobody waits for an invitation
 		body.ForgetCutOff(h)
 		return conf
 	}

@@ -332,7 +332,10 @@ func TestCopiesBadSink(t *testing.T) {
 	}{
 		{
 			"hangs", "bytes: 2KiB, memory: 4KiB", "full", "the sink is slower than the calls",
-			func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+			func(_ http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body) // the server notices a disconnect only after that
+				<-r.Context().Done()
+			},
 		},
 		{
 			"refuses", "", "status", "the sink answered with an error",

@@ -255,8 +255,8 @@ func TestHookFailures(t *testing.T) {
 			w.Header().Set("Content-Length", "18")
 			io.WriteString(w, `{"action":`)
 		}},
-		{"10 MB", "hook_answer", "too_long", "", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Length", "10485760")
+		{"1 GB", "hook_answer", "too_long", "", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "1073741824")
 			io.WriteString(w, `{"action":`)
 		}},
 		{"other member", "hook_answer", "other_member", "", func(w http.ResponseWriter, _ *http.Request) {
