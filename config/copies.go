@@ -115,7 +115,7 @@ func (c copyChecks) all(at string, i int) {
 
 // whose checks that a hook names whose calls it copies, since no call is copied by default.
 func (c copyChecks) whose(path, name string, n int, more string) bool {
-	if n > 0 && c.places.Has(path) {
+	if n > 0 && c.places.Has(element(path, 0)) { // a null list has a place, too, but keeps the default: all
 		return true
 	}
 	if more == "" {

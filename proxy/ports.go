@@ -26,6 +26,12 @@ func openPorts(f *config.File, public, admin listen.PortOptions) (ports, error) 
 		return ports{}, err
 	}
 	p := ports{Sockets: sockets, inherited: sockets.Public != nil}
+	opened := false
+	defer func() {
+		if !opened {
+			p.close()
+		}
+	}()
 	if p.Public == nil {
 		if p.Public, err = listen.Listen(f.Listen, public); err != nil {
 			return ports{}, openError("listen", f.Listen, err)
@@ -41,7 +47,17 @@ func openPorts(f *config.File, public, admin listen.PortOptions) (ports, error) 
 			return ports{}, openError("tls.acme.http", at, err)
 		}
 	}
+	opened = true
 	return p, nil
+}
+
+// close closes all listeners, so that the file of a Unix socket goes, too.
+func (p *ports) close() {
+	for _, ln := range []net.Listener{p.Public, p.Admin, p.challenges} {
+		if ln != nil {
+			_ = ln.Close() // a served one is already closed
+		}
+	}
 }
 
 // openError says why a setting's address was not opened, with the remedy for common reasons.

@@ -143,6 +143,7 @@ func Run(end *Shutdown, o RunOptions) error {
 		return err
 	}
 	public, admin := ports.Public, ports.Admin
+	defer ports.close()
 	secure, err := openTLS(c, ports.Public, ports.challenges, log, end.guard)
 	if err != nil {
 		return fmt.Errorf("tls: %w", err)
@@ -158,6 +159,11 @@ func Run(end *Shutdown, o RunOptions) error {
 	})
 	if err != nil {
 		return err
+	}
+	for _, ln := range []net.Listener{public, admin, ports.challenges} {
+		if err := listen.TakePath(ln); err != nil {
+			return err
+		}
 	}
 	log.Info("serving", zap.String("listen", public.Addr().String()), zap.Int("models", len(c.Models)),
 		zap.Int("upstreams", len(c.Upstreams)),

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"time"
 
@@ -27,7 +28,7 @@ func (e *Edge) stayWatched(ctx context.Context) (stop func()) {
 		defer tick.Stop()
 		for {
 			e.guard.Point(guard.Watchdog)
-			if e.ending.draining.Load() || answers(e.opts.Public, e.opts.Certificate != nil, interval) {
+			if e.ending.draining.Load() || answers(e.opts.Public, e.opts.Certificate != nil, interval, e.listener.OwnHeader) {
 				listen.NotifyAlive()
 			}
 			select {
@@ -40,8 +41,9 @@ func (e *Edge) stayWatched(ctx context.Context) (stop func()) {
 	return stop
 }
 
-// answers reports whether a listener of this process answers in time on a separate connection.
-func answers(ln net.Listener, secure bool, within time.Duration) bool {
+// answers reports whether a listener of this process answers in time on a separate connection, which
+// begins with what header returns for its local address.
+func answers(ln net.Listener, secure bool, within time.Duration, header func(from net.Addr) []byte) bool {
 	scheme := "http"
 	if secure {
 		scheme = "https"
@@ -59,10 +61,18 @@ func answers(ln net.Listener, secure bool, within time.Duration) bool {
 	client := fasthttp.HostClient{ // a fasthttp.Client would leave goroutines
 		Addr: string(req.URI().Host()), IsTLS: secure,
 		Dial: func(addr string) (net.Conn, error) {
+			network := "tcp"
 			if socket != "" {
-				return net.DialTimeout("unix", socket, within)
+				network, addr = "unix", socket
 			}
-			return net.DialTimeout("tcp", addr, within)
+			c, err := net.DialTimeout(network, addr, within)
+			if err != nil {
+				return nil, err
+			}
+			if _, err := c.Write(header(c.LocalAddr())); err != nil {
+				return nil, errors.Join(err, c.Close())
+			}
+			return c, nil
 		},
 		TLSConfig:  &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // it is this process, and nothing is said to it
 		RetryIfErr: func(*fasthttp.Request, int, error) (bool, bool) { return false, false },

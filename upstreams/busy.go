@@ -47,6 +47,7 @@ type busyFacts struct {
 	stands  bool          // the readable counters have stood still for longer than allowed
 	still   time.Duration // how long there has been no sign of work
 	longest time.Duration // longest recent answer of the models with waiting calls
+	usual   time.Duration // longest recent answer of any model
 }
 
 // busyEnd is the verdict on a busy upstream.
@@ -77,7 +78,7 @@ func (f busyFacts) verdict() busyEnd {
 func (f busyFacts) unheard() bool { return f.still >= busyBound(f.longest)/2 }
 
 // suspect reports whether the engine has been silent for so long that the operator should look.
-func (f busyFacts) suspect() bool { return f.still >= max(suspectLeast, f.longest*3/2) }
+func (f busyFacts) suspect() bool { return f.still >= max(suspectLeast, f.usual*3/2) }
 
 // busyBound returns how long a busy engine may be silent, given the duration of its longest recent
 // answer.
@@ -125,7 +126,7 @@ func (p *prober) judgeBusy(l *looker, now time.Time) {
 	}
 	f := busyFacts{
 		works: l.heard.at.After(l.first), stands: u.Progress.StandsStill(now),
-		still: now.Sub(l.heard.at), longest: u.Models.longestAwaited(),
+		still: now.Sub(l.heard.at), longest: u.Models.longestAnswer(true), usual: u.Models.longestAnswer(false),
 	}
 	switch f.verdict() {
 	case busyWorks:
@@ -164,13 +165,13 @@ func (a *answerTimes) learn(took time.Duration, now Moment) {
 	}
 }
 
-// longestAwaited returns how long the longest recent answer took, among models that have calls
-// waiting at the engine.
-func (s *ServedModels) longestAwaited() (longest time.Duration) {
+// longestAnswer returns how long the longest recent answer took. With awaited, it looks only at
+// models that have calls waiting at the engine.
+func (s *ServedModels) longestAnswer(awaited bool) (longest time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.entries {
-		if m.answers.awaited.Load() > 0 {
+		if !awaited || m.answers.awaited.Load() > 0 {
 			longest = max(longest, time.Duration(m.answers.longest.Load()))
 		}
 	}

@@ -97,7 +97,7 @@ func TestBusyUnheard(t *testing.T) {
 		{40 * time.Second, 30 * time.Second, false}, // its answers take long
 		{45 * time.Second, 30 * time.Second, true},
 	} {
-		if got := (busyFacts{still: c.still, longest: c.longest}).suspect(); got != c.want {
+		if got := (busyFacts{still: c.still, usual: c.longest}).suspect(); got != c.want {
 			t.Errorf("%v of silence, answers of %v: suspect is %t", c.still, c.longest, got)
 		}
 	}

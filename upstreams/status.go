@@ -25,6 +25,7 @@ type Status struct {
 	State         string             `json:"state"`
 	StateSeconds  float64            `json:"state_seconds"`
 	Unheard       float64            `json:"unheard_seconds,omitempty"` // busy, and silent for so long that it may have stopped
+	Leaves        bool               `json:"-"`                         // busy, and silent for so long that calls leave it
 	Downs         uint64             `json:"downs"`                     // how often it went down or stalled, since the start
 	Mode          string             `json:"mode"`                      // the operator's setting
 	ModeSeconds   float64            `json:"mode_seconds"`              // since the mode was set; -1: never changed
@@ -159,7 +160,7 @@ func (u *Upstream) Status(now time.Time) Status {
 		Progress: progressStatus(u.Progress.Facts(now)), Speeds: speedsOf(&u.Models, At(now)),
 	}
 	if since, suspected := u.Health.suspectedSince(); suspected {
-		st.Unheard = time.Duration(ticks(now) - since).Seconds()
+		st.Unheard, st.Leaves = time.Duration(ticks(now)-since).Seconds(), u.Health.Unheard()
 	}
 	if report := u.reports.last.Load(); report != nil {
 		r := report.Report

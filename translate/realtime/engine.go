@@ -125,8 +125,23 @@ func (t *Talk) pass(h *Heard, kind string, src []byte, root jsonx.Value) {
 		t.owed = max(0, t.owed-1)
 	case "conversation.item.input_audio_transcription.failed":
 		t.owed = max(0, t.owed-1)
+		h.Client = append(h.Client, t.failed(root.Get("item_id")))
+		return
 	}
 	h.Client = append(h.Client, append([]byte(nil), src...))
+}
+
+// failed returns the event for an item that the engine could not transcribe. The engine's words stay
+// here, because they may name its files and hosts.
+func (t *Talk) failed(item jsonx.Value) []byte {
+	dst := append(t.event("conversation.item.input_audio_transcription.failed"), `,"item_id":`...)
+	if item.IsString() {
+		dst = append(dst, item.Raw()...)
+	} else {
+		dst = append(dst, `""`...)
+	}
+	e := apierr.New(502, apierr.CodeUpstreamFailed, "The engine failed to transcribe the audio.")
+	return append(e.AppendObject(append(dst, `,"content_index":0,"error":`...)), '}')
 }
 
 // count reads the engine's count of tokens.

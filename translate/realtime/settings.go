@@ -108,9 +108,12 @@ func (s *Settings) format(v, flat jsonx.Value, rates []int) *apierr.Error {
 	return apierr.Invalid("session.audio.input.format.rate", apierr.CodeUnsupportedParameter, "The rate must be 24000.")
 }
 
+// longestNumber bounds the text of a number that a session keeps.
+const longestNumber = 32
+
 // number returns the JSON of a number, or "".
 func number(v jsonx.Value) string {
-	if !v.IsNumber() {
+	if !v.IsNumber() || len(v.Raw()) > longestNumber {
 		return ""
 	}
 	return string(v.Raw())

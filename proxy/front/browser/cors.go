@@ -13,7 +13,7 @@ import (
 const (
 	corsMethods = "GET, HEAD, POST"
 	corsUsual   = "authorization, x-api-key, content-type, anthropic-version, anthropic-beta, traceparent"
-	corsExposed = "request-id, x-request-id, x-client-request-id, retry-after, x-penstock-dropped, " +
+	corsExposed = "request-id, x-request-id, x-client-request-id, retry-after, x-penstock-dropped, x-penstock-retained, " +
 		"x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, " +
 		"x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens, " +
 		"anthropic-ratelimit-requests-limit, anthropic-ratelimit-requests-remaining, anthropic-ratelimit-requests-reset, " +

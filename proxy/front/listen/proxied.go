@@ -57,6 +57,15 @@ func (l *Listener) ProxyHeaders() ProxyHeaders {
 	return ProxyHeaders{p.missing.Load(), p.unlisted.Load(), p.invalid.Load()}
 }
 
+// OwnHeader returns what this process sends first on its own connection to the listener, whose local
+// address is from: a PROXY protocol header without a client (LOCAL), or nothing.
+func (l *Listener) OwnHeader(from net.Addr) []byte {
+	if h := l.expects(from); h == nil || !h.listed {
+		return nil
+	}
+	return []byte("\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00")
+}
+
 // expects returns the header with which a new connection may begin, or nil if no header is
 // expected.
 func (l *Listener) expects(peer net.Addr) *proxyHeader {

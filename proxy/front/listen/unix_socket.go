@@ -21,6 +21,7 @@ import (
 type unixListener struct {
 	*net.UnixListener
 	file   string
+	bound  string      // where the socket is: file, or beside it until TakePath
 	own    fs.FileInfo // the socket in the file system; nil: a service manager's, which stays
 	remove sync.Once
 }
@@ -48,15 +49,15 @@ func (l *unixListener) removeFile() {
 			return
 		}
 		defer lockFolder(filepath.Dir(l.file))()
-		if is, err := os.Lstat(l.file); err == nil && os.SameFile(is, l.own) {
-			_ = os.Remove(l.file) // else the next start finds it stale
+		if is, err := os.Lstat(l.bound); err == nil && os.SameFile(is, l.own) {
+			_ = os.Remove(l.bound) // else the next start finds it stale
 		}
 	})
 }
 
 // listenUnix opens a Unix socket. A socket at its path at which no process listens is replaced. One
-// at which a process listens is replaced only with takeOver: that process keeps the connections
-// that it has accepted or queued, and ours gets the later ones. Anything else at the path stays.
+// at which a process listens is replaced only with takeOver, and only by TakePath: until then our
+// socket is beside it. Anything else at the path stays.
 func listenUnix(address string, takeOver bool) (net.Listener, error) {
 	file, mode, err := unixsocket.Listen(address)
 	if err != nil {
@@ -80,22 +81,35 @@ func listenUnix(address string, takeOver bool) (net.Listener, error) {
 		}
 	case !takeOver:
 		return nil, syscall.EADDRINUSE
-	default: // the path leads to a listening socket at every moment
+	default:
 		bind = filepath.Join(folder, "."+strconv.FormatUint(uint64(rand.Uint32()), 36))
 	}
 	l, err := bindUnix(bind, mode)
 	if err != nil {
 		return nil, err
 	}
-	if l.file = file; bind != file {
-		if err := os.Rename(bind, file); err != nil {
-			return nil, errors.Join(err, l.UnixListener.Close(), os.Remove(bind))
-		}
-	}
-	if l.own, err = os.Lstat(file); err != nil {
-		return nil, errors.Join(err, l.UnixListener.Close())
+	l.file, l.bound = file, bind
+	if l.own, err = os.Lstat(bind); err != nil {
+		return nil, errors.Join(err, l.UnixListener.Close(), os.Remove(bind))
 	}
 	return l, nil
+}
+
+// TakePath makes the path of a Unix socket lead to ln if another process listens there. That process
+// keeps the connections that it has accepted or queued, and ln gets the later ones. The path leads
+// to a listening socket at every moment. TakePath does nothing for other listeners. It is called once
+// ln will be served, because a start that fails must not cost the other process its clients.
+func TakePath(ln net.Listener) error {
+	l, ok := ln.(*unixListener)
+	if !ok || l.bound == l.file {
+		return nil
+	}
+	defer lockFolder(filepath.Dir(l.file))()
+	if err := os.Rename(l.bound, l.file); err != nil {
+		return err
+	}
+	l.bound = l.file
+	return nil
 }
 
 func bindUnix(file string, mode fs.FileMode) (*unixListener, error) {

@@ -119,7 +119,17 @@ func TestUnixSocket_TakeOver(t *testing.T) {
 	}
 	defer early.Close()
 	send(t, early)
-	second := wrap(t, openUnix(t, address, PortOptions{ReusePort: true}), Options{})
+	_ = openUnix(t, address, PortOptions{ReusePort: true}).Close() // a start that fails costs the first nothing
+	if c, err := net.Dial("unix", file); err != nil {
+		t.Fatalf("the first lost its path: %v", err)
+	} else {
+		c.Close()
+	}
+	open := openUnix(t, address, PortOptions{ReusePort: true})
+	if err := TakePath(open); err != nil {
+		t.Fatal(err)
+	}
+	second := wrap(t, open, Options{})
 	late, err := net.Dial("unix", file)
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,10 @@ import (
 type alarms struct {
 	said string    // the subject of the last line; "" while the edge is well
 	at   time.Time // of that line
-	keys map[keyLimit]told
+	// failed is when the level was last failing. Near its bound it comes and goes, so a lower level
+	// has a line only a while later.
+	failed time.Time
+	keys   map[keyLimit]told
 
 	refused map[keyLimit]time.Time // features that an upstream refuses, by its label
 }
@@ -32,6 +35,8 @@ const (
 	// alarmLeast is the minimum time between two lines about the edge, because near a bound trouble
 	// comes and goes.
 	alarmLeast = 10 * time.Second
+	// failingLeast is how long the level must have been lower before a line says so.
+	failingLeast = time.Minute
 	// keySecond is the time after which a key that stays over a limit gets a second line, whose count
 	// covers a whole minute, and keyAgain the time to each further line.
 	keySecond = time.Minute
@@ -53,6 +58,11 @@ func (a *alarms) look(s *status.Status, log *zap.Logger) {
 func (a *alarms) edge(s *status.Status, log *zap.Logger) {
 	v, subject, alerts := &s.Verdict, "", s.Runbooks()
 	if v.Level == status.LevelDraining || s.Now.Sub(a.at) < alarmLeast {
+		return
+	}
+	if v.Level == status.LevelFailing {
+		a.failed = s.Now
+	} else if v.Level == status.LevelDegraded && strings.HasPrefix(a.said, status.LevelFailing) && s.Now.Sub(a.failed) < failingLeast {
 		return
 	}
 	if v.Level != status.LevelOK {

@@ -17,7 +17,7 @@ func (u *Upstream) Runbook() string {
 	switch {
 	case u.State == "down":
 		return "PenstockUpstreamDown"
-	case u.State == "stalled", u.Unheard > 0:
+	case u.State == "stalled", u.Leaves:
 		return "PenstockUpstreamStalled"
 	case u.failsCalls():
 		return "PenstockBreakerOpen"

@@ -30,7 +30,7 @@ func TestTrouble_Unheard(t *testing.T) {
 	if got := u.trouble(); got != "" {
 		t.Error(got)
 	}
-	u.Unheard = 41
+	u.Unheard, u.Leaves = 41, true
 	if got, want := u.trouble(), "a does not answer its probes, and nothing has come from it for 41 s: it is busy or has stopped. Look at its process and its log, or take it out (penstock drain a)"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -92,6 +92,11 @@ func (s *Status) Judge(w *Watch) {
 			takes(len(s.Upstreams)), count(int(s.InFlight), "call"), s.waiting()), nil}
 	}
 	look := s.refusing()
+	for i := range s.Upstreams {
+		if u := &s.Upstreams[i]; u.Unheard > 0 && !u.Leaves { // some engines are so during each long answer
+			look = append(look, u.silence())
+		}
+	}
 	for _, p := range pairsOf(s) {
 		if p.Soon != "" {
 			look = append(look, p.Soon)
@@ -103,6 +108,12 @@ func (s *Status) Judge(w *Watch) {
 	if len(keys) > 0 {
 		s.Verdict.Text += " Keys: " + strings.Join(keys, "; ") + "."
 	}
+}
+
+// silence says how long nothing has come from a busy upstream.
+func (u *Upstream) silence() string {
+	return u.Label + " does not answer its probes, and nothing has come from it for " + Ago(secondsOf(u.Unheard)) +
+		": it is busy or has stopped"
 }
 
 // concern is a trouble that is not one of a model or an upstream.
@@ -398,9 +409,8 @@ func (u *Upstream) trouble() string {
 		return u.Label + " is down" + lasts + " (" + reason(u.LastFailure.Why(), u.LastFailure.Status) + ")"
 	case u.State == "stalled":
 		return u.Label + " has stalled" + lasts + ": it has work and nothing moves"
-	case u.Unheard > 0:
-		return u.Label + " does not answer its probes, and nothing has come from it for " + Ago(secondsOf(u.Unheard)) +
-			": it is busy or has stopped. Look at its process and its log, or take it out (penstock drain " + u.Label + ")"
+	case u.Leaves:
+		return u.silence() + ". Look at its process and its log, or take it out (penstock drain " + u.Label + ")"
 	case u.State == "busy":
 		return "" // some engines are busy throughout each call
 	case u.State != "up":

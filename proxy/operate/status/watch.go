@@ -63,11 +63,11 @@ type Hour struct {
 type watched struct {
 	state, breaker, mode string
 	since, broken, moded time.Time // when these states began
-	level                string    // of a model: its state at the last check
 	drained              bool      // the event was recorded
 	told                 bool      // that no engine serves the model was recorded
 	downs                uint64    // of an upstream, in its own count
 	trouble              lasting   // of a model, or an upstream that fails
+	failing              lasting   // of a model
 	refusing, unheard    lasting   // of an upstream
 	minutes              [hourMinutes]minute
 }
@@ -427,8 +427,12 @@ func (w *Watch) model(s *Status, m *Model) {
 		m.TroubleSeconds = now.Sub(was.since).Seconds()
 	}
 	begins, over := was.trouble.look(len(m.Troubles) > 0, now)
+	worse, better := was.failing.look(m.State == ModelFailing, now)
+	if better {
+		was.failing = lasting{}
+	}
 	switch level := m.State; {
-	case begins || level == ModelFailing && was.level == ModelDegraded:
+	case begins || worse:
 		if level != ModelFailing {
 			level = LevelDegraded
 		}
@@ -436,7 +440,6 @@ func (w *Watch) model(s *Status, m *Model) {
 	case over:
 		say(LevelOK, "has recovered"+was.trouble.end())
 	}
-	was.level = m.State
 	if len(m.Troubles) > 0 && by == ModelServed {
 		m.TroubleSeconds = was.trouble.seconds(now)
 	}

@@ -15,6 +15,9 @@ type copied struct{ call *Call }
 // begin begins the copies of the call, and tells the client.
 func (k copied) begin() {
 	c := k.call
+	if c.ep == endpoint.Realtime { // its messages are not copied, so the call is not, either
+		return
+	}
 	list := c.config.snapshot.Config.Hooks
 	for i := range list {
 		if list[i].After != "" && (hooks{c}).concerns(&list[i]) {

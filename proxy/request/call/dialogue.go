@@ -100,7 +100,6 @@ func (d *Dialogue) greet() *failure.Failure {
 	if err := d.meet(e); err != nil {
 		return d.failureOf(err)
 	}
-	_ = conn.SetDeadline(time.Time{})
 	c.setPhase(&phaseStreaming)
 	c.record.Stream = true
 	return nil
@@ -126,9 +125,11 @@ func (d *Dialogue) failureOf(err error) *failure.Failure {
 // the connection meanwhile.
 func (d *Dialogue) Lost(err error) *apierr.Error {
 	f := d.failureOf(err)
+	d.call.record.Stream = false // a call that waits for a slot as a stream would get keep-alives
 	if f = d.connect(loop{d.call}.next(f)); f == nil {
 		return nil
 	}
+	d.call.record.Stream = true
 	return d.fail(f)
 }
 

@@ -94,6 +94,7 @@ func (s *session) tick() {
 		return
 	}
 	if !s.side.Ping() {
+		s.stop(&ending{}) // the reader may be waiting for the engine, and would not notice
 		s.side.Cut()
 		return
 	}

@@ -54,6 +54,7 @@ func (s *session) meet(e *call.Engine) error {
 			return err
 		}
 	}
+	_ = e.Conn.SetDeadline(time.Time{}) // before the reader may write
 	s.mu.Lock()
 	s.engine, s.about = ws, e
 	s.changed.Broadcast()
@@ -75,7 +76,9 @@ func cause(err error) error {
 // writeText writes a message to an engine.
 func writeText(ws *websocket.Conn, about *call.Engine, message []byte) error {
 	_ = about.Conn.SetWriteDeadline(time.Now().Add(about.Idle)) // fails on a closed connection only
-	return ws.Write(context.Background(), websocket.MessageText, message)
+	err := ws.Write(context.Background(), websocket.MessageText, message)
+	_ = about.Conn.SetWriteDeadline(time.Time{}) // a later pong has a limit of its own
+	return err
 }
 
 // run reads the engine and tells the client, until the session ends. Then it ends the call and

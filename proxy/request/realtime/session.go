@@ -157,12 +157,13 @@ type reader struct {
 
 // next reads a message and does what it says. It returns false once the session is over.
 func (r *reader) next(most int64) bool {
-	clean, err := r.side.Receive(r.message, most)
+	clean, err := r.side.Receive(r.message, most, mostOf(r.all.services.Current().Config, r.key))
 	if err != nil {
 		r.lost(clean, err)
 		return false
 	}
 	defer r.message.Release()
+	defer r.doc.Reset() // it refers to the message
 	r.heard.Store(time.Now().UnixNano())
 	r.mu.Lock()
 	if r.call != nil {

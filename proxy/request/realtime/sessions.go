@@ -46,6 +46,9 @@ const shareOfKey = 4
 // Before that it applies the rules for calls and for web pages, as the server has applied its own.
 func (s *Sessions) Serve(ctx *fasthttp.RequestCtx) *apierr.Error {
 	snap, h := s.services.Current(), &ctx.Request.Header
+	if snap.Config.Strict {
+		return apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path.")
+	}
 	if !socket.Asked(ctx) {
 		ctx.Response.Header.Set(fasthttp.HeaderUpgrade, "websocket")
 		ctx.Response.Header.Set(fasthttp.HeaderConnection, fasthttp.HeaderUpgrade)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"penstock/proxy/request/endpoint"
 	"penstock/translate/apierr"
 	"penstock/translate/jsonx"
 )
@@ -81,7 +82,7 @@ func headersOf(from *fasthttp.Response, names ...string) (headers []header) {
 
 // errorEvent returns the event for an error that answered a call.
 func errorEvent(lane string, from *fasthttp.Response) []byte {
-	headers := headersOf(from, "X-Request-Id", fasthttp.HeaderRetryAfter, "X-Should-Retry")
+	headers := headersOf(from, "X-Request-Id", fasthttp.HeaderRetryAfter, "X-Should-Retry", endpoint.HeaderRetained)
 	return appendError(nil, lane, from.StatusCode(), from.Body(), headers)
 }
 

@@ -30,6 +30,7 @@ type Socket struct {
 	shown    *cert.Peer   // the client's identity by its certificate; nil: it has none
 	head     []header     // the headers of the upgrade that a call reads
 	most     atomic.Int64 // of a message
+	waiting  atomic.Bool  // Receive waits for a message
 	answer   []byte       // the head of the answer to the handshake
 	serve    func()
 }
@@ -146,12 +147,15 @@ func (m *Message) Free() {
 	}
 }
 
-// Receive reads the next message, which may not be longer than most bytes. After an error the connection is closed, or
-// is being closed with the code that the protocol requires. clean reports whether the client has
-// closed it as the protocol demands.
-func (s *Socket) Receive(m *Message, most int64) (clean bool, err error) {
-	s.most.Store(most)
+// Receive reads the next message, which may not be longer than most bytes. The parameter announced
+// bounds the lengths that frames announce, because the head of the message after it may already have
+// arrived. After an error the connection is closed, or is being closed with the code that the
+// protocol requires. clean reports whether the client has closed it as the protocol demands.
+func (s *Socket) Receive(m *Message, most, announced int64) (clean bool, err error) {
+	s.most.Store(announced)
+	s.waiting.Store(true)
 	kind, r, err := s.peer.ws.Reader(context.Background())
+	s.waiting.Store(false)
 	if err == nil && kind != websocket.MessageText {
 		s.peer.close(websocket.StatusUnsupportedData, "messages are JSON, as text")
 		return false, errNotText
@@ -233,8 +237,9 @@ func (s *Socket) Close(code int, reason string) {
 // Discard ends a socket whose handshake was prepared, but whose answer is another one.
 func (s *Socket) Discard() { _ = s.peer.ws.CloseNow() }
 
-// Ping reports whether the client answers, or a message to it is still being written.
-func (s *Socket) Ping() bool { return s.peer.ping() }
+// Ping reports whether the client answers, or a message to it is still being written. Without a
+// Receive that waits, nobody would read the answer, so Ping asks nothing and returns true.
+func (s *Socket) Ping() bool { return !s.waiting.Load() || s.peer.ping() || !s.waiting.Load() }
 
 // Cut closes the connection without a close frame.
 func (s *Socket) Cut() { _ = s.peer.ws.CloseNow() }

@@ -1,0 +1,42 @@
+package proxy
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/front/listen"
+)
+
+// TestWatchdogBehindProxies checks that the watchdog's own request is answered at a listener whose
+// peers must all send a PROXY protocol header.
+func TestWatchdogBehindProxies(t *testing.T) {
+	ln, err := net.Listen("unix", t.TempDir()+"/edge")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := listen.New(ln, listen.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetProxies(nil, true)
+	server := &fasthttp.Server{Handler: func(*fasthttp.RequestCtx) {}}
+	go server.Serve(l)
+	t.Cleanup(func() { _ = server.Shutdown() })
+	at := socketAt{ln}
+	if !answers(at, false, time.Minute, l.OwnHeader) {
+		t.Error("the edge does not answer itself")
+	}
+	if answers(at, false, time.Minute, func(net.Addr) []byte { return nil }) {
+		t.Error("a request without the header is answered")
+	}
+}
+
+// socketAt gives a Unix socket's address in the form of the configuration.
+type socketAt struct{ net.Listener }
+
+func (l socketAt) Addr() net.Addr {
+	return &net.UnixAddr{Net: "unix", Name: "unix:" + l.Listener.Addr().String()}
+}
