@@ -15,8 +15,8 @@ type Stream struct {
 	begun  chat.Begun
 	memory *limit.Memory
 	held   int64
-	sent   int  // length of begun.Text when it was last sent to an engine to continue
-	tokens int  // in begun: at most what engines report, and at most what the client can have received
+	sent   int  // length of begun.Text when an engine was last asked to continue it
+	tokens int  // tokens in begun: at most what engines report and what the client can have received
 	told   int  // the highest count that engines have reported so far
 	over   bool // nothing is kept anymore
 }
@@ -48,10 +48,10 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return out, nil
 }
 
-// count counts the tokens of an event that had the given number of bytes for the client. It accepts
-// the engine's count, but at most one token for each byte, or one for an event without bytes. The
-// count decides how many tokens another engine may still generate, and whether an answer that broke
-// off had reached its limit.
+// count adds the tokens of an event that produced the given number of bytes for the client. It uses
+// the engine's count, capped at one token per byte, or at one token for an event without bytes. The
+// total determines how many tokens another engine may still generate, and whether a truncated
+// answer had reached its limit.
 func (s *Stream) count(bytes int) {
 	if told := s.Usage().Completion; told > s.told {
 		s.tokens += min(told-s.told, max(bytes, 1))
@@ -64,7 +64,7 @@ func (s *Stream) Tokens() int { return s.tokens }
 
 const (
 	leastKept = 4 << 10  // the minimum reservation
-	pooled    = 64 << 10 // a released buffer above this size is garbage worth a collection
+	pooled    = 64 << 10 // a released buffer above this size is counted as garbage
 )
 
 // keep appends a piece to a kept text.
@@ -87,8 +87,8 @@ func (s *Stream) keep(to *[]byte, piece []byte) {
 // Keeps reports whether another engine could still continue the answer.
 func (s *Stream) Keeps() bool { return !s.over }
 
-// Yields releases the kept text if more than half of the memory is taken, because new requests need
-// the rest.
+// Yields releases the kept text if more than half of the memory is in use, to leave room for new
+// requests.
 func (s *Stream) Yields() {
 	if s.memory.Used() > s.memory.Limit()/2 {
 		s.Release()
@@ -104,14 +104,15 @@ func (s *Stream) Awaits() bool { return s.sent > 0 && !s.Said() }
 // Thought reports whether the answer has reasoning, which the next engine must also get.
 func (s *Stream) Thought() bool { return len(s.begun.Reasoning) > 0 }
 
-// Begun returns the beginning of the answer. It is valid until the next event.
+// Begun returns the partial answer. It is valid until the next event.
 func (s *Stream) Begun() *chat.Begun {
 	s.begun.Tokens = s.tokens
 	s.sent = len(s.begun.Text)
 	return &s.begun
 }
 
-// NextEngine implements endpoint.Stream. It drops what the client has not received.
+// NextEngine implements endpoint.Stream. If the client has received nothing yet, NextEngine drops
+// the kept text.
 func (s *Stream) NextEngine() {
 	if !s.Started() {
 		s.begun = chat.Begun{Text: s.begun.Text[:0], Reasoning: s.begun.Reasoning[:0]}

@@ -42,8 +42,8 @@ func add(t *testing.T, s *Stream, deltas ...string) (out string) {
 	return out
 }
 
-// TestKept checks that a stream keeps what the client has received as the engine wrote it: in whole
-// characters, with the reasoning apart.
+// TestKept checks that a stream keeps the text that the client has received exactly as the engine
+// wrote it, in whole characters, and keeps the reasoning separately.
 func TestKept(t *testing.T) {
 	s := wrap(limit.NewMemory(1 << 20))
 	add(t, s, `"role":"assistant","content":""`, `"reasoning_content":"hm"`, `"reasoning_content":";"`)
@@ -93,7 +93,8 @@ func TestNotKept(t *testing.T) {
 	}
 }
 
-// TestYields checks that streams release the text that they keep once half of the budget is taken.
+// TestYields checks that streams release the text that they keep once more than half of the budget
+// is in use.
 func TestYields(t *testing.T) {
 	m := limit.NewMemory(64 << 10)
 	s := wrap(m)
@@ -109,7 +110,7 @@ func TestYields(t *testing.T) {
 	}
 }
 
-// TestKeptGrows checks that a long answer costs one reservation for each doubling.
+// TestKeptGrows checks that a long answer makes one reservation each time its buffer doubles.
 func TestKeptGrows(t *testing.T) {
 	m := limit.NewMemory(8 << 20)
 	s := wrap(m)
