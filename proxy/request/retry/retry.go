@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// MaxSends is how often a call may be sent. It counts the first send, and sends to another engine
-// after a failure, to the engine that refused the call but in another form, and to a later tier or
-// a fallback model.
+// MaxSends is the maximum number of times that a call is sent. It includes the first send, retries
+// after a failure, a changed request to the engine that refused the call, and sends to a longer
+// context, a later tier or a fallback model.
 const MaxSends = 4
 
-// LongWork is how long an engine may have worked on a failed call that is then retried at another
-// engine. If the first engine worked longer, the next one may take as long.
+// LongWork is the maximum time that an engine may have worked on a failed call if the call is to be
+// retried at another engine. After longer work, the retry could take just as long.
 const LongWork = 30 * time.Second
 
-// Cause is why an attempt failed, as far as the next step depends on it.
+// Cause is the reason for an attempt's failure, reduced to what the next step depends on.
 type Cause uint8
 
 // The causes.
@@ -29,7 +29,7 @@ const (
 	ModelGone              // the engine lacks the model or the endpoint, so it has done no work
 	Failed                 // the engine reports a failure of its own: 500 or 501
 	BadAnswer              // the answer cannot be read
-	Gone                   // the engine is lost to all its calls: its host vanished, or it is down, stalled or drained
+	Gone                   // all calls must leave the engine: its host vanished, or it is down, stalled or drained
 	TooLong                // the engine's context has no room for the prompt
 	Doubtful               // a refusal that may be the engine's fault and not the client's
 	causes
@@ -76,13 +76,13 @@ type Sends struct {
 	Retries int  // to the same engine or another one after a failure
 	Changes int  // in another form
 	Longer  int  // to an engine with a longer context
-	Moves   int  // away from an engine that was lost to all its calls
+	Moves   int  // away from an engine that all its calls must leave
 	Below   int  // to a later tier or a fallback model
 	Resumes int  // to continue an answer
 	Again   bool // the last engine got the call a second time
 }
 
-// All returns how often the call was sent, counted as MaxSends says.
+// All returns the number of sends that count towards MaxSends.
 func (s *Sends) All() int { return 1 + s.Retries + s.Changes + s.Longer + s.Below }
 
 // Step is what a call does next.
@@ -94,7 +94,7 @@ const (
 	Repeat             // to the same engine, after a pause
 	Change             // to the same engine, in another form
 	Other              // to another engine
-	Move               // to another engine, once per call, outside all other bounds
+	Move               // to another engine, once per call, regardless of the other limits
 	Larger             // to an engine with a longer context
 	Below              // to a later tier or a fallback model
 	Resume             // another engine continues the answer
@@ -110,7 +110,7 @@ func (s Step) String() string {
 	}[s]
 }
 
-// Note counts the send that a step led to.
+// Note counts the send that follows a step.
 func (s *Sends) Note(step Step) {
 	switch step {
 	case Repeat, Other:

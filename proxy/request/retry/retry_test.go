@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fresh returns the state after a first send, with room at another engine. The function change may
-// modify the state.
+// fresh returns the state after a first send, with room at another engine. If change is not nil, it
+// modifies the state.
 func fresh(change func(*State)) State {
 	s := State{Room: true, Attempts: 2}
 	if change != nil {
