@@ -26,11 +26,11 @@ type Failure struct {
 	Retry   bool              // another target may be tried, if nothing was committed
 	NotNow  bool              // the same engine may answer in a moment
 	Doubt   *upstreams.Doubt  // the refusal may be the engine's fault, so another engine is tried
-	Gone    bool              // the call leaves its engine: vanished, stalled or drained
+	Gone    bool              // the call leaves its engine, which has vanished, stalled or been drained
 	Cause   upstreams.Cause   // why the attempt failed; empty if the upstream has not failed
 	Status  int               // of the engine's HTTP answer; 0: there was none
 	Failed  uint64            // hash of the engine's message in its 500 or 501; 0: none
-	Label   string            // the code in metrics and log, if this differs from the error's code
+	Label   string            // the code in metrics and the log, if it differs from the error's code
 
 	About engineerror.Subject // what the engine refuses but may accept in another form
 }
@@ -63,8 +63,8 @@ func (f *Failure) Next() retry.Cause {
 	return retry.Final
 }
 
-// EngineLost reports whether the engine failed, or the call leaves the engine, in the middle of an
-// answer, so that another engine may continue the answer.
+// EngineLost reports whether another engine may continue an answer that broke off because the
+// engine failed or the call left it.
 func (f *Failure) EngineLost() bool {
 	switch f.Outcome {
 	case upstreams.OutcomeUnreachable, upstreams.OutcomeBadResponse, upstreams.OutcomeRefused, upstreams.OutcomeTimeout,
@@ -87,10 +87,10 @@ var (
 const (
 	StatusClientGone = 499
 	codeClientGone   = "client_gone"
-	codeRevoked      = "revoked" // the client was authorized when the call began
+	codeRevoked      = "revoked" // the client was authorized when the call started
 )
 
-// upstreamFailed returns the error for an engine that failed in a way that the client cannot fix.
+// upstreamFailed returns the error for an engine failure that the client cannot fix.
 func upstreamFailed(code, message string) *apierr.Error {
 	return apierr.New(502, code, "%s", message)
 }
@@ -121,7 +121,7 @@ func BadResponse(cause error) *Failure {
 	return f
 }
 
-// GenerationTimeout returns the failure of an engine that exceeded one of the edge's time limits,
+// GenerationTimeout returns the failure for an engine that exceeded a time limit, either the edge's
 // or its own. why names the limit.
 func GenerationTimeout(why upstreams.Cause, cause error) *Failure {
 	return &Failure{
@@ -195,7 +195,7 @@ func FromAbort(cause error) *Failure {
 	return f
 }
 
-// FromExchange returns the failure for an error on the way to an engine and back.
+// FromExchange returns the failure for an error in an exchange with an engine.
 func FromExchange(err error) *Failure {
 	f := fromTransport(err)
 	f.Gone = errors.Is(err, http1.ErrHostVanished)
@@ -229,14 +229,14 @@ func fromTransport(err error) *Failure {
 	default:
 		b := BadResponse(err)
 		if errors.Is(err, http1.ErrHostVanished) {
-			b.Outcome = upstreams.OutcomeUnreachable // the host vanished: so the answer is not invalid
+			b.Outcome = upstreams.OutcomeUnreachable // the host vanished, so this is not an invalid answer
 		}
 		return b
 	}
 }
 
-// howUnreachable says what happened to the connection. An engine that was killed while it worked
-// had been reached before.
+// howUnreachable says what happened to the connection. It distinguishes an engine that was never
+// reached from one that was killed while it worked.
 func howUnreachable(reason string) string {
 	switch reason {
 	case http1.ReasonEOF:
@@ -266,7 +266,7 @@ func FromClient(err error) *Failure {
 }
 
 // FromAcquire returns the failure for a pick that found no slot. room is how long a client should
-// wait for a slot in a full pool, and target how long until any engine accepts calls.
+// wait for a slot in a full pool. target is the time until any engine accepts calls.
 func FromAcquire(err error, room, target time.Duration) *Failure {
 	var full *routing.FullError
 	if errors.As(err, &full) {
@@ -275,8 +275,8 @@ func FromAcquire(err error, room, target time.Duration) *Failure {
 	return &Failure{API: noHealthyRoute(min(limit.Jitter(max(target, RetrySoon)), retryMax)), Result: observe.NoRoute}
 }
 
-// poolFull returns the refusal for a full pool. For a full vision pool it has the metadata that the
-// contract requires.
+// poolFull returns the refusal for a full pool. For a full vision pool the error has the metadata
+// that the contract requires.
 func poolFull(full *routing.FullError, retryAfter time.Duration) *apierr.Error {
 	c := full.Capacity
 	e := apierr.New(429, apierr.CodeCapacityFull, "")
@@ -292,7 +292,7 @@ func poolFull(full *routing.FullError, retryAfter time.Duration) *apierr.Error {
 	return e
 }
 
-// fullText says which slots are in use, or unusable because their engines do not answer probes.
+// fullText says that slots are in use, or are unusable because their engines do not answer probes.
 func fullText(full *routing.FullError) string {
 	slots, numbers := "slots", ""
 	if full.Pool == upstreams.PoolVision {
@@ -397,8 +397,8 @@ func NoEndpoint(status int) *Failure {
 	}
 }
 
-// rejected returns, cleaned, an engine's complaint about the request, so that the client can fix
-// the request.
+// rejected returns a cleaned copy of an engine's complaint about the request, so that the client
+// can fix the request.
 func rejected(status int, e *engineerror.Error) *apierr.Error {
 	a := &apierr.Error{Status: 400, Type: apierr.TypeInvalidRequest, Code: e.Code, Message: e.Message}
 	if status == 413 {
@@ -438,8 +438,8 @@ func isNumber(s string) bool {
 	return err == nil
 }
 
-// ExplainOverflow rewrites the failure for a prompt that leaves room for fewer than least tokens in
-// the context.
+// ExplainOverflow rewrites the failure for a prompt that leaves fewer than least tokens of the
+// context for the answer.
 func (f *Failure) ExplainOverflow(least, context int) {
 	o := &f.API.Overflow
 	if !o.Known() || o.Prompt+least <= context {
@@ -465,8 +465,8 @@ func Poisoned() *Failure {
 	}
 }
 
-// HookUnavailable returns the failure of a call about which a hook gives no decision, if the
-// operator wants such calls refused. No engine was asked.
+// HookUnavailable returns the failure of a call for which a hook gave no decision, if the operator
+// wants such calls to be refused. No engine was asked.
 func HookUnavailable(cause upstreams.Cause) *Failure {
 	f := &Failure{
 		API: apierr.HookUnavailable(limit.Jitter(RetrySoon)), Cause: cause,
@@ -486,11 +486,11 @@ func RefusedByHook(status int, message string) *Failure {
 	}
 }
 
-// codeReplyMemory is the code of a refusal because there is no memory for the engine's reply.
-// Engines never cause this code.
+// codeReplyMemory is the code of a refusal for lack of memory for the engine's reply. Engines never
+// cause this code.
 const codeReplyMemory = "no_reply_memory"
 
-// NoReplyMemory returns the failure of an attempt for whose reply no memory is left. Another
+// NoReplyMemory returns the failure of an attempt if no memory is left for its reply. Another
 // engine's reply would find no memory either.
 func NoReplyMemory() *Failure {
 	e := apierr.New(503, codeReplyMemory, "The memory for engines' replies is exhausted. Retry shortly.")

@@ -124,8 +124,9 @@ func TestReadRetryAfter(t *testing.T) {
 	}
 }
 
-// TestExplainOverflow checks the message that makes agents shorten a conversation. It must have the
-// numbers of the engine with the longest context, and never numbers that fit.
+// TestExplainOverflow checks the message that makes agents shorten a conversation. It must state
+// the numbers of the engine with the longest context. These must never look as if the prompt
+// fitted.
 func TestExplainOverflow(t *testing.T) {
 	for _, tt := range []struct {
 		prompt, answer, most, context int

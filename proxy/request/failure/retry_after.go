@@ -10,7 +10,7 @@ import (
 	"penstock/upstreams"
 )
 
-// What Retry-After says if the engine sends none.
+// The values of Retry-After if the engine sends none, and the maximum value.
 const (
 	RetrySoon  = time.Second
 	retryLater = 5 * time.Second
