@@ -18,7 +18,7 @@ type Body struct {
 	memory     Reservation
 	client     *[]byte // nil: there was none, or it was released
 	chat       *[]byte // nil: there is no translation
-	clientHeld int64   // how much of memory is for client
+	clientHeld int64   // bytes of memory that are for client
 	came       int64
 	waited     time.Duration
 }
@@ -29,18 +29,18 @@ func (b *Body) Begin(budget *limit.Memory) { *b = Body{memory: Reservation{budge
 // Source says where a body comes from, and which limits its client must keep.
 type Source struct {
 	Ctx     *fasthttp.RequestCtx
-	Start   time.Time     // when the request began
-	Limit   int64         // how many bytes the body may have, both as sent and decoded
+	Start   time.Time     // when the request started
+	Limit   int64         // the maximum length of the body, both as sent and decoded
 	Silence time.Duration // how long the client may be silent
 	Rate    int64         // bytes per second at which a large body must arrive; 0: any rate
-	Reading *atomic.Int64 // how much incomplete bodies of the client's key hold; nil: not counted
+	Reading *atomic.Int64 // bytes held by incomplete bodies of the client's key; nil: not counted
 }
 
 const (
-	// slowBody is at how many bytes per second a JSON body must arrive after its first slowGrace,
-	// so that a client that sends single bytes is cut off as well. A large body must also fill its
-	// reserved memory within slowFill, or arrive at limits.upload_rate if that is slower. Otherwise
-	// a few clients that announce much and send little would lock out all others.
+	// slowBody is the minimum rate of a JSON body after the first slowGrace, in bytes per second.
+	// It cuts off clients that send one byte at a time. A large body must also fill its reserved
+	// memory within slowFill, or arrive at limits.upload_rate if that is slower. Otherwise a few
+	// clients that announce much and send little would lock out all others.
 	slowBody  = 1 << 10
 	slowGrace = 10 * time.Second
 	slowFill  = 2 * time.Minute
@@ -80,8 +80,8 @@ func (b *Body) Read(from *Source) *apierr.Error {
 	return e
 }
 
-// fill reads src to its end: n bytes, or until EOF if n is negative. It first reserves only the
-// beginning of the n bytes. As bytes arrive, the buffer doubles, up to n bytes.
+// fill reads src to its end: n bytes, or until EOF if n is negative. At first it reserves at most
+// firstPart bytes. As bytes arrive, the buffer doubles, up to n bytes.
 func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 	b.client = newBuffer(min(n, firstPart))
 	buf, room := (*b.client)[:0], cap(*b.client)
@@ -137,8 +137,8 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 	return nil
 }
 
-// grow doubles the full buffer for the client's bytes, to at most the size most, unless most is
-// negative. If there is no memory, grow returns false and changes nothing.
+// grow doubles the full buffer for the client's bytes. If most is not negative, it is the maximum
+// new size. If there is no memory, grow returns false and changes nothing.
 func (b *Body) grow(most int64) (room int, ok bool) {
 	full := *b.client
 	size := 2 * int64(len(full))
@@ -157,9 +157,9 @@ func (b *Body) grow(most int64) (room int, ok bool) {
 	return int(size), true
 }
 
-// Drips reports whether a JSON body arrives too slowly. came is how many bytes have arrived so far,
-// after is how long that took, held is how many bytes are reserved for the body, and rate is
-// Source.Rate.
+// Drips reports whether a JSON body arrives too slowly. came is the number of bytes received so
+// far, after is the time since the request started, held is the number of bytes reserved for the
+// body, and rate is Source.Rate.
 func Drips(after time.Duration, came, held, rate int64) bool {
 	late := after - slowGrace
 	return late > 0 && came < int64(late.Seconds())*max(slowBody, min(held/int64(slowFill/time.Second), rate))
@@ -193,8 +193,8 @@ func bytesOf(buf *[]byte) []byte {
 	return *buf
 }
 
-// translationMore is by how many bytes a translation may exceed the body before more memory is
-// reserved.
+// translationMore is the number of bytes by which a translation may exceed the body before more
+// memory is reserved.
 const translationMore = 1 << 10
 
 // Translate calls write to append the translation of the client's bytes to dst, and keeps both the
@@ -255,8 +255,8 @@ func (b *Body) DropOriginal() {
 }
 
 // Replace makes b hold the n bytes that write appends, in place of the client's bytes and their
-// translation. The function write may read the old bytes. The results of Came and Waited do not
-// change. If there is no memory, Replace returns false and changes nothing.
+// translation. write may read the old bytes. The results of Came and Waited do not change. If there
+// is no memory, Replace returns false and changes nothing.
 func (b *Body) Replace(n int64, write func(dst []byte) []byte) bool {
 	if !b.memory.Reserve(n) {
 		return false

@@ -47,11 +47,11 @@ func codingOf(h *fasthttp.RequestHeader) coding {
 
 const (
 	// A body may be decoded to any length up to freelyDecoded, and beyond that to mostExpansion
-	// times its own length. Prompts expand tenfold, decompression bombs a thousandfold.
+	// times its encoded length. Prompts expand tenfold, decompression bombs a thousandfold.
 	freelyDecoded = 1 << 20
 	mostExpansion = 100
 
-	// zstdWindow is how large a frame's window may be, in bytes. RFC 8878, 3.1.1.1.2, asks every
+	// zstdWindow is the maximum size of a frame's window, in bytes. RFC 8878, 3.1.1.1.2, asks every
 	// decoder to support this size.
 	zstdWindow = 8 << 20
 )
@@ -121,8 +121,7 @@ var (
 	}}
 )
 
-// reader returns a reader of the decoded bytes. The function done recycles the reader and must be
-// called once.
+// reader returns a reader of the decoded bytes. done recycles the reader and must be called once.
 func (c coding) reader(encoded []byte) (r io.Reader, done func(), err error) {
 	src := bytes.NewReader(encoded)
 	if c == zstandard {

@@ -7,7 +7,7 @@ import (
 )
 
 // TestCopy checks that a copy has its own bytes (the translation's, if there is one) and holds
-// memory for these until it is released.
+// memory for them until it is released.
 func TestCopy(t *testing.T) {
 	budget := limit.NewMemory(100)
 	var b, c Body

@@ -1,20 +1,21 @@
 // Package body reads the bodies of requests.
 //
 // A JSON body (Body) is read to its end before any slot is taken, because a client that sends
-// slowly must not hold capacity. A form (Form) may be too large for that. It is read until its
-// model is known and 256 KiB have arrived, or until it ends, and is sent on while the rest arrives.
-// It is rewritten for the engine, with a boundary of the edge's own and the served name in front,
+// slowly must not hold capacity. A form (Form) may be too large for that. A form is read until its
+// model is known and 256 KiB have arrived, or until it ends. It is then sent to the engine while
+// the rest arrives. The edge rewrites it with its own boundary and with the served name in front,
 // so that an engine receives only bytes that the edge has parsed.
 //
 // # Bounds
 //
-// One budget bounds the bytes of all bodies together. A body's bytes are reserved before they are
+// A single budget limits the total size of all bodies. A body's bytes are reserved before they are
 // read, and its translation before it is written. Nothing is written to disk. Each body has a size
-// limit. Its client must meet a deadline for silence, and a minimum rate if the body drips or holds
-// much memory. If there are several keys, the incomplete bodies of each key may hold half of the
-// budget, so that clients that leave bodies unfinished do not lock out others. A single body may
-// hold more. A message over WebSocket counts as an incomplete body until its call begins. While an
-// engine is slow to read an upload, the time does not count against the client.
+// limit. Its client must not be silent for too long. If the body drips or holds much memory, it
+// must also arrive at a minimum rate. If there are several keys, the incomplete bodies of each key
+// may hold at most half of the budget, so that clients that leave bodies unfinished do not lock out
+// others. A single body may hold more. A message over WebSocket counts as an incomplete body until
+// its call begins. The time that an engine takes to read an upload does not count against the
+// client.
 //
 // A JSON body may be compressed with gzip or zstd (coding.go). Such a body is read to its end
 // before it is decoded, and its size limit also applies to the decoded bytes.

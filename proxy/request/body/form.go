@@ -30,10 +30,10 @@ type Fields interface {
 }
 
 // Form is a client's form on its way to an engine. It is read as it arrives, and rewritten. The
-// beginning of the form is held: up to formWindow bytes, or more until the model is known. The call
-// can go to another engine as long as only held bytes have been sent. After that the form streams:
-// each read for the engine's connection reads from the client's connection, so neither side is
-// ahead of the other by more than a buffer.
+// start of the form is held: up to formWindow bytes, or more until the model is known. The call can
+// go to another engine as long as only held bytes have been sent. After that the form streams: each
+// read for the engine's connection reads from the client's connection, so neither side is ahead of
+// the other by more than a buffer.
 type Form struct {
 	memory   Reservation
 	source   *pacedReader
@@ -54,12 +54,12 @@ type Form struct {
 }
 
 const (
-	// formWindow is how many bytes of a form are read before a slot is taken, so that a client that
-	// sends slowly does not hold a slot from its first byte on. A form that fits in the window can
-	// be sent to a second engine.
+	// formWindow is the number of bytes of a form that are read before a slot is taken. A client
+	// that sends slowly therefore does not hold a slot from its first byte on. A form that fits in
+	// the window can be sent to a second engine.
 	formWindow   = 256 << 10
 	maxTextField = 64 << 10
-	formHeads    = 4 << 10 // how many bytes the edge's part heads may add to a small form
+	formHeads    = 4 << 10 // maximum size of the part heads that the edge adds to a small form
 )
 
 var windowPool = sync.Pool{New: func() any { return new([formWindow]byte) }}
@@ -110,7 +110,7 @@ func formError(err error) *apierr.Error {
 	return Misframed(err)
 }
 
-// hold reads the beginning of the form into memory.
+// hold reads the start of the form into memory.
 func (f *Form) hold() error {
 	for f.fields.Model() == nil || f.holding < formWindow {
 		room, err := f.room()

@@ -49,7 +49,7 @@ func CheckHead(h *fasthttp.RequestHeader, form bool) *apierr.Error {
 	}
 	t := h.ContentType()
 	switch {
-	case len(t) == 0: // a form without it has no boundary, which is reported separately
+	case len(t) == 0: // without a Content-Type a form has no boundary, which is reported separately
 	case form && !httptoken.EqualFold(BareType(t), "multipart/form-data"):
 		return unsupported("The request body must be a form: send it as multipart/form-data.")
 	case !form && !IsJSON(t):
@@ -71,9 +71,8 @@ func unsupportedCoding(accepted, text string) *apierr.Error {
 	return e
 }
 
-// otherUnicode reports whether a media type names a charset such as utf-16, which JSON must not
-// use between systems. Other charsets agree with UTF-8 in ASCII, and old libraries name them by
-// mistake.
+// otherUnicode reports whether a media type names a charset such as utf-16, which JSON must not use
+// between systems. Other charsets encode ASCII like UTF-8, and old libraries name them by mistake.
 func otherUnicode(t []byte) bool {
 	const utf = "utf-"
 	for param := range bytes.SplitSeq(t, []byte{';'}) {

@@ -10,8 +10,8 @@ import (
 const (
 	pooledBody = 64 << 10  // buffers up to this size are pooled
 	largeBody  = 2 << 20   // larger buffers, up to this size, have a pool of their own
-	firstChunk = 4 << 10   // what a chunked body reserves before its size is known
-	firstPart  = 256 << 10 // what a body of known size reserves before more of it has arrived
+	firstChunk = 4 << 10   // initial reservation of a chunked body, whose size is unknown
+	firstPart  = 256 << 10 // initial reservation of a body of known size
 )
 
 var (
@@ -43,15 +43,15 @@ func recycle(buf *[]byte) {
 	}
 }
 
-// Reservation says how much one body holds of the budget for all bodies. While the body is
-// incomplete, this also counts against the body's key. A Reservation belongs to one goroutine at a
-// time.
+// Reservation is the share of the budget for all bodies that one body holds. While the body is
+// incomplete, the share also counts against the client's key. A Reservation belongs to one
+// goroutine at a time.
 type Reservation struct {
 	budget *limit.Memory
 	held   int64
 
-	reading *atomic.Int64 // how much the key's incomplete bodies hold; nil: not counted
-	counted int64         // how much this body has added to reading
+	reading *atomic.Int64 // bytes held by the key's incomplete bodies; nil: not counted
+	counted int64         // bytes that this body has added to reading
 }
 
 // NewReservation returns an empty reservation from a budget. reading, unless nil, counts the bytes
@@ -115,7 +115,7 @@ func (r *Reservation) release(n int64) {
 	r.held -= n
 }
 
-// giveBack recycles buffers and releases the n bytes that are reserved for these. Huge buffers,
+// giveBack recycles buffers and releases the n bytes that are reserved for them. Huge buffers,
 // which no pool keeps, count as garbage.
 func (r *Reservation) giveBack(n int64, buffers ...**[]byte) {
 	huge := false

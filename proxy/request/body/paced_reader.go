@@ -23,12 +23,12 @@ type pacedReader struct {
 	rate      int64 // bytes per second; 0: any rate
 
 	armed  time.Time     // when the deadline was set
-	tight  bool          // the deadline is when the window ends, not when the permitted silence does
+	tight  bool          // the deadline is the end of the window, not of the permitted silence
 	waited time.Duration // in this window
 	came   int64         // in this window
 }
 
-// rateWindow is how long a client may be slower than limits.upload_rate.
+// rateWindow is the maximum time for which a client may be slower than limits.upload_rate.
 const rateWindow = 10 * time.Second
 
 func newPacedReader(from *Source) *pacedReader {
@@ -74,9 +74,9 @@ func (s *pacedReader) Read(p []byte) (int, error) {
 // quota returns how many bytes must arrive in a window.
 func (s *pacedReader) quota() int64 { return s.rate * int64(rateWindow/time.Second) }
 
-// arm sets the connection's deadline to when the permitted silence ends or, while too few bytes
-// have arrived in the window, to when the window ends. It moves the deadline only now and then,
-// because setting one costs more than a read.
+// arm sets the connection's deadline to the end of the permitted silence. While too few bytes have
+// arrived in the window, it uses the end of the window if that is earlier. It moves the deadline
+// only occasionally, because setting one costs more than a read.
 func (s *pacedReader) arm(now time.Time) {
 	tight := s.came < s.quota() && rateWindow-s.waited < s.silence
 	if tight == s.tight && now.Sub(s.armed) < min(time.Second, s.silence/8) {
