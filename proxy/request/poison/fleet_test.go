@@ -10,7 +10,7 @@ import (
 	"penstock/upstreams"
 )
 
-// told is a test's fleet. tell passes the reports of every edge to all edges.
+// told is a fleet for tests. Its method tell passes the reports of every edge to all edges.
 type told struct {
 	edges []*Requests
 	lost  map[uint64][]*upstreams.Upstream

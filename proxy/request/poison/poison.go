@@ -23,7 +23,7 @@ const (
 type Requests struct {
 	seed   maphash.Seed
 	common atomic.Pointer[string] // the fleet's seed; nil: none
-	until  atomic.Int64           // when the newest entry ends, in Unix nanoseconds
+	until  atomic.Int64           // when the newest entry expires, in Unix nanoseconds
 	some   atomic.Bool            // shared has entries
 	fleet  Fleet                  // nil: this edge is not in a fleet
 
@@ -35,7 +35,8 @@ type Requests struct {
 
 // Fleet passes what this edge has found to the other edges.
 type Fleet interface {
-	// Lost reports, valid for the duration life, that an engine was lost to a body with this hash.
+	// Lost reports that an engine was lost to a body with this hash. The report is valid for the
+	// duration life.
 	Lost(hash uint64, engine upstreams.ID, life time.Duration)
 	// Cleared reports that a body with this hash was answered.
 	Cleared(hash uint64)
@@ -66,8 +67,8 @@ func (r *Requests) Seed(seed string) {
 	clear(r.bodies)
 }
 
-// Learn replaces what is known about the fleet's losses: the engines that its edges have lost, by
-// body hash.
+// Learn replaces the known losses of the fleet. lost lists, by body hash, the engines that the
+// fleet's edges have lost.
 func (r *Requests) Learn(lost map[uint64][]*upstreams.Upstream) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
