@@ -15,8 +15,8 @@ import (
 // mostOfEngine is the maximum length of an engine's message.
 const mostOfEngine = 1 << 20
 
-// adopt returns the library's client end of a connection whose handshake package http1 has made. The
-// library insists on a handshake, so it gets one that has already succeeded.
+// adopt returns the library's client end of a connection whose handshake package http1 has made.
+// The library insists on a handshake, so adopt gives it one that has already succeeded.
 func adopt(conn net.Conn) (*websocket.Conn, error) {
 	ws, _, err := websocket.Dial(context.Background(), "ws://engine/", &websocket.DialOptions{
 		HTTPClient:      &http.Client{Transport: adopted{conn}},
@@ -42,7 +42,7 @@ func (a adopted) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// readText reads the next message into buf. A message that is not text is errBinary.
+// readText reads the next message into buf. It returns errBinary for a message that is not text.
 func readText(ws *websocket.Conn, buf *bytes.Buffer) error {
 	kind, r, err := ws.Reader(context.Background())
 	if err != nil {
@@ -59,5 +59,5 @@ func readText(ws *websocket.Conn, buf *bytes.Buffer) error {
 	return err
 }
 
-// keptBuffer is the size up to which a buffer is kept for the next message.
+// keptBuffer is the maximum size of a buffer that is kept for the next message.
 const keptBuffer = 16 << 10

@@ -10,11 +10,13 @@ import (
 )
 
 const (
-	// idleTime is how long a session may be silent on both sides without timeouts.idle.
+	// idleTime is how long both sides of a session may be silent if timeouts.idle is not set.
 	idleTime = 10 * time.Minute
-	// longest is how long a session may last without timeouts.total. OpenAI's last as long.
+	// longest is the maximum duration of a session if timeouts.total is not set. OpenAI's sessions
+	// have the same maximum.
 	longest = 60 * time.Minute
-	// pingEvery is how often the client is pinged. A client that does not answer has left.
+	// pingEvery is the interval at which the client is pinged. A client that does not answer has
+	// left.
 	pingEvery = 30 * time.Second
 )
 
@@ -51,7 +53,7 @@ func (s *session) noModel() {
 	s.side.Close(closePolicy, "no model was named")
 }
 
-// limits returns the limits of silence and of the whole session. The caller holds mu.
+// limits returns the time limits for silence and for the whole session. The caller holds mu.
 func (s *session) limits() (stall, idle, total time.Duration) {
 	stall, idle, total = s.about.Idle, idleTime, longest
 	if s.about.Quiet > 0 {
@@ -63,7 +65,7 @@ func (s *session) limits() (stall, idle, total time.Duration) {
 	return stall, idle, total
 }
 
-// nextTick returns the time until the next look at the clocks. The caller holds mu.
+// nextTick returns the time until the next check of the clocks. The caller holds mu.
 func (s *session) nextTick(now time.Time) time.Duration {
 	stall, idle, total := s.limits()
 	silent := now.Sub(time.Unix(0, s.heard.Load()))
@@ -71,7 +73,7 @@ func (s *session) nextTick(now time.Time) time.Duration {
 	return max(next, time.Millisecond)
 }
 
-// tick looks at the clocks of a session, and whether its client answers a ping.
+// tick checks the clocks of a session, and whether its client answers a ping.
 func (s *session) tick() {
 	defer s.all.services.Guard.Catch(guard.WebSocket, nil)
 	s.all.services.Guard.Point("realtime.tick")

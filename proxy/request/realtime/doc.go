@@ -11,17 +11,17 @@
 //
 // A session is one call (call.Dialogue) with its key, limits, hooks, queue, slot of the audio pool,
 // metrics, log line and row on the status page, from its admission to its end. If the query names
-// the model, the call is admitted and its engine found before the upgrade, so that a refusal has its
-// HTTP status. Otherwise the upgrade comes first, and the first session.update names the model. It
-// must come within modelTime, and messages before it are small. A refusal is then an error event and
-// a close.
+// the model, the call is admitted and its engine found before the upgrade, so that a refusal has
+// its HTTP status. Otherwise the upgrade comes first, and the first session.update names the model.
+// It must arrive within modelTime, and earlier messages must be small. A refusal is then an error
+// event and a close frame.
 //
 // Two goroutines run a session. One reads the client and writes to the engine, the other reads the
 // engine and writes to the client. Neither keeps more than one message, so a side that does not read
 // stalls the other one. Audio that vLLM would drop waits in the client's socket.
 //
-// Until the first audio is sent, another engine can take the place of one that is lost. After that
-// the session ends, because the edge keeps no audio.
+// Until the first audio is sent, another engine can replace one that is lost. After that the
+// session ends, because the edge keeps no audio.
 //
 // # Ends
 //
@@ -34,5 +34,5 @@
 //	1011  the engine was lost, or has kept silent although it owed text
 //	1013  the call was refused, but may be repeated (429, 503)
 //
-// Every end but those of the client has an error event before it.
+// An error event precedes every end except those by the client.
 package realtime

@@ -19,7 +19,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// errBinary ends the reading of an engine that sends something else than text.
+// errBinary is the error for a message from an engine that is not text.
 var errBinary = errors.New("the engine's message is not text")
 
 // meet exchanges the first messages with an engine that has accepted the connection: it awaits
@@ -62,7 +62,8 @@ func (s *session) meet(e *call.Engine) error {
 	return nil
 }
 
-// cause returns the failure for what an engine has sent, and other errors unchanged.
+// cause returns the failure for an invalid message or a close frame from an engine. It returns
+// other errors unchanged.
 func cause(err error) error {
 	var failed *http1.Failure
 	if errors.Is(err, errBinary) || errors.Is(err, websocket.ErrMessageTooBig) || websocket.CloseStatus(err) >= 0 {
@@ -81,8 +82,8 @@ func writeText(ws *websocket.Conn, about *call.Engine, message []byte) error {
 	return err
 }
 
-// run reads the engine and tells the client, until the session ends. Then it ends the call and
-// closes the connection.
+// run reads the engine's events and passes them to the client until the session ends. Then it ends
+// the call and closes the connection.
 func (s *session) run(done chan<- struct{}) {
 	defer close(done)
 	defer s.call.End()
@@ -109,7 +110,7 @@ func (s *session) run(done chan<- struct{}) {
 	}
 }
 
-// hear reads an event of the engine, and passes on what it means.
+// hear reads an event from the engine and passes it to the client in the client's protocol.
 func (s *session) hear(buf *bytes.Buffer, doc *jsonx.Doc) error {
 	s.mu.Lock()
 	ws := s.engine
@@ -173,17 +174,17 @@ func (s *session) leave(err error) *apierr.Error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over && s.engine != nil { // it has ended meanwhile
+	if s.over && s.engine != nil { // the session has ended meanwhile
 		_ = s.engine.CloseNow()
 	}
 	return nil
 }
 
-// closeGrace is how long the close frame of a client that has left may take to be read.
+// closeGrace is the time allowed for reading the close frame of a client that has left.
 const closeGrace = time.Second
 
 // awaitReader waits until the goroutine that reads the client has noticed that the client has left,
-// because the last frames may show a close in order. It returns the end of the session.
+// because the last frames may include a proper close. It returns how the session ended.
 func (s *session) awaitReader() *ending {
 	defer time.AfterFunc(closeGrace, s.cut).Stop()
 	s.mu.Lock()
@@ -221,7 +222,7 @@ func (s *session) tell(refused *apierr.Error) {
 	s.side.Close(code, reason)
 }
 
-// conclude ends a session that the client or the edge has ended.
+// conclude ends the call and connection of a session that the client or the edge has ended.
 func (s *session) conclude() {
 	end := s.end
 	if end.clean {

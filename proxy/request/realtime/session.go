@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	// modelTime is how long a session may have no model.
+	// modelTime is the maximum time that a session may be without a model.
 	modelTime = 10 * time.Second
-	// earlyMessage is the maximum length of a message before the model is known. It has room for
-	// settings and no audio.
+	// earlyMessage is the maximum length of a message before the model is known. It leaves room for
+	// settings but not for audio.
 	earlyMessage = 64 << 10
 	// mostMessage is the maximum length of a message with audio: OpenAI's 15 MiB, in base64.
 	mostMessage = 21 << 20
@@ -41,27 +41,27 @@ type session struct {
 	begun time.Time
 
 	heard  atomic.Int64 // when a message of either side last arrived, in Unix nanoseconds
-	spoken atomic.Int64 // when the engine last sent one, or was last told that audio has ended
+	spoken atomic.Int64 // when the engine last sent a message, or was last told that audio has ended
 	sent   atomic.Int64 // when audio was last sent
 
 	mu      sync.Mutex
-	changed sync.Cond       // an engine is there, Talk.Waits has changed, or the session is over
+	changed sync.Cond       // an engine is connected, Talk.Waits has changed, or the session is over
 	call    *call.Dialogue  // nil: no model is known yet
 	engine  *websocket.Conn // nil: there is none now
-	about   *call.Engine    // of the last engine
+	about   *call.Engine    // about the last engine
 	gone    bool            // the client has left, as far as the listener knows
 	over    bool
 	end     *ending // why the session is over, if its call is not the reason
 	timer   *time.Timer
 }
 
-// ending is an end that the edge or the client has brought about.
+// ending says how the edge or the client has ended a session.
 type ending struct {
-	code   int           // of the close; 0: the client has closed, or the connection has failed
-	reason string        // of the close
+	code   int           // the close code; 0: the client has closed, or the connection has failed
+	reason string        // the reason in the close frame
 	error  *apierr.Error // nil: no event
-	failed error         // of the engine: it is at fault
-	clean  bool          // the session has ended well
+	failed error         // the engine's error, if the engine is at fault
+	clean  bool          // the session has completed
 }
 
 // begin admits the call of a session, and finds its engine. It returns the refusal, or nil.
@@ -155,7 +155,7 @@ type reader struct {
 	early   bool // no model is known yet
 }
 
-// next reads a message and does what it says. It returns false once the session is over.
+// next reads a message and acts on it. It returns false once the session is over.
 func (r *reader) next(most int64) bool {
 	clean, err := r.side.Receive(r.message, most, mostOf(r.all.services.Current().Config, r.key))
 	if err != nil {
@@ -195,11 +195,11 @@ func (r *reader) lost(clean bool, err error) {
 	}
 }
 
-// errOver ends the reading of a session that is over.
+// errOver is the error for reading the client of a session that is over.
 var errOver = errors.New("the session is over")
 
-// refuse tells the client that its message is invalid. Such a message counts as a request of the
-// key, so that a client cannot send any number of them.
+// refuse tells the client that its message is invalid. Each such message counts as a request of the
+// key, which limits how many a client can send.
 func (r *reader) refuse(refused *apierr.Error, m *realtime.ClientMessage) error {
 	limited := call.TakeRequest(r.all.services.Current(), r.key, time.Now())
 	if limited != nil {
@@ -209,7 +209,7 @@ func (r *reader) refuse(refused *apierr.Error, m *realtime.ClientMessage) error 
 	return r.side.Send(r.talk.Error(refused, m))
 }
 
-// take does what a message says.
+// take acts on a message.
 func (r *reader) take(m *realtime.ClientMessage) (refused *apierr.Error, err error) {
 	var client, engine []byte
 	switch {
@@ -246,7 +246,7 @@ func (r *reader) take(m *realtime.ClientMessage) (refused *apierr.Error, err err
 	return nil, err
 }
 
-// append passes audio on.
+// append passes audio to the engine.
 func (r *reader) append(audio []byte) error {
 	if err := r.await(); err != nil {
 		return err
@@ -263,7 +263,7 @@ func (r *reader) append(audio []byte) error {
 	return r.audio.Pieces(audio, func(message []byte) error { return r.toEngine(message, true) })
 }
 
-// await waits until the engine takes audio. Meanwhile the client's messages wait in its socket.
+// await waits until the engine accepts audio. Meanwhile the client's messages wait in its socket.
 func (r *reader) await() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -276,7 +276,7 @@ func (r *reader) await() error {
 	return nil
 }
 
-// toEngine writes a message to the engine. With audio no other engine can take over.
+// toEngine writes a message to the engine. Once audio is sent, no other engine can take over.
 func (r *reader) toEngine(message []byte, audio bool) error {
 	r.mu.Lock()
 	for !r.over && !r.gone && r.engine == nil {

@@ -22,7 +22,7 @@ import (
 	"penstock/translate/realtime"
 )
 
-// Sessions are the open sessions. Any goroutine may call its methods.
+// Sessions holds the open sessions of an edge. Any goroutine may call its methods.
 type Sessions struct {
 	services *call.Services
 	draining func() bool
@@ -39,11 +39,13 @@ func New(s *call.Services, draining func() bool) *Sessions {
 }
 
 // shareOfKey limits the sessions of one key to 1/4 of limits.connections, as for WebSocket
-// connections of other kinds. A session without a model holds no place of its key's concurrency.
+// connections of other kinds. A session without a model does not count against its key's
+// concurrency limit.
 const shareOfKey = 4
 
 // Serve takes over the connection of a request to endpoint.Realtime.Path, or returns the refusal.
-// Before that it applies the rules for calls and for web pages, as the server has applied its own.
+// Before that it applies the rules for calls and for web pages. The server has already applied its
+// own rules.
 func (s *Sessions) Serve(ctx *fasthttp.RequestCtx) *apierr.Error {
 	snap, h := s.services.Current(), &ctx.Request.Header
 	if snap.Config.Strict {
@@ -82,7 +84,8 @@ func (s *Sessions) Serve(ctx *fasthttp.RequestCtx) *apierr.Error {
 	return s.upgrade(ctx, side, key, string(args.Peek("model")))
 }
 
-// upgrade answers the handshake, once the call of a session whose model is known has its engine.
+// upgrade answers the handshake. If the session's model is known, the call must have an engine
+// first.
 func (s *Sessions) upgrade(ctx *fasthttp.RequestCtx, side *socket.Socket, key *auth.Key, model string) *apierr.Error {
 	if refused := side.Accept(ctx, "realtime"); refused != nil {
 		return refused
@@ -100,7 +103,7 @@ func (s *Sessions) upgrade(ctx *fasthttp.RequestCtx, side *socket.Socket, key *a
 	return nil
 }
 
-// replace makes an answer to a handshake the refusal of its call.
+// replace turns the answer to a handshake into the refusal of its call.
 func replace(dst, refusal *fasthttp.Response) {
 	for _, name := range [...]string{"Connection", "Upgrade", "Sec-Websocket-Version", "Sec-Websocket-Accept", "Sec-Websocket-Protocol"} {
 		dst.Header.Del(name)
@@ -115,7 +118,7 @@ func replace(dst, refusal *fasthttp.Response) {
 }
 
 // keyIn finds the key among the subprotocols that a browser offers, because browsers cannot set the
-// headers of a WebSocket. OpenAI's clients call it openai-insecure-api-key.
+// headers of a WebSocket. OpenAI's clients send it as openai-insecure-api-key.
 func keyIn(offered [][]byte) (key string, found bool) {
 	for _, list := range offered {
 		for one := range bytes.SplitSeq(list, []byte{','}) {
@@ -196,7 +199,7 @@ func newSession(s *Sessions, side *socket.Socket, key *auth.Key, query []byte) *
 	return one
 }
 
-// The codes of closes.
+// The close codes.
 const (
 	closeNormal  = int(websocket.StatusNormalClosure)
 	closeGoing   = int(websocket.StatusGoingAway)
