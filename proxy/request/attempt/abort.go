@@ -43,8 +43,8 @@ func (a *Abort) Shadow(of *Abort) {
 	}
 }
 
-// Answered detaches a copy, which then continues even if the client leaves, because the answer is
-// complete.
+// Answered detaches the copy of a call whose answer is complete. The copy then continues even if
+// the client leaves.
 func (a *Abort) Answered() { a.shadow.Store(nil) }
 
 // Cause returns why the call was ended from outside, or nil.
@@ -55,8 +55,8 @@ func (a *Abort) Cause() error {
 	return nil
 }
 
-// Publish makes x the exchange that End closes. It publishes x before it checks the cause, so that
-// there is no gap: Publish notices an End before that, and an End after that finds x.
+// Publish makes x the exchange that End closes. It stores x before it checks the cause, so that no
+// End is missed: Publish notices an earlier End, and a later End finds x.
 func (a *Abort) Publish(x *http1.Exchange) {
 	a.exchange.Store(x)
 	if err := a.Cause(); err != nil {

@@ -24,8 +24,8 @@ type Terms struct {
 	Request      Request
 	Model        *snapshot.Model
 	PromptTokens int       // estimated
-	Start        time.Time // when the call began
-	Asked        time.Time // when the attempt began
+	Start        time.Time // when the call started
+	Asked        time.Time // when the attempt started
 	RequestID    []byte
 	Key          string // id of the client's key; empty: none
 	Tiers        uint8  // the tiers that the key lists
@@ -59,7 +59,7 @@ type Attempt struct {
 	lease  *upstreams.Lease // nil: there was none, or it was released
 	target *routing.Target
 	span   *observe.AttemptSpan // nil without tracing
-	ttft   time.Duration        // until the first token; 0: it has not arrived, or does not count
+	ttft   time.Duration        // time to the first token; 0: it has not arrived, or does not count
 	asked  bool                 // the request was for a stream
 	sends  int                  // requests written by all attempts of the call
 	Reply  Reply
@@ -141,7 +141,7 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 	case endpoint.Complaint:
 		return a.complaint(string(r.x.Header("Content-Type")), errorBody(r.x, a.terms.Memory))
 	case endpoint.Document:
-		r.form, r.document.mediaType = form, string(r.x.Header("Content-Type")) // reading moves the headers
+		r.form, r.document.mediaType = form, string(r.x.Header("Content-Type")) // reading the body moves the headers
 		return a.document(until)
 	case endpoint.WrongType:
 		return failure.WrongType(endpoint.ErrWrongType)
@@ -169,10 +169,9 @@ func (a *Attempt) Pull(dst []byte, until instant.Time, to endpoint.Stream) (out 
 	return a.Reply.pull(dst, to)
 }
 
-// ReadWhole returns the engine's whole reply; if the request was for a stream, it returns the
-// completion. It returns the errors of AwaitHead. If passesOn is true, ReadWhole may return
-// ErrLarge for a reply that is to be passed on as it arrives. After http1.ErrNotYet it may be
-// called again.
+// ReadWhole returns the engine's whole reply, or the assembled completion if the request was for a
+// stream. It returns the errors of AwaitHead. If passesOn is true, ReadWhole may return ErrLarge
+// for a reply that is to be passed on as it arrives. After http1.ErrNotYet it may be called again.
 func (a *Attempt) ReadWhole(until time.Time, to endpoint.Unary, passesOn bool) ([]byte, error) {
 	r := &a.Reply
 	r.clock.until = instant.Of(until)
@@ -210,8 +209,8 @@ func (a *Attempt) FirstToken(ttft time.Duration) {
 	a.lease.FirstToken(ttft)
 }
 
-// Counted records the engine's count of the prompt: all tokens, and the cached ones. It must be
-// called before Answered.
+// Counted records how many prompt tokens the engine counted, and how many of them were cached. It
+// must be called before Answered.
 func (a *Attempt) Counted(tokens, cached int) {
 	if a.lease != nil {
 		a.target.Counted(a.lease, tokens, cached)
@@ -292,7 +291,7 @@ func (a *Attempt) source(sent bool) upstreams.FailureSource {
 }
 
 // End releases the lease with the attempt's outcome, and then the connection. Only the first call
-// has an effect. If the parameter now is zero, End reads the clock.
+// has an effect. If now is zero, End reads the clock.
 func (a *Attempt) End(o upstreams.Outcome, now time.Time) {
 	lease := a.lease
 	if lease == nil {

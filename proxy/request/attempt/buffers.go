@@ -4,7 +4,7 @@ import "sync"
 
 var bufferPool = sync.Pool{New: func() any { b := make([]byte, 0, 2<<10); return &b }}
 
-// MaxPooled is how large a pooled buffer may be. Pooled buffers are not charged to the memory
+// MaxPooled is the maximum size of a pooled buffer. Pooled buffers are not charged to the memory
 // budget.
 const MaxPooled = 64 << 10
 

@@ -12,11 +12,11 @@ import (
 	"penstock/upstreams/progress"
 )
 
-// afterFinish is how long a stream may take to send usage and [DONE] after all its choices have
+// afterFinish is the time allowed for a stream to send usage and [DONE] after all its choices have
 // finished.
 const afterFinish = 2 * time.Second
 
-// lookEvery is how often a call checks its engine once the engine has been silent for
+// lookEvery is the interval at which a call checks its engine once the engine has been silent for
 // progress.Patience.
 const lookEvery = time.Second
 
@@ -26,7 +26,7 @@ type clock struct {
 	up      *upstreams.Upstream
 	lease   *upstreams.Lease
 	mover   Mover
-	start   instant.Time // of the call
+	start   instant.Time // start of the call
 	streams bool         // the client gets the answer as it is generated
 	headed  bool         // the reply's head has arrived, with a 200
 	begun   bool         // the reply's first event has arrived
@@ -60,7 +60,7 @@ func (c *clock) firstEvent() time.Duration {
 	return c.limit(c.limits.FirstEvent, config.FirstEventUnseen)
 }
 
-// idle returns how long the reply may be silent once it has begun.
+// idle returns how long the reply may be silent once it has started.
 func (c *clock) idle() time.Duration { return c.limit(c.limits.Idle, config.IdleUnseen) }
 
 // look returns the time at which to check the engine next; 0: no check.
@@ -71,11 +71,11 @@ func (c *clock) look() instant.Time {
 	return max(c.readAt.After(progress.Patience), c.lookedAt.After(lookEvery))
 }
 
-// from() returns when the engine could begin to work on the request at the earliest.
+// from returns the earliest time at which the engine could start to work on the request.
 func (c *clock) from() instant.Time { return max(c.sentAt, c.loadedAt) }
 
 // lookAtLoad records whether the engine is still loading the model for this call. While the engine
-// is loading, the answer's clocks start anew. progress.Ceiling bounds the loading, too.
+// is loading, the answer's clocks are restarted, but for at most progress.Ceiling.
 func (c *clock) lookAtLoad(now instant.Time) {
 	if !c.begun && now < c.sentAt.After(progress.Ceiling) && c.lease.Loads() {
 		c.loadedAt = now
@@ -88,8 +88,8 @@ func (c *clock) next() instant.Time {
 	return instant.Earlier(at, c.look())
 }
 
-// lookAt checks whether the engine is working. The result lost means that the engine has forgotten
-// the call.
+// lookAt checks whether the engine is working. It returns true if the engine has forgotten the
+// call.
 func (c *clock) lookAt(now instant.Time) (lost bool) {
 	if at := c.look(); at == 0 || now < at {
 		return false
@@ -111,7 +111,7 @@ func (c *clock) heard() {
 	}
 }
 
-// deadline returns from when on the engine has been silent for too long, and the limit that
+// deadline returns the time after which the engine has been silent for too long, and the limit that
 // applies. It returns zero if there is no limit.
 func (c *clock) deadline() (at instant.Time, limit upstreams.Cause) {
 	switch {
@@ -172,7 +172,7 @@ func (c *clock) judge(now instant.Time) error {
 	return nil
 }
 
-// errLost is why a call ends that the engine has forgotten.
+// errLost ends a call that the engine has forgotten.
 var errLost = errors.New("the engine is working on fewer requests than it was given")
 
 // Mover moves a call to another engine.

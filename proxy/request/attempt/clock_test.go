@@ -10,7 +10,7 @@ import (
 	"penstock/upstreams"
 )
 
-// TestSilenceHasACeiling checks that every silent reply ends even if the limits are 0s, so that the
+// TestSilenceHasACeiling checks that every silent reply ends even if the limits are 0s and the
 // engine's progress decides. If the engine shows no progress, the reply ends at the usual limit,
 // and otherwise at most 15 minutes after the last bytes.
 func TestSilenceHasACeiling(t *testing.T) {

@@ -25,15 +25,15 @@
 //
 // # Design
 //
-// A stream spends nearly all of its life waiting, so its idle memory is what counts. Buffers are
-// taken from their pools when bytes arrive, and returned once the bytes have been written (Rest),
-// without an extra system call.
+// A stream spends nearly all of its lifetime waiting, so its idle memory is what counts. Buffers
+// are taken from their pools when bytes arrive, and returned once the bytes have been written
+// (Rest), without an extra system call.
 //
-// Engines' bytes are bounded like clients' bytes (Memory). A call may hold 64 KiB of its reply
-// without a reservation. Beyond that, each buffer is reserved before it is allocated. The
-// reservation follows the bytes that have arrived, never an announced length, and counts until the
-// buffer is written or collected. If no memory is left, the edge ends the call with a 503 and does
-// not blame the engine.
+// The memory for engines' bytes is limited, like that for clients' bytes (Memory). A call may hold
+// 64 KiB of its reply without a reservation. Beyond that, each buffer is reserved before it is
+// allocated. The reservation follows the bytes that have arrived, never an announced length, and
+// counts until the buffer is written or collected. If no memory is left, the edge ends the call
+// with a 503 and does not blame the engine.
 //
 // The zero Attempt stands for no attempt. An Attempt belongs to the call's goroutine. Other
 // goroutines may call only Abort.End.

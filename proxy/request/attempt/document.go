@@ -59,7 +59,7 @@ func (a *Attempt) document(until time.Time) error {
 	return nil
 }
 
-// readEvents starts to read a stream. first holds bytes that precede the rest of the reply.
+// readEvents starts reading a stream. first holds bytes that precede the rest of the reply.
 func (r *Reply) readEvents(first []byte, longest int) {
 	r.first = first
 	r.form, r.clock.headed = endpoint.Events, true
@@ -67,7 +67,7 @@ func (r *Reply) readEvents(first []byte, longest int) {
 	r.events.Reset(readAhead{r}, longest)
 }
 
-// readAhead reads a Reply whose beginning was read before.
+// readAhead reads a Reply whose first bytes have already been read.
 type readAhead struct{ *Reply }
 
 // Read implements io.Reader.

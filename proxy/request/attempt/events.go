@@ -13,7 +13,7 @@ import (
 
 const (
 	coalesce = 16 << 10 // events that are available at once are written together up to this size
-	rawPiece = 16 << 10 // read size for an answer of bytes
+	rawPiece = 16 << 10 // read size for a binary answer
 )
 
 // pull appends the client's next bytes; see Attempt.Pull.
@@ -82,7 +82,7 @@ func brokeOff(err error) bool {
 }
 
 // append translates an event and appends the result. For a large event it reserves the event's size
-// before the translation, and corrects the reservation to the memory used after it.
+// before the translation, and afterwards corrects the reservation to the memory used.
 func (r *Reply) append(dst []byte, ev sse.Event, to endpoint.Stream) ([]byte, error) {
 	if err := r.memory.HoldOut(max(cap(dst), len(dst)+len(ev.Data))); err != nil {
 		return dst, err
@@ -113,8 +113,8 @@ func (r *Reply) finish(dst []byte, to endpoint.Stream) ([]byte, error) {
 }
 
 // undeliverable ends pull at an event that cannot be delivered. The bytes before that event are
-// sent first, as if a separate read had returned them. So whether the client gets a clean status or
-// an error in the stream does not depend on how reads split the bytes.
+// sent first, as if a separate read had returned them. The way in which reads split the bytes then
+// does not decide whether the client gets a clean status or an error in the stream.
 func (r *Reply) undeliverable(dst []byte, before int, err error) ([]byte, bool, error) {
 	if len(dst) > before {
 		r.bad = err
@@ -123,8 +123,8 @@ func (r *Reply) undeliverable(dst []byte, before int, err error) ([]byte, bool, 
 	return dst, false, err
 }
 
-// pullBytes is pull for an answer of bytes. An answer that ends with its connection never counts
-// as complete.
+// pullBytes is pull for a binary answer. An answer that ends with its connection never counts as
+// complete.
 func (r *Reply) pullBytes(dst []byte) (out []byte, done bool, err error) {
 	dst = slices.Grow(dst, rawPiece)
 	n, err := r.Read(dst[len(dst):cap(dst)])
@@ -144,7 +144,7 @@ func (r *Reply) pullBytes(dst []byte) (out []byte, done bool, err error) {
 	return dst, false, endpoint.ErrNoAudio
 }
 
-// pullIntoEvents is pull for an answer of bytes to a client that requested events.
+// pullIntoEvents is pull for a binary answer to a client that requested events.
 func pullIntoEvents(r *Reply, dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
 	for before := len(dst); len(dst) == before; {
 		if err := r.memory.HoldOut(max(cap(dst), len(dst)+2*rawPiece)); err != nil {
@@ -170,8 +170,8 @@ func pullIntoEvents(r *Reply, dst []byte, to endpoint.Stream) (out []byte, done 
 	return dst, false, r.memory.HoldOut(cap(dst))
 }
 
-// unsuited is the error for an engine that cannot answer in the requested form. Such an engine does
-// not count as faulty. Otherwise one client's option could take the engine away from all other
+// unsuited is the error for an engine that cannot answer in the requested format. Such an engine
+// does not count as faulty. Otherwise one client's option could take the engine away from all other
 // clients.
 type unsuited struct{ error }
 
@@ -186,7 +186,7 @@ func (r *Reply) pullWhole(dst []byte, to endpoint.Stream) (out []byte, done bool
 		return dst, false, err
 	}
 	body := *r.whole.body
-	if err := r.memory.HoldOut(len(dst) + 2*len(body)); err != nil { // a delta, and the end that repeats the text
+	if err := r.memory.HoldOut(len(dst) + 2*len(body)); err != nil { // for a delta, and for the end, which repeats the text
 		return dst, false, err
 	}
 	if dst, err = to.AppendBody(dst, body, r.x); err == nil {

@@ -8,10 +8,9 @@ import (
 )
 
 const (
-	// free is how many reply bytes a call may hold without a reservation.
+	// free is the maximum number of reply bytes that a call may hold without a reservation.
 	free = 64 << 10
-	// leastState is how much is reserved at least for a stream's state, once the state has grown
-	// large.
+	// leastState is the minimum reservation for a stream's state that has grown large.
 	leastState = 64 << 10
 	// leastBuffer is the minimum size to which a reply buffer grows.
 	leastBuffer = 4 << 10
@@ -33,7 +32,7 @@ const (
 // not grow beyond the free amount.
 type Memory struct {
 	Budget   *limit.Memory
-	Key      *atomic.Int64 // what all replies of the call's key have reserved; nil: not counted
+	Key      *atomic.Int64 // bytes reserved for all replies of the call's key; nil: not counted
 	parts    [parts]int64
 	held     int64 // the sum of parts
 	reserved int64
@@ -61,8 +60,8 @@ func (m *Memory) Hold(part Part, n int) error {
 	return nil
 }
 
-// keyShare says that the replies of one key may hold 1/2 of the budget, so that a key whose clients
-// read slowly does not lock out others. A single reply may hold more.
+// keyShare limits the replies of one key to 1/2 of the budget, so that a key whose clients read
+// slowly does not lock out others. A single reply may hold more.
 const keyShare = 2
 
 // reserve reserves n more bytes. If there is no room, it reserves none and returns false.
@@ -75,8 +74,8 @@ func (m *Memory) reserve(n int64) bool {
 	return true
 }
 
-// count adds n bytes to the total that the key's replies hold, and returns the new total; 0 without
-// a key.
+// count adds n bytes to the total held by the key's replies and returns the new total. It returns 0
+// without a key.
 func (m *Memory) count(n int64) (sum int64) {
 	if m.Key == nil {
 		return 0
@@ -104,8 +103,8 @@ func (m *Memory) HoldOut(n int) error {
 }
 
 // holdState is Hold for what a stream has assembled so far. It reserves half as much again, for two
-// reasons. A growing buffer is larger than its content. And a long text then needs a reservation
-// only now and then instead of at each event.
+// reasons. A growing buffer is larger than its content, and a long text then needs a new
+// reservation only occasionally instead of at each event.
 func (m *Memory) holdState(n int) error {
 	if n < leastState/2 || int64(n) <= m.parts[PartState] {
 		return nil
@@ -113,9 +112,9 @@ func (m *Memory) holdState(n int) error {
 	return m.Hold(PartState, max(n+n/2, leastState))
 }
 
-// grow returns buf, the reply's body, with room for more bytes. most is how many bytes the whole
-// body may need. If that exceeds the free amount, grow only doubles the buffer, regardless of the
-// announced length. It reserves the memory first.
+// grow returns buf, the reply's body, with room for more bytes. most is the number of bytes that
+// the whole body may need. If it exceeds the free amount, grow only doubles the buffer, regardless
+// of the announced length. It reserves the memory first.
 func (m *Memory) grow(buf []byte, most int) ([]byte, error) {
 	size := max(most, len(buf)+1)
 	if size > free {

@@ -9,8 +9,7 @@ import (
 	"penstock/upstreams"
 )
 
-// refusal reads the body of a reply whose status is not 200, and returns the failure that the reply
-// means.
+// refusal reads the body of a reply whose status is not 200, and returns the corresponding failure.
 func (a *Attempt) refusal() *failure.Failure {
 	x, up := a.Reply.x, a.lease.Upstream()
 	status := x.Status()
@@ -27,11 +26,11 @@ func (a *Attempt) refusal() *failure.Failure {
 		status = 503
 	}
 	a.redact(&e)
-	if e.ContextAtLeast { // agents lower max_tokens by this number, and would need a dozen steps
+	if e.ContextAtLeast { // agents lower max_tokens by this number, and otherwise need a dozen steps
 		e.ContextPrompt = max(e.ContextPrompt, min(a.terms.PromptTokens, e.ContextMax-1))
 	}
 	if e.ContextExcess > 0 {
-		// Agents look for both sizes.
+		// Agents look for both sizes in the message.
 		if longest := ContextOf(a.terms.Model, a.terms.Request.Limit(), a.target); longest > 0 {
 			e.ContextPrompt, e.ContextMax = longest+e.ContextExcess, longest
 		}

@@ -144,8 +144,8 @@ func (r *Reply) Progress() Progress {
 	return Progress{Begun: c.begun, Ended: r.ended, Events: r.count, sentAt: c.sentAt, readAt: c.readAt}
 }
 
-// Blocked records that the client held up an answer that is passed on, between the times since and
-// now. The engine could not continue either, so this time does not count against the engine.
+// Blocked records that the client held up an answer that is passed on, from since to now. The
+// engine could not continue either, so this time does not count against the engine.
 func (r *Reply) Blocked(since, now time.Time) {
 	r.clock.blocked += now.Sub(since)
 	r.clock.readAt = instant.Of(now)
@@ -158,8 +158,8 @@ func (r *Reply) Head() endpoint.Reply { return r.x }
 // IsUnread reports whether ReadWhole has not been called yet.
 func (r *Reply) IsUnread() bool { return r.whole.body == nil }
 
-// errorBody reads the body of an engine's error, within a bound and a short time limit. If the
-// error repeats the request, errorBody keeps only the beginning of each repeated text.
+// errorBody reads the body of an engine's error, up to a maximum size and for a short time. If the
+// error repeats the request, errorBody keeps only the start of each repeated text.
 func errorBody(x *http1.Exchange, memory *Memory) []byte {
 	until := time.Now().Add(errorPatience)
 	defer memory.Free(PartBody)
@@ -212,6 +212,6 @@ func (r *Reply) release() {
 	}
 }
 
-// isEnd reports whether err is the framed end of a reply. Only a bare io.EOF is; a wrapped one is
-// the cause of a failure.
+// isEnd reports whether err is the framed end of a reply. Only an unwrapped io.EOF marks the end; a
+// wrapped one is the cause of a failure.
 func isEnd(err error) bool { return err == io.EOF } //nolint:errorlint // see above

@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// edgeOf returns an edge with a model m at one engine of the given profile.
+// edgeOf returns an edge with one engine of the given profile, which has the model m.
 func edgeOf(t *testing.T, profile, top string, answer http.HandlerFunc) (*calltest.Edge, *calltest.Engine) {
 	t.Helper()
 	a := &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: answer}
@@ -120,7 +120,7 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// TestSound checks audio as bytes and as events, small and large, whole and cut off.
+// TestSound checks audio sent as bytes and as events, small and large, whole and cut off.
 func TestSound(t *testing.T) {
 	const yaml = `
 auth: none

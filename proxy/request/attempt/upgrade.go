@@ -13,7 +13,7 @@ import (
 // at once, and End closes it.
 func (a *Attempt) Upgraded(u *http1.Upgrade) (net.Conn, error) {
 	r := &a.Reply
-	r.clock.streams = true // the limit is that of the first event
+	r.clock.streams = true // the limit for the first event applies
 	if err := r.await(0); err != nil {
 		return nil, err
 	}
@@ -31,10 +31,10 @@ func (a *Attempt) Limits() (first, idle time.Duration) {
 }
 
 // Lost returns the failure, for FailureOf, of an upgraded connection that has returned err. Nothing
-// may read from it or write to it any more.
+// may read from or write to the connection any more.
 func (a *Attempt) Lost(err error) error { return a.Reply.x.Failure(err) }
 
-// Redact returns an engine's complaint in the words that a client may see.
+// Redact removes from an engine's complaint what a client may not see, and returns the complaint.
 func (a *Attempt) Redact(e *engineerror.Error) *engineerror.Error {
 	a.redact(e)
 	return e

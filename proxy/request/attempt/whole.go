@@ -15,7 +15,8 @@ var ErrLarge = errors.New("a large reply that is passed on")
 
 var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
 
-// OutMore is by how many bytes an answer may exceed its completion before the buffer has to grow.
+// OutMore is the number of bytes by which an answer may exceed its completion before the buffer has
+// to grow.
 const OutMore = 1 << 10
 
 // whole is a reply that is read to its end before it is used.
@@ -44,7 +45,7 @@ func (w *whole) release() {
 }
 
 // read reads the body of r. If the reply can be passed on as it arrives, read returns after the
-// beginning. If to is nil, read reads the whole body.
+// first bytes. If to is nil, read reads the whole body.
 func (w *whole) read(r *Reply, to endpoint.Unary) error {
 	announced := int(min(r.x.ContentLength(), translate.MaxAnswer+1))
 	if announced > translate.MaxAnswer {
