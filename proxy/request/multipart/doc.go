@@ -20,9 +20,9 @@
 // # Design
 //
 // The standard library's reader (mime/multipart, NextRawPart) does not enforce these rules, and a
-// caller cannot check them: the reader reports neither the bytes of a head nor the bytes around a
-// delimiter, and may have read up to 4 KiB beyond these. TestStandardReaderIsLooser shows what it
-// accepts. Once that test fails, the reader of this package can go. The standard reader accepts:
+// caller cannot check them: the reader reports neither the bytes of a head nor those around a
+// delimiter, and may already have read 4 KiB further. TestStandardReaderIsLooser shows what it
+// accepts. Once that test fails, this package's reader can be removed. The standard reader accepts:
 //
 //   - A delimiter followed by padding, or the first one with a bare line feed.
 //   - A delimiter followed by anything else, which it reads as content.

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// MaxParts is how many parts a form may have.
+	// MaxParts is the maximum number of parts in a form.
 	MaxParts = 32
-	// MaxHeader is how many bytes a part's head may have.
+	// MaxHeader is the maximum size of a part's head, in bytes.
 	MaxHeader = 8 << 10
 
 	bufferSize = 32 << 10 // larger than any head and delimiter
@@ -49,8 +49,8 @@ func (r *Reader) peek(n int) ([]byte, error) {
 	return data, err
 }
 
-// more waits for at least one byte after data, which are the buffered bytes, and returns all
-// buffered bytes.
+// more waits for at least one byte beyond data, which holds the bytes buffered so far. It returns
+// all buffered bytes.
 func (r *Reader) more(data []byte) ([]byte, error) {
 	_, err := r.peek(len(data) + 1)
 	return r.come(), err
@@ -158,7 +158,7 @@ func (r *Reader) search() error {
 	}
 }
 
-// begun returns how many bytes at the end of data may be the beginning of a delimiter.
+// begun returns the number of bytes at the end of data that may be the start of a delimiter.
 func (r *Reader) begun(data []byte) int {
 	tail := data[max(0, len(data)-len(r.delim)+1):]
 	for len(tail) > 0 {
@@ -266,7 +266,7 @@ func (r *Reader) head() (Part, error) {
 var blankLine = []byte("\r\n\r\n")
 
 // notAtOnce refuses a body that begins with a delimiter on a line of its own. Some parsers read an
-// empty body there, others read content.
+// empty body there, while others read content.
 func (r *Reader) notAtOnce() error {
 	own := r.delim[2:]
 	for data := r.come(); ; {

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// part is a part as tests compare it.
+// part holds what tests compare of a part.
 type part struct {
 	Name, Filename, ContentType, Body string
 	File                              bool
@@ -205,7 +205,8 @@ func TestReaderAcceptsIdentityEncodings(t *testing.T) {
 	}
 }
 
-// TestReaderReturnsSourceErrors checks that the source's own error is returned, also by later calls.
+// TestReaderReturnsSourceErrors checks that the reader returns the source's own error, even on
+// later calls.
 func TestReaderReturnsSourceErrors(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
@@ -319,8 +320,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzWriter is the other direction. Every form that the standard library writes within the limits
-// must be accepted.
+// FuzzWriter is the reverse of FuzzReader. Every form that the standard library writes within the
+// limits must be accepted.
 func FuzzWriter(f *testing.F) {
 	f.Add("model", []byte("whisper"), "a.wav", []byte("\r\n--B\r\n"))
 	f.Fuzz(func(t *testing.T, name string, value []byte, filename string, file []byte) {
