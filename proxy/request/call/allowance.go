@@ -19,7 +19,7 @@ import (
 type allowance struct {
 	key    *auth.Key         // nil with auth: none
 	limits *limit.Key        // the key's limits; nil without a key
-	held   limit.Reservation // a place in the concurrency and an estimate of tokens
+	held   limit.Reservation // a concurrency slot and an estimate of tokens
 }
 
 // takeRequest charges one request to the key's requests per minute.
@@ -47,9 +47,9 @@ func TakeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.Err
 	return nil
 }
 
-// TakeWaiting takes one of a key's places for messages that wait to become calls, or returns the
-// refusal if no place is left. If the returned key is not nil, the caller must call StopWaiting on
-// it.
+// TakeWaiting counts a message that waits to become a call against its key's limit for such
+// messages. It returns the refusal if the limit is reached. If the returned key is not nil, the
+// caller must call StopWaiting on it.
 func TakeWaiting(s *snapshot.Snapshot, key *auth.Key) (*limit.Key, *apierr.Error) {
 	limits := s.LimitsOf(key)
 	if limits == nil { // a reload may have removed the key
@@ -61,8 +61,8 @@ func TakeWaiting(s *snapshot.Snapshot, key *auth.Key) (*limit.Key, *apierr.Error
 	return limits, nil
 }
 
-// ReadingOf returns the counter for the memory that a key's incomplete bodies hold. It returns nil
-// if that memory is not counted.
+// ReadingOf returns the counter for the memory used by a key's incomplete bodies. It returns nil if
+// that memory is not counted.
 func ReadingOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 	if limits := sharing(s, key); limits != nil {
 		return limits.Reading()
@@ -70,8 +70,8 @@ func ReadingOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 	return nil
 }
 
-// ConversationsOf returns the counter for the memory that a key's conversations hold. It returns
-// nil if that memory is not counted.
+// ConversationsOf returns the counter for the memory used by a key's conversations. It returns nil
+// if that memory is not counted.
 func ConversationsOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 	if limits := sharing(s, key); limits != nil {
 		return limits.Conversations()
@@ -79,8 +79,8 @@ func ConversationsOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 	return nil
 }
 
-// sharing returns the limits of a key that shares the memory with other keys. It returns nil for a
-// lone key, and for a key that is no longer in the configuration.
+// sharing returns the limits of a key that shares the memory with other keys. It returns nil for an
+// edge's only key, and for a key that is no longer in the configuration.
 func sharing(s *snapshot.Snapshot, key *auth.Key) *limit.Key {
 	if key == nil || len(s.KeyLimits) < 2 {
 		return nil
@@ -144,9 +144,9 @@ var groupLabels = func() map[string]string {
 }()
 
 // Every answer reports how much is left of the key's or its group's limits per minute, so that
-// clients can slow down before they are refused. The headers have OpenAI's names. Messages answers
-// also have headers with Anthropic's names, which clients there read. A limit that is not set has
-// no header.
+// clients can slow down before they are refused. The headers have OpenAI's names. Answers in the
+// Messages dialect also have headers with Anthropic's names, which Anthropic's clients read. A
+// limit that is not set has no header.
 
 // rateNames holds the header names for one limit, in fasthttp's canonical form, so that fasthttp
 // need not convert them.
@@ -164,8 +164,8 @@ func namesOf(prefix, limit, remaining, reset string) rateNames {
 }
 
 // setRateHeaders sets the headers that report the levels of a key's limits after the call that
-// holds r. The parameter used is how many tokens the call has used. With a nil r that is not known
-// yet. With inAnthropic, setRateHeaders also sets the headers under Anthropic's names.
+// holds r. used is the number of tokens that the call has used. If r is nil, the number is not
+// known yet. If inAnthropic is true, setRateHeaders also sets the headers under Anthropic's names.
 func setRateHeaders(
 	h *fasthttp.ResponseHeader, key *limit.Key, r *limit.Reservation, used int64, inAnthropic bool, now time.Time,
 ) {

@@ -19,10 +19,10 @@ import (
 	"penstock/upstreams"
 )
 
-// answer makes a call's response: the headers of every answer, a whole body, an error.
+// answer makes a call's response: the headers common to all answers, a whole body, or an error.
 type answer struct{ call *Call }
 
-// setHeaders sets the headers of every answer.
+// setHeaders sets the headers common to all answers.
 func (a answer) setHeaders() {
 	c := a.call
 	h := &c.client.ctx.Response.Header
@@ -73,8 +73,8 @@ func (a answer) setHeaders() {
 
 var headerDeprecation, headerSunset = []byte("Deprecation"), []byte("Sunset")
 
-// asked returns the model that the client requested, even if another model answers. It returns nil
-// while the model is unknown.
+// asked returns the model that the client requested, even if a different model answers. It returns
+// nil while the model is unknown.
 func (a answer) asked() *snapshot.Model {
 	c := &a.call.config
 	if a.call.record.Asked != "" {
@@ -135,8 +135,9 @@ func (a answer) warn(f *failure.Failure) {
 
 const jsonType = "application/json"
 
-// whole answers with body, which has the given type and lies in buf. The body is copied, so buf can
-// be reused at once. The body fits a socket's buffer, so the call need not wait for its delivery.
+// whole answers with body, which has the given media type and is stored in buf. The body is copied,
+// so buf can be reused at once. It fits a socket's buffer, so the call need not wait for its
+// delivery.
 func (a answer) whole(buf *[]byte, body []byte, mediaType string) {
 	c := a.call
 	c.record.Status = fasthttp.StatusOK
@@ -150,10 +151,9 @@ func (a answer) whole(buf *[]byte, body []byte, mediaType string) {
 	attempt.Recycle(buf)
 }
 
-// deliver answers with a body that is too large for a socket's buffer. The body follows the first
-// chunkRoom bytes of out, from where a relay writes it. The engine is already free. The call ends
-// once the client has the body or has left, and holds the key's place and the body's memory until
-// then.
+// deliver answers with a body that is too large for a socket's buffer. A relay writes the body from
+// out, after the first chunkRoom bytes. The engine is already free. The call ends once the client
+// has the body or has left. Until then it holds the key's concurrency slot and the body's memory.
 func (a answer) deliver(out *[]byte, mediaType string) {
 	c := a.call
 	c.releaseRequest()
@@ -164,7 +164,7 @@ func (a answer) deliver(out *[]byte, mediaType string) {
 	c.client.ctx.Response.SetBodyStream(c.relay, len(*out)-chunkRoom)
 }
 
-// commit makes the head of an answer whose body a relay writes.
+// commit writes the head of an answer whose body a relay writes.
 func (a answer) commit(mediaType string) {
 	c := a.call
 	c.record.Status = fasthttp.StatusOK

@@ -24,7 +24,7 @@ func TestBrokenStreamsEnd(t *testing.T) {
 	}
 	tests := []struct {
 		path, body string
-		ends       []string // exactly one line must begin like one of these
+		ends       []string // exactly one line must start with one of these
 	}{
 		{chatPath, chat(stream), []string{"data: [DONE]", `data: {"error":`}},
 		{messagesPath, chat(`,"max_tokens":9,"stream":true`), []string{"event: message_stop", "event: error"}},

@@ -19,10 +19,9 @@ import (
 	"penstock/upstreams"
 )
 
-// Call holds everything that belongs to one client request, from the first line of the handler to
-// the last byte of the answer. The connection's goroutine owns it. Other goroutines may call only
-// the methods that end the call from outside. Calls are pooled: do not keep a reference after
-// finish.
+// Call holds everything that belongs to one client request, from the start of the handler to the
+// last byte of the answer. The connection's goroutine owns it. Other goroutines may call only the
+// methods that end the call from outside. Calls are pooled: do not keep a reference after finish.
 type Call struct {
 	shared  *Services
 	ep      *endpoint.Endpoint
@@ -80,8 +79,8 @@ func (c *Call) ClientGone() { c.abort.End(failure.ErrClientGone) }
 // Drain ends the call because the edge is shutting down.
 func (c *Call) Drain() { c.abort.End(failure.ErrDrained) }
 
-// Revoke ends the call if it began with a key that is no longer in the ring, or under a hash that
-// was removed.
+// Revoke ends the call if its key is no longer in the ring, or if the key's hash with which it was
+// authenticated was removed.
 func (c *Call) Revoke(keys *auth.Ring) {
 	if key := c.rates.key; key != nil && !keys.Holds(key, time.Now()) {
 		c.abort.End(failure.ErrRevoked)
@@ -122,7 +121,7 @@ func (c *Call) clearPoison() {
 	}
 }
 
-// releaseRequest releases the client's request, which is not sent again once the client has seen
+// releaseRequest releases the client's request. It is not sent again once the client has received
 // some of the answer.
 func (c *Call) releaseRequest() {
 	c.poison.keepHash(c.tries.upstream)
@@ -154,7 +153,7 @@ func (c *Call) end() (whole bool) {
 	return true
 }
 
-// release gives back what other calls wait for. A step that fails does not prevent the next ones.
+// release releases what other calls wait for. A step that fails does not prevent the next ones.
 // release has at most eight defers: with more, the compiler puts them on the heap.
 func (c *Call) release() {
 	if c.record.Outcome == observe.ClientGone {
@@ -201,8 +200,8 @@ func (c *Call) failAttempt(f *failure.Failure, now time.Time) {
 	c.endAttempt(f.Outcome)
 }
 
-// noteFailed records that the attempt has failed. An attempt that ended because the client left, or
-// because the edge gave it up, has not failed.
+// noteFailed records that the attempt has failed. An attempt has not failed if it ended because the
+// client left or because the edge gave it up.
 func (c *Call) noteFailed(f *failure.Failure, now time.Time) {
 	if f.Cause == "" {
 		return

@@ -23,9 +23,9 @@ type change struct {
 }
 
 // changeAfter returns a change with which an engine may accept a request that it refused, judging
-// by the engine's error and by what was sent. The change lowers the token limit to the engine's
-// room, joins consecutive turns with the same role, or omits a reasoning effort that the engine or
-// the model's template does not know. The result ok is false if no change would help.
+// by the engine's error and by what was sent. The change lowers the token limit to the room in the
+// engine's context, joins consecutive turns with the same role, or omits a reasoning effort that
+// the engine or the model's template does not know. ok is false if no change would help.
 func changeAfter(why *failure.Failure, sent endpoint.Sent) (c change, ok bool) {
 	switch o := why.API.Overflow; {
 	case why.API.Code == apierr.CodeContextLength && sent.Limit > 0:
@@ -39,7 +39,7 @@ func changeAfter(why *failure.Failure, sent endpoint.Sent) (c change, ok bool) {
 }
 
 // tookChange reports whether an engine that refused the changed request nevertheless accepted the
-// change: its error is now about something else.
+// change. It did so if its error is now about something else.
 func tookChange(changed endpoint.Refused, why *failure.Failure) bool {
 	switch {
 	case changed == (endpoint.Refused{}):
@@ -52,7 +52,7 @@ func tookChange(changed endpoint.Refused, why *failure.Failure) bool {
 	return why.About == engineerror.SubjectRoles
 }
 
-// changer sends a call again, once, in a form that its engine may accept. That is not a retry:
+// changer sends a call once more, changed so that its engine may accept it. This is not a retry:
 // nothing failed, the retry budget is not charged and the client does not notice.
 type changer struct{ call *Call }
 
@@ -159,12 +159,11 @@ type refusal struct {
 	until   time.Time
 }
 
-// refusalLasts is how long a refusal is remembered. Learning a refusal again costs one more
-// request.
+// refusalLasts is how long a refusal is remembered. Learning it again costs one more request.
 const refusalLasts = time.Hour
 
-// of() returns what an engine is known to refuse in requests for a model. It costs one atomic load
-// if nothing is known.
+// of returns what an engine is known to refuse in requests for a model. It costs one atomic load if
+// nothing is known.
 func (r *refusals) of(key refusalKey, now time.Time) endpoint.Refused {
 	known := r.known.Load()
 	if known == nil {

@@ -21,8 +21,8 @@ func refusalOf(about engineerror.Subject, o apierr.Overflow) *failure.Failure {
 	return f
 }
 
-// TestChangeAfter checks in which form a request is sent again, given the engine's refusal and what
-// was sent.
+// TestChangeAfter checks how a request is changed before it is sent again, given the engine's
+// refusal and what was sent.
 func TestChangeAfter(t *testing.T) {
 	room := apierr.Overflow{Prompt: 3000, Answer: 2000, Max: 4096}
 	effort := func(word string) change { return change{refused: endpoint.Refused{Efforts: chat.EffortsOf(word)}} }

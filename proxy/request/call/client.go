@@ -52,11 +52,11 @@ func (cl *client) begin(ctx *fasthttp.RequestCtx) {
 	cl.requestID = endpoint.AppendRequestID(cl.requestID[:0])
 }
 
-// longestProxyID bounds the request id that a proxy gives.
+// longestProxyID is the maximum length of a request id from a proxy.
 const longestProxyID = 128
 
-// proxyRequestID returns the request id that a proxy has given, if it is a listed peer and the id is
-// plain; "" otherwise.
+// proxyRequestID returns the request id from a proxy if the proxy is a listed peer and the id is
+// plain, otherwise "".
 func (cl *client) proxyRequestID() string {
 	if ours := listen.ConnOf(cl.ctx.Conn()); ours == nil || !ours.FromProxy() {
 		return ""
@@ -87,7 +87,7 @@ func (cl *client) closeAfterResponse() {
 
 // endChunked closes the connection after the answer if trailers followed the body's last chunk. The
 // edge does not read trailers, and fasthttp accepts names in trailers that other parsers refuse, so
-// fasthttp alone might take the bytes after them for a request.
+// fasthttp might take the bytes after the trailers for a request.
 func (cl *client) endChunked() {
 	if len(cl.ctx.Request.Header.PeekTrailerKeys()) > 0 {
 		cl.ctx.SetConnectionClose()
@@ -101,8 +101,8 @@ func (cl *client) extendWrite(d time.Duration) {
 	}
 }
 
-// hangUp closes the connection without an answer. A client that has left would not read an answer.
-// A client that has closed only its sending side must not take an answer for the end of its call.
+// hangUp closes the connection without an answer. A client that has left would not read one. A
+// client that has closed only its sending side must not mistake one for the end of its call.
 func (cl *client) hangUp() {
 	cl.ctx.HijackSetNoResponse(true)
 	cl.ctx.Hijack(func(net.Conn) {}) // fasthttp then closes the connection

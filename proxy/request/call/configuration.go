@@ -6,10 +6,10 @@ import (
 	"penstock/proxy/running/snapshot"
 )
 
-// configuration holds the snapshot that applies to a call: the one with which the call began, or a
-// newer one to which the call has moved.
+// configuration holds the snapshot that applies to a call: the one with which the call started, or
+// a newer one to which the call has moved.
 type configuration struct {
-	begun    *snapshot.ConfigVersion // version of the snapshot with which the call began
+	begun    *snapshot.ConfigVersion // version of the snapshot with which the call started
 	snapshot *snapshot.Snapshot
 	model    *snapshot.Model // nil until the model is known
 }

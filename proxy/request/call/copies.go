@@ -8,11 +8,11 @@ import (
 )
 
 // copied copies an admitted call for the sinks of hooks that name its key and its model. The model
-// is the one that the client asked for, whose entry in the catalog says so, even if a hook or a
-// fallback chooses another one.
+// is the one that the client requested, even if a hook or a fallback chooses another one, because
+// the catalog announces the copies in the entry of the requested model.
 type copied struct{ call *Call }
 
-// begin begins the copies of the call, and tells the client.
+// begin starts the copies of the call and tells the client about them in a header.
 func (k copied) begin() {
 	c := k.call
 	if c.ep == endpoint.Realtime { // its messages are not copied, so the call is not, either
@@ -33,7 +33,7 @@ func (k copied) begin() {
 	c.client.ctx.Response.Header.Set(endpoint.HeaderRetained, "true")
 }
 
-// copyingWriter also adds what a relay has written to the copies of its call.
+// copyingWriter is a chunkWriter that also adds what a relay has written to the copies of its call.
 type copyingWriter struct {
 	to   chunkWriter
 	copy *copies.Copy

@@ -12,9 +12,9 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// TestCopies checks what is copied of calls: what the client has sent and received, whole, as a
-// stream, as an error, and of a client that leaves. A call for a model that the hook does not name
-// is not copied.
+// TestCopies checks that a copy has what the client has sent and received. The answer may be whole,
+// a stream or an error, and the client may leave. A call for a model that the hook does not name is
+// not copied.
 func TestCopies(t *testing.T) {
 	stream := `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`
 	for _, c := range []struct {

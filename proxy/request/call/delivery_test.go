@@ -12,9 +12,9 @@ import (
 // large is an answer that does not fit a socket's buffer.
 var large = calltest.Say(strings.Repeat("word", 100_000))
 
-// TestDelivery checks that a call with a large whole answer holds the key's place, and counts as
-// running, until the client has the answer. The engine is free as soon as it has answered. The same
-// holds if the answer began as white space.
+// TestDelivery checks that a call with a large whole answer holds the key's concurrency slot, and
+// counts as running, until the client has the answer. The engine must be free as soon as it has
+// answered. The same holds if the answer started as white space.
 func TestDelivery(t *testing.T) {
 	const yaml = `
 stream: {whole_keepalive: 10s}

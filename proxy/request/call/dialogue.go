@@ -19,8 +19,8 @@ import (
 )
 
 // Dialogue is a call that talks with its engine in both directions: a session of endpoint.Realtime.
-// It holds its slot, its key's place and its place on the status page from Services.Talk to End. One
-// goroutine at a time owns it. Any goroutine may call Spend and Took.
+// It holds its slot and its key's concurrency slot, and is on the status page, from Services.Talk
+// to End. One goroutine at a time owns it. Any goroutine may call Spend and Took.
 type Dialogue struct {
 	call  *Call
 	codec *endpoint.Session
@@ -32,17 +32,17 @@ type Dialogue struct {
 type Engine struct {
 	Conn        net.Conn
 	Profile     *engine.Profile
-	Served      string        // its name for the model
-	Model       string        // the client's name for it
+	Served      string        // the engine's name for the model
+	Model       string        // the client's name for the model
 	First, Idle time.Duration // the limits of package attempt
 	Quiet       time.Duration // the configured limit of silence; 0: none
 	Total       time.Duration // the configured limit of a call; 0: none
 }
 
-// Talk takes a request through the steps of a call, up to an engine that accepts a connection. Then
-// meet exchanges the first messages with the engine. If meet returns an error, which the connection
-// returned or which is a *failure.Failure, the call goes on to another engine. Talk returns nil if
-// the call has ended; ctx then has its answer.
+// Talk takes a request through the steps of a call until an engine accepts a connection. Then meet
+// exchanges the first messages with the engine. If meet returns an error, the call goes on to
+// another engine. The error must come from the connection or be a *failure.Failure. Talk returns
+// nil if the call has ended; ctx then has its answer.
 func (s *Services) Talk(ctx *fasthttp.RequestCtx, meet func(*Engine) error) (d *Dialogue) {
 	c := s.begin(ctx, endpoint.Realtime)
 	defer s.Guard.Catch(guard.Handler, func() {
@@ -96,7 +96,7 @@ func (d *Dialogue) greet() *failure.Failure {
 		Conn: conn, Profile: a.Lease().Upstream().Engine(), Served: a.Target().Served, Model: m.Config.ID,
 		First: first, Idle: idle, Quiet: m.Clocks.Idle.D(), Total: m.Clocks.Total.D(),
 	}
-	_ = conn.SetDeadline(time.Now().Add(first)) // fails on a closed connection only, which the next read reports
+	_ = conn.SetDeadline(time.Now().Add(first)) // fails only on a closed connection, which the next read reports
 	if err := d.meet(e); err != nil {
 		return d.failureOf(err)
 	}
@@ -119,10 +119,10 @@ func (d *Dialogue) failureOf(err error) *failure.Failure {
 	return a.FailureOf(err)
 }
 
-// Lost ends the attempt after an error of the connection, or a *failure.Failure. If no audio was
-// sent, another engine may take over: Lost then has called meet for it, and returns nil. Otherwise
-// it returns the error that the client sees, and the dialogue only has to be ended. Nothing may use
-// the connection meanwhile.
+// Lost ends the attempt after an error from the connection or a *failure.Failure. If no audio was
+// sent, another engine may take over: Lost then calls meet for that engine and returns nil.
+// Otherwise it returns the error that the client sees, and the dialogue only has to be ended.
+// Nothing may use the connection meanwhile.
 func (d *Dialogue) Lost(err error) *apierr.Error {
 	f := d.failureOf(err)
 	d.call.record.Stream = false // a call that waits for a slot as a stream would get keep-alives
@@ -145,7 +145,7 @@ func (d *Dialogue) fail(f *failure.Failure) *apierr.Error {
 	return c.ep.Dialect.ErrorOf(f.API)
 }
 
-// Spend records that the engine receives audio, which the edge does not keep. No other engine can
+// Spend records that the engine receives audio. The edge keeps no audio, so no other engine can
 // take over after that.
 func (d *Dialogue) Spend() { d.codec.Spend() }
 
@@ -173,7 +173,7 @@ func (d *Dialogue) FirstText(sent time.Time) {
 	c.attempt.FirstToken(c.record.UpstreamTTFT)
 }
 
-// Redact puts an engine's complaint into words that a client may see.
+// Redact removes from an engine's complaint what a client may not see.
 func (d *Dialogue) Redact(e *engineerror.Error) { _ = d.call.attempt.Redact(e) }
 
 // Cause returns why the call was ended from outside, or nil. It must not be called after End.
@@ -182,11 +182,11 @@ func (d *Dialogue) Cause() error { return d.call.abort.Cause() }
 // Leave ends the attempt of a dialogue whose client has gone.
 func (d *Dialogue) Leave() { _ = d.fail(failure.FromAbort(failure.ErrClientGone)) }
 
-// longDialogue is how long a dialogue may last and still count as an answer of usual length. The
+// longDialogue is the maximum duration of a dialogue that counts as an answer of usual length. The
 // engine's times must not be learned from clients that speak for an hour.
 const longDialogue = time.Minute
 
-// Complete ends the attempt of a dialogue that has ended well.
+// Complete ends the attempt of a dialogue that has completed.
 func (d *Dialogue) Complete() {
 	c := d.call
 	c.record.Outcome = observe.OK
@@ -197,8 +197,8 @@ func (d *Dialogue) Complete() {
 	c.endAttempt(upstreams.OutcomeClientGone)
 }
 
-// End ends the call. Complete, Leave or Lost has recorded how it ended; otherwise it was a panic. A
-// second call does nothing.
+// End ends the call. Complete, Leave or Lost must have recorded how it ended, except after a panic.
+// A second call does nothing.
 func (d *Dialogue) End() {
 	c := d.call
 	if d.ended {

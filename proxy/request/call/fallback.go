@@ -14,7 +14,7 @@ import (
 type fallbacks struct{ call *Call }
 
 // acquire takes a slot for the call at a fallback model. It uses the first fallback that the key
-// may use, that can answer the request and that has a free slot. Each fallback is tried once per
+// may use, that can answer the request, and that has a free slot. Each fallback is tried once per
 // call. The call does not wait for a fallback's slot, and a fallback's own fallbacks do not count.
 // If no fallback can answer, acquire returns the given error.
 func (f fallbacks) acquire(now time.Time, why error) (*upstreams.Lease, *routing.Target, error) {
@@ -35,9 +35,9 @@ func (f fallbacks) acquire(now time.Time, why error) (*upstreams.Lease, *routing
 	return nil, nil, why
 }
 
-// left reports whether the model has a fallback left that may give the whole answer. If the client
-// already has the announcement of an answer, that does not matter: the edge made the announcement
-// itself, and it names the requested model.
+// left reports whether the model has a fallback left that may give the whole answer. The client may
+// already have received the announcement of an answer, because the edge itself made that
+// announcement, and it names the requested model.
 func (f fallbacks) left() bool {
 	c, t := f.call, &f.call.tries
 	if !t.fellBack {
@@ -46,7 +46,7 @@ func (f fallbacks) left() bool {
 	return len(t.fallback) > 0 && !c.request.Spent() && !(c.record.Committed && (!c.body.Held() || c.showsAnswer()))
 }
 
-// from() takes a slot of the model m and makes m the model that answers the call.
+// from takes a slot of the model m and makes m the model that answers the call.
 func (f fallbacks) from(m *snapshot.Model, now time.Time) (*upstreams.Lease, *routing.Target, bool) {
 	c, t := f.call, &f.call.tries
 	checked, err := c.request.Check(m, c.record.Start)

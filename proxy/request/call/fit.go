@@ -14,8 +14,8 @@ import (
 // Agents ask for as many tokens as their own provider's models allow, whatever context the engine
 // has. The edge lowers that limit to the room that the prompt leaves in the engine's context. It
 // can only estimate the prompt's length. An engine that refuses prompt and limit together reports
-// its own count of the prompt. The edge then sends the request once more (change.go), or turns to
-// an engine with more room.
+// its own count of the prompt. The edge then sends the request once more (change.go), or sends it
+// to an engine with more room.
 type fitter struct{ call *Call }
 
 // strict reports whether limits must not be lowered.
@@ -28,8 +28,8 @@ func (f fitter) lower(t *routing.Target) {
 	}
 }
 
-// promptLength returns how many tokens the prompt has, as an engine counted or the edge estimated.
-// If there are several prompts, the longest counts.
+// promptLength returns the number of tokens in the prompt, as counted by an engine or estimated by
+// the edge. If there are several prompts, the longest counts.
 func (f fitter) promptLength() int {
 	if f.call.tokens.counted > 0 {
 		return f.call.tokens.counted
@@ -83,8 +83,8 @@ func (f fitter) takesCalls(t *routing.Target) bool {
 	return t.Upstream.State() == upstreams.StateUp && t.OpenTo(picker(f).tiers())
 }
 
-// leastAnswer returns how many tokens an answer must be able to have for the call to be worth
-// sending to another engine.
+// leastAnswer returns the number of tokens for which another engine must have room if the call is
+// to be worth sending to it.
 func (f fitter) leastAnswer() int {
 	if limit := f.call.request.Limit().TokenLimit(); limit >= 0 {
 		return min(chat.LeastAnswer, limit)
@@ -92,8 +92,8 @@ func (f fitter) leastAnswer() int {
 	return chat.LeastAnswer
 }
 
-// targets calls visit for each of the model's targets, with the target's context. The argument
-// larger is true if this context is larger than the current target's and large enough for the call.
+// targets calls visit for each of the model's targets, with the target's context. larger is true if
+// this context is larger than the current target's and large enough for the call.
 func (f fitter) targets(visit func(t *routing.Target, context int, larger bool)) {
 	m, l := f.call.config.model, f.call.request.Limit()
 	need, here := f.promptLength()+f.leastAnswer(), attempt.ContextOf(m, l, f.call.attempt.Target())

@@ -70,7 +70,7 @@ func Authenticate(
 	return key, nil
 }
 
-// refuseUnread refuses a request before its body was read. If there is a body, the edge closes the
+// refuseUnread refuses a request before its body is read. If there is a body, the edge closes the
 // connection after the answer.
 func (g gate) refuseUnread(err error) error {
 	c := g.call
@@ -120,7 +120,7 @@ func (g gate) decode() error {
 		c.record.User = names.Of(h, c.body.Bytes())
 	}
 	if err := g.parse(from); err != nil {
-		if c.ep.Form { // only the beginning of the body was read
+		if c.ep.Form { // only the start of the body was read
 			return g.refuseBody(err)
 		}
 		return err
@@ -150,8 +150,8 @@ func (g gate) refuseBody(err error) error {
 	return err
 }
 
-// resolve finds the model called name, checks that the key may use it, and applies the model's own
-// rules to the request.
+// resolve finds the model with the given name, checks that the key may use it, and applies the
+// model's own rules to the request.
 func (g gate) resolve(name []byte) error {
 	c := g.call
 	m, ok := c.config.snapshot.Lookup(name)
@@ -182,9 +182,9 @@ func (g gate) resolve(name []byte) error {
 	return nil
 }
 
-// classify sets the call's class, which is its key's class. If the configuration uses classes and
-// the request accepts to be served only when there is room, like OpenAI's flex, the call gets the
-// last class.
+// classify sets the call's class, which is its key's class. The call gets the last class if the
+// configuration uses classes and the request agrees to be served only when there is room, like
+// OpenAI's flex.
 func (g gate) classify() {
 	c, snap := g.call, g.call.config.snapshot
 	if key := c.rates.key; key != nil && key.Class != "" {

@@ -16,9 +16,9 @@ import (
 )
 
 // hooks asks the operator's hooks how to handle an admitted call, before the call waits for an
-// engine. The call keeps its place in the key's concurrency meanwhile, so the key's limits protect
-// the hooks as well. A call that a hook rewrites or routes is checked and admitted anew, as if the
-// client had sent it like that.
+// engine. The call keeps its key's concurrency slot meanwhile, so the key's limits protect the
+// hooks as well. A call that a hook rewrites or routes is checked and admitted again, as if the
+// client had sent the changed request.
 type hooks struct{ call *Call }
 
 // ask asks the hooks that decide about the call, in order. It returns the failure that ends the
@@ -43,14 +43,14 @@ func (h hooks) ask() *failure.Failure {
 	return nil
 }
 
-// concerns reports whether a hook is for the call.
+// concerns reports whether a hook applies to the call.
 func (h hooks) concerns(of *config.Hook) bool {
 	c := h.call
 	return of.HasModel(c.record.Model) &&
 		(of.HasKey(c.record.Key) || c.record.Template != "" && of.HasKey(c.record.Template))
 }
 
-// obey asks one hook and does what it says.
+// obey asks one hook and carries out its decision.
 func (h hooks) obey(of *config.Hook) *failure.Failure {
 	c := h.call
 	left, ok := c.abort.Wait()
@@ -130,7 +130,7 @@ func (h hooks) question(of *config.Hook) *hook.Question {
 	return q
 }
 
-// apply does what a hook says.
+// apply carries out a hook's decision.
 func (h hooks) apply(d *hook.Decision) error {
 	switch c := h.call; d.Action {
 	case hook.Refuse:
@@ -142,7 +142,7 @@ func (h hooks) apply(d *hook.Decision) error {
 		if most := c.ep.BodyLimit(c.config.snapshot.Config, c.rates.key.Bodies()); int64(len(d.Body)) > most {
 			return c.ep.TooLarge(most)
 		}
-		if streams(d.Body) != streams(c.body.Client()) { // the client reads what it has asked for
+		if streams(d.Body) != streams(c.body.Client()) { // the client expects the kind of answer that it requested
 			return hook.Misunderstood(hook.DetailStreamChanged)
 		}
 		return h.rewrite(int64(len(d.Body)), func(dst []byte) []byte { return append(dst, d.Body...) })
@@ -201,8 +201,7 @@ func (h hooks) rewrite(n int64, write func(dst []byte) []byte) error {
 	return h.admit(c.request.Model())
 }
 
-// restart releases what the admission had reserved, and forgets what was found out about the
-// request.
+// restart releases what the admission had reserved, and forgets what was learned about the request.
 func (h hooks) restart() {
 	c := h.call
 	c.rates.held.Cancel()
@@ -212,7 +211,7 @@ func (h hooks) restart() {
 	c.record.Class, c.record.Dropped = "", nil
 }
 
-// admit admits the call for the model called name, and shows the call on the status page.
+// admit admits the call for the model with the given name, and shows the call on the status page.
 func (h hooks) admit(name []byte) error {
 	c := h.call
 	g := gate{c}

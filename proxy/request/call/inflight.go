@@ -11,9 +11,9 @@ import (
 	"penstock/upstreams"
 )
 
-// publicState holds what the status page may read of a running call at any time. The plain members
-// are written before the connection knows the call, and do not change afterwards. The others are
-// atomic.
+// publicState holds the state of a running call that the status page may read at any time. The
+// plain members are written before the connection knows the call, and do not change afterwards. The
+// others are atomic.
 type publicState struct {
 	id                        observe.ID
 	start                     time.Time
@@ -57,7 +57,7 @@ func (s *publicState) answering() string {
 	return s.model
 }
 
-// row returns the call as the status page shows it.
+// row returns the call's row on the status page.
 func (s *publicState) row(now time.Time) status.Call {
 	row := status.Call{
 		ID: s.id.String(), Start: s.start, Key: s.key, Dialect: s.dialect,

@@ -13,11 +13,11 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// countPatience is how long an engine may take to count. It is short, because clients ask often
+// countPatience is the time allowed for an engine to count. It is short because clients ask often
 // and an estimate is available at once.
 const countPatience = 2 * time.Second
 
-// counter answers a call with a count of the prompt's tokens, outside of the loop.
+// counter answers a call with a count of the prompt's tokens. It does not use the loop.
 type counter struct{ call *Call }
 
 // answer answers with a count of the prompt's tokens: an engine's own if an engine has a counter,
@@ -100,8 +100,8 @@ func (l counter) engineCount() (tokens int, ok bool) {
 	return tokens, ok
 }
 
-// readCount reads a counter's answer. If the answer is longer than a count, readCount reads only
-// the beginning.
+// readCount reads a counter's answer. If the answer is too long for a count, readCount reads only
+// the start.
 func readCount(x *http1.Exchange, until time.Time) (answer []byte, ended bool, err error) {
 	answer = make([]byte, 0, 256)
 	for len(answer) < cap(answer) {

@@ -12,11 +12,11 @@ import (
 )
 
 // loop sends a call to one engine after another until one answers. The loop is the same before and
-// after the answer is committed. Package retry decides each step from what the client has received,
-// what is left of the request and where the request was sent.
+// after the answer is committed. Package retry decides each step. It considers what the client has
+// received, whether the request can be sent again, and where it was sent before.
 type loop struct{ call *Call }
 
-// standing says in which state the loop leaves a call.
+// standing is the state in which the loop leaves a call.
 type standing uint8
 
 const (
@@ -26,7 +26,7 @@ const (
 	complete                 // the client has the whole answer except for its end
 )
 
-// first() asks the first engine, or continues the wait for one.
+// first asks the first engine, or continues the wait for one.
 func (l loop) first(now time.Time) (standing, *failure.Failure) {
 	at, f := l.ask(now)
 	if at != asked || f == nil {
@@ -78,7 +78,7 @@ func (l loop) ask(now time.Time) (standing, *failure.Failure) {
 	return asked, f
 }
 
-// askAgain sends the call to the failed engine once more: after a pause, or in another form.
+// askAgain sends the call to the failed engine once more, either after a pause or changed.
 func (l loop) askAgain(step retry.Step, f *failure.Failure) (standing, *failure.Failure) {
 	c := l.call
 	if step == retry.Repeat && !l.pause(notNowPause) || step == retry.Change && !changer(l).change(f) {
@@ -129,7 +129,7 @@ func (l loop) askElsewhere(step retry.Step, f *failure.Failure) (standing, *fail
 	return at, after
 }
 
-// resume asks another engine to continue a stream that allows it.
+// resume asks another engine to continue a stream that may be resumed.
 func (l loop) resume(f *failure.Failure) (standing, *failure.Failure) {
 	c, now := l.call, time.Now()
 	l.giveUp(f, false, now)
@@ -159,7 +159,7 @@ func (l loop) decide(f *failure.Failure) retry.Step {
 	return retry.Decide(&state, &why)
 }
 
-// state describes where the call stands after a failure.
+// state describes the call after a failure, for package retry.
 func (l loop) state(f *failure.Failure) retry.State {
 	c := l.call
 	s := retry.State{
@@ -213,8 +213,8 @@ func (l loop) noTarget(err error, now time.Time) *failure.Failure {
 	return failure.FromAcquire(err, failure.FullRetryAfter(m, l.call.tries.pool), next)
 }
 
-// giveUp ends a failed attempt. If the engine had begun to answer (begun), the request is not
-// suspected of having caused the failure.
+// giveUp ends a failed attempt. If begun is true, the engine had started to answer, so the request
+// is not suspected of having caused the failure.
 func (l loop) giveUp(f *failure.Failure, begun bool, now time.Time) {
 	l.call.poison.recordLoss(f, begun, l.call.tries.upstream, now)
 	if first := l.call.tries.failure; f.Failed != 0 {
@@ -229,7 +229,7 @@ func (l loop) giveUp(f *failure.Failure, begun bool, now time.Time) {
 // notNowPause is the pause before another request to an engine that cannot answer just now.
 const notNowPause = 300 * time.Millisecond
 
-// pause waits, and reports whether the call should still go on.
+// pause waits, and reports whether the call should still continue.
 func (l loop) pause(t time.Duration) bool {
 	left, ok := l.call.abort.Wait()
 	if !ok {

@@ -23,8 +23,8 @@ const (
 	stream        = `,"stream":true`
 )
 
-// twoEngines returns a configuration with a model m at the engines a and b; a is tried first. top
-// precedes the configuration, and more extends the model's entry.
+// twoEngines returns a configuration with a model m at the engines a and b, of which a is tried
+// first. top precedes the rest of the configuration, and more extends the model's entry.
 func twoEngines(top, more string) string {
 	return top + `
 auth: none
@@ -113,8 +113,8 @@ func TestAfterFailure(t *testing.T) {
 		for i, body := range bodies {
 			t.Run(fmt.Sprint(tt.name, i), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					// Round-robin begins at either engine, so both engines share the answers: the first request
-					// fails.
+					// Round-robin may start at either engine. Both engines therefore share the
+					// answers, and the first request fails.
 					turn := calltest.InTurn(tt.first, calltest.Say("other"))
 					a, b := pair(turn, turn)
 					e := calltest.New(t, twoEngines("", ""), a, b)
@@ -167,7 +167,8 @@ func TestBothFail(t *testing.T) {
 	}
 }
 
-// TestDialects checks one engine's text in every dialect, whole and as a stream.
+// TestDialects checks the answers in every dialect for the same text from an engine, whole and as a
+// stream.
 func TestDialects(t *testing.T) {
 	tests := []struct {
 		path, body string
@@ -239,7 +240,7 @@ func TestClocks(t *testing.T) {
 func TestKeepalives(t *testing.T) {
 	tests := []struct {
 		name, top, path, body string
-		at                    []time.Duration // when the first writes come
+		at                    []time.Duration // when the first writes arrive
 		has                   string
 	}{
 		{"chat", "", chatPath, chat(stream), []time.Duration{10 * time.Second, 25 * time.Second, 40 * time.Second}, ":"},
@@ -291,8 +292,8 @@ func TestKeepalivesOfMovedCall(t *testing.T) {
 	})
 }
 
-// TestStreamStaysAtSilentEngine checks that a stream whose client has some of the answer stays at a
-// silent engine, and continues when the engine does.
+// TestStreamStaysAtSilentEngine checks that a stream stays at a silent engine if its client has
+// some of the answer, and that it continues when the engine does.
 func TestStreamStaysAtSilentEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		halting := func(w http.ResponseWriter, _ *http.Request) {

@@ -156,8 +156,8 @@ models:
 	})
 }
 
-// TestResumedAtItsLimit checks a stream that was cut off after its last token. Only its end is
-// missing, and the edge adds it.
+// TestResumedAtItsLimit checks that the edge completes a stream that was cut off after its last
+// token. Only the end of such a stream is missing.
 func TestResumedAtItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := calltest.InTurn(events(true, delta("one "), delta("two")), calltest.Say("three"))
@@ -218,7 +218,7 @@ func TestLastKey(t *testing.T) {
 	})
 }
 
-// hung sends the beginning of an answer and then nothing.
+// hung sends the start of an answer and then nothing.
 func hung(w http.ResponseWriter, r *http.Request) {
 	calltest.Stream(w).Say("half")
 	<-r.Context().Done()

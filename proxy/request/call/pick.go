@@ -19,9 +19,9 @@ import (
 type picker struct{ call *Call }
 
 // acquire picks a target, and waits for a slot if the model has a queue. A reload may have retired
-// every target in the snapshot with which this call began. In that case acquire tries the newest
+// every target in the snapshot with which this call started. In that case acquire tries the newest
 // snapshot in the same way, so that no reload causes a refusal. It returns errWaiting while a wait
-// continues; the next call of acquire resumes that wait.
+// continues; the next invocation resumes that wait.
 func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error) {
 	if n := p.call.tries.takeNext(); n.lease != nil {
 		p.call.tries.takeTurn(n.turn)
@@ -95,8 +95,8 @@ func (p picker) query(now time.Time) routing.Query {
 	return q
 }
 
-// arms returns the model's arms to which the call belongs. All turns of a conversation belong to
-// the same arms, and so do all calls of a key outside conversations.
+// arms returns the arms of the model to which the call belongs. All turns of a conversation belong
+// to the same arms, and so do all calls of a key outside conversations.
 func (p picker) arms() routing.Arms {
 	c := p.call
 	route := c.config.model.Route
@@ -126,7 +126,7 @@ func (p picker) tiers() uint8 {
 func (p picker) Leave() bool {
 	c, now := p.call, time.Now()
 	switch {
-	case c.record.Committed && !c.body.Held(): // no engine can continue what the client has received
+	case c.record.Committed && !c.body.Held(): // the request was released, so no engine can continue the answer
 		return false
 	case c.tries.goesOn():
 		if !(resumer{c}).allows(now) {
@@ -152,8 +152,8 @@ func (p picker) Leave() bool {
 	return true
 }
 
-// slotWait is a call's wait in its model's queue. Meanwhile a streaming client gets keep-alives. A
-// keep-alive interrupts the wait, but the call keeps its place in the queue.
+// slotWait is a call's wait in its model's queue. A streaming client gets keep-alives during the
+// wait. Each one interrupts the wait, but the call keeps its place in the queue.
 type slotWait struct {
 	place    *queue.Waiting
 	query    routing.Query
@@ -236,8 +236,8 @@ func (p picker) await() (lease *upstreams.Lease, target *routing.Target, err err
 	return p.overflow(&w.query, full)
 }
 
-// overflow tries the tiers that accept a call after a wait that timed out or a full queue. The call
-// does not wait again.
+// overflow tries the tiers that accept calls after the wait has timed out or because the queue was
+// full. The call does not wait again.
 func (p picker) overflow(q *routing.Query, full error) (*upstreams.Lease, *routing.Target, error) {
 	c := p.call
 	route := c.config.model.Route
@@ -278,7 +278,7 @@ func (p picker) leaveQueue() {
 	}
 }
 
-// prefixBlocks hashes the beginning of the prompt for a route that picks engines by their cached
+// prefixBlocks hashes the start of the prompt for a route that picks engines by their cached
 // prefixes.
 func (p picker) prefixBlocks() []uint64 {
 	m, t := p.call.config.model, &p.call.tries

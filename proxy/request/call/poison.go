@@ -35,7 +35,7 @@ func (p *fingerprint) BodyHash() uint64 {
 	return p.released
 }
 
-// keepHash keeps the hash of a body that is about to be released, if the engine's breaker is in
+// keepHash keeps the hash of a body that is about to be released if the engine's breaker is in
 // doubt.
 func (p *fingerprint) keepHash(u *upstreams.Upstream) {
 	if u.Breaker.Doubted() {
@@ -72,8 +72,8 @@ func (p *fingerprint) answered() {
 	}
 }
 
-// recordLoss records the loss of an engine whose connection ended while it had the request, before
-// its answer had begun.
+// recordLoss records the loss of an engine whose connection ended after it had received the request
+// and before its answer had started.
 func (p *fingerprint) recordLoss(f *failure.Failure, begun bool, u *upstreams.Upstream, now time.Time) {
 	var x *http1.Failure
 	if begun || !p.body.Held() || !errors.As(f.API.Cause, &x) || !x.Sent {

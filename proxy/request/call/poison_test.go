@@ -16,7 +16,7 @@ import (
 )
 
 // TestRecordLoss checks that a loss counts against a body only if the engine had received the
-// request and its stream had not begun.
+// request and its stream had not started.
 func TestRecordLoss(t *testing.T) {
 	var b body.Body
 	b.Begin(limit.NewMemory(1 << 20))

@@ -18,7 +18,7 @@ import (
 )
 
 // relay is the body of a committed answer. It pulls from the engine and pushes to the client on one
-// goroutine. There is no queue between them, so a slow client stops the reads from its engine.
+// goroutine. There is no queue between them, so a slow client also slows the reads from its engine.
 //
 // A stream on a plain connection leaves fasthttp (hijackedStream), because it does not need
 // fasthttp's buffers and context. If it cannot leave, fasthttp calls WriteTo on the connection's
@@ -34,13 +34,13 @@ type relay struct {
 	cut  bool         // the answer breaks off, and its format cannot express an error
 
 	stream  endpoint.Stream  // for formStream
-	silence time.Duration    // until the stream gets a keep-alive; 0: it gets none
+	silence time.Duration    // silence before the stream gets a keep-alive; 0: it gets none
 	shown   instant.Time     // when the client last received something; silence counts from here
 	passOn  *endpoint.PassOn // for formPassedOn
 	unary   unary            // for formWhitespace
 }
 
-// answerForm says what a relay's bytes are.
+// answerForm is the kind of answer that a relay writes.
 type answerForm uint8
 
 const (
@@ -50,9 +50,9 @@ const (
 	formWhole                        // a whole answer that is delivered
 )
 
-// chunkWriter writes a relay's bytes to the client. The method write sends the bytes in out, except
-// for the first chunkRoom bytes. The parameter last marks the successful end of the stream. write
-// returns how many of the stream's bytes the client's side accepted. It may change the buffer.
+// chunkWriter writes a relay's bytes to the client. Its method write sends the bytes in out, except
+// for the first chunkRoom bytes. last marks the successful end of the stream. write returns the
+// number of the stream's bytes that the client's side accepted. It may change the buffer.
 type chunkWriter interface {
 	write(out *[]byte, last bool) (int, error)
 }
@@ -123,8 +123,7 @@ func (r *relay) run(to chunkWriter) (n int64, err error) {
 	}
 }
 
-// write sends the bytes in out. If an answer is passed on, a slow client meanwhile also blocks the
-// engine.
+// write sends the bytes in out. While an answer is passed on, a slow client also blocks the engine.
 func (r *relay) write(to chunkWriter) (int, error) {
 	if r.form != formPassedOn {
 		return to.write(r.out, r.done)
@@ -217,20 +216,20 @@ func fillWaiting(r *relay) {
 	}
 }
 
-// showsPart reports whether the client has any of the answer from the current engine. It returns
+// showsPart reports whether the client has received any of the current engine's answer. It returns
 // false while an engine that is to continue another engine's answer has sent nothing.
 func (c *Call) showsPart() bool {
 	r, kept := c.relay, c.tries.kept
 	return r != nil && r.form == formStream && r.stream.Started() && !(kept != nil && kept.Awaits())
 }
 
-// showsAnswer reports whether the client has any of the answer, from any engine.
+// showsAnswer reports whether the client has received any of the answer, from any engine.
 func (c *Call) showsAnswer() bool {
 	return c.relay != nil && c.relay.form == formStream && c.relay.stream.Started()
 }
 
-// failed lets another engine give or continue the answer, or ends the answer. As long as the client
-// has received only keep-alives, every retry that is allowed before the head is still allowed.
+// failed lets another engine give or continue the answer, or else ends the answer. While the client
+// has received only keep-alives, all retries are allowed that are allowed before the head is sent.
 func (r *relay) failed(err error) {
 	c := r.call
 	f := c.attempt.FailureOf(err)
@@ -376,7 +375,7 @@ func (c *Call) keepalive(stream endpoint.Stream, out *[]byte) {
 	_ = c.memory.HoldOut(cap(*out)) // the memory is already allocated
 }
 
-// noteFirst records how long the first event took.
+// noteFirst records the time to the first event.
 func (c *Call) noteFirst(p *attempt.Progress, now time.Time) {
 	if c.record.TTFT == 0 && p.Begun {
 		c.record.TTFT = now.Sub(c.record.Start)

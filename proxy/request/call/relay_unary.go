@@ -10,13 +10,13 @@ import (
 )
 
 // This file relays whole answers before they are complete: large answers that are only passed on,
-// and slow answers, for which the client or a balancer in front of the edge would otherwise stop
-// waiting.
+// and slow answers. A client, or a balancer in front of the edge, would otherwise stop waiting for
+// a slow answer.
 
 // whitespace is the white space that may precede JSON.
 const whitespace = ' '
 
-// commitWhitespace commits the answer before it is complete, as white space. A later error becomes
+// commitWhitespace commits an incomplete answer by sending white space. A later error is sent as
 // the JSON that follows.
 func commitWhitespace(u unary) {
 	c := u.call
@@ -30,7 +30,7 @@ func commitWhitespace(u unary) {
 func (r *relay) fillPassedOn() {
 	out, done, err := r.call.attempt.Reply.PullPassedOn(*r.out, r.passOn)
 	*r.out, r.done = out, done
-	if c := r.call; c.body.Held() { // the answer began as white space
+	if c := r.call; c.body.Held() { // the answer started as white space
 		c.clearPoison()
 		c.releaseRequest()
 	}

@@ -16,7 +16,7 @@ import (
 type resumer struct{ call *Call }
 
 // keeping wraps the codec of a stream that may be resumed, so that its input is recorded. It
-// returns other codecs as they are.
+// returns other codecs unchanged.
 func keeping(c *Call, codec endpoint.Stream) endpoint.Stream {
 	if c.config.model.Config.Retry.Resume == 0 {
 		return codec
@@ -28,7 +28,7 @@ func keeping(c *Call, codec endpoint.Stream) endpoint.Stream {
 	return c.tries.kept
 }
 
-// able reports whether the stream could still be resumed. Until then its request is kept.
+// able reports whether the stream could still be resumed. As long as it could, its request is kept.
 func (r resumer) able() bool {
 	t := &r.call.tries
 	if t.kept == nil || !t.kept.Keeps() || t.sends.Resumes >= r.call.config.model.Config.Retry.Resume {
@@ -53,7 +53,7 @@ func (r resumer) allows(now time.Time) bool {
 		(total == 0 || now.Before(c.record.Start.Add(total)))
 }
 
-// unfit appends the engines that cannot continue the recorded beginning of the answer.
+// unfit appends the engines that cannot continue the recorded part of the answer.
 func (r resumer) unfit(to []upstreams.ID) []upstreams.ID {
 	targets := r.call.config.model.Route.Targets()
 	for i := range targets {
@@ -65,7 +65,7 @@ func (r resumer) unfit(to []upstreams.ID) []upstreams.ID {
 	return to
 }
 
-// leaveEvery is how often a stream on a drained engine looks for a slot elsewhere.
+// leaveEvery is the interval at which a stream on a drained engine looks for a slot elsewhere.
 const leaveEvery = time.Second
 
 // leaves reports whether a running stream leaves its engine because the engine's drain time is
@@ -83,16 +83,17 @@ func (r resumer) leaves() bool {
 	return picker(r).Leave()
 }
 
-// fullLength ends an answer whose tokens had all arrived when its engine was lost.
+// fullLength is the event that ends an answer whose tokens had all arrived when its engine was
+// lost.
 var fullLength = sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`)}
 
-// complete reports whether the client has as many tokens as its limit allows. If so, the lost
-// engine had only the end left to send.
+// complete reports whether the client has received as many tokens as its limit allows. If so, the
+// lost engine had only the end left to send.
 func (r resumer) complete() bool {
 	return r.call.request.Chat().Tokens.Left(r.call.tries.kept.Tokens()) == 0
 }
 
-// finish completes a complete answer in place of its lost engine.
+// finish ends a stream whose tokens have all arrived, in place of its lost engine.
 func (r resumer) finish(dst []byte) (out []byte, ok bool) {
 	kept := r.call.tries.kept
 	out, err := kept.Append(dst, fullLength)

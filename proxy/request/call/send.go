@@ -46,7 +46,8 @@ func (l loop) noteOwnArm() {
 	}
 }
 
-// compared reports whether the model's calls are counted by arm: the model has arms or a shadow.
+// compared reports whether the model's calls are counted by arm, which is so if the model has arms
+// or a shadow.
 func (l loop) compared() bool {
 	m := l.call.config.model
 	return m.Shadow != nil || routing.SharesCalls(m.Route)
@@ -93,9 +94,9 @@ func (l loop) send(lease *upstreams.Lease, target *routing.Target, x *http1.Exch
 	return err
 }
 
-// shadowed sends a copy of the call to another model, if the call falls within the share that is
-// copied. It runs after the call itself was sent to its first engine, so the copy does not delay
-// the call.
+// shadowed sends a copy of the call to another model if the call is in the share of calls to be
+// copied. It runs after the call itself was sent to its first engine, so that the copy does not
+// delay the call.
 func shadowed(c *Call) {
 	if c.tries.targets > 1 || c.record.Asked != "" || c.ep.Local != nil || c.request.Chat() == nil {
 		return

@@ -32,8 +32,7 @@ func (c *Call) serve() *failure.Failure {
 	return f
 }
 
-// handOver waits for an answer, hands it over and returns nil. It returns a failure if the attempt
-// failed.
+// handOver waits for an answer and hands it over. It returns a failure if the attempt failed.
 func (c *Call) handOver() *failure.Failure {
 	if c.record.Stream {
 		return c.tryStream()

@@ -26,7 +26,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Services is what all calls share. The edge creates it once. It is all that a call knows of the
+// Services holds what all calls share. The edge creates it once. A call has no other access to the
 // edge.
 type Services struct {
 	Log     *zap.Logger
@@ -53,7 +53,7 @@ type Services struct {
 	saltWarned sync.Map // engine profiles without salts that were warned about
 }
 
-// Counters count events that are not in the records of calls.
+// Counters holds counters of events that are not in the records of calls.
 type Counters struct {
 	Retried, RetriesDenied, Refits *metrics.Counter
 	Resumed, ResumedPrompt         *metrics.Counter

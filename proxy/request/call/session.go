@@ -42,7 +42,7 @@ func sessionHeader(h *fasthttp.RequestHeader) uint64 {
 	return chat.SessionHash(name)
 }
 
-// session returns the session that the request's head names, or otherwise the body.
+// session returns the session named by the request's head or else by its body.
 func (c *Call) session() chat.Session {
 	t := &c.tries.talk
 	if t.asked {

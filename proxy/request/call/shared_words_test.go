@@ -30,9 +30,9 @@ var writes = []string{
 	"Add", "And", "CompareAndSwap", "Dec", "Inc", "Lock", "Observe", "Or", "RLock", "Store", "Swap", "TryLock", "Update",
 }
 
-// TestNoSharedWordPerToken checks that code that runs for each token writes no word that streams
-// on other cores also write. A counter there would cost every stream a cache miss for each token.
-// Such words are written through the Meter, every sixteen events.
+// TestNoSharedWordPerToken checks that code that runs for each token writes no word that streams on
+// other cores also write. A counter in such code would cost every stream a cache miss for each
+// token. The Meter writes shared words only every sixteen events.
 func TestNoSharedWordPerToken(t *testing.T) {
 	missing := map[string]bool{}
 	folders := map[string]bool{}

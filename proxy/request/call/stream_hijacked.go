@@ -11,10 +11,10 @@ import (
 // hijackedStream is a committed stream on a plain connection, which has been taken out of fasthttp.
 // A stream may last an hour. In fasthttp it would hold a read buffer (as large as the largest
 // head), a write buffer, a context and a deep stack all that time, and every event would be copied
-// once more. A hijackedStream writes the head and the chunks itself. After a stream that ends well,
+// once more. A hijackedStream writes the head and the chunks itself. After a stream that completes,
 // the connection returns to fasthttp for the next request.
 //
-// A drain waits for a hijackedStream, as for every open connection.
+// Like any open connection, a hijackedStream delays a drain until it ends.
 type hijackedStream struct {
 	relay
 	conn *listen.Conn
@@ -31,9 +31,9 @@ const (
 	lastChunk = "0\r\n\r\n"
 )
 
-// hijack makes r leave fasthttp once the handler has returned. It returns false, and does nothing,
-// if r has to stay. A stream under TLS stays, because fasthttp closes the TLS connection at the end
-// of a hijack. A stream also stays if the rest of a form is still to be read. Streams over
+// hijack makes r leave fasthttp once the handler has returned. If r has to stay, it does nothing
+// and returns false. A stream under TLS stays, because fasthttp closes the TLS connection at the
+// end of a hijack. A stream also stays if part of a form has not been read yet. Streams over
 // HTTP/1.0, which fasthttp cannot write, always leave.
 func hijack(r relay) bool {
 	c := r.call

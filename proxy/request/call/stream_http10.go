@@ -15,8 +15,9 @@ import (
 // and a client cannot tell a broken connection from the end. A stream that fails therefore ends
 // with its dialect's error. If the dialect has no error for a stream, the connection is reset.
 //
-// fasthttp would write chunks to a client of any version. After a hijack the edge writes instead.
-// fasthttp keeps the connection (TLS or not) and the rest of a form until takeConn returns.
+// fasthttp would write chunks to a client of any version. The edge therefore hijacks the connection
+// and writes the stream itself. Until takeConn returns, fasthttp keeps the connection (TLS or not)
+// and the unread part of a form.
 type http10Stream struct {
 	relay
 	conn net.Conn

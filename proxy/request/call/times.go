@@ -4,8 +4,8 @@ import "time"
 
 // times records when a call's steps happened.
 type times struct {
-	asked   time.Time     // when the running attempt began
-	awaited time.Duration // how long earlier attempts waited for engines, and the call for hooks
+	asked   time.Time     // when the running attempt started
+	awaited time.Duration // time that earlier attempts waited for engines, and that the call waited for hooks
 	endAt   time.Time     // when a whole answer was ready; the call waits for nothing after that
 }
 
@@ -18,7 +18,7 @@ func (t *times) askAgain(now time.Time) {
 	t.asked = now
 }
 
-// addAwaited adds how long the running attempt has waited.
+// addAwaited adds the time that the running attempt has waited.
 func (t *times) addAwaited(now time.Time) { t.awaited += now.Sub(t.asked) }
 
 // ended returns when the call ended, for the records that are made last. After a whole answer it

@@ -15,8 +15,9 @@ type tokens struct {
 }
 
 // estimate fills in what no engine has counted. A client that leaves after the call was sent to an
-// engine is charged as well: for the prompt, which the engine has read, and for the expected tokens
-// of an unstreamed answer, which the edge does not see one by one.
+// engine is charged as well. It pays for the prompt, which the engine has read. If the answer is
+// not streamed, it also pays for the expected tokens, because the edge does not see them one by
+// one.
 func (t *tokens) estimate(streamed, leftEngine bool) {
 	u := &t.usage
 	switch {
@@ -35,7 +36,7 @@ func (t *tokens) estimate(streamed, leftEngine bool) {
 	u.Total = u.Prompt + u.Completion
 }
 
-// learn updates an engine's bytes per token with its count of the prompt.
+// learn updates an engine's average of bytes per token with the engine's count of the prompt.
 func (t *tokens) learn(u *upstreams.Upstream) {
 	if t.usage.Known && t.usage.Resumed == 0 && t.promptBytes > 0 && u != nil {
 		u.Averages.LearnTokens(t.promptBytes, t.usage.Prompt)

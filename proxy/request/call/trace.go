@@ -11,12 +11,12 @@ import (
 // trace holds a call's trace context.
 type trace struct {
 	span   *observe.CallSpan // nil without tracing
-	parent []byte            // the client's trace context, kept because the request's head may be gone later
+	parent []byte            // the client's trace context, kept because the request's head may be released earlier
 	vendor []byte            // the client's tracestate, likewise
 }
 
-// keep copies the trace context, because the request's head may be gone when the call goes to
-// another engine.
+// keep copies the trace context, because the request's head may have been released when the call
+// goes to another engine.
 func (t *trace) keep(cl *client) {
 	if t.span == nil {
 		t.parent = append([]byte(nil), t.context(cl)...)
@@ -38,7 +38,7 @@ func (t *trace) context(cl *client) []byte {
 }
 
 // state returns the client's tracestate for an engine, or nil without a valid trace context. Spans
-// do not carry the tracestate, because it is the client's text, and a trace collector would store
+// do not carry the tracestate, because it is the client's text and a trace collector would store
 // it.
 func (t *trace) state(cl *client) []byte {
 	if cl.ctx == nil {
@@ -58,12 +58,12 @@ func (t *trace) state(cl *client) []byte {
 	}
 }
 
-// maxTracestate is how many bytes of a tracestate are passed on. Trace Context (3.3.1.5) requires
-// vendors to pass on at least this many.
+// maxTracestate is the maximum number of bytes of a tracestate that are passed on. Trace Context
+// (3.3.1.5) requires vendors to pass on at least this many.
 const maxTracestate = 512
 
-// tracestateOf returns a tracestate as engines get it: whole members from the left, up to
-// maxTracestate bytes. It returns nil if b contains anything but visible characters and blanks.
+// tracestateOf returns the part of a tracestate that engines get: whole members from the left, up
+// to maxTracestate bytes. It returns nil if b contains anything but visible characters and blanks.
 func tracestateOf(b []byte) []byte {
 	for _, ch := range b {
 		if ch < ' ' || ch > '~' {
@@ -78,8 +78,8 @@ func tracestateOf(b []byte) []byte {
 
 func clientTraceparent(h *fasthttp.RequestHeader) []byte { return traceparentOf(h.Peek("Traceparent")) }
 
-// traceparentOf returns a W3C trace context as engines get it, or nil if b is malformed. A newer
-// version begins with the fields of version 00 and is read as that version. Version ff is invalid
+// traceparentOf returns the W3C trace context that engines get, or nil if b is malformed. A newer
+// version starts with the fields of version 00 and is read as version 00. Version ff is invalid
 // (Trace Context, 3.2.2.1 and 4.3).
 func traceparentOf(b []byte) []byte {
 	const length = len("00-0123456789abcdef0123456789abcdef-0123456789abcdef-00")

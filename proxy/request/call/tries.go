@@ -19,7 +19,7 @@ type tries struct {
 	pool     upstreams.Pool
 	rank     int                // the rank of the call's class; 0: the first
 	needs    upstreams.Features // what the call needs from an engine
-	excluded []upstreams.ID     // engines that may not get the call, or not again
+	excluded []upstreams.ID     // engines that must not get the call, or not again
 	talk     conversation
 	why      *why                // why the engine was picked; nil: there was no choice
 	upstream *upstreams.Upstream // the last attempt's upstream
@@ -41,15 +41,15 @@ type tries struct {
 
 // conversation holds what routing uses to recognize the call's conversation.
 type conversation struct {
-	prefix  []uint64 // hashes of the prompt's beginning
-	text    int      // how many bytes of the prompt prefix covers
+	prefix  []uint64 // hashes of the prompt's prefix
+	text    int      // number of bytes of the prompt that prefix covers
 	number  uint64   // for the model's arms; 0: not computed yet
 	session chat.Session
 	asked   bool // session is set
 }
 
-// why holds why an engine was picked, also as the call's record shows it. It stays with the pooled
-// call, so recording a reason allocates nothing.
+// why holds the reason why an engine was picked, both for routing and for the call's record. It
+// stays with the pooled call, so recording a reason allocates nothing.
 type why struct {
 	pick   routing.Why
 	choice observe.Choice
@@ -77,7 +77,7 @@ func (t *tries) begin(u *upstreams.Upstream) {
 	t.targets++
 }
 
-// exclude prevents another request to the engine u.
+// exclude prevents further requests to the engine u.
 func (t *tries) exclude(u *upstreams.Upstream) { t.excluded = append(t.excluded, u.ID()) }
 
 // place is a slot at an engine to which the call has not been sent yet.
@@ -93,13 +93,13 @@ func (t *tries) takeNext() (p place) {
 	return p
 }
 
-// takeTurn takes the turn at the next engine. It replaces the turn at the previous engine, which
-// has served nothing, or whose tokens are counted together with the next engine's.
+// takeTurn takes the turn at the next engine in place of the turn at the previous one. Either the
+// previous engine has served nothing, or its tokens are counted together with the next engine's.
 func (t *tries) takeTurn(next turns.Turn) {
 	t.turn.Book(0)
 	t.turn = next
 }
 
-// goesOn reports whether the client has received the beginning of an answer that the next engine
-// has to continue.
+// goesOn reports whether the client has received part of an answer, which the next engine has to
+// continue.
 func (t *tries) goesOn() bool { return t.kept != nil && t.kept.Started() && !t.kept.Awaits() }

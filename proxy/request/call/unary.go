@@ -21,8 +21,8 @@ type unary struct {
 }
 
 // try reads the engine's whole reply and answers with it. An engine that can cancel only streams is
-// asked for a stream, so its reply is assembled first. A reply that takes longer than
-// stream.whole_keepalive becomes a relay, and so does a large reply that is only passed on.
+// asked for a stream, so its reply is assembled first. A relay sends a reply that takes longer than
+// stream.whole_keepalive, and a large reply that is only passed on.
 func (u *unary) try() *failure.Failure {
 	c := u.call
 	out, err := u.await(u.firstWhitespace())
@@ -58,9 +58,10 @@ func (u *unary) try() *failure.Failure {
 	return nil
 }
 
-// firstWhitespace returns when the edge first sends white space to show the client that a whole
-// answer is under way; zero: never. The time counts from the start of the call, because balancers
-// count from there. Audio and text have no meaningless white space, and HTTP/1.0 has no chunks.
+// firstWhitespace returns the time at which the edge first sends white space to show the client
+// that a whole answer is under way. Zero means never. The time counts from the start of the call,
+// because balancers count from the start, too. Audio and text have no meaningless white space, and
+// HTTP/1.0 has no chunks.
 func (u *unary) firstWhitespace() time.Time {
 	c := u.call
 	d := c.config.snapshot.Config.Stream.WholeKeepalive.D()
@@ -70,10 +71,10 @@ func (u *unary) firstWhitespace() time.Time {
 	return c.record.Start.Add(d)
 }
 
-// await returns the client's answer, made from the engine's whole reply, in a buffer after
-// chunkRoom bytes. await returns http1.ErrNotYet if the time until passes first; call it again to
-// continue. It returns attempt.ErrLarge for a reply that is to be passed on as it arrives. Any
-// other error is for FailureOf.
+// await makes the client's answer from the engine's whole reply. It returns a buffer with chunkRoom
+// bytes and then the answer. await returns http1.ErrNotYet if the time until passes first; call it
+// again to continue. It returns attempt.ErrLarge for a reply that is to be passed on as it arrives.
+// Any other error is for FailureOf.
 func (u *unary) await(until time.Time) (*[]byte, error) {
 	c := u.call
 	if err := c.attempt.AwaitHead(until); err != nil {
@@ -115,7 +116,7 @@ func (u *unary) translate(completion []byte) (*[]byte, error) {
 	return out, nil
 }
 
-// beginPassOn begins a large answer with the bytes that have been read.
+// beginPassOn starts a large answer with the bytes that have been read.
 func (u *unary) beginPassOn() (*endpoint.PassOn, *[]byte, error) {
 	a := &u.call.attempt
 	passOn, out := u.codec.PassOn(a.Reply.Head()), attempt.NewBuffer()
@@ -149,8 +150,8 @@ func (c *Call) noteCounted() {
 	}
 }
 
-// noteOverhead computes how long the edge itself took before the first byte of the answer. Waits
-// for the client's body, for a slot and for engines do not count. A form has no measurable
+// noteOverhead computes the time that the edge itself took before the first byte of the answer.
+// Waits for the client's body, for a slot and for engines do not count. A form has no measurable
 // overhead, because it is sent to the engine while it arrives.
 func (c *Call) noteOverhead(now time.Time) {
 	if c.ep.Form {

@@ -138,8 +138,8 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// TestChangedRequest checks that a request that an engine refuses is sent again in a form that the
-// engine accepts.
+// TestChangedRequest checks that a request that an engine refuses is sent again, changed so that
+// the engine accepts it.
 func TestChangedRequest(t *testing.T) {
 	const overflow = "This model's maximum context length is 1000 tokens. However, you requested 1050 tokens (50 in the messages, 1000 in the completion). Please reduce the length of the messages or completion."
 	tests := []struct {
@@ -187,7 +187,8 @@ func TestTooLong(t *testing.T) {
 	})
 }
 
-// keyed has two keys with limits. Replace HASHA and HASHB by the hashes of their secrets.
+// keyed has two keys with limits. Tests replace HASHA and HASHB with the hashes of the keys'
+// secrets.
 const keyed = `
 keys:
   - {id: a, hash: "sha256:HASHA", limits: {requests_per_minute: 2}}
