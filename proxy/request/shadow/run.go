@@ -90,8 +90,8 @@ func (p *shadow) decode() error {
 	return nil
 }
 
-// change prepares to send the request to the engine once more, in a form that it may accept, like
-// changer for a call.
+// change prepares to send the request to the engine once more, changed so that the engine may
+// accept it. It does for a copy what changer does for a call.
 func (p *shadow) change(why *failure.Failure) bool {
 	if p.model.Rules.Strict || p.attempt.Target() == nil || p.abort.Cause() != nil {
 		return false
@@ -120,7 +120,7 @@ func (p *shadow) target() endpoint.Target {
 	}
 }
 
-// ask sends the copy to its engine and reads the whole answer. The parameter again marks the second
+// ask sends the copy to its engine and reads the whole answer. again is true for the second
 // attempt.
 func (p *shadow) ask(again bool) error {
 	lease, target := p.place.lease, p.place.target
@@ -198,7 +198,8 @@ func (p *shadow) noteUsage(u translate.Usage) {
 	p.record.PromptTokens, p.record.CompletionTokens, p.record.Finish = u.Prompt, u.Completion, u.Finish.String()
 }
 
-// unknownBody implements attempt.Hasher: a copy is never evidence against a request.
+// unknownBody implements attempt.Hasher. It returns no hash, because a copy is never evidence
+// against a request.
 type unknownBody struct{}
 
 func (unknownBody) BodyHash() uint64 { return 0 }

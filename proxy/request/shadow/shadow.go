@@ -31,13 +31,13 @@ type Shadows struct {
 
 	mu      sync.Mutex
 	running map[*shadow]struct{}
-	ended   bool // no more copies begin
+	ended   bool // no more copies start
 }
 
 // New returns a Shadows without copies.
 func New(o Options) *Shadows { return &Shadows{o: o, running: map[*shadow]struct{}{}} }
 
-// Call describes a call to copy. Begin keeps only the models, and members that do not change.
+// Call describes a call to copy. Begin keeps only the models and the members that do not change.
 type Call struct {
 	Model     *snapshot.Model // with a Shadow
 	Endpoint  *endpoint.Endpoint
@@ -59,12 +59,12 @@ type Call struct {
 	Salt  func(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.Salt
 }
 
-// Changes remembers in which form engines accept requests that they refused before.
+// Changes remembers how requests must be changed so that engines that refused them accept them.
 type Changes interface {
 	// Known returns what an engine is known to refuse in requests for a model that it serves.
 	Known(up upstreams.ID, served string, now time.Time) endpoint.Refused
-	// After returns in which form the engine may accept a refused request: with a token limit (0:
-	// unchanged), or without what refused names. ok is false if no change would help.
+	// After returns a change with which the engine may accept a refused request: a new token limit
+	// (0: unchanged), or the omission of what refused names. ok is false if no change would help.
 	After(why *failure.Failure, sent endpoint.Sent) (limit int, refused endpoint.Refused, ok bool)
 	// Learn records that an engine has accepted a request without what it had refused before.
 	Learn(up upstreams.ID, served string, refused endpoint.Refused, now time.Time)
@@ -99,7 +99,7 @@ type place struct {
 	salt   chat.Salt
 }
 
-// Begin starts a copy of a call if the call falls within the share and a slot is free.
+// Begin starts a copy of a call if the call is in the share to be copied and a slot is free.
 func (s *Shadows) Begin(c *Call) {
 	to := c.Model.Shadow
 	number := routing.CallNumber(c.Key, chat.Beginning(c.Request.Chat()))
@@ -176,8 +176,8 @@ func (p *shadow) acquire(c *Call, number uint64, now time.Time) bool {
 	return true
 }
 
-// idles reports whether an upstream is up and less than half of its slots are taken. The slots that
-// the engine's other clients take also count, as far as they are known.
+// idles reports whether an upstream is up and less than half of its slots are taken. Slots taken by
+// the engine's other clients also count, as far as they are known.
 func idles(u *upstreams.Upstream, p upstreams.Pool, now time.Time) bool {
 	var load upstreams.Load
 	u.ReadLoad(&load, p, upstreams.At(now))
