@@ -24,20 +24,20 @@ type Client struct {
 }
 
 const (
-	// maxConns is how many questions to one host may be under way at once. Further questions wait,
-	// and the wait counts towards their timeout.
+	// maxConns is the maximum number of questions to one host at once. Further questions wait, and
+	// the wait counts towards their timeout.
 	maxConns  = 256
 	idleConns = 64
 	idleTime  = 30 * time.Second
 
 	maxHead = 64 << 10
-	// wrapping is how many bytes an answer may have beside a body.
+	// wrapping is the maximum number of bytes that an answer may have in addition to a body.
 	wrapping = 4 << 10
 	// firstRead is the size of the buffer that every answer gets. It is not counted.
 	firstRead = 4 << 10
 )
 
-// NewClient returns a client that counts in set.
+// NewClient returns a client whose metrics are in set.
 func NewClient(set *metrics.Set) *Client {
 	return &Client{metrics: set, http: &http.Client{
 		Transport: &http.Transport{
@@ -53,7 +53,8 @@ func NewClient(set *metrics.Set) *Client {
 	}}
 }
 
-// Undecided returns the hooks that gave no decision on some questions of the last minute, by name.
+// Undecided returns, sorted by name, the hooks that gave no decision on some question in the last
+// minute.
 func (c *Client) Undecided(now time.Time) []Failures[Failure] { return c.recent.Failures(now) }
 
 // Close closes the idle connections.
@@ -62,7 +63,7 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // Failure says that a hook gave no valid answer. It is an error.
 type Failure struct {
 	Cause  upstreams.Cause
-	Detail Detail // of CauseHookAnswer
+	Detail Detail // set for CauseHookAnswer
 }
 
 // Error implements error. It holds no text of the question or the answer.
@@ -79,7 +80,7 @@ var (
 	ErrMemory = errors.New("no memory for the answer")
 )
 
-// Memory is the budget for what answers hold.
+// Memory is the budget for the memory used by answers.
 type Memory interface {
 	Reserve(n int64) bool
 	Discard(n int64)
@@ -89,7 +90,7 @@ type Memory interface {
 type Call struct {
 	Left     <-chan struct{} // closed when the call ends
 	Deadline time.Time       // the whole call's deadline; zero: none
-	MaxBody  int64           // how many bytes a body may have
+	MaxBody  int64           // the maximum length of a body
 	Memory   Memory
 }
 
@@ -130,8 +131,8 @@ func (c *Client) Ask(h *config.Hook, q *Question, of *Call, use func(*Decision) 
 	return err
 }
 
-// maxTries bounds how often one question is sent. A question is sent again only if the connection
-// had been used before, and so may have been closed meanwhile.
+// maxTries is the maximum number of times that one question is sent. A question is sent again only
+// if its connection had been used before, because the hook may have closed it meanwhile.
 const maxTries = 3
 
 // post sends the question and reads the answer.
@@ -168,8 +169,8 @@ func (c *Client) post(ctx context.Context, h *config.Hook, q *question, to *answ
 	return to.read(reply.Body, reply.ContentLength)
 }
 
-// causeOf returns err, or the error for the call's end or the hook's timeout if one of these caused
-// err.
+// causeOf returns the error for the call's end or for the hook's timeout if one of these caused
+// err, otherwise err.
 func causeOf(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
@@ -248,7 +249,7 @@ func (a *answer) release() {
 	a.bytes, a.held = nil, 0
 }
 
-// leaving is the context of a call that may end.
+// leaving is a context that ends when a call ends.
 type leaving struct{ left <-chan struct{} }
 
 // Deadline implements context.Context.

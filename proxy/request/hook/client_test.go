@@ -40,7 +40,7 @@ func (b *budget) Reserve(n int64) bool {
 
 func (b *budget) Discard(n int64) { b.held.Add(-n) }
 
-// rig is a hook that answers as a test wants, and the client that asks the hook.
+// rig holds a hook whose answers a test chooses, and the client that asks the hook.
 type rig struct {
 	client  *Client
 	metrics *metrics.Set
@@ -183,8 +183,8 @@ func TestAskUnreachable(t *testing.T) {
 	wantCause(t, err, upstreams.CauseHookUnreachable)
 }
 
-// TestAskEnds checks that a wait ends when the hook's time is over, when the call's time is over,
-// and when the client leaves. The hook sends half an answer and then nothing.
+// TestAskEnds checks that a wait ends at the hook's timeout, at the call's deadline, and when the
+// client leaves. The hook sends half an answer and then nothing.
 func TestAskEnds(t *testing.T) {
 	asked, end := make(chan struct{}, 8), make(chan struct{})
 	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -246,8 +246,8 @@ func TestAskMemory(t *testing.T) {
 }
 
 // TestAskLetsBodyGo checks that nothing reads the body after Ask has returned, even if the hook
-// answers without having read it: the body's memory then belongs to another call. Otherwise the
-// race detector fails the test.
+// answers without having read the body. The body's memory may belong to another call by then. The
+// race detector fails the test if the body is still read.
 func TestAskLetsBodyGo(t *testing.T) {
 	r := newRig(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"action":"allow"}`) })
 	var all sync.WaitGroup
@@ -255,7 +255,7 @@ func TestAskLetsBodyGo(t *testing.T) {
 		all.Go(func() {
 			body := bytes.Repeat([]byte("a"), 1<<20)
 			for range 5 {
-				_, _ = r.ask(&Question{Body: body}) // an error if the connection was cut while the body was sent
+				_, _ = r.ask(&Question{Body: body}) // fails if the connection was cut while the body was sent
 				for i := range body {
 					body[i]++
 				}

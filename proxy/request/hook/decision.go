@@ -8,7 +8,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Action says what is to become of a call.
+// Action is what a hook decides about a call.
 type Action uint8
 
 // The actions.
@@ -33,13 +33,13 @@ type Decision struct {
 	Model   string // an id or an alias
 }
 
-// The status and the message of a refusal that names none.
+// The status and the message of a refusal that does not specify them.
 const (
 	usualStatus  = 403
 	usualMessage = "The request is not allowed here."
 )
 
-// maxMessage bounds the message of a refusal, in bytes.
+// maxMessage is the maximum length of a refusal's message, in bytes.
 const maxMessage = 2 << 10
 
 // Statuses returns the statuses that a hook may choose for a refusal. Clients know how to handle
@@ -65,8 +65,8 @@ var membersOf = [...][]int{
 
 // Parse parses an answer. It accepts only what README.md describes: an unknown member, a member of
 // another action or a value out of bounds makes the answer invalid, because a guess could let a
-// call pass that was to be refused. The detail says what is wrong, with no text of the answer, which
-// may hold a prompt; it is empty if nothing is.
+// call pass that should have been refused. The detail says what is wrong, and is empty if the
+// answer is valid. It contains no text of the answer, which may contain a prompt.
 func Parse(answer []byte) (Decision, Detail) {
 	var doc jsonx.Doc
 	if doc.Parse(answer, jsonx.Options{Record: 1}) != nil {

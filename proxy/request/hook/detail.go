@@ -52,7 +52,7 @@ var details = []Explained{
 // Details returns all details.
 func Details() []Explained { return details }
 
-// Words returns the detail as a part of a sentence; "" for the empty detail.
+// Words returns the detail as a phrase for a sentence, or "" for the empty detail.
 func (d Detail) Words() string {
 	for _, e := range details {
 		if e.Detail == d {

@@ -64,7 +64,7 @@ func (q *question) size() (n int64) {
 	return n
 }
 
-// reader returns a reader that begins at the question's first byte.
+// reader returns a reader that starts at the question's first byte.
 func (q *question) reader() io.ReadCloser { return &questionReader{of: q} }
 
 // end cuts off all readers. The memory of the pieces may be reused once end has returned.
@@ -74,10 +74,11 @@ func (q *question) end() {
 	q.mu.Unlock()
 }
 
-// errEnded is what a reader returns after the question has ended.
+// errEnded is the error that a reader returns after the question has ended.
 var errEnded = errors.New("the question has ended")
 
-// questionReader reads a question. It has no WriteTo, because that would hand the memory out.
+// questionReader reads a question. It has no WriteTo, because WriteTo would pass on the memory
+// itself.
 type questionReader struct {
 	of        *question
 	piece, at int

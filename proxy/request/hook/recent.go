@@ -16,11 +16,11 @@ type Failures[F any] struct {
 	Last          F // the last failure
 }
 
-// recentWindow is how far back Recent counts.
+// recentWindow is the period that Recent covers.
 const recentWindow = time.Minute
 
-// Recent counts what hooks were asked, and how often they failed, in the last minute. F describes a
-// failure. Any goroutine may use it.
+// Recent counts, for the last minute, how often hooks were asked and how often they failed. F
+// describes a failure. Any goroutine may use it.
 type Recent[F any] struct {
 	mu   sync.Mutex
 	rows map[string]*recentRow[F]
@@ -53,8 +53,8 @@ func (r *Recent[F]) Add(hook string, failed *F, now time.Time) {
 	}
 }
 
-// Failures returns the hooks that failed in the last minute, by name. It forgets hooks that were
-// not asked in that time.
+// Failures returns the hooks that failed in the last minute, sorted by name. It forgets hooks that
+// were not asked in that time.
 func (r *Recent[F]) Failures(now time.Time) (all []Failures[F]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"penstock/upstreams"
 )
 
-// TestRecent checks that a hook's failures are counted for a minute, beside its decisions.
+// TestRecent checks that a hook's failures and decisions are counted for a minute.
 func TestRecent(t *testing.T) {
 	t.Parallel()
 	var r Recent[Failure]

@@ -14,7 +14,7 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Options are what the sinks need of the edge.
+// Options holds what the sinks need from the edge.
 type Options struct {
 	Log     *zap.Logger
 	Guard   *guard.Guard
@@ -28,7 +28,7 @@ type Copies struct {
 
 	mu    sync.Mutex                           // held while sinks change
 	sinks atomic.Pointer[map[string]*hookSink] // by the hook's name; replaced on change
-	old   []*hookSink                          // of earlier configurations, which may still be sending
+	old   []*hookSink                          // sinks of earlier configurations, which may still be sending
 }
 
 // New returns Copies without sinks.
@@ -38,8 +38,8 @@ func New(o Options) *Copies {
 	return c
 }
 
-// Apply makes the hooks of a file the ones that get copies. A sink whose settings are unchanged
-// goes on. A removed one still sends the copies that it has, for at most flushTime.
+// Apply makes hooks the ones that get copies. A sink whose settings are unchanged continues. A
+// removed sink may still send its queued copies for at most flushTime.
 func (c *Copies) Apply(hooks []config.Hook) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,8 +65,8 @@ func (c *Copies) Apply(hooks []config.Hook) {
 	}
 }
 
-// Begin returns a copy of a call for a model, for a hook's sink, followed by the copies in next. It
-// returns next if a reload has removed the sink.
+// Begin returns a copy for the sink of the hook h, followed by the copies in next. The copied call
+// is for the given model. It returns next if a reload has removed the sink.
 func (c *Copies) Begin(h *config.Hook, model string, next *Copy) *Copy {
 	s := (*c.sinks.Load())[h.Name]
 	if s == nil {
@@ -75,7 +75,7 @@ func (c *Copies) Begin(h *config.Hook, model string, next *Copy) *Copy {
 	return &Copy{Model: model, of: s, next: next, most: int(s.settings.most)}
 }
 
-// Close lets the sinks send the copies that they have, for at most flushTime, and ends them.
+// Close gives the sinks at most flushTime to send their queued copies, and then ends them.
 func (c *Copies) Close() {
 	c.Apply(nil)
 	c.mu.Lock()
@@ -91,14 +91,14 @@ func (c *Copies) Close() {
 	c.old = nil
 }
 
-// Lost says how many copies for a hook were lost in the last minute.
+// Lost is the number of a hook's copies that were lost in the last minute.
 type Lost struct {
 	Hook        string
 	Calls, Lost int
 	Why         string // in words
 }
 
-// Lost returns the hooks that have lost copies in the last minute, by name.
+// Lost returns the hooks that have lost copies in the last minute, sorted by name.
 func (c *Copies) Lost(now time.Time) (all []Lost) {
 	for _, f := range c.recent.Failures(now) {
 		all = append(all, Lost{f.Hook, f.Asked, f.Failed, words[f.Last]})

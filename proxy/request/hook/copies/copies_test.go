@@ -53,7 +53,8 @@ func newRig(t *testing.T, after string, change ...func(*config.Hook)) *rig {
 
 func (r *rig) sink() *hookSink { return (*r.copies.sinks.Load())["archive"] }
 
-// close ends the sinks, and checks that no memory stays reserved and no text is in the log.
+// close ends the sinks. It checks that no memory stays reserved, and that no text of a call is in
+// the log.
 func (r *rig) close() {
 	if r.closed {
 		return
@@ -100,7 +101,7 @@ func (r *rig) call(id, request string, answer ...string) {
 	})
 }
 
-// collector is a URL that collects lines.
+// collector is a server that collects the lines sent to its URL.
 type collector struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -141,7 +142,7 @@ func read(t *testing.T, line string) (d document) {
 	return d
 }
 
-// TestURL checks the document of a call, byte by byte, and the request that carries it.
+// TestURL checks every byte of a call's document, and the request that carries the document.
 func TestURL(t *testing.T) {
 	var head http.Header
 	got := make(chan string, 8)
@@ -165,8 +166,8 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// TestBounds checks that parts are cut at the bound, between characters, and that bytes that are not
-// UTF-8 become base64.
+// TestBounds checks that requests and answers are truncated at the limit, between characters, and
+// that bytes that are not UTF-8 become base64.
 func TestBounds(t *testing.T) {
 	for _, c := range []struct {
 		name, text, body, base64 string
@@ -199,8 +200,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestSlowSink checks that a sink that does not answer costs copies and nothing else: calls go on,
-// the memory stays within its bound, and what is lost is counted.
+// TestSlowSink checks that a sink that does not answer only loses copies. Calls must continue, the
+// memory must stay within its limit, and lost copies must be counted.
 func TestSlowSink(t *testing.T) {
 	asked, free := make(chan struct{}, 1024), make(chan struct{})
 	c := newCollector(t, func(_ http.ResponseWriter, q *http.Request) {
@@ -237,7 +238,7 @@ func TestSlowSink(t *testing.T) {
 	r.waitFor("it goes on", func() bool { return r.count(delivered) == 22-lost })
 }
 
-// TestLongQueue checks that copies without bytes are bounded, too.
+// TestLongQueue checks that the number of queued copies is limited even if they have no bytes.
 func TestLongQueue(t *testing.T) {
 	asked, free := make(chan struct{}, 1024), make(chan struct{})
 	c := newCollector(t, func(_ http.ResponseWriter, q *http.Request) {
@@ -260,7 +261,7 @@ func TestLongQueue(t *testing.T) {
 	r.waitFor("the rest is delivered", func() bool { return r.count(delivered) == mostQueued+1 })
 }
 
-// TestFailures checks what is counted for sinks that fail for good.
+// TestFailures checks what is counted for sinks that fail permanently.
 func TestFailures(t *testing.T) {
 	refuses := newCollector(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "CANARY", 500) })
 	redirects := newCollector(t, func(w http.ResponseWriter, r *http.Request) {
@@ -326,8 +327,8 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestFile checks the lines of a file, its mode, that the file may be moved away at any time, and
-// that a line which broke off spoils no other.
+// TestFile checks the lines of a file and its mode. The file may be moved away at any time, and a
+// truncated line must not corrupt any other line.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "copies.jsonl")
 	r := newRig(t, path)
@@ -368,7 +369,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestSocket checks that a reader of the socket gets lines, also after it has begun again.
+// TestSocket checks that a reader of the socket gets lines, even after it has restarted.
 func TestSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	r := newRig(t, "unix:"+path)
@@ -395,7 +396,7 @@ func TestSocket(t *testing.T) {
 }
 
 // TestReload checks that a reload adds and removes sinks, keeps those that do not change, and that
-// a removed one sends what it has.
+// a removed sink sends its queued copies.
 func TestReload(t *testing.T) {
 	c := newCollector(t, nil)
 	r := newRig(t, c.URL)
@@ -422,7 +423,7 @@ func TestReload(t *testing.T) {
 	r.waitFor("it goes on", func() bool { return r.count(delivered) == 2 })
 }
 
-// TestCloseIsBounded checks that a sink which hangs does not hold up the end of the edge.
+// TestCloseIsBounded checks that a sink that hangs does not delay the edge's exit.
 func TestCloseIsBounded(t *testing.T) {
 	asked := make(chan struct{}, 8)
 	c := newCollector(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -458,7 +459,8 @@ func TestSeveralHooks(t *testing.T) {
 	}
 }
 
-// TestManyCalls runs calls at once, for the race detector, and checks that each is counted once.
+// TestManyCalls runs calls in parallel, for the race detector, and checks that each one is counted
+// once.
 func TestManyCalls(t *testing.T) {
 	c := newCollector(t, nil)
 	r := newRig(t, c.URL, func(h *config.Hook) { h.Bytes, h.Memory = 4<<10, 64<<10 })

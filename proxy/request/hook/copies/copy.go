@@ -3,7 +3,7 @@ package copies
 import "time"
 
 // Copy is the copy of a call while the call runs. The call's goroutine owns it. A call that several
-// hooks name has a list of them.
+// hooks copy has a list of Copies.
 type Copy struct {
 	Model string // the client's choice
 
@@ -12,13 +12,13 @@ type Copy struct {
 	most            int
 	request, answer part
 	held            int64
-	dropped         bool // there was no memory for it
+	dropped         bool // there was no memory for the copy
 }
 
-// part is the beginning of a request or an answer.
+// part is the start of a request or an answer.
 type part struct {
 	bytes []byte
-	size  int64 // of the whole
+	size  int64 // size of the whole request or answer
 }
 
 // leastPart is the smallest buffer of a part.
@@ -58,7 +58,7 @@ func (c *Copy) add(to *part, b []byte) {
 	to.bytes = append(to.bytes, b...)
 }
 
-// drop frees what the copy holds.
+// drop frees the memory used by the copy.
 func (c *Copy) drop() {
 	c.of.free(c.held)
 	c.held, c.request.bytes, c.answer.bytes, c.dropped = 0, nil, nil, true
@@ -67,7 +67,7 @@ func (c *Copy) drop() {
 // Facts describe a call.
 type Facts struct {
 	RequestID, Key, Endpoint string
-	Model                    string // the last one that was to answer
+	Model                    string // the last model that was to answer
 	Stream                   bool
 	Start                    time.Time
 	Took, TTFT               time.Duration // TTFT is 0 without an answer

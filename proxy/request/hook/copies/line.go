@@ -11,12 +11,12 @@ import (
 // entry is the copy of a call that has ended.
 type entry struct {
 	Facts
-	asked           string // the model
+	asked           string // the requested model
 	request, answer part
 	held            int64
 }
 
-// document is the form in which a sink gets a copy. README.md describes the members.
+// document is the JSON document in which a sink gets a copy. README.md describes the members.
 type document struct {
 	Version   int     `json:"version"`
 	Hook      string  `json:"hook"`
@@ -38,10 +38,10 @@ type document struct {
 
 // content is a request or an answer in a document.
 type content struct {
-	Bytes     int64   `json:"bytes"` // of the whole
+	Bytes     int64   `json:"bytes"` // length of the whole request or answer
 	Truncated bool    `json:"truncated,omitempty"`
 	Body      *string `json:"body,omitempty"`
-	Base64    string  `json:"body_base64,omitempty"` // in place of Body, if it is not UTF-8
+	Base64    string  `json:"body_base64,omitempty"` // instead of Body, if the bytes are not UTF-8
 }
 
 const version = 1

@@ -33,7 +33,8 @@ type urlSender struct {
 
 const (
 	idleTime = 30 * time.Second
-	// The most that is read of a sink's answer, which means nothing.
+	// mostAnswer is the maximum number of bytes that are read of a sink's answer. The answer's
+	// content is ignored.
 	mostAnswer = 64 << 10
 )
 
@@ -66,7 +67,7 @@ func (u *urlSender) send(ctx context.Context, lines []byte) (result string) {
 		return lostUnreachable
 	}
 	defer reply.Body.Close()
-	_, _ = io.CopyN(io.Discard, reply.Body, mostAnswer) // so that the connection can be used again
+	_, _ = io.CopyN(io.Discard, reply.Body, mostAnswer) // so that the connection can be reused
 	if reply.StatusCode/100 != 2 {
 		return lostStatus
 	}
@@ -114,7 +115,7 @@ func (path fileSender) write(lines []byte) (err error) {
 	return err
 }
 
-// torn reports whether a file ends within a line, because an earlier write broke off.
+// torn reports whether a file ends in the middle of a line because an earlier write was incomplete.
 func torn(f *os.File, size int64) bool {
 	var last [1]byte
 	if size == 0 {
@@ -126,7 +127,7 @@ func torn(f *os.File, size int64) bool {
 
 func (fileSender) end() {}
 
-// socketSender writes lines to a Unix socket that takes a stream.
+// socketSender writes lines to a Unix stream socket.
 type socketSender struct {
 	path string
 	conn net.Conn
@@ -143,7 +144,7 @@ func (s *socketSender) send(ctx context.Context, lines []byte) (result string) {
 	until, _ := ctx.Deadline()
 	_ = s.conn.SetWriteDeadline(until)
 	if _, err := s.conn.Write(lines); err != nil {
-		s.end() // the sink may have a part of a line
+		s.end() // the sink may have received part of a line
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return lostTimeout
 		}

@@ -34,20 +34,23 @@ var words = map[string]string{
 }
 
 const (
-	// flushTime is how long a sink may still send what it has, after it was removed or while the
-	// edge ends.
+	// flushTime is the time that a sink has to send its queued copies after it was removed or while
+	// the edge exits.
 	flushTime = 1500 * time.Millisecond
-	// The most that is sent at once: so many copies, or copies that hold so many bytes and one more.
+	// batchCopies and batchBytes limit a batch. It has at most batchCopies copies, and it ends with
+	// the copy that brings it to batchBytes.
 	batchCopies, batchBytes = 64, 1 << 20
-	// mostQueued bounds the copies of a sink that wait, beside their memory.
+	// mostQueued is the maximum number of copies in a sink's queue. It applies in addition to the
+	// memory limit.
 	mostQueued = 16 << 10
-	// A batch is sent so many times. Between the tries is a pause, which doubles.
+	// A batch is sent at most mostTries times. The first pause between two tries is firstPause, and
+	// each later one is twice as long.
 	mostTries, firstPause = 4, 250 * time.Millisecond
-	// logEvery is the least time between two lines of the log about lost copies.
+	// logEvery is the minimum interval between two log lines about lost copies.
 	logEvery = 10 * time.Second
 )
 
-// settings are the settings of a hook that make another sink necessary if they change.
+// settings holds the settings of a hook that require a new sink if they change.
 type settings struct {
 	after, token string
 	timeout      time.Duration
@@ -65,17 +68,17 @@ type hookSink struct {
 	settings settings
 	to       sender
 
-	held atomic.Int64 // bytes of copies, from their calls until they were sent
+	held atomic.Int64 // bytes held by copies, from their calls until they were sent
 
 	mu     sync.Mutex
 	queue  []*entry
 	closed bool
 
-	wake   chan struct{} // holds at most one: the queue has entries
+	wake   chan struct{} // holds at most one element: the queue has entries
 	stop   chan struct{} // closed with closed
 	done   chan struct{} // closed once the goroutine has ended
 	ctx    context.Context
-	cancel context.CancelFunc // ends what is being sent
+	cancel context.CancelFunc // cancels the send in progress
 
 	logged struct {
 		mu   sync.Mutex
@@ -84,7 +87,7 @@ type hookSink struct {
 	}
 }
 
-// sender sends lines to a place. It returns delivered, or why they were not.
+// sender sends lines to a sink. send returns delivered, or the reason why the lines were lost.
 type sender interface {
 	send(ctx context.Context, lines []byte) (result string)
 	end()
@@ -104,7 +107,7 @@ func (c *Copies) open(h *config.Hook) *hookSink {
 	return s
 }
 
-// close makes the sink take no more copies, send those that it has, and end.
+// close makes the sink accept no more copies, send those that are queued, and end.
 func (s *hookSink) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,8 +165,8 @@ func (s *hookSink) put(e *entry) {
 	}
 }
 
-// take takes the next batch from the queue. The result end is true if the sink is closed and has no
-// more.
+// take takes the next batch from the queue. end is true if the sink is closed and has no more
+// copies.
 func (s *hookSink) take() (batch []*entry, end bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,7 +203,7 @@ func (s *hookSink) run() {
 	}
 }
 
-// deliver sends a batch, and frees its memory in any case.
+// deliver sends a batch, and always frees its memory.
 func (s *hookSink) deliver(batch []*entry) {
 	reason := lostEnded // after a panic
 	defer func() {
@@ -228,7 +231,7 @@ func (s *hookSink) deliver(batch []*entry) {
 	reason = s.send(lines)
 }
 
-// send sends lines, more than once if necessary, and returns the result.
+// send sends lines, repeatedly if necessary, and returns the result.
 func (s *hookSink) send(lines []byte) (result string) {
 	pause := firstPause
 	for try := 1; ; try++ {
@@ -247,13 +250,13 @@ func (s *hookSink) send(lines []byte) (result string) {
 		select {
 		case <-time.After(pause):
 			pause *= 2
-		case <-s.stop: // one more try is all there is time for
+		case <-s.stop: // there is time for only one more try
 			try = max(try, mostTries-1)
 		}
 	}
 }
 
-// lose counts n lost copies, and logs them now and then.
+// lose counts n lost copies, and logs them at most every logEvery.
 func (s *hookSink) lose(n int, reason string) {
 	s.count(reason, n)
 	now := time.Now()
