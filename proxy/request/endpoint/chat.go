@@ -8,8 +8,8 @@ import (
 	"penstock/translate/chat/answer"
 )
 
-// chatCompletions is POST /v1/chat/completions. It passes requests through and preserves their
-// bytes.
+// chatCompletions is POST /v1/chat/completions. It passes requests through without changing their
+// bytes unnecessarily.
 var chatCompletions = &Endpoint{
 	Path:          "/v1/chat/completions",
 	Operation:     config.OpChat,
@@ -78,7 +78,7 @@ func (r *chatRequest) Unary(about Answer) Unary {
 
 // AppendWhole implements completionWriter.
 func (r *chatRequest) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
-	if !c.ID().HasText() { // TGI sends an empty one
+	if !c.ID().HasText() { // TGI sends an empty id
 		r.answer.options.ID = answerID(chatIDPrefix, r.callID)
 	}
 	return c.Append(dst, &r.answer.options), nil

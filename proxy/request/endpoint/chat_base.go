@@ -13,15 +13,15 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// chatBase is what requests in the dialects that are chat underneath share. It holds the chat
-// request, checks it and writes it for an engine. Memory that only the request or only the answer
-// needs is pooled separately, because a stream may be long.
+// chatBase is the common part of requests in the dialects that are chat underneath. It holds the
+// chat request, checks it and writes it for an engine. Memory that only the request or only the
+// answer needs is pooled separately, because a stream may be long.
 type chatBase struct {
 	held
 	chat          *chat.Request   // nil once it is no longer needed for sending
 	wantsStream   bool            // what the chat request asks for
 	rules         chat.ModelRules // the model's rules, with the context length of its engines
-	lowerEffort   bool            // lowers an effort to the nearest one that the model offers, instead of a refusal
+	lowerEffort   bool            // lowers an effort to the nearest one that the model offers, instead of refusing it
 	countsAtStart bool            // the client reads token counts at the start of a stream
 	segments      [][]byte        // memory for the pieces of the engine's request
 	room          []byte          // memory for the pieces that the edge itself writes
@@ -47,7 +47,7 @@ var textOnly = []string{"text"}
 
 func (b *chatBase) Check(m *snapshot.Model, now time.Time) (Checked, error) {
 	rules, prompt := m.ChatRules(now, b.lowerEffort, &b.rules), &b.chat.Prompt
-	if len(prompt.Images) > 0 && rules.InputModalities == nil && m.Route.TextOnly() { // as the catalog lists it
+	if len(prompt.Images) > 0 && rules.InputModalities == nil && m.Route.TextOnly() { // as in the catalog
 		b.rules = *rules
 		b.rules.InputModalities = textOnly
 		rules = &b.rules
@@ -86,7 +86,7 @@ func (l chatLimit) Context(rules *chat.ModelRules) int {
 func (l chatLimit) Prompt(_ float64, estimate int) int { return estimate + l.chat.Tokens.Said() }
 
 // Prefix implements Request. The raw `messages` of one turn are a byte prefix of the next turn's,
-// so they can be hashed as they are.
+// so they can be hashed unchanged.
 func (b *chatBase) Prefix() (tools, messages []byte) {
 	return b.chat.Tools().Raw(), b.chat.Messages().Raw()
 }
@@ -115,7 +115,7 @@ func (b *chatBase) Fill(to Target) (Sending, error) {
 	return jsonSending(p.Path(config.OpChat), to.Stream, b.segments), nil
 }
 
-// formatOf returns in which form a target's engine accepts a chat request for its model.
+// formatOf returns the format in which a target's engine accepts a chat request for its model.
 func formatOf(to *Target) chat.EngineFormat {
 	format := to.Formats.of(to.Upstream.Engine())
 	format.Served, format.Stream, format.Salt, format.Priority = to.Served, to.Stream, to.Salt, to.Priority
@@ -166,7 +166,7 @@ type chatAnswer struct {
 	tools      []byte       // the names of the request's tools
 	facts      answer.Facts // facts about a completion that was read
 	writer     completionWriter
-	plain      bool // the dialect is chat: a plain completion is spliced without an index
+	plain      bool // the dialect is chat, so a plain completion is spliced without an index
 }
 
 // completionWriter writes an answer in a dialect.
@@ -178,14 +178,14 @@ type completionWriter interface {
 func (a *chatAnswer) begin(about *Answer, r *chat.Request) {
 	m := about.Model
 	a.options = answer.Options{Model: m.ID, Created: about.Created.Unix(), N: r.N, PromptTokens: about.PromptTokens}
-	if r.ToolUse.Offered && len(a.tools) == 0 { // the same for every attempt
+	if r.ToolUse.Offered && len(a.tools) == 0 { // the names are the same for every attempt
 		a.tools = chat.AppendToolNames(a.tools, r)
 	}
 	a.options.Tools, a.options.SingleToolCall = a.tools, r.ToolUse.Single
 	a.offered = translate.Offered{Tools: r.ToolUse.Offered}
 }
 
-// Append implements Unary. It refers to the completion until the codec is recycled.
+// Append implements Unary. The codec refers to the completion until it is recycled.
 func (a *chatAnswer) Append(dst, completion []byte, _ Reply) ([]byte, error) {
 	if a.plain {
 		var done bool
@@ -251,8 +251,8 @@ func (*dialectEvents) AppendBody([]byte, []byte, Reply) ([]byte, error) {
 func (*dialectEvents) MediaType() string { return eventStreamType }
 func (*dialectEvents) InBand() bool      { return true }
 
-// The forms by their names in a profile. If a profile names none, a request is passed on in the
-// form in which it arrived.
+// The forms of chat members by their names in a profile. If a profile names none, the member is
+// passed on unchanged.
 var (
 	toolChoiceForms = map[string]chat.ToolChoiceForm{
 		config.ToolChoiceWords: chat.ToolChoiceWords, config.ToolChoiceIgnored: chat.ToolChoiceIgnored,
@@ -265,7 +265,8 @@ var (
 	}
 )
 
-// Formats remembers in which form each engine accepts a chat request. Any goroutine may use it.
+// Formats remembers the format in which each engine accepts a chat request. Any goroutine may use
+// it.
 type Formats struct {
 	byProfile sync.Map // *engine.Profile → *chat.EngineFormat
 }

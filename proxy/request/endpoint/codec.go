@@ -22,7 +22,7 @@ import (
 
 // Request is the codec of one client's request. It reads the request, writes it for engines, and
 // prepares for their replies. It belongs to one call and to the call's goroutine. Functions take
-// only the interface that they use.
+// only the smaller interfaces that they use.
 type Request interface {
 	Decoder
 	Prompt
@@ -41,25 +41,25 @@ type Decoder interface {
 	// Streams reports whether the client gets the answer as it is generated. For a form the result
 	// is final only once the whole form has been read.
 	Streams() bool
-	// Check applies the model's rules. now determines which context reports from its engines count
-	// as recent.
+	// Check applies the model's rules. now determines which context lengths reported by the model's
+	// engines count as recent.
 	Check(m *snapshot.Model, now time.Time) (Checked, error)
 	// Ended reports whether the client's body was read to its end. A form is read while it is sent
 	// on.
 	Ended() bool
 	// Came returns how many bytes of the client's body Decode and Fill have read. It returns 0 for
-	// a body that was read before.
+	// a body that was read earlier.
 	Came() int64
 }
 
 // Prompt says what limits, routing and engines need to know about a request.
 type Prompt interface {
-	// Estimate returns about how many tokens the prompt and the answer have.
+	// Estimate returns the estimated numbers of tokens in the prompt and in the answer.
 	Estimate(bytesPerToken float64) (prompt, output int)
 	// Limit returns the answer's token limit.
 	Limit() TokenLimit
-	// Prefix returns the beginning of the prompt, by which a route may find an engine that has
-	// cached it. It returns nil if the request has no such beginning.
+	// Prefix returns the prefix of the prompt, by which a route may find an engine that has cached
+	// it. It returns nil if the request has no such prefix.
 	Prefix() (tools, messages []byte)
 	// Session returns what the request's body says about the client's session.
 	Session() chat.Session
@@ -73,7 +73,8 @@ type Outgoing interface {
 	AsksStream(p *engine.Profile) bool
 	// Fill writes the request for an engine.
 	Fill(to Target) (Sending, error)
-	// Spent reports whether some of the sent request is gone, so that it cannot be sent again.
+	// Spent reports whether the request cannot be sent again because some of what was sent was not
+	// kept.
 	Spent() bool
 	// Release releases what is held for sending. The request cannot be sent after that.
 	Release()
@@ -81,7 +82,7 @@ type Outgoing interface {
 
 // Replies reads what engines reply to a request.
 type Replies interface {
-	// Reads says what a reply with status 200 is, judging by its head. asked means that the request
+	// Reads says what a reply with status 200 is, judging by its head. asked is true if the request
 	// was for a stream.
 	Reads(reply Reply, asked bool) ReplyForm
 	// AnswersJSON reports whether a whole answer is certain to be JSON, which white space may
@@ -92,8 +93,8 @@ type Replies interface {
 	Stream(about Answer) Stream
 }
 
-// held implements the methods of Request that are the same for all bodies that are read before they
-// are decoded.
+// held implements the methods of Request that are the same for all requests whose body is read
+// before it is decoded.
 type held struct{}
 
 func (held) Ended() bool { return true }
@@ -103,7 +104,7 @@ func (held) Came() int64 { return 0 }
 // Input is what a request is decoded from.
 type Input struct {
 	Body     *body.Body
-	From     body.Source // where a form comes from, which is read while it is decoded
+	From     body.Source // the source of a form, which is read while it is decoded
 	Memory   *limit.Memory
 	Snapshot *snapshot.Snapshot
 	Header   *fasthttp.RequestHeader
@@ -114,8 +115,8 @@ type Input struct {
 type Checked struct {
 	Pool     upstreams.Pool
 	PoolName string // empty: the rules refused the request before its pool was known
-	// PromptBytes is the length of a prompt that is only text, otherwise 0. From it the edge learns
-	// the model's bytes per token.
+	// PromptBytes is the length of a prompt that is only text, otherwise 0. The edge learns the
+	// model's bytes per token from it.
 	PromptBytes int
 	// Dropped names what was omitted from the request, from a fixed list.
 	Dropped []string
@@ -131,8 +132,8 @@ type TokenLimit interface {
 	Fit(limit int)
 	// Context returns the model's configured context for this request, or 0 if it is unknown.
 	Context(rules *chat.ModelRules) int
-	// Prompt returns about how many tokens the longest prompt has. estimate is for the whole
-	// request.
+	// Prompt returns the estimated number of tokens in the longest prompt. estimate is the estimate
+	// for the whole request.
 	Prompt(bytesPerToken float64, estimate int) int
 }
 
@@ -148,9 +149,9 @@ type Target struct {
 	Refused  Refused
 }
 
-// Refused says what an engine was found to refuse in requests for a model, beyond what its profile
-// lists. Such a request is sent in another form. The zero value means that the engine refuses
-// nothing.
+// Refused says what an engine was found to refuse in requests for a model, in addition to what its
+// profile lists. Such a request is changed before it is sent. The zero value means that the engine
+// refuses nothing.
 type Refused struct {
 	Efforts       chat.EffortSet // values of the reasoning effort
 	AdjacentTurns bool           // consecutive turns with the same role
@@ -161,14 +162,16 @@ func (r Refused) And(other Refused) Refused {
 	return Refused{Efforts: r.Efforts | other.Efforts, AdjacentTurns: r.AdjacentTurns || other.AdjacentTurns}
 }
 
-// Sent holds what an engine may refuse in a sent request but accept in another form.
+// Sent holds the values in a sent request that an engine may refuse, but may accept if they are
+// changed.
 type Sent struct {
 	Limit         int    // the answer's token limit; -1: none
 	Effort        string // the value of the reasoning effort; empty: none
 	AdjacentTurns bool   // consecutive turns with the same role
 }
 
-// SentOf returns the Sent of a request as written for a target. The request must still be held.
+// SentOf returns the Sent of a request that was written for a target. The request must still be
+// held.
 func SentOf(p Prompt, to *Target) Sent {
 	sent, c := Sent{Limit: p.Limit().TokenLimit()}, p.Chat()
 	if c == nil {
@@ -180,9 +183,9 @@ func SentOf(p Prompt, to *Target) Sent {
 	return sent
 }
 
-// PriorityOf returns the priority of a call at an upstream's engine: the rank of the call's class,
-// if the upstream is configured for that. A client's own number stays if the model allows clients
-// to send one.
+// PriorityOf returns the priority of a call at an upstream's engine. It is the rank of the call's
+// class if the upstream is configured to use the rank. A client's own number stays if the model
+// allows clients to send one.
 func PriorityOf(u *upstreams.Upstream, m *snapshot.Model, rank int) chat.Priority {
 	number, told := upstreams.Priority(u, rank)
 	if !told {
@@ -191,7 +194,7 @@ func PriorityOf(u *upstreams.Upstream, m *snapshot.Model, rank int) chat.Priorit
 	return chat.Priority{Number: number, Told: true, Own: slices.Contains(m.Config.AllowMembers, "priority")}
 }
 
-// Sending is a request as it is sent to an engine.
+// Sending is a request in the form in which it is sent to an engine.
 type Sending struct {
 	Path, ContentType, Accept string
 	Body                      [][]byte
@@ -214,8 +217,8 @@ type Answer struct {
 // Reply is the head of an engine's reply.
 type Reply interface {
 	Header(name string) []byte
-	// Framed reports whether the reply itself says where the body ends, so that the body does not
-	// end with the connection.
+	// Framed reports whether the reply itself says where the body ends. Otherwise the body ends
+	// with the connection.
 	Framed() bool
 }
 
@@ -240,7 +243,7 @@ type Unary interface {
 	// Append appends the answer for body. If the request was for a stream, body is a chat
 	// completion.
 	Append(dst, body []byte, reply Reply) ([]byte, error)
-	// PassesOn reports whether a large reply may be passed on as it arrives, because hardly any of
+	// PassesOn reports whether a large reply may be passed on as it arrives because hardly any of
 	// it changes. PassOn starts to pass the reply on.
 	PassesOn(reply Reply) bool
 	PassOn(reply Reply) *PassOn
@@ -261,6 +264,6 @@ type Stream interface {
 	// reply.
 	AppendBody(dst, body []byte, reply Reply) ([]byte, error)
 	MediaType() string
-	// InBand reports whether the stream can carry errors and keep-alives. Streams of bytes cannot.
+	// InBand reports whether the stream can carry errors and keep-alives. Binary streams cannot.
 	InBand() bool
 }

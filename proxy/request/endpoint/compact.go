@@ -12,8 +12,8 @@ import (
 )
 
 // compact is POST /v1/responses/compact. The model writes a summary of the conversation, which the
-// client then sends, sealed, instead of the conversation. It is a call like any other: one
-// generation, under the key's limits.
+// client then sends, sealed, instead of the conversation. It is a call like any other, with one
+// generation under the key's limits.
 var compact = &Endpoint{
 	Path:          "/v1/responses/compact",
 	listedAs:      "/v1/responses",
@@ -38,8 +38,8 @@ var inputTokens = &Endpoint{
 	}},
 }
 
-// extensionWriter is the Responses writer of the endpoints below /v1/responses that the contract
-// does not have. They compact a request, or only count its tokens, and do not stream.
+// extensionWriter is the Responses writer of the endpoints below /v1/responses that are not in the
+// contract. These endpoints compact a request or only count its tokens, and do not stream.
 type extensionWriter struct {
 	responsesWriter
 	compacts bool

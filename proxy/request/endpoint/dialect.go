@@ -6,11 +6,10 @@ import (
 	"penstock/translate/responses"
 )
 
-// Dialect says how an endpoint reports errors: which shape errors have, and which status an
-// engine's failure has.
+// Dialect says how an endpoint reports errors: their shape, and the status for an engine's failure.
 type Dialect struct {
 	Name string // the name in metrics and log
-	// AnthropicRates adds Anthropic's headers with the levels of the key's limits.
+	// AnthropicRates adds Anthropic's headers that report the state of the key's limits.
 	AnthropicRates bool
 
 	// appendError renders e for a client of this dialect.
@@ -22,7 +21,7 @@ type Dialect struct {
 	prompt string
 }
 
-// ErrorOf returns e in the form that this dialect's clients see.
+// ErrorOf returns e as this dialect's clients see it.
 func (d *Dialect) ErrorOf(e *apierr.Error) *apierr.Error {
 	if d.mapError != nil {
 		return d.mapError(e)
@@ -59,7 +58,7 @@ var (
 	}
 )
 
-// Outside of a stream, responsesDialect's errors have the same shape as chat's. An engine's
+// responsesDialect has errors of the same shape as chat's, except in a stream. An engine's
 // complaint about messages becomes a complaint about input.
 var responsesDialect = &Dialect{Name: "responses", appendError: chatError, mapError: responses.MapError}
 

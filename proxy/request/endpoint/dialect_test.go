@@ -116,8 +116,9 @@ func TestPromptTooLongParam(t *testing.T) {
 	}
 }
 
-// TestShouldRetry checks that an exhausted quota keeps SDKs from retrying. A quota whose rest is
-// reserved by running calls does not, because the reservation may end within a second.
+// TestShouldRetry checks that an exhausted quota keeps SDKs from retrying. SDKs may still retry if
+// the remainder of the quota is reserved by running calls, because the reservation may end within a
+// second.
 func TestShouldRetry(t *testing.T) {
 	for held, want := range map[bool]string{false: "false", true: ""} {
 		var h fasthttp.ResponseHeader

@@ -22,21 +22,23 @@
 // A new endpoint takes one file with its Endpoint and its codec, and one line in All
 // (endpoint.go).
 //
-// dialect.go defines the shape of each dialect's errors, response.go the headers of every answer.
+// dialect.go defines the shape of each dialect's errors. response.go defines the headers common to
+// all answers.
 //
 // # Design
 //
 // The dialects themselves are packages below translate, which turn bytes into bytes. A codec
 // connects a dialect to a call: to the body's memory, the model's snapshot and the target's engine.
-// It knows neither attempts nor connections, and sees only the head of an engine's reply (Reply).
+// It depends on neither attempts nor connections, and sees only the head of an engine's reply
+// (Reply).
 //
 // If an answer continues at another engine, the underlying chat request receives the text so far
 // (Request.Chat, chat.Request.GoOn). Fill then writes it as a chat request, whatever the dialect.
 //
 // A request in the Messages or the Responses dialect is a chat request once it is decoded, and
-// every engine receives it as one. Only the count of a Messages prompt uses the body that the
+// every engine receives it as one. Only the token count of a Messages prompt uses the body that the
 // client wrote.
 //
-// Chat codecs are pooled. What only the request or only the answer needs is pooled separately,
-// because a stream may last an hour but its request is released after the first event.
+// Chat codecs are pooled. Memory that only the request or only the answer needs is pooled
+// separately, because a stream may last an hour but its request is released after the first event.
 package endpoint

@@ -27,7 +27,8 @@ type Endpoint struct {
 	CachesPrompts bool
 	// New makes the codec for one call.
 	New func() Request
-	// Wrapping is how many bytes the edge may add to the client's bytes when it makes the body.
+	// Wrapping is the number of bytes that the edge may add to the client's bytes when it makes the
+	// body.
 	Wrapping int64
 	// Local answers the call without an engine's generation; nil: the call goes to an engine.
 	Local *Local
@@ -36,8 +37,8 @@ type Endpoint struct {
 	listedAs string // the path by which a model's supported_endpoints lists the endpoint; empty: Path
 }
 
-// Local says how an endpoint itself answers an admitted call, with a count of the prompt's tokens.
-// These tokens are reserved from the key's limits but not charged.
+// Local says how an endpoint itself answers an admitted call with a count of the prompt's tokens.
+// The tokens are reserved from the key's limits but not charged.
 type Local struct {
 	// Operation names the operation of an engine's own counter, if engines have one. If it is
 	// empty, the estimate suffices.
@@ -121,7 +122,7 @@ func (ep *Endpoint) OwnLimit(l config.BodyLimits) int64 {
 }
 
 // TooLarge returns the refusal of a body that is larger than the limit from OwnLimit or BodyLimit.
-// The refusal names the configured number.
+// The refusal states the configured limit.
 func (ep *Endpoint) TooLarge(most int64) *apierr.Error {
 	if !ep.Form {
 		most -= ep.Wrapping
@@ -160,7 +161,7 @@ func textReply(reply Reply, asked bool) ReplyForm {
 	return WrongType
 }
 
-// How many tokens an answer is expected to have. Answers seldom reach a client's max_tokens, so
+// The expected number of tokens in an answer. Answers seldom reach a client's max_tokens, so
 // max_tokens counts only up to mostOutput.
 const (
 	usualOutput = 256

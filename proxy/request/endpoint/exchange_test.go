@@ -210,7 +210,7 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
-// TestNewEndpoint checks that an endpoint that is only one file gets everything that a call has:
+// TestNewEndpoint checks that an endpoint that consists of one file gets all features of a call:
 // limits, errors in its dialect, engines and the answer.
 func TestNewEndpoint(t *testing.T) {
 	endpoint.WithShout(t)

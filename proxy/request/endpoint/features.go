@@ -8,7 +8,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// chatFeature is what every dialect that is translated to chat needs from an engine.
+// chatFeature is the feature that every dialect that is translated to chat needs from an engine.
 var chatFeature = upstreams.FeatureOf(config.OpChat)
 
 // FeaturesOf returns what a request needs from an engine.

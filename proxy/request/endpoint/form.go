@@ -13,7 +13,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// imageEdits is POST /v1/images/edits: it takes a form and answers JSON.
+// imageEdits is POST /v1/images/edits. It accepts a form and answers with JSON.
 var imageEdits = &Endpoint{
 	Path:      "/v1/images/edits",
 	Operation: config.OpImages,
@@ -58,8 +58,8 @@ type formFields interface {
 	Stream() bool
 }
 
-// formRequest is what the codecs of forms share. A form is still being checked while it is read,
-// when its beginning is already on the way to an engine.
+// formRequest is the common part of the codecs of forms. A form is checked while it is read, when
+// its first bytes may already have been sent to an engine.
 type formRequest struct {
 	form      body.Form
 	fields    formFields
@@ -72,7 +72,7 @@ func (r *formRequest) begin(fields formFields, operation string, pool upstreams.
 	r.fields, r.operation, r.pool = fields, operation, pool
 }
 
-// Decode implements Request. It reads the beginning of the form.
+// Decode implements Request. It reads the start of the form.
 func (r *formRequest) Decode(in Input) error {
 	r.form.Begin(&in.From, formEnd{r.fields, r}, in.Memory)
 	return r.form.ReadHead(in.Header.ContentType())
@@ -85,7 +85,7 @@ type formEnd struct {
 }
 
 // End implements body.Fields. A field that requests events may follow the file. If the form is by
-// then on its way to an engine without events, End refuses the form.
+// then being sent to an engine without events, End refuses the form.
 func (e formEnd) End() ([]forward.Field, error) {
 	fields, err := e.formFields.End()
 	if err != nil || !e.Stream() {

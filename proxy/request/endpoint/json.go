@@ -11,7 +11,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// These endpoints take JSON, answer JSON, and do not stream. The edge passes the JSON on and
+// These endpoints accept JSON, answer with JSON, and do not stream. The edge passes the JSON on and
 // changes only the model in it.
 var (
 	embeddings = passing("/v1/embeddings", config.OpEmbeddings, "input", (*forward.Request).DecodeEmbeddings)
@@ -66,7 +66,7 @@ type rerankAnswer struct {
 	asked *forward.Rerank
 }
 
-// PassesOn implements Unary. The first result is known only after all results are.
+// PassesOn implements Unary. The first result is known only once all results are known.
 func (a *rerankAnswer) PassesOn(Reply) bool { return false }
 
 func (a *rerankAnswer) Append(dst, body []byte, reply Reply) ([]byte, error) {
@@ -85,8 +85,8 @@ type passingRequest struct {
 
 func (r *passingRequest) Decode(in Input) error { return r.decode(&r.own, in.Body.Bytes()) }
 
-// jsonRequest is what the codecs of JSON requests share from which the edge reads little more than
-// the model.
+// jsonRequest is the common part of the codecs of JSON requests in which the edge reads little more
+// than the model.
 type jsonRequest struct {
 	held
 	request   *forward.Request

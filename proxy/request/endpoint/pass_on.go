@@ -16,8 +16,8 @@ const (
 // errTooLarge is the error for a reply that is larger than an answer may be.
 var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
 
-// PassOn passes a large reply on as it arrives. The client can tell a truncated reply from a
-// complete one by its form.
+// PassOn passes a large reply on as it arrives. The reply's format lets the client tell a truncated
+// reply from a complete one.
 type PassOn struct {
 	relay  *forward.Relay // nil: the reply is not JSON
 	answer *forwarded
@@ -66,8 +66,8 @@ const noEstimate = -1
 // forwarded is the Unary of a JSON answer that is passed on.
 type forwarded struct {
 	model string
-	// estimate is the estimated number of prompt tokens, for an answer that does not report its
-	// usage; or noEstimate.
+	// estimate is the estimated number of prompt tokens for an answer that does not report its
+	// usage, or noEstimate.
 	estimate   int
 	completion bool // the answer must have choices
 	vectors    forward.VectorForm

@@ -13,8 +13,8 @@ import (
 )
 
 // Realtime is GET /v1/realtime: sessions that transcribe speech, over WebSocket. Package realtime
-// moves the messages of a session. Its call is an ordinary one whose body names the model, and whose
-// exchange is a WebSocket connection. It is not in All, because it takes no POST.
+// moves the messages of a session. A session's call is an ordinary one whose body names the model
+// and whose exchange is a WebSocket connection. Realtime is not in All, because it accepts no POST.
 var Realtime = &Endpoint{
 	Path: "/v1/realtime", Operation: config.OpRealtime, atEngine: config.OpRealtime,
 	Traced:  config.OpRealtime, // the conventions have no name for it yet
@@ -62,8 +62,8 @@ func (r *Session) Fill(to Target) (Sending, error) {
 // Upgrade returns the last handshake.
 func (r *Session) Upgrade() *http1.Upgrade { return r.upgrade }
 
-// Spend records that an engine has received audio, which is not kept. Another engine cannot replace
-// that engine any more.
+// Spend records that an engine has received audio, which is not kept. No other engine can replace
+// that engine after that.
 func (r *Session) Spend() { r.spent.Store(true) }
 
 // Spent implements Request.

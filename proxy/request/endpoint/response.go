@@ -11,7 +11,7 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// AppendRequestID appends a new request id: "req_" and 26 characters of base 32, from 128 random
+// AppendRequestID appends a new request id: "req_" and 26 base-32 characters, made from 128 random
 // bits. The operating system seeds the generator. Ids must be unique, but need not be secret.
 func AppendRequestID(dst []byte) []byte {
 	const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -39,13 +39,13 @@ var (
 // HeaderDropped is the header that names what was omitted from a request.
 const HeaderDropped = "X-Penstock-Dropped"
 
-// HeaderRetained is the header of calls that are copied for a sink of the operator (hooks with
-// after).
+// HeaderRetained is the header in answers to calls that are copied to an operator's sink (hooks
+// with after).
 const HeaderRetained = "X-Penstock-Retained"
 
 // DroppedToolCalls stands for tool calls that were omitted from an answer: those after the first,
-// if the request forbids parallel calls but the engine made some. A stream cannot name them in its
-// head, which has been sent by then.
+// if the request forbids parallel calls but the engine made some. A stream's head cannot name them,
+// because it has been sent by then.
 const DroppedToolCalls = "answer:tool_calls"
 
 // CommonHeaders sets the headers of every answer. The request id has two headers because SDKs read

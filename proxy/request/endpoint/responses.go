@@ -40,7 +40,7 @@ func newResponsesRequest() Request {
 	return r
 }
 
-// noOutput is an event as from an engine that generated no output.
+// noOutput is the event that an engine would send if it generated no output.
 const noOutput = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],` +
 	`"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}`
 

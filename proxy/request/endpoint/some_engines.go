@@ -11,7 +11,7 @@ import (
 )
 
 // atSomeEngines returns the endpoints in config.SomeEngines. Requests and answers have the engine's
-// own form, in which the edge changes only the model.
+// own format. The edge changes only the model in them.
 func atSomeEngines() (all []*Endpoint) {
 	for i := range config.SomeEngines {
 		if e := &config.SomeEngines[i]; e.Operation != config.OpRealtime { // see Realtime
@@ -21,7 +21,7 @@ func atSomeEngines() (all []*Endpoint) {
 	return all
 }
 
-// promptAt names the member with the text, for paths where it is not input.
+// promptAt names the member with the text for the paths on which this member is not input.
 var promptAt = map[string]string{"/v1/score": "documents", "/tokenize": "prompt", "/detokenize": "tokens"}
 
 func atSome(e *config.EngineEndpoint) *Endpoint {
@@ -82,7 +82,7 @@ func AtNoEngine() *apierr.Error {
 		"No engine of the model has this endpoint. GET /v1/models lists each model's endpoints.")
 }
 
-// notWhereStrict returns the error with which a strict edge refuses an extension of the API.
+// notWhereStrict returns the error for an extension of the API if the edge is strict.
 func notWhereStrict() *apierr.Error {
 	return apierr.NotFound(apierr.CodeNotFound, "This path is not served here: the operator has set strict.")
 }

@@ -16,7 +16,7 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// speech is POST /v1/audio/speech. It takes JSON and returns audio, or events that contain audio.
+// speech is POST /v1/audio/speech. It accepts JSON and returns audio, or events that contain audio.
 // The audio is passed on as it is generated. An HTTP/1.0 client could not tell truncated audio from
 // complete audio, so it gets the whole audio with its length. Events mark their own end.
 var speech = &Endpoint{
@@ -130,7 +130,7 @@ func (audioStream) AppendBody(dst, _ []byte, _ Reply) ([]byte, error) { return d
 func (audioStream) Finish(dst []byte) ([]byte, error)                 { return dst, nil }
 func (audioStream) Fail(dst []byte, _ *apierr.Error) []byte           { return dst }
 func (audioStream) Keepalive(dst []byte) []byte                       { return dst }
-func (audioStream) Started() bool                                     { return true } // the stream begins with sound
+func (audioStream) Started() bool                                     { return true } // the stream starts with audio
 func (audioStream) NextEngine()                                       {}
 func (audioStream) Finished() bool                                    { return false }
 func (audioStream) Done() bool                                        { return false }

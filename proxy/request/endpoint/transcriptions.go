@@ -12,7 +12,7 @@ import (
 	"penstock/upstreams"
 )
 
-// transcriptions is POST /v1/audio/transcriptions. It takes a form and answers JSON, text or
+// transcriptions is POST /v1/audio/transcriptions. It accepts a form and answers with JSON, text or
 // events.
 var transcriptions = &Endpoint{
 	Path:      "/v1/audio/transcriptions",
@@ -83,8 +83,9 @@ type transcript struct {
 
 func (a *transcript) MediaType() string { return a.request.own.ContentType() }
 
-// Append implements Unary. It refuses text that may be truncated, and JSON if text was requested:
-// such JSON is an error, or comes from an engine that does not know the format.
+// Append implements Unary. It refuses text that may be truncated. It also refuses JSON if text was
+// requested, because such JSON is an error or comes from an engine that does not support the
+// format.
 func (a *transcript) Append(dst, body []byte, reply Reply) ([]byte, error) {
 	switch {
 	case !a.request.form.Ended(): // the requested format is still unknown
@@ -131,7 +132,7 @@ type transcriptStream struct {
 	request *transcriptionRequest
 }
 
-// AppendBody implements Stream. The edge writes a whole transcript as a stream.
+// AppendBody implements Stream. The edge turns a whole transcript into a stream.
 func (s *transcriptStream) AppendBody(dst, body []byte, reply Reply) ([]byte, error) {
 	structured := isJSONReply(reply)
 	switch {

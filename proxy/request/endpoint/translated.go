@@ -24,7 +24,8 @@ type translatedRequest struct {
 	decoded bool
 }
 
-// translatedDialect is what a codec needs from a dialect. It belongs to one call at a time.
+// translatedDialect is the interface that a codec needs from a dialect. It belongs to one call at a
+// time.
 type translatedDialect interface {
 	translate.Stream
 	AppendWhole(dst []byte, c *answer.Completion) ([]byte, error)
@@ -33,7 +34,7 @@ type translatedDialect interface {
 	Decode(dst, client []byte, into *chat.Request, o dialects.Options) ([]byte, error)
 	// Dropped names what was omitted from the request.
 	Dropped() []string
-	// Locate rewords an error about the chat request for the dialect.
+	// Locate rewords an error about the chat request in terms of the dialect.
 	Locate(err error) error
 	// Describe prepares for one attempt's answer. The options are for an engine's stream that is
 	// assembled before it is translated.
@@ -51,14 +52,14 @@ func (r *translatedRequest) Decode(in Input) error {
 		RedactThinking: redactsThinking(in.Header),
 		MayCompact:     !s.Secrets.Seals.Private(),
 	}
-	if r.counts { // an engine's counter gets the body without the members that the counter refuses
+	if r.counts { // an engine's counter gets the body without the members that it refuses
 		o.Refuse = nil
 	}
 	err := in.Body.Translate(func(dst []byte) ([]byte, error) {
 		return r.dialect.Decode(dst, in.Body.Client(), r.chat, o)
 	})
 	r.wantsStream, r.decoded = r.chat.Stream, true
-	if err == nil && !r.counts && len(s.Config.Hooks) == 0 { // a hook may have to get these bytes
+	if err == nil && !r.counts && len(s.Config.Hooks) == 0 { // a hook may need these bytes
 		in.Body.DropClient()
 	}
 	return err
@@ -75,7 +76,7 @@ func redactsThinking(h *fasthttp.RequestHeader) bool {
 	return false
 }
 
-// Open implements chat.Opener. A blob that names no model belongs only to the key.
+// Open implements chat.Opener. A blob that names no model is bound only to the key.
 func (r *translatedRequest) Open(dst, model, blob []byte) ([]byte, bool) {
 	box := r.box
 	if len(model) > 0 {
@@ -85,7 +86,7 @@ func (r *translatedRequest) Open(dst, model, blob []byte) ([]byte, bool) {
 		}
 		box = box.For(m.Config.ID)
 	}
-	if r.decoded { // opened again for an engine's counter, from the same body
+	if r.decoded { // opened again, from the same body, for an engine's counter
 		box = box.Uncounted()
 	}
 	return box.Open(dst, blob)
