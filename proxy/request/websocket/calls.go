@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// maxQueued is how many calls may wait for the running call.
+	// maxQueued is the maximum number of calls that wait for the running call.
 	maxQueued = 16
-	// longest is how old a connection may become according to the protocol.
+	// longest is the protocol's maximum age of a connection.
 	longest = 60 * time.Minute
 )
 
@@ -36,7 +36,7 @@ type calls struct {
 	query  []byte
 	raw    net.Conn     // the server's own connection value
 	client *listen.Conn // the listen.Conn beneath raw; nil if there is none (tests)
-	shown  *cert.Peer   // the client's identity by its certificate; nil: no certificate
+	shown  *cert.Peer   // the client's identity from its certificate; nil: no certificate
 	until  time.Time    // when the connection ends because of its age
 	lanes  lanes
 
@@ -103,7 +103,7 @@ func (c *calls) keep(m *message) *apierr.Error {
 
 // mayWait returns an error if a message may not wait for the calls before it. The waiting messages
 // of a connection must together be no longer than one request, and a key may have no more waiting
-// messages than concurrent calls. A message with no call before it does not wait.
+// messages than concurrent calls. A message does not wait if there is no call before it.
 func (c *calls) mayWait(m *message) *apierr.Error {
 	if !c.running {
 		return nil
@@ -123,7 +123,7 @@ func (c *calls) mayWait(m *message) *apierr.Error {
 	return refused
 }
 
-// work runs turns until none is waiting.
+// work runs turns until no turn is waiting.
 func (c *calls) work() {
 	for c.runNext() {
 	}
@@ -140,7 +140,7 @@ func (c *calls) runNext() (more bool) {
 	t.message.begin()
 	defer c.terms.services.Guard.Catch(guard.WebSocket, func() {
 		c.peer.panicked()
-		more = true // dequeue decides whether there is more
+		more = true // dequeue decides whether there are more turns
 	})
 	c.terms.services.Guard.Point("websocket.turn")
 	if c.outlived() {
@@ -178,8 +178,8 @@ func (c *calls) dequeue() *turn {
 	return nil
 }
 
-// acknowledge records that the client has processed a response. It returns false if there were more
-// such reports than calls; these count as requests.
+// acknowledge records that the client has processed a response. It returns false if the client has
+// reported more responses than there were calls. Such reports count as requests.
 func (c *calls) acknowledge() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -190,8 +190,8 @@ func (c *calls) acknowledge() bool {
 	return true
 }
 
-// ended reports whether no further call may begin. If a client leaves silently, the edge notices
-// this before a read from the connection fails. The running call then ends, too.
+// ended reports whether no further call may start. If a client leaves silently, the edge notices
+// this before a read from the connection fails. The running call then also ends.
 func (c *calls) ended() bool {
 	return c.peer.ended.Load() || c.client != nil && c.client.Gone()
 }
@@ -246,7 +246,7 @@ func (c *calls) refuse(lane string, e *apierr.Error) {
 	c.peer.refuse(lane, e)
 }
 
-// request makes a turn's request: a POST with the relevant headers of the upgrade.
+// request makes a turn's request, which is a POST with the relevant headers of the upgrade.
 func (c *calls) request(t *turn, before []byte) *fasthttp.RequestCtx {
 	pieces, size := t.body(before)
 	return request(callConn{Conn: c.raw, client: c.client, shown: c.shown}, endpoint.Responses.Path, c.query, c.head, pieces, size)
@@ -277,7 +277,7 @@ func (c *calls) outlived() bool { return !time.Now().Before(c.until) }
 const reasonOutlived = "the connection has lasted 60 minutes"
 
 // answer writes a call's answer: the events of a stream, which may still be generated, or an error.
-// It fails if the connection has failed or a stream breaks off.
+// It returns an error if the connection has failed or the stream breaks off.
 func (c *calls) answer(ctx *fasthttp.RequestCtx, events *eventWriter) (err error) {
 	response := &ctx.Response
 	switch stream := response.BodyStream(); {
@@ -293,7 +293,7 @@ func (c *calls) answer(ctx *fasthttp.RequestCtx, events *eventWriter) (err error
 	return err
 }
 
-// callConn is the connection as a call sees it. The call's body is not read from it.
+// callConn is the connection that a call sees. The call's body is not read from the connection.
 type callConn struct {
 	net.Conn
 	client net.Conn
@@ -320,7 +320,7 @@ func (c *calls) endIdle() bool {
 	return !c.running && c.peer.ended.CompareAndSwap(false, true)
 }
 
-// idle returns how long no call has been running, or 0 while one runs.
+// idle returns the time since the last call ended, or 0 while a call is running.
 func (c *calls) idle() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -330,8 +330,8 @@ func (c *calls) idle() time.Duration {
 	return time.Since(c.heard)
 }
 
-// end runs after the connection has ended. A running call ends because its client has left. The
-// memory of the connection is released after that.
+// end runs after the connection has ended. It ends a running call, whose client has left. The
+// memory of the connection is released after that call.
 func (c *calls) end() {
 	c.peer.ended.Store(true)
 	if c.client != nil {

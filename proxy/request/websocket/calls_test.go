@@ -14,7 +14,7 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// TestNoCallAfterClientLeft checks that waiting calls do not begin if the running call ended
+// TestNoCallAfterClientLeft checks that waiting calls do not start if the running call ended
 // because the client left, even if no read from the connection has failed yet.
 func TestNoCallAfterClientLeft(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")

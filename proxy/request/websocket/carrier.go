@@ -33,7 +33,7 @@ type Carrier struct {
 // connections stay open without a call, so they could lock out the clients of other keys.
 const shareOfKey = 4
 
-// mostOfKey returns how many connections one key may have.
+// mostOfKey returns the maximum number of connections of one key.
 func mostOfKey(connections int) int { return max(1, connections/shareOfKey) }
 
 // room reports whether a key may open one more connection.
@@ -87,7 +87,7 @@ func asksWebSocket(list []byte) bool {
 }
 
 // Upgrade takes over the connection of a request, or returns the refusal. It finds the key and
-// applies the rules for web pages, as for a call. The server has applied its own rules before.
+// applies the rules for web pages, as for a call. The server has already applied its own rules.
 func (c *Carrier) Upgrade(ctx *fasthttp.RequestCtx) *apierr.Error {
 	snap, h := c.terms.services.Current(), &ctx.Request.Header
 	if !snap.Config.Responses.WebSocket {
@@ -123,8 +123,8 @@ func (c *Carrier) Upgrade(ctx *fasthttp.RequestCtx) *apierr.Error {
 	return nil
 }
 
-// off refuses a WebSocket request if WebSocket is disabled. The status makes Codex continue with
-// POST at once; after any other status it would retry for seven seconds.
+// off refuses a WebSocket request if WebSocket is disabled. The status makes Codex switch to POST
+// at once. After any other status Codex would retry for seven seconds.
 func (c *Carrier) off(ctx *fasthttp.RequestCtx) *apierr.Error {
 	ctx.Response.Header.Set(fasthttp.HeaderUpgrade, "HTTP/1.1")
 	ctx.Response.Header.Set(fasthttp.HeaderConnection, fasthttp.HeaderUpgrade)
@@ -139,8 +139,8 @@ func (c *Carrier) Connections() (open int, opened uint64) {
 	return len(c.sessions), c.opened
 }
 
-// Review ends the connections that may not continue because the edge drains, the configuration no
-// longer has WebSocket, or the key is gone. Each connection ends after its running call.
+// Review ends the connections that may not continue: the edge drains, the configuration no longer
+// enables WebSocket, or the key is gone. Each connection ends after its running call.
 func (c *Carrier) Review() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -165,7 +165,7 @@ func TestSilentAfterClose(t *testing.T) {
 	}
 }
 
-// TestMaximumAge checks that a busy connection, too, gets the protocol's error after an hour and is
+// TestMaximumAge checks that even a busy connection gets the protocol's error after an hour and is
 // closed.
 func TestMaximumAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,16 +6,16 @@ import (
 )
 
 // errCloseReason stops reading a connection after a close frame whose reason is not UTF-8. The
-// library confirms such a close like any other, but RFC 6455, 8.1, requires 1007.
+// library confirms such a close frame like any other, but RFC 6455, 8.1, requires 1007.
 var errCloseReason = errors.New("the reason of a close is not UTF-8")
 
-// closeFrame tracks the payload of a close frame: two bytes of code, then the reason.
+// closeFrame tracks the payload of a close frame: a two-byte code, then the reason.
 type closeFrame struct {
 	mask  [4]byte
 	bytes []byte // unmasked; nil outside of a close frame
 }
 
-// mostControl is how many bytes a control frame's payload may have (RFC 6455, 5.5).
+// mostControl is the maximum length of a control frame's payload (RFC 6455, 5.5).
 const mostControl = 125
 
 // begin receives the head of a close frame. The library refuses a malformed head.

@@ -3,11 +3,11 @@
 //
 // # A carrier of calls
 //
-// A message of type response.create becomes a request like a POST. The members of the message
-// become the request's body, and the headers of the upgrade that a call reads become its head.
-// Package call answers the request and knows nothing about the connection, so key, limits, body,
-// queue, engines, retries, metrics and log work as for every call. The events of the call's stream
-// become messages, and an error becomes an event with its status, headers and body.
+// A message of type response.create becomes a request like that of a POST. The members of the
+// message become the request's body, and the headers of the upgrade that a call reads become its
+// head. Package call answers the request and knows nothing about the connection, so key, limits,
+// body, queue, engines, retries, metrics and log work as for every call. The events of the call's
+// stream become messages, and an error becomes an event with its status, headers and body.
 //
 //	carrier.go    Carrier: which clients may connect, and which connections may continue
 //	handshake.go  the upgrade by the library, and its answer by fasthttp
@@ -37,19 +37,19 @@
 //
 // The calls of a connection run one after the other, even on different lanes. The protocol also
 // allows lanes to run in parallel, and allows more calls to wait than to run. At most 16 calls may
-// wait on a connection, and together they must not be longer than one request may be. Over all its
-// connections, a key may have as many waiting messages as concurrent calls. A waiting message
-// counts as an incomplete body of its key (package body).
+// wait on a connection, and their total size is limited to that of one request. On all its
+// connections together, a key may have as many waiting messages as concurrent calls. A waiting
+// message counts as an incomplete body of its key (package body).
 //
 // A connection keeps the last response of each of 32 named lanes and of the default lane. A turn
 // that fails drops the response that it continues, as the protocol requires. A request to continue
 // a response that is not kept gets previous_response_not_found; clients then send the whole
 // conversation. A message that never becomes a call also counts as a request of the key. A turn
-// ends with one event: where the stream of a POST would have an error and then the failed
-// response, only the response is sent.
+// ends with one event. In the stream of a POST, a failed response is preceded by an error; here
+// only the response is sent.
 //
-// A connection lasts 60 minutes, or 10 minutes without a call. One key may have at most a quarter
-// of limits.connections; one more connection is refused with 429.
+// A connection lasts at most 60 minutes, or 10 minutes without a call. One key may have at most a
+// quarter of limits.connections; one more connection is refused with 429.
 //
 // A connection is closed with these codes:
 //
@@ -59,23 +59,23 @@
 //   - 1008 if its key is gone, or if a message drips or has more than 1000 empty frames.
 //   - 1009 for a message that is, or announces to be, larger than limits.request_body (of the edge
 //     or of the key), after an error with status 413.
-//   - 1011 after a fault of the edge.
+//   - 1011 after an internal error of the edge.
 //
 // An edge that ends a connection first waits for the running call.
 //
 // # Design
 //
-// A conversation is kept in the form that input would have in a request: the items that the client
-// sent and the items of the responses, as they were sent. Thus a turn is translated like a POST of
-// the whole conversation; only the upload is saved. The conversation exists only in the memory of
-// the connection, and is lost with it. It counts against the memory for bodies: all conversations
-// together may take half of that memory, and the conversations of one key half of that half. A
-// conversation is neither logged nor stored.
+// A conversation is kept as the value that input would have in a request: the unchanged items of
+// the client and of the responses. A turn is thus translated like a POST of the whole conversation,
+// and only the upload is saved. The conversation exists only in the memory of the connection, and
+// is lost with it. It counts against the memory for bodies. All conversations together may take
+// half of that memory, and those of one key a quarter of it. A conversation is neither logged nor
+// stored.
 //
-// The library frames messages and checks the handshake. For this it needs the types of net/http,
-// and fasthttp has to send its answer. The connection then leaves fasthttp like a stream. The
-// library would close the connection if one of its contexts expired, so the socket's deadlines
-// bound reads and writes instead.
+// The library frames messages and checks the handshake. The library needs the types of net/http,
+// and fasthttp has to send the library's answer. The connection then leaves fasthttp like a stream.
+// The library would close the connection if one of its contexts expired, so the socket's deadlines
+// limit reads and writes instead.
 //
 // Each message is written before the next one is generated, so a client that does not read stalls
 // its engine, as with a stream. A ping waits for the message that is being written.

@@ -16,7 +16,7 @@ const (
 	codeOutlived   = "websocket_connection_limit_reached"
 	codeLanes      = "websocket_stream_limit_reached"
 	codeLaneName   = "invalid_stream_id"
-	codeQueueFull  = "websocket_queue_full" // ours: the protocol has no bound
+	codeQueueFull  = "websocket_queue_full" // our own code: the protocol has no limit
 	codeSteerFails = "steering_not_supported"
 	codeCancel     = "cancel_not_supported"
 )
@@ -46,7 +46,8 @@ func conversationTooLarge(limit int64) *apierr.Error {
 		"The conversation of this connection is larger than the limit of %d bytes: begin a new one, or compact it and send it without previous_response_id.", limit)
 }
 
-// leadOf returns the beginning of every message of a named lane, or nil for the default lane.
+// leadOf returns the text with which every message of a named lane starts, or nil for the default
+// lane.
 func leadOf(lane string) []byte {
 	if lane == "" {
 		return nil
@@ -70,7 +71,7 @@ func appendHeaders(dst []byte, headers []header) []byte {
 	return append(dst, `},`...)
 }
 
-// headersOf returns the named headers that an answer has.
+// headersOf returns those of the named headers that an answer has.
 func headersOf(from *fasthttp.Response, names ...string) (headers []header) {
 	for _, name := range names {
 		if value := from.Header.Peek(name); len(value) > 0 {
@@ -96,8 +97,8 @@ func appendError(dst []byte, lane string, status int, body []byte, headers []hea
 	return append(dst, body[1:]...)
 }
 
-// steerFailed returns the answer to an event that tries to change an engine's input during its
-// answer. The answer contains the input, so that the client can send the input in a separate call.
+// steerFailed returns the reply to an event that tries to change an engine's input while the engine
+// answers. The reply contains that input, so that the client can send it in a separate call.
 func steerFailed(d *jsonx.Doc) []byte {
 	dst := []byte(`{"type":"response.steer.failed","sequence_number":0,"error":{"type":"invalid_request_error","code":"`)
 	dst = append(dst, codeSteerFails+`","message":"Engines cannot be steered here. Send the input in a response.create."},"steer":{`...)

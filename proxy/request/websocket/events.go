@@ -14,14 +14,14 @@ type eventWriter struct {
 	lanes    *lanes
 	turn     *turn
 	to, from *lane
-	kept     bool // the response has ended well
-	leftOut  int  // how many events were omitted
+	kept     bool // the response has completed
+	leftOut  int  // number of omitted events
 	told     []header
-	lead     []byte // the beginning of every message of a named lane
+	lead     []byte // the text with which every message of a named lane starts
 	pieces   [][]byte
 }
 
-// How the lines of a stream begin.
+// The delimiters of a stream's events.
 var (
 	eventLine = []byte("event: ")
 	dataLine  = []byte("data: ")
@@ -29,10 +29,10 @@ var (
 )
 
 // Write implements io.Writer. p contains whole events, each with one line of data. Comments are
-// dropped: they only keep readers of streams waiting. Data without an event name only marks the end
-// of the stream and is dropped as well. A stream that fails has an error and then the failed
-// response. Over WebSocket each of the two would end a turn, so only the response is sent, with the
-// error's sequence number.
+// dropped, because they only keep a stream's reader waiting. Data without an event name only marks
+// the end of the stream and is dropped as well. A stream that fails has an error and then the
+// failed response. Over WebSocket each of the two would end a turn, so only the response is sent,
+// with the error's sequence number.
 func (w *eventWriter) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		var event []byte
@@ -58,7 +58,7 @@ func (w *eventWriter) message(name, data []byte) [][]byte {
 	if len(w.lead) > 0 {
 		w.pieces = append(w.pieces, w.lead)
 	}
-	if len(w.told) > 0 && string(name) == "response.created" { // as in a POST's answer
+	if len(w.told) > 0 && string(name) == "response.created" { // as in the answer to a POST
 		w.pieces = append(w.pieces, appendHeaders([]byte{'{'}, w.told))
 	}
 	before := len(w.pieces)

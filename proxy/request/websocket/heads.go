@@ -12,16 +12,16 @@ var errAnnounced = errors.New("the announced message is too large")
 // errEmptyFrames stops reading a message with more empty frames than mostEmptyFrames.
 var errEmptyFrames = errors.New("a message has too many empty frames")
 
-// mostEmptyFrames is how many frames of a message may be empty. Each empty frame costs work, and no
-// limit on bytes bounds how many there are. A library sends one or two when it flushes.
+// mostEmptyFrames is the maximum number of empty frames in a message. Each empty frame costs work,
+// and no limit on bytes limits their number. A library sends one or two when it flushes.
 const mostEmptyFrames = 1000
 
 // frameHeads tracks the heads of frames (RFC 6455, 5.2) in the bytes that a client sends. The
-// library does not expose lengths, so without frameHeads a message that is too large could be
-// refused only after its bytes have arrived. frameHeads checks lengths and the reason of a close.
-// The library finds all other violations of the protocol.
+// library does not expose lengths. Without frameHeads, a message that is too large could be refused
+// only after its bytes have arrived. frameHeads checks lengths and the reason of a close. The
+// library finds all other violations of the protocol.
 type frameHeads struct {
-	most  func() int64 // how long a message may be
+	most  func() int64 // the maximum length of a message
 	wrong error        // the violation, after which nothing is read
 
 	head    [14]byte
@@ -32,9 +32,9 @@ type frameHeads struct {
 	closing closeFrame
 }
 
-// scan tracks bytes as they arrive. It returns how many of these bytes the library may see: all,
-// except for the last byte of a close whose reason is invalid. Without that byte the library does
-// not confirm the close.
+// scan tracks bytes as they arrive. It returns how many of these bytes the library may see. These
+// are all bytes except the last byte of a close frame whose reason is invalid. Without that byte
+// the library does not confirm the close.
 func (f *frameHeads) scan(p []byte) int {
 	for at := 0; at < len(p) && f.wrong == nil; {
 		if f.rest > 0 {
@@ -55,7 +55,7 @@ func (f *frameHeads) scan(p []byte) int {
 	return len(p)
 }
 
-// next begins the payload once the head is complete.
+// next starts the payload once the head is complete.
 func (f *frameHeads) next() {
 	size, length := 2, uint64(f.head[1]&0x7f)
 	switch length {

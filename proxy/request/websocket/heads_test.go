@@ -15,7 +15,7 @@ func TestFrameHeads(t *testing.T) {
 		const most = 300
 		f := frameHeads{most: func() int64 { return most }}
 		var wire []byte
-		message, at := uint64(0), -1 // where in wire that frame head ends
+		message, at := uint64(0), -1 // where the frame head that makes the message too large ends in wire
 		for range rapid.IntRange(1, 8).Draw(t, "frames") {
 			op := rapid.SampledFrom([]byte{0, 1, 2, 8, 9, 10}).Draw(t, "op")
 			n := rapid.SampledFrom([]uint64{0, 1, 100, 125, 126, 200, 300, 301, 65535, 65536, 1 << 40, 1<<64 - 1}).Draw(t, "length")
@@ -45,7 +45,7 @@ func TestFrameHeads(t *testing.T) {
 			if op < 8 {
 				message += n
 			}
-			if at >= 0 || n > 1<<16 { // the length of a control frame, which the library refuses
+			if at >= 0 || n > 1<<16 { // or a control frame of this length, which the library refuses
 				break
 			}
 			wire = append(wire, make([]byte, n)...)

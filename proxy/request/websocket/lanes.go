@@ -8,10 +8,10 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// memory counts how much of the body memory the conversations of all connections hold. They may
-// hold half of it, so that data that waits between turns does not keep calls out. If there are
-// several keys, the conversations of one key may hold half of that half; a single conversation may
-// hold more.
+// memory counts the body memory used by the conversations of all connections. They may use half of
+// it, so that data that is kept between turns does not keep calls out. If there are several keys,
+// the conversations of one key may use a quarter of it. A single conversation may use more than
+// that quarter.
 type memory struct {
 	bodies *limit.Memory
 	held   atomic.Int64
@@ -46,15 +46,15 @@ func (m *memory) discard(n int64, ofKey *atomic.Int64) {
 // maxLanes is the protocol's limit on the named lanes of a connection.
 const maxLanes = 32
 
-// lanes holds the conversations of a connection. Each lane has its last response, as the input of a
-// request that continues it would look. If there is no memory for the conversations, or if they are
-// together longer than one request may be, the least recently used lane loses its conversation
-// first.
+// lanes holds the conversations of a connection. Each lane keeps the conversation up to its last
+// response, as the input of a request that continues it. The least recently used lane loses its
+// conversation first if memory runs out, or if all conversations together exceed the maximum length
+// of a request.
 type lanes struct {
 	memory *memory
 	ofKey  *atomic.Int64 // bytes of the key's conversations, on all connections; nil: not counted
 	limit  func() int64
-	list   []*lane // in order of use, the most recent one last
+	list   []*lane // in order of use, the most recently used one last
 	named  int
 }
 
@@ -92,8 +92,9 @@ func (l *lanes) holding(id string) *lane {
 	return nil
 }
 
-// keep makes a response the last one of lane x. It joins the earlier conversation, which the lane
-// from holds (nil: none), the pieces of the request's input, and the output.
+// keep makes a response the last one of lane x. It joins the earlier conversation, the pieces of
+// the request's input, and the output. The lane from holds the earlier conversation; if from is
+// nil, there is none.
 func (l *lanes) keep(x, from *lane, id string, input [][]byte, output []byte) {
 	var parts [][]byte
 	if from != nil && len(from.items) > 0 {

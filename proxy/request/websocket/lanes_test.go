@@ -11,9 +11,9 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// TestLanes compares the lanes with a model. A response that may be continued must have exactly the
-// items of its chain. All conversations together must stay within the limit and half of the budget,
-// and take as much memory as recorded.
+// TestLanes compares the lanes with a model. The lane of a response that may be continued must have
+// exactly the items of the response's chain. All conversations together must stay within the limit
+// and half of the budget, and must use as much memory as is recorded.
 func TestLanes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := int64(rapid.IntRange(10, 200).Draw(t, "limit"))
@@ -76,8 +76,8 @@ func held(l *lanes) (ids []string) {
 	return ids
 }
 
-// TestLeastRecentlyUsedLaneLeavesFirst checks that the least recently used lane makes room, never the lane that is
-// being continued.
+// TestLeastRecentlyUsedLaneLeavesFirst checks that the least recently used lane loses its
+// conversation first, and never the lane that is being continued.
 func TestLeastRecentlyUsedLaneLeavesFirst(t *testing.T) {
 	l := lanes{memory: &memory{bodies: limit.NewMemory(1 << 20)}, limit: func() int64 { return 30 }}
 	ten := []byte("0123456789")
@@ -89,7 +89,7 @@ func TestLeastRecentlyUsedLaneLeavesFirst(t *testing.T) {
 	if got := strings.Join(held(&l), " "); got != "c a d" {
 		t.Errorf("kept %s, want c a d", got)
 	}
-	l.keep(l.at("e"), l.holding("c"), "e", [][]byte{ten[:8]}, nil) // 19 bytes, built from c's
+	l.keep(l.at("e"), l.holding("c"), "e", [][]byte{ten[:8]}, nil) // 19 bytes, which continue the conversation of c
 	if got := strings.Join(held(&l), " "); got != "c e" {
 		t.Errorf("kept %s, want c e", got)
 	}

@@ -11,7 +11,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// firstPiece is how many bytes are reserved for a message of unknown size.
+// firstPiece is the number of bytes that are first reserved for a message of unknown size.
 const firstPiece = 4 << 10
 
 // errSlow stops reading a message that arrives too slowly.
@@ -22,10 +22,10 @@ var errSlow = errors.New("the message came too slowly")
 type message struct {
 	bytes  []byte
 	memory body.Reservation
-	place  *limit.Key // its place among the waiting messages of its key; nil: none
+	place  *limit.Key // counts the message as a waiting message of its key; nil: it does not count
 }
 
-// grow doubles the capacity for bytes, up to the first byte above most.
+// grow doubles the buffer's capacity, up to one byte more than most.
 func (m *message) grow(most int64) bool {
 	size := min(max(2*int64(cap(m.bytes)), firstPiece), most+1)
 	before := m.memory.Held()
@@ -53,7 +53,7 @@ func (m *message) release() {
 	m.bytes = nil
 }
 
-// room makes room for more bytes of a message, up to the first byte above most, or refuses the
+// room makes room for more bytes of a message, up to one byte more than most, or refuses the
 // message. Beyond the first piece it first checks whether the message may wait.
 func (s *session) room(m *message, most int64) *apierr.Error {
 	if cap(m.bytes) > 0 {
@@ -68,8 +68,8 @@ func (s *session) room(m *message, most int64) *apierr.Error {
 }
 
 // receive reads a whole message, or reads until it is too large. It returns an *apierr.Error if the
-// message is too large, may not wait or finds no memory. In the last two cases the rest of the
-// message has been skipped.
+// message is too large, if it may not wait, or if there is no memory for it. In the last two cases
+// the rest of the message has been skipped.
 func (s *session) receive(r io.Reader) (*message, error) {
 	snap := s.terms.services.Current()
 	m := &message{memory: body.NewReservation(s.terms.services.Bodies, call.ReadingOf(snap, s.key))}
@@ -116,7 +116,7 @@ func (s *session) receive(r io.Reader) (*message, error) {
 	}
 }
 
-// slowOr returns errSlow for an error that a deadline caused, and other errors unchanged.
+// slowOr returns errSlow for an error that a deadline caused. It returns other errors unchanged.
 func slowOr(err error) error {
 	if body.TimedOut(err) {
 		return errSlow

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// pingEvery is how often the peer is pinged, which also keeps balancers before the edge from
-	// closing the connection. A peer that does not answer within this time counts as gone.
+	// pingEvery is the interval at which the peer is pinged. The pings also keep balancers in front
+	// of the edge from closing the connection. A peer that does not answer within this time counts
+	// as gone.
 	pingEvery = 30 * time.Second
-	// pongPatience is how long the answer to a ping may wait until the current message has been
-	// written.
+	// pongPatience is how long the answer to a ping may wait for the current message to be written.
 	pongPatience = 4 * time.Second
-	// closeTime is how long the peer may take to confirm a close. The library would read the rest
-	// of a message without a limit.
+	// closeTime is the time that the peer has to confirm a close frame. The library would read the
+	// rest of a message without a limit.
 	closeTime = 5 * time.Second
 )
 
@@ -33,7 +33,7 @@ type peer struct {
 	late    *lateConn
 	writing chan struct{} // holds an element while a message is being written
 	joint   []byte        // only the current writer uses it
-	ended   atomic.Bool   // no new message may begin
+	ended   atomic.Bool   // no new message may be started
 	refused *observe.Calls
 	guard   *guard.Guard
 }
@@ -66,7 +66,7 @@ func (c *lateConn) Close() error {
 	return c.raw.Close()
 }
 
-// close closes the connection with a code. No new message begins, and the peer has closeTime to
+// close closes the connection with a code. No new message is started, and the peer has closeTime to
 // confirm.
 func (p *peer) close(code websocket.StatusCode, reason string) {
 	p.ended.Store(true)
@@ -106,8 +106,8 @@ func (p *peer) ping() bool {
 	return p.ws.Ping(limit) == nil
 }
 
-// mayPong reports whether to answer a ping. A peer that does not read a message that is being
-// written gets no answer: it would not see the answer, and waiting for it would end the connection.
+// mayPong reports whether to answer a ping. A peer that does not read the message that is being
+// written gets no answer. It would not see the answer, and waiting for it would end the connection.
 func (p *peer) mayPong(ctx context.Context) bool {
 	limit, cancel := context.WithTimeout(ctx, pongPatience)
 	defer cancel()
@@ -120,7 +120,7 @@ func (p *peer) mayPong(ctx context.Context) bool {
 	}
 }
 
-// joined is how long a message may be to be joined into one piece before it is written. A longer
+// joined is the maximum length of a message whose pieces are joined before it is written. A longer
 // message is written piece by piece.
 const joined = 64 << 10
 

@@ -19,8 +19,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// idleTime is how long a connection may have no call. It is bounded because a connection may hold
-// a conversation in memory.
+// idleTime is the maximum time that a connection may be without a call. It is limited because a
+// connection may hold a conversation in memory.
 const idleTime = 10 * time.Minute
 
 // session is one connection. Its goroutine reads the connection as long as it is open.
@@ -71,8 +71,8 @@ func (s *session) takeConn(from net.Conn) {
 	s.serve()
 }
 
-// take makes a connection from fasthttp the peer's. It returns the connection if it is plain, and so
-// leaves fasthttp.
+// take makes a connection from fasthttp the peer's connection. It returns the connection if it is
+// plain and therefore leaves fasthttp.
 func take(from, raw net.Conn, p *peer) *listen.Conn {
 	listen.Upgraded(raw)
 	plain, ok := raw.(*listen.Conn)
@@ -143,7 +143,7 @@ func (s *session) tooLarge(refused *apierr.Error) {
 	s.peer.close(websocket.StatusMessageTooBig, refused.Message)
 }
 
-// linger gives a client that is still sending time to read why the connection is closed.
+// linger gives a client that is still sending the time to read why the connection is closed.
 func (s *session) linger() { linger(s.client) }
 
 func linger(client *listen.Conn) {
@@ -220,7 +220,7 @@ func (s *session) readFailed(err error) {
 	}
 }
 
-// closeFor returns the code of the close after a failed read, or 0 if none is sent.
+// closeFor returns the close code after a failed read, or 0 if no close frame is sent.
 func closeFor(err error) (code websocket.StatusCode, reason string) {
 	var failed net.Error
 	switch {

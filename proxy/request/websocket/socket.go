@@ -20,14 +20,14 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Socket is the client's side of a WebSocket connection, for other protocols than that of Responses.
+// Socket is the client's side of a WebSocket connection for protocols other than that of Responses.
 // One goroutine reads from it. Any goroutine may write to it and close it.
 type Socket struct {
 	services *call.Services
 	peer     *peer
-	raw      net.Conn     // the connection as the server knows it
+	raw      net.Conn     // the server's own connection value
 	client   *listen.Conn // beneath raw; nil if the connection is not a listen.Conn (tests)
-	shown    *cert.Peer   // the client's identity by its certificate; nil: it has none
+	shown    *cert.Peer   // the client's identity from its certificate; nil: no certificate
 	head     []header     // the headers of the upgrade that a call reads
 	most     atomic.Int64 // of a message
 	waiting  atomic.Bool  // Receive waits for a message
@@ -61,8 +61,9 @@ func (s *Socket) Accept(ctx *fasthttp.RequestCtx, protocols ...string) *apierr.E
 	return nil
 }
 
-// Serve answers the handshake and runs the connection with f. It catches the panics of f. f runs even
-// if the answer cannot be sent, because fasthttp, which would not run it then, does not send it.
+// Serve answers the handshake and runs the connection with f. It catches the panics of f. The edge
+// itself sends the answer, so that f runs even if the answer cannot be sent; fasthttp would not run
+// f then.
 func (s *Socket) Serve(ctx *fasthttp.RequestCtx, f func()) {
 	s.answer = ctx.Response.Header.AppendBytes(nil)
 	s.serve = f
@@ -94,7 +95,7 @@ func (s *Socket) run() {
 	s.serve()
 }
 
-// cutOff closes the connection and tells the call of the connection, if it still runs.
+// cutOff closes the connection and ends its call, if the call is still running.
 func (s *Socket) cutOff() {
 	s.peer.ended.Store(true)
 	if s.client != nil {
@@ -103,7 +104,7 @@ func (s *Socket) cutOff() {
 	_ = s.peer.ws.CloseNow()
 }
 
-// Request makes the request of a call by the connection's client: a POST of a JSON body.
+// Request makes the request for a call by the connection's client. It is a POST of a JSON body.
 func (s *Socket) Request(path string, query, body []byte) *fasthttp.RequestCtx {
 	return request(callConn{Conn: s.raw, client: s.client, shown: s.shown}, path, query, s.head, [][]byte{body}, int64(len(body)))
 }
@@ -121,8 +122,8 @@ type Message struct {
 	counted *atomic.Int64
 }
 
-// NewMessage returns an empty message. Its memory counts as that of an incomplete body, in reading
-// unless that is nil.
+// NewMessage returns an empty message. Its memory counts as that of an incomplete body. Unless
+// reading is nil, it also counts in reading.
 func (s *Socket) NewMessage(reading *atomic.Int64) *Message {
 	return &Message{counted: reading}
 }
@@ -130,7 +131,7 @@ func (s *Socket) NewMessage(reading *atomic.Int64) *Message {
 // Bytes returns the message.
 func (m *Message) Bytes() []byte { return m.bytes }
 
-// keptMessage is the size up to which the memory of a message is kept for the next one.
+// keptMessage is the maximum size of a message's memory that is kept for the next message.
 const keptMessage = 64 << 10
 
 // Release releases the memory of a large message.
@@ -147,10 +148,11 @@ func (m *Message) Free() {
 	}
 }
 
-// Receive reads the next message, which may not be longer than most bytes. The parameter announced
-// bounds the lengths that frames announce, because the head of the message after it may already have
+// Receive reads the next message, which may not be longer than most bytes. announced is the maximum
+// of the lengths that frames announce, because the head of the message after it may already have
 // arrived. After an error the connection is closed, or is being closed with the code that the
-// protocol requires. clean reports whether the client has closed it as the protocol demands.
+// protocol requires. clean reports whether the client has closed the connection according to the
+// protocol.
 func (s *Socket) Receive(m *Message, most, announced int64) (clean bool, err error) {
 	s.most.Store(announced)
 	s.waiting.Store(true)
@@ -234,7 +236,7 @@ func (s *Socket) Close(code int, reason string) {
 	s.peer.close(websocket.StatusCode(code), reason)
 }
 
-// Discard ends a socket whose handshake was prepared, but whose answer is another one.
+// Discard ends a socket whose handshake was prepared but is answered in another way.
 func (s *Socket) Discard() { _ = s.peer.ws.CloseNow() }
 
 // Ping reports whether the client answers, or a message to it is still being written. Without a

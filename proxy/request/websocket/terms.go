@@ -37,9 +37,9 @@ func (t *terms) verdict(key *auth.Key) (code websocket.StatusCode, reason string
 
 const reasonKey = "the key is not valid any more"
 
-// bodyLimit returns how long a key's message may be, which is the limit for a request's body. The
-// same limit applies to a connection's waiting messages together, and to its conversations
-// together.
+// bodyLimit returns the maximum length of a key's message, which is the limit for a request's body.
+// The same limit applies to the total length of a connection's waiting messages, and to that of its
+// conversations.
 func (t *terms) bodyLimit(key *auth.Key) int64 {
 	return endpoint.Responses.BodyLimit(t.services.Current().Config, key.Bodies())
 }

@@ -14,10 +14,10 @@ type turn struct {
 	message  *message
 	lane     string // empty: the default lane
 	previous string // the response that the turn continues; empty: none
-	warmUp   bool   // nothing is generated
+	warmUp   bool   // the turn generates nothing
 
 	// The body of the turn's request consists of head, the earlier conversation, input and tail. If
-	// the message has no input to which a conversation could be joined, the body is head alone.
+	// the message has no input to which a conversation could be joined, the body is only head.
 	head, input, tail [][]byte
 	joins             bool
 }
