@@ -93,7 +93,7 @@ func InTurn(answers ...http.HandlerFunc) http.HandlerFunc {
 // Events sends the chunks of an engine's stream.
 type Events struct{ w http.ResponseWriter }
 
-// Stream begins a stream.
+// Stream starts a stream.
 func Stream(w http.ResponseWriter) Events {
 	w.Header().Set("Content-Type", "text/event-stream")
 	return Events{w}

@@ -1,6 +1,6 @@
-// Package calltest runs calls without sockets. Engines are functions behind pipes, clients are
-// values, and inside a testing/synctest bubble the test controls the clock. A call takes the same
-// path as behind a listener, but its stream stays in fasthttp.
+// Package calltest runs calls without sockets. Engines are functions behind pipes, and clients are
+// values. Inside a testing/synctest bubble the test controls the clock. A call takes the same path
+// as behind a listener, except that its stream stays in fasthttp.
 package calltest
 
 import (
@@ -95,10 +95,10 @@ func New(t testing.TB, yaml string, engines ...*Engine) *Edge {
 	return e
 }
 
-// probed is the time by which probes have found the engines up.
+// probed is the time after which probes have found the engines up.
 const probed = 5 * time.Second
 
-// Load makes a configuration the running one, as a reload does.
+// Load makes a configuration the running one, like a reload.
 func (e *Edge) Load(yaml string) {
 	e.t.Helper()
 	f, problems := config.ParseValid("penstock.yaml", []byte(e.hosts.Replace(yaml)), engine.Known())
@@ -174,8 +174,8 @@ type Client struct {
 	conn   clientConn
 }
 
-// WithCall calls f with the client's running call. It returns false if no call is running. The call
-// does not end before f returns, as on a listener's connection.
+// WithCall calls f with the client's running call. It returns false if no call is running. As on a
+// listener's connection, the call does not end before f returns.
 func (c *Client) WithCall(f func(*call.Call)) bool {
 	c.conn.mu.Lock()
 	defer c.conn.mu.Unlock()
@@ -287,7 +287,7 @@ type Engine struct {
 	Models []string
 	// Answer answers all requests except probes. The default is Say("ok").
 	Answer http.HandlerFunc
-	// Pages are answers to GET requests by path, in addition to the model list.
+	// Pages holds the answers to GET requests by path, in addition to the model list.
 	Pages map[string]string
 
 	mu     sync.Mutex
@@ -336,7 +336,7 @@ func (e *Engine) connect(ctx context.Context) (net.Conn, error) {
 
 var errRefused = refusedError{}
 
-// refusedError is the error for a refused connection, as net reports it.
+// refusedError is the error that net reports for a refused connection.
 type refusedError struct{}
 
 func (refusedError) Error() string { return "connection refused" }
@@ -416,7 +416,7 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// Hash returns a key's hash, as a configuration holds it.
+// Hash returns a key's hash in the format that a configuration uses.
 func Hash(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:])
