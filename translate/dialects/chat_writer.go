@@ -17,7 +17,7 @@ func (w *ChatWriter) String(s string) { w.Out = append(w.Out, s...) }
 // Raw appends s and v.
 func (w *ChatWriter) Raw(s string, v jsonx.Value) { w.Out = append(append(w.Out, s...), v.Raw()...) }
 
-// Member is Raw for a member that the client may have left out.
+// Member is Raw for a member that the client may have omitted.
 func (w *ChatWriter) Member(s string, v jsonx.Value) {
 	if chat.Given(v) {
 		w.Raw(s, v)
@@ -78,7 +78,7 @@ func (w *ChatWriter) ChooseFunction(name jsonx.Value) {
 	w.String(`}}`)
 }
 
-// AppendToolCall appends the beginning of a message's tool call n, up to the function's name. The
+// AppendToolCall appends the start of a message's tool call n, up to the function's name. The
 // caller appends the name, the arguments and "}}".
 func AppendToolCall(dst []byte, n int, id jsonx.Value) []byte {
 	if n > 0 {

@@ -1,5 +1,5 @@
-// Package dialects holds what the dialects that are translated to chat share. Messages and
-// Responses have their own packages; what both do alike is here.
+// Package dialects holds the code that is shared by the dialects that are translated to chat. These
+// are Messages and Responses, which have packages of their own.
 //
 //	Options     how to translate a request
 //	Identity    what the edge knows about an answer
@@ -17,19 +17,19 @@
 //
 // # Design
 //
-// Both packages have the same types and files: Request (request.go, and conversation.go, tools.go,
-// input.go for its parts), RequestInfo, Stream (stream.go, events.go, response.go), and errors.go.
-// A third such dialect would have them as well.
+// Both packages contain the same types and files: Request (request.go, and conversation.go,
+// tools.go, input.go for its parts), RequestInfo, Stream (stream.go, events.go, response.go), and
+// errors.go. A third such dialect would have them as well.
 //
-// A translation is a function from bytes to bytes. It knows neither HTTP nor files nor the clock.
-// The client's body is parsed once. Values are copied as they stand in the source, including
-// escapes, numbers and the order of members: a schema, a tool call's arguments and a text reach the
-// engine byte for byte.
+// A translation is a function from bytes to bytes. It depends on neither HTTP nor files nor the
+// clock. The client's body is parsed once. Values are copied unchanged, including escapes, numbers
+// and the order of members. A schema, a tool call's arguments and a text thus reach the engine byte
+// for byte.
 //
 // The serialized messages of one turn are a byte prefix of the next turn's, so that engines find
 // them in their prefix cache.
 //
 // The translated body is decoded like any client's chat request, so all dialects share the checks,
-// the limits, the routing and the engines' forms. An error that only this decoding finds is
+// the limits, the routing and the engines' formats. An error that only this decoding finds is
 // reported under the member's name in the client's dialect.
 package dialects

@@ -11,7 +11,7 @@ import (
 // The zero value is empty.
 type Dropped [2]uint64
 
-// What can be dropped. Each name in the list begins with one of these.
+// The prefixes of names, by the kind of what is dropped.
 const (
 	droppedTool   = "tool:"
 	droppedItem   = "item:"
@@ -19,15 +19,15 @@ const (
 	droppedMember = "member:"
 )
 
-// Sealed blobs from a client that cannot be opened here, because another provider or an edge with
-// other keys sealed them.
+// The names for a client's sealed blobs that cannot be opened here, because another provider or an
+// edge with other keys sealed them.
 const (
 	reasoningItem = droppedItem + "reasoning"
 	thinkingBlock = droppedBlock + "thinking"
 )
 
-// droppedNames is the fixed list. A tool's name here is a prefix of its type, which may have a
-// version.
+// droppedNames is the fixed list. A tool's name in the list is a prefix of the tool's type, which
+// may end with a version.
 var droppedNames = [...]string{
 	"tool:advisor", "tool:apply_patch", "tool:bash", "tool:code_execution", "tool:code_interpreter", "tool:computer",
 	"tool:file_search", "tool:image_generation", "tool:local_shell", "tool:mcp", "tool:memory", "tool:shell",

@@ -8,8 +8,8 @@ import (
 	"penstock/translate/chat"
 )
 
-// Locate renames the member that an *apierr.Error from chat.Request.Decode or Check names to its
-// name in the client's request. Other errors are returned unchanged.
+// Locate changes an *apierr.Error from chat.Request.Decode or Check so that it names the member as
+// in the client's request. Other errors are returned unchanged.
 func Locate(err error, nameOf func(param string) string) error {
 	var e *apierr.Error
 	if !errors.As(err, &e) || e.Param == "" {
@@ -21,15 +21,15 @@ func Locate(err error, nameOf func(param string) string) error {
 	return err
 }
 
-// Images says where the images of a chat request are in the client's body.
+// Images holds the positions of a chat request's images in the client's body.
 type Images []Image
 
-// Image says where one image is.
+// Image is the position of one image.
 type Image struct {
 	Message, Part int // messages[Message].content[Part] in the chat request
 
-	// In the client's body the image is at List[Item].Parts[At] and, unless Nested is negative,
-	// below that at .Parts[Nested]. The member Member there holds the image.
+	// In the client's body the image is at List[Item].Parts[At] or, unless Nested is negative, at
+	// List[Item].Parts[At].Parts[Nested]. It is in the member Member of that object.
 	List, Parts      string
 	Item, At, Nested int
 	Member           string

@@ -13,26 +13,27 @@ type Options struct {
 	// written, and must not keep the name.
 	InPlace func(model []byte) bool
 	// Opener opens sealed reasoning and compactions in the history. A compaction belongs to no
-	// model, so its model is empty. nil: nothing is opened.
+	// model, so its model is empty. If Opener is nil, nothing is opened.
 	Opener chat.Opener
 	// RedactThinking seals the reasoning in a Messages answer unless the request asks for its text.
 	RedactThinking bool
 	// Refuse holds the members that steer an engine. They are refused and never passed on, so that
 	// a request means the same on every endpoint.
 	Refuse *chat.RefusedMembers
-	// Hosted returns the members that are refused in a request for the model, in the client's
-	// spelling; nil: none beyond Refuse. It must not keep the name. Only Messages calls Hosted. In
-	// Responses, agents send some of these members, so they are dropped.
+	// Hosted returns the members that are refused in a request for the model, in addition to
+	// Refuse. The model's name is in the client's spelling and must not be kept. If Hosted is nil,
+	// there are none. Only Messages calls Hosted. In Responses, agents send some of these members,
+	// so they are dropped.
 	Hosted func(model []byte) *chat.RefusedMembers
 	// Strict refuses what is otherwise tolerated: tools that are not functions, Responses members
 	// that have no effect here, and halves of surrogate pairs in the conversation, which are
 	// otherwise replaced in the body.
 	Strict bool
-	// Count says that the prompt is only counted: there is no stream and, on Messages, no token limit.
-	// Engines get the Messages body without the members in Refuse.
+	// Count is true if the prompt is only counted. The request then has no stream and, in Messages,
+	// no token limit. Engines get the Messages body without the members in Refuse.
 	Count bool
-	// MayCompact says that the edge has keys for sealing conversation summaries. Compact requests a
-	// summary, whatever the request says. Only Responses has summaries.
+	// MayCompact is true if the edge has keys for sealing conversation summaries. Compact requests
+	// a summary, whatever the request says. Only Responses has summaries.
 	MayCompact, Compact bool
 }
 
@@ -47,5 +48,5 @@ type Identity struct {
 	RequestID    string   // for errors within a stream
 	Tools        []byte   // the names offered to the engine, as in answer.Options
 	SingleCall   bool     // the request forbids parallel tool calls
-	PromptTokens int      // our estimate of the prompt, for an engine that sends no counts
+	PromptTokens int      // the edge's estimate of the prompt, for an engine that sends no counts
 }
