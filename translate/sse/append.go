@@ -3,9 +3,9 @@ package sse
 import "bytes"
 
 // AppendEvent appends an event: a line with the name unless the name is empty, one line for each
-// line of data, and a blank line. A "\r" or "\n" in data, alone or together, separates lines. The
-// name must not contain either. AppendEvent drops the rest of such a name, because readers would
-// take it for another field.
+// line of data, and a blank line. A "\r", a "\n" or both together separate lines in data. The name
+// must not contain either. AppendEvent drops the name from the first such byte on, because readers
+// would take the rest for another field.
 func AppendEvent(dst []byte, name string, data []byte) []byte {
 	for i := range len(name) {
 		if name[i] == '\n' || name[i] == '\r' {
@@ -22,7 +22,8 @@ func AppendEvent(dst []byte, name string, data []byte) []byte {
 }
 
 // Flatten turns the line ends of a JSON text into spaces, in place, so that it fits on one data
-// line: not every client joins several lines. In JSON a line end can only be space between tokens.
+// line. Not every client joins several data lines. In JSON a line end can only be space between
+// tokens.
 func Flatten(json []byte) {
 	for _, end := range [...]byte{'\n', '\r'} {
 		for rest := json; ; {
@@ -36,16 +37,16 @@ func Flatten(json []byte) {
 	}
 }
 
-// AppendComment appends a comment, which clients ignore: it keeps a silent stream alive. The
-// comment is complete, but must not come between the lines of an event. Line ends in text are
-// treated as in AppendEvent.
+// AppendComment appends a comment, which clients ignore, to keep a silent stream alive. The comment
+// is complete, but must not come between the lines of an event. Line ends in text are treated as in
+// AppendEvent.
 func AppendComment(dst []byte, text string) []byte {
 	return append(appendLines(dst, ": ", []byte(text)), '\n')
 }
 
 func appendLines(dst []byte, prefix string, text []byte) []byte {
 	for lf, known := 0, false; ; {
-		if !known { // once for each line feed, however many carriage returns precede it
+		if !known { // once for each line feed, regardless of how many carriage returns precede it
 			if lf = bytes.IndexByte(text, '\n'); lf < 0 {
 				lf = len(text)
 			}

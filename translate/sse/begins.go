@@ -2,12 +2,13 @@ package sse
 
 import "bytes"
 
-// fieldMarks lists how a line may begin: with a field that readers know, or as a comment.
+// fieldMarks lists the possible starts of a line: the fields that readers know, and the mark of a
+// comment.
 var fieldMarks = [...][]byte{[]byte("data:"), []byte("event:"), []byte("id:"), []byte("retry:"), {':'}}
 
 var byteOrderMark = []byte("\ufeff")
 
-// Begins reports whether a document begins like server-sent events, and whether b is long enough to
+// Begins reports whether a document starts like server-sent events, and whether b is long enough to
 // decide. A byte order mark and blank lines may come first.
 func Begins(b []byte) (events, decided bool) {
 	b = bytes.TrimLeft(bytes.TrimPrefix(b, byteOrderMark), "\r\n")

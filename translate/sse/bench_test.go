@@ -11,8 +11,8 @@ import (
 
 const chunk = `{"id":"chatcmpl-8f2a0c7d","object":"chat.completion.chunk","created":1733443200,"model":"llama-3.3-70b","choices":[{"index":0,"delta":{"content":" water"},"logprobs":null,"finish_reason":null}]}`
 
-// loop is a source that repeats the same text without end, n bytes at a time, or as many as fit if
-// n is 0.
+// loop is a source that repeats the same text endlessly. Each read returns n bytes, or as many as
+// fit if n is 0.
 type loop struct {
 	text []byte
 	pos  int
@@ -74,7 +74,7 @@ func BenchmarkAppendEvent(b *testing.B) {
 	}
 }
 
-// TestAllocs checks the package's promise: no allocation per event, however the event looks.
+// TestAllocs checks the package's promise: no allocation for any kind of event.
 func TestAllocs(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector allocates")

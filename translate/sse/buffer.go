@@ -16,7 +16,8 @@ const (
 // smallBuffers holds the buffers of resting Readers.
 var smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
 
-// Source is a source that lends bytes it already has, and limits the memory of a Reader's buffer.
+// Source is a source that lends bytes that it already has, and limits the memory of a Reader's
+// buffer.
 type Source interface {
 	io.Reader
 	// Lend is called when the Reader has used all its bytes. It returns available bytes, which the
@@ -24,7 +25,7 @@ type Source interface {
 	// bytes, the Reader calls Read.
 	Lend() []byte
 	// Hold is called before the Reader replaces its buffer with one of n bytes, unless both are
-	// small. Hold may refuse a larger buffer: the Reader then stays as it is, and Next returns the
+	// small. Hold may refuse a larger buffer. The Reader then stays unchanged, and Next returns the
 	// error.
 	Hold(n int) error
 }
@@ -36,7 +37,7 @@ var errCount = errors.New("read event: invalid count from the source")
 type buffer struct {
 	source Source             // nil: the source is only an io.Reader
 	buf    []byte             // always at full length; nil before the first read and while the Reader rests
-	small  *[smallBuffer]byte // the pooled buffer, if buf is it
+	small  *[smallBuffer]byte // the pooled buffer, if buf is that buffer
 	lent   bool               // buf belongs to the source
 
 	// Offsets into buf.
@@ -101,8 +102,8 @@ func (b *buffer) fill(src io.Reader, limit int) (int, error) {
 	return n, err
 }
 
-// borrow uses the bytes that the source lends as the buffer, and returns how many there are. A
-// buffer that has grown is kept for the large events for which it grew.
+// borrow uses the bytes that the source lends as the buffer, and returns their number. It does not
+// replace a buffer that has grown, because large events need that buffer.
 func (b *buffer) borrow() int {
 	if b.source == nil || b.start < b.end || len(b.buf) > smallBuffer && !b.lent {
 		return 0
@@ -133,7 +134,7 @@ func (b *buffer) own(limit int) error {
 }
 
 // makeRoom makes room for a read. It moves bytes only if that frees at least a quarter of the
-// buffer, and otherwise doubles the buffer, so that moving costs a constant per byte read. The
+// buffer, and otherwise doubles the buffer, so that moving has a constant cost per byte read. The
 // error comes from the source.
 func (b *buffer) makeRoom(limit int) error {
 	live, size := b.end-b.start, len(b.buf)
@@ -176,7 +177,7 @@ func (b *buffer) makeRoom(limit int) error {
 	return nil
 }
 
-// hold asks the source for a buffer of n bytes to replace one of old bytes.
+// hold asks the source to allow a buffer of n bytes in place of one of old bytes.
 func (b *buffer) hold(old, n int) error {
 	if b.source == nil || max(old, n) <= largeBuffer {
 		return nil

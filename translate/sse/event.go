@@ -13,8 +13,8 @@ type Event struct {
 	Raw []byte
 }
 
-// Blank reports whether an event is empty: it has no data, or JSON's null instead. llama.cpp begins
-// the stream of a completion that has several prompts with null.
+// Blank reports whether an event is empty, which means that it has no data or that its data is
+// JSON's null. llama.cpp starts the stream of a completion that has several prompts with null.
 func (e Event) Blank() bool {
 	if len(e.Data) > 0 && e.Data[0] == '{' {
 		return false
@@ -23,8 +23,8 @@ func (e Event) Blank() bool {
 	return len(data) == 0 || string(data) == "null"
 }
 
-// fields holds the name and the data of the event that is being read. Offsets count from the
-// beginning of the event.
+// fields holds the name and the data of the event that is being read. Offsets count from the start
+// of the event.
 type fields struct {
 	nameStart, nameEnd int
 	name               []byte // the name, if it had to be moved out of the event
@@ -34,8 +34,7 @@ type fields struct {
 	names              [2][]byte
 }
 
-// add reads the line event[start:stop], which is not empty. The slice event begins with the current
-// event.
+// add reads the line event[start:stop], which is not empty. event starts with the current event.
 func (f *fields) add(event []byte, start, stop int) {
 	line := event[start:stop]
 	switch {
@@ -66,14 +65,15 @@ func (f *fields) add(event []byte, start, stop int) {
 	}
 }
 
-// data records event[start:stop] as data. It moves further data to the end of the first data.
+// data records event[start:stop] as data. It moves further data lines to the end of the earlier
+// ones.
 func (f *fields) data(event []byte, start, stop int) {
 	if !f.hasData {
 		f.dataStart, f.dataEnd, f.hasData = start, stop, true
 		return
 	}
 	if f.hasName && f.name == nil && f.nameStart > f.dataStart {
-		// The name is where the data must go.
+		// The name occupies the place to which the data must move.
 		f.name = append(f.names[0][:0], event[f.nameStart:f.nameEnd]...) //nolint:gocritic // stored back on the next line
 		f.names[0] = f.name
 	}
@@ -81,7 +81,7 @@ func (f *fields) data(event []byte, start, stop int) {
 	f.dataEnd += 1 + copy(event[f.dataEnd+1:], event[start:stop])
 }
 
-// end stores the event, whose bytes are raw, in ev, and reports whether the event has data.
+// end stores the event in ev and reports whether the event has data. raw holds the event's bytes.
 func (f *fields) end(raw []byte, ev *Event) bool {
 	found := f.hasData
 	if found {

@@ -6,11 +6,11 @@ import (
 	"io"
 )
 
-// maxEmpty is how many consecutive reads may return neither data nor an error.
+// maxEmpty is the maximum number of consecutive reads that return neither data nor an error.
 const maxEmpty = 100
 
-// ErrTooLong is what Next returns for an event or a line that is longer than the reader's bound. It
-// is final.
+// ErrTooLong is the error that Next returns for an event or a line that is longer than the reader's
+// limit. It is final.
 var ErrTooLong = errors.New("read event: longer than the limit")
 
 // Reader reads server-sent events from a source. It belongs to one goroutine. NewReader makes a
@@ -21,7 +21,7 @@ type Reader struct {
 	in  buffer
 	cur fields // the fields of the current event
 
-	begun  bool // the position of the byte order mark has been passed
+	begun  bool // the place of the byte order mark has been passed
 	skipLF bool // the last line ended with "\r": a "\n" at the current line's start belongs to it
 
 	ev    Event // found by advance, not yet returned
@@ -30,17 +30,16 @@ type Reader struct {
 	later error // an error that came with data; returned when the data is used up
 }
 
-// NewReader returns a Reader of src. Neither an event, counted from its first "event" or "data"
-// field to the blank line, nor a line may be longer than limit bytes (at most 1 GiB).
+// NewReader returns a Reader of src. limit, at most 1 GiB, is the maximum length in bytes of a
+// line, and of an event from its first "event" or "data" field to the blank line.
 func NewReader(src io.Reader, limit int) *Reader {
 	r := new(Reader)
 	r.Reset(src, limit)
 	return r
 }
 
-// Reset makes r read src like a new Reader, without a buffer. Pass a nil src before the Reader goes
-// into a pool. If src is a Source, it lends its bytes and is asked before the buffer grows above 64
-// KiB.
+// Reset makes r read src like a new Reader, without a buffer. A nil src prepares the Reader for a
+// pool. If src is a Source, it lends its bytes and is asked before the buffer grows above 64 KiB.
 func (r *Reader) Reset(src io.Reader, limit int) {
 	r.in.drop()
 	*r = Reader{src: src, max: min(limit, 1<<30)}
@@ -48,9 +47,10 @@ func (r *Reader) Reset(src io.Reader, limit int) {
 }
 
 // Rest releases the buffer if the buffer is empty and has not grown; the next read takes another
-// one. A Reader that rests before a long wait uses almost no memory. After Rest, lent bytes are no
-// longer needed. The error is the Source's, if it has no memory for a partial event in the lent
-// bytes. The caller must first read an event that is Ready; the last event is invalid after Rest.
+// one. A Reader that rests before a long wait uses almost no memory. After Rest, the Reader no
+// longer needs lent bytes. Rest returns the Source's error if the Source has no memory for a
+// partial event in the lent bytes. The caller must first read an event that is Ready; the last
+// event is invalid after Rest.
 func (r *Reader) Rest() error {
 	in := &r.in
 	switch {
@@ -67,8 +67,8 @@ func (r *Reader) Rest() error {
 // Next returns the next event that has data.
 //
 // At the end of the source it returns an event whose blank line is missing, if there is one, and
-// then io.EOF. ErrTooLong is final as well. Any other error comes from the source. Next loses no
-// bytes because of it, and the next call reads on, so a source can return an error that means "not
+// then io.EOF, which is final, like ErrTooLong. Any other error comes from the source. No bytes are
+// lost then, and the next call continues to read, so a source can return an error that means "not
 // yet".
 func (r *Reader) Next() (Event, error) {
 	for empty := 0; ; {
@@ -102,13 +102,13 @@ func (r *Reader) Next() (Event, error) {
 }
 
 // Ready reports whether the next call of Next returns an event without reading from the source. It
-// does not change the event that Next returned last.
+// does not change the last event that Next returned.
 func (r *Reader) Ready() bool {
 	return r.have || (r.in.line < r.in.end || r.final != nil) && r.advance()
 }
 
 // advance looks for an event in the bytes read so far, stores it in r.ev and reports whether there
-// is one. It changes only bytes of that event. If there is none, r.final may have become
+// is one. It changes only bytes of that event. If there is no event, r.final may have become
 // ErrTooLong.
 func (r *Reader) advance() bool {
 	if r.have {
@@ -161,9 +161,9 @@ func (r *Reader) advance() bool {
 	return false
 }
 
-// takeData is advance for what nearly every event is in practice: one line of data as AppendEvent
-// writes it, and a blank line. It is called where an event begins, and leaves any other event, or
-// an incomplete one, to advance.
+// takeData is advance for the usual kind of event: one line of data in the form that AppendEvent
+// writes, and a blank line. It is called at the start of an event, and leaves incomplete events and
+// all others to advance.
 func (r *Reader) takeData() bool {
 	const field = "data: "
 	in := &r.in

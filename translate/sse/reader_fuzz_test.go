@@ -8,7 +8,7 @@ import (
 	"testing/iotest"
 )
 
-// reference parses as the specification says, whatever it costs.
+// reference parses according to the specification, without regard to cost.
 func reference(src string, limit int) (events []event, err error) {
 	src = strings.TrimPrefix(src, "\ufeff")
 	var name, data string
@@ -56,7 +56,7 @@ func reference(src string, limit int) (events []event, err error) {
 	return events, nil
 }
 
-// compare reads src in several ways and compares with reference.
+// compare reads src in several ways and compares the results with reference.
 func compare(t *testing.T, src string, cuts []byte, limit int) {
 	t.Helper()
 	want, wantErr := reference(src, limit)

@@ -186,8 +186,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// script is a source that plays steps: a step returns its string as data, its error, or both
-// together.
+// script is a source that plays steps. A step returns its string as data, its error, or both.
 type script [][2]any
 
 func (s *script) Read(p []byte) (n int, err error) {
@@ -367,9 +366,10 @@ func TestLinear(t *testing.T) {
 	}
 }
 
-// wantLinear does the work with one large text, and with sixteen texts that together are as long.
+// wantLinear does the work for one large text, and for sixteen texts that together are as long.
 // Quadratic work would take sixteen times as long for the large text. A busy machine or an emulator
-// slows both, so the best of several tries are compared, and of more tries if the best ones differ.
+// slows down both, so wantLinear compares the best of several tries. It makes more tries if the
+// best ones differ.
 func wantLinear(t *testing.T, name string, of func(n int) string, work func(src string)) {
 	t.Helper()
 	const bytes, parts, tries, most = 2 << 20, 16, 20, 8
@@ -480,7 +480,7 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// budget is a source that bounds the reader's buffer.
+// budget is a source that limits the reader's buffer.
 type budget struct {
 	io.Reader
 	most  int
