@@ -10,7 +10,7 @@ func overflows(lower string) bool { return containsAny(lower, overflowTexts) }
 // overflowSizes finds the sizes of the request and the context in a message. If the prompt alone
 // would fit, it returns the prompt's size and the answer's; otherwise prompt is the size of the
 // whole request. All results are 0 unless the message has the sizes and the request exceeds the
-// context, so that the client can trust how much to remove.
+// context. The client can then rely on the numbers when it decides how much to remove.
 func overflowSizes(lower string) (prompt, answer, most int) {
 	most = firstSize(lower, maxMarks)
 	prompt, answer = firstSize(lower, inputMarks), firstSize(lower, answerMarks)
@@ -26,7 +26,8 @@ func overflowSizes(lower string) (prompt, answer, most int) {
 	return prompt, 0, most
 }
 
-// firstSize returns the number of tokens that follows the first mark with such a number, or 0.
+// firstSize returns the number of tokens after the first mark that is followed by such a number, or
+// 0.
 func firstSize(s string, marks []string) int {
 	for _, mark := range marks {
 		if size := sizeAfter(s, mark); size > 0 {

@@ -273,8 +273,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A Shortener keeps the JSON structure and the beginning of each string, however the text comes in
-// pieces, and does not change short strings.
+// A Shortener keeps the JSON structure and the start of each string, regardless of how the text is
+// split, and does not change short strings.
 func TestShortener(t *testing.T) {
 	t.Parallel()
 	shorten := func(body string, size int) string {
@@ -306,8 +306,8 @@ func TestShortener(t *testing.T) {
 }
 
 // TestOverflowWords has the wordings of engines and services for a request that does not fit, and
-// the sizes in these. If agents get the right code they compact their conversation; otherwise they
-// give up.
+// the sizes in these wordings. Agents that get the right code compact their conversation; otherwise
+// they give up.
 func TestOverflowWords(t *testing.T) {
 	t.Parallel()
 	for message, sizes := range map[string][2]int{

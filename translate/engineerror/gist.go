@@ -7,8 +7,9 @@ import (
 
 var gistSeed = maphash.MakeSeed()
 
-// Gist returns a hash of a status and of the engine's message without the text that varies between
-// requests: case, numbers, and quoted text. The hash is valid only in this process, and never 0.
+// Gist returns a hash of a status and of the engine's message. The message is hashed without what
+// varies between requests: case, numbers and quoted text. The hash is valid only in this process,
+// and never 0.
 func (e *Error) Gist(status int) uint64 {
 	var h maphash.Hash
 	h.SetSeed(gistSeed)
@@ -37,7 +38,8 @@ func gist(message string) string {
 	return strings.ToLower(b.String())
 }
 
-// opens reports whether a quote after the text before opens a quotation and is not an apostrophe.
+// opens reports whether a quote that follows the given text opens a quotation. Otherwise it is an
+// apostrophe.
 func opens(before string) bool {
 	return before == "" || strings.ContainsAny(before[len(before)-1:], " \t([{=:,")
 }

@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxMessage is how many bytes of an engine's message are kept.
+// maxMessage is the maximum number of bytes of an engine's message that are kept.
 const maxMessage = 1 << 10
 
-// clean returns as much of an engine's message as may be shown.
+// clean returns the part of an engine's message that may be shown.
 func clean(s string) string {
 	if strings.Contains(s, "Traceback (most recent call last)") {
 		return ""

@@ -9,11 +9,11 @@ import (
 )
 
 // Parse reads the body of an answer whose status is not 200, or the data of an error event, for
-// which status is 0. It understands how all known engines write errors: {"error":{…}},
-// {"error":"…"} with or without error_type, the same members at the top level, FastAPI's
-// {"detail":…}, an error that carries another one as JSON in its message (Ollama passes on its
-// runner's), and plain text. A body with MaxBody bytes may be the beginning of a longer one, and is
-// read as far as it goes. HTML and unreadable bodies yield no message. Parse never fails.
+// which status is 0. It understands the errors of all known engines: {"error":{…}}, {"error":"…"}
+// with or without error_type, the same members at the top level, FastAPI's {"detail":…}, an error
+// with another one as JSON in its message (Ollama passes on its runner's errors like this), and
+// plain text. A body with MaxBody bytes may be truncated, and is read as far as possible. HTML and
+// unreadable bodies yield no message. Parse never fails.
 func Parse(status int, contentType string, body []byte) Error {
 	var e Error
 	cut := len(body) >= MaxBody
@@ -88,7 +88,7 @@ func (e *Error) classify(status int) {
 	}
 }
 
-// subjectOf returns what in the request a message, given in lower case, is about.
+// subjectOf returns the subject of a message. The message must be in lower case.
 func subjectOf(lower string) Subject {
 	switch {
 	case containsAny(lower, rolesTexts):

@@ -6,11 +6,11 @@ import (
 )
 
 // The edge recognizes engines' errors by these words, with one table for each meaning. Texts and
-// marks are in lower case, because messages are compared in lower case. A new wording takes one
+// marks are in lower case, because messages are compared in lower case. A new wording needs one
 // line here, with the engine's name, and one in the test.
 
-// clientTypes lists the error types for which the request is at fault. They matter if there is no
-// status, or an unspecific one.
+// clientTypes lists the error types for which the request is at fault. They are used if the status
+// is missing or unspecific.
 var clientTypes = map[string]bool{
 	"invalid_request_error":     true, // OpenAI's word; llama.cpp, Ollama
 	"BadRequestError":           true, // vLLM
@@ -19,9 +19,9 @@ var clientTypes = map[string]bool{
 	"exceed_context_size_error": true, // llama.cpp
 }
 
-// clientTexts occur in messages about a mistake in the request that come with status 500 or 501 and
-// an unspecific type. All but the last four were seen with llama.cpp server and, passed on, with
-// Ollama.
+// clientTexts lists phrases in messages about a mistake in the request that come with status 500 or
+// 501 and an unspecific type. All but the last four come from llama.cpp's server, directly or
+// through Ollama.
 var clientTexts = []string{
 	"failed to parse tools",
 	"failed to parse messages",
@@ -40,7 +40,7 @@ var clientTexts = []string{
 // error occurred. Ollama passes the message on.
 const templateMark = "Jinja Exception: "
 
-// effortTexts occur in messages about the word for a reasoning effort.
+// effortTexts lists phrases in messages about the word for a reasoning effort.
 var effortTexts = []string{
 	"reasoning_effort",        // vLLM, SGLang, TensorRT-LLM: the member that the engine's request schema refuses
 	"reasoning.effort",        // the same in Responses
@@ -49,21 +49,22 @@ var effortTexts = []string{
 	"invalid reasoning value", // Ollama
 }
 
-// rolesTexts occur in messages about consecutive turns with one role.
+// rolesTexts lists phrases in messages about consecutive turns with one role.
 var rolesTexts = []string{
 	"roles must alternate",                              // the templates of Gemma, Mistral and Llama 2, in every engine
 	"unexpected role 'user' after role 'user'",          // mistral-common, in vLLM
 	"unexpected role 'assistant' after role 'assistant", // the same
 }
 
-// imageTexts occur in messages about images that the model does not accept, or not that many.
+// imageTexts lists phrases in messages about images that the model does not accept, or about too
+// many images.
 var imageTexts = []string{
 	"image input is not supported",   // llama.cpp; Ollama passes it on
 	"does not support image",         // llama.cpp, Ollama, SGLang
 	"data required for image input",  // Ollama
 	"is not a multimodal model",      // vLLM
-	"image(s) may be provided",       // vLLM: at most so many
-	"the model does not take images", // another Penstock, and the next four
+	"image(s) may be provided",       // vLLM: at most a certain number
+	"the model does not take images", // from another Penstock, like the next four
 	"send a smaller image",
 	"webp",
 	"must hold an image",
@@ -71,11 +72,11 @@ var imageTexts = []string{
 }
 
 // overloadTexts lists phrases in the error events of overloaded engines. The status in such events
-// means nothing: TGI opens a stream before it looks for a slot, and gives every error in the stream
-// the number 422.
+// means nothing, because TGI opens a stream before it looks for a slot, and gives every error in
+// the stream the status 422.
 var overloadTexts = []string{"model is overloaded"}
 
-// overflowTexts occur in messages about a request that does not fit into the context.
+// overflowTexts lists phrases in messages about a request that does not fit into the context.
 var overflowTexts = []string{
 	"exceeds the available context size",       // llama.cpp
 	"maximum context length",                   // vLLM, SGLang, OpenAI
@@ -119,9 +120,9 @@ var overflowTexts = []string{
 	"model_context_window_exceeded",           // Z.ai
 }
 
-// maxMarks precede the size of the context, the more specific ones first; promptMarks precede the
-// size of the request, or of part of it. inputMarks and answerMarks precede the two parts, from
-// engines that give both.
+// maxMarks lists the words that precede the size of the context, the more specific ones first.
+// promptMarks precede the size of the request or of part of it. inputMarks and answerMarks precede
+// the sizes of the prompt and the answer in messages that give both.
 var (
 	maxMarks = []string{
 		"maximum context length is only ", "maximum context length is ",
@@ -152,8 +153,8 @@ var (
 // excessMark precedes the number of tokens by which a prompt exceeds the context.
 const excessMark = "exceeded max context length by "
 
-// lowerBound precedes the counted size of a prompt that exceeds the context: vLLM stops counting
-// just above the context.
+// lowerBound precedes the counted size of a prompt that exceeds the context. vLLM stops counting
+// just above the context size.
 const lowerBound = "prompt contains at least "
 
 // modelWords lists codes and types, in lower case, that say that a model does not exist.
@@ -166,7 +167,7 @@ var modelWords = map[string]bool{
 	"deployment_not_found": true,
 }
 
-// modelTexts say the same, without a name between the words.
+// modelTexts lists texts that say the same, without a name between the words.
 var modelTexts = []string{
 	"model not found",
 	"model does not exist",
@@ -180,16 +181,16 @@ var (
 	// modelNotThere matches texts that say the same with the name, quoted or not, as in "The model
 	// `x` does not exist."
 	modelNotThere = regexp.MustCompile("\\bmodel(?: with name| named| name| id)?:? [\"'`]?[^\"'`\\s]+[\"'`]? (?:(?:is |was )?not (?:found|installed|available|loaded)|does(?: not|n't) exist)")
-	// pathNotThere matches the whole message of web frameworks and proxies, or its beginning.
-	// requestNames matches the kinds of things that a request may name and an engine may not find. A
-	// 404 in other words does not come from an engine that speaks to clients, but from something in
-	// its place.
+	// requestNames matches the kinds of things that a request may name and an engine may not find.
+	// pathNotThere matches the message of a web framework or a proxy, or the start of the message.
+	// A 404 with any other message comes from something in place of an engine that clients may talk
+	// to.
 	requestNames = regexp.MustCompile(`\b(?:image|file|voice|speaker|audio|video|url|adapter|lora|document|grammar|cache)s?\b`)
 	pathNotThere = regexp.MustCompile(`^(?:(?:404:? ?)?(?:the )?(?:(?:page|file|route|path|url|endpoint|resource|requested (?:url|path|resource)(?: \S+)?) )?(?:was )?not found(?: \([^)]*\))?(?: on (?:this|the) server)?(?:[.!].*)?$|404$|invalid url\b|unexpected endpoint\b|unknown (?:endpoint|path|route|request url)\b|unrecognized request url\b|no route\b|cannot post /)`)
 )
 
-// keyPrefixes are the beginnings of keys of engines and of services, with the least number of
-// characters that must follow, one of them a digit.
+// keyPrefixes lists the prefixes of keys of engines and services, with the minimum number of
+// characters that must follow, one of which must be a digit.
 var keyPrefixes = []struct {
 	text  string
 	least int

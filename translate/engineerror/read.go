@@ -8,7 +8,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// maxNested is how many levels of nested errors are read.
+// maxNested is the maximum number of levels of nested errors that are read.
 const maxNested = 4
 
 // read collects the error from v. An inner object takes precedence, because it is closer to the
@@ -58,7 +58,7 @@ func (e *Error) read(v jsonx.Value, depth int) {
 			e.ContextMax = translate.Count(m)
 		}
 	}
-	if inner.Exists() && !(said && inner.IsString()) { // a string next to a message is a class (Kokoro)
+	if inner.Exists() && !(said && inner.IsString()) { // a string next to a message is the error's class (Kokoro)
 		e.read(inner, depth+1)
 	}
 }
@@ -145,7 +145,7 @@ func (e *Error) word(to *string, v jsonx.Value) {
 	*to = string(text)
 }
 
-// Truthy reports whether JavaScript and Python treat v as true.
+// Truthy reports whether JavaScript and Python consider v true.
 func Truthy(v jsonx.Value) bool {
 	switch v.Kind() {
 	case jsonx.True, jsonx.Object, jsonx.Array:

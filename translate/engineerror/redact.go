@@ -11,7 +11,7 @@ import (
 // redact replaces addresses, absolute paths and anything that looks like a key.
 func redact(s string) string {
 	var b strings.Builder
-	follows := noSecret // what the preceding words announce
+	follows := noSecret // what the preceding word announces
 	for len(s) > 0 {
 		n := strings.IndexFunc(s, isBreak)
 		if n < 0 {
@@ -44,13 +44,13 @@ func redact(s string) string {
 	return b.String()
 }
 
-// announcement says what a word implies about the next one.
+// announcement is what a word implies about the next one.
 type announcement uint8
 
 const (
 	noSecret    announcement = iota
 	credentials              // after the name of an HTTP header or its scheme
-	basicScheme              // followed by Base64, or by a word as in "basic usage"
+	basicScheme              // followed by base64, or by an ordinary word as in "basic usage"
 	secret                   // after the name of a secret, where ordinary text may also follow
 )
 
@@ -77,7 +77,7 @@ func announces(name string) announcement {
 	return noSecret
 }
 
-// is reports whether a word is what the announcement says.
+// is reports whether a word is of the announced kind.
 func (a announcement) is(word string) bool {
 	n := 0
 	for n < len(word) && (isKeyByte(word[n]) || strings.IndexByte(".*+/~", word[n]) >= 0) {
@@ -94,7 +94,8 @@ func (a announcement) is(word string) bool {
 	return false
 }
 
-// looksRandom reports whether a word has digits among letters, or capital letters after small ones.
+// looksRandom reports whether a word has digits among letters, or upper-case letters after
+// lower-case ones.
 func looksRandom(word string) bool {
 	digit, letter, small := false, false, false
 	for i := range len(word) {
@@ -132,12 +133,13 @@ const (
 	redactedKey = "[key]"
 	leastToken  = 16 // characters after "Bearer"; fewer are more likely a word
 	leastPlain  = 8  // characters of a key without a digit, if its prefix is not part of a word
-	// leastUnbroken is the number of letters without a hyphen or the like that cannot be a word.
+	// leastUnbroken is the number of letters, without a hyphen or the like, from which on a text
+	// cannot be a word.
 	leastUnbroken = 24
 )
 
-// redactKeys replaces keys within a word: a known prefix, not in the middle of letters and digits,
-// followed by enough characters of a key.
+// redactKeys replaces keys within a word. A key is a known prefix that is followed by enough
+// characters of a key and does not follow a letter or digit.
 func redactKeys(w string) string {
 	if len(w) < 7 {
 		return w
@@ -162,7 +164,7 @@ func redactKeys(w string) string {
 	return b.String()
 }
 
-// keyAt returns the length of the key at the beginning of s; 0: there is none.
+// keyAt returns the length of the key at the start of s, or 0 if there is none.
 func keyAt(s string) int {
 	for _, p := range keyPrefixes {
 		if !strings.HasPrefix(s, p.text) {
@@ -178,8 +180,8 @@ func keyAt(s string) int {
 	return 0
 }
 
-// keyLength returns how many characters of a key begin s. A full stop at the end belongs to the
-// sentence.
+// keyLength returns the number of characters at the start of s that may belong to a key. A full
+// stop at their end belongs to the sentence.
 func keyLength(s string) int {
 	n := 0
 	for n < len(s) && (isKeyByte(s[n]) || s[n] == '.' || s[n] == '*') {
@@ -195,13 +197,13 @@ func isNameLetter(c byte) bool {
 }
 
 // RedactSecret removes a secret of the edge that the engine received with the request. A short
-// secret stays: it is a word (EMPTY, none) for engines without authentication.
+// secret is not removed, because it is a word (EMPTY, none) for engines without authentication.
 func (e *Error) RedactSecret(secret string) {
 	if len(secret) < leastPlain || e.Message == "" && e.Type == "" && e.Code == "" {
 		return
 	}
 	e.Message = strings.ReplaceAll(e.Message, secret, redactedKey)
-	for n := len(secret) - 1; n >= leastPlain; n-- { // the message may have been cut within it
+	for n := len(secret) - 1; n >= leastPlain; n-- { // the message may have been truncated within the secret
 		if text, found := strings.CutSuffix(e.Message, secret[:n]); found {
 			e.Message = text + redactedKey
 			break
@@ -232,8 +234,8 @@ func isPrivateHost(w string) bool {
 	return false
 }
 
-// startsWithIP reports whether w starts with four numbers and three dots, as an IPv4 address does,
-// or is a host name with a port.
+// startsWithIP reports whether w starts with four numbers and three dots, like an IPv4 address, or
+// is a host name with a port.
 func startsWithIP(w string) bool {
 	part, dots := 0, 0
 	for i := range len(w) {

@@ -5,7 +5,7 @@ import "strings"
 // Rename replaces the engine's name for a model with the public name in the engine's message, so
 // that clients see only names that they can use. It replaces only whole names, not parts of a
 // longer name. A name that could be an ordinary word is replaced only in quotes, and a name of one
-// or two letters never.
+// or two letters is never replaced.
 func (e *Error) Rename(served, public string) {
 	if len(served) < 3 || served == public || !strings.Contains(e.Message, served) {
 		return
@@ -33,8 +33,8 @@ func (e *Error) Rename(served, public string) {
 	e.Message = cutMessage(b.String())
 }
 
-// looksLikeName reports whether a model's name is unlikely to be a word or a number in a sentence:
-// it has letters and other characters.
+// looksLikeName reports whether a model's name is unlikely to be a word or a number in a sentence,
+// because it has both letters and other characters.
 func looksLikeName(s string) bool {
 	letter, other := false, false
 	for i := range len(s) {
@@ -47,8 +47,8 @@ func looksLikeName(s string) bool {
 	return letter && other
 }
 
-// endsName reports whether a name between before and rest is complete. A full stop or colon that
-// ends a sentence or a clause is not part of the name.
+// endsName reports whether the name between the byte before and the text rest is complete. A full
+// stop or colon that ends a sentence or a clause is not part of the name.
 func endsName(before byte, rest string) bool {
 	if isNameByte(before) {
 		return false

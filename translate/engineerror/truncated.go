@@ -2,21 +2,21 @@ package engineerror
 
 import "bytes"
 
-// maxText is how many bytes of a string a Shortener keeps: more than is shown of a message, even if
-// the message contains other errors.
+// maxText is the number of bytes of a string that a Shortener keeps. It is more than is shown of a
+// message, even if the message contains other errors.
 const maxText = 16 << 10
 
-// Shortener cuts off the ends of long strings in JSON that comes in pieces. JSON stays JSON, and of
-// any other text the beginning stays. The zero value is ready for one body.
+// Shortener truncates long strings in JSON that arrives in pieces. JSON stays JSON. Of any other
+// text only the start is kept. The zero value is ready for one body.
 type Shortener struct {
 	text    bool // inside a string
-	skip    bool // past the kept beginning of the string
+	skip    bool // past the kept part of the string
 	size    int  // bytes of the string so far
 	escaped bool // the last byte was the backslash of an escape
 	digits  int  // remaining digits of a numeric escape
 }
 
-// Append appends what remains of the next piece.
+// Append appends what is kept of the next piece.
 func (s *Shortener) Append(dst, p []byte) []byte {
 	for _, b := range p {
 		within := s.escaped || s.digits > 0 || b&0xc0 == 0x80 // inside an escape or a character
@@ -44,9 +44,9 @@ func (s *Shortener) Append(dst, p []byte) []byte {
 	return dst
 }
 
-// closeOpen completes a truncated JSON text. It closes all open containers and, if the text breaks
-// off in a string that is a value, that string. It leaves out a last member whose name is
-// incomplete or whose value has not begun. A text that was not JSON does not become JSON.
+// closeOpen completes a truncated JSON text. It closes all open containers. If the text breaks off
+// in a string that is a value, it also closes that string. It omits a last member whose name is
+// incomplete or whose value is missing. A text that was not JSON does not become JSON.
 func closeOpen(body []byte) []byte {
 	var (
 		open    []byte // closing brackets of the containers, the outermost first
@@ -91,11 +91,11 @@ func closeOpen(body []byte) []byte {
 	return out
 }
 
-// isValue reports whether the string that follows before is a member's value: a name would follow a
-// comma or a brace.
+// isValue reports whether the string after the text before is a member's value. A name would follow
+// a comma or a brace.
 func isValue(before []byte) bool { return bytes.HasSuffix(bytes.TrimSpace(before), []byte{':'}) }
 
-// cutEscape returns the beginning of a string without an incomplete escape at its end.
+// cutEscape removes an incomplete escape from the end of a truncated string.
 func cutEscape(s []byte) []byte {
 	for i := len(s) - 1; i >= 0 && i > len(s)-7; i-- {
 		if s[i] != '\\' {
