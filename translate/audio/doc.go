@@ -9,21 +9,22 @@
 // The contract does not list aac, and a strict edge refuses it. Engines differ in their default
 // response_format, so wav is sent when the client names none. Everything else is passed on
 // unchanged, except a stream_format of sse, which the contract does not list either. An engine that
-// has events is asked for events if the client wants pcm. Otherwise stream_format is left out, and
-// the edge wraps the sound in events (see forward.Stream). For wav it does so because the events
-// that engines send lack the file's header.
+// supports events is asked for events if the client wants pcm. Otherwise stream_format is omitted,
+// and the edge wraps the audio in events (see forward.Stream). It does so for wav because the
+// events that engines send lack the file's header.
 //
 // # Transcriptions
 //
 // Transcription reads the form's fields in the order in which they arrive, because the file streams
-// through and may come at any position. Each rule is applied as soon as its fields are known, the
-// remaining rules in End.
+// through and may come at any position. Each rule is applied as soon as its fields are known. End
+// applies the remaining rules.
 //
-//   - file and model are required, once. No other file is taken.
-//   - response_format is json, text, srt, verbose_json or vtt; json is sent when the client gives
-//     none.
+//   - file and model are required exactly once. No other file is accepted.
+//   - response_format is json, text, srt, verbose_json or vtt; json is sent when the client
+//     specifies none.
 //   - timestamp_granularities, with brackets or without, is word or segment, any number of times,
-//     and only with verbose_json (both spellings are sent with brackets, which engines read).
+//     and only with verbose_json (both spellings are sent with brackets, because engines read that
+//     one).
 //   - temperature is a number from 0 to 1. language and prompt are text. Empty optional fields
 //     count as absent: web forms send them.
 //   - known_speaker_references are data URLs: an engine would fetch any other URL.

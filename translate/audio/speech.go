@@ -16,14 +16,14 @@ type Speech struct {
 	streams jsonx.Value // the member stream_format
 }
 
-// speechTypes maps each format to the content type that the contract gives it.
+// speechTypes maps each format to its content type in the contract.
 var speechTypes = map[string]string{
 	"wav":  "audio/wav",
 	"mp3":  "audio/mpeg",
 	"flac": "audio/flac",
 	"opus": "audio/ogg",
 	"pcm":  "audio/pcm",
-	"aac":  "audio/aac", // not in the contract; some engines have it
+	"aac":  "audio/aac", // not in the contract; some engines support it
 }
 
 const (
@@ -84,15 +84,15 @@ func (s *Speech) Check(rules *chat.ModelRules) error {
 func (s *Speech) Events() bool { return s.events }
 
 // EventsFrom reports whether an engine with events can send them for this request. Engines refuse
-// events for encoded sound and for a speed other than 1, because both need the whole sound.
-// Engines' events for wav hold samples without the file's header, which no player can play, so the
-// engine is asked for wav as a file.
+// events for encoded audio and for a speed other than 1, because both need the whole audio.
+// Engines' events for wav contain samples without the file's header. No player can play these, so
+// the engine is asked for wav as a file.
 func (s *Speech) EventsFrom() bool {
 	return s.events && s.plain && s.format == "pcm"
 }
 
-// AskEvents sets whether the next engine is asked for the events that the client wants, or only for
-// sound.
+// AskEvents sets whether the next engine is asked for the events that the client wants or only for
+// audio.
 func (s *Speech) AskEvents(on bool) {
 	if !s.events || on {
 		s.Omit(jsonx.Value{})

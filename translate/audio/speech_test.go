@@ -34,7 +34,7 @@ func TestSpeech(t *testing.T) {
 	}
 }
 
-// An engine is asked for events if it can send them for the request, otherwise for sound.
+// An engine is asked for events if it can send them for the request, otherwise for audio.
 func TestSpeechEvents(t *testing.T) {
 	t.Parallel()
 	const head, format = `{"model":"served","input":"hi"`, `,"response_format":`

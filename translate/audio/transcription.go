@@ -31,7 +31,7 @@ const (
 	fieldStream
 )
 
-// formFields lists the fields that may come once.
+// formFields lists the fields that may occur only once.
 var formFields = []string{
 	fieldModel:       "model",
 	fieldFile:        "file",
@@ -42,11 +42,11 @@ var formFields = []string{
 	fieldStream:      "stream",
 }
 
-// formTypes maps each format to the content type that the contract gives it.
+// formTypes maps each format to its content type in the contract.
 var formTypes = map[string]string{
 	"json":          "application/json",
 	"verbose_json":  "application/json",
-	"diarized_json": "application/json", // some engines have it
+	"diarized_json": "application/json", // some engines support it
 	"text":          "text/plain",
 	"srt":           "text/srt",
 	"vtt":           "text/vtt",
@@ -66,8 +66,8 @@ const (
 	speakerReferences2 = "known_speaker_references"
 )
 
-// checkReference accepts only a sample within the field itself, because an engine would fetch a
-// sample from anywhere else.
+// checkReference accepts only a sample in the field itself, because an engine would fetch a sample
+// from any URL.
 func checkReference(value []byte) error {
 	head, _, ok := bytes.Cut(value, []byte{','})
 	head = bytes.ToLower(head)
@@ -128,7 +128,7 @@ func (t *Transcription) granularity(value []byte) error {
 	}
 	t.granularities = true
 	if t.format == "" {
-		return nil // the other fields may still come
+		return nil // the other fields may still arrive
 	}
 	return t.checkGranularities()
 }
@@ -210,7 +210,7 @@ func (t *Transcription) End() ([]forward.Field, error) {
 	return add, t.checkGranularities()
 }
 
-// Model returns the model's name; nil until it has come.
+// Model returns the model's name, or nil until it has been received.
 func (t *Transcription) Model() []byte { return t.model }
 
 // Stream reports whether the client wants events. Subtitles are requested as a whole even then.
