@@ -13,8 +13,8 @@ const (
 var ErrNoLength = errors.New("an answer without its length")
 
 // ErrNoFinish means that a stream ended before every choice had a finish_reason. Neither [DONE] nor
-// a properly ended body makes such a stream complete: Ollama ends like this, without any error,
-// when its runner dies.
+// a properly ended body makes such a stream complete: Ollama's stream ends like this, without any
+// error, when its runner dies.
 var ErrNoFinish = errors.New("read chat stream: ended without a finish_reason in every choice")
 
 // Reasons that several dialects give in a BadAnswer.
@@ -31,8 +31,8 @@ const (
 type BadAnswer struct {
 	Reason string
 	Cause  error // the error that the engine sent instead of a completion, or nil
-	// ByModel says that the model is at fault and not the engine, for example for a tool call with
-	// malformed arguments.
+	// ByModel is true if the model is at fault and not the engine, for example after a tool call
+	// with malformed arguments.
 	ByModel bool
 }
 

@@ -1,7 +1,7 @@
 // Package translate holds what the dialects share. Each dialect is a package below this one: chat,
-// messages, responses, audio, forward. All of these turn bytes into bytes and know neither HTTP nor
-// files nor the clock. None of them knows the edge. The edge picks a dialect by the endpoint and
-// drives it through the interfaces in codec.go:
+// messages, responses, audio, forward. They all turn bytes into bytes, and depend on neither HTTP
+// nor files nor the clock. None of them depends on the edge. The edge picks a dialect by the
+// endpoint and drives it through the interfaces in codec.go:
 //
 //	chat       answer.Stream
 //	messages   messages.Stream
@@ -9,10 +9,10 @@
 //	audio      forward.Stream, as the engine sends it
 //	forward    forward.Stream, as the engine sends it
 //
-// The edge speaks chat to engines, whatever the client's dialect. So only one package reads usage,
-// tool calls, finish reasons and errors, and every client sees the same tool calls.
+// The edge speaks chat to engines, whatever the client's dialect. Thus only one package reads
+// usage, tool calls, finish reasons and errors, and every client sees the same tool calls.
 //
-// A Stream may receive events from several engines: it is restarted if the answer has not begun,
+// A Stream may receive events from several engines: it is restarted if the answer has not started,
 // and otherwise resumed in the middle. Everything that the Stream has already written stays valid:
 // ids, numbers, open blocks.
 //

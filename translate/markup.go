@@ -6,17 +6,17 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Offered says what a request offers a model in addition to text. An engine should separate the
-// model's tool calls from the text of the answer.
+// Offered says what a request offers a model in addition to text. If it offers tools, the engine
+// should separate the model's tool calls from the text of the answer.
 type Offered struct{ Tools bool }
 
-// Markup identifies a word of the model's own markup at the beginning of an answer's text; 0: none.
-// Engines remove such words when they parse tool calls and reasoning out of a model's output. An
-// engine that shows such words has no parser for the model, or the wrong one.
+// Markup identifies a word of the model's own markup at the start of an answer's text. Zero means
+// that there is none. Engines remove such words when they parse tool calls and reasoning out of a
+// model's output. An engine that shows such words has no parser for the model, or the wrong one.
 type Markup uint8
 
-// leaks lists the words, indexed by Markup. A word that marks a tool call is suspect at the
-// beginning of an answer if tools were offered. A word that marks reasoning is always suspect: a
+// leaks lists the words, indexed by Markup. A word that marks a tool call is suspect at the start
+// of an answer if tools were offered. A word that marks reasoning is always suspect, because any
 // model may reason without being asked, even one that the configuration does not describe as
 // reasoning.
 var leaks = [...]struct {
@@ -48,8 +48,8 @@ func (m Markup) Suspect(o Offered) bool {
 	return of.Tools && o.Tools || leaks[m].reasoning
 }
 
-// Opening looks for markup at the beginning of an answer's text, however the text is split. The
-// first piece nearly always decides.
+// Opening looks for markup at the start of an answer's text, regardless of how the text is split.
+// The first piece is nearly always enough to decide.
 type Opening struct {
 	text   [32]byte // longer than any markup word
 	n      uint8
@@ -77,7 +77,7 @@ func (o *Opening) AddText(text []byte) {
 	if len(text) == 0 {
 		return
 	}
-	if o.n == 0 && text[0] != '<' && text[0] != '[' { // every markup word begins with one of these
+	if o.n == 0 && text[0] != '<' && text[0] != '[' { // every markup word starts with one of these
 		o.Done = true
 		return
 	}

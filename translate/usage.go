@@ -6,8 +6,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// MaxCount is the highest token count that is accepted, so that sums cannot overflow if an engine
-// makes counts up.
+// MaxCount is the highest token count that is accepted. It keeps sums from overflowing if an engine
+// makes up counts.
 const MaxCount = 1 << 31
 
 // Usage holds the token counts of one answer as the chat dialect defines them: Prompt includes
@@ -18,19 +18,19 @@ type Usage struct {
 	Reasoning                 int // how many of Completion are not visible text
 
 	Finish Finish // how the answer ended; for several choices, how the first one ended
-	// CutToolCalls says that tool calls were left out of the answer because the request allows only
-	// one.
+	// CutToolCalls is true if tool calls were omitted from the answer because the request allows
+	// only one.
 	CutToolCalls bool
 
-	// Resumed is how often another engine continued the answer. ResumedPrompt is how many tokens
-	// those engines had to read again: the prompt and the beginning of the answer. Neither is
+	// Resumed is how often another engine continued the answer. ResumedPrompt is the number of
+	// tokens that those engines had to read again: the prompt and the partial answer. Neither is
 	// included in the other counts.
 	Resumed, ResumedPrompt int
 
-	// Known says that the engine sent the counts, in `usage` or in llama.cpp's `timings`.
+	// Known is true if the engine sent the counts, in `usage` or in llama.cpp's `timings`.
 	Known bool
-	// Estimated says that all counts are our own estimate: one token for each delta, or one token
-	// for four bytes of a whole completion.
+	// Estimated is true if all counts are the edge's own estimate: one token for each delta, or one
+	// token for four bytes of a whole completion.
 	Estimated bool
 }
 
@@ -51,7 +51,7 @@ func (f Finish) String() string {
 	return [...]string{"", "stop", "length", "tool_calls", "content_filter"}[f]
 }
 
-// Plus returns the joint usage of two choices for one prompt.
+// Plus returns the combined usage of two choices for one prompt.
 func (u Usage) Plus(o Usage) Usage {
 	o.Prompt, o.Cached = max(u.Prompt, o.Prompt), max(u.Cached, o.Cached)
 	o.Completion = min(u.Completion+o.Completion, MaxCount)
@@ -61,8 +61,8 @@ func (u Usage) Plus(o Usage) Usage {
 	return o
 }
 
-// GoOn returns the usage of an answer that one engine began, with usage u, and another continued,
-// with usage next. The prompt counts once, and the completion is the sum of both.
+// GoOn returns the usage of an answer that one engine started, with usage u, and another one
+// continued, with usage next. The prompt counts once, and the completion is the sum of both.
 func (u Usage) GoOn(next Usage) Usage {
 	u.ResumedPrompt = min(u.ResumedPrompt+next.Prompt, MaxCount)
 	if !u.Known {
@@ -89,7 +89,7 @@ func EstimatedUsage(tokens int) Usage {
 	return Usage{Completion: tokens, Total: tokens, Estimated: true}
 }
 
-// WithPrompt returns u. If u is an estimate, the result has our estimate of the prompt.
+// WithPrompt returns u. If u is an estimate, WithPrompt adds the estimate of the prompt.
 func (u Usage) WithPrompt(prompt int) Usage {
 	if u.Estimated {
 		u.Prompt, u.Total = prompt, prompt+u.Completion
@@ -97,14 +97,14 @@ func (u Usage) WithPrompt(prompt int) Usage {
 	return u
 }
 
-// Reconcile makes the counts agree with each other.
+// Reconcile makes the counts consistent.
 func (u *Usage) Reconcile() {
 	u.Cached = min(u.Cached, u.Prompt)
 	u.Reasoning = min(u.Reasoning, u.Completion)
 	u.Total = max(u.Total, u.Prompt+u.Completion)
 }
 
-// ReadCount reads a count from an engine; it is bounded and not negative.
+// ReadCount reads a count from an engine. The count is not negative and at most MaxCount.
 func ReadCount(v jsonx.Value) (n int, ok bool) {
 	i, ok := v.Int()
 	if !ok || i < 0 {
@@ -113,7 +113,7 @@ func ReadCount(v jsonx.Value) (n int, ok bool) {
 	return int(min(i, MaxCount)), true
 }
 
-// Count reads a count from an engine; 0 if v is not a count.
+// Count reads a count from an engine. It returns 0 if v is not a count.
 func Count(v jsonx.Value) int {
 	n, _ := ReadCount(v)
 	return n
