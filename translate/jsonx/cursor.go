@@ -5,32 +5,32 @@ import (
 	"math/bits"
 )
 
-// Cursor reads a document once, from beginning to end, without a tape, for a caller that knows
-// which members it wants. It is made for documents as programs write them, and refuses all others,
-// valid or not: names with escapes or outside ASCII, escapes for half a surrogate pair, containers
-// within more than 16 others, more than MaxMembers members and elements in all. Doc.Parse, with
-// Options.Paired, accepts every document that a Cursor accepts. Parse a refused document with a
-// Doc, which reports the errors.
+// Cursor reads a document once, from start to end, without a tape, for a caller that knows which
+// members it wants. It is made for the documents that programs usually write. It refuses all
+// others, even valid ones: names with escapes or outside ASCII, escapes for half a surrogate pair,
+// containers within more than 16 others, and more than MaxMembers members and elements in total.
+// Doc.Parse, with Options.Paired, accepts every document that a Cursor accepts. Parse a refused
+// document with a Doc, which reports the errors.
 //
 // The source must not change while the cursor is in use. A Cursor does not allocate.
 type Cursor struct {
 	src     []byte
 	at      int
-	left    int // members and elements that may still come
+	left    int // members and elements that may still follow
 	refused bool
 }
 
-// cursorDepth is how deep Value looks into containers.
+// cursorDepth is the maximum depth of containers that Value reads.
 const cursorDepth = 16
 
-// NewCursor returns a cursor at the beginning of src.
+// NewCursor returns a cursor at the start of src.
 func NewCursor(src []byte) Cursor { return Cursor{src: src, left: MaxMembers} }
 
 // At returns the offset after the last byte that was read.
 func (c *Cursor) At() int { return c.at }
 
-// Jump continues at an offset. The caller knows the text before the offset from another document
-// with the same beginning. Members before the offset do not count against MaxMembers.
+// Jump continues at an offset. The caller must already know the text before the offset, from
+// another document with the same prefix. Members before the offset do not count against MaxMembers.
 func (c *Cursor) Jump(at int) { c.at = at }
 
 // Refuse makes the cursor refuse the document.
@@ -47,7 +47,7 @@ func (c *Cursor) Peek() byte {
 	return 0
 }
 
-// Skip passes over a bracket, which must come next.
+// Skip skips a bracket, which must come next.
 func (c *Cursor) Skip(bracket byte) {
 	if c.Peek() != bracket {
 		c.Refuse()

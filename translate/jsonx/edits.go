@@ -10,8 +10,7 @@ import (
 //
 // The given texts must not change until Reset. Changes may be added in any order. Of two changes at
 // one offset, the one added first comes first. A change within text that another change replaces or
-// deletes is dropped. Replacements that overlap only partly are the caller's mistake: applying them
-// panics.
+// deletes is dropped. Replacements must not overlap partly: applying such replacements panics.
 type Edits struct {
 	list   []edit
 	sorted bool
@@ -54,8 +53,8 @@ func (e *Edits) Replace(start, end int, with []byte) {
 	e.add(edit{start: start, end: end, with: with, kind: editReplace})
 }
 
-// Insert puts the given text before src[at]. To insert a member or an element use Add, which adds a
-// comma when one is needed.
+// Insert inserts the given text before src[at]. To insert a member or an element, use Add, which
+// adds a comma when one is needed.
 func (e *Edits) Insert(at int, with []byte) { e.Replace(at, at, with) }
 
 // Set replaces the value v, which must exist, with the given JSON text.
@@ -102,8 +101,8 @@ func (e *Edits) Delete(v Value) {
 	e.add(x)
 }
 
-// Rename gives the member whose value is v another name, which must not need escapes. The value
-// must exist.
+// Rename gives the member whose value is v a new name, which must not need escapes. The value must
+// exist.
 func (e *Edits) Rename(v Value, name []byte) {
 	mustExist(v)
 	if skipped := skipSpaceBack(v.d.src, v.Start()); v.d.src[skipped-1] != ':' {
@@ -159,7 +158,7 @@ func (e *Edits) sort() {
 // cursor is the state of one pass over the sorted list.
 type cursor struct {
 	i   int // index into the list
-	pos int // the source is processed up to this offset
+	pos int // the source has been processed up to this offset
 
 	// A deleted child takes the preceding comma with it. Children that are deleted from the front
 	// of their container take the following comma.
@@ -225,7 +224,7 @@ func (e *Edits) Size(n int) int {
 	return n
 }
 
-// Shift returns by how many bytes the source's byte at the given offset moves in the result. The
+// Shift returns the distance that the source's byte at the given offset moves in the result. The
 // byte itself must not be edited.
 func (e *Edits) Shift(at int) int {
 	n := 0

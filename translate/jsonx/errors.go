@@ -8,12 +8,12 @@ import (
 // SyntaxError says that the source is not JSON. Reason comes from a closed set of our own texts and
 // never quotes the source, so both members may appear in an answer and in a log.
 type SyntaxError struct {
-	Offset int // of the first byte that cannot be accepted; len(src) when the source ends too early
+	Offset int // offset of the first byte that cannot be accepted; len(src) if the source ends too early
 	Reason string
 }
 
-// Lone reports whether the only error so far is a lone surrogate, a \u escape for half of a pair.
-// Only Options.Paired refuses such escapes.
+// Lone reports whether the error is a lone surrogate: a \u escape for half of a pair. Only
+// Options.Paired refuses such escapes.
 func (e *SyntaxError) Lone() bool { return e.Reason == reasonLone }
 
 // IsLone reports whether err is a SyntaxError about a lone surrogate.
@@ -85,16 +85,16 @@ func (p MemberProblem) String() string {
 	return "invalid"
 }
 
-// MemberError says that two readers could understand a member of an object differently: some take
-// the first of two equal names, some the last, and Go's own decoder ignores case.
+// MemberError says that two readers could understand a member of an object differently. Some
+// readers take the first of two equal names, some take the last, and Go's own decoder ignores case.
 type MemberError struct {
 	Name    string // the name as the caller of Fields spells it, never the client's spelling
 	Problem MemberProblem
-	Offset  int // where the offending name begins
+	Offset  int // where the offending name starts
 }
 
-// Remedy continues the sentence "The member is " with what is wrong and, for a wrong spelling, how
-// to write it.
+// Remedy returns the rest of a sentence that starts "The member is ". It says what is wrong and,
+// for a wrong spelling, how to write the name.
 func (e *MemberError) Remedy() string {
 	if e.Problem == CaseVariant {
 		return e.Problem.String() + ": spell it `" + e.Name + "`"

@@ -15,7 +15,7 @@ const (
 	Object
 )
 
-// String returns JSON Schema's name for k: "null", "boolean", "number", and so on; "absent" for
+// String returns JSON Schema's name for k ("null", "boolean", "number" and so on), or "absent" for
 // Invalid.
 func (k Kind) String() string {
 	return [...]string{"absent", "null", "boolean", "boolean", "number", "string", "array", "object"}[k]
@@ -39,8 +39,8 @@ type node struct {
 	flags      uint8
 }
 
-// set writes the members one by one. A literal would be built elsewhere and copied, which stalls on
-// the stores just made and doubled how long Parse takes.
+// set writes the members one by one. A literal would be built elsewhere and copied. The copy stalls
+// on the preceding stores, which doubled the time of Parse.
 func (n *node) set(start, end, next int, kind Kind, flags uint8) {
 	n.start, n.end, n.next = uint32(start), uint32(end), int32(next)
 	n.kind, n.flags = kind, flags

@@ -18,7 +18,7 @@ func (v Value) Int() (int64, bool) {
 		return 0, false
 	}
 	s := v.d.src[n.start:n.end]
-	if len(s) <= shortDigits && n.flags&flagFraction == 0 && s[0] != '-' { // true for every count
+	if len(s) <= shortDigits && n.flags&flagFraction == 0 && s[0] != '-' { // always the case for counts
 		var u int64
 		for _, c := range s {
 			u = u*10 + int64(c-'0')
@@ -47,7 +47,7 @@ func (v Value) Int() (int64, bool) {
 	return 0, false
 }
 
-// shortDigits is how many digits always fit into 64 bits.
+// shortDigits is the number of digits that always fit into 64 bits.
 const shortDigits = 18
 
 // digitsValue returns the value of the digits a followed by b.

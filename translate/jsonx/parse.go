@@ -8,15 +8,15 @@ const (
 	DefaultRecord   = 8
 	DefaultMaxNodes = 1 << 20 // 16 MiB of tape
 
-	// MaxMembers is how many members an object may have, at any depth.
+	// MaxMembers is the maximum number of members of an object, at any depth.
 	MaxMembers = 10_000
 
 	maxSize   = math.MaxInt32 // offsets are kept in 32 bits
-	maxDepth  = 1024          // bounds the stack that a Doc keeps
+	maxDepth  = 1024          // limits the stack that a Doc keeps
 	keepNodes = 16 << 10      // Reset keeps a tape of up to 256 KiB
 )
 
-// Options bounds what Parse accepts. The zero value stands for the defaults.
+// Options limits what Parse accepts. The zero value stands for the defaults.
 type Options struct {
 	// MaxDepth is the maximum nesting of containers; a scalar document has depth 0. Default 64, at
 	// most 1024.
@@ -26,11 +26,11 @@ type Options struct {
 	// be empty (see Value.Recorded). The default 8 is enough for the deepest path that any dialect
 	// reads.
 	Record int
-	// MaxNodes caps the tape: every recorded value and every recorded member name takes a node of
-	// 16 bytes. Default 1<<20.
+	// MaxNodes is the maximum number of nodes on the tape. Every recorded value and every recorded
+	// member name takes a node of 16 bytes. Default 1<<20.
 	MaxNodes int
 	// Paired refuses a \u escape for half a surrogate pair. Such an escape is legal JSON but not
-	// text: other parsers refuse it, or fail later, when they encode the string.
+	// valid text. Other parsers refuse it, or fail later when they encode the string.
 	Paired bool
 }
 
@@ -50,8 +50,8 @@ type Doc struct {
 	stack []frame
 }
 
-// Parse validates src and indexes it. The error is a *SyntaxError or a *LimitError, after which the
-// document is empty.
+// Parse validates src and indexes it. An error is a *SyntaxError or a *LimitError, and leaves the
+// document empty.
 //
 // Parse keeps src without copying it until the next Parse or Reset. The caller must not change it
 // while using the Doc or any of its Values. Values of an earlier Parse are invalid.
@@ -104,16 +104,16 @@ func grow(tape []node, limit int) ([]node, bool) {
 	return n, true
 }
 
-// parse is the scanner. It fills nodes up to its capacity, or a larger copy, and always returns the
-// filled nodes. stack has room for o.MaxDepth frames. The states are labels instead of functions,
-// and short tokens need no call, so that the whole state stays in registers.
+// parse is the scanner. It fills nodes up to its capacity, and then a larger copy. It always
+// returns the filled nodes. stack has room for o.MaxDepth frames. The states are labels instead of
+// functions, and short tokens need no call, so that the whole state stays in registers.
 func parse(src []byte, nodes []node, stack []frame, o Options) ([]node, error) {
 	if len(src) > maxSize {
 		return nodes[:0], &LimitError{Offset: maxSize, Limit: LimitSize, Max: maxSize}
 	}
 	var (
 		tape   = nodes[:cap(nodes)]
-		k      int    // how many nodes of the tape are filled
+		k      int    // number of filled nodes of the tape
 		cur    *frame // the innermost open container; nil: none
 		depth  int    // number of open containers; children are recorded down to o.Record
 		record = o.Record
@@ -317,7 +317,7 @@ func literalError(src []byte, i int, word string) error {
 	panic("BUG: the literal is complete")
 }
 
-// skipSpace is small so that it is inlined; the loop is in skipSpaces.
+// skipSpace is small so that it can be inlined. The loop is in skipSpaces.
 func skipSpace(src []byte, i int) int {
 	if i < len(src) && src[i] > ' ' {
 		return i

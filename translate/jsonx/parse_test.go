@@ -151,7 +151,7 @@ func TestParseLimits(t *testing.T) {
 		{"nodes that are not recorded", `[[1,2,3]]`, Options{MaxNodes: 2, Record: 1}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := mustParse(t, `[1,2,3,4,5,6,7,8,9]`) // a tape that is larger than the cap
+			d := mustParse(t, `[1,2,3,4,5,6,7,8,9]`) // a tape that is larger than the limit
 			err := d.Parse([]byte(c.src), c.o)
 			var got *LimitError
 			if err != nil && !errors.As(err, &got) {
@@ -216,7 +216,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// tree returns v as encoding/json decodes it with UseNumber.
+// tree returns the value that encoding/json would decode from v with UseNumber.
 func tree(v Value) any {
 	switch v.Kind() {
 	case Null:
@@ -256,8 +256,8 @@ func isASCII(s string) bool {
 // than the scans.
 var scanned [2]Doc
 
-// sameWithoutVectors compares the two ways of scanning strings, on src and on strings that have src
-// at the edge of a block.
+// sameWithoutVectors compares the two methods of scanning strings, on src and on strings that have
+// src at the edge of a block.
 func sameWithoutVectors(t *testing.T, src []byte) {
 	t.Helper()
 	if !hasVector {
@@ -296,8 +296,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestVectorsOnRuns puts runs of backslashes of every length at every position in a block, both
-// before bytes that may be escaped and before others.
+// TestVectorsOnRuns puts runs of backslashes of every length at every position in a block, before
+// bytes that may be escaped and before other bytes.
 func TestVectorsOnRuns(t *testing.T) {
 	for at := range 66 {
 		for run := range 70 {

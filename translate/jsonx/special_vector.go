@@ -5,8 +5,8 @@ package jsonx
 import "golang.org/x/sys/cpu"
 
 // hasVector reports whether vectorText can be used. Every arm64 has NEON, but the flag is still
-// queried, so that GODEBUG=cpu.asimd=off disables NEON as cpu.avx2=off disables AVX2. (Go's own
-// runtime does not know the name asimd, and says so.) Tests set hasVector to false as well.
+// queried. GODEBUG=cpu.asimd=off can thus disable NEON, like cpu.avx2=off disables AVX2. (Go's own
+// runtime does not know the name asimd and prints a warning.) Tests also set hasVector to false.
 var hasVector = cpu.X86.HasAVX2 || cpu.ARM64.HasASIMD
 
 // vectorText passes over blocks of 64 bytes in a string as long as they contain only valid
@@ -14,11 +14,11 @@ var hasVector = cpu.X86.HasAVX2 || cpu.ARM64.HasASIMD
 // bytes before p must be readable and must not belong to a character that continues at p. If a
 // block contains anything else, vectorText returns the block's number and a mask with a bit for
 // each special byte in it, the lowest bit for the first byte. Otherwise it returns the number of
-// blocks and 0. A character may begin before the returned block and continue in it.
+// blocks and 0. A character may start before the returned block and continue in it.
 //
-// The result escapes is not 0 if vectorText passed escapes, and wide is not 0 if it passed
-// multi-byte characters. The result open is 1 if the byte before the returned block is a backslash
-// that begins an escape, and 0 otherwise.
+// If vectorText passed escapes, escapes is not 0. If it passed multi-byte characters, wide is not
+// 0. If the byte before the returned block is a backslash that starts an escape, open is 1,
+// otherwise 0.
 //
 // The function is written in Go's assembler, once with AVX2 and once with NEON. No generator can
 // write both: avo supports only amd64, and so does Go 1.26's experimental package simd.
@@ -26,10 +26,10 @@ var hasVector = cpu.X86.HasAVX2 || cpu.ARM64.HasASIMD
 //go:noescape
 func vectorText(p *byte, blocks int) (block int, mask, escapes, wide, open uint64)
 
-// What can be wrong with two consecutive bytes. UTF-8 is validated by the method of Keiser and
-// Lemire ("Validating UTF-8 In Less Than One Instruction Per Byte", 2020). Look-ups by both halves
-// of the first byte and the high half of the second give three sets of errors. The bytes are wrong
-// if the three sets have an error in common.
+// The errors of two consecutive bytes. UTF-8 is validated by the method of Keiser and Lemire
+// ("Validating UTF-8 In Less Than One Instruction Per Byte", 2020). Look-ups of both halves of the
+// first byte and of the high half of the second byte give three sets of errors. The bytes are
+// invalid if the three sets have an error in common.
 const (
 	tooShort  = 1 << iota // a first byte without a continuation
 	tooLong               // ASCII followed by a continuation

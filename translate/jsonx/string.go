@@ -16,8 +16,8 @@ const (
 
 // special sets the high bit of each byte in x that a string scan must examine: quote, backslash,
 // control character, or above 0x7f. Flipping a bit moves the quote next to the control characters,
-// so that one subtraction finds both. A borrow can wrongly mark a byte only above a byte that is
-// rightly marked, so the lowest mark is always right.
+// so that one subtraction finds both. A borrow can wrongly mark a byte only above a correctly
+// marked byte, so the lowest mark is always correct.
 func special(x uint64) uint64 {
 	return (x | ((x ^ 2*ones) - ('"'-1)*ones) | ((x ^ backs) - ones)) & highs
 }
@@ -25,7 +25,7 @@ func special(x uint64) uint64 {
 // plain returns the offset of the first special byte at or after i. If there is none, plain returns
 // len(s), or the start of the last bytes if fewer than eight remain.
 func plain(s []byte, i int) int {
-	// Text that needs escapes comes in short pieces, for which the wide loop is not worthwhile.
+	// Text that needs escapes consists of short runs, for which the wide loop is not worthwhile.
 	for range 4 {
 		if len(s)-i < 8 {
 			return i
@@ -53,9 +53,9 @@ func plain(s []byte, i int) int {
 	return i
 }
 
-// SkipText serves readers of JSON that comes in pieces: s[i:] is within a string and begins with a
-// character or an escape. SkipText skips valid text and returns the offset at which to continue the
-// search. This may be i itself, but is never after a quote that ends the string.
+// SkipText is for readers of JSON that arrives in pieces. s[i:] must be within a string and must
+// start with a character or an escape. SkipText skips valid text and returns the offset at which to
+// continue the search. The offset may be i itself, but is never after a quote that ends the string.
 func SkipText(s []byte, i int) int {
 	if hasVector && i >= 3 && len(s)-i >= 64 {
 		i, _, _, _ = passText(s, i)
@@ -63,8 +63,8 @@ func SkipText(s []byte, i int) int {
 	return plain(s, i)
 }
 
-// shortEnd returns the offset after the closing quote of a string whose contents begin at i, if
-// these are plain and at most 15 bytes; otherwise 0.
+// shortEnd returns the offset after the closing quote of a string whose contents start at i. It
+// returns 0 unless the contents are plain and at most 15 bytes long.
 func shortEnd(s []byte, i int) int {
 	if len(s)-i < 16 {
 		return 0
@@ -83,9 +83,9 @@ func shortEnd(s []byte, i int) int {
 	return i + 1
 }
 
-// StringEnd validates the string whose contents begin at i, after the opening quote, as Doc.Parse
-// does with Options.Paired. It returns the offset after the closing quote, or 0 if the string is
-// refused. The result escaped reports whether the string contains an escape.
+// StringEnd validates the string whose contents start at i, after the opening quote, like Doc.Parse
+// with Options.Paired. It returns the offset after the closing quote, or 0 if the string is
+// refused. If the string contains an escape, escaped is true.
 func StringEnd(s []byte, i int) (end int, escaped bool) {
 	end, flags, reason := scanString(s, i)
 	if reason != "" || flags&flagLone != 0 {
@@ -94,7 +94,7 @@ func StringEnd(s []byte, i int) (end int, escaped bool) {
 	return end, flags&flagEscaped != 0
 }
 
-// scanString validates a string whose contents begin at i, after the opening quote. It returns the
+// scanString validates a string whose contents start at i, after the opening quote. It returns the
 // offset after the closing quote and the flags, or the offset of the error and its reason.
 func scanString(s []byte, i int) (end int, flags uint8, reason string) {
 	// Most strings are short and plain.
@@ -116,7 +116,7 @@ func scanString(s []byte, i int) (end int, flags uint8, reason string) {
 // scanLong is scanString from the middle of a string.
 func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 	var (
-		base int    // the 64 bytes from here have been examined
+		base int    // the 64 bytes from this offset have been examined
 		mask uint64 // the special bytes among them
 		seen uint8
 	)
@@ -176,7 +176,7 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 				continue
 			}
 			if c >= 0xc2 && c < 0xe0 && len(s)-i >= 2 && s[i+1]&0xc0 == 0x80 {
-				i += 2 // most of these occur alone
+				i += 2 // most two-byte characters occur alone
 				continue
 			}
 			if i, reason = scanWide(s, i); reason != "" {
@@ -187,7 +187,8 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 }
 
 // scanUnicodeEscape validates the escape at i, which is not a simple one. It returns the offset
-// after the escape, or after both halves of a surrogate pair. The result lone reports half a pair.
+// after the escape, or after both halves of a surrogate pair. If the escape is for half a pair,
+// lone is true.
 func scanUnicodeEscape(s []byte, i int) (end int, lone bool, reason string) {
 	if s[i+1] != 'u' {
 		return i + 1, false, reasonEscape
@@ -209,10 +210,10 @@ func scanUnicodeEscape(s []byte, i int) (end int, lone bool, reason string) {
 	return i + 6, false, ""
 }
 
-// passText skips text from i, where a character or an escape begins, as far as the vector code can
-// or, without vectors, the word code (words.go). It returns the offset at which to continue, and
-// the flags of the skipped text. If the result mask is not 0, it marks the special bytes among the
-// 64 bytes from base, and next equals base.
+// passText skips text from i, where a character or an escape must start. It uses the vector code
+// or, without vectors, the word code (words.go), and skips as much as that code can. It returns the
+// offset at which to continue, and the flags of the skipped text. If mask is not 0, it marks the
+// special bytes among the 64 bytes from base, and next equals base.
 func passText(s []byte, i int) (next, base int, mask uint64, flags uint8) {
 	if !hasVector {
 		base, mask, flags = passWords(s, i)
@@ -232,7 +233,7 @@ func passText(s []byte, i int) (next, base int, mask uint64, flags uint8) {
 	return base, base, mask, flags
 }
 
-// beginning returns where the escape or multi-byte character begins that contains the byte before
+// beginning returns the start of the escape or multi-byte character that contains the byte before
 // i.
 func beginning(s []byte, i int) int {
 	for i--; s[i]&0xc0 == 0x80; {
@@ -260,7 +261,7 @@ func paired(s []byte, i int) bool {
 // simple marks the bytes that may follow a backslash, except u.
 var simple = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
-// wideStarts maps a character's first byte to the character's length and the bounds of the second
+// wideStarts maps a character's first byte to the character's length and to the range of its second
 // byte.
 var wideStarts = func() (table [256]struct{ size, low, high uint8 }) {
 	for c := 0xc2; c <= 0xf4; c++ {
@@ -273,8 +274,8 @@ var wideStarts = func() (table [256]struct{ size, low, high uint8 }) {
 	return table
 }()
 
-// WideStart returns the length of the character whose first byte is c, and the bounds of the second
-// byte; size is 0 if c does not begin a multi-byte character (RFC 3629, section 4).
+// WideStart returns the length of the character whose first byte is c, and the range of its second
+// byte. If c does not start a multi-byte character (RFC 3629, section 4), size is 0.
 func WideStart(c byte) (size int, low, high byte) {
 	w := &wideStarts[c]
 	return int(w.size), w.low, w.high
@@ -286,8 +287,8 @@ func scanWide(s []byte, i int) (end int, reason string) {
 	for i < len(s) {
 		c := s[i]
 		if c > 0xe0 && len(s)-i >= 4 {
-			// Characters of three bytes, as in most Asian scripts, unless the second byte's bounds
-			// are narrower.
+			// Three-byte characters, as in most Asian scripts, unless the second byte has a
+			// narrower range.
 			x := binary.LittleEndian.Uint32(s[i:])
 			if x&0xc0c0f0 == 0x8080e0 && c != 0xed {
 				i += 3
@@ -363,7 +364,7 @@ func decodeRune(s []byte, i int) (rune, int) {
 	return utf8.RuneError, i
 }
 
-// AppendDecoded appends the contents s of a valid string, without its escapes.
+// AppendDecoded appends the contents s of a valid string with its escapes decoded.
 func AppendDecoded(dst, s []byte) []byte {
 	for {
 		n := bytes.IndexByte(s, '\\')
@@ -391,8 +392,8 @@ func equalDecoded(s []byte, name string) bool {
 }
 
 // foldDecoded reports whether the contents s of a valid string, decoded, equal name when case is
-// ignored. Besides ASCII it handles the two other characters that fold to ASCII letters (U+017F and
-// U+212A), because Go's own decoder, which some engines use, reads them as s and k.
+// ignored. In addition to ASCII it handles the two other characters that fold to ASCII letters
+// (U+017F and U+212A), because Go's own decoder, which some engines use, reads them as s and k.
 func foldDecoded(s []byte, name string) bool {
 	i := 0
 	for j := range len(name) {
@@ -423,7 +424,7 @@ func lower(c byte) byte {
 
 // AppendString appends s as a JSON string in quotes. The result is valid JSON and valid UTF-8 for
 // any s: bytes that are not UTF-8 become U+FFFD. It escapes only what must be escaped, so '<', '>',
-// '&' and U+2028 stay as they are.
+// '&' and U+2028 are not changed.
 func AppendString(dst, s []byte) []byte {
 	dst = append(dst, '"')
 	dst = AppendEscaped(dst, s)
@@ -435,8 +436,8 @@ func AppendStringS(dst []byte, s string) []byte {
 	return AppendString(dst, []byte(s)) // no copy: AppendString neither keeps nor changes it
 }
 
-// AppendEscaped appends s as the contents of a JSON string, without the quotes. The pieces of one
-// text may be appended one after the other if no character is cut.
+// AppendEscaped appends s as the contents of a JSON string, without the quotes. A text may be
+// appended in pieces if no character is split.
 func AppendEscaped(dst, s []byte) []byte {
 	start, i := 0, 0
 	for {

@@ -9,7 +9,7 @@ const escapeLength = len(`\u0000`)
 func (v Value) Lone() bool { return v.IsString() && v.node().flags&flagLone != 0 }
 
 // MendLone replaces each \u escape for half a surrogate pair in text with \ufffd, which has the
-// same length. text is valid JSON, or a piece of valid JSON that cuts no escape.
+// same length. text must be valid JSON, or a piece of valid JSON without a split escape.
 func MendLone(text []byte) {
 	for i := 0; ; {
 		n := bytes.IndexByte(text[i:], '\\')
@@ -27,13 +27,13 @@ func MendLone(text []byte) {
 	}
 }
 
-// isSurrogate reports whether s begins with an escape for half a surrogate pair.
+// isSurrogate reports whether s starts with an escape for half a surrogate pair.
 func isSurrogate(s []byte) bool {
 	return len(s) >= escapeLength && s[1] == 'u' && s[2]|0x20 == 'd' && s[3] >= '8'
 }
 
 // CutHigh splits off an escape for the first half of a surrogate pair at the end of a JSON string's
-// contents, if there is one: the second half may come with the next piece of the same text.
+// contents, if there is one. The second half may arrive with the next piece of the same text.
 func CutHigh(contents []byte) (text, high []byte) {
 	n := len(contents) - escapeLength
 	if n < 0 || contents[n] != '\\' || !isSurrogate(contents[n:]) || contents[n+3]|0x20 >= 'c' {

@@ -2,15 +2,15 @@ package jsonx
 
 import "math/bits"
 
-// Value is a value in a Doc: a pointer and an index, cheap to copy. The zero Value is absent: its
-// Kind is Invalid, and every method may be called on it. A Value is valid until the next Parse or
-// Reset of its Doc.
+// Value is a value in a Doc. It consists of a pointer and an index, and is cheap to copy. The zero
+// Value is absent: its Kind is Invalid, and every method may be called on it. A Value is valid
+// until the next Parse or Reset of its Doc.
 type Value struct {
 	d *Doc
 	i int32
 }
 
-// Root returns the document's value; absent when nothing was parsed.
+// Root returns the document's value, or an absent Value if nothing was parsed.
 func (d *Doc) Root() Value {
 	if len(d.nodes) == 0 {
 		return Value{}
@@ -20,7 +20,7 @@ func (d *Doc) Root() Value {
 
 func (v Value) node() *node { return &v.d.nodes[v.i] }
 
-// Kind returns the kind of v; Invalid when v is absent.
+// Kind returns the kind of v, or Invalid if v is absent.
 func (v Value) Kind() Kind {
 	if v.d == nil {
 		return Invalid
@@ -49,8 +49,8 @@ func (v Value) IsArray() bool { return v.Kind() == Array }
 // IsObject reports whether v is an object.
 func (v Value) IsObject() bool { return v.Kind() == Object }
 
-// Raw returns the text of v in the source, quotes and brackets included. It is a slice of the
-// source, and nil when v is absent.
+// Raw returns the text of v in the source, quotes and brackets included. It returns a slice of the
+// source, or nil if v is absent.
 func (v Value) Raw() []byte {
 	if v.d == nil {
 		return nil
@@ -84,12 +84,12 @@ func (v Value) End() int {
 	return int(v.node().end)
 }
 
-// Recorded reports whether the children of the container v can be visited. They cannot if v is
-// deeper than Options.Record and not empty: Iter, Get, Fields and Len then find no children. Raw
-// still has the text, which another Doc can parse.
+// Recorded reports whether the children of the container v can be visited. They cannot be visited
+// if v is deeper than Options.Record and not empty. Iter, Get, Fields and Len then find no
+// children, but Raw still returns the text, which another Doc can parse.
 func (v Value) Recorded() bool { return v.d != nil && v.node().flags&flagUnrecorded == 0 }
 
-// Len returns the number of elements or members of v; 0 when v is not a container. It walks the
+// Len returns the number of elements or members of v, or 0 if v is not a container. It walks the
 // tape.
 func (v Value) Len() int {
 	n := 0
@@ -113,7 +113,7 @@ type Iter struct {
 	object    bool
 }
 
-// Iter returns an iterator over the children of v; it is empty when v is not a container.
+// Iter returns an iterator over the children of v. The iterator is empty if v is not a container.
 func (v Value) Iter() Iter {
 	if v.d == nil {
 		return Iter{}
@@ -145,7 +145,7 @@ func (it *Iter) Value() Value { return Value{it.d, it.at} }
 // Index returns the position of the current child, from 0.
 func (it *Iter) Index() int { return int(it.index) }
 
-// Key returns the name of the current member; in an array it is the zero Key.
+// Key returns the name of the current member, or the zero Key in an array.
 func (it *Iter) Key() Key {
 	if !it.object {
 		return Key{}
@@ -203,8 +203,8 @@ func (k Key) AppendTo(dst []byte) []byte {
 	return AppendDecoded(dst, k.raw)
 }
 
-// Name returns the name with its escapes decoded. Without escapes, as in every name that an engine
-// writes, the result is a slice of the source.
+// Name returns the name with its escapes decoded. If it has no escapes, like every name that an
+// engine writes, the result is a slice of the source.
 func (k Key) Name() []byte {
 	if k.flags&flagEscaped == 0 {
 		return k.raw
@@ -226,8 +226,8 @@ func (v Value) Get(name string) Value {
 	return Value{}
 }
 
-// Index returns element i of an array, or the value of member i of an object; absent when there is
-// none.
+// Index returns element i of an array, or the value of member i of an object. It returns an absent
+// Value if there is none.
 func (v Value) Index(i int) Value {
 	for it := v.Iter(); it.Next(); {
 		if i == 0 {
@@ -242,7 +242,7 @@ func (v Value) Index(i int) Value {
 // absent. out must be as long as names. Members with other names are ignored, however often they
 // occur.
 //
-// A member that occurs twice, or whose name differs from one of names only in case, is a
+// If a member occurs twice, or if its name differs from one of names only in case, Fields returns a
 // *MemberError, because two readers would see two different requests. All values in out are then
 // undefined. If v is not an object, all values in out are absent.
 //
@@ -292,11 +292,12 @@ func (v Value) set(i int32, name string, out *Value) error {
 }
 
 const (
-	indexedFrom = 8 // with more names than this, Fields makes an index of them
+	indexedFrom = 8 // with more names than this, NewNames makes an index
 	maxIndexed  = 64
 )
 
-// Names is an index of member names, made once for a list that is looked up often. It is immutable.
+// Names is an index of member names. It is made once for a list that is used often, and is
+// immutable.
 type Names struct {
 	list    []string
 	buckets [32]uint64 // sets of names, by length and first letter
@@ -323,8 +324,8 @@ func (n *Names) index(names []string) {
 
 func bucket(length int, first byte) int { return (length*5 + int(first|0x20)) & 31 }
 
-// Index returns the position of k in the list of names, ignoring the case of letters; -1 when k is
-// not in the list.
+// Index returns the position of k in the list of names, ignoring the case of letters. It returns -1
+// if k is not in the list.
 func (n *Names) Index(k Key) int {
 	set := ^uint64(0) >> (maxIndexed - len(n.list))
 	if k.flags == 0 && len(k.raw) > 0 {
@@ -342,7 +343,7 @@ func (n *Names) Index(k Key) int {
 	return -1
 }
 
-// Fields is v.Fields for the list of names, and faster when the list is long.
+// Fields is v.Fields for the list of names, but faster if the list is long.
 func (n *Names) Fields(v Value, out []Value) error {
 	out = out[:len(n.list)]
 	clear(out)
@@ -384,7 +385,7 @@ func (n *Names) fields(v Value, out []Value) error {
 	return nil
 }
 
-// AppendText appends the decoded contents of a string; nothing when v is not a string. A lone
+// AppendText appends the decoded contents of a string, or nothing if v is not a string. A lone
 // surrogate becomes U+FFFD.
 func (v Value) AppendText(dst []byte) []byte {
 	s, flags, ok := v.text()

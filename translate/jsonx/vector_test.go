@@ -13,8 +13,8 @@ import (
 	"penstock/config/testkit/guardpage"
 )
 
-// TestWithoutVectors checks that a run that requests the code without vectors, as .ci/run and
-// .ci/full do, gets that code, and that other runs on arm64 do not.
+// TestWithoutVectors checks that a run that requests the code without vectors gets that code, as in
+// .ci/run and .ci/full, and that other runs on arm64 do not.
 func TestWithoutVectors(t *testing.T) {
 	off := strings.Contains(os.Getenv("GODEBUG"), map[string]string{"amd64": "cpu.avx2=off", "arm64": "cpu.asimd=off"}[runtime.GOARCH])
 	if off && hasVector {
@@ -39,15 +39,16 @@ func vectorPassed(s []byte, blocks int) passed {
 	return passed{block, mask, escapes != 0, wide != 0, open != 0}
 }
 
-// textState says where in an escape or a character a text stands.
+// textState is the position within an escape or a character that a text has reached.
 type textState struct {
 	open      bool // after the backslash of an escape
-	due       int  // how many bytes the character still needs
-	low, high byte // bounds of the next of those bytes
+	due       int  // number of bytes that the character still needs
+	low, high byte // range of the next of those bytes
 }
 
-// next advances by one byte, and reports whether the byte is valid there. A byte that cannot begin
-// a character is accepted: only the byte after it is refused, which may be in the next block.
+// next advances by one byte, and reports whether the byte is valid at its position. It accepts a
+// byte that cannot start a character, but refuses the byte after it, which may be in the next
+// block.
 func (s *textState) next(c byte) bool {
 	escaped := s.open
 	s.open = c == '\\' && !escaped
@@ -71,7 +72,7 @@ func (s *textState) next(c byte) bool {
 	return true
 }
 
-// bytePassed is like vectorPassed, byte by byte.
+// bytePassed does the same as vectorPassed, byte by byte.
 func bytePassed(s []byte, blocks int) (p passed) {
 	var state textState
 	for ; p.block < blocks; p.block++ {
@@ -94,7 +95,8 @@ func bytePassed(s []byte, blocks int) (p passed) {
 	return p
 }
 
-// pieces lists what texts are made of. The pieces that are valid within a string come first.
+// pieces lists the pieces of which texts are made. The pieces that are valid within a string come
+// first.
 var pieces = []string{
 	"a", "abcdefghijklmnopqrstuvwxyz ", "ä", "Ж", "\u0080", "\u07ff", "水", "\u0800", "\ud7ff", "\ue000", "\uffff", "\U0001f600", "\U00010000",
 	"\U0010ffff", `\n`, `\"`, `\\`, `\/`, "\x7f", " ", "!", "#", "[", "]", "~~~~~~~~~~~~~~~~",

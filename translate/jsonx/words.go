@@ -5,18 +5,19 @@ import (
 	"math/bits"
 )
 
-// If these addends are added, a byte below 0x80 reaches 0x80 unless it is 0 (notZero), or unless it
-// is a control character or 0x20, which the quote becomes when one bit is flipped (notStop).
+// Addends for bytes below 0x80. With notZero, every byte except 0 reaches 0x80. With notStop, every
+// byte reaches 0x80 except control characters and 0x20, which the quote becomes when one bit is
+// flipped.
 const (
 	notZero = 0x7f * ones
 	notStop = (0x7f - ' ') * ones
 )
 
-// passWords is passText for processors without vectors. From i, where a character or an escape
-// begins, it passes over blocks of 64 bytes that hold only ASCII and two-byte escapes, or only
-// ASCII and two-byte characters. s must have a byte before i. It returns where it stopped, the
-// flags of what it passed, and a mask of the bytes that a scan must examine in the 64 bytes there,
-// or 0 if there are fewer.
+// passWords is passText for processors without vectors. A character or an escape must start at i,
+// and s must have a byte before i. passWords skips blocks of 64 bytes that contain only ASCII and
+// two-byte escapes, or only ASCII and two-byte characters. It returns the offset at which it
+// stopped and the flags of what it skipped. The mask marks the bytes that a scan must examine in
+// the 64 bytes there, and is 0 if fewer bytes are left.
 func passWords(s []byte, i int) (base int, mask uint64, flags uint8) {
 	for {
 		i = passPlain(s, i)
@@ -41,7 +42,7 @@ func passWords(s []byte, i int) (base int, mask uint64, flags uint8) {
 	}
 }
 
-// passPlain passes over blocks of 64 plain bytes.
+// passPlain skips blocks of 64 plain bytes.
 func passPlain(s []byte, i int) int {
 	for ; len(s)-i >= 64; i += 64 {
 		w := s[i : i+64 : i+64]
@@ -60,8 +61,8 @@ func isWide(w *[64]byte) bool {
 		word(w, 32)|word(w, 40)|word(w, 48)|word(w, 56))&highs != 0
 }
 
-// passEscapes examines a block without bytes above 0x7f. It returns where the next block begins, or
-// which bytes of this one must be examined, and whether it passed escapes.
+// passEscapes examines a block without bytes above 0x7f. It returns the start of the next block or
+// a mask of the bytes of this block that must be examined, and whether it skipped escapes.
 func passEscapes(w *[64]byte) (next int, mask uint64, flags uint8) {
 	var back, stop uint64 // marks all other bytes, until both words are inverted
 	for at := 0; at < 64; at += 8 {
@@ -70,7 +71,7 @@ func passEscapes(w *[64]byte) (next int, mask uint64, flags uint8) {
 		stop = stop>>1 | ((x^2*ones)+notStop)&highs
 	}
 	back, stop = transposed(^back), transposed(^stop)
-	// In a run of backslashes every second one is escaped. When a run that begins at an odd bit is
+	// In a run of backslashes, every second one is escaped. When a run that starts at an odd bit is
 	// added to itself, the carry into the bit after the run shows whether the run's length is odd.
 	const even = 0x5555555555555555
 	follows := back << 1
@@ -85,12 +86,12 @@ func passEscapes(w *[64]byte) (next int, mask uint64, flags uint8) {
 	if escaped&(stop-1)&^stop != 0 { // before the closing quote
 		flags = flagEscaped
 	}
-	return 64 - int(open), stop, flags // an escape that begins in the last byte continues
+	return 64 - int(open), stop, flags // an escape that starts in the last byte continues
 }
 
-// passPairs examines a block; s also has the byte before it. It returns where the next block
-// begins, or 0 if the block has anything other than ASCII and two-byte characters, and whether it
-// skipped any two-byte characters.
+// passPairs examines the block in s, after the byte that precedes the block. It returns the start
+// of the next block, or 0 if the block has anything other than ASCII and two-byte characters. It
+// also returns whether it skipped two-byte characters.
 func passPairs(s *[65]byte) (next int, flags uint8) {
 	var bad, wide uint64
 	for at := 0; at < 64; at += 8 {
@@ -108,7 +109,7 @@ func passPairs(s *[65]byte) (next int, flags uint8) {
 	if wide&highs != 0 {
 		flags = flagWide
 	}
-	return 64 - int(s[64]>>7&(s[64]>>6)), flags // an incomplete character stays
+	return 64 - int(s[64]>>7&(s[64]>>6)), flags // an incomplete character is left for the next block
 }
 
 func word(w *[64]byte, at int) uint64 { return binary.LittleEndian.Uint64(w[at : at+8]) }
@@ -123,8 +124,8 @@ func transposed(x uint64) uint64 {
 	return x ^ t ^ t<<28
 }
 
-// specials returns a bit for each special byte of a block, the lowest for the first byte. Unlike
-// with special, all marks are right.
+// specials returns a mask of the special bytes of a block, whose lowest bit is for the first byte.
+// Unlike the marks of special, all of its marks are correct.
 func specials(w *[64]byte) uint64 {
 	var plain uint64
 	for at := 0; at < 64; at += 8 {
