@@ -1,10 +1,11 @@
 // Package seal hides a text in a blob that a client carries from one request to the next. The text
-// is the summary of a compacted conversation, or a model's reasoning, which the client may not read
-// or did not ask to read but which the model needs to continue. So the edge has to store nothing.
+// is the summary of a compacted conversation, or a model's reasoning. The client may not read the
+// reasoning, or did not ask for it, but the model needs it to continue. With such blobs the edge
+// has to store nothing.
 //
-// A blob is bound to its owner, which is a key's id, and to a model: no other owner's request opens
+// A blob is bound to its owner, which is a key's id, and to a model. No other owner's request opens
 // the blob, and no other model receives the text. A summary is bound only to its owner, so its
-// model is empty. Reasoning that cannot be opened is left out of the request and counted. This is
+// model is empty. Reasoning that cannot be opened is omitted from the request and counted. This is
 // not an error, because agents send back whatever they have, including reasoning from other
 // providers. A summary that cannot be opened is an error, because nothing else remains of the
 // conversation.
@@ -13,8 +14,8 @@
 //
 // The text is sealed by AES-256-GCM. Each blob has its own key, derived (HKDF) from the secret, the
 // owner, the model and a random salt, so that edges that share a secret for years never approach
-// the bound on random nonces under one key. A blob names its secret by a few bytes of a hash, so
-// that a blob with a rotated secret can be told from a forgery.
+// the limit on random nonces under one key. A blob identifies its secret by a few bytes of a hash,
+// so that a blob with a rotated secret can be distinguished from a forgery.
 package seal
 
 import (
@@ -29,10 +30,10 @@ import (
 	"slices"
 )
 
-// MaxText is the longest text that is sealed, in bytes.
+// MaxText is the maximum length of a text that is sealed, in bytes.
 const MaxText = 256 << 10
 
-// Result says what became of a text or a blob.
+// Result is the result of sealing a text or opening a blob.
 type Result uint8
 
 // The results.
@@ -42,11 +43,11 @@ const (
 	TooLong // a text longer than MaxText, which was not sealed
 	Foreign // another provider's blob
 	Stale   // a blob whose secret is unknown, or not known any more
-	Forged  // a blob that was changed or cut, or has another owner or model
+	Forged  // a blob that was changed or truncated, or has another owner or model
 	Results
 )
 
-// String returns the result as metrics name it.
+// String returns the result's name in metrics.
 func (r Result) String() string {
 	return [...]string{"sealed", "opened", "too_long", "foreign", "stale", "forged"}[r]
 }
@@ -54,7 +55,7 @@ func (r Result) String() string {
 // Keys holds the secrets of an edge. It never changes, and any goroutine may use it.
 type Keys struct {
 	secrets []secret // the first secret seals, all secrets open
-	private bool     // known to this process only
+	private bool     // known only to this process
 }
 
 type secret struct {
@@ -72,10 +73,10 @@ const (
 	tagLen   = 16
 )
 
-// mark begins every blob; in base64 it reads pst1.
+// mark is at the start of every blob. In base64 it is pst1.
 var mark = []byte{0xa6, 0xcb, 0x75}
 
-// maxBlob is the length of the longest blob.
+// maxBlob is the maximum length of a blob.
 var maxBlob = base64.StdEncoding.EncodedLen(headLen + MaxText + tagLen)
 
 // NewKeys returns keys for the given secrets; at least one is required. Each should be as strong as
@@ -83,7 +84,7 @@ var maxBlob = base64.StdEncoding.EncodedLen(headLen + MaxText + tagLen)
 func NewKeys(secrets ...string) *Keys { return NewKeysFor("reasoning", secrets...) }
 
 // NewKeysFor is NewKeys for a purpose other than reasoning. A text sealed for one purpose cannot be
-// opened for another, whatever its owner and model.
+// opened for another one, whatever its owner and model.
 func NewKeysFor(purpose string, secrets ...string) *Keys {
 	k := &Keys{}
 	for _, s := range secrets {
@@ -107,7 +108,7 @@ func PrivateKeys() *Keys {
 // Private reports whether the keys come from PrivateKeys.
 func (k *Keys) Private() bool { return k.private }
 
-// Of returns an owner's box. The box calls count with the result for each text and blob.
+// Of returns an owner's box. The box calls count with the result of each text and blob.
 func (k *Keys) Of(owner string, count func(Result)) Box { return Box{k, owner, "", count} }
 
 // Box seals texts and opens blobs for one owner and one model. The zero Box seals and opens
@@ -176,7 +177,7 @@ func (b Box) open(dst, text []byte) ([]byte, Result) {
 	}
 	blob, err := base64.StdEncoding.AppendDecode(nil, text)
 	if err != nil || len(blob) < headLen+tagLen {
-		return dst, Forged // a foreign blob begins like ours once in 16 million
+		return dst, Forged // one foreign blob in 16 million starts like ours
 	}
 	name, rest := blob[markLen:markLen+nameLen], blob[markLen+nameLen:]
 	known := false

@@ -21,8 +21,8 @@ type counts [seal.Results]int
 
 func (c *counts) count(r seal.Result) { c[r]++ }
 
-// TestPurposes checks that a blob sealed for one purpose opens for no other, and shows whether the
-// newest secret has sealed it.
+// TestPurposes checks that a blob sealed for one purpose opens for no other purpose, and that it
+// shows whether it was sealed with the newest secret.
 func TestPurposes(t *testing.T) {
 	secret, other := "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
 	count := func(seal.Result) {}
@@ -46,8 +46,8 @@ func TestPurposes(t *testing.T) {
 	}
 }
 
-// TestRoundTrip checks that any text opens only for its owner and model, with any of the secrets,
-// and cannot be read in the blob.
+// TestRoundTrip checks that any sealed text can be opened only for its owner and model, with any of
+// the secrets, and cannot be read in the blob.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var n counts
@@ -111,8 +111,8 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// TestBounds checks that 256 KiB can be sealed and opened but not a byte more, and that a blob that
-// is not ours is foreign.
+// TestBounds checks that 256 KiB can be sealed and opened, but not one byte more, and that another
+// provider's blob counts as foreign.
 func TestBounds(t *testing.T) {
 	var n counts
 	box := seal.PrivateKeys().Of("", n.count).For("m")
@@ -140,8 +140,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestOpenGrows checks that a buffer for consecutive blobs grows as with append, not by one blob at
-// a time: copying the buffer for each blob would be quadratic.
+// TestOpenGrows checks that a buffer for consecutive blobs grows as with append, and not by one
+// blob at a time. Copying the buffer for each blob would take quadratic time.
 func TestOpenGrows(t *testing.T) {
 	box := seal.PrivateKeys().Of("", func(seal.Result) {}).For("m")
 	blob, _ := box.Seal(nil, bytes.Repeat([]byte("r"), 1000))
