@@ -7,7 +7,8 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Audio passes a client's audio on in the engine's form, in pieces. One goroutine uses it.
+// Audio converts a client's audio to the engine's format and passes it on in pieces. Only one
+// goroutine may use it.
 type Audio struct {
 	resample bool
 	odd      []byte // the first half of a sample whose second half has not arrived
@@ -20,7 +21,7 @@ type Audio struct {
 // pieceOf is the length of a piece in base64: three quarters of a second at 24 kHz.
 const pieceOf = 48 << 10
 
-// Check returns an error unless text is base64 of some audio.
+// Check returns an error unless text is non-empty, valid base64.
 func Check(text []byte) *apierr.Error {
 	wrong := apierr.Invalid("audio", apierr.CodeInvalidValue, "audio must be PCM in base64 (RFC 4648, 4), without line breaks.")
 	n := len(text)
@@ -62,7 +63,7 @@ func (a *Audio) Pieces(text []byte, send func(message []byte) error) error {
 // convert resamples a piece, and returns it in base64.
 func (a *Audio) convert(piece []byte) []byte {
 	a.raw = append(a.raw[:0], a.odd...)
-	a.raw, _ = base64.StdEncoding.AppendDecode(a.raw, piece) // Check has accepted it
+	a.raw, _ = base64.StdEncoding.AppendDecode(a.raw, piece) // Check has accepted the text
 	whole := len(a.raw) &^ 1
 	a.odd = append(a.odd[:0], a.raw[whole:]...)
 	in := a.samples[:0]

@@ -26,23 +26,23 @@ const (
 	typeClear      = "input_audio_buffer.clear"
 )
 
-// maxEventID is the length up to which a client's event_id is repeated in an error.
+// maxEventID is the maximum length of a client's event_id that is repeated in an error.
 const maxEventID = 512
 
 // ClientMessage is a client's message. Its slices belong to the message's bytes.
 type ClientMessage struct {
 	Kind    Kind
 	EventID []byte // JSON of the client's event_id; nil: none
-	Audio   []byte // of Append: base64
-	Beta    bool   // of Update: transcription_session.update
+	Audio   []byte // for Append: base64
+	Beta    bool   // for Update: the type is transcription_session.update
 
 	session jsonx.Value
 }
 
 var clientMembers = []string{"type", "event_id", "audio", "session"}
 
-// ParseClient parses a client's message. The message is valid until the next use of doc. On an error
-// the message has at most its EventID.
+// ParseClient parses a client's message. The message is valid until the next use of doc. If it is
+// refused, only its EventID may be set.
 func ParseClient(doc *jsonx.Doc, src []byte) (m ClientMessage, refused *apierr.Error) {
 	if err := doc.Parse(src, jsonx.Options{Paired: true}); err != nil {
 		return m, apierr.FromJSON(err, "")

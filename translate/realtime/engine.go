@@ -13,15 +13,15 @@ import (
 // Heard is what an engine's event means.
 type Heard struct {
 	Client  [][]byte // events for the client
-	Text    bool     // it has text of a transcript
-	Counted bool     // it has the engine's count of tokens
+	Text    bool     // the event has text of a transcript
+	Counted bool     // the event has the engine's token counts
 	Created bool     // the engine is ready
 	Changed bool     // Talk.Waits may have changed
 
 	Prompt, Completion int
 }
 
-// passing are the types of OpenAI's events that pass as they are.
+// passing lists the types of OpenAI's events that are passed on unchanged.
 var passing = map[string]bool{
 	"input_audio_buffer.committed":                          true,
 	"input_audio_buffer.cleared":                            true,
@@ -39,8 +39,8 @@ var passing = map[string]bool{
 
 var errGarbage = &translate.BadAnswer{Reason: "an event that is no JSON object with a type"}
 
-// Engine translates an engine's event. redact puts the engine's complaint into words that a client
-// may see. An error means that the engine does not speak the protocol.
+// Engine translates an engine's event. redact removes from the engine's complaint what a client may
+// not see. An error means that the engine does not speak the protocol.
 func (t *Talk) Engine(doc *jsonx.Doc, src []byte, redact func(*engineerror.Error)) (h Heard, err error) {
 	if doc.Parse(src, jsonx.Options{}) != nil || !doc.Root().IsObject() || !doc.Root().Get("type").IsString() {
 		return h, errGarbage
@@ -101,7 +101,7 @@ func (t *Talk) fromVLLM(h *Heard, kind string, root jsonx.Value) error {
 	return nil
 }
 
-// ended forgets the item, so that the next audio begins another one.
+// ended forgets the item, so that the next audio starts another one.
 func (t *Talk) ended(h *Heard) {
 	if t.open && !t.dropped {
 		t.previous = t.item
@@ -109,7 +109,7 @@ func (t *Talk) ended(h *Heard) {
 	t.open, t.ending, t.dropped, h.Changed = false, false, false, true
 }
 
-// pass passes an event of OpenAI's protocol on.
+// pass passes on an event of OpenAI's protocol.
 func (t *Talk) pass(h *Heard, kind string, src []byte, root jsonx.Value) {
 	if !passing[kind] {
 		return
@@ -144,11 +144,11 @@ func (t *Talk) failed(item jsonx.Value) []byte {
 	return append(e.AppendObject(append(dst, `,"content_index":0,"error":`...)), '}')
 }
 
-// count reads the engine's count of tokens.
+// count reads the engine's token counts.
 func (t *Talk) count(h *Heard, usage jsonx.Value, prompt, completion string) {
 	p, known := usage.Get(prompt).Int()
 	c, also := usage.Get(completion).Int()
-	const most = 1 << 40 // more is no count
+	const most = 1 << 40 // larger numbers are not counts
 	if known && also && p >= 0 && c >= 0 && p < most && c < most {
 		h.Counted, h.Prompt, h.Completion = true, int(p), int(c)
 	}

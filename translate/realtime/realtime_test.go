@@ -12,7 +12,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// clientDo does what a client's message says, and returns the messages for both sides.
+// clientDo carries out a client's message, and returns the messages for both sides.
 func clientDo(t *testing.T, talk *Talk, message string) (engine, client []string) {
 	t.Helper()
 	var doc jsonx.Doc
@@ -72,8 +72,8 @@ func engineSays(t *testing.T, talk *Talk, message string) (client []string) {
 	return client
 }
 
-// TestEvents checks the translation step by step: ">" is what a client says, "<" what an engine says.
-// After it come the messages for the engine ("e ") and for the client ("c ").
+// TestEvents checks the translation step by step. A message from a client (">") or an engine ("<")
+// is followed by the expected messages for the engine ("e ") and for the client ("c ").
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	const session = `{"id":"sess_S","object":"realtime.transcription_session","type":"transcription","audio":{"input":{"format":{"type":"audio/pcm","rate":RATE},"noise_reduction":null,"transcription":{"model":"ears","language":LANGUAGE},"turn_detection":TURNS}},"include":null,"input_audio_format":"pcm16","input_audio_transcription":{"model":"ears","language":LANGUAGE},"turn_detection":TURNS}`
@@ -227,8 +227,8 @@ func tone(hertz float64) []byte {
 	return base64.StdEncoding.AppendEncode(nil, raw)
 }
 
-// TestResampling checks that a tone that 16 kHz can carry keeps its length and its strength, that one
-// above is removed, and that the size of the pieces does not matter.
+// TestResampling checks that a tone that 16 kHz can carry keeps its length and its amplitude, that
+// a higher tone is removed, and that the size of the pieces does not matter.
 func TestResampling(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {
@@ -280,7 +280,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// FuzzTalk checks that whatever both sides say, all messages are JSON and nothing panics.
+// FuzzTalk checks that all messages are JSON and nothing panics, whatever both sides send.
 func FuzzTalk(f *testing.F) {
 	f.Add(true, `{"type":"session.update","session":{"audio":{"input":{"transcription":{"model":"x"}}}}}`, `{"type":"transcription.done","text":"a","usage":{"prompt_tokens":1,"completion_tokens":2}}`)
 	f.Add(false, `{"type":"input_audio_buffer.append","audio":"AAAA","event_id":"\u0041"}`, `{"type":"error","error":{"message":"x"}}`)

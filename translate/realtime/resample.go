@@ -12,7 +12,7 @@ type resampler struct {
 	at   int     // the position of the next output sample relative to held, at 48 kHz
 }
 
-// filterHalf is how far the filter reaches to each side, in samples at 48 kHz.
+// filterHalf is the length of the filter on each side, in samples at 48 kHz.
 const filterHalf = 48
 
 // filter returns the coefficients, computed once.
@@ -31,11 +31,11 @@ var filter = sync.OnceValue(func() *[2*filterHalf + 1]float32 {
 	return &h
 })
 
-// append appends the output for in.
+// append resamples in and appends the output to dst.
 func (r *resampler) append(dst, in []int16) []int16 {
 	h := filter()
 	if r.held == nil {
-		r.held = make([]int16, filterHalf/2, filterHalf) // silence before the beginning
+		r.held = make([]int16, filterHalf/2, filterHalf) // silence before the start
 		r.at = filterHalf
 	}
 	r.held = append(r.held, in...)

@@ -14,21 +14,22 @@ const (
 	vllmRate   = 16000
 )
 
-// Settings are the settings of a session.
+// Settings holds the settings of a session.
 type Settings struct {
 	Model    string // as the client wrote it; empty: not given
 	Language string // empty: the engine detects it
-	rate     int    // of the client's audio
+	rate     int    // sample rate of the client's audio
 	vad      vad
 }
 
-// vad is the client's wish for voice detection. Engines that detect speech read it.
+// vad holds the voice detection settings that the client requested. Only engines that detect speech
+// use them.
 type vad struct {
 	given              bool
 	threshold, silence string // JSON numbers; empty: not given
 }
 
-// Apply applies a client's Update. On an error nothing has changed.
+// Apply applies a client's Update. If it returns an error, the settings are unchanged.
 func (s *Settings) Apply(m *ClientMessage, rates ...int) *apierr.Error {
 	next := *s
 	in := m.session
@@ -81,7 +82,7 @@ func (s *Settings) transcription(at string, v jsonx.Value) *apierr.Error {
 	return nil
 }
 
-// format reads the form of the audio, as an object or as the name that the beta uses.
+// format reads the format of the audio, which is an object or the name that the beta uses.
 func (s *Settings) format(v, flat jsonx.Value, rates []int) *apierr.Error {
 	if s.rate == 0 {
 		s.rate = openAIRate
@@ -120,7 +121,7 @@ func number(v jsonx.Value) string {
 }
 
 // appendSession appends the session object, with the members of the current protocol and of the
-// beta's.
+// beta.
 func (t *Talk) appendSession(dst []byte) []byte {
 	s := &t.settings
 	transcription := []byte("null")

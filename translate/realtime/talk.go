@@ -15,7 +15,7 @@ type Form uint8
 // The protocols.
 const (
 	None   Form = iota // no engine is known yet
-	OpenAI             // OpenAI's, as of the beta
+	OpenAI             // the beta version of OpenAI's protocol
 	VLLM
 )
 
@@ -27,15 +27,15 @@ type Talk struct {
 	served   string // the engine's name for the model
 	settings Settings
 
-	events   int    // of the client, so far
+	events   int    // number of events for the client so far
 	items    int    // so far
-	item     string // the current one, of vLLM
+	item     string // the current item, for vLLM
 	previous string // the item before it; empty: none
 	open     bool   // the current item has audio
 	ending   bool   // the engine was told that the audio of the item has ended
 	dropped  bool   // the client has cleared the item
 	owed     int    // transcripts that an engine with OpenAI's events owes
-	quiet    bool   // the engine may complain about our session.update
+	quiet    bool   // the engine may complain about the edge's session.update
 }
 
 // NewTalk returns the state of a session with a random id.
@@ -55,8 +55,8 @@ func (t *Talk) SetModel(model string) {
 	t.mu.Unlock()
 }
 
-// Meet begins with an engine, which calls the model served. Earlier engines have received no audio.
-// It returns the messages that the engine must receive first.
+// Meet starts talking to an engine, whose name for the model is served. Earlier engines have
+// received no audio. It returns the messages that the engine must receive first.
 func (t *Talk) Meet(form Form, served string) (messages [][]byte, refused *apierr.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,8 +100,8 @@ func (t *Talk) Created() []byte {
 	return append(t.appendSession(append(t.event("session.created"), `,"session":`...)), '}')
 }
 
-// Update applies an Update. It returns the event for the client, and the message for the engine or
-// nil. A session whose engine is known keeps its model.
+// Update applies an Update. It returns the event for the client, and the message for the engine,
+// which may be nil. A session whose engine is known keeps its model.
 func (t *Talk) Update(m *ClientMessage) (client, engine []byte, refused *apierr.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -138,7 +138,7 @@ func (t *Talk) Waits() bool {
 	return t.ending
 }
 
-// Owes reports whether the engine owes text, so that its silence means something.
+// Owes reports whether the engine owes text. Only then does its silence mean anything.
 func (t *Talk) Owes() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -153,7 +153,7 @@ var (
 )
 
 // Append is called before audio is sent. It returns the message that the engine must receive first,
-// or nil, and whether the audio begins an item.
+// or nil, and whether the audio starts an item.
 func (t *Talk) Append() (engine []byte, begins bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -173,7 +173,7 @@ func (t *Talk) begin() {
 }
 
 // Commit ends the item for the client. It returns the message for the engine, and the event for the
-// client or nil.
+// client, which may be nil.
 func (t *Talk) Commit() (engine, client []byte, refused *apierr.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -191,7 +191,7 @@ func (t *Talk) Commit() (engine, client []byte, refused *apierr.Error) {
 // codeEmpty is OpenAI's code for a commit without audio.
 const codeEmpty = "input_audio_buffer_commit_empty"
 
-// Clear drops the item. Its results are those of Commit.
+// Clear drops the item. It returns messages like Commit.
 func (t *Talk) Clear() (engine, client []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -219,7 +219,7 @@ func (t *Talk) Error(e *apierr.Error, about *ClientMessage) []byte {
 	return append(dst, '}')
 }
 
-// event begins an event of the client.
+// event starts an event for the client.
 func (t *Talk) event(kind string) []byte {
 	t.events++
 	dst := append(append(append(make([]byte, 0, 256), `{"type":"`...), kind...), `","event_id":"event_`...)
@@ -237,7 +237,7 @@ func (t *Talk) committed() []byte {
 	return append(append(append(dst, `,"item_id":"`...), t.item...), `"}`...)
 }
 
-// about begins an event about the item's transcript.
+// about starts an event about the item's transcript.
 func (t *Talk) about(what string) []byte {
 	dst := t.event("conversation.item.input_audio_transcription." + what)
 	return append(append(append(dst, `,"item_id":"`...), t.item...), `","content_index":0`...)
