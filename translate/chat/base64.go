@@ -36,11 +36,11 @@ func IsBase64(s []byte) bool {
 }
 
 // wordsBase64 reports whether s, read in words of eight bytes, holds only bytes of the alphabet.
-// All eight bytes of a word are tested at once. Adding a constant takes a byte below 0x80 to 0x80
+// All eight bytes of a word are tested at once. Adding a constant raises a byte below 0x80 to 0x80
 // or more if the byte is at least the lower bound. Subtracting such a byte from a constant of 0x80
 // or more leaves at least 0x80 if the byte is at most the upper bound. Neither operation carries
-// into the next byte or borrows from it. The variable all collects the high bits of bytes that are
-// 0x80 or more, which are not in the alphabet.
+// into the next byte or borrows from it. all collects the high bits of bytes that are 0x80 or more,
+// which are not in the alphabet.
 func wordsBase64(s []byte) bool {
 	a, z, slash, nine := base64Bounds[0], base64Bounds[1], base64Bounds[2], base64Bounds[3]
 	good, all := uint64(highs), uint64(0)
@@ -53,6 +53,6 @@ func wordsBase64(s []byte) bool {
 	return (good&^all)&highs == highs
 }
 
-// base64Bounds is a variable, because the compiler would load constants anew in every step. The
+// base64Bounds is a variable because the compiler would load constants again in every step. The
 // digits directly follow the slash in ASCII.
 var base64Bounds = [...]uint64{(0x80 - 'a') * ones, (0x80 + 'z') * ones, (0x80 - '/') * ones, (0x80 + '9') * ones}

@@ -2,16 +2,16 @@ package chat
 
 import "penstock/translate/jsonx"
 
-// Begun is the beginning of an answer that the client already has, and that another engine
-// continues. The texts are contents of JSON strings and end at whole characters.
+// Begun is the partial answer that the client already has and that another engine continues. The
+// texts are contents of JSON strings and end at whole characters.
 type Begun struct {
 	Text, Reasoning []byte
-	Tokens          int // how many tokens the beginning counts as
+	Tokens          int // number of tokens that the partial answer counts as
 }
 
-// steered lists the members that rule out a continuation. Some members give the whole answer a form
-// that an engine cannot resume halfway. Some report the answer's tokens one by one. With others the
-// client itself says what the last message is.
+// steered lists the members that rule out a continuation. Some members give the whole answer a
+// structure that an engine cannot resume halfway. Some report the answer's tokens one by one. With
+// others the client itself says what the last message is.
 var steered = [...]string{
 	"grammar", "json_schema", "ebnf", "regex", "structural_tag", "structured_outputs", "response_schema",
 	"guided_json", "guided_regex", "guided_choice", "guided_grammar", "echo", "prompt_logprobs", "return_token_ids",
@@ -41,16 +41,16 @@ func lastMessage(r *Request) jsonx.Value {
 	return messages.Index(messages.Len() - 1)
 }
 
-// GoOn makes the next engine of r continue b, which must not change until that engine is asked. The
-// token limit then covers only the rest of the answer.
+// GoOn makes the next engine of r continue b. b must not change until that engine is asked. The
+// token limit then applies only to the rest of the answer.
 func (b *Begun) GoOn(r *Request) { r.begun, r.Tokens.said = b, b.Tokens }
 
 // GoesOn reports whether the next engine of r continues another engine's answer.
 func GoesOn(r *Request) bool { return r.begun != nil }
 
-// patch ends the conversation with the existing beginning of the answer: as a separate message, or
-// appended to the message in which the client began the answer. The parameter reasoning is the
-// member from which the engine reads a message's reasoning.
+// patch ends the conversation with the partial answer. It adds a separate message, or appends to
+// the message in which the client started the answer. reasoning names the member from which the
+// engine reads a message's reasoning.
 func (b *Begun) patch(p *patch, r *Request, reasoning string) {
 	n := len(p.text)
 	if r.Prefilled {

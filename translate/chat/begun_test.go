@@ -86,7 +86,7 @@ func TestContinues(t *testing.T) {
 			t.Errorf("Continues with %s = %v, want %v", members, got, want)
 		}
 	}
-	var r Request // the engine decides whether this is a separate message or the beginning of the answer
+	var r Request // the engine decides whether this is a separate message or the start of the answer
 	if err := r.Decode([]byte(`{"model":"m","messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y"}]}`)); err != nil || Continues(&r) {
 		t.Error(err, "the last message is the assistant's")
 	}

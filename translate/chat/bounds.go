@@ -10,17 +10,17 @@ import (
 
 // These members let a small request cause much work for an engine: for every token (stop sequences,
 // biases, log probabilities), for every choice, or before generation starts (grammars, schemas and
-// regular expressions, which the engine compiles). Engines limit few of these members. The bounds
+// regular expressions, which the engine compiles). Engines limit few of these members. The limits
 // are far above what clients are known to send, and are the same on every endpoint.
 
-// bound says how much a member may ask for. 0 sets no limit.
+// bound limits what a member may ask for. A zero field sets no limit.
 type bound struct {
 	name     string // a top-level member, or outer.inner: the member inner of the object outer
-	elements int    // how many elements an array or an object may have
+	elements int    // maximum number of elements of an array or an object
 	of       string // what the elements are
 	bytes    int    // length as JSON
 	value    int64  // the maximum of an integer, which must not be negative either
-	least    int64  // the minimum that an error names; the member's reader enforces it
+	least    int64  // the minimum that an error states; the member's reader enforces it
 	schema   *schemaBound
 }
 
@@ -96,8 +96,8 @@ var bounds = [...]bound{
 // samplingParams is the object in which SGLang also reads members of the request.
 const samplingParams = "sampling_params"
 
-// boundNames holds the top-level members in bounds, and boundsOf the table's entries for each of
-// these.
+// boundNames holds the top-level members in bounds. boundsOf holds the table's entries for each of
+// them.
 var boundNames, boundsOf = func() (*jsonx.Names, [][]*bound) {
 	var (
 		names []string
@@ -116,7 +116,7 @@ var boundNames, boundsOf = func() (*jsonx.Names, [][]*bound) {
 	return jsonx.NewNames(names...), of
 }()
 
-// CheckBounds refuses a request of any dialect that asks an engine for more than the bounds allow.
+// CheckBounds refuses a request of any dialect that asks an engine for more than the limits allow.
 // If a member occurs several times, or in another case, every occurrence is checked.
 func CheckBounds(root jsonx.Value) *Invalid {
 	if !root.IsObject() {
@@ -160,7 +160,7 @@ func (b *bound) check(v jsonx.Value) string {
 	return ""
 }
 
-// exceeded() says how v exceeds b; empty: it does not.
+// exceeded says how v exceeds b. It returns an empty string if v does not exceed b.
 func (b *bound) exceeded(v jsonx.Value) string {
 	if n, ok := v.Int(); ok && b.value > 0 && (n < 0 || n > b.value) {
 		return "must be between " + strconv.FormatInt(b.least, 10) + " and " + strconv.FormatInt(b.value, 10)

@@ -10,7 +10,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestBounds_Choices checks that the error for too few or too many choices states the real bounds.
+// TestBounds_Choices checks that the error for too few or too many choices states the actual
+// limits.
 func TestBounds_Choices(t *testing.T) {
 	for _, member := range []string{"n", "n_cmpl"} {
 		for _, n := range []string{"-1", "0", "129", "1000000"} {
@@ -22,8 +23,8 @@ func TestBounds_Choices(t *testing.T) {
 	}
 }
 
-// TestBounds checks that every member in the table is accepted up to its bound and refused above
-// it, and that no spelling evades the bound.
+// TestBounds checks that every member in the table is accepted up to its limit and refused above
+// it, and that no spelling evades the limit.
 func TestBounds(t *testing.T) {
 	check := func(body string) *Invalid {
 		var d jsonx.Doc

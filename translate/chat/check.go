@@ -9,10 +9,11 @@ import (
 
 // Check applies the rules that depend on the model to a decoded request. It lowers the token limit
 // and Effort to the model's. If a request has no token limit, Check chooses one for the engine
-// (TokenLimit). AppendUpstream then writes these values. The error is an *apierr.Error. A request
-// may be checked again with another model's rules, which then apply to the client's own values.
+// (TokenLimit). AppendUpstream writes the resulting values. The error is an *apierr.Error. A
+// request may be checked again with another model's rules, which then apply to the client's own
+// values.
 //
-// A prompt is never refused for its length: only the engine can count it.
+// A prompt is never refused for its length, because only the engine can count its tokens.
 func (r *Request) Check(rules *ModelRules) error {
 	if !r.usual || rules.Refuse.refusesUsual() {
 		if err := rules.Refuse.Members(r.doc.Root()); err != nil {

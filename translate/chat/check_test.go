@@ -135,7 +135,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckTexts checks the error sentences that some clients parse.
+// TestCheckTexts checks the error messages that some clients parse.
 func TestCheckTexts(t *testing.T) {
 	for _, c := range []struct {
 		limits     ModelRules

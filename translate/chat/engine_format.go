@@ -10,7 +10,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// EngineFormat says in which form an engine takes requests. It is only read, so it can be shared.
+// EngineFormat is the format in which an engine accepts requests. It is only read, so it can be
+// shared.
 type EngineFormat struct {
 	// Served is the engine's name for the model. It must not be empty.
 	Served string
@@ -18,27 +19,27 @@ type EngineFormat struct {
 	// can be cancelled.
 	Stream bool
 	// TokenMember is the member from which the engine reads the token limit: max_tokens or
-	// max_completion_tokens. With any other value of TokenMember the limit stays where the client
-	// wrote it.
+	// max_completion_tokens. With any other value, the limit stays in the member in which the
+	// client wrote it.
 	TokenMember string
-	// ContinuousUsage asks for usage on every chunk of a stream, from engines that know
+	// ContinuousUsage asks for usage on every chunk of a stream, from engines that support
 	// continuous_usage_stats.
 	ContinuousUsage bool
-	// TokenTimings asks for timings on every chunk of a stream, from engines that know
+	// TokenTimings asks for timings on every chunk of a stream, from engines that support
 	// timings_per_token.
 	TokenTimings bool
-	// Reasoning says how the engine takes the effort; nil: as the contract's own word in
-	// reasoning_effort.
+	// Reasoning is the format in which the engine accepts the effort; nil: the contract's own word
+	// in reasoning_effort.
 	Reasoning *ReasoningFormat
-	// Prefill holds members to add when the last message is the beginning of the answer
-	// (Request.Prefilled). Without these members the engine would treat that beginning as a
-	// separate message and start again. They are added after the members of Reasoning, in the same
-	// way.
+	// Prefill holds members to add if the last message is the start of the answer
+	// (Request.Prefilled). Without these members the engine would treat the start as a separate
+	// message and start the answer again. They are added after the members of Reasoning, in the
+	// same way.
 	Prefill []Member
 	// DeveloperAsSystem sends the role developer as system, because the engine's chat templates do
 	// not know it.
 	DeveloperAsSystem bool
-	// ToolChoice, ResponseFormat and NullContent say how much of these members the engine reads.
+	// ToolChoice, ResponseFormat and NullContent say what the engine accepts in these members.
 	ToolChoice     ToolChoiceForm
 	ResponseFormat ResponseForm
 	NullContent    NullForm
@@ -46,23 +47,23 @@ type EngineFormat struct {
 	JoinTurns bool
 	// Salt separates the cached prompts of different clients.
 	Salt Salt
-	// Priority is the request's place in the engine's queue.
+	// Priority is the request's priority in the engine's queue.
 	Priority Priority
 }
 
-// ReasoningFormat says in which form an engine takes the reasoning effort.
+// ReasoningFormat is the format in which an engine accepts the reasoning effort.
 type ReasoningFormat struct {
 	// Effort is the top-level member for the effort's word; empty: the engine reads no such word.
 	Effort string
-	// Words are the words of EngineEfforts that the engine takes; empty: the words of Efforts. Any
-	// other word becomes the nearest of these. If "none" is missing here, it is left out of the
-	// request.
+	// Words lists the words of EngineEfforts that the engine accepts; empty: the words of Efforts.
+	// Any other word is replaced by the nearest of these. If "none" is not in the list, it is
+	// omitted from the request.
 	Words []string
-	// Refused holds words that the engine has refused before. They are left out of the request.
+	// Refused holds words that the engine has refused before. They are omitted from the request.
 	Refused EffortSet
-	// Off holds members to add when the effort is "none", On members to add for any other effort.
-	// If the client has sent an object with the same name, only its missing members are added.
-	// Values that the client set are not overwritten.
+	// Off holds members to add if the effort is "none". On holds members to add for any other
+	// effort. If the client has sent an object with the same name, only its missing members are
+	// added. Values that the client set are not overwritten.
 	Off, On []Member
 	// History is the member of an assistant's message from which the engine reads the reasoning of
 	// earlier turns: NameReasoningContent or NameReasoning. If it is empty, the engine reads no such
@@ -76,8 +77,8 @@ type Member struct {
 	Value []byte
 }
 
-// standardReasoningFormat sends the effort as the contract defines it, which vLLM, SGLang and
-// others understand.
+// standardReasoningFormat sends the effort as the contract defines it. vLLM, SGLang and others
+// understand this.
 var standardReasoningFormat = ReasoningFormat{Effort: "reasoning_effort", History: NameReasoningContent}
 
 // reasoningHistory returns the name of the reasoning member in a history; see
@@ -89,7 +90,7 @@ func (f *EngineFormat) reasoningHistory() string {
 	return f.Reasoning.History
 }
 
-// added returns the members that an effort adds.
+// added returns the members to add for an effort.
 func (how *ReasoningFormat) added(effort string) []Member {
 	switch effort {
 	case "":
@@ -100,9 +101,9 @@ func (how *ReasoningFormat) added(effort string) []Member {
 	return how.On
 }
 
-// word returns the engine's word for a request's effort; empty: the member is left out. The two
-// words at the top of the scale, xhigh and max, are interchangeable, because clients and engines
-// know either word or both.
+// word returns the engine's word for a request's effort, or an empty string if the member is
+// omitted. The two words at the top of the scale, xhigh and max, are interchangeable, because some
+// clients and engines know only one of them.
 func (how *ReasoningFormat) word(r *Reasoning) string {
 	word, takes := r.Effort, func(word string) bool { return slices.Contains(how.Words, word) }
 	switch {
@@ -135,31 +136,31 @@ func EffortsOf(word string) EffortSet {
 // Has reports whether the word is in the set.
 func (s EffortSet) Has(word string) bool { return s != 0 && s&EffortsOf(word) != 0 }
 
-// ToolChoiceForm says how much an engine reads of tool_choice.
+// ToolChoiceForm says which values of tool_choice an engine reads.
 type ToolChoiceForm uint8
 
 // The forms of a tool_choice. An engine that does not read the client's choice gets only the tools
-// that the choice leaves: the named tool, or none.
+// that the choice allows: the named tool, or none.
 const (
 	ToolChoiceAsSent  ToolChoiceForm = iota
 	ToolChoiceWords                  // auto, none and required
 	ToolChoiceIgnored                // nothing
 )
 
-// ResponseForm says how much an engine reads of response_format.
+// ResponseForm says which values of response_format an engine reads.
 type ResponseForm uint8
 
-// How much of response_format an engine reads.
+// The values of response_format that an engine reads.
 const (
 	ResponseAsSent  ResponseForm = iota
-	ResponseSchemas              // no json_object, which is sent as the schema of an object
+	ResponseSchemas              // all but json_object, which is sent as the schema of an object
 	ResponseValue                // schemas in the member value, as in TGI, and no text
 )
 
-// NullForm says how a message without content is sent.
+// NullForm is the way in which a message without content is sent.
 type NullForm uint8
 
-// How a message without content is sent.
+// The ways to send a message without content.
 const (
 	NullAsSent            NullForm = iota
 	NullEmpty                      // with the content ""
@@ -177,8 +178,8 @@ type Priority struct {
 // namePriority is the member's name in every engine that has it.
 const namePriority = "priority"
 
-// Take removes the client's own numbers from a request, and returns the text of the number for the
-// engine; nil: there is no number to add.
+// Take removes the client's own numbers from a request. It returns the text of the number for the
+// engine, or nil if there is no number to add.
 func (p Priority) Take(edits *jsonx.Edits, root jsonx.Value) []byte {
 	if !p.Told {
 		return nil
@@ -195,7 +196,7 @@ func (p Priority) Take(edits *jsonx.Edits, root jsonx.Value) []byte {
 	return strconv.AppendInt(nil, int64(p.Number), 10)
 }
 
-// is() reports whether key is the priority member and the edge handles it.
+// is reports whether key is the priority member and the edge handles that member.
 func (p Priority) is(key jsonx.Key) bool {
 	return p.Told && bytes.EqualFold(nameOf(key), []byte(namePriority))
 }
@@ -207,8 +208,8 @@ func (p Priority) Add(edits *jsonx.Edits, root jsonx.Value) {
 	}
 }
 
-// Salt makes an engine keep the cached prompts of different owners apart: it reuses a cached prefix
-// only for requests with the same salt. The zero value leaves requests unchanged.
+// Salt makes an engine keep the cached prompts of different owners apart: the engine reuses a
+// cached prefix only for requests with the same salt. The zero value leaves requests unchanged.
 type Salt struct {
 	Member string // the engine's name for the salt
 	Owner  string // the owner whose prompts may share a cache; empty: all clients share
@@ -218,9 +219,9 @@ type Salt struct {
 func (s Salt) Wanted() bool { return s.Member != "" && s.Owner != "" }
 
 // Take removes the client's own salts from a request, and returns the text of the salt for the
-// engine, a JSON string. That salt depends on the owner and on the salt that the client wrote. So a
-// client may separate its own users, but can never reach another owner's prompts. The salt does not
-// reveal the owner.
+// engine, a JSON string. That salt depends on the owner and on the salt that the client wrote. A
+// client can thus separate its own users, but can never reach another owner's prompts. The salt
+// does not reveal the owner.
 func (s Salt) Take(edits *jsonx.Edits, root jsonx.Value) []byte {
 	h := sha256.New()
 	h.Write([]byte("prompt cache\x00" + s.Owner))

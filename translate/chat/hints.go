@@ -6,12 +6,12 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// WordList is a list of words that are only hints: how hard a model thinks, how its reasoning is
-// shown, how closely it looks at a picture. Vendors extend these lists, and their clients send the
-// new words to every server. An unknown word is therefore read as the nearest known word, which the
-// client learns from x-penstock-dropped. A strict edge refuses an unknown word. Words that decide
-// the form or the meaning of an answer, such as roles, tool choices, types and formats, are never
-// replaced.
+// WordList is a list of words that are only hints, such as how hard a model thinks, how its
+// reasoning is shown, or how closely it looks at an image. Vendors extend these lists, and their
+// clients send the new words to every server. An unknown word is therefore read as the nearest
+// known word, and the header x-penstock-dropped tells the client. A strict edge refuses an unknown
+// word. Words that decide the format or the meaning of an answer, such as roles, tool choices,
+// types and formats, are never replaced.
 type WordList struct {
 	Words []string
 	Other string // replaces a word that resembles no word in the list

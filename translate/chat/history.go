@@ -7,10 +7,11 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Arguments writes the arguments of tool calls that a client sends back. Engines parse these again
-// to fill their templates, and refuse the whole request if they are not a JSON object. So a single
-// tool call that is malformed, or that the token limit has cut off, would end a conversation for
-// good, although the tool message already reports the mistake to the model.
+// Arguments writes the arguments of tool calls that a client sends back. Engines parse the
+// arguments again to fill their templates, and refuse the whole request if they are not a JSON
+// object. A single tool call that is malformed, or that was cut off by the token limit, would thus
+// end a conversation permanently, although the tool message already reports the mistake to the
+// model.
 //
 // The zero value is ready. An Arguments belongs to one request at a time.
 type Arguments struct {
@@ -18,12 +19,12 @@ type Arguments struct {
 	text, wrapped []byte
 }
 
-// malformed begins the object that holds, as text, arguments that are not a JSON object.
+// malformed is the start of an object that contains, as text, arguments that are not a JSON object.
 const malformed = `{"malformed_arguments":`
 
-// Append appends v as the string that a tool call holds in chat. A string that holds an object
-// stays as it is, except that halves of surrogate pairs become U+FFFD. For anything else Append
-// writes what Object returns.
+// Append appends v as the string that a tool call has in chat. A string that contains an object is
+// not changed, except that halves of surrogate pairs become U+FFFD. For anything else Append writes
+// what Object returns.
 func (a *Arguments) Append(dst []byte, v jsonx.Value) []byte {
 	object, whole := a.read(v)
 	if whole {
@@ -32,12 +33,12 @@ func (a *Arguments) Append(dst []byte, v jsonx.Value) []byte {
 	return jsonx.AppendString(dst, object)
 }
 
-// Object returns the arguments in v as an object: the object within a string, {} for an empty
-// string, and for anything else an object that holds the text, so that the model can read what it
-// wrote. The result is valid until the next use of a.
+// Object returns the arguments in v as an object: the object within a string, or {} for an empty
+// string. For anything else it returns an object that contains the text, so that the model can read
+// what it wrote. The result is valid until the next use of a.
 //
 // The result is one complete JSON value without halves of surrogate pairs, whatever the client
-// wrote. The engine's request contains the result unchanged, so an object that closed early would
+// wrote. The engine's request contains the result unchanged, so an object that ended early would
 // smuggle unchecked members from the client into that request.
 func (a *Arguments) Object(v jsonx.Value) []byte {
 	object, whole := a.read(v)
@@ -47,7 +48,7 @@ func (a *Arguments) Object(v jsonx.Value) []byte {
 	return object
 }
 
-// Sound reports whether v is a string that Append leaves as it is.
+// Sound reports whether v is a string that Append does not change.
 func (a *Arguments) Sound(v jsonx.Value) bool {
 	_, whole := a.read(v)
 	return whole
@@ -79,7 +80,7 @@ func (a *Arguments) read(v jsonx.Value) (object []byte, whole bool) {
 	return a.wrap(text), false
 }
 
-// wrap returns an object that holds text.
+// wrap returns an object that contains text.
 func (a *Arguments) wrap(text []byte) []byte {
 	a.wrapped = append(jsonx.AppendString(append(a.wrapped[:0], malformed...), text), '}')
 	return a.wrapped
@@ -131,14 +132,14 @@ func (a *Arguments) Reset() {
 	}
 }
 
-// keepArguments is how large the buffers may be to be kept for the next request.
+// keepArguments is the maximum size of the buffers that are kept for the next request.
 const keepArguments = 64 << 10
 
 // ParseHistory is Doc.Parse for the body of a request. If the only errors are lone surrogates in
-// the conversation, ParseHistory replaces these with U+FFFD in body itself, whose length does not
-// change. Otherwise a single answer from an engine could end a conversation for good, because
-// clients send the answer back with every turn. The parameter members lists the request members
-// that hold the conversation; if it is empty, nothing is replaced.
+// the conversation, ParseHistory replaces them with U+FFFD in body itself, whose length does not
+// change. Otherwise a single answer from an engine could end a conversation permanently, because
+// clients send the answer back with every turn. members lists the request's members that contain
+// the conversation; if it is empty, nothing is replaced.
 //
 // ParseHistory replaces halves in string values other than tool names, and in the keys of a tool
 // call's input. Elsewhere (models, other keys, schemas) a half comes from the client itself, and

@@ -8,8 +8,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Text that an engine once sent does not end a conversation when the client sends it back: lone
-// surrogates in texts are replaced. Elsewhere, and by a strict edge, they are refused.
+// Lone surrogates in texts are replaced, so that text from an engine does not end a conversation
+// when the client sends it back. Elsewhere lone surrogates are refused, and a strict edge always
+// refuses them.
 func TestHalfSurrogatesInHistory(t *testing.T) {
 	const half = `\ud83d`
 	history := `{"model":"m","messages":[{"role":"user","content":"a` + half + `b"},{"role":"user","content":[{"type":"text","text":"\ude00"}]},` +
@@ -52,7 +53,7 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 }
 
 // Engines parse the arguments in a history and refuse anything but a JSON object, which would end
-// the conversation for good. All dialects turn arguments into an object that the model can read.
+// the conversation permanently. All dialects turn arguments into an object that the model can read.
 func TestArgumentsInHistory(t *testing.T) {
 	for arguments, want := range map[string]string{
 		`""`: `"{}"`, `" \n"`: `"{}"`, `"{}"`: `"{}"`, `" {} "`: `" {} "`, `"{\"a\":[1]}"`: `"{\"a\":[1]}"`,
@@ -85,7 +86,7 @@ func TestArgumentsInHistory(t *testing.T) {
 	}
 }
 
-// Mistral's word for a tool_choice reaches engines as the word that they know; a strict edge
+// Mistral's word for a tool_choice is replaced with the word that engines know. A strict edge
 // refuses it.
 func TestAnyTool(t *testing.T) {
 	body := []byte(`{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"any"}`)
@@ -104,7 +105,7 @@ func TestAnyTool(t *testing.T) {
 	}
 }
 
-// Engines do not know lists of allowed tools: they get the allowed tools, and the mode as their
+// Engines do not support lists of allowed tools. They get only the allowed tools, with the mode as
 // tool_choice.
 func TestAllowedTools(t *testing.T) {
 	tool := func(name string) string {

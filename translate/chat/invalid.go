@@ -8,10 +8,10 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Invalid says what is wrong with one member. The code that finds the mistake knows the member's
-// own name and builds the Invalid. Each level above prefixes its own name. Paths therefore cost
-// nothing in a correct request, and can hold only indexes and our own names. The other dialects use
-// Invalid, too.
+// Invalid says what is wrong with one member. The code that finds the mistake builds the Invalid
+// with the member's own name, and each level above adds its own name in front. Paths therefore cost
+// nothing in a correct request, and can contain only indexes and the edge's own names. The other
+// dialects also use Invalid.
 type Invalid struct {
 	Param string
 	Code  string
@@ -19,8 +19,8 @@ type Invalid struct {
 	Image bool   // see apierr.Error
 }
 
-// In prefixes the path with the name of the object that holds the member. If e is nil, which means
-// that nothing is wrong, In and At return nil.
+// In adds the name of the object that contains the member to the front of the path. If e is nil,
+// which means that nothing is wrong, In and At return nil.
 func (e *Invalid) In(name string) *Invalid {
 	if e == nil {
 		return nil
@@ -32,7 +32,7 @@ func (e *Invalid) In(name string) *Invalid {
 	return e
 }
 
-// under is In for a path that may begin with an index.
+// under is In for a path that may start with an index.
 func (e *Invalid) under(name string) *Invalid {
 	if e.Param != "" && e.Param[0] == '[' {
 		e.Param = name + e.Param
@@ -89,14 +89,14 @@ func WrongType(name, want string, v jsonx.Value) *Invalid {
 	return &Invalid{Param: name, Code: apierr.CodeInvalidType, Text: "must be " + want + ", not " + kindName(v)}
 }
 
-// InvalidType returns the error for a member whose type is not allowed; text continues "the member
-// ".
+// InvalidType returns the error for a member whose type is not allowed. text is what follows the
+// member's path in the sentence.
 func InvalidType(name, text string) *Invalid {
 	return &Invalid{Param: name, Code: apierr.CodeInvalidType, Text: text}
 }
 
 // WrongValue returns the error for a member that has the right type but a value that is not
-// allowed; text continues "the member ".
+// allowed. text is what follows the member's path in the sentence.
 func WrongValue(name, text string) *Invalid {
 	return &Invalid{Param: name, Code: apierr.CodeInvalidValue, Text: text}
 }

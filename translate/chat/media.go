@@ -14,8 +14,8 @@ import (
 // a URL.
 
 // mediaNames lists the members, and the types of parts, from which engines read media, at every
-// endpoint, at the top level and nested. Speech engines read a voice sample from a file of their
-// own, or fetch it.
+// endpoint, at the top level and nested. Speech engines read a voice sample from one of their own
+// files, or fetch it.
 var mediaNames = [...]string{
 	"image", "images", "image_url", "image_urls", "input_image", "input_images", "ref_image", "reference_image",
 	"reference_images", "image_file", "image_path", "init_image", "init_images", "control_image", "end_image",
@@ -35,7 +35,7 @@ var placeNames = [...]string{"url", "uri", "href", "src", "path", "data", "file"
 
 // CheckMedia refuses media that an engine would read from its own disk, or fetch from a place that
 // chat does not allow for images. A value with a scheme must be an https URL with a host name
-// (ModelRules.ImageHosts), or hold the medium in base64. Paths are refused. The error is an
+// (ModelRules.ImageHosts), or contain the medium in base64. Paths are refused. The error is an
 // *apierr.Error.
 func CheckMedia(root jsonx.Value, rules *ModelRules) error {
 	return (&media{rules: rules}).walk(root).Err()
@@ -44,9 +44,9 @@ func CheckMedia(root jsonx.Value, rules *ModelRules) error {
 // listNames lists the members of a chat request that hold texts and media.
 var listNames = [...]string{"documents", "references"}
 
-// checkTopMedia is CheckMedia for all members of a chat request but the messages, because some
-// engines read media there as well. Chat's own media are parts of a content. It runs only when a
-// request has members that the edge does not read, which is rare.
+// checkTopMedia is CheckMedia for all members of a chat request except the messages. Chat's own
+// media are parts of a content, but some engines also read media from other members. The check runs
+// only if a request has members that the edge does not read, which is rare.
 func (r *Request) checkTopMedia(rules *ModelRules) *Invalid {
 	if r.known {
 		return nil
@@ -80,7 +80,7 @@ func RefuseMediaText(name string, value []byte) error {
 // media walks through a request.
 type media struct{ rules *ModelRules } // nil rules: no URL at all
 
-// open returns v with its children indexed, however deep they are.
+// open returns v with its children indexed, regardless of their depth.
 func open(v jsonx.Value) (jsonx.Value, *Invalid) {
 	if v.Recorded() {
 		return v, nil
@@ -144,7 +144,7 @@ func (m *media) medium(v jsonx.Value) *Invalid {
 	return nil
 }
 
-// each() calls the function look for the elements of an array.
+// each calls look for the elements of an array.
 func each(v jsonx.Value, look func(jsonx.Value) *Invalid) *Invalid {
 	for it := v.Iter(); it.Next(); {
 		if e := look(it.Value()); e != nil {
@@ -218,11 +218,11 @@ func hasScheme(s []byte) bool {
 	return false
 }
 
-// maxPath is PATH_MAX of Linux: a longer text cannot open a file.
+// maxPath is Linux's PATH_MAX. A longer text cannot open a file.
 const maxPath = 4096
 
-// jpegStart is how a JPEG in base64 begins. No other medium's base64 begins with a slash and may be
-// shorter than a path.
+// jpegStart is the start of a JPEG in base64. No other medium whose base64 starts with a slash may
+// be shorter than a path.
 const jpegStart = "/9j/"
 
 // isPath reports whether an engine could read s as a path to a file outside its own folder. A bare
@@ -282,8 +282,8 @@ var knownNames = [...]string{
 	"bootstrap_host", "bootstrap_port", "bootstrap_room",
 }
 
-// spelt() returns our spelling of a known name. For any other name it returns the parameter
-// otherwise, because errors never repeat a client's text.
+// spelt returns the edge's spelling of a known name. For any other name it returns otherwise,
+// because errors never repeat a client's text.
 func spelt(name []byte, otherwise string) string {
 	for _, names := range [...][]string{mediaNames[:], placeNames[:], knownNames[:]} {
 		for _, n := range names {

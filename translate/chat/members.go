@@ -82,8 +82,8 @@ const nameOfChoices = "n_cmpl"
 
 var requestMembers = jsonx.NewNames(memberNames...)
 
-// usual is the set of members for which only their own rules are checked: CheckBounds and
-// ReadLimits pass over these. Most requests have no other members.
+// usual is the set of members for which only their own rules are checked. CheckBounds and
+// ReadLimits skip them. Most requests have no other members.
 const usual uint64 = 1<<memberModel | 1<<memberMessages | 1<<memberTemperature | 1<<memberTopP | 1<<memberTopK | 1<<memberMinP |
 	1<<memberFrequencyPenalty | 1<<memberPresencePenalty | 1<<memberRepetitionPenalty |
 	1<<memberMaxTokens | 1<<memberMaxCompletionTokens | 1<<memberSeed | 1<<memberStream | 1<<memberStreamOptions |

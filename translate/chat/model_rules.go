@@ -1,15 +1,15 @@
 package chat
 
-// ModelRules are the rules that Check applies to a request: the model's catalog entry and the
-// edge's settings. The zero value limits nothing. Check only reads a ModelRules, so all requests
-// for a model share one.
+// ModelRules holds the rules that Check applies to a request. They come from the model's catalog
+// entry and the edge's settings. The zero value limits nothing. Check only reads a ModelRules, so
+// all requests for a model share one.
 type ModelRules struct {
 	// Strict refuses what is otherwise adjusted: a token limit too high for the model or its context,
 	// and the efforts "minimal" and "max". It also refuses audio, video and files.
 	Strict bool
 	// ContextLength is in tokens; 0: unknown.
 	ContextLength int
-	// MaxOutputLength is the greatest token limit; 0: none.
+	// MaxOutputLength is the maximum token limit; 0: none.
 	MaxOutputLength int
 	// Efforts are the reasoning efforts that the model offers; nil: unknown, no effort is refused.
 	Efforts []string
@@ -24,7 +24,7 @@ type ModelRules struct {
 	Features []string
 	// InputModalities are text, image and so on; nil: unknown, no modality is refused.
 	InputModalities []string
-	// Vision bounds requests with images; nil: no bounds.
+	// Vision limits requests with images; nil: no limits.
 	Vision *VisionLimits
 	// ImageHosts are the hosts that https image URLs may name, exactly or as *.example.com; empty:
 	// any host.
@@ -33,7 +33,7 @@ type ModelRules struct {
 	Refuse *RefusedMembers
 }
 
-// VisionLimits bounds requests with images; 0 is no bound.
+// VisionLimits limits requests with images. A zero field sets no limit.
 type VisionLimits struct {
 	MaxPixels     int // of one image
 	MaxTokens     int // of the completion
@@ -50,7 +50,8 @@ const (
 
 const modalityImage = "image"
 
-// Context returns the context in tokens that applies to a request with or without images; 0: none.
+// Context returns the context length, in tokens, for a request with or without images, or 0 if
+// there is none.
 func (rules *ModelRules) Context(images bool) int {
 	if rules.Vision != nil && images {
 		return smaller(rules.ContextLength, rules.Vision.ContextLength)

@@ -28,11 +28,11 @@ func (m *Medium) Param() string {
 	return "messages[" + strconv.Itoa(m.Message) + "].content[" + strconv.Itoa(m.Part) + "]." + m.member
 }
 
-// MaxMedia is how many parts with media a request may have.
+// MaxMedia is the maximum number of parts with media in a request.
 const MaxMedia = 256
 
-// mediumTokens is how many tokens a medium counts in a prompt's estimate: as many as half a minute
-// of audio, or some seconds of video.
+// mediumTokens is the number of tokens for which a medium counts in a prompt's estimate. It
+// corresponds to half a minute of audio or some seconds of video.
 const mediumTokens = 1024
 
 // mediumPart is a kind of part that holds a medium. The part's type is also the name of the member.
@@ -149,7 +149,7 @@ func readFile(v jsonx.Value, _ string) ([]byte, *Invalid) {
 	return nil, nil
 }
 
-// isDataURL reports whether s is a base64 data URL whose media type begins with mediaType.
+// isDataURL reports whether s is a base64 data URL whose media type starts with mediaType.
 func isDataURL(s []byte, mediaType string) bool {
 	const scheme, encoding = "data:", ";base64"
 	if !hasFoldPrefix(s, scheme) || !hasFoldPrefix(s[len(scheme):], mediaType) {

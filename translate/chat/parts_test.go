@@ -87,8 +87,7 @@ func TestMediaParts(t *testing.T) {
 	}
 }
 
-// TestRefusalParts checks that an engine gets as text a model's refusal that comes back in a
-// history.
+// TestRefusalParts checks that a model's refusal in the history is sent to an engine as text.
 func TestRefusalParts(t *testing.T) {
 	var r Request
 	body := `{"model":"m","messages":[{"role":"user","content":"Go."},{"role":"assistant","content":[{"type":"refusal","refusal":"I c\u0061n't."},{"type":"text","text":"Sorry."}]}]}`

@@ -13,31 +13,32 @@ import (
 //
 //   - model is the served name;
 //   - stream is true when the client or the format wants events; stream_options then has
-//     include_usage true, beside what the client put there; without events stream_options is
+//     include_usage true, in addition to the client's members. Without events stream_options is
 //     dropped, because some engines refuse it;
 //   - the token limit is the checked one, or what Fit lowered it to, under the format's name for
 //     it, and the model's own where the client gave none; limits that engines read under other
-//     names are lowered with it;
-//   - n_cmpl, llama.cpp's name for n, is accompanied by n for engines that do not know it;
+//     names are also lowered;
+//   - for engines that do not know n_cmpl, llama.cpp's name for n, n is added;
 //   - integers that were written 1.0 or 1e2 are written out in digits;
 //   - an image's URL that is a plain string becomes the object {"url":…}, which every engine reads;
 //     its detail "original" becomes high, because engines have no such word, and an unknown
 //     detail becomes the nearest one;
-//   - the effort is in the format's form; reasoning and include_reasoning are dropped: engines read
-//     them differently, and the edge itself hides reasoning from a client that does not want it;
-//   - the format's Prefill is added when the last message is the beginning of the answer;
+//   - the effort has the engine's format. reasoning and include_reasoning are dropped, because
+//     engines read them differently and the edge itself hides reasoning from a client that does not
+//     want it;
+//   - the format's Prefill is added if the last message is the start of the answer;
 //   - the part of the answer that the client has (GoOn) is added for an engine that continues it;
 //   - the tool_choice "any" becomes "required";
 //   - a tool_choice with a list of allowed tools becomes its mode, and only those tools are sent;
 //   - arguments of tool calls that are not a JSON object become one (Arguments);
 //   - a refusal part of the assistant becomes a text part;
-//   - where the format does not know the tool_choice, only the tools that it leaves are sent;
-//   - response_format and messages without content take the format's form;
+//   - if the engine does not read the tool_choice, only the tools that it allows are sent;
+//   - response_format and messages without content are adapted to the format;
 //   - consecutive messages of one role are joined where the dialect or the format requires it;
-//   - the role developer becomes system where the format does not know it;
-//   - reasoning in the history takes the format's name, and is removed where the model's rules
-//     say so;
-//   - the salt of the prompt cache combines the format's and the client's own;
+//   - the role developer becomes system if the engine does not know it;
+//   - reasoning in the history gets the name in the format, or is removed if the model's rules
+//     require that;
+//   - the salt of the prompt cache combines the format's salt and the client's;
 //   - the member priority becomes the format's number, if it has one (Priority).
 //
 // A new member is placed right after the opening brace. The request must have been decoded; dst
@@ -47,7 +48,7 @@ func (r *Request) AppendUpstream(dst []byte, format *EngineFormat) []byte {
 	return r.edits.Append(dst, r.body)
 }
 
-// Segments appends to segs what AppendUpstream writes, in pieces for a vectored write, without
+// Segments appends the output of AppendUpstream to segs, in pieces for a vectored write, without
 // copying the body. New text is appended to scratch. The pieces are slices of the body and of the
 // returned scratch, and are valid until either is changed or r is reset.
 func (r *Request) Segments(segs [][]byte, scratch []byte, format *EngineFormat) (pieces [][]byte, text []byte) {
@@ -121,7 +122,7 @@ func AsksTimings(r *Request) bool { return r.doc.Root().Get(eachTimings).Kind() 
 // service_tier flex.
 func AsksFlex(r *Request) bool { return r.Flex || r.doc.Root().Get("service_tier").EqualText("flex") }
 
-// patchStream asks for a stream with usage where the client or the format wants one.
+// patchStream asks for a stream with usage if the client or the format wants one.
 func (r *Request) patchStream(p *patch, format *EngineFormat) {
 	options := r.members[memberStreamOptions]
 	if !r.Stream && !format.Stream {
@@ -156,8 +157,8 @@ func (r *Request) patchStream(p *patch, format *EngineFormat) {
 }
 
 // patch writes the limit into the member from which the engine reads it, max_tokens or
-// max_completion_tokens, and lowers the limits under other names. With any other member the limit
-// stays where the client wrote it.
+// max_completion_tokens, and lowers the limits under other names. With any other member, the limit
+// stays in the member in which the client wrote it.
 func (t *TokenLimit) patch(p *patch, members *members, member string) {
 	LowerAliases(p.edits, p.root, t.Bound(), "")
 	limit := int64(t.TokenLimit())
@@ -189,7 +190,7 @@ func (t *TokenLimit) patch(p *patch, members *members, member string) {
 	p.delete(members[other])
 }
 
-// patch writes the effort in the engine's form. It returns the members that it has added.
+// patch writes the effort in the engine's format. It returns the members that it has added.
 func (r *Reasoning) patch(p *patch, members *members, how *ReasoningFormat) []Member {
 	p.delete(members[memberReasoning])
 	p.delete(members[memberIncludeReasoning])
@@ -229,8 +230,8 @@ func (r *Reasoning) patchEffort(p *patch, v jsonx.Value, member, word string) {
 
 var textRequired = []byte(`"required"`)
 
-// patch writes the tool_choice so that the engine knows it, and removes the tools that must not be
-// called.
+// patch writes the tool_choice in a form that the engine reads, and removes the tools that must not
+// be called.
 func (u *ToolUse) patch(p *patch, members *members, form ToolChoiceForm) {
 	choice, tools := members[memberToolChoice], members[memberTools]
 	if form == ToolChoiceIgnored && (choice.EqualText("none") || u.allowed.limited && u.allowed.mode == "none") {
@@ -356,8 +357,8 @@ func (r *Prompt) patch(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	}
 }
 
-// patch collects the changes to a request. Edits refer to the field text. When text grows, earlier
-// edits keep the old array.
+// patch collects the changes to a request. Edits refer to text. When text grows, earlier edits keep
+// the old array.
 type patch struct {
 	edits *jsonx.Edits
 	root  jsonx.Value
@@ -367,7 +368,7 @@ type patch struct {
 // insert places text after the opening brace. The text ends in a comma; the object is never empty.
 func (p *patch) insert(text []byte) { p.edits.Insert(p.root.Start()+1, text) }
 
-// from() returns p.text without its first n bytes.
+// from returns p.text without its first n bytes.
 func (p *patch) from(n int) []byte { return p.text[n:len(p.text):len(p.text)] }
 
 func (p *patch) setString(v jsonx.Value, to string) {
@@ -376,7 +377,7 @@ func (p *patch) setString(v jsonx.Value, to string) {
 	p.edits.Set(v, p.from(n))
 }
 
-// setInt sets v to n in digits, unless v is already written so.
+// setInt sets v to n in digits, unless v is already written in digits.
 func (p *patch) setInt(v jsonx.Value, n int64) {
 	var digits [20]byte
 	if bytes.Equal(v.Raw(), strconv.AppendInt(digits[:0], n, 10)) {

@@ -8,7 +8,7 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// targetFile is an EngineFormat as the golden files write it.
+// targetFile is an EngineFormat in the notation of the golden files.
 type targetFile struct {
 	EngineFormat
 	Reasoning *struct {
@@ -17,7 +17,7 @@ type targetFile struct {
 		Off, On []memberFile
 		History string
 	}
-	Prefill []memberFile // the last message of the request is the beginning of the answer
+	Prefill []memberFile // the last message of the request is the start of the answer
 }
 
 type memberFile struct {

@@ -6,8 +6,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Prompt is what a model reads of a request: the conversation, and the tools, of which only the
-// length is kept.
+// Prompt is the part of a request that a model reads: the conversation and the tools. Only the
+// length of the tools is kept.
 type Prompt struct {
 	// Images are the image parts, in message order.
 	Images []Image
@@ -50,9 +50,9 @@ func (p *Prompt) reset() {
 	}
 }
 
-// EstimateTokens estimates the prompt's tokens for limits and for routing: the text at
-// bytesPerToken (4 if that is not positive), what a template adds to each message, and images by
-// their size. The answer's tokens are not included.
+// EstimateTokens estimates the prompt's tokens for limits and for routing. It counts the text at
+// bytesPerToken (4 if that is not positive), the tokens that a template adds to each message, and
+// images by their size. The answer's tokens are not included.
 func (p *Prompt) EstimateTokens(bytesPerToken float64) int {
 	if !(bytesPerToken > 0) {
 		bytesPerToken = 4
@@ -64,7 +64,8 @@ func (p *Prompt) EstimateTokens(bytesPerToken float64) int {
 	return n + mediumTokens*len(p.Media)
 }
 
-// tokensPerMessage is how many tokens chat templates spend on marking a message's role and end.
+// tokensPerMessage is the number of tokens that chat templates use to mark a message's role and
+// end.
 const tokensPerMessage = 4
 
 // Beginning returns the prefix that all turns of a request's conversation share: the messages up to
@@ -169,7 +170,7 @@ func (p *Prompt) decodeMessage(i int, v jsonx.Value) *Invalid {
 	return p.decodeToolCalls(m[messageToolCalls])
 }
 
-// roleOf returns the role named by v; empty: v is not a role.
+// roleOf returns the role named by v, or an empty string if v is not a role.
 func roleOf(v jsonx.Value) string {
 	switch string(textBytes(v)) {
 	case "system":
@@ -186,8 +187,8 @@ func roleOf(v jsonx.Value) string {
 	return ""
 }
 
-// decodeContent reads the content of message i: a string, null, or an array of parts. The parameter
-// assistant says whether the message is the assistant's.
+// decodeContent reads the content of message i: a string, null, or an array of parts. assistant is
+// true if the message is the assistant's.
 func (p *Prompt) decodeContent(i int, v jsonx.Value, assistant bool) *Invalid {
 	switch {
 	case !Given(v):
@@ -224,9 +225,9 @@ var mediaOfParts = []string{
 	"image_url", "video_url", "audio_url", "input_audio", "image_embeds", "audio_embeds", "video_embeds", "image_pil",
 }
 
-// decodePart reads part j of message i. Agents replay parts that hold members of other parts and of
-// messages. That is harmless except for media: some engines read media from a part whatever its
-// type, and an engine must not fetch a medium that is not checked here.
+// decodePart reads part j of message i. Agents send back parts with members that belong to other
+// parts or to messages. This is harmless except for media: some engines read media from any type of
+// part, and an engine must not fetch a medium that was not checked here.
 func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *Invalid {
 	var m [partMemberCount]jsonx.Value
 	if e := ReadElement("an object with type text or image_url", v, partNames, m[:]); e != nil {
@@ -246,7 +247,7 @@ func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *Invalid {
 			return WrongValue("type", "must be text or image_url, or input_audio, audio_url, video_url or file for models that take them")
 		}
 	}
-	for k, v := range m[partImageURL:] { // a part may hold only its own medium
+	for k, v := range m[partImageURL:] { // a part may contain only its own medium
 		if Given(v) && !kind.EqualText(mediaOfParts[k]) {
 			return unsupportedPart(mediaOfParts[k])
 		}

@@ -7,10 +7,10 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Efforts are the reasoning efforts, lowest first.
+// Efforts lists the reasoning efforts, lowest first.
 var Efforts = []string{"none", "low", "medium", "high", "xhigh"}
 
-// EngineEfforts are all words that some engine takes, lowest first.
+// EngineEfforts lists all words that some engine accepts, lowest first.
 var EngineEfforts = []string{"none", effortMinimal, "low", "medium", "high", "xhigh", effortMax}
 
 // Other vendors' words that clients send: minimal counts as low, max as xhigh.
@@ -23,8 +23,8 @@ const (
 type Reasoning struct {
 	// Effort is one of Efforts, or empty if the client gave none. Check may lower it.
 	Effort string
-	// Max says that the client wrote max, which counts as xhigh here but is a separate word in some
-	// engines.
+	// Max is true if the client wrote max, which counts as xhigh here but is a separate word in
+	// some engines.
 	Max bool
 	// Include is false when the client does not want to see reasoning.
 	Include bool
@@ -36,9 +36,8 @@ type Reasoning struct {
 
 var reasoningNames = jsonx.NewNames("effort", "max_tokens", "enabled", "exclude")
 
-// decode reads reasoning_effort and include_reasoning, and the other forms of these,
-// reasoning.effort and reasoning.exclude. A budget inside reasoning is checked, but not added to
-// the token limit.
+// decode reads reasoning_effort and include_reasoning, and their alternatives reasoning.effort and
+// reasoning.exclude. A budget inside reasoning is checked, but not added to the token limit.
 func (r *Reasoning) decode(members *members) (e *Invalid) {
 	v := members[memberReasoning]
 	if e = OptionalObject("reasoning", v); e != nil {
@@ -123,7 +122,7 @@ func (r *Reasoning) readEffort(name string, v jsonx.Value) (string, *Invalid) {
 }
 
 // effortWords reads an unknown word as the nearest effort. Vendors have added words above high, and
-// high is the highest that all engines take.
+// high is the highest word that all engines accept.
 var effortWords = WordList{Words: Efforts, Other: "high"}
 
 func (r *Reasoning) check(rules *ModelRules) *Invalid {
@@ -144,7 +143,7 @@ func (r *Reasoning) check(rules *ModelRules) *Invalid {
 }
 
 // LowerEffort returns the highest of the given words that is not above the effort. If all words are
-// above the effort, it returns the lowest word. It returns "" if words holds none of Efforts.
+// above the effort, it returns the lowest word. It returns "" if words contains none of Efforts.
 func LowerEffort(words []string, effort string) string {
 	at := slices.Index(Efforts, effort)
 	for i := at; i >= 0; i-- {
@@ -165,7 +164,7 @@ func LowerEffort(words []string, effort string) string {
 // running tool loop. Without that reasoning the prompt differs from what the engine has cached, and
 // the model loses its plan.
 
-// How much of the reasoning history an engine gets (ModelRules.ReasoningHistory).
+// The parts of the reasoning history that an engine gets (ModelRules.ReasoningHistory).
 const (
 	ReasoningLoop = "loop" // only the reasoning after the user's last text
 	ReasoningNone = "none"
@@ -181,7 +180,7 @@ const (
 type thoughts struct {
 	list   []thought
 	keep   string // from ModelRules
-	loop   int    // the running tool loop begins after this message
+	loop   int    // the running tool loop starts after this message
 	result bool   // the last message is a tool result
 	inLoop int    // bytes of reasoning in the loop
 }
@@ -189,7 +188,7 @@ type thoughts struct {
 // thought is the reasoning of one message; one or both members may be absent.
 type thought struct {
 	message            int
-	content, reasoning jsonx.Value // named as the members are
+	content, reasoning jsonx.Value // the message's members
 }
 
 // add records the reasoning in message i, which is the assistant's.
@@ -206,8 +205,8 @@ func (t *thoughts) add(i int, content, reasoning jsonx.Value) {
 	t.list = append(t.list, thought{i, content, reasoning})
 }
 
-// pass records message i, which is not the assistant's. A user's text ends the tool loop, unless it
-// follows tool results: agents put reminders there.
+// pass records message i, which is not the assistant's. A user's text ends the tool loop unless it
+// follows tool results, because agents put reminders there.
 func (t *thoughts) pass(i int, role string, text bool) {
 	if text && !t.result && role == "user" {
 		t.loop, t.inLoop = i, 0
@@ -215,8 +214,8 @@ func (t *thoughts) pass(i int, role string, text bool) {
 	t.result = role == "tool"
 }
 
-// patch moves the reasoning that the engine is to get into the member that the engine reads, and
-// removes the rest. An empty name means that the engine reads no reasoning.
+// patch moves the reasoning that the engine should get into the member that the engine reads, and
+// removes all other reasoning. If name is empty, the engine reads no reasoning.
 func (t *thoughts) patch(p *patch, name string) {
 	for i := range t.list {
 		h := &t.list[i]

@@ -11,22 +11,22 @@ import (
 )
 
 // RefusedMembers holds the names of top-level members that steer an engine and that clients must
-// not set. Case is ignored, because some engines ignore it. Names that begin with x- are always
+// not set. Case is ignored, because some engines ignore it. Names that start with x- are always
 // refused, because gateways and engines read such members as headers.
 //
-// Nil and the zero value refuse only names that begin with x-. A RefusedMembers does not change
+// Nil and the zero value refuse only names that start with x-. A RefusedMembers does not change
 // after it is made, so requests can share it.
 type RefusedMembers struct {
 	named  [32][]string // by the first byte's low five bits, the same for both cases
 	inside []insideRefusal
 	allow  []string   // names that an operator allows
-	hosted bool       // hostedMembers are refused as well
+	hosted bool       // hostedMembers are also refused
 	usual  bool       // some usual members of a chat request may be refused
 	begun  *nameStart // covers all refused names; nil: only control members are refused
 }
 
-// nameStart is a set of names, stored by some bits of their first two bytes. It rules out most
-// names in a request with one look-up, and may report a name that is not in the set.
+// nameStart is a set of names that is indexed by some bits of their first two bytes. One look-up
+// excludes most names in a request. A look-up may also report a name that is not in the set.
 type nameStart [32]uint32 // indexed by five bits of the first byte; one bit for five bits of the second
 
 // add adds the names that a pattern matches.
@@ -185,7 +185,7 @@ func (r *RefusedMembers) match(name []byte) (pattern string, found bool) {
 	return "", false
 }
 
-// findInside returns the outer.inner pattern that a member of the object v matches, or "". k is the
+// findInside returns the pattern outer.inner that a member of the object v matches, or "". k is the
 // name of v.
 func (r *RefusedMembers) findInside(k jsonx.Key, v jsonx.Value) (pattern string) {
 	if r == nil || len(r.inside) == 0 || !v.IsObject() {
@@ -205,8 +205,8 @@ func (r *RefusedMembers) findInside(k jsonx.Key, v jsonx.Value) (pattern string)
 	return ""
 }
 
-// nameOf returns a name as engines compare names, except for case. The result has no escapes, and
-// the two letters outside ASCII that fold into ASCII are replaced.
+// nameOf returns a name in the form in which engines compare names, except for case. The result has
+// no escapes, and the two letters outside ASCII that fold into ASCII are replaced.
 func nameOf(k jsonx.Key) []byte {
 	name := k.Raw()
 	if !isPlain(name) {
@@ -228,8 +228,8 @@ func matches(name []byte, pattern string) bool {
 	return equalFold(name, pattern)
 }
 
-// engineMembers lists members that engines know in chat requests and no dialect defines. They mean
-// the same in every dialect, so the other dialects pass them on as well. Members that would show
+// engineMembers lists members of chat requests that engines read but that no dialect defines. They
+// mean the same in every dialect, so the other dialects also pass them on. Members that would show
 // reasoning or special tokens in the text are not listed.
 var engineMembers = []string{
 	"bad_words", "dry_allowed_length", "dry_base", "dry_multiplier", "dry_penalty_last_n",
@@ -242,7 +242,7 @@ var engineMembers = []string{
 }
 
 // Passes reports whether a member that a dialect does not define is sent to the engine, as in chat.
-// This is so if engines are known to read the member, or if an operator allows it.
+// It is sent if engines are known to read the member or if an operator allows it.
 func (r *RefusedMembers) Passes(k jsonx.Key) bool {
 	if _, known := slices.BinarySearch(engineMembers, string(k.Name())); known {
 		return true
@@ -254,7 +254,7 @@ func (r *RefusedMembers) Passes(k jsonx.Key) bool {
 type hostedMember struct {
 	name   string
 	values []string // legal values; nil: none
-	most   string   // the values that the error allows, in words
+	most   string   // the description of the legal values in the error
 }
 
 // hostedMembers lists members by which a client could spend the operator's money at a hosted
@@ -294,8 +294,8 @@ func (r *RefusedMembers) Hosted() *RefusedMembers {
 	return hosted
 }
 
-// checkHosted refuses a member that clients must not send to hosted engines. The error names the
-// member as the table spells it.
+// checkHosted refuses a member that clients must not send to hosted engines. The error uses the
+// table's spelling of the name.
 func (r *RefusedMembers) checkHosted(k jsonx.Key, v jsonx.Value) error {
 	i := r.findHosted(k, v)
 	if i < 0 {
@@ -312,7 +312,7 @@ func (r *RefusedMembers) findHosted(k jsonx.Key, v jsonx.Value) int {
 		return -1
 	}
 	name := nameOf(k)
-	if v.Kind() == jsonx.Number && equalFold(name, "speed") { // the speed of speech
+	if v.Kind() == jsonx.Number && equalFold(name, "speed") { // speed is the tempo of speech
 		return -1
 	}
 	for i := range hostedMembers {

@@ -8,9 +8,10 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Request is a chat-completions request: a checked view of the client's body, and the few facts on
-// which the edge bases decisions. It keeps no copy: the body passed to Decode, and all slices and
-// Values taken from the Request, are valid and must not change until Reset or the next Decode.
+// Request is a chat-completions request. It consists of a checked view of the client's body and the
+// few facts on which the edge bases decisions. It keeps no copy of the body: the body passed to
+// Decode must not change until Reset or the next Decode. Slices and Values taken from the Request
+// are valid until then.
 //
 // The zero value is ready. A Request is meant to be pooled; after its first uses it does not
 // allocate, except for images, for escaped names and for errors. It must not be copied and is not
@@ -33,20 +34,20 @@ type Facts struct {
 	// Model is the name that the client wrote, with escapes decoded: 1 to MaxModelName bytes without
 	// control characters.
 	Model []byte
-	// Stream says that the client wants events.
+	// Stream is true if the client wants events.
 	Stream bool
-	// IncludeUsage says that the client asked for a last chunk with usage.
+	// IncludeUsage is true if the client asked for a last chunk with usage.
 	IncludeUsage bool
-	// ContinuousUsage says that the client also asked for usage in every chunk.
+	// ContinuousUsage is true if the client also asked for usage in every chunk.
 	ContinuousUsage bool
-	// StructuredOutput says that the answer must be JSON, with a schema or without.
+	// StructuredOutput is true if the answer must be JSON, with or without a schema.
 	StructuredOutput bool
 	// Implied is set by a translator.
 	Implied
-	// Flex says that the client agrees to be served after other clients. A dialect sets it if its
+	// Flex is true if the client agrees to be served after other clients. A dialect sets it if its
 	// translation loses the member that says so.
 	Flex bool
-	// N is the number of choices: 1 if the client gave none.
+	// N is the number of choices. It is 1 if the client did not specify it.
 	N int
 
 	Tokens    TokenLimit
@@ -64,26 +65,26 @@ type parsed struct {
 	usual   bool   // every member is usual
 }
 
-// Implied holds facts that another dialect implies and no member of the chat request expresses.
+// Implied holds facts that are implied by another dialect and not expressed by any member of the
+// chat request.
 type Implied struct {
-	// Prefilled says that the last message is the beginning of the answer. Chat clients say this with
-	// engines' own members.
+	// Prefilled is true if the last message is the start of the answer. Chat clients express this
+	// with engines' own members.
 	Prefilled bool
-	// TurnsAreOne says that consecutive messages with the same role are one turn.
+	// TurnsAreOne is true if consecutive messages with the same role are one turn.
 	TurnsAreOne bool
 	// Session is the session that the client's own request names; see SessionOf.
 	Session Session
 }
 
-// MaxModelName is how many bytes a model's name may have.
+// MaxModelName is the maximum length of a model's name, in bytes.
 const MaxModelName = 256
 
-// keepName is how large a buffer for an escaped name may be to be kept.
+// keepName is the maximum size of a buffer for an escaped name that is kept.
 const keepName = 1 << 10
 
-// parseOptions indexes down to the deepest member that a rule reads,
-// tool_choice.allowed_tools.tools[0].function. Schemas of tools are checked as JSON but not
-// indexed.
+// parseOptions makes the parser index values down to the deepest member that a rule reads,
+// tool_choice.allowed_tools.tools[0].function. Tools' schemas are checked as JSON but not indexed.
 var parseOptions = jsonx.Options{Record: 6, Paired: true}
 
 // HasSchema reports whether the answer must follow a schema from the client.
@@ -106,7 +107,7 @@ func (r *Request) Reset() {
 
 // Decode reads a body and checks everything that does not depend on the model: JSON, and the types,
 // ranges and rules of the contract's chat table. The error is an *apierr.Error with the path of the
-// offending member; after an error the Request must not be used except for the next Decode.
+// offending member; after an error the Request may only be used for the next Decode.
 //
 // Members that the contract does not name are neither read nor checked. A null counts as absent
 // wherever a member is optional. Numbers that must be integers may be written 1.0 or 1e3.

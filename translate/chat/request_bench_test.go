@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// chatBody returns what an SDK sends: parameters, a system prompt and a few turns, about size bytes
-// in all.
+// chatBody returns a body like an SDK's, with parameters, a system prompt and a few turns. It has
+// about size bytes.
 func chatBody(size int) []byte {
 	const head = `{"model":"llama-3.3-70b","messages":[{"role":"system","content":"You are a helpful assistant."}`
 	const tail = `],"temperature":0.7,"top_p":0.95,"max_tokens":512,"stream":true,"stream_options":{"include_usage":true},"user":"u-1"}`

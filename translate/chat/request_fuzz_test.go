@@ -26,7 +26,7 @@ var fuzzTargets = []*EngineFormat{
 	{Served: "m", Reasoning: &ReasoningFormat{}},
 }
 
-// fuzzForms holds formats that rewrite, in every form, the members that engines do not read.
+// fuzzForms holds formats that rewrite the members that engines do not read, in every possible way.
 var fuzzForms = []*EngineFormat{
 	{
 		Served: "m", ToolChoice: ToolChoiceWords, ResponseFormat: ResponseSchemas, NullContent: NullEmpty, JoinTurns: true, DeveloperAsSystem: true,
@@ -35,8 +35,8 @@ var fuzzForms = []*EngineFormat{
 	{Served: "m", ToolChoice: ToolChoiceIgnored, ResponseFormat: ResponseValue, NullContent: NullEmptyWithoutCalls, JoinTurns: true},
 }
 
-// FuzzForms checks that in every form the engine gets a valid request that says no more than the
-// client's request, and that no message loses text.
+// FuzzForms checks that with every format the engine gets a valid request that contains no more
+// than the client's request, and that no message loses text.
 func FuzzForms(f *testing.F) {
 	for _, c := range ruleCases {
 		if len(c.body) < 2000 {
@@ -143,9 +143,9 @@ func FuzzRequestDecode(f *testing.F) {
 	})
 }
 
-// changedImages counts the images that are changed for the engine, and by how many bytes they grow.
-// A URL that is a plain string becomes an object, and a detail that engines do not know becomes a
-// known detail.
+// changedImages returns the number of images that are changed for the engine, and the number of
+// bytes by which they grow. A URL that is a plain string becomes an object, and a detail that
+// engines do not know becomes a known detail.
 func changedImages(r *Request) (n, grown int) {
 	for i := range r.Prompt.Images {
 		switch m := &r.Prompt.Images[i]; {

@@ -365,8 +365,8 @@ var ruleCases = []ruleCase{
 	{"call.function.arguments", callBody(`{"id":"c1","type":"function","function":{"name":"f","arguments":{"a":1}}}`), badType, "messages[1].tool_calls[0].function.arguments"},
 	{"call.function.arguments", callBody(`{"id":"c1","type":"function","function":{"name":"f","arguments":"","arguments":""}}`), dup, "messages[1].tool_calls[0].function.arguments"},
 
-	// The contract does not name n. The edge reads n because the answer has that many choices;
-	// other members pass.
+	// The contract does not name n. The edge reads n because the answer has n choices. Other
+	// members are passed on.
 	{"other", bodyWith(`"n":2`), "", ""},
 	{"other", bodyWith(`"n":0`), badValue, "n"},
 	{"other", bodyWith(`"n":128`), "", ""},
@@ -415,8 +415,8 @@ func requireInvalid(t *testing.T, body string, err error) *apierr.Error {
 	return e
 }
 
-// TestRequestRulesCoverContract fails when a row of the contract has no case, or a case names no
-// row. A client that sent a member once, in another case, learns its spelling.
+// TestRequestCaseVariant checks that a client that sends a member in another case learns the right
+// spelling.
 func TestRequestCaseVariant(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"Model":"m",` + hello + `}`:                              "model is spelt in another case: spell it `model`.",
@@ -456,8 +456,8 @@ func TestRequestRulesCoverContract(t *testing.T) {
 	}
 }
 
-// TestRequestNotJSON checks the fault matrix rows about bodies that are not JSON or are more than
-// one JSON value.
+// TestRequestNotJSON checks the rows of the fault matrix about bodies that are not JSON or are more
+// than one JSON value.
 func TestRequestNotJSON(t *testing.T) {
 	cases := map[string]struct{ body, code string }{
 		"empty":             {"", apierr.CodeInvalidJSON},
@@ -490,8 +490,8 @@ func TestRequestNotJSON(t *testing.T) {
 	}
 }
 
-// TestRequestErrorsQuoteNothing puts a canary wherever a client can put text, and looks for the
-// canary in the errors.
+// TestRequestErrorsQuoteNothing puts a canary in every place where a client can put text, and looks
+// for the canary in the errors.
 func TestRequestErrorsQuoteNothing(t *testing.T) {
 	const canary = "cAnArY"
 	bodies := []string{

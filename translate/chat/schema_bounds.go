@@ -8,25 +8,25 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// An engine compiles a JSON schema before it generates, and other requests wait meanwhile: one enum
-// with 200,000 members occupies llama.cpp for minutes. So the total size of a schema is bounded,
-// wherever in a request the schema occurs.
+// An engine compiles a JSON schema before it generates, and other requests wait meanwhile. One enum
+// with 200,000 members occupies llama.cpp for minutes. The total size of a schema is therefore
+// limited, wherever in a request the schema occurs.
 
 // schemaBound limits the total size of all schemas in one member of a request.
 type schemaBound struct{ listed int }
 
 const (
-	mostListed = 4096 // elements in all lists, mainly enums; the same bound as for guided_choice
+	mostListed = 4096 // elements in all lists, mainly enums; the same limit as for guided_choice
 	// mostToolsListed is the same limit for the schemas of all tools together: each tool may have
 	// dozens of parameters, most with a short list. No single list may be longer than mostListed.
 	mostToolsListed = 4 * mostListed
-	// leastSchema is how long a text must be to exceed any of the bounds.
+	// leastSchema is the minimum length of a text that can exceed any of the limits.
 	leastSchema = 2 * mostListed
-	schemaDepth = jsonx.DefaultMaxDepth + 1 // how many levels are followed: all that a request may have
+	schemaDepth = jsonx.DefaultMaxDepth + 1 // number of levels that are followed: all that a request may have
 )
 
-// exceeded() says how the schemas in v exceed b; empty: they do not. For short schemas it costs one
-// comparison.
+// exceeded says how the schemas in v exceed b. It returns an empty string if they do not. For short
+// schemas it costs one comparison.
 func (b *schemaBound) exceeded(v jsonx.Value) string {
 	raw := v.Raw()
 	if len(raw) <= leastSchema {
@@ -56,14 +56,14 @@ func (b *schemaBound) exceeded(v jsonx.Value) string {
 }
 
 // plainlyWithin reports whether a text has fewer commas and lists than a schema may have elements,
-// and no patterns. Nearly every text does. The check costs a tenth of a scan.
+// and no patterns. This is the case for nearly every text. The check costs a tenth of a scan.
 func plainlyWithin(raw []byte) bool {
 	return bytes.Count(raw, []byte{','})+bytes.Count(raw, []byte{'['}) <= mostListed &&
 		!bytes.Contains(raw, []byte(`"pattern`)) && !bytes.Contains(raw, []byte(`"regex`)) &&
 		!bytes.Contains(raw, []byte(`\u006`)) && !bytes.Contains(raw, []byte(`\u007`)) // an escaped letter of these names
 }
 
-// container says what a level in a schema is.
+// container is the kind of a level in a schema.
 type container uint8
 
 const (
@@ -134,7 +134,7 @@ func (c *schemaCount) scan(s []byte) {
 	}
 }
 
-// endOfString returns the offset of the closing quote of the string whose contents begin at i.
+// endOfString returns the offset of the closing quote of the string whose contents start at i.
 func endOfString(s []byte, i int) int {
 	for end := i; ; end++ {
 		end += bytes.IndexByte(s[end:], '"')

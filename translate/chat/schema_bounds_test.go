@@ -8,8 +8,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestSchemaBounds checks that a schema is bounded as a whole, in every member, and that no
-// spelling hides it.
+// TestSchemaBounds checks that the total size of a schema is limited in every member, and that no
+// spelling evades the limit.
 func TestSchemaBounds(t *testing.T) {
 	list := func(n int, element string) string { return "[" + strings.Repeat(element+",", n-1) + element + "]" }
 	enum := func(n int) string { return `{"type":"string","enum":` + list(n, `"ab"`) + `}` }

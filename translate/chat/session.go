@@ -19,13 +19,13 @@ type Session struct {
 	CacheKey uint64
 }
 
-// SessionHash hashes a session's name, which may be any bytes of any length. The hash is never 0,
-// and the same at every edge, so that edges in front of the same engines send a session to the same
-// engine.
+// SessionHash hashes a session's name, which may be any bytes of any length. The hash is never 0.
+// It is the same at every edge, so that edges in front of the same engines send a session to the
+// same engine.
 func SessionHash(name []byte) uint64 { return max(xxhash.Sum64(name), 1) }
 
-// SessionHashOf is SessionHash for the string v as the body spells it; 0: v is not a string, or is
-// empty.
+// SessionHashOf is SessionHash for the string v in the body's spelling. It returns 0 if v is empty
+// or not a string.
 func SessionHashOf(v jsonx.Value) uint64 {
 	if !v.HasText() {
 		return 0

@@ -6,7 +6,7 @@ import (
 )
 
 // TestSessionOfUser checks that the session within metadata.user_id is found in both of Claude
-// Code's forms, and that a person's id does not identify a session.
+// Code's formats, and that a person's id does not identify a session.
 func TestSessionOfUser(t *testing.T) {
 	const id = "0b32c8a1-6f5e-4d3c-8b7a-1a2b3c4d5e6f"
 	one, hash := SessionHash([]byte(id)), strings.Repeat("ab", 32)

@@ -11,10 +11,10 @@ import (
 
 // A completion's token limit is the client's own, lowered to the model's limit and to the room in
 // the engine's context. If the client gave none, the model's limit applies. The limit has one name
-// in the contract and several more in engines, which read their own names first. So limits under
-// the engines' names are lowered, too.
+// in the contract. Engines have further names for it, which they read first, so limits under the
+// engines' names are also lowered.
 
-// limitName says what a member means from which some engine reads how much to generate.
+// limitName is the meaning of a member from which some engine reads how much to generate.
 type limitName uint8
 
 const (
@@ -22,7 +22,7 @@ const (
 	limitInside                   // a maximum as well, within an object; at the top level this is the contract's own name
 	limitLeast                    // the minimum number of tokens
 	limitChoices                  // a number of choices
-	limitObject                   // an object, or a list of objects, that holds any of these
+	limitObject                   // an object or a list of objects with any of these
 )
 
 var limitNames = [...]struct {
@@ -60,7 +60,7 @@ var limitIndex = func() *jsonx.Names {
 }()
 
 // eachLimit calls f for each member of root whose name is in limitNames. If more is not empty, it
-// is an additional name for the maximum number of tokens. The argument outer of f is the object in
+// is an additional name for the maximum number of tokens. f's argument outer names the object in
 // root that contains the member, if any.
 func eachLimit(root jsonx.Value, more string, f func(outer, name string, is limitName, v jsonx.Value)) {
 	inside := func(outer string, v jsonx.Value) {
@@ -102,18 +102,17 @@ type TokenLimit struct {
 	named    NamedLimits
 }
 
-// NamedLimits holds the limits that a request gives under names other than the dialect's own.
+// NamedLimits holds a request's limits under names other than the dialect's own.
 type NamedLimits struct {
 	Given bool // at least one such limit is given
 	Least int  // the lowest maximum; 0: none
-	// Choices is how many choices, or beams, an engine could generate at most.
+	// Choices is the maximum number of choices or beams that an engine could generate.
 	Choices int
 	atMin   int // the minimum that an engine must generate; 0: none
 	param   string
 }
 
-// ReadLimits reads root's limits under other names. The parameter more is an additional name, or
-// empty.
+// ReadLimits reads root's limits under other names. more is an additional name, or empty.
 func ReadLimits(root jsonx.Value, more string) (n NamedLimits) {
 	eachLimit(root, more, func(outer, name string, is limitName, v jsonx.Value) {
 		if !Given(v) {
@@ -141,9 +140,9 @@ func ReadLimits(root jsonx.Value, more string) (n NamedLimits) {
 	return n
 }
 
-// leniently returns the number as which an engine may read v, or 0 if v cannot be read as a number.
-// vLLM's reader, pydantic, accepts numeric text and whole floating-point numbers as numbers, and
-// true as 1.
+// leniently returns the number that an engine may read from v, or 0 if v cannot be read as a
+// number. vLLM's reader, pydantic, accepts numeric text and whole floating-point numbers as
+// numbers, and true as 1.
 func leniently(v jsonx.Value) int {
 	if v.Kind() == jsonx.True {
 		return 1
@@ -166,7 +165,7 @@ func pathOf(outer, name string) string {
 	return outer + "." + name
 }
 
-// Check refuses a minimum that exceeds the answer's limit. The parameter most is that limit; 0:
+// Check refuses a minimum that exceeds the answer's limit. most is that limit, or 0 if there is
 // none.
 func (n *NamedLimits) Check(most int) *Invalid {
 	if most = smaller(most, n.Least); most > 0 && n.atMin > most {
@@ -175,9 +174,9 @@ func (n *NamedLimits) Check(most int) *Invalid {
 	return nil
 }
 
-// Bound returns the limit to which the limits under other names are lowered; 0: they stay. The
-// parameter limit is the engine's limit, or -1, and model is the model's. The engine's limit does
-// not change a request without other names.
+// Bound returns the limit to which the limits under other names are lowered, or 0 if they are not
+// changed. limit is the engine's limit, or -1, and model is the model's limit. The engine's limit
+// does not change a request without other names.
 func (n *NamedLimits) Bound(limit, model int) int {
 	if !n.Given {
 		return model
@@ -199,9 +198,9 @@ func (n *NamedLimits) Lower(limit int) int {
 // noTokenLimit is the TokenLimit before a request is decoded.
 var noTokenLimit = TokenLimit{Max: -1, fallback: -1, fitted: -1}
 
-// Bound returns the limit to which the limits under other names are lowered; 0: they stay. The
-// result is the lowest of the client's limits, the model's limit according to the last Check, and
-// the room in the engine's context if the client asks for more.
+// Bound returns the limit to which the limits under other names are lowered, or 0 if they are not
+// changed. The result is the lowest of the client's limits, the model's limit according to the last
+// Check, and the room in the engine's context if the client asks for more.
 func (t *TokenLimit) Bound() int {
 	bound := t.named.Bound(t.TokenLimit(), t.bound)
 	if t.fitted > 0 && t.fitted < t.Max {
@@ -210,7 +209,7 @@ func (t *TokenLimit) Bound() int {
 	return bound
 }
 
-// Asked returns the limit that the client gave under any name; -1: none.
+// Asked returns the limit that the client gave under any name, or -1 if there is none.
 func (t *TokenLimit) Asked() int {
 	if t.Max < 0 && t.named.Least > 0 {
 		return smaller(t.named.Least, t.bound)
@@ -222,8 +221,9 @@ func (t *TokenLimit) Asked() int {
 // choices, or the number that the request gives under other names, whichever is greater.
 func (t *TokenLimit) Generated(choices int) int { return max(choices, t.named.Choices) }
 
-// TokenLimit returns the limit for engines: Max, or the model's own if the client gave none, minus
-// the tokens that have been generated; -1: none. Check sets it, and Fit lowers it for one engine.
+// TokenLimit returns the limit for engines, or -1 if there is none. The limit is Max, or the
+// model's own limit if the client gave none, minus the tokens that have been generated. Check sets
+// it, and Fit lowers it for one engine.
 func (t *TokenLimit) TokenLimit() int {
 	limit := t.Left(t.said)
 	if t.fitted >= 0 {
@@ -232,7 +232,8 @@ func (t *TokenLimit) TokenLimit() int {
 	return limit
 }
 
-// Left returns how many tokens the limit leaves after the given number; -1: there is no limit.
+// Left returns the number of tokens that the limit leaves after said tokens, or -1 if there is no
+// limit.
 func (t *TokenLimit) Left(said int) int {
 	limit := t.Max
 	if limit < 0 {
@@ -244,7 +245,7 @@ func (t *TokenLimit) Left(said int) int {
 	return max(limit-said, 0)
 }
 
-// Said returns how many tokens the answer has that the next engine continues.
+// Said returns the number of tokens in the answer that the next engine continues.
 func (t *TokenLimit) Said() int { return t.said }
 
 // Fit lowers the limit to the room in the next engine's context. A negative limit undoes an earlier
@@ -272,7 +273,7 @@ func (t *TokenLimit) decode(members *members) *Invalid {
 	return nil
 }
 
-// smaller returns the smaller of two bounds, where 0 means none.
+// smaller returns the smaller of two limits, where 0 means no limit.
 func smaller(a, b int) int {
 	if a <= 0 || b > 0 && b < a {
 		return b
@@ -280,17 +281,17 @@ func smaller(a, b int) int {
 	return a
 }
 
-// LeastAnswer is how many tokens a prompt must leave in a context for the answer. Otherwise the
-// request is refused, and agents then shorten their conversation. An answer would be cut off after
-// a few words.
+// LeastAnswer is the number of tokens that a prompt must leave in a context for the answer.
+// Otherwise the answer would be cut off after a few words, so the request is refused. Agents then
+// shorten their conversation.
 const LeastAnswer = 256
 
-// FitLimit returns the limit to send to an engine instead of the limit asked. It is the room that
-// the prompt leaves in the context, minus 2 % of the context, because the parameter prompt is only
-// an estimate of the prompt's tokens. The limit is never lower than an eighth of the context or
-// LeastAnswer, unless the client asked for less. If the estimate is too high, a lower limit would
-// cut off the answer for no reason. An estimate that is too low costs only a refusal, which
-// contains the count. A context of 0 is unknown.
+// FitLimit returns the limit to send to an engine instead of asked. It is the room that the prompt
+// leaves in the context, minus 2 % of the context, because prompt is only an estimate of the
+// prompt's tokens. The limit is never lower than an eighth of the context or LeastAnswer, unless
+// the client asked for less. If the estimate is too high, a lower limit would cut off the answer
+// for no reason. An estimate that is too low costs only a refusal, which contains the count. A
+// context of 0 is unknown.
 func FitLimit(asked, context, prompt int) int {
 	if context <= 0 {
 		return asked
@@ -299,10 +300,9 @@ func FitLimit(asked, context, prompt int) int {
 }
 
 // RefitLimit returns the limit to send to an engine that has refused a request because limit and
-// prompt together do not fit into its context. The parameter sent is the refused limit. The
-// parameters prompt and context are numbers from the engine's message, or 0 if the message has
-// none. The parameter least means that prompt is only a lower bound, because the engine stopped
-// counting. The result ok is false if no useful limit fits.
+// prompt together do not fit into its context. sent is the refused limit. prompt and context are
+// numbers from the engine's message, or 0 if the message has none. If least is true, prompt is only
+// a lower bound, because the engine stopped counting. ok is false if no useful limit fits.
 func RefitLimit(sent, prompt, context int, least bool) (limit int, ok bool) {
 	limit = min(sent, LeastAnswer)
 	switch {
@@ -317,10 +317,10 @@ func RefitLimit(sent, prompt, context int, least bool) (limit int, ok bool) {
 	return limit, limit < sent
 }
 
-// DefaultLimit returns the limit to send to an engine for a request without a limit: the bound, or
-// -1 if there is no bound or if prompt and bound together may exceed the context. In the latter
-// case the context is the lower bound, and with a limit engines would refuse requests that they
-// otherwise answer. The prompt's estimate must therefore be high, see DenseText.
+// DefaultLimit returns the limit to send to an engine for a request without a limit. It is bound,
+// or -1 if there is no bound or if prompt and bound together may exceed the context. In the latter
+// case the context itself limits the answer, and with a limit engines would refuse requests that
+// they otherwise answer. The prompt's estimate must therefore be high (see DenseText).
 func DefaultLimit(bound, context, prompt int) int {
 	if bound <= 0 || context > 0 && prompt+bound > context {
 		return -1
@@ -328,12 +328,12 @@ func DefaultLimit(bound, context, prompt int) int {
 	return bound
 }
 
-// DenseText is how many bytes a token has in dense text: code, other scripts, numbers. In prose a
-// token has four or more.
+// DenseText is the number of bytes per token in dense text, such as code, other scripts and
+// numbers. Prose has four or more bytes per token.
 const DenseText = 2
 
 // overBound calls f with the path of each member of root that an engine could read as a token limit
-// above the bound. The parameter more is another alias, or empty.
+// above the bound. more is another alias, or empty.
 func overBound(root jsonx.Value, bound int, more string, f func(path string, v jsonx.Value)) {
 	eachLimit(root, more, func(outer, name string, is limitName, v jsonx.Value) {
 		if is != limitMost && is != limitInside {
@@ -346,8 +346,8 @@ func overBound(root jsonx.Value, bound int, more string, f func(path string, v j
 }
 
 // LowerAliases lowers to the bound all token limits that engines read from members other than the
-// contract's own. The parameter more is an alias in this dialect only, or empty. If bound is 0,
-// nothing is changed.
+// contract's own. more is an alias in this dialect only, or empty. If bound is 0, nothing is
+// changed.
 func LowerAliases(edits *jsonx.Edits, root jsonx.Value, bound int, more string) {
 	if bound <= 0 {
 		return

@@ -15,7 +15,7 @@ func TestTokenLimit(t *testing.T) {
 		limits ModelRules
 		member string
 		in     string
-		want   string // the body for the engine begins with this
+		want   string // the body for the engine starts with this
 	}{
 		{"no limit", ModelRules{}, "", `{"n_predict":-1,` + leastBody + `}`, `{"n_predict":-1,"messages"`},
 		{"told", ModelRules{MaxOutputLength: 64}, "", `{` + leastBody + `}`, `{"max_tokens":64,`},
@@ -83,7 +83,7 @@ func TestFitLimit(t *testing.T) {
 		{32_000, 24_576, 20_000, 24_576 - 20_000 - 491}, // 2 % are left because the estimate is not exact
 		{4_085, 24_576, 20_000, 4_085},
 		{4_086, 24_576, 20_000, 4_085},
-		{32_000, 24_576, 24_400, 3_072}, // an estimate is not a count: the limit is an eighth
+		{32_000, 24_576, 24_400, 3_072}, // the prompt is only an estimate, so the limit is an eighth
 		{32_000, 24_576, 90_000, 3_072},
 		{3_000, 24_576, 24_400, 3_000},
 		{32_000, 1_024, 1_000, 256},
@@ -96,7 +96,7 @@ func TestFitLimit(t *testing.T) {
 	}
 }
 
-// TestRefitLimit checks which limit an engine gets next if it has refused one.
+// TestRefitLimit checks which limit an engine gets after it has refused one.
 func TestRefitLimit(t *testing.T) {
 	for _, c := range []struct {
 		name                  string

@@ -6,8 +6,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// MaxFunctionName is how many bytes a function name may have. Names of MCP tools far exceed the 64
-// that some vendors allow.
+// MaxFunctionName is the maximum length of a function name, in bytes. Names of MCP tools far exceed
+// the 64 bytes that some vendors allow.
 const MaxFunctionName = 256
 
 var (
@@ -20,11 +20,12 @@ var (
 
 // ToolUse is what a request says about tools.
 type ToolUse struct {
-	// Offered says that at least one tool is defined.
+	// Offered is true if at least one tool is defined.
 	Offered bool
-	// Forced says that the model must call a tool, and Unused that it must not.
+	// Forced is true if the model must call a tool, and Unused if it must not.
 	Forced, Unused bool
-	// Single says that the model must not call several tools at once: parallel_tool_calls is false.
+	// Single is true if the model must not call several tools at once (parallel_tool_calls is
+	// false).
 	Single bool
 
 	anyChoice bool        // tool_choice is "any"
@@ -89,7 +90,7 @@ func checkFunction(v jsonx.Value) *Invalid {
 	return e
 }
 
-// RequiredFunctionName checks a member name that must hold a function's name.
+// RequiredFunctionName checks the member name, which must be a function's name.
 func RequiredFunctionName(v jsonx.Value) *Invalid {
 	if e := RequiredString("name", v); e != nil {
 		return e
@@ -106,9 +107,9 @@ func RequiredFunctionName(v jsonx.Value) *Invalid {
 // choiceAny is Mistral's word for required.
 const choiceAny = "any"
 
-// decodeChoice checks the forms of tool_choice: the three words, Mistral's word for required, one
-// named function, or a list of allowed tools. The engine checks whether the named function is
-// defined, and names the function in its error.
+// decodeChoice checks the possible values of tool_choice: the three words, Mistral's word for
+// required, one named function, or a list of allowed tools. The engine checks whether the named
+// function is defined, and names the function in its error.
 func (u *ToolUse) decodeChoice(v, tools jsonx.Value) *Invalid {
 	switch {
 	case !Given(v):
@@ -165,7 +166,7 @@ func functionName(v jsonx.Value) (name jsonx.Value, e *Invalid) {
 type allowedTools struct {
 	limited   bool // tool_choice is such a list
 	mode      string
-	positions []int // where the allowed tools are in tools
+	positions []int // the positions of the allowed tools in tools
 }
 
 func (u *ToolUse) decodeAllowed(v, tools jsonx.Value) *Invalid {
@@ -186,10 +187,10 @@ func (u *ToolUse) decodeAllowed(v, tools jsonx.Value) *Invalid {
 	return e.In("allowed_tools")
 }
 
-// AllowedTools reads the members of a list of allowed tools. Engines do not know such lists: they
-// get only the allowed tools, and the mode, by default auto, as tool_choice. The function find
-// checks an element and returns the tool's position in tools. AllowedTools appends these positions
-// to the slice positions.
+// AllowedTools reads the members of a list of allowed tools. Engines do not support such lists.
+// They get only the allowed tools, with the mode (by default auto) as tool_choice. find checks an
+// element and returns the tool's position in tools. AllowedTools appends the positions to its
+// argument positions.
 func AllowedTools(
 	positions []int, mode, list jsonx.Value, find func(jsonx.Value) (int, *Invalid),
 ) (word string, at []int, e *Invalid) {
@@ -228,7 +229,7 @@ func AllowedTools(
 	return word, positions, nil
 }
 
-// NotDefined completes "name" for an allowed function that is not defined.
+// NotDefined is the error text for the name of an allowed function that is not defined.
 const NotDefined = "names a function that is not in tools"
 
 // findAllowed returns the position of the tool that an element of the list names.

@@ -3,9 +3,9 @@ package chat
 import "penstock/translate/jsonx"
 
 // The chat templates of Gemma, Mistral and others require alternating roles and refuse two
-// consecutive turns with the same role. Messages defines such turns as one turn. Other clients send
-// such turns as well: Codex begins with two developer and two user messages. When joined, the
-// messages become one whose content is the list of all their parts.
+// consecutive turns with the same role. Messages defines such turns as one turn. Other clients also
+// send such turns: Codex starts with two developer and two user messages. Joined messages become
+// one message, whose content is the list of all their parts.
 
 // turnRole is the role under which a message may be joined with its neighbours.
 type turnRole uint8
@@ -67,11 +67,11 @@ func EffortWord(r *Request, format *EngineFormat) string {
 // joined is one message in a run that is joined.
 type joined struct {
 	role                   turnRole
-	message, name, content jsonx.Value // name is the role as the client wrote it
+	message, name, content jsonx.Value // name is the role in the client's spelling
 }
 
-// piece returns where the parts of a message's content are. A content that is a string is one part,
-// for which joinRun writes the object. Without any content, end is 0.
+// piece returns the position of the parts of a message's content. A content that is a string is one
+// part, for which joinRun writes the object. If there is no content, end is 0.
 func (j *joined) piece() (start, end int, text bool) {
 	switch v := j.content; {
 	case v.IsString() && textLength(v) > 0:
@@ -83,7 +83,7 @@ func (j *joined) piece() (start, end int, text bool) {
 }
 
 // joinTurns joins each run of messages with the same role into one message, whose content is the
-// list of all their parts. The bytes of the contents stay; the bytes between two contents are
+// list of all their parts. The bytes of the contents are kept; the bytes between two contents are
 // replaced. A message without content adds nothing.
 func joinTurns(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	var run []joined
@@ -95,7 +95,7 @@ func joinTurns(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	}
 	for it := messages.Iter(); it.Next(); {
 		var m [messageMemberCount]jsonx.Value
-		_ = ReadFields(it.Value(), messageNames, m[:]) // decode has already checked it
+		_ = ReadFields(it.Value(), messageNames, m[:]) // decode has already checked the message
 		role := joinable(roleOf(m[messageRole]), &m)
 		if role == turnAlone || len(run) > 0 && run[0].role != role {
 			end()
@@ -141,7 +141,7 @@ func joinRun(p *patch, run []joined, developerAsSystem bool) {
 	p.edits.Replace(at, run[len(run)-1].message.End(), p.from(n))
 }
 
-// closePart ends the part for a text that came as a string.
+// closePart ends the part for a text that was sent as a string.
 func closePart(dst []byte, open bool) []byte {
 	if open {
 		return append(dst, '}')

@@ -158,7 +158,8 @@ func TestJoinTurns_Property(t *testing.T) {
 	})
 }
 
-// TestToolChoiceForms checks tools and tool_choice for engines that do not read every form.
+// TestToolChoiceForms checks tools and tool_choice for engines that do not read every kind of
+// tool_choice.
 func TestToolChoiceForms(t *testing.T) {
 	tool := func(name string) string { return `{"type":"function","function":{"name":"` + name + `"}}` }
 	const named = `{"type":"function","function":{"name":"f"}}`
@@ -195,7 +196,7 @@ func TestToolChoiceForms(t *testing.T) {
 	}
 }
 
-// TestOtherForms checks in which forms response_format and null contents are sent.
+// TestOtherForms checks how response_format and null contents are sent.
 func TestOtherForms(t *testing.T) {
 	const object = `{"type":"json_schema","json_schema":{"name":"object","schema":{"type":"object"}}}`
 	const schema = `{"type":"json_schema","json_schema":{"name":"s","schema":{}}}`
@@ -241,7 +242,7 @@ func TestOtherForms(t *testing.T) {
 }
 
 // TestEffortWord checks which word an engine gets for a client's word, given the words that the
-// engine takes.
+// engine accepts.
 func TestEffortWord(t *testing.T) {
 	var (
 		all    = EngineEfforts

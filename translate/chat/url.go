@@ -5,16 +5,17 @@ import (
 	"strconv"
 )
 
-// maxURL is the longest https URL of an image.
+// maxURL is the maximum length of an https URL of an image.
 const maxURL = 8 << 10
 
-// urlHost returns the host of an https URL, or what is wrong with the URL; rest is the URL after
+// urlHost returns the host of an https URL, or what is wrong with the URL. rest is the URL after
 // the scheme.
 //
-// The URL is not fetched here but by an engine, inside the operator's network, with its own parser.
-// So anything that two parsers could read differently is refused: user names, backslashes, blanks,
-// escapes in the host. IP addresses are refused in every spelling that some resolver accepts,
-// including those without dots and in octal or hexadecimal, and so is localhost.
+// The URL is fetched not by the edge but by an engine, inside the operator's network and with its
+// own parser. Anything that two parsers could read differently is therefore refused: user names,
+// backslashes, blanks, and escapes in the host. localhost is refused, and so are IP addresses in
+// every spelling that some resolver accepts, including those without dots and in octal or
+// hexadecimal.
 func urlHost(rest []byte) (host []byte, text string) {
 	if len(rest) > maxURL {
 		return nil, "must be shorter than 8 KiB, or a data URL"
@@ -53,8 +54,8 @@ func isPort(s []byte) bool {
 }
 
 // isLiteralHost reports whether resolvers may resolve host without asking DNS, as an IP address in
-// any spelling or as localhost. Like browsers, it decides by the last label: no top-level domain is
-// a number.
+// any spelling or as localhost. Like browsers, it decides by the last label, because no top-level
+// domain is a number.
 func isLiteralHost(host []byte) bool {
 	if len(host) > 0 && host[0] == '[' {
 		return true
@@ -111,7 +112,7 @@ func equalFold(a []byte, b string) bool {
 	return len(a) == len(b) && hasFoldPrefix(a, b)
 }
 
-// hasFoldPrefix reports whether a begins with prefix, ignoring the case of ASCII letters.
+// hasFoldPrefix reports whether a starts with prefix, ignoring the case of ASCII letters.
 func hasFoldPrefix(a []byte, prefix string) bool {
 	if len(a) < len(prefix) {
 		return false

@@ -14,8 +14,8 @@ var refusals = []*RefusedMembers{
 	NewRefusedMembers("USER"), NewRefusedMembers("stream_options.include_*"), NewRefusedMembers("Stream_Options.x").Hosted(),
 }
 
-// TestUsual checks requests that have only usual members. What the edge assumes about these must
-// equal what it finds by looking at each member.
+// TestUsual checks requests that have only usual members. What the edge assumes about these members
+// must equal what it finds by checking each one.
 func TestUsual(t *testing.T) {
 	check := func(t rapid.TB, r *Request, body string) {
 		if r.Decode([]byte(body)) != nil {
@@ -66,8 +66,8 @@ func TestUsual(t *testing.T) {
 	})
 }
 
-// TestUsualIsUsual checks that an ordinary request takes the short way. It also checks which of the
-// refusals forbid the short way, because they refuse usual members.
+// TestUsualIsUsual checks that an ordinary request takes the fast path. It also checks which of the
+// refusals rule out the fast path because they refuse usual members.
 func TestUsualIsUsual(t *testing.T) {
 	var r Request
 	for body, want := range map[string]bool{

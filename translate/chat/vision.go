@@ -18,7 +18,7 @@ import (
 
 // Image is one image part.
 type Image struct {
-	// Message and Part say where the part is: messages[Message].content[Part].
+	// Message and Part are the position of the part: messages[Message].content[Part].
 	Message, Part int
 	// Type is the media type of a data URL, determined from its content; empty for an https URL,
 	// which the edge does not fetch.
@@ -35,7 +35,7 @@ type Image struct {
 	object     bool        // image_url is an object with the URL inside
 	detail     jsonx.Value // set if engines do not know the client's word
 	known      bool        // the word is one that clients are known to send
-	start, end int         // where the URL is in the body
+	start, end int         // position of the URL in the body
 }
 
 // Param returns the path of the URL, as in messages[2].content[0].image_url.
@@ -56,7 +56,7 @@ const (
 	pixelsPerToken    = 28 * 28
 	minImageTokens    = 64
 	maxImageTokens    = 4096
-	remoteImageTokens = 1024 // for an https URL: as for an image of 800,000 pixels
+	remoteImageTokens = 1024 // for an https URL, like an image of 800,000 pixels
 )
 
 func (m *Image) estimateTokens() int {
@@ -66,8 +66,8 @@ func (m *Image) estimateTokens() int {
 	return int(min(max(m.Pixels()/pixelsPerToken, minImageTokens), maxImageTokens))
 }
 
-// MaxImages is how many images a request may have. Reading the sizes of tiny images costs much more
-// than their bytes suggest.
+// MaxImages is the maximum number of images in a request. Reading the sizes of tiny images costs
+// much more than their bytes suggest.
 const MaxImages = 1000
 
 var imageNames = jsonx.NewNames("url", "detail")
@@ -126,7 +126,7 @@ func detailFor(detail jsonx.Value) string {
 	return word
 }
 
-// unknownDetail returns the first image whose detail is an unknown word; nil: none.
+// unknownDetail returns the first image whose detail is an unknown word, or nil.
 func (p *Prompt) unknownDetail() *Image {
 	for i := range p.Images {
 		if m := &p.Images[i]; m.detail.Exists() && !m.known {
@@ -153,7 +153,7 @@ func (m *Image) read(url []byte) *Invalid {
 	return notImage(wantURL)
 }
 
-// notImage returns the error for a value that is not an image that a model could accept.
+// notImage returns the error for a value that no model could accept as an image.
 func notImage(text string) *Invalid { return WrongValue("", text).AboutImage() }
 
 // imageKind is a kind of image that engines may get.
@@ -182,13 +182,13 @@ func sniff(b []byte) *imageKind {
 	return nil
 }
 
-// maxImageHeader is how many bytes of an image are searched for the image's size. In a JPEG,
-// previews and camera data of up to 64 KiB each may precede the size.
+// maxImageHeader is the number of bytes of an image that are searched for the image's size. In a
+// JPEG, previews and camera data of up to 64 KiB each may precede the size.
 const maxImageHeader = 1 << 20
 
 // readData reads a data URL after the scheme. It decodes only the image's header, and checks the
-// base64 alphabet of the rest. The content determines the kind: clients often label one kind as
-// another, and engines look at the content as well.
+// base64 alphabet of the rest. The content determines the kind, because clients often label one
+// kind as another and engines also check the content.
 func (m *Image) readData(s []byte) *Invalid {
 	comma := bytes.IndexByte(s[:min(len(s), 64)], ',')
 	if comma < 0 {

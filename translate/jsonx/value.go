@@ -292,7 +292,7 @@ func (v Value) set(i int32, name string, out *Value) error {
 }
 
 const (
-	indexedFrom = 8 // with more names than this, NewNames makes an index
+	indexedFrom = 8 // with more names than this, Fields makes an index of them
 	maxIndexed  = 64
 )
 

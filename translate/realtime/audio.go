@@ -21,7 +21,7 @@ type Audio struct {
 // pieceOf is the length of a piece in base64: three quarters of a second at 24 kHz.
 const pieceOf = 48 << 10
 
-// Check returns an error unless text is non-empty, valid base64.
+// Check returns an error unless text is valid base64.
 func Check(text []byte) *apierr.Error {
 	wrong := apierr.Invalid("audio", apierr.CodeInvalidValue, "audio must be PCM in base64 (RFC 4648, 4), without line breaks.")
 	n := len(text)
