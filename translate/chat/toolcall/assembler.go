@@ -8,7 +8,7 @@ const (
 	MaxPerAnswer = 4096 // for each answer
 )
 
-// Assembler decides to which tool call each piece in an answer belongs; the package documentation
+// Assembler decides to which tool call each piece in an answer belongs. The package documentation
 // has the rules. The zero value is ready. An Assembler belongs to one answer at a time.
 type Assembler struct {
 	toolCalls []toolCall // of all choices, in order of appearance
@@ -28,23 +28,23 @@ type toolCall struct {
 
 	index    int64 // the index in the latest piece that has one
 	indexed  bool
-	touched  uint32 // the clock at its latest piece
+	touched  uint32 // the clock at the latest piece
 	id, name uint64 // hashes; 0: not known yet
 	args     scanner
 
 	filled     bool // the arguments are not blank
-	identified bool // it has an id from the engine, or one of ours
+	identified bool // it has an id from the engine or from the edge
 	typed      bool // it has a type
 	nameless   bool // pieces without a name have arrived
 	repeated   bool // the name has been repeated
-	otherIDs   bool // some pieces had another id than the first one
+	otherIDs   bool // some pieces had an id other than the first one's
 }
 
 // Part says what a piece contributes to its tool call.
 type Part struct {
 	Position int  // the tool call's position within its choice
 	TakeID   bool // the piece's id becomes the tool call's
-	MakeID   bool // the tool call gets an id of ours; see AppendID
+	MakeID   bool // the tool call gets an id from the edge; see AppendID
 	TakeName bool // the piece's name becomes the tool call's
 	NeedType bool // the tool call gets its name here and has no type yet
 	Hold     bool // the piece yields nothing yet: its name waits for a continuation
@@ -55,16 +55,16 @@ type Part struct {
 	// the ones that had to wait.
 	ID, Name []byte
 
-	// Before holds names that waited in vain for a continuation: the piece begins another tool
-	// call.
+	// Before holds names that waited in vain for a continuation, because the piece starts another
+	// tool call.
 	Before []Part
 }
 
-// Unique reports whether the piece contributes something that no later piece of its tool call can.
-// A later piece that looks the same is then treated differently.
+// Unique reports whether the piece contributes something that no later piece of its tool call can
+// contribute. An identical later piece is then treated differently.
 func (p *Part) Unique() bool { return p.TakeID || p.MakeID || p.TakeName || p.NeedType }
 
-// keepToolCalls is for how many tool calls memory is kept for the next answer.
+// keepToolCalls is the number of tool calls for which memory is kept for the next answer.
 const keepToolCalls = 64
 
 // Reset prepares a for another answer.
@@ -84,7 +84,7 @@ func (a *Assembler) Single(single bool) { a.single = single }
 func (a *Assembler) Cut() bool { return a.cut }
 
 // AddPiece finds the tool call to which a piece of a delta belongs. It returns false if the piece
-// begins a tool call beyond the limits.
+// starts a tool call beyond the limits.
 func (a *Assembler) AddPiece(choice int, p *Piece) (Part, bool) {
 	a.clock++
 	id, name := hashOf(p.ID), hashOf(p.Name)
@@ -139,12 +139,12 @@ func (a *Assembler) find(choice int, index int64, indexed bool, id, name uint64)
 	case byBoth >= 0:
 		return byBoth
 	case byID >= 0 && (name == 0 || byIndex >= 0 || a.toolCalls[byID].args.open()):
-		return byID // otherwise a new index begins a tool call; some engines repeat an id
+		return byID // otherwise a new index starts a tool call; some engines repeat an id
 	}
 	return byIndex
 }
 
-// later() returns the tool call, i or j, whose latest piece is newer. The index i may be -1.
+// later returns the one of the tool calls i and j whose latest piece is newer. i may be -1.
 func (a *Assembler) later(i, j int) int {
 	if i >= 0 && a.toolCalls[i].touched > a.toolCalls[j].touched {
 		return i
@@ -154,7 +154,7 @@ func (a *Assembler) later(i, j int) int {
 
 func (t *toolCall) is(choice int) bool { return int(t.choice) == choice }
 
-// startsNewToolCall reports whether a piece begins another tool call instead of continuing the one
+// startsNewToolCall reports whether a piece starts another tool call instead of continuing the one
 // with the index at.
 func (a *Assembler) startsNewToolCall(at int, p *Piece, id, name uint64, indexed bool) bool {
 	if name == 0 {
@@ -165,7 +165,7 @@ func (a *Assembler) startsNewToolCall(at int, p *Piece, id, name uint64, indexed
 	args.add(p.Args)
 	differ := id != 0 && t.id != 0 && id != t.id
 	switch {
-	case t.name == 0: // the name comes late, or in pieces
+	case t.name == 0: // the name arrives late, or in pieces
 		h := a.heldOf(at)
 		return differ || h != nil && a.join(h.name, p.Name.Inside()) == nil
 	case t.name != name:
@@ -266,7 +266,7 @@ func (a *Assembler) add(at int, p *Piece, id, name uint64) Part {
 	return part
 }
 
-// identify decides whether the tool call with the index at gets the part's id or one of ours.
+// identify decides whether the tool call with the index at gets the part's id or one from the edge.
 func (a *Assembler) identify(at int, part *Part, id uint64) {
 	t := &a.toolCalls[at]
 	if !t.identified && (id != 0 || part.TakeName) {
@@ -289,11 +289,11 @@ func (a *Assembler) Any(choice int) bool {
 	return false
 }
 
-// Blank reports whether the arguments of the last piece's tool call are only space so far.
+// Blank reports whether the tool call of the last piece has only space as arguments so far.
 func (a *Assembler) Blank() bool { return !a.toolCalls[a.last].filled }
 
-// Fill appends the positions of a choice's tool calls whose arguments are blank, and counts them as
-// filled from then on.
+// Fill appends the positions of a choice's tool calls whose arguments are blank. From then on these
+// count as filled.
 func (a *Assembler) Fill(positions []int, choice int) []int {
 	for i := range a.toolCalls {
 		if t := &a.toolCalls[i]; t.is(choice) && !t.filled && !(a.single && t.position > 0) {

@@ -21,9 +21,9 @@ func read(t testing.TB, text string) *Piece {
 	return &p
 }
 
-// Each case has the pieces of one choice: index (- for none), id, name, arguments. Then follows,
-// for each piece, the position and what is used of the piece: h nothing yet, i id, I an id of ours,
-// n name, t a type of ours.
+// Each case has the pieces of one choice: index (- for none), id, name and arguments. For each
+// piece, want has the position and what is used of the piece: h for nothing yet, i for its id, I
+// for an id from the edge, n for its name, and t for a type from the edge.
 func TestPiece(t *testing.T) {
 	for name, c := range map[string]struct {
 		pieces []string
@@ -116,7 +116,7 @@ func TestChoices(t *testing.T) {
 	}
 }
 
-// However many tool calls an engine sends, their memory is bounded.
+// The memory for tool calls is limited, however many an engine sends.
 func TestBounds(t *testing.T) {
 	var a Assembler
 	p := read(t, `{"function":{"name":"f","arguments":"{}"}}`)

@@ -2,9 +2,9 @@ package toolcall
 
 import "bytes"
 
-// HasEscapes reports whether arguments, given as the contents of a JSON string, may hold what
-// MendEscapes looks for: an escape within the arguments themselves, whose backslash is escaped, or
-// the beginning of such an escape at the end.
+// HasEscapes reports whether arguments, given as the contents of a JSON string, may contain what
+// MendEscapes looks for. This is an escape within the arguments themselves, whose backslash is
+// escaped, or the start of such an escape at the end.
 func HasEscapes(arguments []byte) bool {
 	return bytes.HasSuffix(arguments, escapedBackslash) || bytes.Contains(arguments, ownUnicodeEscape)
 }
@@ -14,8 +14,8 @@ var (
 	ownUnicodeEscape = []byte(`\\u`)
 )
 
-// MendEscapes replaces lone surrogates with \ufffd where the arguments themselves escape these,
-// with a backslash that is escaped once more. Unless this is the last piece, an escape at the end
+// MendEscapes replaces lone surrogates with \ufffd where the arguments themselves escape them, with
+// a backslash that is escaped once more. Unless this is the last piece, an escape at the end
 // depends on what follows. MendEscapes returns the offset of such an escape, or the length of the
 // arguments.
 func MendEscapes(arguments []byte, last bool) int {
@@ -64,8 +64,8 @@ const (
 	escapeCut // incomplete
 )
 
-// ownEscape reads the escape at the beginning of text: an escaped backslash and the characters
-// after it.
+// ownEscape reads the escape at the start of text: an escaped backslash and the characters after
+// it.
 func ownEscape(text []byte) (size int, kind escapeKind) {
 	const begin, whole = len(`\\u`), len(`\\u0000`)
 	switch {

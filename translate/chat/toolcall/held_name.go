@@ -8,7 +8,7 @@ import (
 // Names holds the names of the tools that a request offers, each followed by a 0 byte.
 type Names []byte
 
-// find reports whether name is a tool's name, and whether a longer tool name begins with it.
+// find reports whether name is a tool's name, and whether a longer tool name starts with it.
 func (n Names) find(name []byte) (whole, begins bool) {
 	for rest := []byte(n); len(rest) > 0 && !whole; {
 		var tool []byte
@@ -21,17 +21,17 @@ func (n Names) find(name []byte) (whole, begins bool) {
 	return whole, begins
 }
 
-// heldName is a name that waits for its continuation, and the id that came with the name.
+// heldName is a name that waits for its continuation, and the id that arrived with the name.
 type heldName struct {
 	at       int // index of the tool call
 	id, name []byte
 }
 
-// maxHeldID is the longest id that is kept.
+// maxHeldID is the maximum length of an id that is kept.
 const maxHeldID = 256
 
-// Offer sets the names of the request's tools. A piece that is only the beginning of a name waits
-// for its continuation. The names must not change until Reset.
+// Offer sets the names of the request's tools. A piece that is only the start of a name waits for
+// its continuation. The names must not change until Reset.
 func (a *Assembler) Offer(names Names) { a.names = names }
 
 // Holds reports whether a tool call's name waits for its continuation.
@@ -48,8 +48,8 @@ func (a *Assembler) heldOf(at int) *heldName {
 }
 
 // join returns a name extended by a piece. The piece either continues the name or repeats it from
-// the beginning, since some engines repeat what they have sent. A nil result means that the piece
-// is another name.
+// the start, because some engines repeat what they have sent. join returns nil if the piece is
+// another name.
 func (a *Assembler) join(name, piece []byte) []byte {
 	joined := slices.Concat(name, piece)
 	if whole, begins := a.names.find(joined); whole || begins {
@@ -62,7 +62,7 @@ func (a *Assembler) join(name, piece []byte) []byte {
 }
 
 // hold reports whether a tool call's name still waits for its continuation after this piece. If it
-// does not, part gets the name that waited, if any, and the id that came with that name.
+// does not, part gets the name that waited, if any, and the id that arrived with that name.
 func (a *Assembler) hold(at int, p *Piece, part *Part) bool {
 	h := a.heldOf(at)
 	if h == nil {
@@ -92,7 +92,7 @@ func (a *Assembler) hold(at int, p *Piece, part *Part) bool {
 // hasArgs reports whether the piece has arguments, which end the name.
 func (p *Piece) hasArgs() bool { return p.Args.HasText() || p.Args.IsObject() }
 
-// Release ends the wait of names in a choice that has ended: what has arrived counts as the whole
+// Release ends the wait of names in a choice that has ended. What has arrived counts as the whole
 // name.
 func (a *Assembler) Release(choice int) (released []Part) {
 	for i := 0; i < len(a.held); {

@@ -1,10 +1,10 @@
 package toolcall
 
 // AppendID appends an id for a tool call to which the engine gave none: "call_" and 16 hexadecimal
-// digits. The id is always the same for the same answer, choice and position, and differs, as far
-// as 64 bits allow, for any other. The parameter answer is our id for the answer. The engine's own
-// id would not do, because a conversation must not hold the same tool call id twice: LMDeploy
-// counts answers from its start, and Ollama draws from a thousand ids.
+// digits. The id is always the same for the same answer, choice and position. As far as 64 bits
+// allow, it is different for any others. answer is the edge's id for the answer. The engine's own
+// id would not do: LMDeploy counts answers from its start, and Ollama draws from a thousand ids,
+// but a conversation must not contain the same tool call id twice.
 func AppendID(dst []byte, answer string, choice, position int) []byte {
 	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
 	h := uint64(offset)

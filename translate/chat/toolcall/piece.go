@@ -5,10 +5,10 @@ import (
 )
 
 // Piece is a view of one element of tool_calls in a delta or a message: a whole tool call, the
-// beginning of one, or a piece of its arguments. If a member occurs twice, the last one wins, as in
+// start of one, or a piece of its arguments. If a member occurs twice, the last one wins, as in
 // client libraries.
 type Piece struct {
-	Object, Function jsonx.Value // so that the caller can read members that the edge does not know
+	Object, Function jsonx.Value // so that the caller can read members that are unknown to the edge
 
 	Index, ID, Type, Name, Args jsonx.Value
 }

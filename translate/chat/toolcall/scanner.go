@@ -11,7 +11,7 @@ import (
 // seed prevents engines from choosing names whose hashes collide.
 var seed = maphash.MakeSeed()
 
-// hashOf returns a hash of a string; 0 if it is empty or v is not a string.
+// hashOf returns a hash of the string v. It returns 0 if v is empty or not a string.
 func hashOf(v jsonx.Value) uint64 { return hash(textOf(v)) }
 
 func hash(text []byte) uint64 {
@@ -29,8 +29,8 @@ func textOf(v jsonx.Value) []byte {
 	return v.Inside()
 }
 
-// scanner follows arguments closely enough to see where an object begins and ends. It checks
-// nothing else: even in malformed arguments, the brackets are the best sign of that.
+// scanner scans arguments to find where an object starts and ends. It checks nothing else, because
+// even in malformed arguments the brackets are the best indication.
 type scanner struct {
 	phase phase
 	depth int32
@@ -38,7 +38,7 @@ type scanner struct {
 	slash bool // after a backslash in a string
 }
 
-// phase says how far the arguments have come.
+// phase is the state that the arguments have reached.
 type phase uint8
 
 const (
@@ -51,7 +51,7 @@ const (
 func (s *scanner) open() bool  { return s.phase == phaseOpen }
 func (s *scanner) whole() bool { return s.phase == phaseWhole }
 
-// begun reports whether an object has begun.
+// begun reports whether an object has started.
 func (s *scanner) begun() bool { return s.phase == phaseOpen || s.phase == phaseWhole }
 
 // Blank reports whether arguments, or a piece of them, are only space. raw is the contents of a
@@ -82,7 +82,7 @@ func (s *scanner) add(v jsonx.Value) {
 	}
 }
 
-// scan reads the contents of a JSON string, which hold the arguments with another layer of escapes.
+// scan reads the contents of a JSON string, which are the arguments with another layer of escapes.
 func (s *scanner) scan(raw []byte) {
 	for i := 0; i < len(raw); {
 		if s.phase == phaseOther {

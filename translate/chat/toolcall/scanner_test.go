@@ -10,7 +10,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// However the arguments are cut and escaped, the scanner finds the end of the object.
+// The scanner finds the end of the object, however the arguments are split and escaped.
 func TestScanner(t *testing.T) {
 	objects := []string{
 		`{}`, `{"a":[{"b":"}"}]}`, `{"a\"}":"\\"}`, "{\n\t\"ü\": \"\\u007d\"\r}", `{"a":"\"}{\\\""}`,
