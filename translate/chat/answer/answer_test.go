@@ -39,8 +39,8 @@ func parseAnswer(t *testing.T, text []byte) Options {
 	return a
 }
 
-// relay passes upstream bytes through s, as the proxy does, and returns the client's bytes. A
-// failure is shown as a last line that starts with "!!".
+// relay passes upstream bytes through s, like the proxy, and returns the client's bytes. A failure
+// is shown as a last line that starts with "!!".
 func relay(s *Stream, a *Options, src io.Reader) []byte {
 	s.Reset(a)
 	r := sse.NewReader(src, 8<<20)
@@ -61,7 +61,7 @@ func relay(s *Stream, a *Options, src io.Reader) []byte {
 	}
 }
 
-// assemble builds a completion from upstream bytes, as the proxy does.
+// assemble builds a completion from upstream bytes, like the proxy.
 func assemble(as *Assembler, a *Options, src io.Reader) []byte {
 	as.Reset()
 	r := sse.NewReader(src, 8<<20)
@@ -95,7 +95,7 @@ func describe(err error) string {
 }
 
 func TestStreamGolden(t *testing.T) {
-	var s Stream // reused from case to case, as a pool does
+	var s Stream // reused for all cases, as with a pool
 	var as Assembler
 	golden.Archives(t, "testdata/stream", func(t *testing.T, ar *golden.Archive) {
 		a := parseAnswer(t, ar.Section("answer"))

@@ -33,7 +33,7 @@ type optionalText struct {
 
 // assembledToolCall is one tool call.
 type assembledToolCall struct {
-	id, kind, name []byte // contents of JSON strings; an empty id is replaced by one of ours
+	id, kind, name []byte // contents of JSON strings; an empty id is replaced by one from the edge
 	args           []byte // also contents of a JSON string: a JSON text
 	more, function members
 }
@@ -46,10 +46,10 @@ type member struct {
 	list        bool
 }
 
-// maxMembers is how many unknown members one object may have.
+// maxMembers is the maximum number of unknown members of one object.
 const maxMembers = 64
 
-// find returns the member with the given name; nil: there is none.
+// find returns the member with the given name, or nil if there is none.
 func (m members) find(name []byte) *member {
 	for i := range m {
 		if bytes.Equal(m[i].name, name) {
@@ -66,7 +66,7 @@ func (c *assembledChoice) append(dst []byte, id string, strip bool) []byte {
 	dst = append(dst, `,"message":{"role":"assistant","content":`...)
 	if len(c.content.raw) == 0 && c.refusal.given {
 		dst = append(dst, "null"...)
-	} else { // as llama.cpp does, which has "" in a whole answer and null in its chunks
+	} else { // like llama.cpp, which has "" in a whole answer and null in its chunks
 		dst = appendQuoted(dst, c.content.raw)
 	}
 	dst = append(dst, `,"refusal":`...)
@@ -120,8 +120,8 @@ func (c *assembledChoice) appendLogprobs(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// append appends the tool call, which is number n of its choice. The parameter cut says that the
-// tool call may be incomplete.
+// append appends the tool call, which is number n of its choice. If cut is true, the tool call may
+// be incomplete.
 func (c *assembledToolCall) append(dst []byte, id string, choice, n int, cut bool) []byte {
 	dst = append(dst, `{"id":`...)
 	if len(c.id) > 0 {
@@ -174,7 +174,7 @@ func (m members) append(dst []byte, strip bool) []byte {
 	return dst
 }
 
-// appendQuoted appends the contents of a JSON string with quotes around them.
+// appendQuoted appends a JSON string with the given contents.
 func appendQuoted(dst, contents []byte) []byte {
 	dst = append(dst, '"')
 	dst = append(dst, contents...)

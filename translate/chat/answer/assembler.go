@@ -9,12 +9,13 @@ import (
 	"penstock/translate/sse"
 )
 
-// Assembler builds the whole completion from a stream's chunks, as the engine would have sent it
-// without streaming. The edge asks engines for a stream if only streams can be cancelled.
+// Assembler builds the whole completion from a stream's chunks. The completion is like the one that
+// the engine would have sent without streaming. The edge asks an engine for a stream if the engine
+// can cancel only streams.
 //
-// Texts are collected as they stand in the source, with their escapes. So nothing is decoded, and a
-// character that was cut in two becomes whole again. For each unknown member the last value is
-// kept; arrays in deltas are joined.
+// Texts are collected unchanged, with their escapes. Nothing is decoded, and a character that was
+// split becomes whole again. For each unknown member the last value is kept. Arrays in deltas are
+// joined.
 //
 // The zero value is ready. An Assembler belongs to one call at a time; Reset prepares it for the
 // next.
@@ -25,11 +26,11 @@ type Assembler struct {
 	assembledChoices []assembledChoice // by first appearance
 	identity         identity
 	more             members // unknown members of the top level
-	size             int     // bytes kept, for the bound
-	lone             bool    // a string holds half of a surrogate pair
+	size             int     // bytes kept, for the limit
+	lone             bool    // a string contains half of a surrogate pair
 }
 
-// Reset prepares a for another stream and releases the last one.
+// Reset prepares a for another stream and releases the previous one.
 func (a *Assembler) Reset() {
 	a.chunk.reset()
 	a.tools.Reset()
@@ -69,8 +70,7 @@ func (a *Assembler) keep(dst *[]byte, raw []byte) error {
 	return nil
 }
 
-// addTopLevel adds the top level of a chunk. The parameter hasUsage says that the chunk's usage has
-// counts.
+// addTopLevel adds the top level of a chunk. hasUsage is true if the chunk's usage has counts.
 func (a *Assembler) addTopLevel(c *Chunk, hasUsage bool) error {
 	if len(a.identity.id) == 0 && c.id.HasText() {
 		if err := a.keep(&a.identity.id, c.id.Raw()); err != nil {
@@ -87,7 +87,7 @@ func (a *Assembler) addTopLevel(c *Chunk, hasUsage bool) error {
 		case name == "id", name == "object", name == "created", name == "model", name == "choices", name == "error",
 			name == "prompt_progress", name == "usage" && !hasUsage:
 		case (name == "usage" || name == "timings") && BoundNumbers(it.Value().Raw()) != nil:
-			// Append writes the bounded counts instead
+			// Append writes the limited counts instead
 		default:
 			if err := a.keepMember(&a.more, it.Key(), it.Value(), false); err != nil {
 				return err
@@ -268,7 +268,7 @@ func (a *Assembler) addText(to *optionalText, v jsonx.Value) error {
 	return badAnswer(notText)
 }
 
-// addToolCalls adds the tool calls of a delta: whole tool calls, beginnings, or pieces of
+// addToolCalls adds the tool calls of a delta: whole tool calls, their starts, or pieces of
 // arguments.
 func (a *Assembler) addToolCalls(to *assembledChoice, v jsonx.Value) error {
 	var p toolcall.Piece
@@ -343,7 +343,7 @@ func (a *Assembler) take(choice *assembledChoice, parts ...toolcall.Part) error 
 }
 
 // addArguments adds a piece of the arguments. An object instead of a string is Ollama's native
-// form.
+// format.
 func (a *Assembler) addArguments(to *[]byte, v jsonx.Value) error {
 	switch {
 	case v.IsString():
@@ -364,7 +364,7 @@ func (a *Assembler) Usage() translate.Usage { return a.state.usageSoFar() }
 func (a *Assembler) Done() bool { return a.state.done(0) }
 
 // Append appends the completion for the client. It returns ErrNoFinish, and appends nothing, if a
-// choice lacks its finish_reason or too few choices came.
+// choice lacks its finish_reason or if there are too few choices.
 func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 	if !a.state.allFinished(options.N) {
 		return dst, translate.ErrNoFinish
@@ -399,7 +399,7 @@ func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 		dst = append(append(dst, ','), nullFingerprint...)
 	}
 	dst = a.more.append(dst, false)
-	if a.lone { // by now the pieces of each text are joined
+	if a.lone { // the pieces of each text have been joined by now
 		jsonx.MendLone(dst[start:])
 	}
 	return append(dst, '}'), nil

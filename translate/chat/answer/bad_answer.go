@@ -8,12 +8,12 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// recordDepth is how deep answers are indexed: choices, choice, message, tool_calls, tool call,
-// function.
+// recordDepth is the depth to which answers are indexed: choices, choice, message, tool_calls, tool
+// call, function.
 const recordDepth = 7
 
-// The reasons of a BadAnswer are a closed set of our own texts. The reason for invalid JSON is
-// followed by the error and its position.
+// The reasons of a BadAnswer are a closed set of the edge's own texts. The reason for invalid JSON
+// is followed by the error and its position.
 const (
 	noChoices        = "no choices"
 	badChoice        = "a choice is not an object with a valid index"

@@ -10,13 +10,14 @@ type Choice struct {
 	Index    int
 	Numbered bool // the engine gave the index
 	// Body is the delta in a chunk or the message in a completion; see Delta. It is absent or null
-	// if the engine left it out. If a choice has only the wrong one of the two, Body is that one.
+	// if the engine omitted it. If a choice has only the wrong one of the two members, Body is that
+	// one.
 	Body jsonx.Value
-	// Finish is finish_reason; absent, null and "" all mean that the choice has not ended. See
-	// Finished.
+	// Finish is finish_reason. Absent, null and "" all mean that the choice has not ended (see
+	// Finished).
 	Finish jsonx.Value
-	// Stop is what made the engine stop, if the engine reports that (vLLM stop_reason, SGLang
-	// matched_stop): a string is the stop sequence, a number is a token id.
+	// Stop is the reason why the engine stopped, if the engine reports it (vLLM stop_reason, SGLang
+	// matched_stop). A string is the stop sequence, and a number is a token id.
 	Stop     jsonx.Value
 	Logprobs jsonx.Value
 	private  bool // see isPrivate
@@ -69,7 +70,7 @@ func (c *Choice) read(v jsonx.Value) error {
 	return nil
 }
 
-// choose makes first the Body, or second if only that is an object. Some engines use one type for
+// choose makes first the Body, or second if only second is an object. Some engines use one type for
 // chunks and completions, and send the member that does not apply as null or as the text so far.
 func (c *Choice) choose(first, second jsonx.Value) {
 	if !first.IsObject() && second.IsObject() {
@@ -130,7 +131,7 @@ func (c *Choice) Finished() bool {
 	return c.Finish.IsString() && c.Finish.End()-c.Finish.Start() > 2
 }
 
-// cut() reports whether the choice ended in a way that may leave its last tool call incomplete.
+// cut reports whether the choice ended in a way that may leave its last tool call incomplete.
 func (c *Choice) cut() bool {
 	finish, _ := finishOf(c.Finish)
 	return isCut(finish)

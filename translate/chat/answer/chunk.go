@@ -48,7 +48,8 @@ func (h *topLevel) parse(data []byte) error {
 			h.private = h.private || isPrivate(name) && !it.Value().IsNull()
 			continue
 		}
-		// Two readers could pick different members, so the edge could bill one answer and show the other.
+		// Two readers could choose different members, so the edge could bill one answer and show
+		// the other.
 		if at.Exists() {
 			return badAnswer(translate.DuplicateMember)
 		}
@@ -57,7 +58,7 @@ func (h *topLevel) parse(data []byte) error {
 	return nil
 }
 
-// member returns where the value of the named member is stored; nil if that member is not read.
+// member returns the field for the value of the named member, or nil if that member is not read.
 func (h *topLevel) member(name []byte) *jsonx.Value {
 	switch string(name) {
 	case "id":
@@ -94,8 +95,8 @@ func isPrivate(name []byte) bool {
 // IsPrivate reports whether HidePrivate removes a member with that name, unless the member is null.
 func IsPrivate(name []byte) bool { return isPrivate(name) }
 
-// HidePrivate records that the members of an answer, or of a choice, that are meant for routers
-// between engines are removed.
+// HidePrivate records the removal of those members of an answer, or of a choice, that are meant for
+// routers between engines.
 func HidePrivate(edits *jsonx.Edits, v jsonx.Value) {
 	for it := v.Iter(); it.Next(); {
 		if isPrivate(it.Key().Name()) && !it.Value().IsNull() {
@@ -110,9 +111,9 @@ func (h *topLevel) reset() {
 	h.doc.Reset()
 }
 
-// failure returns the error that the engine sent instead of an answer; nil: there is none. It is a
-// truthy member `error` (on which the openai SDK throws), or the flat form of SGLang and of older
-// vLLM.
+// failure returns the error that the engine sent instead of an answer, or nil if there is none.
+// Such an error is a truthy member `error` (on which the openai SDK throws), or the flat format of
+// SGLang and of older vLLM.
 func (h *topLevel) failure() *engineerror.Error {
 	if !engineerror.Truthy(h.errv) && (h.choices.Exists() || !h.object.EqualText("error")) {
 		return nil
@@ -160,6 +161,6 @@ func (c *Chunk) saysMore() bool { return c.usage.IsObject() || c.timings.IsObjec
 // isPing reports whether the event only keeps the connection alive.
 func (c *Chunk) isPing() bool { return c.root.Get("type").EqualText("ping") }
 
-// saysNothing reports whether the chunk is empty. Hosts and gateways in front of engines begin a
-// stream with such a chunk, or keep the connection alive with several.
+// saysNothing reports whether the chunk is empty. Hosts and gateways in front of engines start a
+// stream with such a chunk, or keep the connection alive with several of them.
 func (c *Chunk) saysNothing() bool { return !c.choices.IsArray() && !c.saysMore() }

@@ -7,27 +7,26 @@
 //	Assembler              builds one whole answer from a stream, if only streams can be cancelled
 //	Reader                 reads either for a translator to another dialect
 //
-// Stream, Assembler and Reader share streamState: which choices have come and ended, and the
-// counts. Package toolcall decides for all three to which tool call a piece belongs.
+// Stream, Assembler and Reader share streamState: the choices that have arrived and ended, and the
+// token counts. Package toolcall decides for all three to which tool call a piece belongs.
 //
 // # Design
 //
-// An answer is passed on as it came, byte for byte, apart from a list of edits. Decoding and
-// encoding the answer would lose members that the edge does not know, and would change numbers and
-// escapes. Members that the SDKs need and an engine left out are added (missing_members.go,
-// toolcall_members.go).
+// An answer is passed on byte for byte, apart from a list of edits. Decoding and encoding it would
+// lose members that are unknown to the edge, and would change numbers and escapes. Members that the
+// SDKs need but an engine omitted are added (missing_members.go, toolcall_members.go).
 //
 // Nearly every whole answer is one choice of text with counts. AppendPlain copies such an answer in
 // a few pieces. It leaves everything else to Completion, and a fuzz test checks that both write the
-// same.
+// same answer.
 //
 // A token must cost next to nothing. The chunks of a stream differ only in their text, so a chunk
 // is first compared with the last one (template.go). If it differs in more than that, Stream reads
-// the chunk in one pass, provided that it is a role, a text, an end or the usage in the usual form
-// (plain_chunk.go). Stream parses only other chunks. Tests compare all three ways.
+// the chunk in one pass, provided that it is a role, a text, an end or the usage in the usual
+// format (plain_chunk.go). Stream parses only other chunks. Tests compare all three methods.
 //
-// Engines leave lone surrogates behind where they cut texts. Such a half becomes U+FFFD, and pairs
-// whose halves come in two events are joined (surrogate.go).
+// Engines produce lone surrogates where they cut texts. Such a half becomes U+FFFD. Pairs whose
+// halves arrive in two events are joined (surrogate.go).
 //
 // Only this package decides what an engine's answer must contain. The error for an answer that
 // breaks the dialect is a *translate.BadAnswer. For an answer that reports a failure it is an

@@ -38,8 +38,7 @@ func (w *eventWriter) completeTopLevel(c *Chunk, o *Options, pinned bool) {
 	} // see append
 }
 
-// append appends the chunk c, which was parsed from data, with its changes, as an event of one
-// line.
+// append appends the chunk c, with its changes, as an event of one line. c was parsed from data.
 func (w *eventWriter) append(dst []byte, c *Chunk, data []byte) []byte {
 	dst = append(dst, "data: "...)
 	start := len(dst)
@@ -60,7 +59,7 @@ func (w *eventWriter) append(dst []byte, c *Chunk, data []byte) []byte {
 	return append(dst, "\n\n"...)
 }
 
-// offset returns where byte at of the chunk is in the written event.
+// offset returns the offset in the written event of the chunk's byte at.
 func (w *eventWriter) offset(c *Chunk, at int) int {
 	moved := len("data: ") + at
 	switch {

@@ -21,8 +21,8 @@ const (
 	FinishContentFilter = translate.FinishContentFilter
 )
 
-// chatWord returns what a finish_reason means that clients of chat know. Typed SDKs refuse any
-// other.
+// chatWord returns the meaning of a finish_reason that chat clients know. Typed SDKs refuse any
+// other word.
 func chatWord(word []byte) (f Finish, known bool) {
 	switch string(word) {
 	case "stop":
@@ -49,7 +49,7 @@ var otherWords = map[string]Finish{
 	"error_toxic": FinishContentFilter,
 }
 
-// failureStems lists what occurs in the words for a choice that the engine aborted: abort (SGLang,
+// failureStems lists the stems of the words for a choice that the engine aborted: abort (SGLang,
 // vLLM), error (vLLM, Mistral, OpenRouter), timeout and cancelled (TensorRT-LLM),
 // insufficient_system_resource (DeepSeek). An answer that ends with such a word is incomplete.
 var failureStems = [...]string{
@@ -57,7 +57,7 @@ var failureStems = [...]string{
 	"interrupt", "killed", "crash", "unload", "not_finished",
 }
 
-// finishOf returns what a finish_reason means, and whether it is a word for a failure.
+// finishOf returns the meaning of a finish_reason, and whether it is a word for a failure.
 func finishOf(v jsonx.Value) (f Finish, failed bool) {
 	if f, known := wordOf(v); known {
 		return f, false
@@ -82,8 +82,9 @@ func wordOf(v jsonx.Value) (f Finish, known bool) {
 	return chatWord(text)
 }
 
-// endWord returns the JSON string that replaces a finish_reason; nil: it stays. The parameter
-// called says that the choice has tool calls, which agents run only after the word tool_calls.
+// endWord returns the JSON string that replaces a finish_reason, or nil if the finish_reason is
+// kept. called is true if the choice has tool calls, which agents run only after the word
+// tool_calls.
 func endWord(v jsonx.Value, called bool) []byte {
 	f, _ := finishOf(v)
 	if f == FinishStop && called {
@@ -103,8 +104,8 @@ var (
 	}
 )
 
-// ClosedFinish returns the JSON string that replaces the finish_reason v of a legacy completion;
-// nil: it stays. The result failed reports that v is a word for a choice that the engine aborted.
+// ClosedFinish returns the JSON string that replaces the finish_reason v of a legacy completion, or
+// nil if v is kept. failed is true if v is a word for a choice that the engine aborted.
 func ClosedFinish(v jsonx.Value) (word []byte, failed bool) {
 	if !v.HasText() {
 		return nil, false

@@ -8,14 +8,14 @@ import (
 )
 
 // handover holds what a stream keeps from earlier engines when another engine continues it. The
-// SDKs treat a chunk with another id as another answer, and concatenate a role that comes twice.
+// SDKs treat a chunk with another id as another answer, and concatenate a role that is sent twice.
 type handover struct {
 	pinned bool                              // chunks keep the first chunk's id and time
 	roles  [translate.MaxChoices / 64]uint64 // choices that have been announced
 }
 
 // NextEngine prepares for events from another engine. If the answer has started, that engine
-// continues it. Otherwise the engine begins a new answer.
+// continues it. Otherwise the engine starts a new answer.
 func (s *Stream) NextEngine() {
 	for i, seen := range s.state.seen {
 		s.handover.roles[i] |= seen
@@ -54,7 +54,7 @@ func (t *streamState) resume() {
 	}
 }
 
-// resumed reports whether an earlier engine began the answer.
+// resumed reports whether an earlier engine started the answer.
 func (t *streamState) resumed() bool { return t.before.Resumed > 0 }
 
 // goOn returns the usage of a resumed answer, given the usage that the next engine has counted.
@@ -65,7 +65,7 @@ func (t *streamState) goOn(next translate.Usage) counts {
 // knows reports whether an earlier engine announced choice n to the client.
 func (h *handover) knows(n int) bool { return h.roles[n/64]&(1<<(n%64)) != 0 }
 
-// pin records that the chunk takes the first chunk's id and time.
+// pin records that the chunk gets the first chunk's id and time.
 func (i *identity) pin(edits *jsonx.Edits, h *topLevel, o *Options) {
 	id, created := i.id, i.created
 	if len(id) == 0 {

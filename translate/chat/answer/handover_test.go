@@ -38,7 +38,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// A stream that had only keep-alives takes even its id from the other engine.
+// A stream that has sent only keep-alives takes even its id from the other engine.
 func TestRestart_Unannounced(t *testing.T) {
 	var s Stream
 	s.Reset(&Options{Model: "m", ID: "ours", Created: 7})
@@ -48,7 +48,7 @@ func TestRestart_Unannounced(t *testing.T) {
 	}
 }
 
-// Timings that the client did not ask for are counted but not shown, if they come before the end.
+// Timings that the client did not ask for are counted but not shown if they arrive before the end.
 func TestStripTimings(t *testing.T) {
 	var s Stream
 	s.Reset(&Options{Model: "m", ID: "ours", StripTimings: true})

@@ -8,9 +8,9 @@ import (
 // heldEvent is an event that is held back from the client: the usage chunk until the end of the
 // stream, or the chunk that ends the last choice until the next event or the end of the stream.
 //
-// The chunk that ends a choice waits because of llama.cpp, which sends `timings` in it, or in the
-// usage chunk if there is one. The edge always asks for usage. If the client did not, the timings
-// move to the last chunk that the client gets.
+// The chunk that ends a choice is held back because of llama.cpp, which sends `timings` in that
+// chunk, or in the usage chunk if there is one. The edge always asks for usage. If the client did
+// not ask for it, the timings move to the last chunk that the client gets.
 type heldEvent struct {
 	event         []byte
 	awaitsTimings bool // event ends the last choice

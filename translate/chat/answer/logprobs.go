@@ -7,13 +7,13 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// maxLogprobSearches bounds at how many positions textLogprobs looks for the text.
+// maxLogprobSearches is the maximum number of positions at which textLogprobs looks for the text.
 const maxLogprobSearches = 16
 
 // textLogprobs returns the log probabilities for the text of a whole answer, as elements with
-// commas: those of the last run of tokens that makes up the text. Before that run engines list the
-// tokens of reasoning, which other dialects do not show, and after it the tokens of tool calls.
-// textLogprobs returns nil if no run of tokens is exactly the text.
+// commas. These are the log probabilities of the last run of tokens that makes up the text. Before
+// that run, engines list the tokens of reasoning, which other dialects do not show. After it, they
+// list the tokens of tool calls. textLogprobs returns nil if no run of tokens is exactly the text.
 func textLogprobs(list, content jsonx.Value) []byte {
 	var (
 		all      []byte // the text of all tokens

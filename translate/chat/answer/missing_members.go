@@ -7,8 +7,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// missingMember is a member that clients need and that the engine left out, or sent with an
-// unusable value.
+// missingMember is a member that clients need but that the engine omitted, or sent with an unusable
+// value.
 type missingMember struct {
 	at   jsonx.Value // the object that lacks it, or the unusable value
 	set  bool

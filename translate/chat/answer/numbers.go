@@ -10,14 +10,14 @@ import (
 )
 
 // Engines send numbers that are too large for clients. JSON sets no limit for numbers, but clients
-// read counts and times as 64-bit integers or as floats: they fail on 1e400, or overflow when they
+// read counts and times as 64-bit integers or as floats. They fail on 1e400, or overflow when they
 // add up counts.
 
-// maxNumber is the highest number up to which floats hold every integer, and so the limit for
-// JavaScript's integers.
+// maxNumber is the highest number up to which floats can represent every integer. It is therefore
+// the limit for JavaScript's integers.
 const maxNumber = 1 << 53
 
-// IsTime reports whether v is a time as clients expect it in `created`: a whole number of seconds,
+// IsTime reports whether v is a time that clients accept in `created`: a whole number of seconds,
 // written in digits.
 func IsTime(v jsonx.Value) bool {
 	raw := v.Raw()
@@ -34,7 +34,7 @@ func IsTime(v jsonx.Value) bool {
 
 // BoundTime returns the replacement for v in `created` if v is a number but not a time. The
 // replacement is v in whole seconds, or 0 if that is too large for clients. BoundTime returns nil
-// if v may stay.
+// if v can be kept.
 func BoundTime(v jsonx.Value) []byte {
 	if !v.IsNumber() || IsTime(v) {
 		return nil
@@ -46,9 +46,9 @@ func BoundTime(v jsonx.Value) []byte {
 	return strconv.AppendInt(nil, int64(f), 10)
 }
 
-// BoundNumbers returns raw, which is valid JSON, with numbers limited to what clients can hold:
-// token counts to the range from 0 to 2^31, all others to the range from 0 to 2^53. It returns nil
-// if nothing changes, which takes one look at each byte.
+// BoundNumbers returns raw, which must be valid JSON, with all numbers limited to the range that
+// clients can represent. Token counts are limited to the range from 0 to 2^31, and other numbers to
+// the range from 0 to 2^53. It returns nil if nothing changes, which it finds in one pass.
 func BoundNumbers(raw []byte) []byte {
 	if !largeNumbers(raw) {
 		return nil
@@ -104,7 +104,7 @@ func largeNumbers(raw []byte) bool {
 	return false
 }
 
-// boundOf returns the replacement for a number that is out of bounds.
+// boundOf returns the replacement for a number that is out of range.
 func boundOf(number []byte, count bool) (bound int64, over bool) {
 	f, err := strconv.ParseFloat(string(number), 64)
 	most := int64(maxNumber)
@@ -120,7 +120,7 @@ func boundOf(number []byte, count bool) (bound int64, over bool) {
 	return most, true
 }
 
-// stringLength returns the length of the string at the beginning of s, quotes included.
+// stringLength returns the length of the string at the start of s, including the quotes.
 func stringLength(s []byte) int {
 	for i := 1; i < len(s); i++ {
 		switch s[i] {

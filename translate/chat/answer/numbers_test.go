@@ -32,8 +32,8 @@ func TestBoundNumbers(t *testing.T) {
 	}
 }
 
-// sameBounds checks that an object is bounded like its text, however much of the object is on the
-// tape.
+// sameBounds checks that the numbers in an object are limited like those in its text, however much
+// of the object is on the tape.
 func sameBounds(t rapid.TB, raw []byte) {
 	t.Helper()
 	for record := 1; record < 4; record++ {

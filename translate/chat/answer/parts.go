@@ -2,10 +2,10 @@ package answer
 
 import "penstock/translate/jsonx"
 
-// eachPart calls the function take for each text in a content that is a list of parts. Mistral uses
-// this form to send text together with a thought or a reference. The argument text of take is the
-// contents of a JSON string. Parts without text mean nothing to clients of other dialects. eachPart
-// returns the first error from take.
+// eachPart calls take for each text in a content that is a list of parts. Mistral uses such lists
+// to send text together with a thought or a reference. take's argument text is the contents of a
+// JSON string. Parts without text mean nothing to clients of other dialects. eachPart returns the
+// first error from take.
 func eachPart(content jsonx.Value, take func(text []byte, thought bool) error) error {
 	for it := content.Iter(); it.Next(); {
 		part := it.Value()

@@ -5,17 +5,17 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Facts holds what the edge itself needs to know about an answer.
+// Facts holds the facts about an answer that the edge itself needs.
 type Facts struct {
 	Usage  translate.Usage
-	Markup translate.Markup // at the beginning of the first choice's text
+	Markup translate.Markup // at the start of the first choice's text
 }
 
 // AppendPlain appends the client's answer for the body of an engine's answer with status 200, if
-// the body looks like nearly every answer: one choice of text that has ended, with counts. Members
-// may be missing, but none may need another change. AppendPlain writes what Completion's Parse and
-// Append would write, in one pass and without a tape. For any other body it appends nothing and
-// returns false.
+// the body has the usual form: one choice of text that has ended, with counts. Members may be
+// missing, but no other change may be needed. AppendPlain writes what Completion's Parse and Append
+// would write, in one pass and without a tape. For any other body it appends nothing and returns
+// false.
 func AppendPlain(dst, body []byte, o *Options) ([]byte, Facts, bool) {
 	if len(body) > translate.MaxAnswer {
 		return dst, Facts{}, false
@@ -61,7 +61,7 @@ type plain struct {
 	model   struct{ at, end int }
 	usage   translate.Usage
 	opening translate.Opening
-	// Where the last members of the message, the choice and the answer end.
+	// The ends of the last members of the message, the choice and the answer.
 	messageEnd, choiceEnd, topEnd int
 }
 
@@ -93,7 +93,7 @@ const (
 		seenFinish | seenRole | seenPrompt | seenCompletion
 )
 
-// once() refuses a member that comes twice.
+// once refuses a member that occurs twice.
 func (p *plain) once(m seenMembers) {
 	if p.seen&m != 0 {
 		p.Refuse()
@@ -156,7 +156,7 @@ func (p *plain) textOrNull() (raw []byte, escaped bool) {
 	return p.String()
 }
 
-// opens() looks for markup at the beginning of the content.
+// opens looks for markup at the start of the content.
 func (p *plain) opens(raw []byte, escaped bool) {
 	text := raw
 	if len(raw) > 0 {
@@ -168,7 +168,7 @@ func (p *plain) opens(raw []byte, escaped bool) {
 			text = text[1:]
 		case text[0] == '\\' && (text[1] == 'n' || text[1] == 't' || text[1] == 'r'):
 			text = text[2:]
-		case text[0] == '\\' || text[0] == '<' || text[0] == '[': // the characters after it may have escapes, too
+		case text[0] == '\\' || text[0] == '<' || text[0] == '[': // the following characters may also have escapes
 			p.Refuse()
 			return
 		default:
@@ -178,7 +178,7 @@ func (p *plain) opens(raw []byte, escaped bool) {
 	p.opening.AddText(text)
 }
 
-// other() reads a member that stays as it is.
+// other reads a member that is not changed.
 func (p *plain) other(name []byte) {
 	if raw := p.Value(); isPrivate(name) && string(raw) != "null" {
 		p.Refuse()
@@ -246,7 +246,7 @@ func (p *plain) message() {
 	}
 }
 
-// counts reads the usage, as readUsage does.
+// counts reads the usage like readUsage.
 func (p *plain) counts() {
 	u := &p.usage
 	for name, ok := p.First(); ok; name, ok = p.Next() {
@@ -285,7 +285,7 @@ func (p *plain) needCount() (int, bool) {
 	return n, ok
 }
 
-// count reads a number that is within every bound, or null, and reports whether it was a number.
+// count reads a number that is within all limits, or null, and reports whether it was a number.
 func (p *plain) count() (n int, ok bool) {
 	if p.Peek() == 'n' {
 		p.Value()

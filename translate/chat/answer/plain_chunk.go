@@ -7,8 +7,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// maxPlainChunk is how long a chunk may be for appendPlain to read it. So short a chunk has fewer
-// members than jsonx allows.
+// maxPlainChunk is the maximum length of a chunk that appendPlain reads. A chunk of this length has
+// fewer members than jsonx allows.
 const maxPlainChunk = 16 << 10
 
 // appendPlain is appendChunk for nearly every chunk: a piece of text, the role or the end of one
@@ -38,7 +38,7 @@ func (s *Stream) appendPlain(dst, data []byte) ([]byte, bool) {
 		return dst, true
 	}
 	if p.seen&seenToolCalls != 0 || p.usage.Finish != FinishNone {
-		s.template.forget() // as editChoice does
+		s.template.forget() // like editChoice
 	}
 	addRole := s.state.noteDelta(0, p.usage.Finish) && !p.hasRole
 	text := data[p.content.at:p.content.end]
@@ -63,8 +63,8 @@ func (s *Stream) appendPlain(dst, data []byte) ([]byte, bool) {
 	return dst, true
 }
 
-// takesPlain reports whether appendPlain may write the chunk that has just been read at this point
-// in the stream.
+// takesPlain reports whether, at this point in the stream, appendPlain may write the chunk that has
+// just been read.
 func (s *Stream) takesPlain(p *plainChunk) bool {
 	const (
 		needs       = seenID | seenObject | seenCreated | seenModel | seenChoices
@@ -103,8 +103,8 @@ func (s *Stream) appendWithRole(dst, data []byte, p *plainChunk, addRole bool) [
 	return append(dst, "\n\n"...)
 }
 
-// chunkHead is the beginning of a chunk, up to and including the bracket of its choices. The
-// beginning is the same in all chunks of a stream, so it is read only once.
+// chunkHead is the start of a chunk, up to and including the opening bracket of its choices. It is
+// the same in all chunks of a stream, so it is read only once.
 type chunkHead struct {
 	text  []byte
 	seen  seenMembers
@@ -113,7 +113,7 @@ type chunkHead struct {
 
 func (h *chunkHead) reset() { h.text = h.text[:0] }
 
-// keep stores the beginning of an accepted chunk.
+// keep stores the head of an accepted chunk.
 func (h *chunkHead) keep(text []byte, p *plainChunk) {
 	if h.reset(); len(text) <= maxTemplate {
 		h.text, h.seen, h.model = append(h.text, text...), p.headSeen, p.model
@@ -130,11 +130,11 @@ type plainChunk struct {
 	hasChoice   bool                  // otherwise there are no choices
 	hasRole     bool                  // the delta has a role that is not empty
 	empty       bool                  // the delta has no members
-	content     struct{ at, end int } // where the delta's content is, without quotes
+	content     struct{ at, end int } // the position of the delta's content, without quotes
 	escaped     bool                  // the content has escapes
 }
 
-// read reads data. If data begins with the known head, read starts at the end of that head.
+// read reads data. If data starts with the known head, read starts at the end of that head.
 func (p *plainChunk) read(data []byte, known *chunkHead) {
 	var (
 		name []byte

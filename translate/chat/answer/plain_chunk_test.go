@@ -11,7 +11,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// both() appends an event to two streams and compares the results. The second stream always parses.
+// both appends an event to two streams and compares the results. The second stream always parses.
 func both(t rapid.TB, short, long *Stream, data string) (failed bool) {
 	t.Helper()
 	ev := sse.Event{Data: []byte(data)}

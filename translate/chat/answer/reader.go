@@ -18,15 +18,15 @@ const (
 
 // Reader reads an engine's answer for a translator to another dialect: the contents of each event,
 // the tool calls one by one, the end, and the counts. It reads the first choice, because the other
-// dialects have only one choice. A host that puts text and tool calls into two choices of one
-// answer means both. So the other choice's tool calls count if the first choice has ended without
-// any.
+// dialects have only one choice. Some hosts put text and tool calls into two choices of one answer
+// and mean both. The other choice's tool calls therefore count if the first choice has ended
+// without any.
 //
 //	s.Reset(id)
 //	ok, err := s.Read(ev)    // for each event of a stream; then look at Content, ToolCalls and so on
 //	err := s.ReadWhole(c)    // or once for a whole completion
 //
-// Texts are the contents of JSON strings, without quotes and with the engine's escapes: they are
+// Texts are the contents of JSON strings, without quotes and with the engine's escapes. They are
 // valid unchanged in any other JSON string, and never contain a line end.
 //
 // The zero value is ready. A Reader belongs to one call at a time. Once its buffers have
@@ -39,28 +39,29 @@ type Reader struct {
 	// Content, Refusal and Reasoning are the texts in the last event, which may be empty. They are
 	// slices of the event.
 	Content, Refusal, Reasoning []byte
-	// Logprobs are the log probabilities for the last event's Content, as JSON elements with
-	// commas. They are empty if the event has anything other than content, because they would
-	// reveal tokens that are not shown. For a whole answer they are the log probabilities of the
-	// tokens that make up the content.
+	// Logprobs holds the log probabilities for the last event's Content, as JSON elements with
+	// commas. It is empty if the event has anything other than content, because the log
+	// probabilities would reveal tokens that are not shown. For a whole answer it holds the log
+	// probabilities of the tokens that make up the content.
 	Logprobs []byte
-	// ToolCalls are the tool calls so far.
+	// ToolCalls holds the tool calls so far.
 	ToolCalls ToolCalls
 	// Finish is how the choice ended; FinishNone: it has not ended.
 	Finish Finish
-	// StopSequence is the stop sequence at which the engine says that it stopped; nil: none.
+	// StopSequence is the stop sequence that ended the answer, as reported by the engine; nil:
+	// none.
 	StopSequence []byte
 
 	halves  halves
 	opening translate.Opening
-	lone    bool // a string of the event holds half of a surrogate pair
-	size    int  // bytes of text and of tool calls, for the bound
+	lone    bool // a string of the event contains half of a surrogate pair
+	size    int  // bytes of text and of tool calls, for the limit
 	beside  int  // the choice whose tool calls are read; see readBeside
 }
 
-// Reset prepares r for another answer and releases the last one. The parameter id is our id for the
-// answer. Tool call ids are derived from it if the engine gives no usable ids. The parameter
-// promptTokens is our estimate of the prompt, for an engine that sends no counts.
+// Reset prepares r for another answer and releases the previous one. id is the edge's id for the
+// answer. Tool call ids are derived from it if the engine gives no usable ids. promptTokens is the
+// edge's estimate of the prompt, for an engine that sends no counts.
 func (r *Reader) Reset(id string, promptTokens int) {
 	*r = Reader{template: r.template, ToolCalls: r.ToolCalls, StopSequence: r.StopSequence[:0]}
 	r.template.reset()
@@ -68,15 +69,15 @@ func (r *Reader) Reset(id string, promptTokens int) {
 	r.state.promptEstimate = promptTokens
 }
 
-// Offer sets the names of the request's tools, and whether it allows only a single tool call; see
-// toolcall.Assembler.
+// Offer sets the names of the request's tools, and whether the request allows only a single tool
+// call; see toolcall.Assembler.
 func (r *Reader) Offer(names toolcall.Names, single bool) {
 	r.ToolCalls.tools.Offer(names)
 	r.ToolCalls.tools.Single(single)
 }
 
 // Read reads one event of the engine's stream. It reports whether the event was a chunk of an
-// answer that has begun. Otherwise the event contains nothing for the client. The error is a
+// answer that has started. Otherwise the event contains nothing for the client. The error is a
 // *translate.BadAnswer if the event is malformed or the answer too large, or an *engineerror.Error
 // if the engine reports a failure. Events after the end are ignored.
 func (r *Reader) Read(ev sse.Event) (bool, error) {
@@ -109,7 +110,7 @@ func (r *Reader) readRepeated(text []byte) error {
 	return r.countBytes(len(text))
 }
 
-// textBytes returns how many bytes of the event's text a translator may have to keep.
+// textBytes returns the number of bytes of the event's text that a translator may have to keep.
 func (r *Reader) textBytes() int { return len(r.Content) + len(r.Refusal) + len(r.Logprobs) }
 
 // countBytes counts n bytes against the limit of an answer.
@@ -233,7 +234,7 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 		return err
 	}
 	if choice.Finished() {
-		if r.Finish == FinishNone { // some engines send it twice
+		if r.Finish == FinishNone { // some engines send the end twice
 			r.Finish, _ = finishOf(choice.Finish)
 		}
 		if r.Finish == FinishStop && len(r.ToolCalls.List) > 0 {
@@ -332,9 +333,9 @@ func (r *Reader) endTexts() {
 	r.halves = nil
 }
 
-// ReadWhole reads the first choice of a whole, parsed completion, as if it had come in one event.
-// Unlike in a stream, the finish_reason may be missing. The error is a *translate.BadAnswer. The
-// completion must not change while the texts are in use.
+// ReadWhole reads the first choice of a whole, parsed completion, as if it had arrived in one
+// event. Unlike in a stream, the finish_reason may be missing. The error is a *translate.BadAnswer.
+// The completion must not change while the texts are in use.
 func (r *Reader) ReadWhole(c *Completion) error {
 	var (
 		choice, first Choice
@@ -368,7 +369,7 @@ func (r *Reader) ReadWhole(c *Completion) error {
 	return nil
 }
 
-// TextSize returns how many bytes of text and of tool calls there are so far, without reasoning.
+// TextSize returns the number of bytes of text and of tool calls so far, without reasoning.
 func (r *Reader) TextSize() int { return r.size }
 
 // Finished reports whether the choice has its finish_reason. The stream may then end successfully.
@@ -377,11 +378,11 @@ func (r *Reader) Finished() bool { return r.state.allFinished(0) }
 // Done reports whether the stream needs nothing more from the upstream; see Stream.Done.
 func (r *Reader) Done() bool { return r.state.done(0) }
 
-// Markup returns the kind of markup that the text begins with.
+// Markup returns the kind of markup with which the text starts.
 func (r *Reader) Markup() translate.Markup { return r.opening.Markup }
 
-// Usage returns the token counts so far. If the engine has sent none, it returns our estimate of
-// the prompt and one token for each delta.
+// Usage returns the token counts so far. If the engine has sent none, it returns the edge's
+// estimate of the prompt and one token for each delta.
 func (r *Reader) Usage() translate.Usage {
 	u := r.state.usage.Usage
 	if !u.Estimated { // the usage is not from a whole completion

@@ -55,14 +55,14 @@ func (out *said) end(s *Reader) {
 	for i := range s.ToolCalls.List {
 		args := string(s.ToolCalls.List[i].Args)
 		if toolcall.Blank([]byte(args)) && !isCut(s.Finish) {
-			args += "{}" // as the translators do
+			args += "{}" // like the translators
 		}
 		out.Calls = append(out.Calls, string(s.ToolCalls.ID(i))+" "+string(s.ToolCalls.List[i].Name)+" "+args)
 	}
 	out.Finish, out.Stop, out.Usage = s.Finish, string(s.StopSequence), s.Usage()
 }
 
-// The short cut for chunks that differ only in their text gives the same result as parsing. A
+// The fast path for chunks that differ only in their text gives the same result as parsing. A
 // translator reads the same from a stream as from the assembled answer.
 func TestSource(t *testing.T) {
 	names, streams, _ := upstreams(t)
@@ -172,7 +172,7 @@ func TestSourceComplete(t *testing.T) {
 	}
 }
 
-// An answer is bounded, in text and in arguments, even on the short cut.
+// The size of an answer is limited, in text and in arguments, even on the fast path.
 func TestSourceBound(t *testing.T) {
 	piece := strings.Repeat("x", 1<<20)
 	for name, data := range map[string]string{
@@ -215,7 +215,7 @@ func BenchmarkSource(b *testing.B) {
 	}
 }
 
-// A tool call in a whole answer gets exactly the members that clients need and the engine left out.
+// A tool call in a whole answer gets exactly the members that clients need but the engine omitted.
 func TestCompletionCalls(t *testing.T) {
 	for call, want := range map[string]string{
 		`{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}`:        ``,
@@ -237,8 +237,8 @@ func TestCompletionCalls(t *testing.T) {
 }
 
 // TestReader_ToolCallsInSecondChoice checks that text and tool calls count even if they are in two
-// choices of one answer, as from gateways for Claude and Gemini. If the choices are alternatives,
-// clients of dialects with only one choice get the first.
+// choices of one answer, as in answers from gateways for Claude and Gemini. If the choices are
+// alternatives, clients of dialects with only one choice get the first.
 func TestReader_ToolCallsInSecondChoice(t *testing.T) {
 	t.Parallel()
 	const (

@@ -9,13 +9,13 @@ import (
 type ToolCalls struct {
 	// List has the tool calls in the order in which they first appeared.
 	List []ToolCall
-	// Touched says where in List the last event's tool calls are, in the event's order.
+	// Touched holds the positions in List of the last event's tool calls, in the event's order.
 	Touched []int
 
 	tools toolcall.Assembler
-	id    string // our id for the answer
+	id    string // the edge's id for the answer
 	last  int    // position of the last piece's tool call
-	held  int    // how many bytes List holds
+	held  int    // number of bytes that List holds
 }
 
 // ToolCall is one tool call. All texts are contents of JSON strings.
@@ -23,11 +23,11 @@ type ToolCall struct {
 	ID, Name []byte // may be empty; see ToolCalls.ID
 	Args     []byte // so far
 
-	checkedLen int  // how long Args was when Complete last checked
+	checkedLen int  // the length of Args when Complete last checked it
 	complete   bool // the result of that check
 }
 
-// keepToolCalls is for how many tool calls memory is kept.
+// keepToolCalls is the number of tool calls for which memory is kept.
 const keepToolCalls = 16
 
 // reset prepares t for another answer.
@@ -52,9 +52,9 @@ func keep(b []byte) []byte {
 	return b[:0]
 }
 
-// read reads the pieces of tool calls in a delta or, if the parameter whole is set, the tool calls
-// of a message. The parameter lone says that a string in v holds a lone surrogate. read returns how
-// many bytes were stored.
+// read reads the pieces of tool calls in a delta or, if whole is true, the tool calls of a message.
+// lone is true if a string in v contains a lone surrogate. read returns the number of bytes that it
+// stored.
 func (t *ToolCalls) read(v jsonx.Value, whole, lone bool, h *halves) (int, error) {
 	before := t.held
 	var p toolcall.Piece
@@ -106,7 +106,7 @@ func (t *ToolCalls) readPiece(p *toolcall.Piece, part *toolcall.Part, lone bool,
 		t.addArgs(part.Position, h.piece(textPlace{toolCall: part.Position}, args.Inside(), false))
 	case args.IsString():
 		t.addArgs(part.Position, args.Inside())
-	case args.IsObject(): // Ollama's native form
+	case args.IsObject(): // Ollama's native format
 		t.addArgs(part.Position, appendArguments(nil, args))
 	case args.Exists() && !args.IsNull():
 		return badAnswer(badToolCall)
@@ -152,8 +152,9 @@ func (t *ToolCalls) continueLast(text []byte) {
 // Held returns roughly how many bytes the tool calls hold.
 func (t *ToolCalls) Held() int { return t.held }
 
-// ID returns the id of tool call i, as the contents of a JSON string. The id is the engine's or, if
-// that is unusable, ours (see package toolcall). It does not change once the tool call has a name.
+// ID returns the id of tool call i, as the contents of a JSON string. It is the engine's id or, if
+// that is unusable, one from the edge (see package toolcall). It does not change once the tool call
+// has a name.
 func (t *ToolCalls) ID(i int) []byte {
 	c := &t.List[i]
 	if len(c.ID) == 0 {
@@ -187,6 +188,6 @@ func isWholeObject(args []byte) bool {
 	return d.Parse(text, jsonx.Options{Record: 1}) == nil
 }
 
-// maxComplete is how long arguments may be to be checked. The check parses them again with every
-// piece, so an engine could make it costly.
+// maxComplete is the maximum length of arguments that are checked. The check parses them again with
+// every piece, so an engine could make it expensive.
 const maxComplete = 64 << 10

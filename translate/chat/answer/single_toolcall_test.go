@@ -8,8 +8,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// TestSingleToolCall checks that, if an engine makes parallel tool calls although the request
-// forbids them, clients get only the first, in every form.
+// TestSingleToolCall checks that clients get only the first tool call, in every dialect, if an
+// engine makes parallel tool calls although the request forbids them.
 func TestSingleToolCall(t *testing.T) {
 	t.Parallel()
 	const first = `{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}}`
@@ -100,7 +100,7 @@ func TestSingleToolCall(t *testing.T) {
 	}
 }
 
-// each() passes on every event of a stream.
+// each passes every event of a stream to take.
 func each(t *testing.T, src []byte, take func(ev sse.Event) error) {
 	t.Helper()
 	r := sse.NewReader(bytes.NewReader(src), 1<<20)

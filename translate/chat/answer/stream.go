@@ -8,16 +8,16 @@ import (
 	"penstock/translate/sse"
 )
 
-// Stream passes on the chunks of an engine to a client of the chat dialect. Each chunk is sent as
-// it came, with these changes:
+// Stream passes on the chunks of an engine to a client of the chat dialect. Each chunk is passed on
+// with only these changes:
 //
 //   - `model` becomes the public id.
 //   - The first delta of a choice has its role.
 //   - A choice ends once, with one of the words that typed SDKs know (see finish.go).
-//   - Usage goes only to a client that asked for it, once, in a separate chunk, unless it asked for
-//     it in every chunk.
+//   - Usage is sent only to a client that asked for it. It is sent once, in a separate chunk,
+//     unless the client asked for it in every chunk.
 //   - Reasoning is removed if the client wants none.
-//   - Members that the SDKs need are added where they are missing.
+//   - Missing members that the SDKs need are added.
 //   - The pieces of tool calls get the index, id and type by which clients join them, and each name
 //     is sent once.
 //   - The edge itself writes [DONE], once every choice has its finish_reason.
@@ -47,7 +47,7 @@ type ofCall struct {
 
 var _ translate.Stream = (*Stream)(nil)
 
-// keepBuffer is how large a buffer may be to be kept for the next event or call.
+// keepBuffer is the maximum size of a buffer that is kept for the next event or call.
 const keepBuffer = 64 << 10
 
 // Reset prepares s for a call and copies o. A nil o only releases everything, so that s can go into
@@ -71,7 +71,7 @@ func (s *Stream) Reset(o *Options) {
 // Held returns roughly how many bytes of the stream s keeps.
 func (s *Stream) Held() int { return cap(s.held.event) }
 
-// Append appends what the client gets for one upstream event: at most one event. The error is a
+// Append appends the client's event, if any, for one upstream event. The error is a
 // *translate.BadAnswer if the event is malformed, or an *engineerror.Error if the engine reports a
 // failure. With an error nothing is appended, and the stream has failed. Events after the end are
 // ignored. The event's data is not kept.
@@ -114,7 +114,7 @@ func (s *Stream) appendChunk(dst []byte, c *Chunk, data []byte) ([]byte, error) 
 	switch {
 	case (summary.stripped || summary.again) && !summary.visible: // only reasoning, or a second end
 		return dst, nil
-	case summary.choices == 0 && !c.progress && !s.options.IncludeUsage: // in any other chunk clients read choices[0]
+	case summary.choices == 0 && !c.progress && !s.options.IncludeUsage: // clients read choices[0] in any other chunk
 		return dst, nil
 	}
 	if s.options.StripTimings && c.timings.Exists() && !s.Finished() {
@@ -172,9 +172,9 @@ func (s *Stream) editUsage(c *Chunk, usageChunk bool) {
 	}
 }
 
-// Finish appends the end of the stream: first, if the client asked for it, the usage chunk, with an
-// estimate if the engine sent no counts; then [DONE]. It returns translate.ErrNoFinish, and appends
-// nothing, if a choice lacks its finish_reason. A second call appends nothing.
+// Finish appends the end of the stream. If the client asked for a usage chunk, it comes first, with
+// an estimate if the engine sent no counts. [DONE] follows. It returns translate.ErrNoFinish, and
+// appends nothing, if a choice lacks its finish_reason. A second call appends nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if !s.Finished() {
 		return dst, translate.ErrNoFinish
@@ -209,8 +209,8 @@ func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 // Keepalive appends a comment, which clients ignore. It may appear wherever an event may.
 func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
 
-// Usage returns the token counts so far; without counts from the engine, an estimate of one token
-// for each delta.
+// Usage returns the token counts so far. If the engine has sent none, it estimates one token for
+// each delta.
 func (s *Stream) Usage() translate.Usage {
 	u := s.state.usageSoFar()
 	u.CutToolCalls = s.tools.Cut()
@@ -226,8 +226,9 @@ func (s *Stream) Started() bool {
 	return s.started || s.state.unfinished < s.state.choicesSeen || s.closed
 }
 
-// Done reports whether the rest of the upstream's events can be ignored: [DONE] has come, or every
-// choice has ended and the usage is known. Finish reports whether the answer is complete.
+// Done reports whether the rest of the upstream's events can be ignored, because [DONE] has arrived
+// or because every choice has ended and the usage is known. Finish reports whether the answer is
+// complete.
 func (s *Stream) Done() bool { return s.state.done(s.options.N) }
 
 // Finished reports whether every choice has its finish_reason. Finish then succeeds.

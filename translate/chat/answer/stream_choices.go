@@ -68,7 +68,7 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 		rest   []byte   // members to add to the delta
 	)
 	if choice.Finished() {
-		s.template.forget() // text after the end must wait with the end
+		s.template.forget() // text after the end must be held back with the end
 		pieces = endToolCalls(&s.tools, &choice, s.options.ID)
 		if word := endWord(choice.Finish, s.tools.Any(choice.Index)); word != nil {
 			edits.Set(choice.Finish, word)
@@ -128,10 +128,10 @@ func (s *Stream) summarize(c *Choice, d *Delta, sum *chunkSummary) (first bool) 
 	return first
 }
 
-// editToolCalls records the changes to the pieces of tool calls in a choice's delta. The result
-// unique reports that the next chunk may need other changes even if it looks the same.
+// editToolCalls records the changes to the pieces of tool calls in a choice's delta. unique is true
+// if the next chunk may need other changes even if it looks the same.
 func (s *Stream) editToolCalls(c *Choice, v jsonx.Value, mends bool) (unique bool, err error) {
-	s.template.forget() // its chunk may belong to another tool call
+	s.template.forget() // the template's chunk may belong to another tool call
 	edits, choice, shown := &s.out.edits, c.Index, 0
 	var p toolcall.Piece
 	for it := v.Iter(); it.Next(); {

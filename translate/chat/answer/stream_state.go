@@ -23,7 +23,7 @@ type streamState struct {
 	before         translate.Usage // usage of earlier engines, in a resumed answer
 	perChoice      usagePerChoice
 	usageFinal     bool // every choice has ended, and a chunk without choices had the usage: only [DONE] is missing
-	ended          bool // [DONE] came, or an unusable event after a complete answer
+	ended          bool // [DONE] or an unusable event after a complete answer has arrived
 }
 
 // allFinished reports whether every choice so far has its finish_reason. There must be at least n
@@ -111,7 +111,7 @@ type counts struct {
 	summed bool // choice by choice
 }
 
-// plus() adds the usage of another choice for the same prompt. If p has no counts, plus returns u
+// plus adds the usage of another choice for the same prompt. If p has no counts, plus returns u
 // alone.
 func (p counts) plus(u translate.Usage) counts {
 	if !p.Known {
@@ -120,10 +120,10 @@ func (p counts) plus(u translate.Usage) counts {
 	return counts{Usage: p.Usage.Plus(u), summed: true}
 }
 
-// addChunk records the usage in a chunk without choices, and returns the usage so far. The
-// parameter finished is how many choices had ended before the chunk. llama.cpp sends such a chunk
-// after the end of each choice, for that choice only. Other engines send one chunk at the very end,
-// for all choices.
+// addChunk records the usage in a chunk without choices, and returns the usage so far. finished is
+// the number of choices that had ended before the chunk. llama.cpp sends such a chunk after the end
+// of each choice, for that choice only. Other engines send one chunk at the very end, for all
+// choices.
 func (p *usagePerChoice) addChunk(u translate.Usage, finished int) counts {
 	if p.count++; p.count != finished || p.count == 1 {
 		p.chunks = counts{Usage: u}
@@ -133,8 +133,8 @@ func (p *usagePerChoice) addChunk(u translate.Usage, finished int) counts {
 	return p.chunks
 }
 
-// addChoice records the usage in a chunk with choices, and returns the usage so far. The parameter
-// first is the first choice in the chunk.
+// addChoice records the usage in a chunk with choices, and returns the usage so far. first is the
+// first choice in the chunk.
 func (p *usagePerChoice) addChoice(u translate.Usage, c *Chunk, first jsonx.Value) counts {
 	index, ok := first.Get("index").Int()
 	if !ok {
@@ -165,7 +165,7 @@ func (t *streamState) countsSoFar() translate.Usage {
 		u.Completion = max(u.Completion, t.deltas)
 		u.Total = u.Prompt + u.Completion
 		return u.Usage
-	case u.Known && t.unfinished > 0 && u.Completion < t.deltas: // the counts are from the beginning of the stream
+	case u.Known && t.unfinished > 0 && u.Completion < t.deltas: // the counts are from the start of the stream
 		u.Completion = t.deltas
 		u.Reconcile()
 		return u.Usage
@@ -179,7 +179,7 @@ func (t *streamState) countsSoFar() translate.Usage {
 	return u
 }
 
-// eventKind says what an event is before it is parsed.
+// eventKind is the kind of an event that has not been parsed yet.
 type eventKind uint8
 
 const (
@@ -195,7 +195,7 @@ var (
 	pingName  = []byte("ping")
 )
 
-// eventKindOf returns the kind of an event. Clients ignore an event without data as well.
+// eventKindOf returns the kind of an event. Clients also ignore an event without data.
 func eventKindOf(ev sse.Event) eventKind {
 	if len(ev.Data) > 0 && ev.Data[0] == '{' && len(ev.Name) == 0 {
 		return eventChunk

@@ -53,7 +53,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// However the upstream bytes are cut into reads, the client gets the same bytes.
+// The client gets the same bytes, however the upstream bytes are split into reads.
 func TestFramingIsNotObservable(t *testing.T) {
 	names, streams, answers := upstreams(t)
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -84,8 +84,8 @@ func TestFramingIsNotObservable(t *testing.T) {
 	}
 }
 
-// parsed() returns an event that a Stream handles like ev, but always parses, because the short
-// cuts are only for events without a name.
+// parsed returns an event that a Stream handles like ev, but always parses, because the fast paths
+// are only for events without a name.
 func parsed(ev sse.Event) sse.Event {
 	if len(ev.Name) == 0 {
 		ev.Name = []byte("message")
@@ -93,7 +93,7 @@ func parsed(ev sse.Event) sse.Event {
 	return ev
 }
 
-// The short cut for chunks that differ only in their text gives the same result as parsing.
+// The fast path for chunks that differ only in their text gives the same result as parsing.
 func TestRepeatIsNotObservable(t *testing.T) {
 	names, streams, answers := upstreams(t)
 	shortcuts := 0
@@ -149,7 +149,7 @@ func FuzzStream(f *testing.F) {
 		var as Assembler
 		checkAssembled(t, assemble(&as, &a, bytes.NewReader(upstream)))
 
-		// The short cut is compared with the parser.
+		// The fast path is compared with the parser.
 		var long Stream
 		long.Reset(&a)
 		s.Reset(&a)
@@ -235,7 +235,7 @@ func TestStreamAllocs(t *testing.T) {
 			s.Reset(&c.answer)
 			events := []sse.Event{
 				{Data: []byte(c.data)},
-				{Data: []byte(strings.Replace(c.data, `"index":0`, `"index":1`, 1))}, // takes no short cut
+				{Data: []byte(strings.Replace(c.data, `"index":0`, `"index":1`, 1))}, // does not take the fast path
 			}
 			var dst []byte
 			step := func() {
@@ -292,9 +292,8 @@ func TestAssembledShape(t *testing.T) {
 		t.Run(test.stream, func(t *testing.T) {
 			got := shape(t, archived(t, "stream", test.stream, "assembled"))
 			want := shape(t, archived(t, "whole", test.whole, "upstream"))
-			// The SDKs' types require two null members that these engines leave out. llama.cpp
-			// writes "" as the content of a message that has only calls, where the contract has
-			// null.
+			// The SDKs' types require two null members that these engines omit. llama.cpp writes ""
+			// as the content of a message that has only calls, where the contract has null.
 			allowed := map[string]bool{
 				"choices.message.refusal null": true, "choices.logprobs null": true,
 				"choices.message.content null": true, "choices.message.content string": true,
@@ -521,8 +520,8 @@ func TestAssembledCallIDsDiffer(t *testing.T) {
 	}
 }
 
-// The repository must have the corpus. Otherwise tests that read the corpus would pass without any
-// case.
+// The repository must have the corpus. Otherwise tests that read the corpus would pass without
+// running any case.
 func TestCorpusIsThere(t *testing.T) {
 	for _, dir := range []string{"stream", "whole"} {
 		entries, err := os.ReadDir(filepath.Join("testdata", dir))

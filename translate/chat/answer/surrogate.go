@@ -10,13 +10,13 @@ import (
 )
 
 // Engines cut texts into tokens, and tokens into pieces of characters. They write the remainder as
-// an escape: half of a surrogate pair whose other half comes in the next piece, or never. Many
-// parsers refuse such an escape, and clients that accept it cannot send it back. So a first half
-// waits for the next piece of its text, and a lone half becomes U+FFFD, in streams and in whole
-// answers.
+// an escape: half of a surrogate pair whose other half arrives in the next piece or never. Many
+// parsers refuse such an escape, and clients that accept it cannot send it back. A first half
+// therefore waits for the next piece of its text, and a lone half becomes U+FFFD. This applies to
+// streams and to whole answers.
 
-// half is the first half of a surrogate pair at the end of what has come of a text or, in
-// arguments, the beginning of the half's escape.
+// half is the first half of a surrogate pair at the end of what has been received of a text. In
+// arguments it may be only the start of the half's escape.
 type half struct {
 	textPlace
 	escape []byte
@@ -33,9 +33,9 @@ type textPlace struct {
 // halves lists the texts in a stream that wait for a second half. The list is nearly always empty.
 type halves []half
 
-// piece returns what may be sent of a piece of text. It puts the half that waited before the
-// contents, and replaces lone halves. Unless the piece is the last, it holds back a half that has
-// to wait now.
+// piece returns the part of a piece of text that may be sent. It puts the waiting half before the
+// contents, and replaces lone halves. Unless the piece is the last one, it holds back a half that
+// now has to wait.
 func (h *halves) piece(at textPlace, contents []byte, last bool) []byte {
 	if len(contents) == 0 && !last {
 		return contents
@@ -123,7 +123,8 @@ func (h *halves) end(edits *jsonx.Edits, c *Choice, pieces [][]byte, strip bool)
 	return bytes.Join(members, comma)
 }
 
-// argumentsPiece returns a tool call's piece that has only arguments, which are given in quotes.
+// argumentsPiece returns a piece of a tool call that has only arguments. The arguments are given in
+// quotes.
 func argumentsPiece(position int, arguments []byte) []byte {
 	piece := strconv.AppendInt([]byte(`{"index":`), int64(position), 10)
 	return append(append(append(piece, `,"function":{"arguments":`...), arguments...), "}}"...)

@@ -14,7 +14,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// strictly() parses JSON like a parser that refuses lone surrogates.
+// strictly parses JSON like a parser that refuses lone surrogates.
 func strictly(t *rapid.T, text []byte, into any) {
 	t.Helper()
 	var d jsonx.Doc
@@ -50,7 +50,7 @@ func (x *texts) add(more *texts) {
 	}
 }
 
-// all() returns the texts in the order of textMembers.
+// all returns the texts in the order of textMembers.
 func (x *texts) all() [5]string {
 	out := [5]string{x.Content, x.Refusal, x.Reasoning}
 	for i, c := range x.Calls {
@@ -65,8 +65,9 @@ var textMembers = [5]string{
 	`"tool_calls":[{"index":0,"function":{"arguments":"%s"}}]`, `"tool_calls":[{"index":1,"function":{"arguments":"%s"}}]`,
 }
 
-// Whatever halves of surrogate pairs an engine sends, in whatever pieces, clients get pairs and
-// replacement characters: the same in a stream, in a whole answer, and in the other dialects.
+// Clients get only pairs and replacement characters, whatever halves of surrogate pairs an engine
+// sends and in whatever pieces. They get the same text in a stream, in a whole answer, and in the
+// other dialects.
 func TestHalfSurrogates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		choices := rapid.IntRange(1, 2).Draw(t, "choices")
@@ -178,7 +179,7 @@ func TestHalfSurrogates(t *testing.T) {
 		for i := range source.ToolCalls.List {
 			strictly(t, []byte(`"`+string(source.ToolCalls.List[i].Args)+`"`), &texts[3+i])
 			if strings.TrimSpace(texts[3+i]) == "" {
-				texts[3+i] += "{}" // as the translators do
+				texts[3+i] += "{}" // like the translators
 			}
 		}
 		if texts != want[0] {
@@ -187,7 +188,7 @@ func TestHalfSurrogates(t *testing.T) {
 	})
 }
 
-// A whole answer has no lone halves either, wherever the engine has put them.
+// A whole answer has no lone halves either, wherever the engine put them.
 func TestHalfSurrogatesOfWholeAnswers(t *testing.T) {
 	body := []byte(`{"id":"a\ud83d","new\ude00":"\ude00","choices":[{"index":0,"message":{"content":"\ud83d\ude00\ud83d",` +
 		`"reasoning_content":"\ude00","tool_calls":[{"id":"\ud83d","type":"function","function":{"name":"f","arguments":"{\"a\":\"\ud83d\"}"}}]},"finish_reason":"stop",` +
@@ -212,9 +213,9 @@ func TestHalfSurrogatesOfWholeAnswers(t *testing.T) {
 	}
 }
 
-// Arguments are JSON within a string, with their own escapes. Clients parse them, so lone halves
-// there are replaced, too, wherever the engine cuts the pieces: the same in a stream, in a whole
-// answer, and in the other dialects.
+// Arguments are JSON within a string, with their own escapes. Clients parse them, so lone halves in
+// arguments are also replaced, wherever the engine splits the pieces. The result is the same in a
+// stream, in a whole answer, and in the other dialects.
 func TestHalfSurrogatesWithinArguments(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		arguments := `{"a":"` + strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{

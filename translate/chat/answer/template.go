@@ -7,17 +7,17 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// maxTemplate is the longest chunk that is remembered, in bytes.
+// maxTemplate is the maximum length of a chunk that is remembered, in bytes, without its text.
 const maxTemplate = 2 << 10
 
 // template is the last chunk without its text. The chunks of one stream differ only in their piece
 // of text, while id, time and model stay the same. A chunk that equals the last one up to the
 // opening quote of that text, and from the closing quote on, needs no parsing. If the bytes between
 // the quotes are the contents of one JSON string, the chunk is as valid as the last one and differs
-// only in its text. That takes two comparisons and the scan of one short string, less than a tenth
-// of the work.
+// only in its text. This takes two comparisons and the scan of one short string, which is less than
+// a tenth of the work.
 type template struct {
-	head, tail []byte // of the chunk: head ends with the opening quote, tail begins with the closing one
+	head, tail []byte // of the chunk: head ends with the opening quote, tail starts with the closing quote
 	toolCall   bool   // the text is arguments of a tool call, which count as generated even when empty
 	sinceMatch uint8  // number of chunks remembered since the last match
 }
@@ -33,7 +33,7 @@ func (t *template) forget() {
 	t.head, t.tail = t.head[:0], t.tail[:0]
 }
 
-// textOf returns the text in data, without quotes, if data is the last chunk with another text.
+// textOf returns the text in data, without quotes, if data is the last chunk with a different text.
 func (t *template) textOf(data []byte) (text []byte, ok bool) {
 	from, to := len(t.head), len(data)-len(t.tail)
 	if from == 0 || to < from || !bytes.HasSuffix(data, t.tail) || !bytes.HasPrefix(data, t.head) {
@@ -75,8 +75,8 @@ func (t *eventTemplate) append(dst, text []byte) []byte {
 	return append(dst, t.outTail...)
 }
 
-// remember stores a chunk whose text is data[start:end], and the client's event for the chunk. The
-// parameter from is where in the event the unchanged text begins. The next chunk must need the same
+// remember stores a chunk whose text is data[start:end], and the client's event for the chunk. from
+// is the offset in the event at which the unchanged text starts. The next chunk must need the same
 // changes apart from the text.
 func (t *eventTemplate) remember(data []byte, start, end int, event []byte, from int) {
 	if !t.template.remember(data, start, end) {
@@ -88,7 +88,7 @@ func (t *eventTemplate) remember(data []byte, start, end int, event []byte, from
 
 // onlyText returns the only text of a delta, in which the next delta is likely to differ, and
 // whether it belongs to a tool call. The text is absent if there is not exactly one. A piece with a
-// name does not count, because the next piece may begin another tool call.
+// name does not count, because the next piece may start another tool call.
 func (d *Delta) onlyText() (v jsonx.Value, toolCall bool) {
 	n := 0
 	for _, text := range [...]jsonx.Value{d.Content, d.Reasoning, d.Refusal} {

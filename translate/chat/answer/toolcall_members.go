@@ -10,18 +10,18 @@ import (
 )
 
 // Clients join a tool call's pieces by the index, answer the tool call by the id and read the
-// arguments from a string. Some SDKs require the type. Members that an engine leaves out are added
-// here, in streams and in whole answers.
+// arguments from a string. Some SDKs require the type. Members that an engine omits are added here,
+// in streams and in whole answers.
 
 var emptyText = []byte(`""`)
 
 // isCut reports whether an answer that ends with f may have an incomplete last tool call. If so,
-// the arguments stay as they are, because a tool must not run with fewer arguments than the model
+// the arguments are not changed, because a tool must not run with fewer arguments than the model
 // meant.
 func isCut(f Finish) bool { return f == FinishLength || f == FinishContentFilter }
 
 // endToolCalls ends the tool calls of a choice. It returns the pieces that clients still need:
-// names that had to wait, and {} for blank arguments, because clients read arguments as JSON.
+// names that had to wait, and {} for blank arguments, because clients parse arguments as JSON.
 func endToolCalls(tools *toolcall.Assembler, c *Choice, answer string) (pieces [][]byte) {
 	if !tools.Any(c.Index) {
 		return nil
@@ -51,8 +51,8 @@ func namePiece(part *toolcall.Part, answer string, choice int) []byte {
 	return append(piece, `,"arguments":""}}`...)
 }
 
-// addJoined records that a piece gets the name that waited for it, and the id that came with that
-// name.
+// addJoined records that a piece gets the name that waited for it, and the id that arrived with
+// that name.
 func addJoined(edits *jsonx.Edits, p *toolcall.Piece, part *toolcall.Part) {
 	if part.TakeID {
 		setMember(edits, p.Object, p.ID, "id", appendQuoted(nil, part.ID))
@@ -60,7 +60,8 @@ func addJoined(edits *jsonx.Edits, p *toolcall.Piece, part *toolcall.Part) {
 	setMember(edits, p.Function, p.Name, "name", appendQuoted(nil, part.Name))
 }
 
-// completeArguments returns the replacement for the arguments of a whole tool call; nil: they stay.
+// completeArguments returns the replacement for the arguments of a whole tool call, or nil if they
+// are kept.
 func completeArguments(p *toolcall.Piece, cut bool) []byte {
 	switch {
 	case !p.Function.IsObject() || p.Args.Exists() && !p.Args.IsString() && !p.Args.IsNull():
@@ -81,8 +82,8 @@ func wrongIndex(p *toolcall.Piece, part *toolcall.Part) bool {
 	return p.Index.Exists() && (!given || index != int64(part.Position))
 }
 
-// addToolCallMembers records which members the piece with a tool call's name gets. The parameter
-// answer is our id for the answer.
+// addToolCallMembers records the members that are added to the piece with a tool call's name.
+// answer is the edge's id for the answer.
 func addToolCallMembers(edits *jsonx.Edits, p *toolcall.Piece, part *toolcall.Part, answer string, choice int) {
 	if part.MakeID {
 		setMember(edits, p.Object, p.ID, "id", append(toolcall.AppendID([]byte{'"'}, answer, choice, part.Position), '"'))
@@ -90,7 +91,7 @@ func addToolCallMembers(edits *jsonx.Edits, p *toolcall.Piece, part *toolcall.Pa
 	if part.NeedType {
 		setMember(edits, p.Object, p.Type, "type", []byte(`"function"`))
 	}
-	if p.Args.IsObject() { // Ollama's native form
+	if p.Args.IsObject() { // Ollama's native format
 		edits.Set(p.Args, append(appendArguments([]byte{'"'}, p.Args), '"'))
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Tool calls of a whole answer are numbered from 0, have JSON arguments, and end the choice with
-// the word that agents look for. Arguments that the token limit has cut stay as they are.
+// the word that agents look for. Arguments that were cut off by the token limit are not changed.
 func TestToolCallsOfWholeAnswer(t *testing.T) {
 	const call = `"id":"a","type":"function"`
 	for name, c := range map[string]struct{ calls, finish, want, end string }{
@@ -115,7 +115,7 @@ func TestToolCallsOfStream(t *testing.T) {
 	}
 }
 
-// Empty pieces before the arguments do not hide where the arguments begin.
+// Empty pieces before the arguments do not hide the start of the arguments.
 func TestBlankPieces(t *testing.T) {
 	var s Stream
 	s.Reset(&Options{Model: "m", ID: "x"})

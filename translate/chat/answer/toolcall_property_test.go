@@ -15,14 +15,14 @@ import (
 	"penstock/translate/sse"
 )
 
-// heardToolCall is a tool call as one reader understands it.
+// heardToolCall is a tool call that one reader has read.
 type heardToolCall struct{ ID, Name, Args string }
 
-// toolCallPiece is one piece of a tool call as an engine sends it. The field of says to which tool
-// call the piece belongs.
+// toolCallPiece is one piece of a tool call from an engine. of is the tool call to which the piece
+// belongs.
 type toolCallPiece struct {
 	of             int
-	index          int // -1: left out
+	index          int // -1: omitted
 	id, name, args string
 }
 
@@ -44,8 +44,8 @@ func (p *toolCallPiece) json() string {
 	return b.String()
 }
 
-// concatenated is what a client makes of the pieces with one index: the client concatenates every
-// string, as openai-python does.
+// concatenated is the tool call that a client builds from the pieces with one index. The client
+// concatenates every string, like openai-python.
 type concatenated struct {
 	at   int
 	call heardToolCall
@@ -124,7 +124,7 @@ func streamed(t *rapid.T, chunks []string) [][]heardToolCall {
 	return heard
 }
 
-// whole assembles the chunks as the edge does for a client without a stream.
+// whole assembles the chunks like the edge for a client without a stream.
 func whole(t *rapid.T, chunks []string) [][]heardToolCall {
 	t.Helper()
 	var a Assembler
@@ -161,7 +161,7 @@ func whole(t *rapid.T, chunks []string) [][]heardToolCall {
 	return out
 }
 
-// translated reads the first choice as the other dialects do.
+// translated reads the first choice like the other dialects.
 func translated(t *rapid.T, chunks []string) (out []heardToolCall) {
 	t.Helper()
 	var s Reader
@@ -178,7 +178,7 @@ func translated(t *rapid.T, chunks []string) (out []heardToolCall) {
 			t.Fatal(err)
 		}
 		if strings.TrimSpace(args) == "" {
-			args += "{}" // as the translators do
+			args += "{}" // like the translators
 		}
 		out = append(out, heardToolCall{string(s.ToolCalls.ID(i)), string(s.ToolCalls.List[i].Name), args})
 	}
@@ -240,7 +240,7 @@ func (h engineHabits) split(t *rapid.T, name string) []string {
 	for rest := name; rest != ""; {
 		n := rapid.IntRange(1, len(rest)).Draw(t, "cut of the name")
 		if whole := name[:len(name)-len(rest)+n]; whole == "look_up" {
-			n = len(rest) // the rest is a tool's name, which passes at once
+			n = len(rest) // the rest is a tool's name, which is passed on at once
 		}
 		out, rest = append(out, rest[:n]), rest[n:]
 	}
@@ -255,8 +255,7 @@ func (h engineHabits) split(t *rapid.T, name string) []string {
 // engineHabits says how a generated engine sends tool calls.
 type engineHabits struct{ index, ids, names string }
 
-// drawn() returns the tool calls that an engine means, and the deltas in which the engine sends
-// them.
+// drawn returns the tool calls that an engine means, and the deltas in which the engine sends them.
 func (h engineHabits) drawn(t *rapid.T, choice int) (meant []heardToolCall, deltas [][]toolCallPiece) {
 	objects := []string{`{}`, `{"a":1}`, `{"a":{"b":[1,"}"]},"c":"x\"y\\"}`, `{"t":"{}"} `}
 	if h.index == "right" { // without arguments, other indexes do not distinguish tool calls
@@ -306,8 +305,8 @@ func (h engineHabits) drawn(t *rapid.T, choice int) (meant []heardToolCall, delt
 		}
 		queues = append(queues, queue)
 	}
-	// Two interleaved tool calls whose pieces all have index 0 look like one tool call with a new id
-	// in every piece. The beginning of a name waits only until another tool call begins.
+	// Two interleaved tool calls whose pieces all have index 0 look like one tool call with a new
+	// id in every piece. The start of a name waits only until another tool call starts.
 	mixed := (h.index == "right" || h.index == "absent" && h.ids == "each") && (h.names == "once" || h.names == "each") &&
 		rapid.Bool().Draw(t, "interleaved")
 	for len(queues) > 0 {
@@ -358,8 +357,8 @@ func (h engineHabits) number(delta []toolCallPiece) {
 	}
 }
 
-// Whatever an engine's habits, a streaming client assembles the same tool calls as the whole answer
-// has. If the habits distinguish the tool calls at all, these are what the engine meant.
+// Whatever an engine's habits, a streaming client assembles the same tool calls as in the whole
+// answer. If the habits distinguish the tool calls at all, they are the ones that the engine meant.
 func TestToolCallsOfAnyEngine(t *testing.T) {
 	for _, index := range indexHabits {
 		for _, ids := range idHabits {
@@ -451,8 +450,8 @@ func TestToolCallsOfImpossibleEngines(t *testing.T) {
 	})
 }
 
-// Pieces that differ only in their arguments take the short cut, even if each piece is changed on
-// the way, because an index is added or corrected or an id is not repeated.
+// Pieces that differ only in their arguments take the fast path, even if each piece is changed
+// because an index is added or corrected, or an id is not repeated.
 func TestToolCallShortCut(t *testing.T) {
 	for name, members := range map[string]string{
 		"by the book": `"index":0,`, "no index": ``, "another index": `"index":7,`, "id in each piece": `"id":"a",`,

@@ -7,7 +7,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Clients need these members of the top level, and an engine may have left them out.
+// Clients need these members of the top level, but an engine may have omitted them.
 
 var (
 	null            = []byte("null")
@@ -16,8 +16,8 @@ var (
 	chunkObject     = []byte(`"object":"chat.completion.chunk"`)
 )
 
-// maxID is how long an engine's id may be to be kept. A longer id is replaced with ours where an id
-// is needed.
+// maxID is the maximum length of an engine's id that is kept. A longer id is replaced with one from
+// the edge where an id is needed.
 const maxID = 256
 
 // identity is the raw `id` and `created` of an answer; empty: the engine gave none.
@@ -48,7 +48,7 @@ func (i *identity) noteTime(raw []byte) {
 	}
 }
 
-// append appends the beginning of an answer, up to the public model.
+// append appends the start of an answer, up to the public model.
 func (i *identity) append(dst []byte, object string, o *Options) []byte {
 	dst = append(dst, `{"id":`...)
 	if len(i.id) > 0 {

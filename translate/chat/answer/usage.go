@@ -7,7 +7,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// readUsage reads a `usage` object. The result ok is false if v is not an object or has no counts.
+// readUsage reads a `usage` object. ok is false if v is not an object or has no counts.
 func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 	if !v.IsObject() {
 		return translate.Usage{}, false
@@ -40,7 +40,7 @@ func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 }
 
 // readTimings reads llama.cpp's `timings`, which the last chunk has even if no usage was requested.
-// The timings count one choice; prompt_n excludes the tokens from the cache.
+// The timings cover one choice. prompt_n excludes the tokens from the cache.
 func readTimings(v jsonx.Value) (u translate.Usage, ok bool) {
 	if !v.IsObject() {
 		return translate.Usage{}, false

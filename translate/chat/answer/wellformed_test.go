@@ -8,8 +8,9 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// checkEvents checks that a client's stream is well-formed: events of one data line with a JSON
-// object, or comments; at most one [DONE], with nothing after it; at most one usage chunk.
+// checkEvents checks that a client's stream is well-formed. It may contain comments and events of
+// one data line with a JSON object, at most one [DONE] with nothing after it, and at most one usage
+// chunk.
 func checkEvents(t *testing.T, out []byte) {
 	t.Helper()
 	checkUsageEvents(t, out, false)
@@ -19,7 +20,7 @@ func checkEvents(t *testing.T, out []byte) {
 func checkUsageEvents(t *testing.T, out []byte, continuous bool) {
 	t.Helper()
 	if bytes.HasPrefix(out, []byte("!! ")) {
-		return // a failure as relay shows it, which quotes the engine
+		return // a failure as shown by relay, which quotes the engine
 	}
 	if i := bytes.Index(out, []byte("\n!! ")); i >= 0 {
 		out = out[:i+1]
