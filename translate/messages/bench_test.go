@@ -33,8 +33,8 @@ var eventCases = []struct {
 	{"thinking/hidden", "", thinkChunk, false},
 }
 
-// feed returns a function that gives s one event of the case. Because a stream keeps arguments, the
-// function begins a new one now and then.
+// feed returns a function that gives s one event of the case. A stream keeps arguments, so the
+// function occasionally starts a new one.
 func feed(tb testing.TB, s *Stream, first, chunk string, thinking bool) func() {
 	e := &echo{RequestInfo{thinking: shownIf(thinking)}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	dst := make([]byte, 0, 4<<10)
@@ -73,8 +73,8 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// TestStreamAllocs checks that a stream costs no allocation, whatever its number of events and
-// however often its memory is reused.
+// TestStreamAllocs checks that a stream allocates nothing, regardless of its number of events and
+// of how often its memory is reused.
 func TestStreamAllocs(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector allocates")
@@ -118,7 +118,7 @@ func TestStreamAllocs(t *testing.T) {
 			_, _ = s.Finish(out)
 		}
 		run()
-		// Looking at calls that overlap or end may allocate, but not in proportion to the number of
+		// Checking calls that overlap or end may allocate, but not in proportion to the number of
 		// events.
 		if n := testing.AllocsPerRun(20, run); n > 60 {
 			t.Errorf("%v allocations for %q", n, upstream)

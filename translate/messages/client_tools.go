@@ -8,11 +8,11 @@ import (
 )
 
 // clientTool is a tool that the dialect's vendor defines and that clients run. Requests name it
-// only by its type. For models that do not know the tool, clientTool holds the vendor's
-// documentation of the input.
+// only by its type. clientTool holds the vendor's documentation of the input, for models that do
+// not know the tool.
 type clientTool struct {
 	kind   string // prefix of the type; a version follows
-	before string // the first version that is not covered any more; empty: all later versions are
+	before string // the first version that is no longer covered; empty: all later versions are covered
 	about  string
 	schema string
 }
@@ -34,7 +34,7 @@ const (
 	needsPath   = `},"required":["command","path"]}`
 )
 
-// clientTools are compared with a type in this order.
+// clientTools lists the tools in the order in which they are compared with a type.
 var clientTools = [...]clientTool{
 	{
 		kind: "bash_", about: "Runs commands in a bash shell that stays open from one call to the next.",

@@ -3,12 +3,12 @@ package messages
 import "penstock/translate/dialects"
 
 // content reads the blocks of a message and turns them into the content of a chat message: a
-// string, or parts if there are images. Without a writer it only counts, for the first pass over
-// the blocks, which finds errors.
+// string, or parts if there are images. Without a writer it only counts. It is used like this in
+// the first pass over the blocks, which finds errors.
 type content struct {
 	w      *dialects.ChatWriter
 	images *dialects.Images // the chat request's images
-	start  int              // offset in w at which the message begins
+	start  int              // offset in w at which the message starts
 	parts  bool             // an array of parts, not a string
 	n      int              // number of texts or parts written
 
@@ -17,8 +17,8 @@ type content struct {
 	skipText, skipImages bool
 
 	textsSeen, imagesSeen int // including texts and images that were not written
-	leftOut               int // number of blocks left out
-	from, at, item        int // where in the client's body the pass is: see dialects.Image
+	leftOut               int // number of omitted blocks
+	from, at, item        int // position of the pass in the client's body: see dialects.Image
 }
 
 // begin starts the content. It is a string until a part is written.
@@ -50,7 +50,7 @@ func (c *content) endOrDrop() {
 }
 
 // text adds a text, given as the contents of a JSON string. Empty texts, which Claude Code writes,
-// are left out because some templates fail on them.
+// are omitted because some templates fail on them.
 func (c *content) text(contents []byte) {
 	if len(contents) == 0 {
 		return

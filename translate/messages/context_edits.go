@@ -10,7 +10,7 @@ import (
 )
 
 // The edits that context_management may request for a conversation. The edge applies the first kind
-// itself; the others, and unknown kinds, are ignored.
+// itself. It ignores the others and unknown kinds.
 const (
 	clearThinking = "clear_thinking_20251015"
 	clearToolUses = "clear_tool_uses_20250919"
@@ -37,7 +37,7 @@ var (
 )
 
 // checkEdits checks context_management. If the edge ignored edits that it cannot read, the client
-// would rely on a conversation that the model does not see.
+// would rely on a conversation that differs from the one that the model sees.
 func checkEdits(v jsonx.Value) *fault {
 	var edits [1]jsonx.Value
 	f := chat.ReadObject("context_management", v, managementNames, edits[:])
@@ -165,7 +165,7 @@ func keepThinkingFrom(contextManagement, messages jsonx.Value) int {
 		return 0
 	}
 	var begins []int // first messages of the turns
-	begin := 0       // first message of a turn that the assistant has not answered; -1: none
+	begin := 0       // first message of a turn that the assistant has not answered yet; -1: none
 	for it := messages.Iter(); it.Next(); {
 		switch role := it.Value().Get("role"); {
 		case role.EqualText("assistant") && begin >= 0:
@@ -223,8 +223,8 @@ type cleared struct {
 	turns, bytes int
 }
 
-// appendEdits appends the member that lists the applied edits, if the request has asked for edits.
-// The number of cleared tokens is an estimate, because no engine has seen them.
+// appendEdits appends the member that lists the applied edits, if the request asked for edits. The
+// number of cleared tokens is an estimate, because no engine has seen them.
 func (c cleared) appendEdits(dst []byte) []byte {
 	if !c.edits {
 		return dst

@@ -19,8 +19,8 @@ type conversation struct {
 	past      past
 	inPlace   bool // system messages keep their position
 	kept      bool // a message has been kept, at least in part
-	emptied   bool // a message has been left out entirely
-	// begun says that the client's last message so far is assistant text without tool calls.
+	emptied   bool // a message has been omitted entirely
+	// begun is true if the client's last message so far is assistant text without tool calls.
 	begun bool
 }
 
@@ -82,7 +82,7 @@ func (c *conversation) leading(messages, system jsonx.Value) *fault {
 	return nil
 }
 
-// message writes the chat form of message i.
+// message writes message i as chat messages.
 func (c *conversation) message(i int, v jsonx.Value) *fault {
 	var m [2]jsonx.Value
 	f := chat.ReadElement("an object", v, messageNames, m[:])
@@ -113,8 +113,8 @@ func (c *conversation) message(i int, v jsonx.Value) *fault {
 	return nil
 }
 
-// billing is the beginning of a block that Claude Code puts before its system prompt. The block
-// changes with every request, which would cost the engine its prefix cache.
+// billing is the start of a block that Claude Code puts before its system prompt. The block changes
+// with every request, which would cost the engine its prefix cache.
 var billing = []byte("x-anthropic-billing-header:")
 
 // systemText adds the text of a system prompt, a string or text blocks, to w.
@@ -203,8 +203,8 @@ func (c *conversation) user(i int, v jsonx.Value) *fault {
 	return nil
 }
 
-// note records whether any of a message's blocks are kept. The parameter more is how many calls or
-// results are kept.
+// note records whether any of a message's blocks are kept. more is the number of calls or results
+// that are kept.
 func (c *conversation) note(w *content, more int) {
 	stays := w.textsSeen+w.imagesSeen+more > 0 || w.leftOut == 0
 	c.kept, c.emptied = c.kept || stays, c.emptied || !stays
@@ -227,8 +227,8 @@ func putBlocks(v jsonx.Value, w *content, results bool) {
 	}
 }
 
-// result writes the tool message of a tool_result. It returns how many images the result has. These
-// belong in the message that follows.
+// result writes the tool message of a tool_result. It returns the number of images in the result.
+// These images belong in the message that follows.
 func (c *conversation) result(b *block) (images int, f *fault) {
 	if f := requiredText("tool_use_id", b.fields[fieldToolUseID]); f != nil {
 		return 0, f
@@ -313,13 +313,13 @@ func (c *conversation) assistant(i int, v jsonx.Value) *fault {
 }
 
 // thinking writes the thinking in the blocks of an assistant's turn, if any can be read. A blank
-// line separates consecutive thinking blocks, but not the thinking before and after a text, so that
-// the model's own answer comes back unchanged.
+// line separates consecutive thinking blocks, but not the thinking before and after a text. The
+// model's own answer thus comes back unchanged.
 func (c *conversation) thinking(blocks jsonx.Value) {
 	start := len(c.w.Out)
 	c.w.String(`,"` + chat.NameReasoningContent + `":"`)
 	empty := len(c.w.Out)
-	run := empty // offset at which the text of the directly preceding blocks begins
+	run := empty // offset at which the text of the directly preceding blocks starts
 	for it := blocks.Iter(); it.Next(); {
 		b, _ := readBlock(it.Value())
 		before := len(c.w.Out)
@@ -358,7 +358,7 @@ func (c *conversation) writeToolCall(n int, b *block) *fault {
 		out = append(out, `"{}"`...)
 	case input.IsObject():
 		out = append(jsonx.AppendEscaped(append(out, '"'), input.Raw()), '"')
-	default: // malformed arguments that the client received from us
+	default: // malformed arguments that the client received from the edge
 		out = c.arguments.Append(out, input)
 	}
 	c.w.Out = out

@@ -12,10 +12,10 @@ import (
 var counted = [...]string{"messages", "system", "tools", "tool_choice", "thinking"}
 
 // CountSegments appends to segs the pieces of a count_tokens request for an engine with a counter.
-// The pieces hold the client's own members that matter, with the engine's name for the model. No
-// other members are sent, because they might steer the engine. Server tools, their blocks in the
-// history and the billing block are removed. A tool call's input that is not an object becomes one,
-// because engines refuse others. Sealed thinking is opened, or removed if that fails. Decode must
+// The pieces contain the client's relevant members, with the engine's name for the model. No other
+// members are sent, because they might steer the engine. Server tools, their blocks in the history
+// and the billing block are removed. A tool call's input that is not an object becomes one, because
+// engines refuse anything else. Sealed thinking is opened, or removed if that fails. Decode must
 // have accepted body; the pieces are slices of it.
 func CountSegments(segs [][]byte, body []byte, n *chat.CountRequest) [][]byte {
 	root := parseAgain(body)
@@ -51,7 +51,7 @@ func parseAgain(body []byte) jsonx.Value {
 	return d.Root()
 }
 
-// leaveOut records that tools and system text that engines must not see are removed, and wraps
+// leaveOut records the removal of tools and system text that engines must not see, and wraps
 // inputs.
 func leaveOut(edits *jsonx.Edits, root jsonx.Value) {
 	for it := root.Get("tools").Iter(); it.Next(); {
@@ -93,8 +93,7 @@ func wrapInputs(edits *jsonx.Edits, messages jsonx.Value) {
 	}
 }
 
-// ReadCount reads the answer to a count_tokens request. The result ok is false for any other
-// answer.
+// ReadCount reads the answer to a count_tokens request. ok is false for any other answer.
 func ReadCount(answer []byte) (tokens int, ok bool) {
 	var d jsonx.Doc
 	if d.Parse(answer, jsonx.Options{Record: 1}) != nil {

@@ -32,7 +32,7 @@ func TestCountSegments(t *testing.T) {
 	}
 }
 
-// A counter gets the text that the engine would get: thinking is opened or removed, and none stays
+// A counter gets the text that the engine would get. Thinking is opened or removed, and none stays
 // sealed.
 func TestCountSegments_History(t *testing.T) {
 	body := []byte(`{"model":"m","messages":[{"role":"user","content":"a"},{"role":"assistant","content":[` +
@@ -50,8 +50,8 @@ func TestCountSegments_History(t *testing.T) {
 	}
 }
 
-// TestCountSegments_Archives runs the archives in testdata/count: a request, and in the section
-// engine the reasoning that the model's engines get from a history.
+// TestCountSegments_Archives runs the archives in testdata/count. Each has a request and, in the
+// section engine, the reasoning that the model's engines get from a history.
 func TestCountSegments_Archives(t *testing.T) {
 	golden.Archives(t, "testdata/count", func(t *testing.T, ar *golden.Archive) {
 		body := bytes.TrimSuffix(ar.Section("request"), []byte("\n"))

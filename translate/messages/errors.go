@@ -45,12 +45,12 @@ func (i *RequestInfo) nameOf(param string) string {
 	return param
 }
 
-// MapError returns an error of the edge, or an engine's failure, as the contract defines it for
-// Messages. An engine's failure is a 529 with a Retry-After. Agents recognise some messages by
-// their words. The message about a prompt that does not fit begins with the words that make agents
-// compact a conversation. If the prompt would fit with a smaller max_tokens, the message also has
-// the words that make agents lower max_tokens and retry. The message about images that the model
-// does not accept has the words that make agents leave the images out.
+// MapError returns an error of the edge, or an engine's failure, in the form that the contract
+// defines for Messages. An engine's failure is a 529 with a Retry-After. Agents recognise some
+// messages by their words. The message about a prompt that does not fit starts with the words that
+// make agents compact a conversation. If the prompt would fit with a smaller max_tokens, the
+// message also has the words that make agents lower max_tokens and retry. The message about images
+// that the model does not accept has the words that make agents remove the images.
 func MapError(e *apierr.Error) *apierr.Error {
 	own := *e
 	switch {
@@ -74,11 +74,11 @@ func MapError(e *apierr.Error) *apierr.Error {
 	return &own
 }
 
-// imageRefused makes agents remove the images from a conversation. Otherwise they would get the
-// same answer forever.
+// imageRefused is the text that makes agents remove the images from a conversation. Otherwise they
+// would always get the same answer.
 const imageRefused = "Could not process image."
 
-// leastRetryAfter is the shortest Retry-After for a failure.
+// leastRetryAfter is the minimum Retry-After for a failure.
 const leastRetryAfter = time.Second
 
 const promptTooLong = "prompt is too long"

@@ -71,7 +71,7 @@ func (q blockQueue) held() (n int) {
 	return n
 }
 
-// keepBlocks is for how many blocks memory is kept.
+// keepBlocks is the number of blocks for which memory is kept.
 const keepBlocks = 16
 
 func (q *blockQueue) reset() {
@@ -93,8 +93,8 @@ type blockWriter struct {
 	lead  []byte // beginning of a delta
 }
 
-// start appends the beginning of content_block_start, and prepares the beginning of a delta, up to
-// the text.
+// start appends the start of content_block_start, and prepares the start of a delta, up to the
+// text.
 func (w *blockWriter) start(dst []byte, b *streamBlock, delta string) []byte {
 	b.open = true
 	w.lead = append(w.lead[:0], "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
@@ -122,7 +122,7 @@ func (w *blockWriter) beginToolCall(dst []byte, b *streamBlock, id, name []byte)
 	return append(dst, "\",\"input\":{}}}\n\n"...)
 }
 
-// delta appends content_block_delta. The parameter text is the contents of a JSON string.
+// delta appends content_block_delta. text is the contents of a JSON string.
 func (w *blockWriter) delta(dst, text []byte) []byte {
 	dst = append(append(dst, w.lead...), text...)
 	return append(dst, "\"}}\n\n"...)

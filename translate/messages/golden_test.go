@@ -130,7 +130,7 @@ func echoOf(t testing.TB, text []byte) *echo {
 	return e
 }
 
-// echo holds the parameters of an answer.
+// echo holds what a Stream needs for an answer.
 type echo struct {
 	RequestInfo
 	dialects.Identity
@@ -152,7 +152,7 @@ func appendWhole(dst []byte, c *answer.Completion, e *echo) ([]byte, error) {
 // failed is the error with which the tests' streams end.
 var failed = apierr.New(529, apierr.CodeUpstreamFailed, "The engine failed.")
 
-// stream runs an engine's stream through s, as the proxy does, and returns what the client gets.
+// stream runs an engine's stream through s, like the proxy, and returns what the client gets.
 func stream(s *Stream, e *echo, upstream []byte) (out []byte, err error) {
 	e.reset(s)
 	r := sse.NewReader(bytes.NewReader(upstream), 1<<20)
@@ -174,7 +174,7 @@ func stream(s *Stream, e *echo, upstream []byte) (out []byte, err error) {
 	return out, nil
 }
 
-// wholeOf assembles an engine's stream into a completion and translates that.
+// wholeOf assembles an engine's stream into a completion and translates the completion.
 func wholeOf(e *echo, upstream []byte) ([]byte, error) {
 	var a answer.Assembler
 	r := sse.NewReader(bytes.NewReader(upstream), 1<<20)
@@ -198,8 +198,8 @@ func wholeOf(e *echo, upstream []byte) ([]byte, error) {
 	return appendWhole(nil, &c, e)
 }
 
-// streamAlone reports whether err ends only the stream, while the whole answer is good. In this
-// case the arguments that were already sent read as an object, or as the beginning of one.
+// streamAlone reports whether err ends only the stream, while the whole answer is valid. In this
+// case the arguments that were already sent are an object or the start of one.
 func streamAlone(err error) bool { return errors.Is(err, errArguments) || errors.Is(err, errLate) }
 
 // TestAnswers translates the engine's streams in testdata/answer, as a stream and as a whole

@@ -11,7 +11,7 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// message is a Messages answer as a client reads it.
+// message is the Messages answer that a client reads.
 type message struct {
 	ID           string           `json:"id"`
 	Type         string           `json:"type"`
@@ -33,8 +33,8 @@ type streamEvent struct {
 	Error   map[string]any `json:"error"`
 }
 
-// eventsOf parses a stream independently of our parser and checks the form of each event: a name,
-// one line of JSON whose type is the name, a blank line.
+// eventsOf parses a stream independently of the edge's parser. It checks that each event has a
+// name, one line of JSON whose type is that name, and a blank line.
 func eventsOf(t testing.TB, out []byte) (events []streamEvent) {
 	t.Helper()
 	if len(out) > 0 && !bytes.HasSuffix(out, []byte("\n\n")) {
@@ -63,9 +63,10 @@ func eventsOf(t testing.TB, out []byte) (events []streamEvent) {
 
 func tail(b []byte) []byte { return b[max(0, len(b)-100):] }
 
-// grammar checks the order of events in a finished or failed stream: message_start first, one block
-// open at a time, indices 0, 1, 2 and so on, deltas of the block's kind; then message_delta and
-// message_stop, or error. It reports whether the stream ended well.
+// grammar checks the order of events in a finished or failed stream. message_start comes first. One
+// block is open at a time, the indices are 0, 1, 2 and so on, and deltas have the block's kind.
+// Then follow message_delta and message_stop, or error. grammar reports whether the stream
+// completed.
 func grammar(t testing.TB, out []byte) bool {
 	t.Helper()
 	events := eventsOf(t, out)
@@ -137,7 +138,7 @@ func grammar(t testing.TB, out []byte) bool {
 	return last == "message_stop"
 }
 
-// collect assembles a stream's message, as an SDK does.
+// collect assembles a stream's message, like an SDK.
 func collect(t testing.TB, out []byte) []byte {
 	t.Helper()
 	var (
@@ -189,8 +190,8 @@ func collect(t testing.TB, out []byte) []byte {
 	return b
 }
 
-// normal parses a whole answer, and removes where a text stands among the calls, because only a
-// stream can express that.
+// normal parses a whole answer. It removes the position of a text among the calls, because only a
+// stream can express that position.
 func normal(t testing.TB, body []byte) message {
 	t.Helper()
 	var m message

@@ -40,7 +40,7 @@ const (
 
 var sourceNames = jsonx.NewNames("type", "media_type", "data", "url", "content")
 
-// blockKind says what a block means in the translation.
+// blockKind is the meaning of a block in the translation.
 type blockKind uint8
 
 const (
@@ -141,7 +141,7 @@ func (b block) visit(w *content) *fault {
 	return chat.WrongValue("type", "is not a known kind of content block")
 }
 
-// said passes the text v on to w unless f is an error.
+// said passes the text v on to w unless f is not nil.
 func said(w *content, f *fault, v jsonx.Value) *fault {
 	if f == nil && v.IsString() {
 		w.text(v.Inside())
@@ -237,7 +237,7 @@ func (b block) visitDocument(w *content) *fault {
 	case kind.EqualText("content"):
 		f = b.visitContent(b.source[sourceContent], w)
 	default:
-		// Agents know the words "Could not process …", and then remove the document from the
+		// Agents recognize the words "Could not process …". They then remove the document from the
 		// conversation and continue.
 		f = chat.Unsupported("type", "must be text or content. Could not process PDF: PDFs and files are not read here")
 	}

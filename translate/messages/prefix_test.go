@@ -61,7 +61,7 @@ func turn(t *rapid.T, inPlace bool) map[string]any {
 
 // TestPrefixStable checks that the serialized messages of a turn are a byte prefix of the next
 // turn's; otherwise engines would compute the whole conversation again. With fold this holds unless
-// a system text comes in the middle; with in_place it always holds.
+// there is system text in the middle of the conversation. With in_place it always holds.
 func TestPrefixStable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		inPlace := rapid.Bool().Draw(t, "in place")

@@ -156,7 +156,7 @@ func TestRequestsRefused(t *testing.T) {
 	}
 }
 
-// TestReuse checks that nothing of one call appears in the next one that uses the same memory.
+// TestReuse checks that nothing from one call appears in the next call that uses the same memory.
 func TestReuse(t *testing.T) {
 	t.Parallel()
 	var (
@@ -220,7 +220,7 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 	}
 }
 
-// Tools that run elsewhere, or need a screen, are refused if there are no others.
+// Tools that run elsewhere, or that need a screen, are refused if there are no other tools.
 func TestOnlyServerTools(t *testing.T) {
 	for _, tool := range []string{
 		`{"type":"web_search_20250305","name":"web_search"}`,
@@ -237,7 +237,7 @@ func TestOnlyServerTools(t *testing.T) {
 }
 
 // Agents remove the images of a conversation when an error says that one could not be processed. A
-// refusal says so only if the request would be accepted with another image, or none.
+// refusal says this only if the request would be accepted with another image or without images.
 func TestImageRefusals(t *testing.T) {
 	const block = `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + pixel + `"}}`
 	blind := chat.ModelRules{InputModalities: []string{"text"}}

@@ -10,8 +10,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// RequestInfo holds the facts about a request that its answer, and errors about the request, need.
-// The zero value is ready.
+// RequestInfo holds the facts about a request that are needed for its answer and for errors about
+// the request. The zero value is ready.
 type RequestInfo struct {
 	thinking thinking
 	stops    []string // stop sequences of the request
@@ -42,8 +42,8 @@ type Request struct {
 }
 
 // The deepest member that is read is messages[0].content[0].content[0].source.data, or a block in a
-// document. In chat a schema is one level deeper and a tool call has more members, hence the other
-// two limits.
+// document. In chat a schema is one level deeper and a tool call has more members, which is the
+// reason for the other two limits.
 var parseOptions = jsonx.Options{
 	MaxDepth: jsonx.DefaultMaxDepth - 1, Record: 10, MaxNodes: jsonx.DefaultMaxNodes / 2, Paired: true,
 }
@@ -85,9 +85,9 @@ var memberNames = jsonx.NewNames(append([]string{
 }, passedNames...)...)
 
 // Decode appends the chat request for body to dst, and decodes the appended bytes into the chat
-// request. These bytes must not change before the chat request is reset. Decode fills info with
-// what the answer needs, and with what Locate needs for errors about the chat request. body is not
-// kept.
+// request. These bytes must not change before the chat request is reset. Decode fills info with the
+// facts for the answer, and with those that Locate needs for errors about the chat request. body is
+// not kept.
 //
 // The error is an *apierr.Error that names a member of the Messages request; the appended bytes are
 // then useless.
@@ -135,8 +135,8 @@ func (r *Request) checkHosted(o *dialects.Options) error {
 	return o.Hosted(model.AppendText(nil)).Members(r.doc.Root())
 }
 
-// prefilled reports whether the conversation ends with the beginning of an answer for the model to
-// continue. An answer that must begin with thinking, a tool call or JSON for a schema cannot be
+// prefilled reports whether the conversation ends with the start of an answer that the model should
+// continue. An answer that must start with thinking, a tool call or JSON for a schema cannot be
 // continued.
 func (r *Request) prefilled(c *chat.Request) bool {
 	choice := r.members[memberToolChoice].Get("type")
@@ -189,7 +189,7 @@ func (r *Request) parse(body []byte, strict bool) error {
 }
 
 // translate writes the chat body. Members that have the same name and rules in chat are copied
-// unread: chat's own decoding refuses invalid values under that name.
+// unread, because chat's own decoding refuses invalid values under the same name.
 func (r *Request) translate(o *dialects.Options) *fault {
 	if f := checkEdits(r.members[memberContextManagement]); f != nil {
 		return f
@@ -256,8 +256,8 @@ func (r *Request) translate(o *dialects.Options) *fault {
 	return f
 }
 
-// unmet finds the members that ask for something that the edge does not do, and records them as
-// dropped.
+// unmet finds the members that ask for something that the edge does not support, and records them
+// as dropped.
 func (r *Request) unmet() {
 	if servers := r.members[memberMCPServers]; chat.Given(servers) && !(servers.IsArray() && servers.Len() == 0) {
 		r.info.dropped.Member("mcp_servers")
@@ -342,8 +342,8 @@ func (r *Request) reasoning(o *dialects.Options) *fault {
 	return nil
 }
 
-// hint reads the word with which the client says how it wants the model's thinking. It returns ""
-// if there is no such word.
+// hint reads the word for how the client wants the model's thinking. It returns "" if there is no
+// such word.
 func (r *Request) hint(list *chat.WordList, v jsonx.Value, strict bool) (string, *fault) {
 	if !chat.Given(v) {
 		return "", nil

@@ -25,12 +25,13 @@ func seeds(f testing.TB, folder, name string) (out [][]byte) {
 	return out
 }
 
-// chatWords lists what occurs only in names of chat members: a Messages client must not see these.
+// chatWords lists words that occur only in names of chat members. A Messages client must not see
+// them.
 var chatWords = []string{"image_url", "tool_calls", "tool_call_id", "function", "parameters", "arguments", "stop[", "response_format", "reasoning_effort"}
 
-// FuzzDecode checks that no body makes Decode panic, and Decode changes nothing in a body but lone
-// surrogates. Every error is a client's and uses the terms of Messages. An accepted body becomes a
-// chat request, and always the same one.
+// FuzzDecode checks that no body makes Decode panic, and that Decode changes only lone surrogates
+// in a body. Every error must be a client error in the terms of Messages. An accepted body must
+// always become the same chat request.
 func FuzzDecode(f *testing.F) {
 	for _, s := range seeds(f, "request", "request") {
 		f.Add(s, byte(0))

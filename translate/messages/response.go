@@ -82,7 +82,7 @@ func appendStop(dst []byte, r *answer.Reader, stops []string) []byte {
 	return jsonx.AppendStringS(dst, sequence)
 }
 
-// stopReason returns why the answer ended. The presence of tool calls decides, not the engine's
+// stopReason returns why the answer ended. It follows the presence of tool calls, not the engine's
 // finish reason. Some engines report stop although there are tool calls, and an agent that reads
 // tool_use without a tool call waits forever.
 func stopReason(r *answer.Reader, stops []string) (reason, sequence string) {

@@ -35,7 +35,7 @@ type Stream struct {
 
 var _ translate.Stream = (*Stream)(nil)
 
-// phase says how far a stream has come.
+// phase is the state of a stream.
 type phase uint8
 
 const (
@@ -44,9 +44,9 @@ const (
 	phaseClosed               // message_stop or error has been sent
 )
 
-// toolCallProgress says how much of a tool call the client has been sent.
+// toolCallProgress says how much of a tool call has been sent to the client.
 type toolCallProgress struct {
-	sent   int // how many bytes of its arguments
+	sent   int // number of bytes of its arguments that have been sent
 	closed bool
 }
 
@@ -58,13 +58,13 @@ func (s *Stream) Reset(i *dialects.Identity) {
 	s.NextEngine()
 }
 
-// Started reports whether a block has begun.
+// Started reports whether a block has started.
 func (s *Stream) Started() bool {
 	return s.block.index > 0 || len(s.queue) > 0 && s.queue[0].open || s.phase == phaseClosed
 }
 
-// NextEngine prepares for another engine's events, after message_start, whose counts message_delta
-// later replaces, or after an open text block.
+// NextEngine prepares for another engine's events, after message_start or after an open text block.
+// message_delta later replaces the counts in message_start.
 func (s *Stream) NextEngine() {
 	if s.Started() {
 		s.reader.Resume()
@@ -133,8 +133,8 @@ func appendStart(dst []byte, identity *dialects.Identity, u translate.Usage) []b
 	return append(dst, "}}\n\n"...)
 }
 
-// say adds a piece of thinking or text. The piece is sent at once if its block is the open one and
-// no other block waits.
+// say adds a piece of thinking or text. The piece is sent at once if its block is open and no other
+// block waits.
 func (s *Stream) say(dst []byte, k kind, text []byte) []byte {
 	n := len(s.queue)
 	same := n > 0 && s.queue[n-1].kind == k
@@ -216,7 +216,7 @@ func (s *Stream) flush(dst []byte, p *streamBlock) []byte {
 	if len(t.Args) == c.sent {
 		return dst
 	}
-	if c.sent == 0 { // null and blanks wait, and are sent only if nothing follows
+	if c.sent == 0 { // null and blanks are held back, and are sent only if nothing follows
 		if first, _ := firstByte(t.Args); first != '{' {
 			return dst
 		}
@@ -263,7 +263,7 @@ func (s *Stream) endBlock(dst []byte, p *streamBlock) ([]byte, error) {
 	return dst, nil
 }
 
-// endToolCall checks that the tool call may end here, and appends what was held of its input.
+// endToolCall checks that the tool call may end here, and appends the held part of its input.
 func (s *Stream) endToolCall(dst []byte, i int) ([]byte, error) {
 	c, from := &s.toolCalls[i], &s.reader.ToolCalls.List[i]
 	if len(from.Name) == 0 {
@@ -278,7 +278,7 @@ func (s *Stream) endToolCall(dst []byte, i int) ([]byte, error) {
 		dst = s.block.delta(dst, noInput)
 	case is == inputCut && s.reader.Finish != answer.FinishLength:
 		return dst, errArguments
-	case is == inputOther && c.sent == 0: // the input does not begin like an object
+	case is == inputOther && c.sent == 0: // the input does not start like an object
 		dst = s.block.delta(dst, from.Args)
 	}
 	c.sent = len(from.Args)
@@ -287,8 +287,8 @@ func (s *Stream) endToolCall(dst []byte, i int) ([]byte, error) {
 
 // Finish appends the successful end of the answer: the end of the open block, message_delta and
 // message_stop. The error is translate.ErrNoFinish if the engine ended too early, or a
-// *translate.BadAnswer if a tool call is malformed; nothing is then appended. A second call appends
-// nothing.
+// *translate.BadAnswer if a tool call is malformed. In both cases nothing is appended. A second
+// call appends nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if err := s.reader.End(); err != nil {
 		return dst, err
@@ -322,12 +322,12 @@ func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 	return append(dst, "\n\n"...)
 }
 
-// Keepalive appends a ping. A ping may come wherever an event may, even before the first one.
+// Keepalive appends a ping. A ping may appear wherever an event may, even before the first one.
 func (s *Stream) Keepalive(dst []byte) []byte {
 	return append(dst, "event: ping\ndata: {\"type\":\"ping\"}\n\n"...)
 }
 
-// Finished reports whether the engine has given a finish reason: Finish will succeed, unless a tool
+// Finished reports whether the engine has given a finish reason. Finish then succeeds unless a tool
 // call is malformed.
 func (s *Stream) Finished() bool { return s.reader.Finished() }
 
@@ -340,7 +340,7 @@ func (s *Stream) Held() int {
 	return s.reader.ToolCalls.Held() + s.queue.held()
 }
 
-// Markup returns the kind of markup that the text begins with.
+// Markup returns the kind of markup with which the text starts.
 func (s *Stream) Markup() translate.Markup { return s.reader.Markup() }
 
 // Usage returns the engine's counts so far or, if it sent none, an estimate of one token for each

@@ -16,7 +16,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// through passes src through s until the stream ends, well or not.
+// through passes src through s until the stream ends, successfully or not.
 func through(s *Stream, e *echo, src io.Reader) []byte {
 	e.reset(s)
 	r := sse.NewReader(src, 1<<20)
@@ -55,13 +55,13 @@ func TestSplits(t *testing.T) {
 	}
 }
 
-// TestCuts checks that an engine that dies at any byte leaves a well-formed stream, which ends well
-// only if the engine had sent its stop reason.
+// TestCuts checks that an engine that dies at any byte leaves a well-formed stream. The stream must
+// be complete only if the engine had sent its stop reason.
 func TestCuts(t *testing.T) {
 	t.Parallel()
 	e := &echo{RequestInfo{thinking: thinkingShown}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	var s Stream
-	well := map[string]bool{} // whether each output ended well: many cuts give the same output
+	well := map[string]bool{} // whether each output is complete: many cuts give the same output
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
 		for at := range upstream {
 			out := through(&s, e, bytes.NewReader(upstream[:at]))
@@ -78,7 +78,7 @@ func TestCuts(t *testing.T) {
 }
 
 // FuzzStream checks that no input makes a Stream panic, break the order of events, or depend on how
-// the input is cut.
+// the input is split.
 func FuzzStream(f *testing.F) {
 	for _, s := range seeds(f, "answer", "upstream-response") {
 		f.Add(s, true)
@@ -102,7 +102,7 @@ func fuzzStream(t *testing.T, s *Stream, upstream []byte, how thinking) {
 	if cut := through(s, e, iotest.OneByteReader(bytes.NewReader(upstream))); !bytes.Equal(cut, out) {
 		t.Fatalf("byte by byte:\n%s\nat once:\n%s", cut, out)
 	}
-	if !ended || bytes.Contains(upstream, []byte(`\u`)) { // a half of a pair reads differently alone than joined
+	if !ended || bytes.Contains(upstream, []byte(`\u`)) { // half of a pair reads differently alone than joined
 		return
 	}
 	// A completion may be larger than the assembler's copy of it, but must have the same contents.
@@ -114,8 +114,8 @@ func fuzzStream(t *testing.T, s *Stream, upstream []byte, how thinking) {
 	}
 }
 
-// told returns m without the counts and tool call ids that the engine may have sent too late for a
-// stream, or not at all.
+// told returns m without the counts and tool call ids, which the engine may have sent too late for
+// a stream or not at all.
 func told(m message) message {
 	m.Usage = nil
 	for _, b := range m.Content {
@@ -177,8 +177,8 @@ func TestKeepaliveAndEnds(t *testing.T) {
 	s.Release()
 }
 
-// TestLargeArguments checks that arguments too large to be checked piece by piece are still
-// checked, and exact.
+// TestLargeArguments checks that arguments that are too large to be checked piece by piece are
+// still checked and unchanged.
 func TestLargeArguments(t *testing.T) {
 	long := strings.Repeat("x", 200<<10)
 	for _, c := range []struct {

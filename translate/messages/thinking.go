@@ -8,7 +8,7 @@ import (
 	"penstock/translate/seal"
 )
 
-// thinking says how the client gets the model's reasoning.
+// thinking is the way in which the client gets the model's reasoning.
 type thinking uint8
 
 const (
@@ -18,7 +18,7 @@ const (
 	thinkingRedacted                 // sealed, in a separate block
 )
 
-// kind returns the kind of the blocks that hold the thinking.
+// kind returns the kind of the blocks that contain the thinking.
 func (t thinking) kind() kind {
 	if t == thinkingShown {
 		return kindThinking
@@ -26,7 +26,7 @@ func (t thinking) kind() kind {
 	return kindSealed
 }
 
-// streams reports whether a block of kind k can begin before it is complete.
+// streams reports whether a block of kind k can start before it is complete.
 func (t thinking) streams(k kind) bool { return k != kindSealed || t == thinkingOmitted }
 
 // sealed returns the blob for a text, or a signature without meaning.
@@ -57,8 +57,8 @@ func (t thinking) append(dst, text []byte, box seal.Box) []byte {
 	return dst
 }
 
-// signature stands in for the vendor's proof that it made the thinking, unless the thinking itself
-// is sealed there. Clients return the signature unread.
+// signature replaces the vendor's proof that it made the thinking, unless the thinking itself is
+// sealed in the signature. Clients return the signature unread.
 const signature = "cGVuc3RvY2s="
 
 // The words in the member thinking that have an effect here.
@@ -67,16 +67,16 @@ const (
 	displayOmitted = "omitted"
 )
 
-// All words that the member thinking may have. Claude Code 2.1.332 opens each session with the
+// The words that the member thinking may have. Claude Code 2.1.332 starts each session with the
 // display "updates".
 var (
 	thinkingTypes    = chat.WordList{Words: []string{"enabled", "adaptive", typeDisabled}, Other: "adaptive"}
 	thinkingDisplays = chat.WordList{Words: []string{"summarized", displayOmitted}, Other: "summarized"}
 )
 
-// thinkingOf returns how a client that sends the given type and display gets the reasoning. An
-// empty string means that the client sent none. A client whose beta redacts thinking may still ask
-// for the text.
+// thinkingOf returns how a client that sends the given type and display gets the reasoning. If kind
+// or display is empty, the client did not send it. A client whose beta redacts thinking may still
+// ask for the text.
 func thinkingOf(kind, display string, redact bool) thinking {
 	switch {
 	case kind == "" || kind == typeDisabled:
@@ -101,7 +101,7 @@ type past struct {
 	inTurn  bool // thinking has been cleared from the current turn
 }
 
-// user records a user message, which begins a turn unless it has tool results.
+// user records a user message, which starts a turn unless it has tool results.
 func (p *past) user(content jsonx.Value) { p.inTurn = p.inTurn && hasResult(content) }
 
 // clear records a thinking block that the client has cleared.
@@ -152,7 +152,7 @@ func (p *past) appendText(dst []byte, b *block) []byte {
 	return dst
 }
 
-// editHistory records the changes that make the history readable for an engine's counter: it opens
+// editHistory records the changes that make the history readable for an engine's counter. It opens
 // sealed thinking, and removes what engines must not see.
 func editHistory(edits *jsonx.Edits, root jsonx.Value, n *chat.CountRequest) {
 	messages := root.Get("messages")
@@ -171,7 +171,7 @@ func editHistory(edits *jsonx.Edits, root jsonx.Value, n *chat.CountRequest) {
 	}
 }
 
-// keepThinkingOfLoop returns the index after which the running tool loop begins.
+// keepThinkingOfLoop returns the index after which the running tool loop starts.
 func keepThinkingOfLoop(messages jsonx.Value) (from int) {
 	for it := messages.Iter(); it.Next(); {
 		if it.Value().Get("role").EqualText("user") && !hasResult(it.Value().Get("content")) {

@@ -28,7 +28,7 @@ const thoughtfulWhole = `{"choices":[{"index":0,"finish_reason":"tool_calls","me
 
 var testBox = seal.NewKeys(strings.Repeat("k", 32)).Of("team-a", func(seal.Result) {}).For("public")
 
-// requestOf decodes a request with the given members and returns what its answer needs.
+// requestOf decodes a request with the given members and returns the echo for its answer.
 func requestOf(t *testing.T, more string, redact bool) (e *echo) {
 	t.Helper()
 	e = &echo{RequestInfo{}, dialects.Identity{Model: "public", ID: "msg_1", Seal: testBox}}
@@ -141,7 +141,7 @@ func TestShownThinking(t *testing.T) {
 	}
 }
 
-// TestLongThinking checks that thinking that is too long to seal is left out, and does not occupy
+// TestLongThinking checks that thinking that is too long to seal is omitted and does not occupy
 // memory.
 func TestLongThinking(t *testing.T) {
 	piece := `{"choices":[{"index":0,"delta":{"reasoning":"` + strings.Repeat("r", 100_000) + `"}}]}`
@@ -169,7 +169,8 @@ func TestLongThinking(t *testing.T) {
 	}
 }
 
-// TestSealedThinkingBetween checks that thinking after text is a block of its own, in its place.
+// TestSealedThinkingBetween checks that thinking after text is a separate block at the right
+// position.
 func TestSealedThinkingBetween(t *testing.T) {
 	e := requestOf(t, `,"thinking":{"type":"adaptive","display":"omitted"}`, false)
 	out := streamed(t, e, `{"choices":[{"index":0,"delta":{"content":"a"}}]}`, `{"choices":[{"index":0,"delta":{"reasoning":"b"}}]}`,
@@ -190,8 +191,8 @@ func TestSealedThinkingBetween(t *testing.T) {
 	}
 }
 
-// TestSealedThinkingNotStarted checks that while a stream only collects thinking to be sealed,
-// another engine may still take over.
+// TestSealedThinkingNotStarted checks that another engine may still take over while a stream only
+// collects thinking to be sealed.
 func TestSealedThinkingNotStarted(t *testing.T) {
 	e := requestOf(t, `,"thinking":{"type":"adaptive"}`, true)
 	var s Stream

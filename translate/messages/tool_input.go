@@ -48,7 +48,7 @@ func (n *toolInput) read(args []byte) (value []byte, is inputKind) {
 	}
 	err := n.doc.Parse(n.out, jsonx.Options{Record: 1, Paired: true})
 	var syntax *jsonx.SyntaxError
-	if errors.As(err, &syntax) && syntax.Lone() { // half a pair, one escape deeper than the answer's reader replaces
+	if errors.As(err, &syntax) && syntax.Lone() { // half of a pair, one level of escapes deeper than those that the answer's reader replaces
 		jsonx.MendLone(n.out)
 		err = n.doc.Parse(n.out, jsonx.Options{Record: 1})
 	}
@@ -78,7 +78,7 @@ func (n *toolInput) reset() {
 
 const keepInput = 64 << 10
 
-// quoted appends the contents of a JSON string with quotes around them.
+// quoted appends a JSON string with the given contents.
 func quoted(dst, contents []byte) []byte {
 	return append(append(append(dst, '"'), contents...), '"')
 }

@@ -20,7 +20,7 @@ const (
 )
 
 // tools writes tools, tool_choice and parallel_tool_calls. Server tools run on the vendor's servers
-// and are dropped; functions and client tools remain.
+// and are dropped. Functions and client tools are kept.
 func (r *Request) tools(strict bool) *fault {
 	v := r.members[memberTools]
 	if chat.Given(v) && !v.IsArray() {
@@ -96,8 +96,8 @@ func checkFunction(t *[toolMembers]jsonx.Value) *fault {
 	)
 }
 
-// checkSchema checks the schema of a tool's input, which the dialect defines as an object. With
-// another type an engine would write a tool_use that no client can read.
+// checkSchema checks the schema of a tool's input, which the dialect defines as an object. With any
+// other type, an engine would write a tool_use that no client can read.
 func checkSchema(v jsonx.Value) *fault {
 	f := chat.OptionalObject("input_schema", v)
 	if kind := v.Get("type"); f == nil && chat.Given(kind) && !kind.EqualText("object") {
@@ -152,7 +152,7 @@ func (r *Request) toolChoice(tools bool) *fault {
 	return nil
 }
 
-// defines reports whether a tool that the engine gets has the given name.
+// defines reports whether the engine gets a tool with the given name.
 func (r *Request) defines(name jsonx.Value) bool {
 	want := string(name.AppendText(nil))
 	for it := r.members[memberTools].Iter(); it.Next(); {
