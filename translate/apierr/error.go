@@ -78,26 +78,26 @@ const DetailThread = "thread_unsupported_request"
 const StatusOverloaded = 529
 
 // Error is an error of the public API. All members except Cause reach the client, so none of them
-// may hold a key, the address of an upstream, or text that we did not write. Only the message may
-// come, cleaned, from an engine that rejected the request (design: 2.6). An Error does not change
-// once it is returned.
+// may contain a key, the address of an upstream, or text that the edge did not write. Only the
+// message may come from an engine that rejected the request, after it was cleaned (design: 2.6). An
+// Error does not change once it is returned.
 type Error struct {
 	Status     int           // HTTP status
 	Type       string        // one of the types
 	Code       string        // one of the codes, or an engine's own
 	Message    string        // a sentence for a human reader
-	Param      string        // the offending parameter, as a path in our spelling (messages[2].content); may be empty
+	Param      string        // the offending parameter, as a path in the edge's spelling (messages[2].content); may be empty
 	RetryAfter time.Duration // when to retry; 0: not stated
 	Metadata   *Metadata     // only when vision capacity is full
 	Quota      *Quota        // only when a budget refuses the call
 	Codings    string        // accepted codings for a request body, for the Accept-Encoding header of a 415
 	DetailCode string        // what a Messages client reads in details.error_code; empty: the error has no details
 	Overflow   Overflow      // the numbers about a prompt that is too long; not rendered itself
-	Image      bool          // the model takes no image, or not so many; never rendered
+	Image      bool          // the model accepts no images, or not as many; never rendered
 	Cause      error         // for the log; never rendered
 }
 
-// Metadata says how full the vision pool is. All members are rendered.
+// Metadata describes the load of the vision pool. All members are rendered.
 type Metadata struct {
 	RetryAfter           int    // seconds
 	Modality             string // "vision"
@@ -112,13 +112,13 @@ type Quota struct {
 	Group       string // whose budget it is; "": the key's own
 	Name        string // such as tokens per day
 	Limit, Used string // decimal numbers
-	// Remaining is how much is left, and Needed is how much the call may need, as decimal numbers.
-	// Both are empty if the budget is used up.
+	// Remaining is the amount that is left, and Needed is the amount that the call may need. Both
+	// are decimal numbers, and empty if the budget is used up.
 	Remaining, Needed string
-	// Part is how much of Remaining this edge of a fleet may grant until it hears from the other
-	// edges; empty: all of it.
+	// Part is the share of Remaining that this edge of a fleet may grant until it hears from the
+	// other edges; empty: all of it.
 	Part   string
-	Held   bool // running calls reserve the rest and may return some at any moment
+	Held   bool // running calls have reserved the remainder and may return some at any moment
 	Renews time.Time
 }
 
@@ -130,7 +130,7 @@ func (q *Quota) whose() string {
 	return "The key's budget"
 }
 
-// Overflow says by how much a request is too long, for the dialect whose error states the numbers.
+// Overflow holds the sizes of a request that is too long, for the dialect whose error states them.
 type Overflow struct {
 	Prompt, Max int  // tokens; 0: not in the engine's message
 	Answer      int  // tokens requested for the answer, if the prompt itself fits; 0: it is too long
@@ -140,9 +140,9 @@ type Overflow struct {
 // Known reports whether the engine's message has both numbers.
 func (o Overflow) Known() bool { return o.Prompt > 0 && o.Max > 0 }
 
-// New returns an error with the type for the status. The message must be ours: format is a
-// constant, and args never hold text from a client, such as a parameter's value. Numbers and
-// parameter names in our spelling are fine.
+// New returns an error with the type for the status. The message must be the edge's own: format
+// must be a constant, and args must not contain text from a client, such as a parameter's value.
+// Numbers and parameter names in the edge's spelling are allowed.
 func New(status int, code, format string, args ...any) *Error {
 	return &Error{Status: status, Type: TypeOf(status), Code: code, Message: fmt.Sprintf(format, args...)}
 }
@@ -171,8 +171,8 @@ func TypeOf(status int) string {
 	return TypeInvalidRequest
 }
 
-// Invalid returns a 400 about the parameter param, which may be empty. What New says about args
-// applies here, too.
+// Invalid returns a 400 about the parameter param, which may be empty. The rules of New for args
+// also apply to Invalid.
 func Invalid(param, code, format string, args ...any) *Error {
 	e := New(400, code, format, args...)
 	e.Param = param
@@ -182,8 +182,8 @@ func Invalid(param, code, format string, args ...any) *Error {
 // BadRequest returns the 400 for a request that is invalid as HTTP.
 func BadRequest(message string) *Error { return New(400, CodeBadRequest, "%s", message) }
 
-// HTTPVersion returns the 505 for an HTTP version that the edge does not speak. Its type blames the
-// client although the status is a 5xx.
+// HTTPVersion returns the 505 for an HTTP version that the edge does not support. Its type blames
+// the client although the status is a 5xx.
 func HTTPVersion(message string) *Error {
 	return &Error{Status: 505, Type: TypeInvalidRequest, Code: CodeBadRequest, Message: message}
 }
@@ -208,8 +208,7 @@ func ModelNotFound(name, nearest string) *Error {
 	return e
 }
 
-// maxShownName is longer than any model name, and keeps a long text from the body out of the
-// answer.
+// maxShownName is longer than any model name. It keeps long text from the body out of the answer.
 const maxShownName = 128
 
 // Unauthorized returns a 401 with one of the three codes for credentials. Its message is the same
@@ -260,7 +259,7 @@ func TooLarge(limit int64) *Error {
 	return New(413, CodeRequestTooLarge, "The request body is larger than the limit of %d bytes.", limit)
 }
 
-// RateLimited returns the 429 for a key's limit. The parameter limit names that limit in our words:
+// RateLimited returns the 429 for a key's limit. limit names that limit in the edge's words:
 // "requests per minute". The message says when to retry.
 func RateLimited(limit string, retryAfter time.Duration) *Error {
 	e := New(429, CodeRateLimited, "")
@@ -315,7 +314,7 @@ func KeysUnavailable(retryAfter time.Duration) *Error {
 	return e
 }
 
-// HookUnavailable returns the 503 for a call about which an operator's hook gives no decision.
+// HookUnavailable returns the 503 for a call for which an operator's hook gave no decision.
 func HookUnavailable(retryAfter time.Duration) *Error {
 	e := New(503, CodeHookUnavailable, "")
 	e.RetryAfter = retryAfter
@@ -323,7 +322,7 @@ func HookUnavailable(retryAfter time.Duration) *Error {
 	return e
 }
 
-// RefusedByHook returns the refusal from an operator's hook, which has chosen the status and the
+// RefusedByHook returns the refusal by an operator's hook, which has chosen the status and the
 // message. A 429 says when to retry.
 func RefusedByHook(status int, message string, retryAfter time.Duration) *Error {
 	e := New(status, CodeRefusedByHook, "%s", message)
@@ -333,14 +332,14 @@ func RefusedByHook(status int, message string, retryAfter time.Duration) *Error 
 	return e
 }
 
-// Internal returns the 500 for a fault in the edge itself. The cause is for the log.
+// Internal returns the 500 for a problem with the edge itself. The cause is for the log.
 func Internal(cause error) *Error {
 	e := New(500, CodeInternal, "Internal error.")
 	e.Cause = cause
 	return e
 }
 
-// Error returns the status, type, code and parameter, which a log may hold. It omits the message,
+// Error returns the status, type, code and parameter, which may be logged. It omits the message,
 // because an engine's message about a rejected request may quote the request. It also omits the
 // cause, which is logged separately.
 func (e *Error) Error() string {
@@ -351,8 +350,8 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Renamed returns a copy of e about the member param, with that name at the beginning of the
-// message in place of the old one.
+// Renamed returns a copy of e about the member param. The new name replaces the old one at the
+// start of the message.
 func (e *Error) Renamed(param string) *Error {
 	renamed := *e
 	renamed.Param = param
@@ -374,14 +373,14 @@ func (e *Error) RetryAfterSeconds() int {
 	return int((e.RetryAfter-1)/time.Second) + 1
 }
 
-// Append appends the answer's body as chat, Responses and audio have it: {"error":{…}}.
+// Append appends the answer's body in the format of chat, Responses and audio: {"error":{…}}.
 func (e *Error) Append(dst []byte) []byte {
 	dst = append(dst, `{"error":`...)
 	dst = e.AppendObject(dst)
 	return append(dst, '}')
 }
 
-// AppendMessages appends the body in the form of the Messages API:
+// AppendMessages appends the body in the format of the Messages API:
 // {"type":"error","error":{…},"request_id":…}.
 func (e *Error) AppendMessages(dst []byte, requestID string) []byte {
 	dst = append(dst, `{"type":"error","error":`...)
@@ -391,7 +390,7 @@ func (e *Error) AppendMessages(dst []byte, requestID string) []byte {
 	return append(dst, '}')
 }
 
-// AppendObject appends only the error object, for events that carry one.
+// AppendObject appends only the error object, for events that contain one.
 func (e *Error) AppendObject(dst []byte) []byte {
 	dst = append(dst, `{"message":`...)
 	dst = jsonx.AppendStringS(dst, e.Message)

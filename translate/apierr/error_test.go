@@ -153,8 +153,8 @@ func TestFromJSON(t *testing.T) {
 	}
 }
 
-// TestModelNotFound checks that the answer has the requested name, cut if it is too long for a
-// name, and the nearest model.
+// TestModelNotFound checks that the answer has the requested name, truncated if it is too long for
+// a name, and the nearest model.
 func TestModelNotFound(t *testing.T) {
 	const list = " GET /v1/models lists the models."
 	for _, row := range []struct{ name, nearest, want string }{
