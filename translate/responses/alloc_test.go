@@ -9,8 +9,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// An event allocates nothing, however many events there are, except that the text kept for the last
-// events grows.
+// An event allocates nothing, however many events there are, except when the text that is kept for
+// the last events grows.
 func TestStreamAllocs(t *testing.T) {
 	for _, c := range streamCases {
 		a := newStream(t, nil)
@@ -32,7 +32,7 @@ func TestStreamAllocs(t *testing.T) {
 	}
 }
 
-// A reused request allocates only what the answer keeps, and the assistant's turns.
+// A reused request allocates memory only for what the answer keeps and for the assistant's turns.
 func TestRequestAllocs(t *testing.T) {
 	var r Request
 	tr, err := translateBody(benchRequest, dialects.Options{})

@@ -84,7 +84,7 @@ func BenchmarkWhole(b *testing.B) {
 	}
 }
 
-// BenchmarkStreams measures a whole stream of 100 deltas with its beginning and its end.
+// BenchmarkStreams measures a whole stream of 100 deltas with its start and its end.
 func BenchmarkStreams(b *testing.B) {
 	src := []byte("data: " + strings.Repeat(streamCases[0].data+"\n\ndata: ", 100) +
 		`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n")

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// This file checks response objects and streams as a published schema of the dialect would:
+// This file checks response objects and streams like a published schema of the dialect. It checks
 // required members and their types, and the order of events. It parses the client's bytes with
 // encoding/json, and shares no code with the package.
 
@@ -293,7 +293,7 @@ type event struct {
 	data map[string]any
 }
 
-// parseEvents parses a stream strictly: an event is two lines and a blank one.
+// parseEvents parses a stream strictly. An event must be two lines and a blank one.
 func parseEvents(c *checker, out []byte) (events []event, done bool) {
 	text, ok := strings.CutSuffix(string(out), "\n\n")
 	if !ok {
@@ -418,8 +418,8 @@ func id(response any) any {
 	return m["id"]
 }
 
-// soFar checks that a keep-alive contains the response shown so far. If an item is open there, it
-// has no deltas yet, because otherwise the keep-alive would be a delta.
+// soFar checks that a keep-alive contains the response so far. If that response has an open item,
+// the item has no deltas yet, because otherwise the keep-alive would be a delta.
 func (w *walk) soFar(e event) {
 	response, _ := e.data["response"].(map[string]any)
 	want := w.items
@@ -431,7 +431,7 @@ func (w *walk) soFar(e event) {
 	}
 }
 
-// isSealed reports whether an item has nothing readable for its client.
+// isSealed reports whether an item has nothing that its client can read.
 func isSealed(item map[string]any) bool {
 	return item["type"] == "reasoning" || item["type"] == "compaction"
 }
@@ -448,7 +448,7 @@ func (w *walk) final(e event) {
 		if !w.error {
 			w.failf("response.failed without an error before it")
 		}
-		if w.open && len(output) == len(w.items)+1 { // the open item is there in its current state
+		if w.open && len(output) == len(w.items)+1 { // the response has the open item in its current state
 			output = output[:len(w.items)]
 		}
 	} else if w.open {

@@ -25,7 +25,7 @@ const summaryRequest = `Stop working on the task now and write a summary of this
 	`what failed, and what remains to be done next. Include what an earlier summary says. ` +
 	`Do not call tools and do not address the user: answer with the text of the summary alone.`
 
-// summaryLead begins the message that replaces a compaction.
+// summaryLead is the start of the message that replaces a compaction.
 const summaryLead = `This is a summary of the conversation up to here. It stands in place of what was said:\n\n`
 
 // compactionBox returns the box for compactions. A compaction is bound to a key but not to a model,
@@ -52,7 +52,7 @@ func (c *conversation) openCompaction(i *item) (out []byte, ok bool) {
 	return c.opener.Open(c.w.Out, nil, blob.AppendText(nil))
 }
 
-// unreadableCompaction is the error for item n. The item cannot be left out, because it stands for
+// unreadableCompaction is the error for item n. The item cannot be omitted, because it stands for
 // the whole conversation.
 func unreadableCompaction(n int) *fault {
 	return &fault{Param: chat.Element("input", n), Code: apierr.CodeCompactionUnreadable, Text: "is a compaction that " +
@@ -72,7 +72,7 @@ func noCompaction(input jsonx.Value) *fault {
 // NoCompaction says why an edge does not compact conversations.
 const NoCompaction = "Conversations are not compacted here: the operator has to set seal.keys, which seal the summary"
 
-// forSummary removes the members that would cut a summary short or change its form.
+// forSummary removes the members that would truncate a summary or change its format.
 func (m *members) forSummary() {
 	for _, i := range [...]int{
 		memberMaxOutputTokens, memberMaxTokens, memberMaxCompletionTokens, memberText, memberResponseFormat, memberInclude,
@@ -82,8 +82,8 @@ func (m *members) forSummary() {
 	}
 }
 
-// checkSummary reports an answer that is not a complete summary, because the client is about to
-// discard the conversation.
+// checkSummary returns an error for an answer that is not a complete summary, because the client is
+// about to discard the conversation.
 func (o *output) checkSummary() error {
 	switch {
 	case !o.compacts:

@@ -48,9 +48,9 @@ func summaryStream(text, reason string) string {
 
 const summaryText = `The HIDDEN number is 42.`
 
-// TestCompaction checks that the text of a summary is never in an answer: not in a stream, its
-// keep-alives, or a whole answer. The only item can be opened in the next turn, even with another
-// model, but not for another owner.
+// TestCompaction checks that the text of a summary never appears in a stream, its keep-alives, or a
+// whole answer. The only item can be opened in the next turn, even with another model, but not for
+// another owner.
 func TestCompaction(t *testing.T) {
 	stream := compacting(t, triggers, dialects.Options{})
 	half := []byte(summaryStream(summaryText, "stop"))

@@ -7,8 +7,8 @@ import (
 )
 
 // conversation writes the messages of the chat request. Its output for an item depends only on that
-// item and on earlier ones, except for the leading system message. So the earlier messages of a
-// continued conversation keep the same bytes.
+// item and on earlier ones, except for the leading system message. The earlier messages of a
+// continued conversation thus keep the same bytes.
 type conversation struct {
 	w         *dialects.ChatWriter
 	images    *dialects.Images
@@ -18,7 +18,7 @@ type conversation struct {
 	turn      *assistantTurn
 	arguments *chat.Arguments
 	names     *shownNames
-	foreign   map[string]bool // ids of tool calls that are left out, together with their outputs
+	foreign   map[string]bool // ids of tool calls that are omitted, together with their outputs
 	dropped   *dialects.Dropped
 	pending   []imagePart // images in outputs, for the user message that follows
 
@@ -26,13 +26,13 @@ type conversation struct {
 	unreadable int    // the first compaction that cannot be read; -1: none
 }
 
-// imagePart is an image and where it is.
+// imagePart is an image and its position.
 type imagePart struct {
 	part  [partCount]jsonx.Value
 	place dialects.Image
 }
 
-// placeOfImage returns where an image is in the client's request.
+// placeOfImage returns the position of an image in the client's request.
 func placeOfImage(item int, list string, part int) dialects.Image {
 	return dialects.Image{List: "input", Parts: list, Item: item, At: part, Nested: -1, Member: "image_url"}
 }
@@ -61,9 +61,9 @@ func (c *conversation) write(input, instructions jsonx.Value) {
 // blankLine joins texts from different sources inside a JSON string.
 const blankLine = `\n\n`
 
-// leading writes the leading system message: the instructions, then the text of the system and
-// developer items. With in_place, only the items at the beginning of the conversation are included.
-// leading returns the first item whose system text is not included.
+// leading writes the leading system message, which consists of the instructions and then the text
+// of the system and developer items. With in_place, only the items at the start of the conversation
+// are included. leading returns the index of the first item whose system text is not included.
 func (c *conversation) leading(input, instructions jsonx.Value) (first int) {
 	w, start := c.w, len(c.w.Out)
 	w.Message("system")
@@ -141,7 +141,7 @@ func (c *conversation) item(i *item, index int) {
 	}
 }
 
-// noteForeign adds the item's call id to the set of tool calls that are left out.
+// noteForeign adds the item's call id to the set of tool calls that are omitted.
 func (i *item) noteForeign(ids map[string]bool) map[string]bool {
 	if id := i.m[fieldCallID]; id.IsString() {
 		if ids == nil {
@@ -220,7 +220,7 @@ func (c *conversation) output(i *item, index int) {
 }
 
 // endImages writes the user message with the images of the preceding outputs. This message follows
-// all outputs, because no other message may come between the results of one turn.
+// all outputs, because no other message may appear between the results of one turn.
 func (c *conversation) endImages() {
 	if len(c.pending) == 0 {
 		return
@@ -242,7 +242,7 @@ type assistantTurn struct {
 	text      []byte // contents of a JSON string
 	toolCalls []byte // elements of tool_calls
 	count     int
-	reasoning []byte // like text; what follows own belongs to the next message
+	reasoning []byte // like text; the part after own belongs to the next message
 	own       int
 }
 
@@ -254,7 +254,8 @@ func (a *assistantTurn) reset() {
 }
 
 // think adds a reasoning item. A blank line separates two consecutive reasoning items. If the model
-// spoke in between, there is no blank line, so that the model's own answer comes back unchanged.
+// wrote text in between, there is no blank line, so that the model's own answer comes back
+// unchanged.
 func (a *assistantTurn) think(i *item, c *conversation) {
 	before := len(a.reasoning)
 	if before > a.own {

@@ -10,31 +10,31 @@ import (
 )
 
 // customInput finds the input of a custom tool in the arguments of the function that replaces the
-// tool. The arguments should be {"input":"…"}, whose text is sent as it comes. Models also wrap the
-// input differently, or write it without a wrapper: such arguments are held until they end.
+// tool. The arguments should be {"input":"…"}, whose text is sent as it arrives. Models also wrap
+// the input differently, or write it without a wrapper. Such arguments are held until they end.
 //
 // The zero value is ready. Malformed arguments are passed on unchanged, for the tool to refuse.
 type customInput struct {
 	tool    string // the tool's name, which models put before an input as on a command line
-	read    int    // how many bytes of the arguments have been read
+	read    int    // number of bytes of the arguments that have been read
 	pending []byte // decoded arguments that are still undecided
 	room    []byte // buffer for unescaped text
 	phase   inputPhase
 	fence   fence
 }
 
-// inputPhase says where in the arguments a customInput is.
+// inputPhase is the position in the arguments that a customInput has reached.
 type inputPhase uint8
 
 const (
 	inputBegins inputPhase = iota
 	inputText              // inside the string
 	inputEnded             // after the string
-	inputHeld              // the arguments begin differently
+	inputHeld              // the arguments start differently
 )
 
-// add reads a piece of the arguments and appends the input that the piece holds. Both are contents
-// of a JSON string.
+// add reads a piece of the arguments and appends the input in that piece. Both are contents of a
+// JSON string.
 func (c *customInput) add(dst, piece []byte) []byte {
 	c.pending = jsonx.AppendDecoded(c.pending, piece)
 	c.read += len(piece)
@@ -50,7 +50,7 @@ func (c *customInput) add(dst, piece []byte) []byte {
 // finish appends the rest of the input.
 func (c *customInput) finish(dst []byte) []byte {
 	switch c.phase {
-	case inputText: // the arguments were cut; half an escape has no meaning
+	case inputText: // the arguments were truncated; half an escape has no meaning
 	case inputEnded:
 		if rest := append([]byte(`{"":""`), c.pending...); !toolcall.Blank(c.pending) && !isJSON(rest) { // more than space follows the string
 			dst = c.fence.add(dst, append([]byte{'"'}, c.pending...))
@@ -67,14 +67,15 @@ func isJSON(text []byte) bool {
 	return d.Parse(text, jsonx.Options{}) == nil
 }
 
-// maxUndecided bounds the text that is held back while its meaning is undecided, because such text
-// is read again with every piece.
+// maxUndecided is the maximum length of text that is held back while its meaning is undecided. Such
+// text is read again with every piece.
 const maxUndecided = 512
 
-// inputTokens should begin the arguments, with optional space between them.
+// inputTokens are the tokens with which the arguments should start, with optional space between
+// them.
 var inputTokens = [...]string{`{`, `"input"`, `:`, `"`}
 
-// begin examines the beginning of the arguments.
+// begin examines the start of the arguments.
 func (c *customInput) begin() {
 	rest := c.pending
 	for _, token := range inputTokens {
@@ -122,8 +123,8 @@ func (c *customInput) text(dst []byte) []byte {
 // plainEscapes are the single-letter escapes and their meanings.
 const plainEscapes = "\"\"\\\\//b\bf\fn\nr\rt\t"
 
-// appendEscape appends the character for which the escape at the beginning of in stands. It returns
-// the escape's length, or 0 if the escape is incomplete. An invalid escape stands for itself.
+// appendEscape appends the character for which the escape at the start of in stands. It returns the
+// escape's length, or 0 if the escape is incomplete. An invalid escape stands for itself.
 func appendEscape(dst, in []byte) ([]byte, int) {
 	if len(in) < 2 {
 		return dst, 0
@@ -175,16 +176,16 @@ func hexEscape(in []byte) (r rune, ok bool) {
 // wrappings lists the members into which models put an input. The right one is named input.
 var wrappings = [...]string{"input", "patch", "command", "cmd"}
 
-// unwrap returns the input in complete arguments: a string, possibly in an object or in an array
-// there, alone or after the tool's name. Any other arguments are the input themselves, because
-// unwrapping a longer array would lose elements.
+// unwrap returns the input in complete arguments. The input is a string, possibly in an object or
+// in an array in that object, alone or after the tool's name. Any other arguments are themselves
+// the input, because unwrapping a longer array would lose elements.
 func (c *customInput) unwrap(text []byte) []byte {
 	var d jsonx.Doc
 	if d.Parse(text, jsonx.Options{Record: 4}) != nil {
 		return text
 	}
 	v := d.Root()
-	for range 2 { // models do put an input within an input
+	for range 2 { // some models put an input within an input
 		if !v.IsObject() {
 			break
 		}
@@ -222,7 +223,7 @@ func only(v jsonx.Value) jsonx.Value {
 }
 
 // fence removes the code fence that models put around an input. It is enabled for a tool with a
-// grammar, whose input cannot begin with a fence. The zero value passes everything on.
+// grammar, whose input cannot start with a fence. The zero value passes everything on.
 type fence struct {
 	on    bool
 	phase fencePhase
@@ -272,8 +273,8 @@ func (f *fence) add(dst, text []byte) []byte {
 	return f.release(dst, f.closing())
 }
 
-// closing returns the offset in held at which a closing fence may begin: on its own line, followed
-// only by space.
+// closing returns the offset in held at which a closing fence may start. Such a fence is on its own
+// line and is followed only by space.
 func (f *fence) closing() int {
 	text := f.held
 	n := len(bytes.TrimRight(text, " \t\r\n"))

@@ -9,7 +9,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// readPieces reads arguments that come in pieces of at most size runes, and returns the input.
+// readPieces reads arguments that arrive in pieces of at most size runes, and returns the input.
 func readPieces(t *testing.T, args string, size int, grammar bool) (input string, deltas int) {
 	t.Helper()
 	in := customInput{tool: "apply_patch", fence: fence{on: grammar}}
@@ -33,8 +33,8 @@ func readPieces(t *testing.T, args string, size int, grammar bool) (input string
 	return input, deltas
 }
 
-// TestCustomInput has the forms in which models write the arguments, and the resulting input for
-// the client.
+// TestCustomInput has the ways in which models write the arguments, and the resulting input for the
+// client.
 func TestCustomInput(t *testing.T) {
 	for _, c := range []struct {
 		args, want string

@@ -1,6 +1,6 @@
 // Package responses translates between the Responses dialect, which Codex and the newer SDKs speak,
-// and the chat dialect that engines speak: a request one way, a whole answer or a stream of events
-// the other. Package dialects describes what it shares with Messages.
+// and the chat dialect that engines speak: a request in one direction, and a whole answer or a
+// stream of events in the other. Package dialects describes what this package shares with Messages.
 //
 // # Requests
 //
@@ -32,53 +32,54 @@
 //
 // Members that chat has under the same name (penalties, stop, seed, top_k, min_p, logit_bias,
 // chat_template_kwargs) are passed on unchanged and checked as on chat. The contract does not list
-// them here, so a strict edge refuses them.
+// them for Responses, so a strict edge refuses them.
 //
-// Items that only another provider runs or reads (web_search_call, mcp_call, …) are left out, and
-// so is the output of such a tool call; a strict edge refuses them. Dropped names what was left
-// out.
+// Items that only another provider runs or reads (web_search_call, mcp_call, …) are omitted, and so
+// is the output of such a tool call. A strict edge refuses them. Dropped names what was omitted.
 //
-// Refused, because nothing is stored from one request to the next: store, previous_response_id,
-// conversation, prompt, background, generate: false, item_reference, file ids. Members that engines
-// have on chat and this dialect does not (chat's token limits and logprobs, ignore_eos, and members
-// that an operator allows) are passed on. Accepted without effect: the other elements of include,
-// truncation, user, stream_options, client_metadata and unknown members. Only the edge reads
-// service_tier, where flex matters, and prompt_cache_key, which hints at the engine that has the
-// prompt in its cache. A strict edge refuses all of these.
+// The following are refused, because nothing is stored from one request to the next: store,
+// previous_response_id, conversation, prompt, background, generate: false, item_reference, and file
+// ids. Members that engines accept in chat but that this dialect lacks (chat's token limits and
+// logprobs, ignore_eos, and members that an operator allows) are passed on. The other elements of
+// include, truncation, user, stream_options, client_metadata and unknown members are accepted
+// without effect. Only the edge reads service_tier, in which only flex matters, and
+// prompt_cache_key, a hint for finding the engine that has the prompt in its cache. A strict edge
+// refuses all of these.
 //
 // # Answers
 //
 // The response object always has all its members. The members that it repeats from the request are
 // written once, when the request is translated, and kept as text, so the body can be released. Text
 // and tool calls become output items in the engine's order; reasoning is never shown. A client that
-// includes reasoning.encrypted_content carries reasoning sealed (package seal), in separate items
-// that reveal only that there is reasoning.
+// includes reasoning.encrypted_content gets the reasoning sealed (package seal) and sends it back.
+// It is in separate items, which reveal only that there is reasoning.
 //
 // A compaction is an answer whose text is a summary of the conversation: one item, sealed for the
 // key and for any model. In a history the item stands for the conversation, so an item that cannot
 // be opened is refused. A summary that was cut off, or an answer that is not a summary, is a bad
 // answer.
 //
-// Only one item of a stream is open at a time: a delta is sent as it comes, but deltas of other
-// items wait until the arguments of an open tool call are complete. The events carry indexes, so
-// items could overlap; but clients that ignore the indexes are common, and engines that interleave
-// are not.
+// Only one item of a stream is open at a time. A delta is sent as it arrives, but deltas of other
+// items wait until the arguments of an open tool call are complete. The events have indexes, so
+// items could overlap, but clients that ignore the indexes are common, and engines that interleave
+// items are not.
 //
 // A text that the engine cut off is an incomplete item and makes the response incomplete. A tool
-// call without arguments gets "{}", because clients read arguments as JSON. Arguments that are not
-// JSON are passed on unchanged: the client reports them to the model like any malformed tool call.
+// call without arguments gets "{}", because clients parse arguments as JSON. Arguments that are not
+// JSON are passed on unchanged, and the client reports them to the model like any malformed tool
+// call.
 //
-// Clients measure silence by events: Codex ends a turn after five minutes without one, whatever
-// comments arrive. So a keep-alive is an event without new content (Stream.Keepalive). Tried with
-// Codex 0.171, openai-node 6.45 and 7.59, the AI SDK 3.0 and the Agents SDK 0.20; an event of
-// another name breaks openai-node 6.45 and older SDKs for Java and PHP.
+// Clients measure silence by events: Codex ends a turn after five minutes without one, even if
+// comments arrive. A keep-alive is therefore an event without new content (Stream.Keepalive). It
+// was tested with Codex 0.171, openai-node 6.45 and 7.59, the AI SDK 3.0 and the Agents SDK 0.20.
+// An event with another name breaks openai-node 6.45 and older SDKs for Java and PHP.
 //
 // # Design
 //
-// The translation of an item depends only on this item and earlier ones; a property test checks
-// that. Only new system text, when folded, changes the first message. The translation looks ahead
-// in two cases, both within one turn: an assistant message between a tool call and its output joins
-// the message with the tool call, and images in outputs follow the last output.
+// The translation of an item depends only on this item and earlier ones, which a property test
+// checks. Only new system text, if folded, changes the first message. The translation looks ahead
+// in two cases, both within one turn: an assistant message between a tool call and its output is
+// joined with the message that has the tool call, and images in outputs follow the last output.
 //
 // Checks that chat does better are left to chat's decoding: the model's name, ranges, effort,
 // images, and members with the same name there.
@@ -87,15 +88,15 @@
 // A delta event differs from the previous one only in its number and its text, so the other bytes
 // are kept ready.
 //
-// A custom tool's input is sent as the arguments arrive: it is the text of the string in them,
-// escaped once instead of twice. Models put the input into other members, or put a code fence
-// around it, which a tool with a grammar cannot accept. Arguments that do not begin as expected are
-// held until they end.
+// A custom tool's input is sent as the arguments arrive. It is the text of the string in the
+// arguments, escaped once instead of twice. Models also put the input into other members, or put a
+// code fence around it, which a tool with a grammar cannot accept. Arguments that do not start as
+// expected are held until they end.
 //
 // When the engine calls a tool by a joined name, the edge finds that name in a list that it made
-// from the request. The client gets name and namespace separately, as it must send them back.
-// Without such tools there is no list.
+// from the request. The client gets the name and the namespace separately, in the form in which it
+// must send them back. Without such tools there is no list.
 //
 // Ids of items consist of the response's id and the item's index. An id is the same in every event
-// and in the last response, and means nothing to the edge when it comes back in input.
+// and in the last response. It means nothing to the edge when it is sent back in input.
 package responses

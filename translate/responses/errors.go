@@ -19,7 +19,7 @@ func refusal(f *fault) *apierr.Error {
 	return apierr.Invalid(f.Param, f.Code, "%s %s.", f.Param, f.Text)
 }
 
-// optional checks a member that may be absent, null or a value that satisfies the function is().
+// optional checks a member that may be absent, null or a value for which is returns true.
 func optional(name, want string, v jsonx.Value, is func(jsonx.Value) bool) *fault {
 	if chat.Given(v) && !is(v) {
 		return chat.WrongType(name, want, v)
@@ -43,7 +43,7 @@ func optionalCount(name string, v jsonx.Value) *fault {
 }
 
 // The codes that an error within a response or a stream may have. The openai SDK has a closed union
-// of error codes; its other codes concern cases that do not happen here.
+// of error codes; its other codes are for cases that do not occur here.
 const (
 	codeServerError  = "server_error"
 	codeRateLimit    = "rate_limit_exceeded"
@@ -61,8 +61,8 @@ func streamCode(e *apierr.Error) string {
 	return codeServerError
 }
 
-// MapError returns, in the terms of Responses, an engine's refusal that the edge recognized outside
-// this package.
+// MapError rewrites an engine's refusal that the edge recognized outside this package in the terms
+// of Responses.
 func MapError(e *apierr.Error) *apierr.Error {
 	if e.Param != "messages" {
 		return e
@@ -72,8 +72,8 @@ func MapError(e *apierr.Error) *apierr.Error {
 	return &mapped
 }
 
-// appendError appends the members of an error in both forms that clients know: flat, as OpenAI's
-// SDKs read it, and in an object, without which the openai SDK does not throw.
+// appendError appends the members of an error in both forms that clients know. OpenAI's SDKs read
+// the flat form. Without the object, the openai SDK does not throw.
 func appendError(dst []byte, e *apierr.Error) []byte {
 	code := streamCode(e)
 	dst = append(dst, `,"code":"`+code+`","message":`...)

@@ -8,7 +8,7 @@ type eventWriter struct {
 	lead        []byte
 }
 
-// begin appends the beginning of an event, including its number.
+// begin appends the start of an event, including its number.
 func (w *eventWriter) begin(dst []byte, name string) []byte {
 	dst = append(append(dst, "event: "...), name...)
 	dst = append(append(dst, "\ndata: {\"type\":\""...), name...)
@@ -32,7 +32,7 @@ var deltaEvents = [...]string{
 const customDelta = "event: response.custom_tool_call_input.delta\ndata: " +
 	`{"type":"response.custom_tool_call_input.delta","sequence_number":`
 
-// open sends the beginning of p, and prepares its deltas.
+// open sends the start of p, and prepares its deltas.
 func (w *eventWriter) open(dst []byte, o *output, p *part) []byte {
 	p.state = stateOpen
 	if !p.joins {
@@ -70,7 +70,7 @@ func (w *eventWriter) open(dst []byte, o *output, p *part) []byte {
 	return dst
 }
 
-// delta sends what has not been sent of p's text, which the parameter all holds completely.
+// delta sends the unsent rest of p's text. all is the complete text.
 func (w *eventWriter) delta(dst []byte, p *part, all []byte) []byte {
 	if len(all) <= p.sent {
 		return dst
@@ -96,7 +96,7 @@ func (w *eventWriter) emptyDelta(dst []byte) []byte {
 	return append(append(dst, w.lead...), w.tail...)
 }
 
-// close sends the end of part n. If no other part joins its item, the item ends, too.
+// close sends the end of part n. If no other part belongs to its item, the item also ends.
 func (w *eventWriter) close(dst []byte, o *output, n int) []byte {
 	p := &o.parts[n]
 	switch p.kind {

@@ -40,7 +40,7 @@ var leftToChat = []string{
 	"presence_penalty", "frequency_penalty", "stop", "seed", "top_k", "min_p", "repetition_penalty", "logit_bias", "top_logprobs", "response_format",
 }
 
-// For any body the error is typed and quotes nothing, and an accepted body becomes a chat request.
+// For any body, an error is typed and quotes nothing, and an accepted body becomes a chat request.
 func FuzzDecode(f *testing.F) {
 	for _, body := range files(f, "request", "request.json") {
 		f.Add(body, false, false)
@@ -96,7 +96,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// cutReader gives its bytes in two reads.
+// cutReader returns its bytes in two reads.
 type cutReader struct {
 	data []byte
 	at   int
@@ -115,8 +115,8 @@ func (c *cutReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// However the engine's bytes are split into reads, at every offset of every golden stream, the
-// client gets the same.
+// The client gets the same bytes if the engine's bytes are split into two reads at any offset of
+// any golden stream.
 func TestFramingIsNotObservable(t *testing.T) {
 	t.Parallel()
 	for name, src := range files(t, "answer", "upstream") {
@@ -135,8 +135,8 @@ func TestFramingIsNotObservable(t *testing.T) {
 	}
 }
 
-// Whatever the engine sends, and wherever it breaks off, the client gets events in order. A stream
-// without a failure equals the whole answer.
+// The client gets well-ordered events, whatever the engine sends and wherever it breaks off. A
+// stream without a failure has the same content as the whole answer.
 func FuzzStream(f *testing.F) {
 	for _, src := range files(f, "answer", "upstream") {
 		f.Add(src, uint16(0))
@@ -162,7 +162,7 @@ func FuzzStream(f *testing.F) {
 		}
 		completion, err := assemble(bytes.NewReader(src), true)
 		if err != nil {
-			return // other choices, which this stream has not looked at
+			return // other choices, which this stream has not read
 		}
 		var c answer.Completion
 		if c.Parse(completion) != nil || a.Usage().Estimated || c.Choices().Len() > 1 {
@@ -173,7 +173,7 @@ func FuzzStream(f *testing.F) {
 			t.Fatal(err)
 		}
 		checkResponse(t, response)
-		if !bytes.Contains(src, []byte(`\u`)) { // a half of a pair reads differently alone than joined
+		if !bytes.Contains(src, []byte(`\u`)) { // half of a pair reads differently alone than joined
 			checkAgreement(t, out, response)
 		}
 	})

@@ -47,10 +47,10 @@ func (fakeOpener) Open(dst, model, blob []byte) ([]byte, bool) {
 	return append(dst, text...), true
 }
 
-// TestRequest runs the request archives. Each has the client's body, the chat body, and what the
-// answer repeats; or the error. A line "strict", "in_place", "sealed" (blobs are opened),
-// "may_compact" or "compact" in the comment switches that on. With "limits" the request must also
-// obey a model's rules.
+// TestRequest runs the request archives. Each has the client's body and either the chat body and
+// what the answer repeats, or the error. A line "strict", "in_place", "sealed" (blobs are opened),
+// "may_compact" or "compact" in the comment enables that option. With "limits" the request must
+// also obey a model's rules.
 func TestRequest(t *testing.T) {
 	golden.Archives(t, "testdata/request", func(t *testing.T, ar *golden.Archive) {
 		t.Helper()
@@ -130,7 +130,7 @@ func newStream(tb testing.TB, body []byte) *Stream {
 	return &tr.answer
 }
 
-// relay treats an engine's stream as the proxy does. A failure is sent to the client and returned.
+// relay handles an engine's stream like the proxy. A failure is sent to the client and returned.
 func relay(a *Stream, src io.Reader) (out []byte, failure error) {
 	r := sse.NewReader(src, 8<<20)
 	for !a.Done() {
@@ -152,7 +152,7 @@ func relay(a *Stream, src io.Reader) (out []byte, failure error) {
 	return whole, nil
 }
 
-// testError stands in for the proxy's table of failures.
+// testError replaces the proxy's table of failures.
 func testError(err error) *apierr.Error {
 	var e *engineerror.Error
 	switch {
@@ -234,7 +234,7 @@ func TestAnswer(t *testing.T) {
 }
 
 // checkAgreement checks that a stream and a whole answer have the same content. A whole completion
-// does not show where calls stand within a text, so texts are joined before the comparison.
+// does not show the position of calls within a text, so texts are joined before the comparison.
 func checkAgreement(t *testing.T, stream, response []byte) {
 	t.Helper()
 	var c checker
@@ -249,7 +249,7 @@ func checkAgreement(t *testing.T, stream, response []byte) {
 	}
 }
 
-// contentsOf returns the contents of a response, whatever items hold them.
+// contentsOf returns the contents of a response, regardless of their division into items.
 func contentsOf(response map[string]any) map[string]any {
 	out := map[string]any{}
 	for name, v := range response {

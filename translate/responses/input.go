@@ -6,7 +6,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// itemKind says what an input item means in the translation.
+// itemKind is the meaning of an input item in the translation.
 type itemKind uint8
 
 const (
@@ -24,8 +24,8 @@ const (
 var itemNames = jsonx.NewNames("type", "role", "content", "call_id", "name", "arguments", "output", "id",
 	"namespace", "input", "encrypted_content")
 
-// The members that the edge reads of an item, whatever its type. All other members (ids, statuses,
-// phases) are ignored.
+// The members of an item that the edge reads, whatever the item's type. All other members (ids,
+// statuses, phases) are ignored.
 const (
 	fieldType = iota
 	fieldRole

@@ -11,7 +11,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// unrepeatable matches the text in which two answers with the same events differ.
+// unrepeatable matches the text that differs between two answers with the same events.
 var unrepeatable = regexp.MustCompile(`"sequence_number":\d+|"encrypted_content":"[^"]*"`)
 
 // newSealed returns a Stream that can seal reasoning.
@@ -23,8 +23,8 @@ func newSealed(t *testing.T, body string) *Stream {
 	return s
 }
 
-// relayAlive is like relay with a keep-alive before each engine event and at the end of each
-// silence after it. The result answer is the client's output without the keep-alives.
+// relayAlive is like relay, with a keep-alive before each engine event and at the end of each
+// silence after it. answer is the client's output without the keep-alives.
 func relayAlive(t *testing.T, a *Stream, src io.Reader) (out, answer []byte) {
 	t.Helper()
 	keep := func() {
@@ -64,9 +64,9 @@ func relayAlive(t *testing.T, a *Stream, src io.Reader) (out, answer []byte) {
 	return out, answer
 }
 
-// TestKeepalive checks that wherever an engine is silent, the client gets an event that keeps the
-// order of the stream and changes nothing else in it, in every golden stream, with and without
-// sealed reasoning.
+// TestKeepalive checks that wherever an engine is silent, the client gets an event that is valid at
+// that point and changes nothing else in the stream. It checks every golden stream, with and
+// without sealed reasoning.
 func TestKeepalive(t *testing.T) {
 	t.Parallel()
 	streams := files(t, "answer", "upstream")
@@ -92,7 +92,7 @@ func TestKeepalive_Kinds(t *testing.T) {
 	for name, c := range map[string]struct {
 		body   string
 		engine []string
-		want   string // the beginning of the event
+		want   string // the start of the event
 		has    []string
 	}{
 		"the head alone":    {"", []string{`{"choices":[{"index":0,"delta":{"role":"assistant"}}]}`}, inProgress, []string{`"output":[]`}},

@@ -2,8 +2,8 @@ package responses
 
 import "penstock/translate/jsonx"
 
-// The members that the edge reads, in the order of the contract's table. The table does not have
-// the members after memberPromptCacheKey.
+// The members that the edge reads, in the order of the contract's table. The members after
+// memberPromptCacheKey are not in the table.
 const (
 	memberModel = iota
 	memberInput

@@ -47,7 +47,7 @@ type part struct {
 	unsealed []byte // for sealed kinds: the text until it is sealed; text then has the blob
 }
 
-// state says how far a part has been sent.
+// state says how much of a part has been sent.
 type state uint8
 
 const (
@@ -70,7 +70,7 @@ type output struct {
 	parts    []part   // in the order in which they first appeared
 }
 
-// keepParts is for how many parts memory is kept.
+// keepParts is the number of parts for which memory is kept.
 const keepParts = 16
 
 func (o *output) reset(i *dialects.Identity, info *RequestInfo) {
@@ -94,7 +94,7 @@ func (o *output) reset(i *dialects.Identity, info *RequestInfo) {
 	}
 }
 
-// take adds what the last event held to the parts. The error is a *translate.BadAnswer.
+// take adds the content of the last event to the parts. The error is a *translate.BadAnswer.
 func (o *output) take() error {
 	if text := o.reader.Reasoning; o.sealed && len(text) > 0 {
 		o.kept += o.lastPart(kindReasoning).keep(text)
@@ -153,7 +153,7 @@ func (o *output) touchToolCall(i int) error {
 }
 
 // readInput finds the client's tool for a tool call, once the tool call has a name. For a custom
-// tool it reads the input that has come so far.
+// tool it reads the input that has been received so far.
 func (o *output) readInput(p *part) {
 	c := &o.reader.ToolCalls.List[p.toolCall]
 	if !p.named && len(c.Name) > 0 {
@@ -223,7 +223,7 @@ func (o *output) complete(p *part) bool {
 	return p.kind != kindToolCall || o.reader.ToolCalls.Complete(p.toolCall)
 }
 
-// reason returns why the answer is incomplete; empty: it is complete.
+// reason returns why the answer is incomplete, or an empty string if it is complete.
 func (o *output) reason() string {
 	switch o.reader.Finish {
 	case answer.FinishLength:
@@ -251,8 +251,8 @@ func (o *output) status() string {
 	return statusCompleted
 }
 
-// end ends part n when the answer moves on or ends. Only the last item of an answer may be
-// incomplete, and a tool call with complete arguments never is.
+// end ends part n when the next part starts or the answer ends. Only the last item of an answer may
+// be incomplete, and a tool call with complete arguments is never incomplete.
 func (o *output) end(n int) {
 	p := &o.parts[n]
 	p.state = stateDone
@@ -271,13 +271,13 @@ func (o *output) end(n int) {
 		return
 	}
 	if p.kind == kindToolCall && p.state == stateDone && toolcall.Blank(o.textOf(p)) {
-		// Clients read the arguments as JSON, so blank arguments become {}.
+		// Clients parse the arguments as JSON, so blank arguments become {}.
 		c := &o.reader.ToolCalls.List[p.toolCall]
 		c.Args = append(c.Args, "{}"...)
 	}
 }
 
-// append appends the items that the client has been shown.
+// append appends the items that have been sent to the client.
 func (o *output) append(dst []byte) []byte {
 	for n := range o.parts {
 		p := &o.parts[n]
@@ -307,14 +307,14 @@ func (o *output) size() (n int) {
 	return n
 }
 
-// itemEnd returns the position after the last shown part of the item that begins with part n.
+// itemEnd returns the position after the last sent part of the item that starts with part n.
 func (o *output) itemEnd(n int) int {
 	for n++; n < len(o.parts) && o.parts[n].joins && o.parts[n].state != stateHeld; n++ {
 	}
 	return n
 }
 
-// appendItem appends the item that begins with part n in its present state.
+// appendItem appends the item that starts with part n, in its present state.
 func (o *output) appendItem(dst []byte, n int) []byte {
 	p, end := &o.parts[n], o.itemEnd(n)
 	if p.kind.isSealed() {
@@ -393,7 +393,7 @@ func (o *output) appendItemID(dst []byte, p *part) []byte {
 	return appendInt(dst, p.item)
 }
 
-// appendPlace appends the members that say where a part is.
+// appendPlace appends the members that give a part's position.
 func (o *output) appendPlace(dst []byte, p *part) []byte {
 	dst = o.appendItemID(append(dst, `,"item_id":"`...), p)
 	dst = appendInt(append(dst, `","output_index":`...), p.item)

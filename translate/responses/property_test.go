@@ -15,7 +15,7 @@ import (
 
 const pixel = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABh6FO1AAAAABJRU5ErkJggg=="
 
-// drawnConversation draws items of a conversation, turn by turn, as agents send them.
+// drawnConversation draws the items of a conversation like an agent's, turn by turn.
 type drawnConversation struct {
 	*rapid.T
 	inPlace bool
@@ -32,7 +32,8 @@ func (c *drawnConversation) add(format string, args ...any) {
 	c.items = append(c.items, fmt.Sprintf(format, args...))
 }
 
-// arguments draws a call's arguments: an object, or text that engines do not read as an object.
+// arguments draws a call's arguments, which are an object or text that engines do not read as an
+// object.
 func (c *drawnConversation) arguments() string {
 	said := c.text("arguments")
 	if rapid.Bool().Draw(c.T, "object") {
@@ -42,7 +43,7 @@ func (c *drawnConversation) arguments() string {
 	return said
 }
 
-// content draws a content: a string or parts, with images where these are allowed.
+// content draws a content, which is a string or parts, with images where these are allowed.
 func (c *drawnConversation) content(kind string, images bool) string {
 	if rapid.Bool().Draw(c.T, "string") {
 		return c.text("content")
@@ -173,7 +174,7 @@ func TestNothingIsLost(t *testing.T) {
 	})
 }
 
-// visible counts the letters of all texts; the glue between them has none.
+// visible counts the letters of all texts. The text that joins them has no letters.
 func visible(t *rapid.T, body []byte, member string) string {
 	var v map[string]any
 	if err := json.Unmarshal(body, &v); err != nil {
@@ -212,7 +213,7 @@ func visible(t *rapid.T, body []byte, member string) string {
 	return fmt.Sprint(counts['a'], counts['b'], counts['é'], counts['😀'], counts['"'], counts['\\'])
 }
 
-// said returns the client's arguments, given a call's arguments in the engine's request, which are
+// said returns the client's arguments for a call's arguments in the engine's request, which are
 // always an object.
 func said(t *rapid.T, arguments string) string {
 	var object map[string]any
@@ -225,7 +226,7 @@ func said(t *rapid.T, arguments string) string {
 	return arguments
 }
 
-// anyTools draws a list of tools: plain functions, and tools in namespaces. The names clash with
+// anyTools draws a list of tools: plain functions, and tools in namespaces. Some names clash with
 // each other and with the joined names.
 func anyTools(t *rapid.T) (list []map[string]any) {
 	long := strings.Repeat("n", 60)
@@ -248,7 +249,7 @@ func anyTools(t *rapid.T) (list []map[string]any) {
 }
 
 // Each tool that the engine does not get unchanged has a unique name that engines accept. The
-// history uses the same name, and the edge maps it back to the client's name for the tool.
+// history uses that name, and the edge maps it back to the client's name for the tool.
 func TestShownNames(t *testing.T) {
 	form := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 	rapid.Check(t, func(t *rapid.T) {

@@ -6,13 +6,13 @@ import (
 )
 
 // The text of reasoning never appears in a response. A client that includes
-// reasoning.encrypted_content carries the reasoning sealed from one request to the next.
+// reasoning.encrypted_content gets the reasoning sealed, and sends it back with the next request.
 
 // includeReasoning is the element of include that asks for sealed reasoning.
 const includeReasoning = "reasoning.encrypted_content"
 
 // keep stores a piece of a part to be sealed. Beyond the limit it stores only enough to show that
-// the text is too long. It returns how many bytes it stored.
+// the text is too long. It returns the number of bytes that it stored.
 func (p *part) keep(text []byte) int {
 	text = text[:min(len(text), seal.MaxText+1-len(p.unsealed))]
 	p.unsealed = append(p.unsealed, text...)
@@ -39,9 +39,9 @@ func (o *output) appendSealed(dst []byte, p *part) []byte {
 	return append(append(append(dst, '"'), p.text...), `"}`...)
 }
 
-// reasoningOf appends the text of a reasoning item, as the contents of a JSON string: the sealed
-// text, or the text that another service has shown the client. If the item was sealed elsewhere,
-// reasoningOf appends nothing and returns false.
+// reasoningOf appends the text of a reasoning item, as the contents of a JSON string. It is the
+// sealed text, or the text that another service has shown the client. If the item was sealed
+// elsewhere, reasoningOf appends nothing and returns false.
 func reasoningOf(dst []byte, i *item, opener chat.Opener, model []byte) (out []byte, opened bool) {
 	if blob := i.m[fieldEncryptedContent]; blob.HasText() {
 		text, plain := blob.Text()

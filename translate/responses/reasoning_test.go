@@ -12,8 +12,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// The sentinel text is in the engines' reasoning, in one piece and in halves, and must never reach
-// a client.
+// sentinel is text in the engines' reasoning, in one piece and in halves. It must never reach a
+// client.
 const sentinel = "HIDDEN"
 
 var testBox = seal.NewKeys(strings.Repeat("k", 32)).Of("team-a", func(seal.Result) {}).For("model")
@@ -136,8 +136,8 @@ func TestSealedReasoning(t *testing.T) {
 	}
 }
 
-// TestReasoningIsNeverReadable checks that no response holds the sentinel text, however the answer
-// ends and whatever the client includes.
+// TestReasoningIsNeverReadable checks that no response contains the sentinel text, however the
+// answer ends and whatever the client includes.
 func TestReasoningIsNeverReadable(t *testing.T) {
 	t.Parallel()
 	chunks := strings.SplitAfter(thoughtful, "\n\n")
@@ -189,7 +189,7 @@ func TestReasoningFails(t *testing.T) {
 	}
 }
 
-// TestLongReasoning checks that reasoning that is too long to seal is left out, and does not occupy
+// TestLongReasoning checks that reasoning that is too long to seal is omitted and does not occupy
 // memory.
 func TestLongReasoning(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,8 @@ import (
 
 // Request translates the body of a Responses request. It is a checked view of the body, from which
 // the chat request is made. The zero value is ready. A Request is meant to be reused, by one call
-// at a time, and keeps nothing of a body between calls. RequestInfo holds what outlives the body.
+// at a time, and keeps nothing of a body between calls. RequestInfo holds the facts that are needed
+// after the body is released.
 type Request struct {
 	model   []byte // the name that the client wrote, escapes decoded
 	doc     jsonx.Doc
@@ -24,13 +25,13 @@ type Request struct {
 	arguments chat.Arguments
 	dropped   dialects.Dropped
 	extension int  // the first item that the contract does not list; -1: none
-	compacts  bool // the conversation is being compacted: the answer is a summary
+	compacts  bool // the conversation is being compacted, so the answer is a summary
 }
 
-// parseOptions indexes down to the deepest member that a rule reads, input[0].content[0].image_url.
-// Schemas are checked as JSON but not indexed. The chat request is nested one level deeper (tools)
-// and has up to twice as many values (tool calls). The other two limits ensure that it stays within
-// chat's limits.
+// parseOptions makes the parser index values down to the deepest member that a rule reads,
+// input[0].content[0].image_url. Schemas are checked as JSON but not indexed. The chat request is
+// nested one level deeper (tools) and has up to twice as many values (tool calls). The other two
+// limits ensure that it stays within chat's limits.
 var parseOptions = jsonx.Options{
 	Record: 6, MaxDepth: jsonx.DefaultMaxDepth - 1, MaxNodes: jsonx.DefaultMaxNodes / 2, Paired: true,
 }
@@ -45,9 +46,9 @@ func (r *Request) reset() {
 }
 
 // Decode appends the chat request for body to dst, and decodes the appended bytes into the chat
-// request. These bytes must not change before the chat request is reset. Decode fills info with
-// what the answer repeats, and with what Locate needs for errors about the chat request. body is
-// not kept.
+// request. These bytes must not change before the chat request is reset. Decode fills info with the
+// members that the answer repeats, and with the facts that Locate needs for errors about the chat
+// request. body is not kept.
 //
 // The error is an *apierr.Error that names a member of the Responses request; the appended bytes
 // are then useless.
@@ -137,7 +138,7 @@ func (r *Request) check(body []byte, o *dialects.Options) error {
 }
 
 // decodeSteps run in the order of the contract's table, so that the first of several mistakes in
-// that order is reported.
+// this order is reported.
 var decodeSteps = [...]func(*Request) *fault{
 	(*Request).decodeModel,
 	(*Request).checkKept,
@@ -163,7 +164,7 @@ func (r *Request) decodeModel() *fault {
 	return nil
 }
 
-// checkKept refuses members that require storage between requests, or after the answer. It runs
+// checkKept refuses members that require storage between requests or after the answer. It runs
 // before the input is checked, because a client that relies on storage sends only half a
 // conversation.
 func (r *Request) checkKept() *fault {
@@ -222,7 +223,7 @@ func (r *Request) checkPlain() *fault {
 	return chat.OptionalObject("metadata", r.members[memberMetadata])
 }
 
-// checkStrict refuses what other edges tolerate.
+// checkStrict refuses what an edge that is not strict tolerates.
 func (r *Request) checkStrict() error {
 	for it := r.doc.Root().Iter(); it.Next(); {
 		known := false

@@ -6,8 +6,9 @@ import (
 	"penstock/translate/dialects"
 )
 
-// RequestInfo holds the facts about a request that the answer repeats, and that errors about the
-// request need. It has its own copies, so it outlives the body. The zero value is ready.
+// RequestInfo holds the facts about a request that are repeated in the answer or needed for errors
+// about the request. It has its own copies, so the body can be released before it. The zero value
+// is ready.
 type RequestInfo struct {
 	members []byte // members of the response object, each after a comma
 	images  dialects.Images
@@ -17,11 +18,11 @@ type RequestInfo struct {
 	logprobs   bool // the answer includes log probabilities
 	reasoning  bool // the answer includes sealed reasoning
 	compacts   bool // the answer is a summary of the conversation
-	chatFormat bool // the format came in response_format
+	chatFormat bool // the format was given in response_format
 }
 
-// ReadsReasoning reports whether the engine's reasoning must be read for the answer: to seal it, or
-// to tell its log probabilities from the text's.
+// ReadsReasoning reports whether the engine's reasoning must be read for the answer. This is the
+// case if it must be sealed, or if its log probabilities must be told from the text's.
 func (e *RequestInfo) ReadsReasoning() bool { return e.reasoning || e.logprobs }
 
 // Dropped names what the request lost in translation.
@@ -35,7 +36,7 @@ func (e *RequestInfo) reset() {
 	*e = RequestInfo{members: e.members[:0], images: e.images}
 }
 
-// keepBuffer is how large a buffer may be to be kept for the next request.
+// keepBuffer is the maximum size of a buffer that is kept for the next request.
 const keepBuffer = 64 << 10
 
 // Locate renames the member in an error of the chat request's Decode or Check to its name in the

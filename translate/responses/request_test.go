@@ -130,7 +130,7 @@ func TestModelName(t *testing.T) {
 	}
 }
 
-// TestReuse checks that nothing of one call appears in the next one that uses the same memory.
+// TestReuse checks that nothing from one call appears in the next call that uses the same memory.
 func TestReuse(t *testing.T) {
 	t.Parallel()
 	var (
@@ -152,7 +152,7 @@ func TestReuse(t *testing.T) {
 	}
 	for name, upstream := range files(t, "answer", "upstream") {
 		fresh := newStream(t, nil)
-		a.RequestInfo.reset() // as the next request does
+		a.RequestInfo.reset() // like the next request
 		a.RequestInfo.members = append(a.RequestInfo.members, fresh.RequestInfo.members...)
 		a.Reset(&testIdentity)
 		got, _ := relay(&a, bytes.NewReader(upstream))

@@ -9,7 +9,7 @@ import (
 )
 
 // fillInfo writes the members that the response object repeats, with defaults for members that the
-// client left out.
+// client omitted.
 func (m *members) fillInfo(t *tools, info *RequestInfo) {
 	w := memberWriter{info.members}
 	w.string(`,"previous_response_id":null,"store":false,"background":false`)
@@ -48,8 +48,8 @@ type memberWriter struct{ dst []byte }
 
 func (w *memberWriter) string(s string) { w.dst = append(w.dst, s...) }
 
-// first appends a member without a comma before it. The value is v, or otherwise if v was not
-// given.
+// first appends a member without a comma before it. Its value is v, or the text otherwise if v was
+// not given.
 func (w *memberWriter) first(name string, v jsonx.Value, otherwise string) {
 	w.dst = append(append(append(w.dst, '"'), name...), `":`...)
 	if chat.Given(v) {
@@ -110,7 +110,7 @@ func (w *memberWriter) text(members *members) {
 	w.string(`}`)
 }
 
-// tools appends the tools that the client runs; the others were dropped.
+// tools appends the tools that the client runs. Other tools were dropped.
 func (w *memberWriter) tools(members *members) {
 	w.string(`,"tools":[`)
 	n := 0

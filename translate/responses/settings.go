@@ -63,8 +63,8 @@ func (m *members) writeFormat(w *dialects.ChatWriter, info *RequestInfo) {
 	w.String(`}`)
 }
 
-// unmet finds the members that ask for something that the edge does not do, and records them as
-// dropped.
+// unmet finds the members that ask for something that the edge does not support, and records them
+// as dropped.
 func (m *members) unmet(d *dialects.Dropped) {
 	for _, i := range [...]int{memberMaxToolCalls, memberN, memberServiceTier, memberTruncation, memberContextManagement} {
 		if v := m[i]; chat.Given(v) && !idle(i, v) {
@@ -173,7 +173,7 @@ func checkFormat(v jsonx.Value) *fault {
 	return f.In("format")
 }
 
-// chatFormat returns chat's response_format if it applies: the dialect's own text.format takes
+// chatFormat returns chat's response_format if it applies. The dialect's own text.format takes
 // precedence.
 func (m *members) chatFormat() (v jsonx.Value, ok bool) {
 	v = m[memberResponseFormat]
@@ -206,11 +206,11 @@ func (m *members) checkReasoning() *fault {
 	return f
 }
 
-// hint is a member whose word is only a hint. It has an effect only at an engine that speaks the
+// hint is a member whose word is only a hint. It has an effect only at an engine that supports this
 // dialect.
 type hint struct {
 	member int    // the object that contains it
-	name   string // its name there
+	name   string // its name in that object
 	list   chat.WordList
 }
 
@@ -230,7 +230,7 @@ func (h *hint) read(object jsonx.Value) (word string, known bool) {
 	return h.list.Read(v)
 }
 
-// idle reports whether a member only requests the default behaviour.
+// idle reports whether a member requests only the default behaviour.
 func idle(member int, v jsonx.Value) bool {
 	switch member {
 	case memberInclude, memberContextManagement:

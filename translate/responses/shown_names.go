@@ -11,10 +11,10 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// shownNames holds the engine's names for those tools in a request that the engine cannot get
-// unchanged. Engines have no namespaces, so they know a tool in a namespace as namespace__tool.
-// Each name consists of letters, digits, _ and -, and is unique within the request. The zero value
-// has no names.
+// shownNames holds the engine's names for those tools in a request that cannot be sent to the
+// engine unchanged. Engines have no namespaces, so they know a tool in a namespace as
+// namespace__tool. Each name consists of letters, digits, _ and -, and is unique within the
+// request. The zero value has no names.
 type shownNames struct {
 	list     []clientTool
 	byClient map[string]string // by the tool's key
@@ -23,14 +23,14 @@ type shownNames struct {
 
 // clientTool is a tool whose form differs between engine and client.
 type clientTool struct {
-	shown           string // the engine's name for it
+	shown           string // the engine's name for the tool
 	name, namespace string
 	custom          bool // the tool's input is text, sent in a member of the function's arguments
 	grammar         bool // the input has a grammar
 }
 
-// maxShownName is how many bytes a joined name may have: engines also apply the vendors' limit for
-// names, which clients obey.
+// maxShownName is the maximum length of a joined name, in bytes. It is the vendors' limit for
+// names, which clients obey and engines also apply.
 const maxShownName = 64
 
 // assign determines the names. They depend only on the list of tools. Tools that the engine gets
@@ -68,7 +68,7 @@ func (s *shownNames) assign(tools []tool) {
 	}
 }
 
-// mapped reports whether the engine knows the tool in another form.
+// mapped reports whether the engine knows the tool in a different form.
 func (t tool) mapped() bool { return t.space.Exists() || t.custom() }
 
 func textOfName(v jsonx.Value) string {
@@ -100,9 +100,9 @@ func notShown(r rune) bool {
 	return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 }
 
-// hashName is joinName for names that are together too long, hold forbidden characters, or are
-// already taken. The parameter apart is also hashed, to distinguish tools that would otherwise have
-// the same name.
+// hashName is joinName for names that are together too long, contain forbidden characters, or are
+// already taken. apart is also hashed, to distinguish tools that would otherwise have the same
+// name.
 func hashName(namespace, name, apart string) string {
 	h := fnv.New32a()
 	h.Write([]byte(namespace + "\x00" + name + apart))
@@ -115,8 +115,8 @@ func hashName(namespace, name, apart string) string {
 	return fmt.Sprintf("%s_%08x", joined[:min(len(joined), maxShownName-len("_01234567"))], h.Sum32())
 }
 
-// appendKey appends to an empty dst a tool's key: the texts of the namespace and the name, the
-// boundary between these, and the kind.
+// appendKey appends a tool's key to dst, which must be empty. The key consists of the texts of the
+// namespace and the name, the boundary between them, and the kind.
 func appendKey(dst []byte, namespace, name jsonx.Value, custom bool) []byte {
 	if chat.Given(namespace) {
 		dst = namespace.AppendText(dst)
@@ -127,7 +127,7 @@ func appendKey(dst []byte, namespace, name jsonx.Value, custom bool) []byte {
 }
 
 // append appends the engine's name for a tool, as JSON. A tool in the history that is no longer
-// offered gets the name that it would have by itself.
+// offered gets the name that it would have if it were the only tool.
 func (s *shownNames) append(dst []byte, namespace, name jsonx.Value, custom bool) []byte {
 	if !namespace.HasText() && !custom {
 		return append(dst, name.Raw()...)
@@ -142,8 +142,8 @@ func (s *shownNames) append(dst []byte, namespace, name jsonx.Value, custom bool
 // clientTools holds the tools in a request whose form differs between engine and client.
 type clientTools []clientTool
 
-// find returns the tool that the engine knows by the given name, which is the contents of a JSON
-// string; nil: the client knows the tool by the same name.
+// find returns the tool that the engine knows by the given name, or nil if the client knows the
+// tool by the same name. The name is the contents of a JSON string.
 func (t clientTools) find(contents []byte) *clientTool {
 	if len(t) == 0 {
 		return nil

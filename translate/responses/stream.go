@@ -9,8 +9,8 @@ import (
 )
 
 // Stream writes the answer to one request: the events of a stream, or the whole response object.
-// Fill RequestInfo with Request.Decode and call Reset. Then either call Append for each event from
-// the engine and finally Finish or Fail, or call AppendWhole once.
+// Request.Decode must fill RequestInfo before Reset is called. Then either call Append for each
+// event from the engine and finally Finish or Fail, or call AppendWhole once.
 //
 // The zero value is ready. A Stream belongs to one call at a time and is meant to be pooled. It
 // keeps the text that it has sent, at most translate.MaxAnswer bytes, because the last events
@@ -27,7 +27,7 @@ type Stream struct {
 
 var _ translate.Stream = (*Stream)(nil)
 
-// phase says how far a stream has come.
+// phase is the state of a stream.
 type phase uint8
 
 const (
@@ -43,7 +43,7 @@ func (s *Stream) Reset(i *dialects.Identity) {
 	s.output.reset(i, &s.RequestInfo)
 }
 
-// Started reports whether an output item has begun.
+// Started reports whether an output item has started.
 func (s *Stream) Started() bool { return len(s.output.parts) > 0 || s.phase == phaseEnded }
 
 // NextEngine prepares for another engine's events, after response.in_progress or after an open text
@@ -65,7 +65,7 @@ func (s *Stream) Release() {
 // Held returns roughly how many bytes of the stream s keeps: all text and tool calls.
 func (s *Stream) Held() int { return s.output.reader.TextSize() + s.output.kept }
 
-// Markup returns the kind of markup that the text begins with.
+// Markup returns the kind of markup with which the text starts.
 func (s *Stream) Markup() translate.Markup { return s.output.reader.Markup() }
 
 // Usage returns the engine's counts so far, or an estimate if it sent none.
@@ -86,8 +86,8 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return s.flush(dst, false), nil
 }
 
-// Finish appends the successful end of the stream: everything that was held, the response, and
-// [DONE]. If the engine has not said how the answer ended, Finish appends nothing and returns
+// Finish appends the successful end of the stream: all held parts, the response, and [DONE]. If the
+// engine has not said how the answer ended, Finish appends nothing and returns
 // translate.ErrNoFinish. A second call appends nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if err := s.output.reader.End(); err != nil || s.phase == phaseEnded {
@@ -123,15 +123,16 @@ func (s *Stream) end(dst []byte) []byte {
 	return append(dst, "}\n\ndata: [DONE]\n\n"...)
 }
 
-// maxRepeated limits, in bytes, what a keep-alive repeats: the output so far, and the members of
-// the request.
+// maxRepeated is the maximum length, in bytes, of what a keep-alive repeats: the output so far and
+// the members of the request.
 const maxRepeated = 64 << 10
 
 // Keepalive appends an event without new content. Codex ends a turn that is silent for its
-// stream_idle_timeout_ms (5 minutes), and counts only events, not comments. All clients know the
-// event: an empty delta of the open item if it has deltas, otherwise response.in_progress.
-// openai-node replaces its snapshot of the response with the one in response.in_progress, so that
-// event includes the output so far. Beyond maxRepeated, Keepalive appends a comment instead.
+// stream_idle_timeout_ms (5 minutes), and counts only events, not comments. The event is one that
+// all clients know: an empty delta of the open item if it has deltas, otherwise
+// response.in_progress. openai-node replaces its snapshot of the response with the one in
+// response.in_progress, so that event includes the output so far. Beyond maxRepeated, Keepalive
+// appends a comment instead.
 func (s *Stream) Keepalive(dst []byte) []byte {
 	if s.phase == phaseIdle {
 		return s.start(dst)
@@ -149,13 +150,13 @@ func (s *Stream) Keepalive(dst []byte) []byte {
 	return s.appendInProgress(dst, "response.in_progress", info)
 }
 
-// Finished reports whether the engine has said how the answer ended: Finish will succeed.
+// Finished reports whether the engine has said how the answer ended. Finish then succeeds.
 func (s *Stream) Finished() bool { return s.output.reader.Finished() }
 
 // Done reports whether the stream needs nothing more from the engine.
 func (s *Stream) Done() bool { return s.output.reader.Done() }
 
-// start appends the two events that begin every stream.
+// start appends the two events with which every stream starts.
 func (s *Stream) start(dst []byte) []byte {
 	if s.phase != phaseIdle {
 		return dst
@@ -173,14 +174,15 @@ func (s *Stream) appendInProgress(dst []byte, name string, info *RequestInfo) []
 }
 
 // flush sends the parts in order, as far as possible. Only one part is open at a time. A tool call
-// is complete when its arguments are, and later parts wait until then. At the end nothing waits.
+// is complete when its arguments are complete, and later parts wait until then. If end is true, no
+// part waits.
 func (s *Stream) flush(dst []byte, end bool) []byte {
 	o := &s.output
 	for s.head < len(o.parts) {
 		p := &o.parts[s.head]
 		if p.state == stateHeld {
 			if p.kind == kindToolCall && len(o.reader.ToolCalls.List[p.toolCall].Name) == 0 && !end {
-				return dst // clients expect the name at the beginning
+				return dst // clients expect the name at the start
 			}
 			dst = s.events.open(dst, o, p)
 		}

@@ -8,7 +8,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// tools holds what the request's tool lists contain.
+// tools holds the contents of the request's tool lists.
 type tools struct {
 	choice  jsonx.Value
 	entries []tool // the tools that the client runs, in order
@@ -28,10 +28,10 @@ func (t *tools) reset() {
 	*t = tools{other: -1, allowed: t.allowed[:0], entries: entries}
 }
 
-// keepTools is for how many tools memory is kept from one request to the next.
+// keepTools is the number of tools for which memory is kept from one request to the next.
 const keepTools = 64
 
-// any reports whether the engine gets a tool at all.
+// any reports whether the engine gets any tool.
 func (t *tools) any() bool {
 	return len(t.entries) > 0 && (!t.limited || len(t.allowed) > 0)
 }
@@ -71,7 +71,7 @@ const (
 const onlyClientTools = "Only function and custom tools run here, in the client"
 
 // decode checks the tools. Hosted tools are dropped if there are other tools, because agents offer
-// hosted tools without being asked. On their own they are refused.
+// hosted tools without being asked. They are refused if there are no other tools.
 func (t *tools) decode(v jsonx.Value) *fault {
 	t.reset()
 	if f := optional("tools", "an array of tools", v, jsonx.Value.IsArray); f != nil {
@@ -223,8 +223,8 @@ const (
 	choiceCount
 )
 
-// checkChoice checks the forms of tool_choice: three words, one function, or a list of allowed
-// tools.
+// checkChoice checks the possible values of tool_choice: three words, one function, or a list of
+// allowed tools.
 func (t *tools) checkChoice(v jsonx.Value) *fault {
 	t.choice = v
 	switch {
@@ -364,13 +364,13 @@ func (t *tool) appendFunction(dst []byte) []byte {
 	return w.Out
 }
 
-// customParameters are the parameters of the function that replaces a custom tool.
+// customParameters holds the parameters of the function that replaces a custom tool.
 const customParameters = `,"parameters":{"type":"object","properties":{"input":{"type":"string"}},` +
 	`"required":["input"],"additionalProperties":false}`
 
 // appendInputRule appends to a custom tool's description a rule for giving the input, because the
-// description says that the input is not JSON. The grammar is only for the model to read: engines
-// do not know this dialect's grammars.
+// description says that the input is not JSON. The grammar is only for the model to read, because
+// engines do not support this dialect's grammars.
 func (t *tool) appendInputRule(dst []byte) []byte {
 	if !t.custom() {
 		return dst
@@ -384,7 +384,7 @@ func (t *tool) appendInputRule(dst []byte) []byte {
 	return dst
 }
 
-// inside returns the contents of a string; nil for any other value.
+// inside returns the contents of a string, or nil for any other value.
 func inside(v jsonx.Value) []byte {
 	if !v.IsString() {
 		return nil
