@@ -11,7 +11,7 @@ import (
 // Answer is a view of a whole JSON answer. It refers to the body from Parse on. The zero value is
 // ready.
 type Answer struct {
-	Vectors VectorForm // the form in which the client wants embeddings
+	Vectors VectorForm // the format in which the client wants embeddings
 
 	body       []byte
 	doc        jsonx.Doc
@@ -29,18 +29,18 @@ const (
 	noChoices   = "no choices"
 )
 
-// How deep answers and events are indexed. An answer needs two levels for its usage, and an event
-// for its choices. A transcript's deltas are one level deeper.
+// The depths to which answers and events are indexed. An answer needs two levels for its usage, and
+// an event needs two levels for its choices. A transcript's deltas are one level deeper.
 const (
 	recordAnswer     = 3
 	recordEvent      = 3
 	recordTranscript = 4
 )
 
-// Parse reads the body of an answer with status 200, and rewrites embeddings to the form Vectors.
-// The error is a *translate.BadAnswer if the body is not a JSON object, or is a completion that the
-// engine aborted (see answer.Completion). If the engine sent an error instead, the BadAnswer's
-// cause is the *engineerror.Error.
+// Parse reads the body of an answer with status 200, and rewrites embeddings to the format in
+// Vectors. The error is a *translate.BadAnswer if the body is not a JSON object, or is a completion
+// that the engine aborted (see answer.Completion). If the engine sent an error instead, the
+// BadAnswer's cause is the *engineerror.Error.
 func (a *Answer) Parse(body []byte) error {
 	a.body, a.usage = body, translate.Usage{}
 	if len(body) > translate.MaxAnswer {
@@ -109,12 +109,13 @@ func (a *Answer) NeedChoices() error {
 	return nil
 }
 
-// Usage returns the engine's token counts; not Known if it sent none.
+// Usage returns the engine's token counts. They are not Known if it sent none.
 func (a *Answer) Usage() translate.Usage { return a.usage }
 
-// Append appends the answer as received, with four changes: the given model replaces the model's
-// name if the answer has one, private members are removed, the numbers in the usage and the time
-// are bounded, and embeddings are written in the form Vectors. It must be called once after Parse.
+// Append appends the answer as received, with four changes. The given model replaces the model's
+// name if the answer has one. Private members are removed. The numbers in the usage and the time
+// are limited. Embeddings are written in the format in Vectors. Append must be called once after
+// Parse.
 func (a *Answer) Append(dst []byte, model string) []byte {
 	if a.model.Exists() {
 		a.edits.Set(a.model, jsonx.AppendStringS(nil, model))
@@ -142,7 +143,7 @@ func boundNumbers(edits *jsonx.Edits, usage, created jsonx.Value) {
 	}
 }
 
-// choices iterates over the choices of an answer; a value that is not a list has none.
+// choices iterates over the choices of an answer. If they are not a list, there are none.
 func choices(root jsonx.Value) jsonx.Iter {
 	if list := root.Get("choices"); list.IsArray() {
 		return list.Iter()
@@ -150,7 +151,7 @@ func choices(root jsonx.Value) jsonx.Iter {
 	return jsonx.Iter{}
 }
 
-// hidePrivate records that private members are removed from an answer or an event, and from its
+// hidePrivate records the removal of private members from an answer or an event and from its
 // choices.
 func hidePrivate(edits *jsonx.Edits, root jsonx.Value) {
 	answer.HidePrivate(edits, root)

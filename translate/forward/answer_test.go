@@ -15,8 +15,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// TestGolden runs the archives in testdata: the upstream's answer or stream, and the client's, with
-// the usage.
+// TestGolden runs the archives in testdata. Each has the upstream's answer or stream, and the
+// client's, with the usage.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	golden.Archives(t, "testdata", func(t *testing.T, ar *golden.Archive) {
@@ -47,8 +47,8 @@ func whole(body string) string {
 	return string(a.Append(nil, "public")) + "\n" + usageLine(a.Usage())
 }
 
-// streamed relays a stream. The parameter how is "plain" for a transcript in bare text, and "cut"
-// for a body that breaks off.
+// streamed relays a stream. how is "plain" for a transcript in bare text, and "cut" for a body that
+// breaks off.
 func streamed(t *testing.T, text string, choices int, how string) string {
 	var first string
 	for i, src := range []*sse.Reader{sse.NewReader(strings.NewReader(text), 1<<20), sse.NewReader(iotest.OneByteReader(strings.NewReader(text)), 1<<20)} {
@@ -102,11 +102,11 @@ func TestStreamSignsOfLife(t *testing.T) {
 	}
 }
 
-// A stream is finished once it may end well without waiting for more, but not while it may
+// A stream is finished once it may end successfully without waiting for more, but not while it may
 // continue.
 func TestStreamWhole(t *testing.T) {
 	t.Parallel()
-	every := func(member string) string { // for as many choices as there can be
+	every := func(member string) string { // for the maximum number of choices
 		return `{"choices":[{` + member + `}` + strings.Repeat(`,{`+member+`}`, maxChoices-1) + `]}`
 	}
 	for _, c := range []struct {
@@ -162,7 +162,7 @@ func TestEdit(t *testing.T) {
 		{"model", "m", "", "duplicate_member"},
 		{"Model", "m", "", "duplicate_member"},
 		{"stream", "true", "", "unsupported_parameter"},
-		{"strea", "x", "strea", ""}, // only the beginning of a known name
+		{"strea", "x", "strea", ""}, // only the start of a known name
 		{"models", "x", "models", ""},
 		{"image", "https://example.com/a.png", "", "invalid_value"},
 		{"Bootstrap_Host", "x", "Bootstrap_Host", "unsupported_parameter"},

@@ -64,7 +64,7 @@ func (e *Edit) End() ([]Field, error) {
 	return nil, nil
 }
 
-// Model returns the model's name once it is known.
+// Model returns the model's name, or nil until it is known.
 func (e *Edit) Model() []byte { return e.model }
 
 // Stream reports whether the client wants events: never.

@@ -9,8 +9,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// TestFinishWords checks that completions end with OpenAI's words, whether whole, streamed or
-// passed on in pieces, and that a word for an aborted choice is a failure.
+// TestFinishWords checks that completions end with OpenAI's words, whether they are whole, streamed
+// or passed on in pieces. A word for an aborted choice must be a failure.
 func TestFinishWords(t *testing.T) {
 	t.Parallel()
 	for word, want := range map[string]string{

@@ -22,7 +22,7 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 	}
 	switch {
 	case chat.Given(m[0]):
-	case chat.Given(m[4]): // llama.cpp's own form, to which it also answers in another form
+	case chat.Given(m[4]): // llama.cpp's own format, for which its answer also has a different format
 		return apierr.Invalid("input", apierr.CodeMissingParameter, "input is required: content is not read here.")
 	case r.onlyHas(m[:]):
 		return chat.Missing("input").Err()
@@ -30,7 +30,7 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 	if e := chat.OptionalString("user", m[3]); e != nil {
 		return e.Err()
 	}
-	if chat.Given(m[0]) && !m[0].IsObject() { // an object holds a conversation
+	if chat.Given(m[0]) && !m[0].IsObject() { // an object is a conversation
 		if err := checkTexts("input", m[0]); err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 }
 
 // DecodePooling is DecodePlain for pooling. Answers must be JSON, although vLLM also offers binary
-// forms.
+// formats.
 func (r *Request) DecodePooling(body []byte) error {
 	if err := r.DecodePlain(body); err != nil {
 		return err
@@ -77,8 +77,8 @@ func (r *Request) onlyHas(members []jsonx.Value) bool {
 	return known == r.doc.Root().Len()
 }
 
-// DecodeRerank is DecodePlain for rerank. Engines name the documents differently; only documents is
-// read.
+// DecodeRerank is DecodePlain for rerank. Engines have different names for the documents. Only the
+// member documents is read.
 func (r *Request) DecodeRerank(body []byte) error {
 	if err := r.DecodePlain(body); err != nil {
 		return err
@@ -107,8 +107,8 @@ func (r *Request) DecodeRerank(body []byte) error {
 	return nil
 }
 
-// checkTexts checks a text, several texts, the tokens of one text, or the tokens of several.
-// Anything else that an engine embeds is an object.
+// checkTexts checks a member that is a text, several texts, the tokens of one text, or the tokens
+// of several texts. Anything else that an engine embeds is an object.
 func checkTexts(name string, v jsonx.Value) error {
 	switch {
 	case v.IsString():

@@ -9,7 +9,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Relay is Answer for a body that is too large to be held: it reads the body in pieces and passes
+// Relay is Answer for a body that is too large to be held. It reads the body in pieces and passes
 // each piece on with the same changes. It holds only one member's name and the usage. Call Reset,
 // then Append for each piece, and End after the last. A Relay belongs to one call.
 //
@@ -27,12 +27,12 @@ type Relay struct {
 	// its choices.
 	member memberKind
 	held   []byte     // the bytes before the value, from the comma
-	name   int        // offset in held at which the name begins
+	name   int        // offset in held at which the name starts
 	begun  [2]bool    // by level (answer, choice): the object already has a member
 	list   memberKind // the answer's current list: memberChoices, memberData, or another
 	seen   [names]bool
 
-	vectors VectorForm // the form in which the client wants embeddings
+	vectors VectorForm // the format in which the client wants embeddings
 	vector  vector
 
 	value  []byte // the captured member's value
@@ -41,19 +41,19 @@ type Relay struct {
 	doc    jsonx.Doc
 }
 
-// sink says where bytes go.
+// sink is the destination of bytes.
 type sink uint8
 
 const (
 	toClient  sink = iota
 	toHeld         // held until the member's name is known
-	dropped        // replaced or left out
+	dropped        // replaced or omitted
 	toCapture      // to the client, and copied to value
 	toValue        // to value, and from there to the client when the value ends
 	toVector       // to the client, as vector writes it
 )
 
-// memberKind says what a member means to the edge.
+// memberKind is the meaning of a member for the edge.
 type memberKind uint8
 
 const (
@@ -76,12 +76,12 @@ var watched = [names]string{
 }
 
 const (
-	longName   = 256      // a longer name cannot be a known one, however it is spelt
+	longName   = 256      // a longer name cannot be a known one, even if it has escapes
 	mostBlanks = 64       // more space than this around a name is dropped
 	mostUsage  = 16 << 10 // a larger usage is not read, and the client gets null
 )
 
-// Reset prepares r for an answer to a request for model, with embeddings in the given form.
+// Reset prepares r for an answer to a request for model, with embeddings in the given format.
 func (r *Relay) Reset(model string, vectors VectorForm) {
 	r.doc.Reset()
 	*r = Relay{
@@ -93,7 +93,8 @@ func (r *Relay) Reset(model string, vectors VectorForm) {
 // Held returns roughly how many bytes of the answer r keeps, for the reply memory budget.
 func (r *Relay) Held() int { return cap(r.vector.text) + cap(r.vector.bits) }
 
-// Usage returns the engine's token counts; not Known before End, or if the engine sent none.
+// Usage returns the engine's token counts. They are not Known before End, or if the engine sent
+// none.
 func (r *Relay) Usage() translate.Usage { return r.usage }
 
 // End returns an error unless the answer is complete.
@@ -109,10 +110,10 @@ func (r *Relay) End() error {
 
 var errBadJSON = &translate.BadAnswer{Reason: translate.BadJSON}
 
-// Append appends the next piece as the client should see it. The error is a *translate.BadAnswer,
-// after which r must not be used.
+// Append appends the next piece, as changed for the client. The error is a *translate.BadAnswer.
+// After an error r must not be used.
 func (r *Relay) Append(dst, p []byte) ([]byte, error) {
-	from := 0 // the bytes before it have reached their sink
+	from := 0 // the bytes before this offset have reached their sink
 	for i := 0; i < len(p); i++ {
 		c := p[i]
 		switch r.grammar.state { //nolint:exhaustive // the others are structure's
@@ -170,7 +171,7 @@ func (r *Relay) Append(dst, p []byte) ([]byte, error) {
 	return r.give(dst, p[from:]), r.vector.err()
 }
 
-// structure processes a byte that is not space and stands outside strings, numbers and words.
+// structure processes a byte that is not space and is outside strings, numbers and words.
 func (r *Relay) structure(dst, p []byte, from, i int) ([]byte, int, error) {
 	switch c := p[i]; r.grammar.state { //nolint:exhaustive // the others are inside of a token
 	case wantRoot:
@@ -231,7 +232,7 @@ func (r *Relay) beginMember() {
 	r.sink, r.member, r.held = toHeld, memberOther, r.held[:0]
 }
 
-// open processes the beginning of a container.
+// open processes the start of a container.
 func (r *Relay) open(dst, p []byte, from, i int) ([]byte, int, error) {
 	if r.grammar.depth == jsonx.DefaultMaxDepth {
 		return dst, from, &translate.BadAnswer{Reason: translate.TooLarge}
@@ -251,7 +252,7 @@ func (r *Relay) open(dst, p []byte, from, i int) ([]byte, int, error) {
 // level distinguishes the answer (0) from an element of its list (1).
 func (r *Relay) level() int { return (r.grammar.depth - 1) / 2 }
 
-// closeEmpty releases the bytes that were held for a member that did not come.
+// closeEmpty releases the bytes that were held for a member that did not follow.
 func (r *Relay) closeEmpty(dst, p []byte, from, i int) ([]byte, int) {
 	if r.reads() {
 		from = r.hold(p, from, i)
@@ -291,7 +292,7 @@ func (r *Relay) beginValue(dst, p []byte, from, i int) ([]byte, int, error) {
 	return dst, from, errBadJSON
 }
 
-// meet decides what to do with a member whose name is complete and whose value begins with c.
+// meet decides what to do with a member whose name is complete and whose value starts with c.
 func (r *Relay) meet(dst []byte, c byte) ([]byte, error) {
 	var err error
 	if r.member, err = r.identify(); err != nil {
@@ -343,8 +344,9 @@ func (r *Relay) release(dst []byte) []byte {
 	return append(dst, held...)
 }
 
-// identify returns the kind of the member with the name. If a name that the edge reads occurs
-// twice, or in another case, readers may understand it differently, so the answer is refused.
+// identify returns the kind of the member whose name is in held. If a name that the edge reads
+// occurs twice, or in another case, readers may understand it differently, so the answer is
+// refused.
 func (r *Relay) identify() (memberKind, error) {
 	name := r.held[r.name:]
 	name = name[:bytes.LastIndexByte(name, '"')+1]
@@ -400,7 +402,7 @@ func (r *Relay) endValue(dst, p []byte, from, i int) (out []byte, rest int) {
 	return dst, i
 }
 
-// appendValue appends the captured value with its bounds applied. The value is the usage, the time
+// appendValue appends the captured value with its numbers limited. The value is the usage, the time
 // or the end of a choice.
 func (r *Relay) appendValue(dst []byte) []byte {
 	if len(r.value) > mostUsage || r.doc.Parse(r.value, jsonx.Options{}) != nil {
@@ -449,7 +451,7 @@ func (r *Relay) give(dst, p []byte) []byte {
 	return append(dst, p...)
 }
 
-// hold keeps the bytes p[from:i], which precede a value, and returns the index i.
+// hold keeps the bytes p[from:i], which precede a value, and returns i.
 func (r *Relay) hold(p []byte, from, i int) int {
 	p = p[from:i]
 	if inName := r.isKey && r.grammar.state >= inString; !inName && len(p) > mostBlanks {

@@ -6,8 +6,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// grammar tracks where in a JSON text the next byte stands, and which bytes may come next. It has
-// the rules of jsonx, for a text that comes in pieces.
+// grammar tracks the position in a JSON text, and which bytes may come next. It has the rules of
+// jsonx, for a text that arrives in pieces.
 type grammar struct {
 	state   grammarState
 	depth   int
@@ -15,10 +15,10 @@ type grammar struct {
 	word    string // rest of a literal
 	hex     int    // remaining digits of an escape
 	wide    int    // remaining bytes of a character
-	low, up byte   // bounds of the next one of those bytes
+	low, up byte   // range of the next one of those bytes
 }
 
-// grammarState says what may come next.
+// grammarState is the set of what may come next.
 type grammarState uint8
 
 const (
@@ -45,7 +45,7 @@ const (
 	atEnd                       //
 )
 
-// beginSpecial processes a byte of a string that is not a character by itself, and reports whether
+// beginSpecial processes a byte of a string that is not a complete character, and reports whether
 // it is allowed.
 func (g *grammar) beginSpecial(c byte) bool {
 	switch {
@@ -111,8 +111,8 @@ func (g *grammar) inToken(c byte) (ended, ok bool) {
 	return false, digit
 }
 
-// inNumber processes the next byte of a number that may end before it, and reports whether the
-// number continues.
+// inNumber processes the byte after a number that may have ended, and reports whether the number
+// continues.
 func (g *grammar) inNumber(c byte) bool {
 	switch {
 	case c >= '0' && c <= '9':
@@ -132,8 +132,8 @@ func (g *grammar) moreDigits() bool {
 	return g.state != afterZero && g.state != afterPoint && g.state != afterE
 }
 
-// inNumbers processes a byte of an array of numbers, as in embeddings. It does what structure does,
-// at a third of the cost.
+// inNumbers processes a byte of an array of numbers, as in embeddings. It does the same as
+// structure at a third of the cost.
 func (g *grammar) inNumbers(c byte) bool {
 	switch {
 	case g.state == wantMore && c == ',':
@@ -146,7 +146,7 @@ func (g *grammar) inNumbers(c byte) bool {
 	return true
 }
 
-// beginNumber processes a byte that should begin a number, and reports whether it does.
+// beginNumber processes a byte that should start a number, and reports whether it does.
 func (g *grammar) beginNumber(c byte) bool {
 	switch {
 	case c == '-':
@@ -161,7 +161,7 @@ func (g *grammar) beginNumber(c byte) bool {
 	return true
 }
 
-// beginToken processes a byte that should begin a value other than a container, and reports whether
+// beginToken processes a byte that should start a value other than a container, and reports whether
 // it does.
 func (g *grammar) beginToken(c byte) bool {
 	switch c {
@@ -179,7 +179,7 @@ func (g *grammar) beginToken(c byte) bool {
 	return true
 }
 
-// open processes the beginning of a container.
+// open processes the start of a container.
 func (g *grammar) open(object bool) {
 	g.depth++
 	g.objects <<= 1

@@ -10,19 +10,19 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Request is a JSON request from which the edge reads the model. It keeps the given body: the body
+// Request is a JSON request from which the edge reads the model. It keeps the given body. The body
 // and all slices taken from the Request must not change while the Request is in use. The zero value
 // is ready. It is not safe for concurrent use.
 type Request struct {
 	Model  []byte // the name that the client wrote, decoded: 1 to chat.MaxModelName bytes without control characters
 	Stream bool   // the client wants events
-	// Choices is how many choices a completion has: n for every prompt.
+	// Choices is the number of choices of a completion: n for every prompt.
 	Choices   int
-	Prompts   int // how many prompts a completion has
+	Prompts   int // number of prompts of a completion
 	Generated int // choices that the engine generates: best_of for every prompt
-	// MaxTokens is the token limit for each completion; -1: not given.
+	// MaxTokens is the token limit for each completion, or -1 if it was not given.
 	MaxTokens int
-	Vectors   VectorForm // the form in which the client wants embeddings
+	Vectors   VectorForm // the format in which the client wants embeddings
 	Rerank    Rerank     // what the answer to a rerank request should contain
 	ranked    rankedMembers
 
@@ -51,7 +51,7 @@ type limitMember struct {
 	unlimited bool // the value is -1: as many tokens as fit
 }
 
-// absentMember is a member that is sent although the client did not give it.
+// absentMember is a member that is sent although the client did not send it.
 type absentMember struct {
 	client      jsonx.Value // the client's member: null or absent
 	name, value []byte      // value is nil if there is no such member
@@ -110,7 +110,7 @@ func (r *Request) DecodePlain(body []byte) error {
 }
 
 // DecodeCompletion is Decode for the legacy completions. It also reads the members that determine
-// the form of the answer.
+// the format of the answer.
 func (r *Request) DecodeCompletion(body []byte) error {
 	if err := r.Decode(body); err != nil {
 		return err
@@ -151,7 +151,7 @@ func (r *Request) DecodeCompletion(body []byte) error {
 // nameOfChoices is the member that llama.cpp prefers to n.
 const nameOfChoices = "n_cmpl"
 
-// choices returns how many choices each prompt gets. The engine gets this number as n.
+// choices returns the number of choices for each prompt. The engine gets this number as n.
 func (r *Request) choices(n, other jsonx.Value) (int, error) {
 	if !chat.Given(other) {
 		return atLeast(n, "n", 1, 1)
@@ -168,13 +168,13 @@ func (r *Request) choices(n, other jsonx.Value) (int, error) {
 	return count, err
 }
 
-// isList reports whether prompt is a list of prompts: an array of numbers is one prompt.
+// isList reports whether prompt is a list of prompts. An array of numbers is one prompt.
 func isList(prompt jsonx.Value) bool {
 	first := prompt.Index(0)
 	return prompt.IsArray() && (first.IsString() || first.IsArray())
 }
 
-// maxChoices is how many choices one answer may have.
+// maxChoices is the maximum number of choices in one answer.
 const maxChoices = 4096
 
 func (r *Request) decodeStream() error {
@@ -287,7 +287,8 @@ func (r *Request) Check(rules *chat.ModelRules) error {
 	return nil
 }
 
-// TokenLimit returns the token limit that the engine gets for each completion; -1: none.
+// TokenLimit returns the token limit that the engine gets for each completion, or -1 if there is
+// none.
 func (r *Request) TokenLimit() int {
 	limit := r.MaxTokens
 	if r.engineLimit >= 0 {
@@ -299,7 +300,7 @@ func (r *Request) TokenLimit() int {
 	return limit
 }
 
-// Asked returns the limit that the client gave under any name; -1: none.
+// Asked returns the limit that the client gave under any name, or -1 if there is none.
 func (r *Request) Asked() int {
 	if r.MaxTokens < 0 && r.limits.Least > 0 {
 		return r.limits.Bound(-1, r.bound)
@@ -311,8 +312,8 @@ func (r *Request) Asked() int {
 // earlier call.
 func (r *Request) Fit(limit int) { r.fitted = limit }
 
-// LongestPrompt returns roughly how many tokens the longest prompt of a completion has. The number is
-// exact if the client sends tokens.
+// LongestPrompt returns roughly the number of tokens in the longest prompt of a completion. The
+// number is exact if the client sends tokens.
 func (r *Request) LongestPrompt(bytesPerToken float64) int {
 	if bytesPerToken <= 0 {
 		bytesPerToken = 4
@@ -337,7 +338,8 @@ func (r *Request) LongestPrompt(bytesPerToken float64) int {
 
 var comma = []byte{','}
 
-// completionLimit is chat's name for the token limit, which some engines read here as well.
+// completionLimit is chat's name for the token limit, which some engines also read in legacy
+// completions.
 const completionLimit = "max_completion_tokens"
 
 func (r *Request) checkTokenLimit(rules *chat.ModelRules) error {
@@ -360,7 +362,8 @@ func (r *Request) checkTokenLimit(rules *chat.ModelRules) error {
 	return nil
 }
 
-// Default sets the JSON text value for a member that was looked up as v and is absent or null.
+// Default sets the value of a member that was looked up as v and is absent or null. value is JSON
+// text.
 func (r *Request) Default(name string, v jsonx.Value, value []byte) {
 	if chat.Given(v) {
 		return
@@ -368,11 +371,11 @@ func (r *Request) Default(name string, v jsonx.Value, value []byte) {
 	r.absent = absentMember{v, jsonx.AppendStringS(nil, name), value}
 }
 
-// Omit leaves the member v out of the next engine's request. A value that does not exist undoes an
-// earlier Omit.
+// Omit omits the member v from the next engine's request. If v does not exist, it undoes an earlier
+// Omit.
 func (r *Request) Omit(v jsonx.Value) { r.omitted = v }
 
-// Segments appends to segs the pieces of the body for an engine that knows the model as served.
+// Segments appends to segs the pieces of the body for an engine whose name for the model is served.
 // Together the pieces are the client's body, byte for byte, except that the model is replaced, the
 // member from Default is added, and the token limit comes from Check. The pieces are valid until
 // the next call, and only as long as the body.

@@ -101,8 +101,8 @@ func TestDecodeCompletion(t *testing.T) {
 	}
 }
 
-// TestIntegers checks that an integer out of range is a wrong value here, as it is on chat, and
-// that only another type is a wrong type.
+// TestIntegers checks that, as in chat, an integer out of range is a wrong value, and that only
+// another type is a wrong type.
 func TestIntegers(t *testing.T) {
 	t.Parallel()
 	for value, code := range map[string]string{

@@ -12,19 +12,19 @@ import (
 
 // Rerank says what the answer to a rerank request should contain.
 type Rerank struct {
-	Documents int  // how many the request has
-	Top       int  // how many results are wanted at most; 0: all
+	Documents int  // number of documents in the request
+	Top       int  // maximum number of results; 0: all
 	Texts     bool // results may contain the documents
 }
 
 // notRanked is the reason in a *translate.BadAnswer for results that do not rank the documents.
 const notRanked = "results without an index and a score each"
 
-// Normalize returns the answer as Cohere, Jina and vLLM write it: at most Top results with index,
-// relevance_score and possibly document, the highest score first. SGLang and TEI answer with a bare
-// list, name the score `score`, and give a document as `text` or a bare string; some engines ignore
-// top_n. A body that already looks like this, or is not a ranking, is returned unchanged. The error
-// is a *translate.BadAnswer.
+// Normalize returns the answer in the format of Cohere, Jina and vLLM. It has at most Top results
+// with index, relevance_score and possibly document, the highest score first. SGLang and TEI answer
+// with a bare list, name the score `score`, and give a document as `text` or a bare string. Some
+// engines ignore top_n. A body that already has this format, or is not a ranking, is returned
+// unchanged. The error is a *translate.BadAnswer.
 func (r *Rerank) Normalize(body []byte) ([]byte, error) {
 	if len(body) > translate.MaxAnswer {
 		return body, nil // Answer refuses this body, like all that do not parse
@@ -70,8 +70,7 @@ type rank struct {
 	document jsonx.Value // the document; may be absent
 }
 
-// read returns the results. The result formed reports whether the results already have the required
-// names and order.
+// read returns the results. formed reports whether they already have the required names and order.
 func (r *Rerank) read(results jsonx.Value) (ranked []rank, formed bool, err error) {
 	formed = true
 	bad := &translate.BadAnswer{Reason: notRanked}
@@ -127,7 +126,7 @@ type rankedMembers struct {
 	asTexts             bool        // the next engine takes texts
 }
 
-// RankTexts sets whether the next engine takes texts and return_text instead of documents and
+// RankTexts sets whether the next engine accepts texts and return_text instead of documents and
 // return_documents. If a document is an object with a text, only the text is sent.
 func (r *Request) RankTexts(is bool) { r.ranked.asTexts = is }
 

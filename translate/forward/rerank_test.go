@@ -8,7 +8,7 @@ import (
 	"penstock/translate"
 )
 
-// TestRerank checks that the client gets a ranking in the usual form, whatever the engine sends.
+// TestRerank checks that the client gets a ranking in the usual format, whatever the engine sends.
 func TestRerank(t *testing.T) {
 	t.Parallel()
 	all := Rerank{Documents: 3, Texts: true}

@@ -13,9 +13,9 @@ type Field struct{ Name, Value string }
 // Seen records which fields of a form have arrived. The zero value is ready.
 type Seen uint32
 
-// Note records a field's name and returns the name's index in known, or -1 if it is not there. The
-// error is an *apierr.Error for a field that occurs twice, or for a known field in another case,
-// because two readers could see different forms.
+// Note records a field's name and returns the name's index in known, or -1 if known does not
+// contain it. The error is an *apierr.Error for a field that occurs twice, or for a known field in
+// another case, because two readers could see different forms.
 func (s *Seen) Note(name string, known []string) (int, error) {
 	for i, n := range known {
 		if !strings.EqualFold(name, n) {

@@ -11,15 +11,15 @@ import (
 )
 
 // This file holds what is specific to speech in Stream. Some engines send the events of OpenAI's
-// API (speech.audio.delta, and .done at the end), which are passed on. The sound of all other
+// API (speech.audio.delta, and .done at the end), which are passed on. The audio of all other
 // engines is turned into such events here.
 
 // sound is the state of a Stream for speech.
 type sound struct {
 	wanted   bool
-	pieces   bool   // some sound has come
+	pieces   bool   // some audio has been received
 	doneSent bool   // speech.audio.done has been sent
-	framed   bool   // the body ended properly and was not cut
+	framed   bool   // the body ended properly and was not cut off
 	rest     []byte // the end of the last piece, sent with the next one
 }
 
@@ -33,8 +33,8 @@ const (
 
 	speechUsage = `{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}`
 
-	// The length of every delta except the last is a multiple of deltaUnit. So no delta ends within
-	// a 16-bit sample, and only the last one is padded.
+	// The length of every delta except the last is a multiple of deltaUnit. Thus no delta ends
+	// within a 16-bit sample, and only the last one is padded.
 	deltaUnit = 6
 
 	noSound  = "no sound"
@@ -44,8 +44,8 @@ const (
 // Speech marks the answer as speech. Call it after Reset.
 func (s *Stream) Speech() { s.sound.wanted = true }
 
-// note records what an event says about speech. The sound must be base64, which may be empty;
-// impossible counts are replaced.
+// note records the facts about speech in an event. The audio must be base64, which may be empty.
+// Impossible counts are replaced.
 func (a *sound) note(edits *jsonx.Edits, root, kind jsonx.Value, usage *jsonx.Value) error {
 	switch {
 	case kind.EqualText(speechDone):
@@ -79,7 +79,7 @@ func countsIn(usage jsonx.Value) bool {
 	return true
 }
 
-// AppendSound appends the event for a piece of an engine's sound.
+// AppendSound appends the event for a piece of an engine's audio.
 func (s *Stream) AppendSound(dst, piece []byte) []byte {
 	a := &s.sound
 	a.pieces = a.pieces || len(piece) > 0
@@ -110,8 +110,8 @@ func appendSoundEvent(dst, head, tail []byte) []byte {
 	return append(dst, "\"}\n\n"...)
 }
 
-// appendEnd appends the rest of the sound and the event that ends the speech, or fails if the
-// engine ended too early: half an audio file looks like a whole one.
+// appendEnd appends the rest of the audio and the event that ends the speech. It returns an error
+// if the engine ended too early, because half an audio file looks like a whole one.
 func (a *sound) appendEnd(dst []byte, mark bool) ([]byte, error) {
 	switch {
 	case a.doneSent:

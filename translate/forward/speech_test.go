@@ -24,8 +24,8 @@ func speechStream() *Stream {
 	return s
 }
 
-// However an engine's sound is cut, all bytes arrive, in deltas of whole samples that can be
-// decoded one by one or joined as text.
+// All bytes of an engine's audio arrive, however it is split. The deltas have whole samples, and
+// can be decoded one by one or joined as text.
 func TestSound(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -80,7 +80,7 @@ func TestSound(t *testing.T) {
 	})
 }
 
-// An engine's own events are passed on. How they end decides whether they are complete.
+// An engine's own events are passed on. Their end decides whether they are complete.
 func TestSpeechEvents(t *testing.T) {
 	t.Parallel()
 	const (
@@ -157,7 +157,7 @@ func sameKind(err, want error) bool {
 	return errors.Is(err, want)
 }
 
-// More sound costs no more allocations.
+// More audio causes no more allocations.
 func TestSoundAllocs(t *testing.T) {
 	s, piece := speechStream(), make([]byte, 16<<10+1)
 	out := make([]byte, 0, 32<<10)

@@ -17,12 +17,12 @@ import (
 // Fail.
 type Stream struct {
 	model   string
-	choices int // how many choices must finish; 0: a transcription, or speech
+	choices int // number of choices that must finish; 0: a transcription or speech
 
 	doc        jsonx.Doc
 	edits      jsonx.Edits
 	ends       choiceEnds
-	mark       bool // [DONE] has come
+	mark       bool // [DONE] has been received
 	closed     bool // Finish or Fail has been written
 	events     int
 	usage      usageTotal
@@ -32,8 +32,8 @@ type Stream struct {
 
 var _ translate.Stream = (*Stream)(nil)
 
-// Reset prepares s for a call. The parameter model is the public id. The parameter choices is how
-// many the client asked for, or 0 for a transcription or speech.
+// Reset prepares s for a call. model is the public id. choices is the number of choices that the
+// client asked for, or 0 for a transcription or speech.
 func (s *Stream) Reset(model string, choices int) {
 	s.doc.Reset()
 	*s = Stream{model: model, choices: choices, doc: s.doc}
@@ -44,8 +44,8 @@ func (s *Stream) SetPrompts(n int) { s.usage.prompts = n }
 
 var doneMark = []byte("[DONE]")
 
-// Append appends one event as the client gets it. The error is a *translate.BadAnswer if the event
-// is not a JSON object, or a *engineerror.Error if the engine reports a failure.
+// Append appends the client's event for one engine event. The error is a *translate.BadAnswer if
+// the event is not a JSON object, or a *engineerror.Error if the engine reports a failure.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if bytes.Equal(bytes.TrimSpace(ev.Data), doneMark) {
 		s.mark = true
@@ -106,23 +106,23 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if hidePrivate(&s.edits, root); s.edits.Len() > 0 {
 		data = s.edits.Append(make([]byte, 0, len(data)+len(s.model)), data)
 	}
-	if bytes.ContainsAny(data, "\r\n") { // the event came on several lines
+	if bytes.ContainsAny(data, "\r\n") { // the event was sent on several lines
 		data = bytes.Clone(data)
 		sse.Flatten(data)
 	}
 	return sse.AppendEvent(dst, string(ev.Name), data), nil
 }
 
-// Started reports whether an event has been passed on. Every event holds some of the answer.
+// Started reports whether an event has been passed on. Every event contains some of the answer.
 func (s *Stream) Started() bool { return s.events > 0 || s.closed }
 
-// NextEngine prepares for the events of another engine, which starts from the beginning: answers
-// here are never continued.
+// NextEngine prepares for the events of another engine. That engine starts the answer again,
+// because these answers are never continued.
 func (s *Stream) NextEngine() { s.mark, s.sound.rest = false, nil }
 
 // Finished reports whether the stream may now end successfully.
 func (s *Stream) Finished() bool {
-	if s.choices == 0 { // the chunks of a long sound finish several times
+	if s.choices == 0 { // the chunks of a long recording finish several times
 		return s.transcript.doneSent || s.sound.doneSent
 	}
 	// Some engines return one choice whatever n is.
@@ -174,7 +174,7 @@ func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 // Keepalive appends a comment, which clients ignore.
 func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
 
-// Markup returns 0: engines parse nothing out of the text in these answers.
+// Markup returns 0, because engines parse nothing out of the text in these answers.
 func (s *Stream) Markup() translate.Markup { return 0 }
 
 // Usage returns the engine's token counts. For a completion without counts it estimates one token
@@ -191,7 +191,7 @@ func (s *Stream) Usage() translate.Usage {
 
 // choiceEnds records which choices of a stream have ended.
 type choiceEnds struct {
-	seen map[int64]bool // for each choice that has come, whether it has ended
+	seen map[int64]bool // for each choice that has been received, whether it has ended
 	open int            // number of choices that have not ended
 }
 

@@ -8,24 +8,24 @@ import (
 	"penstock/translate/sse"
 )
 
-// This file holds what is specific to transcriptions in Stream. Engines answer in four forms: the
-// events of OpenAI's API (transcript.text.delta, and .done at the end), chunks like those of a chat
-// (vLLM), segments without an end mark, as JSON or as bare text (speaches), and no stream at all
-// but a whole answer. The first form is passed on. The others are turned into the first and also
-// keep their own members, so a vLLM chunk can be read as a delta, too.
+// This file holds what is specific to transcriptions in Stream. Engines answer in four formats: the
+// events of OpenAI's API (transcript.text.delta, and .done at the end); chunks like those of a chat
+// (vLLM); segments without an end mark, as JSON or as bare text (speaches); and a whole answer
+// instead of a stream. The first format is passed on. The others are turned into the first and also
+// keep their own members, so a vLLM chunk can also be read as a delta.
 
 // transcript is the state of a Stream for a transcription.
 type transcript struct {
-	plain    bool   // segments may come as bare text
+	plain    bool   // segments may be bare text
 	said     []byte // the text so far, from segments and deltas
-	pieces   bool   // segments have come
-	chunks   bool   // chunks like those of a chat have come
+	pieces   bool   // segments have been received
+	chunks   bool   // chunks like those of a chat have been received
 	doneSent bool   // transcript.text.done has been sent
-	framed   bool   // the body ended properly and was not cut
+	framed   bool   // the body ended properly and was not cut off
 }
 
-// say records a piece of the transcript. If apart is true, it puts a blank before the piece where
-// none separates it from the last one, and returns the piece with that blank.
+// say records a piece of the transcript. If apart is true and no blank separates the piece from the
+// last one, say puts a blank before the piece. It returns the resulting piece.
 func (t *transcript) say(piece []byte, apart bool) ([]byte, error) {
 	if len(t.said)+len(piece) >= translate.MaxAnswer {
 		return nil, &translate.BadAnswer{Reason: translate.TooLarge}
@@ -54,7 +54,7 @@ func isSegment(root jsonx.Value) (text []byte, ok bool) {
 	return v.AppendText(nil), true
 }
 
-// chunkText returns the text of a chunk like those of a chat, and whether root is one.
+// chunkText returns the text of a chunk like those of a chat, and whether root is such a chunk.
 func chunkText(root jsonx.Value) (text []byte, ok bool) {
 	choices := root.Get("choices")
 	if !choices.IsArray() {
@@ -68,8 +68,8 @@ func chunkText(root jsonx.Value) (text []byte, ok bool) {
 	return text, true
 }
 
-// note records what an event says about a transcript, and the changes that turn a segment or a
-// chunk into a delta. Other members than the text, such as times, stay.
+// note records the facts about a transcript in an event, and the changes that turn a segment or a
+// chunk into a delta. Members other than the text, such as times, are kept.
 func (t *transcript) note(edits *jsonx.Edits, root, kind jsonx.Value) error {
 	if text, ok := isSegment(root); ok {
 		piece, err := t.say(text, true)
@@ -132,23 +132,23 @@ func appendDeltaEvent(dst, text []byte) []byte {
 func (t *transcript) appendDone(dst []byte) []byte {
 	t.doneSent = true
 	data := jsonx.AppendString([]byte(`{"type":"`+transcriptDone+`","text":`), t.said)
-	if t.chunks { // clients of chunks look at the first choice of each event
+	if t.chunks { // clients of chunks read the first choice of each event
 		data = append(data, `,"choices":[{"index":0,"delta":{}}]`...)
 	}
 	return sse.AppendEvent(dst, "", append(data, '}'))
 }
 
-// mayEnd reports whether a transcription may end at the end of the engine's body. The parameter
-// mark says whether [DONE] has come.
+// mayEnd reports whether a transcription may end at the end of the engine's body. mark is true if
+// [DONE] has been received.
 func (t *transcript) mayEnd(mark bool) bool {
 	return t.doneSent || t.framed && t.pieces || mark && len(t.said) > 0
 }
 
-// PlainText says that the client asked for text, so that an event that is not a JSON object is a
+// PlainText records that the client asked for text. An event that is not a JSON object is then a
 // piece of the transcript.
 func (s *Stream) PlainText() { s.transcript.plain = true }
 
-// Ended records that the engine's body ended properly. A stream of segments or of sound is then
+// Ended records that the engine's body ended properly. A stream of segments or of audio is then
 // complete, because nothing else marks its end.
 func (s *Stream) Ended() { s.transcript.framed, s.sound.framed = true, true }
 

@@ -8,13 +8,13 @@ import (
 // usageTotal collects the token counts of a stream.
 type usageTotal struct {
 	total   translate.Usage           // for all choices
-	prompts int                       // prompts that share the choices evenly; 0: one
+	prompts int                       // number of prompts, each with the same number of choices; 0: one
 	of      map[int64]translate.Usage // by choice, from an engine that counts each choice separately
 }
 
-// note records the counts of an event. Counts in an event with one choice belong to that choice:
-// llama.cpp sends them at the end of each choice, and vLLM on request in every event, before the
-// counts for all choices.
+// note records the counts of an event. Counts in an event with one choice belong to that choice.
+// llama.cpp sends them at the end of each choice. vLLM sends them on request in every event, before
+// the counts for all choices.
 func (t *usageTotal) note(u translate.Usage, inEvent jsonx.Value, choices int) {
 	if choices < 2 || inEvent.Len() != 1 {
 		t.total = u
@@ -85,6 +85,6 @@ func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 	return u, u.Known
 }
 
-// maxTokens is the highest count that is accepted, so that sums cannot overflow if an engine makes
-// counts up.
+// maxTokens is the highest count that is accepted. It keeps sums from overflowing if an engine
+// makes up counts.
 const maxTokens = 1 << 31

@@ -14,13 +14,13 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// VectorForm is the form in which a client wants embeddings. OpenAI's SDKs for Node and Python ask
-// for base64 by default and read any answer as base64. SGLang, LM Studio and older Ollama do not
-// know encoding_format and answer with numbers; openai-node turns those into a quarter as many
-// zeros without an error.
+// VectorForm is the format in which a client wants embeddings. OpenAI's SDKs for Node and Python
+// ask for base64 by default and read any answer as base64. SGLang, LM Studio and older Ollama do
+// not support encoding_format and answer with numbers. openai-node turns the numbers into a quarter
+// as many zeros without an error.
 type VectorForm uint8
 
-// The forms of a vector. VectorsFloat and VectorsBase64 are the forms that OpenAI defines for
+// The formats of a vector. VectorsFloat and VectorsBase64 are the formats that OpenAI defines for
 // encoding_format.
 const (
 	VectorsAsSent VectorForm = iota // as the engine sends them
@@ -28,12 +28,13 @@ const (
 	VectorsBase64                   // base64 of little-endian float32
 )
 
-// elementMembers change the type of a vector's elements: output_dtype of Mistral and Voyage,
-// embed_dtype and endianness of vLLM, embedding_type and embedding_types of Jina and Cohere.
+// elementMembers lists the members that change the type of a vector's elements: output_dtype of
+// Mistral and Voyage, embed_dtype and endianness of vLLM, embedding_type and embedding_types of
+// Jina and Cohere.
 var elementMembers = []string{"output_dtype", "embed_dtype", "endianness", "embedding_type", "embedding_types"}
 
-// vectorForm returns the form that encoding_format requests. Vectors with elements other than
-// float32 stay as the engine writes them.
+// vectorForm returns the format that encoding_format requests. Vectors with elements other than
+// float32 are not changed.
 func (r *Request) vectorForm(encoding jsonx.Value) (VectorForm, error) {
 	elements := make([]jsonx.Value, len(elementMembers))
 	if err := r.Fields(elementMembers, elements); err != nil {
@@ -55,17 +56,17 @@ func namesFloat32(v jsonx.Value) bool {
 }
 
 const (
-	// longestNumber is longer than any written float: a float64 has at most 1,075 significant
-	// digits, and engines write 17.
+	// longestNumber is longer than any float in decimal digits. A float64 has at most 1,075
+	// significant digits, and engines write 17.
 	longestNumber = 2 << 10
-	// longestVector is how long a vector in base64 may be to be held and rewritten as numbers:
-	// 24,576 dimensions. A longer vector stays as it is.
+	// longestVector is the maximum length of a vector in base64 that is held and rewritten as
+	// numbers. It has room for 24,576 dimensions. A longer vector is not changed.
 	longestVector = 128 << 10
 )
 
-// vector writes the value of one `embedding` in the form that the client requested. The value comes
-// in pieces of JSON that the caller has already checked. Only flat lists of numbers, and base64 of
-// float32, are rewritten; several vectors in one list, and anything else, stay as they are.
+// vector writes the value of one `embedding` in the format that the client requested. The value
+// arrives in pieces of JSON that the caller has already checked. Only flat lists of numbers and
+// base64 of float32 are rewritten. Several vectors in one list, and anything else, are not changed.
 type vector struct {
 	state vectorState
 	text  []byte // the current number, or the string so far
@@ -181,8 +182,8 @@ func (v *vector) appendNumber(dst []byte) []byte {
 	return dst
 }
 
-// atOnce is how many bytes are written as base64 at a time: whole numbers, and whole groups of
-// three bytes.
+// atOnce is the number of bytes that are written as base64 at a time. It consists of whole numbers
+// and of whole groups of three bytes.
 const atOnce = 4 * 3 * 16
 
 // end appends the rest when the value has ended.
@@ -198,8 +199,8 @@ func (v *vector) end(dst []byte) []byte {
 	return dst
 }
 
-// appendFloats appends the list for a complete string, or the string itself if it is not base64 of
-// float32.
+// appendFloats appends the list of numbers for a complete string, or the string itself if it is not
+// base64 of float32.
 func (v *vector) appendFloats(dst []byte) []byte {
 	text := v.text[1 : len(v.text)-1]
 	if bytes.IndexByte(text, '\\') >= 0 { // some encoders escape the slash
@@ -224,7 +225,7 @@ func (v *vector) appendFloats(dst []byte) []byte {
 	return append(dst, ']')
 }
 
-// mixedVector is the reason in a *translate.BadAnswer for a list of numbers that contains something
+// mixedVector is the reason in a *translate.BadAnswer for a list of numbers that contains anything
 // else.
 const mixedVector = "an embedding that is not a list of numbers"
 

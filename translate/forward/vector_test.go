@@ -78,7 +78,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// A list that begins with numbers and continues with something else has no base64.
+// A list that starts with numbers and continues with something else cannot be written as base64.
 func TestVectors_Mixed(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{`[1,[2]]`, `[1,"2"]`, `[1,true]`, `[1,false]`, `[1,{}]`, `[1` + strings.Repeat("0", longestNumber) + `]`} {
@@ -94,8 +94,8 @@ func TestVectors_Mixed(t *testing.T) {
 	}
 }
 
-// TestVectors_RoundTrip checks that any float32 arrives unchanged in both forms, whatever the
-// pieces.
+// TestVectors_RoundTrip checks that any float32 arrives unchanged in both formats, regardless of
+// how the text is split.
 func TestVectors_RoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -106,7 +106,7 @@ func TestVectors_RoundTrip(t *testing.T) {
 			if i > 0 {
 				numbers = append(numbers, ',')
 			}
-			numbers = strconv.AppendFloat(numbers, float64(f), 'g', -1, 64) // as engines in Python do
+			numbers = strconv.AppendFloat(numbers, float64(f), 'g', -1, 64) // like engines in Python
 		}
 		body := `{"data":[{"embedding":` + string(numbers) + `]}]}`
 		in64, _, err := relayedAs(VectorsBase64, body, sizes...)
@@ -126,7 +126,7 @@ func TestVectors_RoundTrip(t *testing.T) {
 	})
 }
 
-// TestVectorForm checks in which form a request asks for vectors.
+// TestVectorForm checks the format in which a request asks for vectors.
 func TestVectorForm(t *testing.T) {
 	t.Parallel()
 	for members, want := range map[string]VectorForm{
