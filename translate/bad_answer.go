@@ -26,8 +26,8 @@ const (
 )
 
 // BadAnswer is the error for an engine's answer, or an event in a stream, that breaks the engine's
-// dialect. Reason comes from a closed set of our own texts and never quotes the answer, so it may
-// be logged.
+// dialect. Reason comes from a closed set of the edge's own texts and never quotes the answer, so
+// it may be logged.
 type BadAnswer struct {
 	Reason string
 	Cause  error // the error that the engine sent instead of a completion, or nil

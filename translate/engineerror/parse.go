@@ -65,7 +65,7 @@ func (e *Error) classify(status int) {
 	} else {
 		e.ContextPrompt, e.ContextMax = 0, 0
 	}
-	if status < 300 { // the error came with a success; a redirect is neither a success nor an error
+	if status < 300 { // a success status with an error; a redirect is neither
 		status = e.Status
 	}
 	if status == 0 && containsAny(lower, overloadTexts) {

@@ -203,7 +203,7 @@ func (e *Error) RedactSecret(secret string) {
 		return
 	}
 	e.Message = strings.ReplaceAll(e.Message, secret, redactedKey)
-	for n := len(secret) - 1; n >= leastPlain; n-- { // the message may have been truncated within the secret
+	for n := len(secret) - 1; n >= leastPlain; n-- { // the message may be truncated within it
 		if text, found := strings.CutSuffix(e.Message, secret[:n]); found {
 			e.Message = text + redactedKey
 			break

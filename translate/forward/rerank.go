@@ -123,7 +123,7 @@ func (r *Rerank) appendList(dst []byte, ranked []rank) []byte {
 // rankedMembers holds the members of a rerank request that have other names in some engines.
 type rankedMembers struct {
 	documents, returned jsonx.Value // return_documents
-	asTexts             bool        // the next engine takes texts
+	asTexts             bool        // the next engine accepts texts
 }
 
 // RankTexts sets whether the next engine accepts texts and return_text instead of documents and

@@ -8,7 +8,7 @@ import (
 // usageTotal collects the token counts of a stream.
 type usageTotal struct {
 	total   translate.Usage           // for all choices
-	prompts int                       // number of prompts, each with the same number of choices; 0: one
+	prompts int                       // prompts, each with the same number of choices; 0: one
 	of      map[int64]translate.Usage // by choice, from an engine that counts each choice separately
 }
 

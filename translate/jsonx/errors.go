@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// SyntaxError says that the source is not JSON. Reason comes from a closed set of our own texts and
-// never quotes the source, so both members may appear in an answer and in a log.
+// SyntaxError says that the source is not JSON. Reason comes from a closed set of the edge's own
+// texts and never quotes the source, so both members may appear in an answer and in a log.
 type SyntaxError struct {
-	Offset int // offset of the first byte that cannot be accepted; len(src) if the source ends too early
+	Offset int // of the first byte that cannot be accepted; len(src) if the source ends too early
 	Reason string
 }
 

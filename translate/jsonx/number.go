@@ -18,7 +18,7 @@ func (v Value) Int() (int64, bool) {
 		return 0, false
 	}
 	s := v.d.src[n.start:n.end]
-	if len(s) <= shortDigits && n.flags&flagFraction == 0 && s[0] != '-' { // always the case for counts
+	if len(s) <= shortDigits && n.flags&flagFraction == 0 && s[0] != '-' { // always so for counts
 		var u int64
 		for _, c := range s {
 			u = u*10 + int64(c-'0')

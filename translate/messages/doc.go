@@ -12,7 +12,7 @@
 //	tool_result             tool messages first; their images in the user message that follows
 //	document, search_result their text; PDFs and files are refused, since no engine here reads them
 //	thinking                reasoning_content of its message; sealed thinking is opened
-//	server tools            left out of the history
+//	server tools            omitted from the history
 //	compaction              its summary becomes text of its turn
 //	context_management      clear_thinking edits are applied; the answer lists the applied edits
 //	tools                   functions; server tools are dropped beside functions, else refused

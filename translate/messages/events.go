@@ -90,7 +90,7 @@ func (q *blockQueue) reset() {
 // blockWriter writes the events of the open block.
 type blockWriter struct {
 	index int    // index of the open block, or of the next one
-	lead  []byte // beginning of a delta
+	lead  []byte // start of a delta
 }
 
 // start appends the start of content_block_start, and prepares the start of a delta, up to the

@@ -448,7 +448,7 @@ func (w *walk) final(e event) {
 		if !w.error {
 			w.failf("response.failed without an error before it")
 		}
-		if w.open && len(output) == len(w.items)+1 { // the response has the open item in its current state
+		if w.open && len(output) == len(w.items)+1 { // the open item, in its current state
 			output = output[:len(w.items)]
 		}
 	} else if w.open {

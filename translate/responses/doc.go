@@ -16,7 +16,7 @@
 //	compaction              a user message with the summary sealed in it
 //	compaction_trigger      at the end: a user message that asks for a summary; no tool is called
 //	reasoning               reasoning_content of the next message; sealed reasoning is opened, or
-//	                        left out and named in Dropped; a summary dropped
+//	                        omitted and named in Dropped; a summary is dropped
 //	tools                   nested; hosted ones dropped beside functions, else refused
 //	custom tools            functions with one string, input; the grammar is in the description
 //	tools of a namespace    functions named namespace__tool; a name that is too long or taken, or

@@ -158,8 +158,8 @@ func (b *Body) grow(most int64) (room int, ok bool) {
 }
 
 // Drips reports whether a JSON body arrives too slowly. came is the number of bytes received so
-// far, after is the time since the request started, held is the number of bytes reserved for the
-// body, and rate is Source.Rate.
+// far, after is the time that they took, held is the number of bytes reserved for the body, and
+// rate is Source.Rate.
 func Drips(after time.Duration, came, held, rate int64) bool {
 	late := after - slowGrace
 	return late > 0 && came < int64(late.Seconds())*max(slowBody, min(held/int64(slowFill/time.Second), rate))

@@ -142,7 +142,7 @@ func (h hooks) apply(d *hook.Decision) error {
 		if most := c.ep.BodyLimit(c.config.snapshot.Config, c.rates.key.Bodies()); int64(len(d.Body)) > most {
 			return c.ep.TooLarge(most)
 		}
-		if streams(d.Body) != streams(c.body.Client()) { // the client expects the kind of answer that it requested
+		if streams(d.Body) != streams(c.body.Client()) { // the client expects what it requested
 			return hook.Misunderstood(hook.DetailStreamChanged)
 		}
 		return h.rewrite(int64(len(d.Body)), func(dst []byte) []byte { return append(dst, d.Body...) })

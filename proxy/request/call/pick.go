@@ -126,7 +126,7 @@ func (p picker) tiers() uint8 {
 func (p picker) Leave() bool {
 	c, now := p.call, time.Now()
 	switch {
-	case c.record.Committed && !c.body.Held(): // the request was released, so no engine can continue the answer
+	case c.record.Committed && !c.body.Held(): // without the request no engine can continue
 		return false
 	case c.tries.goesOn():
 		if !(resumer{c}).allows(now) {

@@ -5,7 +5,7 @@ import "time"
 // times records when a call's steps happened.
 type times struct {
 	asked   time.Time     // when the running attempt started
-	awaited time.Duration // time that earlier attempts waited for engines, and that the call waited for hooks
+	awaited time.Duration // waits for engines by earlier attempts, and for hooks
 	endAt   time.Time     // when a whole answer was ready; the call waits for nothing after that
 }
 

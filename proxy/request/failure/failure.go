@@ -26,7 +26,7 @@ type Failure struct {
 	Retry   bool              // another target may be tried, if nothing was committed
 	NotNow  bool              // the same engine may answer in a moment
 	Doubt   *upstreams.Doubt  // the refusal may be the engine's fault, so another engine is tried
-	Gone    bool              // the call leaves its engine, which has vanished, stalled or been drained
+	Gone    bool              // the call leaves its engine, which vanished, stalled or was drained
 	Cause   upstreams.Cause   // why the attempt failed; empty if the upstream has not failed
 	Status  int               // of the engine's HTTP answer; 0: there was none
 	Failed  uint64            // hash of the engine's message in its 500 or 501; 0: none

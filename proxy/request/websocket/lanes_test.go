@@ -89,7 +89,7 @@ func TestLeastRecentlyUsedLaneLeavesFirst(t *testing.T) {
 	if got := strings.Join(held(&l), " "); got != "c a d" {
 		t.Errorf("kept %s, want c a d", got)
 	}
-	l.keep(l.at("e"), l.holding("c"), "e", [][]byte{ten[:8]}, nil) // 19 bytes, which continue the conversation of c
+	l.keep(l.at("e"), l.holding("c"), "e", [][]byte{ten[:8]}, nil) // 19 bytes, continuing c
 	if got := strings.Join(held(&l), " "); got != "c e" {
 		t.Errorf("kept %s, want c e", got)
 	}

@@ -29,7 +29,7 @@ type Socket struct {
 	client   *listen.Conn // beneath raw; nil if the connection is not a listen.Conn (tests)
 	shown    *cert.Peer   // the client's identity from its certificate; nil: no certificate
 	head     []header     // the headers of the upgrade that a call reads
-	most     atomic.Int64 // of a message
+	most     atomic.Int64 // the maximum length of a message
 	waiting  atomic.Bool  // Receive waits for a message
 	answer   []byte       // the head of the answer to the handshake
 	serve    func()

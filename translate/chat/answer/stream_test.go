@@ -235,7 +235,7 @@ func TestStreamAllocs(t *testing.T) {
 			s.Reset(&c.answer)
 			events := []sse.Event{
 				{Data: []byte(c.data)},
-				{Data: []byte(strings.Replace(c.data, `"index":0`, `"index":1`, 1))}, // does not take the fast path
+				{Data: []byte(strings.Replace(c.data, `"index":0`, `"index":1`, 1))}, // not on the fast path
 			}
 			var dst []byte
 			step := func() {

@@ -43,7 +43,7 @@ type phase uint8
 
 const (
 	phaseNothing phase = iota // only space so far
-	phaseOpen                 // an object has begun
+	phaseOpen                 // an object has started
 	phaseWhole                // the object has ended; only space since
 	phaseOther                // not an object, or more than one
 )

@@ -28,7 +28,7 @@ type Copies struct {
 
 	mu    sync.Mutex                           // held while sinks change
 	sinks atomic.Pointer[map[string]*hookSink] // by the hook's name; replaced on change
-	old   []*hookSink                          // sinks of earlier configurations, which may still be sending
+	old   []*hookSink                          // earlier sinks, which may still be sending
 }
 
 // New returns Copies without sinks.
