@@ -106,7 +106,7 @@ func cutEscape(s []byte) []byte {
 			from--
 		}
 		if (i-from)%2 == 0 && (i == len(s)-1 || s[i+1] == 'u' && i+6 > len(s)) {
-			return s[:i] // the last of an odd number of backslashes begins an escape
+			return s[:i] // the last of an odd number of backslashes starts an escape
 		}
 		break
 	}

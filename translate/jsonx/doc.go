@@ -2,13 +2,14 @@
 // records where everything is. The package allocates nothing once its memory has grown to the size
 // of the work.
 //
-// The edge reads a few members of a body, changes two or three, and forwards the rest unchanged. So
-// nothing is decoded into structures or encoded from them. Doc.Parse scans the source once and
-// makes a tape of nodes, which hold each value's kind, start and end. Value, Iter and Key are views
-// of the tape and the source. Fields looks up all members of interest in one pass and refuses
-// ambiguous objects. Edits builds the body to forward from the old body and the changes.
-// AppendString and AppendEscaped write strings into JSON that the translators build by hand. To
-// carry a string from one JSON text into another, copy its Raw, which is valid there as well.
+// The edge reads a few members of a body, changes two or three, and forwards everything else
+// unchanged. Nothing is therefore decoded into structures or encoded from them. Doc.Parse scans the
+// source once and makes a tape of nodes, which hold each value's kind, start and end. Value, Iter
+// and Key are views of the tape and the source. Fields looks up all members of interest in one pass
+// and refuses ambiguous objects. Edits builds the body to forward from the old body and the
+// changes. AppendString and AppendEscaped write strings into JSON that the translators build by
+// hand. To carry a string from one JSON text into another, copy its Raw, which is valid there as
+// well.
 //
 // Cursor reads without a tape. It suits a caller that knows what it is looking for and can leave
 // unusual documents to a Doc.

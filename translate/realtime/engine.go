@@ -131,8 +131,8 @@ func (t *Talk) pass(h *Heard, kind string, src []byte, root jsonx.Value) {
 	h.Client = append(h.Client, append([]byte(nil), src...))
 }
 
-// failed returns the event for an item that the engine could not transcribe. The engine's words stay
-// here, because they may name its files and hosts.
+// failed returns the event for an item that the engine could not transcribe. The engine's words are
+// not passed on, because they may name its files and hosts.
 func (t *Talk) failed(item jsonx.Value) []byte {
 	dst := append(t.event("conversation.item.input_audio_transcription.failed"), `,"item_id":`...)
 	if item.IsString() {

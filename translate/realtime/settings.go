@@ -109,7 +109,7 @@ func (s *Settings) format(v, flat jsonx.Value, rates []int) *apierr.Error {
 	return apierr.Invalid("session.audio.input.format.rate", apierr.CodeUnsupportedParameter, "The rate must be 24000.")
 }
 
-// longestNumber bounds the text of a number that a session keeps.
+// longestNumber is the maximum length of a number's text that a session keeps.
 const longestNumber = 32
 
 // number returns the JSON of a number, or "".

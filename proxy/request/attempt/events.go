@@ -55,7 +55,7 @@ func (r *Reply) pullEvents(dst []byte, to endpoint.Stream) (out []byte, done boo
 		if dst, err = r.append(dst, ev, to); err != nil {
 			return r.undeliverable(dst, before, err)
 		}
-		if !blank { // a blank event does not prove that the engine has begun
+		if !blank { // a blank event does not prove that the engine has started
 			r.clock.begun = true
 			r.count++
 		}

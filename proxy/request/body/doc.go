@@ -14,7 +14,7 @@
 // must also arrive at a minimum rate. If there are several keys, the incomplete bodies of each key
 // may hold at most half of the budget, so that clients that leave bodies unfinished do not lock out
 // others. A single body may hold more. A message over WebSocket counts as an incomplete body until
-// its call begins. The time that an engine takes to read an upload does not count against the
+// its call starts. The time that an engine takes to read an upload does not count against the
 // client.
 //
 // A JSON body may be compressed with gzip or zstd (coding.go). Such a body is read to its end

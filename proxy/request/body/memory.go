@@ -93,7 +93,7 @@ func (r *Reservation) grow(buf []byte) ([]byte, bool) {
 }
 
 // Complete must be called when the whole body has arrived or, for a WebSocket message, when the
-// call begins. The bytes stay reserved, but no longer count against the key.
+// call starts. The bytes stay reserved, but no longer count against the key.
 func (r *Reservation) Complete() {
 	r.uncount(r.counted)
 	r.reading = nil

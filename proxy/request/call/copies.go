@@ -15,7 +15,7 @@ type copied struct{ call *Call }
 // begin starts the copies of the call and tells the client about them in a header.
 func (k copied) begin() {
 	c := k.call
-	if c.ep == endpoint.Realtime { // its messages are not copied, so the call is not, either
+	if c.ep == endpoint.Realtime { // the messages are not copied, so neither is the call
 		return
 	}
 	list := c.config.snapshot.Config.Hooks

@@ -101,7 +101,7 @@
 // A large answer that is only passed on is not held in memory: the edge relays it in pieces
 // (relay_unary.go, endpoint.PassOn). If the bytes turn out not to be an answer, the edge can only
 // cut them off, and a client that does not read stalls its engine. A whole answer that takes longer
-// than stream.whole_keepalive begins with white space. Its status has been sent by then, so an
+// than stream.whole_keepalive starts with white space. Its status has been sent by then, so an
 // error is sent as the JSON that follows. Audio is relayed as bytes. If audio breaks off, the edge
 // cuts the connection, since bytes cannot express an error.
 //

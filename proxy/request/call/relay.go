@@ -385,7 +385,7 @@ func (c *Call) noteFirst(p *attempt.Progress, now time.Time) {
 	}
 }
 
-// commitStream hands the answer over as a stream that begins with the bytes in out. From here on
+// commitStream hands the answer over as a stream that starts with the bytes in out. From here on
 // every failure is reported in the stream. The call is not retried once the stream holds a piece of
 // the answer.
 func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {

@@ -131,8 +131,8 @@ func (t *hijackedStream) write(out *[]byte, last bool) (int, error) {
 	return payload, nil
 }
 
-// sizeLine writes the size line for a chunk of n bytes at the end of room, and returns where the
-// line begins.
+// sizeLine writes the size line for a chunk of n bytes at the end of room, and returns the offset
+// at which the line starts.
 func sizeLine(room []byte, n int) (start int) {
 	i := len(room)
 	i -= copy(room[i-len(chunkEnd):], chunkEnd)

@@ -9,7 +9,7 @@ type times struct {
 	endAt   time.Time     // when a whole answer was ready; the call waits for nothing after that
 }
 
-// ask records when an attempt begins.
+// ask records when an attempt starts.
 func (t *times) ask(now time.Time) { t.asked = now }
 
 // askAgain records that a new attempt replaces one that has waited.

@@ -13,7 +13,7 @@ type Action uint8
 
 // The actions.
 const (
-	Allow   Action = iota // the call continues as it is
+	Allow   Action = iota // the call continues unchanged
 	Refuse                // the client gets Status and Message
 	Rewrite               // Body replaces the request's body
 	Route                 // the call continues as one for Model

@@ -265,7 +265,7 @@ func (r *Reader) head() (Part, error) {
 
 var blankLine = []byte("\r\n\r\n")
 
-// notAtOnce refuses a body that begins with a delimiter on a line of its own. Some parsers read an
+// notAtOnce refuses a body that starts with a delimiter on a line of its own. Some parsers read an
 // empty body there, while others read content.
 func (r *Reader) notAtOnce() error {
 	own := r.delim[2:]

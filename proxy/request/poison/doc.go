@@ -3,7 +3,7 @@
 // A retry of such a request would bring down a second engine, and the client's own retries would
 // bring down more. So a body that has brought down two engines is not sent to a third while both
 // are still down. An engine counts as brought down by a body if its connection ended before its
-// stream had begun or its answer was complete (package call), and its probes now find it down. An
+// stream had started or its answer was complete (package call), and its probes now find it down. An
 // engine that only dropped a connection is up again at once. A body that another engine has
 // answered is cleared.
 //

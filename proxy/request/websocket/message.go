@@ -18,7 +18,7 @@ const firstPiece = 4 << 10
 var errSlow = errors.New("the message came too slowly")
 
 // message is a client's message. Its bytes are reserved from the memory for bodies. Until the
-// message's call begins, it counts as an incomplete body of its key.
+// message's call starts, it counts as an incomplete body of its key.
 type message struct {
 	bytes  []byte
 	memory body.Reservation
@@ -37,7 +37,7 @@ func (m *message) grow(most int64) bool {
 	return true
 }
 
-// begin must be called when the call of the message begins.
+// begin must be called when the call of the message starts.
 func (m *message) begin() {
 	m.memory.Complete()
 	if m.place != nil {

@@ -239,8 +239,8 @@ func (s *Socket) Close(code int, reason string) {
 // Discard ends a socket whose handshake was prepared but is answered in another way.
 func (s *Socket) Discard() { _ = s.peer.ws.CloseNow() }
 
-// Ping reports whether the client answers, or a message to it is still being written. Without a
-// Receive that waits, nobody would read the answer, so Ping asks nothing and returns true.
+// Ping reports whether the client answers, or a message to it is still being written. If no Receive
+// is waiting, nobody would read the answer, so Ping sends no ping and returns true.
 func (s *Socket) Ping() bool { return !s.waiting.Load() || s.peer.ping() || !s.waiting.Load() }
 
 // Cut closes the connection without a close frame.
