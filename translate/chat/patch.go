@@ -13,17 +13,17 @@ import (
 //
 //   - model is the served name;
 //   - stream is true when the client or the format wants events; stream_options then has
-//     include_usage true, in addition to the client's members. Without events stream_options is
+//     include_usage true, in addition to the client's members; without events stream_options is
 //     dropped, because some engines refuse it;
 //   - the token limit is the checked one, or what Fit lowered it to, under the format's name for
 //     it, and the model's own where the client gave none; limits that engines read under other
 //     names are also lowered;
-//   - for engines that do not know n_cmpl, llama.cpp's name for n, n is added;
+//   - n is added for engines that do not know n_cmpl, llama.cpp's name for n;
 //   - integers that were written 1.0 or 1e2 are written out in digits;
 //   - an image's URL that is a plain string becomes the object {"url":…}, which every engine reads;
 //     its detail "original" becomes high, because engines have no such word, and an unknown
 //     detail becomes the nearest one;
-//   - the effort has the engine's format. reasoning and include_reasoning are dropped, because
+//   - the effort has the engine's format; reasoning and include_reasoning are dropped, because
 //     engines read them differently and the edge itself hides reasoning from a client that does not
 //     want it;
 //   - the format's Prefill is added if the last message is the start of the answer;

@@ -183,8 +183,8 @@ var (
 	modelNotThere = regexp.MustCompile("\\bmodel(?: with name| named| name| id)?:? [\"'`]?[^\"'`\\s]+[\"'`]? (?:(?:is |was )?not (?:found|installed|available|loaded)|does(?: not|n't) exist)")
 	// requestNames matches the kinds of things that a request may name and an engine may not find.
 	// pathNotThere matches the message of a web framework or a proxy, or the start of the message.
-	// A 404 with any other message comes from something in place of an engine that clients may talk
-	// to.
+	// A 404 that matches none of these patterns was not sent by an engine but by something in its
+	// place.
 	requestNames = regexp.MustCompile(`\b(?:image|file|voice|speaker|audio|video|url|adapter|lora|document|grammar|cache)s?\b`)
 	pathNotThere = regexp.MustCompile(`^(?:(?:404:? ?)?(?:the )?(?:(?:page|file|route|path|url|endpoint|resource|requested (?:url|path|resource)(?: \S+)?) )?(?:was )?not found(?: \([^)]*\))?(?: on (?:this|the) server)?(?:[.!].*)?$|404$|invalid url\b|unexpected endpoint\b|unknown (?:endpoint|path|route|request url)\b|unrecognized request url\b|no route\b|cannot post /)`)
 )

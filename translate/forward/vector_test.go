@@ -126,7 +126,7 @@ func TestVectors_RoundTrip(t *testing.T) {
 	})
 }
 
-// TestVectorForm checks the format in which a request asks for vectors.
+// TestVectorForm checks which format of vectors a request asks for.
 func TestVectorForm(t *testing.T) {
 	t.Parallel()
 	for members, want := range map[string]VectorForm{

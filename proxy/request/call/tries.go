@@ -48,8 +48,8 @@ type conversation struct {
 	asked   bool // session is set
 }
 
-// why holds the reason why an engine was picked, both for routing and for the call's record. It
-// stays with the pooled call, so recording a reason allocates nothing.
+// why holds the reason for picking an engine, both for routing and for the call's record. It stays
+// with the pooled call, so recording a reason allocates nothing.
 type why struct {
 	pick   routing.Why
 	choice observe.Choice

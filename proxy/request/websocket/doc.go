@@ -72,9 +72,9 @@
 // half of that memory, and those of one key a quarter of it. A conversation is neither logged nor
 // stored.
 //
-// The library frames messages and checks the handshake. The library needs the types of net/http,
-// and fasthttp has to send the library's answer. The connection then leaves fasthttp like a stream.
-// The library would close the connection if one of its contexts expired, so the socket's deadlines
+// The library frames messages and checks the handshake. It needs the types of net/http, and
+// fasthttp has to send the library's answer. The connection then leaves fasthttp like a stream. The
+// library would close the connection if one of its contexts expired, so the socket's deadlines
 // limit reads and writes instead.
 //
 // Each message is written before the next one is generated, so a client that does not read stalls

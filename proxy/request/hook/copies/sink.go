@@ -37,8 +37,8 @@ const (
 	// flushTime is the time that a sink has to send its queued copies after it was removed or while
 	// the edge exits.
 	flushTime = 1500 * time.Millisecond
-	// batchCopies and batchBytes limit a batch. It has at most batchCopies copies, and it ends with
-	// the copy that brings it to batchBytes.
+	// batchCopies and batchBytes limit a batch. A batch has at most batchCopies copies, and ends
+	// with the copy with which it reaches batchBytes.
 	batchCopies, batchBytes = 64, 1 << 20
 	// mostQueued is the maximum number of copies in a sink's queue. It applies in addition to the
 	// memory limit.
