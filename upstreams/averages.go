@@ -40,8 +40,8 @@ type average struct{ bits atomic.Uint64 }
 // value returns 0 before the first measurement.
 func (a *average) value() float64 { return math.Float64frombits(a.bits.Load()) }
 
-// learn moves the average toward v by the given weight. An average without a measurement begins at
-// the value start, or at v itself if start is 0.
+// learn moves the average toward v by the given weight. The first measurement moves the average
+// from start, or sets it to v if start is 0.
 func (a *average) learn(v, start, weight float64) {
 	for {
 		old := a.bits.Load()
@@ -57,14 +57,14 @@ func (a *average) learn(v, start, weight float64) {
 	}
 }
 
-// Speed says how fast an engine is with a model, as measured. Times are in seconds.
+// Speed is the measured speed of an engine with a model. Times are in seconds.
 type Speed struct {
-	Start   float64 // to a first token if the prompt is empty
-	Prefill float64 // for each token to read, including tokens of the prompts ahead
-	Token   float64 // for an answer token when the call runs alone
-	Beside  float64 // additional time for each call at the engine
-	Answer  float64 // from an answer's first token to its last one
-	Unread  float64 // unread prompt tokens, for each call at the engine
+	Start   float64 // time to first token if the prompt is empty
+	Prefill float64 // time per token to read, including the prompts ahead
+	Token   float64 // time per answer token when the call runs alone
+	Beside  float64 // additional time per answer token and call at the engine
+	Answer  float64 // time from an answer's first token to its last
+	Unread  float64 // unread prompt tokens per call at the engine
 }
 
 // TokenTime returns how long an answer token takes while the given number of calls run.
@@ -78,41 +78,41 @@ func (v *Speed) TokenTime(calls float64) float64 { return v.Token + v.Beside*cal
 // token are fitted as a line over the number of concurrent calls.
 type speedometer struct {
 	mu      sync.Mutex
-	prompts samples // x is how many tokens were read, y how many seconds that took
+	prompts samples // x is the tokens read, y the seconds that this took
 	ahead   samples // x is calls, y unread tokens
 	answers samples // x is calls, y the seconds per token, z the seconds of the answer
-	long    int     // how many prompts among the samples exceed speedPrompt
+	long    int     // number of sampled prompts longer than speedPrompt
 
 	start, prefill, token, beside, answer, unread atomic.Uint64
 	until                                         atomic.Int64 // when the samples become worthless; 0: there are too few
 }
 
-// samples are sums in which older samples fade.
+// samples holds sums in which older samples decay.
 type samples struct {
 	n, x, y, xx, xy, z float64
 	at                 Moment
 }
 
 const (
-	// speedMemory is how many of the newest samples make up most of the sums.
+	// speedMemory is the number of newest samples that make up most of the sums.
 	speedMemory = 64
-	// speedTime is how long it takes for samples to fade by a factor of e. An engine that gets no
-	// calls may have become faster, so it is measured anew once the samples have too little weight.
+	// speedTime is the time in which samples decay by a factor of e. An engine that gets no calls
+	// may have become faster, so it is measured anew once its samples have too little weight.
 	speedTime = 5 * time.Minute
-	// speedSamples is how many samples a pick needs.
+	// speedSamples is the weight of samples that a pick needs.
 	speedSamples = 2.5
-	// speedLong is how many prompts with more than speedPrompt unread tokens are needed before the
-	// speed counts as known. Short prompts show only the fixed start time: measured with short
-	// prompts, the tokens per second of two equal engines can differ by a factor of three.
+	// speedLong is the number of prompts with more than speedPrompt unread tokens that are needed
+	// before the speed counts as known. Short prompts show only the fixed start time: measured with
+	// short prompts, the tokens per second of two equal engines can differ by a factor of three.
 	speedLong   = 10
 	speedPrompt = 500
 	// startDoubt is the weight, in samples, of the assumption that the start takes no time. Without
 	// this assumption, prompts of equal length would show no speed.
 	startDoubt = 2
-	// speedMost bounds the learned speed, in seconds a token. An engine that caches more than
-	// assumed must not look infinitely fast.
+	// speedMost is the highest speed that is learned, in seconds per token. An engine that caches
+	// more than assumed must not look infinitely fast.
 	speedMost = 1e-6
-	// speedAnswer is how many tokens an answer must have to be used for measuring the time per
+	// speedAnswer is the minimum number of tokens in an answer for a measurement of the time per
 	// token.
 	speedAnswer = 8
 )
@@ -126,12 +126,12 @@ func (s *samples) add(x, y, z float64, at Moment) {
 	s.xx, s.xy, s.z = s.xx*keep+x*x, s.xy*keep+x*y, s.z*keep+z
 }
 
-// until() returns from when on the samples have too little weight.
+// until() returns the moment from which the samples have too little weight.
 func (s *samples) until() Moment {
 	return s.at + Moment(math.Log(s.n/speedSamples)*float64(speedTime))
 }
 
-// line fits y over x. If all samples have the same x, the line is level. Neither its slope nor
+// line fits y over x. If all samples have the same x, the line is horizontal. Neither its slope nor
 // at0 is negative.
 func (s *samples) line() (at0, slope float64) {
 	x, y := s.x/s.n, s.y/s.n
@@ -141,8 +141,8 @@ func (s *samples) line() (at0, slope float64) {
 }
 
 // lineFromZero fits y over x. The line passes through zero, unless the samples outweigh an assumed
-// y = 0 at x = 0. The parameter doubt is the weight of that assumption, in samples. The result at0
-// is not negative.
+// y = 0 at x = 0. doubt is the weight of that assumption, in samples. The returned at0 is not
+// negative.
 func (s *samples) lineFromZero(doubt float64) (at0, slope float64) {
 	at0 = max(0, (s.y*s.xx-s.x*s.xy)/((s.n+doubt)*s.xx-s.x*s.x))
 	return at0, (s.xy - at0*s.x) / s.xx
@@ -171,7 +171,7 @@ func (m *speedometer) readPrompt(took time.Duration, tokens int64, met met, at M
 	m.knows()
 }
 
-// knows updates until when the speed counts as known.
+// knows updates the time until which the speed counts as known.
 func (m *speedometer) knows() {
 	if m.long >= speedLong && min(m.prompts.n, m.answers.n) >= speedSamples {
 		m.until.Store(int64(min(m.prompts.until(), m.answers.until())))
@@ -204,8 +204,7 @@ func (m *speedometer) read(v *Speed, now Moment) bool {
 	return true
 }
 
-// ModelSpeed says how fast an engine is with a model, in tokens per second, as the operator sees
-// it.
+// ModelSpeed is an engine's speed with a model, in tokens per second, for the operator.
 type ModelSpeed struct {
 	Served  string  `json:"served"`
 	Prompt  float64 `json:"prompt_tokens_per_second"`

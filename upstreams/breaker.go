@@ -30,8 +30,8 @@ func (b Breaker) String() string { return [...]string{"closed", "open", "half-op
 // read the atomics that it publishes.
 type CircuitBreaker struct {
 	openUntil atomic.Int64             // no call passes before this time (ticks), or breakerClosed
-	trial     atomic.Bool              // keys whose calls may not be that trial
-	barred    atomic.Pointer[[]string] // keys whose calls cannot be that trial
+	trial     atomic.Bool              // the trial of the half-open breaker is taken
+	barred    atomic.Pointer[[]string] // keys whose calls cannot be the trial
 	doubted   atomic.Bool              // calls have failed since the last success
 
 	mu      sync.Mutex // held only for bookkeeping

@@ -31,11 +31,11 @@ const (
 	// as soon as it is free. One long probe takes one place in a short accept queue, where ten
 	// short ones would take ten.
 	busyPatience = 10 * time.Second
-	// busyLeast and busyAnswers bound how long a busy engine may be silent: a minute, or longer if
-	// its answers take longer.
+	// busyLeast and busyAnswers determine how long a busy engine may be silent: a minute, or longer
+	// if its answers take longer.
 	busyLeast   = time.Minute
 	busyAnswers = 3
-	// suspectLeast is the least silence of a busy engine that the operator is warned of.
+	// suspectLeast is the minimum time that a busy engine is silent before the operator is warned.
 	suspectLeast = 10 * time.Second
 	// answersFor is how long the longest answer is remembered.
 	answersFor = 10 * time.Minute
@@ -88,7 +88,7 @@ func busyBound(longest time.Duration) time.Duration { return max(busyLeast, busy
 type signs struct {
 	reads     uint64 // reads of answers
 	ended     uint64 // calls that the engine has ended
-	elsewhere int    // calls that other edges of the fleet have there
+	elsewhere int    // calls of the fleet's other edges
 }
 
 // heard records when the engine last gave a sign of work.
@@ -97,8 +97,8 @@ type heard struct {
 	at    time.Time
 }
 
-// listen records the current signs. An engine without work counts as heard. A busy engine without
-// work does not, because its calls may have left.
+// listen records the current signs. An engine without work counts as heard. The exception is a busy
+// engine without work, because its calls may have left.
 func (h *heard) listen(u *Upstream, now time.Time) {
 	s := signs{reads: u.client.answers.Looks(), elsewhere: u.slots.fleet.elsewhere.Load().all()}
 	for _, o := range [...]Outcome{OutcomeOK, OutcomeBadResponse, OutcomeRefused, OutcomeRejected, OutcomeModelGone} {

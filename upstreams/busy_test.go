@@ -195,8 +195,8 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// TestBusyFirstLook checks that the first look at a busy upstream does not end the state, because
-// the look may see signs from before the state began. The next look can end it.
+// TestBusyFirstLook checks that the first check of a busy upstream does not end the busy state,
+// because it may see signs from before the state started. The next check can end the state.
 func TestBusyFirstLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := busyRig(t, Options{}, 1)

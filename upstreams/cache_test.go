@@ -22,8 +22,8 @@ func TestCacheIsEmptyAfterARestart(t *testing.T) {
 	}
 }
 
-// TestCacheCounts checks that a 0 means nothing from an engine that has never reported a cached
-// token.
+// TestCacheCounts checks that a count of 0 cached tokens is ignored if the engine has never
+// reported a cached token.
 func TestCacheCounts(t *testing.T) {
 	var c PromptCache
 	for i, step := range []struct {

@@ -8,14 +8,15 @@ import (
 )
 
 const (
-	// breakerRow is to how many failures in a row the breaker reacts. Independent failures open it
-	// without a generation probe.
+	// breakerRow is the number of failures in a row at which the breaker reacts. Independent
+	// failures open it without a generation probe.
 	breakerRow = 5
-	// doubtRow is how many failures in a row trigger a generation probe, after doubtPause.
+	// doubtRow is the number of failures in a row that triggers a generation probe, after
+	// doubtPause.
 	doubtRow   = 2
 	doubtPause = 500 * time.Millisecond
-	// breakerShare is the share of failures in the window to which the breaker reacts as well, once
-	// the window holds breakerVolume outcomes.
+	// breakerShare is the share of failed calls at which the breaker also reacts, once the window
+	// holds breakerVolume outcomes.
 	breakerShare  = 0.5
 	breakerVolume = 20
 	windowSeconds = 10
@@ -25,7 +26,7 @@ const (
 	// coolDown only after the engine has worked for a while.
 	coolDown    = time.Second
 	coolDownMax = 15 * time.Second
-	// relapse is how long after the breaker closes another opening counts as a failed trial.
+	// relapse is the time after a closing during which another opening counts as a failed trial.
 	relapse = 15 * time.Second
 )
 
@@ -35,7 +36,7 @@ const (
 // No client opens the breaker alone. Failures of one key, of calls without a key, or of one body
 // count once (see evidence). Five independent failures open the breaker. Any other five failures
 // ask for a generation probe. If the probe fails, the breaker opens. If it succeeds, the count is
-// reset, but fresh evidence stays. If no probe is possible, five independent failures are needed.
+// reset, but recent evidence stays. If no probe is possible, five independent failures are needed.
 // For clients without keys, failures of different bodies count as independent.
 type circuit struct {
 	open           bool
@@ -48,14 +49,14 @@ type circuit struct {
 	rowEvidence    evidence  // evidence of these failures
 	window         window
 	windowEvidence evidence // evidence of the failures in the window
-	broken         bool     // a call failed after its answer had begun, and no call has succeeded since
+	broken         bool     // a call failed within its answer, and none has succeeded since
 	// unprobed says that the edge cannot send a generation probe here: no model of the upstream is of
 	// a kind with a probe, or the engine rejects the probe. Then only calls decide.
 	unprobed bool
 }
 
 // outcome records a call's outcome, and reports whether a generation probe should confirm that the
-// engine fails. The parameter trial says that a half-open breaker let this call through.
+// engine fails. trial is true if a half-open breaker let this call through.
 func (c *circuit) outcome(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
 	if c.open && !trial {
 		return false // a call from before the breaker opened says nothing about the engine now
@@ -79,9 +80,8 @@ func (c *circuit) outcome(o Outcome, by FailureSource, trial bool, now time.Time
 	return false
 }
 
-// inDoubt reports whether a generation probe should follow soon, although too few calls have
-// failed in a row to ask for one. Routing avoids such an engine, so the next failure may be long
-// in coming.
+// inDoubt reports whether a generation probe should follow soon, although too few calls have failed
+// in a row to ask for one. Routing avoids such an engine, so the next failure may come much later.
 func (c *circuit) inDoubt() bool { return c.failures >= doubtRow && !c.open && !c.unprobed }
 
 // judge decides after a failure whether the breaker opens or a generation probe decides.
@@ -105,8 +105,8 @@ func (c *circuit) judge(by FailureSource, trial bool, now time.Time) (generate b
 	return false
 }
 
-// generation records the result of a generation probe. The parameter trial says that a half-open
-// breaker let this probe through.
+// generation records the result of a generation probe. trial is true if a half-open breaker let
+// this probe through.
 func (c *circuit) generation(g engine.Generation, trial bool, now time.Time) {
 	switch {
 	case g == engine.GenerationOK && c.open && trial:
@@ -173,7 +173,7 @@ func (c *circuit) close(now time.Time) {
 }
 
 // acquit handles a generation probe that succeeded while the breaker was closed. It resets the
-// count of failures, so that they do not ask for another probe. Fresh evidence stays, because a
+// count of failures, so that they do not ask for another probe. Recent evidence stays, because a
 // probe does not outvote five independent failures.
 func (c *circuit) acquit(now time.Time) {
 	c.failures, c.unprobed = 0, false

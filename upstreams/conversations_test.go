@@ -11,7 +11,7 @@ import (
 // conversations plays calls whose prompts grow turn by turn. Each turn may come to any edge.
 type conversations struct {
 	*fleet
-	systems [][]uint64          // the prompts' common beginnings
+	systems [][]uint64          // the prompts' common prefixes
 	stream  []routing.Placement // placements that the edges have shared
 	read    []int               // how much of stream each edge has read
 	started []time.Time         // start times, by edge
@@ -121,8 +121,7 @@ func (c *conversations) engineOf(r *routing.Route, target *routing.Target) int {
 }
 
 // watch runs conversations for a while and returns which share of later turns went to the same
-// engine as the turn before. The result young is that share for edges started less than five
-// seconds ago.
+// engine as the turn before. young is that share for edges started less than five seconds ago.
 func (c *conversations) watch(t *testing.T, busy float64) (share, young float64) {
 	t.Helper()
 	c.share()

@@ -64,7 +64,7 @@ type discovery struct {
 	current  []endpoint      // in a fixed order
 	keys     map[string]bool // the keys in current; true if the endpoint reports that it is ready
 	answered bool            // there was a good answer
-	failing  time.Time       // when answers began to fail; zero: the last one was good
+	failing  time.Time       // when answers started to fail; zero: the last one was good
 	good     time.Time       // when the last good answer came; zero: never
 	trouble  string          // why answers fail
 	failed   uint64          // failed answers
@@ -196,8 +196,8 @@ func (d *discovery) fail(trouble string) (first bool) {
 	return first
 }
 
-// store stores a good answer, and reports whether the answer differs from the last one. The
-// parameter ready holds the keys of the ready endpoints; nil: readiness is unknown.
+// store stores a good answer, and reports whether the answer differs from the last one. ready holds
+// the keys of the ready endpoints; nil: readiness is unknown.
 func (d *discovery) store(found []endpoint, ready map[string]bool) (changed bool) {
 	keys := make(map[string]bool, len(found))
 	for i := range found {
@@ -330,7 +330,7 @@ func lookupSRV(ctx context.Context, name string) ([]*net.SRV, error) {
 	return records, err
 }
 
-// Found says what looking for an upstream's engines has found.
+// Found is the result of looking up an upstream's engines.
 type Found struct {
 	Upstream string        `json:"upstream"`
 	Source   string        `json:"source"` // what was queried
@@ -387,7 +387,7 @@ func Discover(ctx context.Context, spec *config.Upstream, r *dns.Resolver) *Foun
 	return out
 }
 
-// Discovery says in which state an upstream's discovery in DNS or Kubernetes is.
+// Discovery is the state of an upstream's discovery in DNS or Kubernetes.
 type Discovery struct {
 	Source  string  `json:"source"`             // what is queried: DNS vllm, SRV _http._tcp.vllm, pods default/app=vllm
 	Targets int     `json:"targets"`            // how many endpoints the last good answer had

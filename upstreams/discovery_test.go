@@ -69,7 +69,7 @@ func takes(u *Upstream) bool {
 }
 
 // TestPodIsDeleted checks that a pod that is being deleted takes no new call once the event has
-// come, even before the next plan. Its running calls go on.
+// been received, even before the next plan. Its running calls continue.
 func TestPodIsDeleted(t *testing.T) {
 	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1", "penstock/concurrency=7", "penstock/weight=3", "llm-d.ai/engine-type=vllm")
 	k := startKube(t, a)

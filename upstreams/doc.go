@@ -96,10 +96,10 @@
 //
 // # The breaker
 //
-// The breaker reacts to five failures in a row, and if at least half of at least twenty calls in
-// ten seconds fail. A failure is a broken or missing answer, an engine's error, or an expired
-// timeout of the edge. Slowness within the timeouts does not count, nor does a client's error or an
-// engine that says it is full.
+// The breaker reacts to five failures in a row. It also reacts if at least half of the calls in ten
+// seconds fail and these are at least twenty calls. A failure is a broken or missing answer, an
+// engine's error, or an expired timeout of the edge. Slowness within the timeouts does not count,
+// nor does a client's error or an engine that says it is full.
 //
 // No client opens the breaker alone (circuit.go): failures of one key, of calls without a key, or
 // of one body count once. Five independent failures open the breaker. Any other five trigger a
@@ -107,22 +107,22 @@
 // kind. The probe uses the slot that the fifth failure frees, and is sent at most once a second. If
 // answers broke off after they had begun, the probe asks a chat model for 16 tokens, and the answer
 // must be complete. A failed probe opens the breaker. A successful probe resets the count but keeps
-// fresh evidence, because a probe does not outvote five independent failures. Two failures in a row
-// also trigger a probe, once no call has come for half a second, because routing avoids such an
-// engine. A full engine's refusal decides nothing, and neither does a probe that times out while
+// recent evidence, because a probe does not outvote five independent failures. Routing avoids an
+// engine after two failures in a row, so these trigger a probe, too, once no call has come for half
+// a second. A full engine's refusal decides nothing, and neither does a probe that times out while
 // the engine answers calls (http1.AnswerWatch) or reports others' work. As a result, an engine that
-// fails every call is out after five calls from any clients, and an engine that fails for a single
-// client stays. Images have no generation probe: after their failures the probe asks the upstream's
-// chat model, or another model (settings.generation). If there is none, or the engine rejects the
-// probe, only five independent failures open the breaker. For clients without keys, failures of
-// different bodies count as independent.
+// fails every call is taken out after five calls from any clients. An engine that fails for a
+// single client stays. Images have no generation probe: after their failures the probe asks the
+// upstream's chat model, or another model (settings.generation). If there is none, or the engine
+// rejects the probe, only five independent failures open the breaker. For clients without keys,
+// failures of different bodies count as independent.
 //
 // After a second the breaker lets one trial at a time pass. The pause doubles with each failed
 // trial, and with each opening soon after a closing. If a key's failures opened the breaker or kept
 // it open, its calls cannot be the trial: another key's call or a generation probe becomes the
 // trial. If no probe is possible, other keys have a second to send the trial, and then any call may
 // become it. After a failed generation probe any key's call may be the first trial. A trial passes
-// when it has ended well, or has continued for three seconds after its first token.
+// when it has completed, or has continued for three seconds after its first token.
 //
 // # Slots and load
 //
@@ -138,9 +138,9 @@
 // (reports.go), they are subtracted from a shared limit.
 //
 // An engine that queues calls while it runs others shows how many it runs at once (placeTracker).
-// The load is then measured against that number, so that calls do not wait there, because of too
-// high a limit, while another engine is idle. The limit itself stays: reports that are seconds
-// old are no reason to refuse calls that the engine accepts.
+// The load is then measured against that number. Otherwise calls would wait there because of too
+// high a limit, while another engine is idle. The limit itself stays: reports that are seconds old
+// are no reason to refuse calls that the engine accepts.
 //
 // # Models that take turns
 //

@@ -35,13 +35,13 @@ import (
 // Features is the set of features that a call needs from an engine.
 type Features uint32
 
-// The features other than the operations, each of which has one (FeatureOf).
+// The features other than those of operations. Each operation has one feature (FeatureOf).
 const (
 	FeatureTools      Features = 1 << iota // tools that the model may call
 	FeatureForcedTool                      // a tool that the model must call
-	FeatureSchema                          // an answer by a schema
+	FeatureSchema                          // an answer that follows a schema
 	FeatureImages
-	FeatureEffort // an effort of reasoning
+	FeatureEffort // a reasoning effort
 	featureOperation
 )
 
@@ -100,10 +100,10 @@ func (f Features) blamed() Features {
 }
 
 const (
-	answersSeen    = 20               // among how many answers the refusal must be the most frequent
+	answersSeen    = 20               // number of last answers that are considered
 	askEvery       = 10               // of this many suspected refusals, one goes to a sibling
-	bodiesNeeded   = 3                // how many different bodies siblings must answer
-	lackingLeast   = 30 * time.Second // how long until a lost feature is tried again, at first and at most
+	bodiesNeeded   = 3                // number of different bodies that siblings must answer
+	lackingLeast   = 30 * time.Second // first pause before a new trial, and the maximum
 	lackingMost    = 5 * time.Minute
 	refusalIsNone  = 0 // the text of an answer that is not a refusal
 	bodyIsNotKnown = 0
@@ -114,7 +114,7 @@ const (
 type suspicion struct {
 	answers [answersSeen]uint64 // texts of the last refusals; refusalIsNone for other answers
 	n       int
-	unasked int           // how many suspected refusals there were since a sibling was last asked
+	unasked int           // suspected refusals since a sibling was last asked
 	asked   bool          // a sibling was asked
 	bodies  []uint64      // bodies that siblings have answered
 	trial   bool          // the feature was taken away and is being tried again
@@ -122,7 +122,7 @@ type suspicion struct {
 	until   Moment        // when it is tried again
 	pause   time.Duration // the current pause
 	status  int           // the status of the refusals
-	total   int           // how many refusals there were since the suspicion began
+	total   int           // refusals since the suspicion started
 	last    Moment        // the newest refusal
 }
 
@@ -147,9 +147,9 @@ func (s *suspicion) same(text uint64) (n int) {
 	return n
 }
 
-// refused records a refusal and reports whether to ask a sibling. The parameter plain says that the
-// cause of the refusal is certain. Once a sibling has answered, every refusal is taken to a
-// sibling, since it most likely has the same cause.
+// refused records a refusal and reports whether to ask a sibling. plain is true if the cause of the
+// refusal is certain. Once a sibling has answered, each further refusal most likely has the same
+// cause, so a sibling is asked every time.
 func (s *suspicion) refused(text uint64, plain bool) (ask bool) {
 	s.add(text)
 	s.total++
@@ -296,12 +296,12 @@ func (l *lacking) clear(m *ServedModel) {
 // Refusal is an engine's refusal of a request.
 type Refusal struct {
 	Status int
-	Text   uint64 // hash of its text without what varies by request; never 0
+	Text   uint64 // hash of its text, without text that varies by request; never 0
 	Body   uint64 // hash of the request's body; 0: unknown
 	Path   bool   // the engine lacks the path, so the cause is certain
 }
 
-// Doubt is a refusal in doubt, which another engine's answer settles.
+// Doubt is a refusal that may be the engine's fault. Another engine's answer settles it.
 type Doubt struct {
 	model  *ServedModel
 	blamed Features
@@ -401,7 +401,7 @@ type Refusing struct {
 	Feature string  `json:"feature"`
 	Status  int     `json:"status"`
 	Flag    string  `json:"flag,omitempty"` // flag without which the engine refuses such calls
-	Refused int     `json:"refused"`        // refusals in the same words among the last answers
+	Refused int     `json:"refused"`        // refusals with the same text among the last answers
 	Answers int     `json:"answers"`        // the last answers, at most 20
 	Age     float64 `json:"age_seconds"`    // seconds since the newest refusal
 }
@@ -409,8 +409,8 @@ type Refusing struct {
 // Remedy says what to do if the engine is at fault.
 func (r *Refusing) Remedy() string { return remedyFor(r.Flag) }
 
-// How many refusals it takes for a refused feature to be shown, and for how long after the newest
-// refusal.
+// The minimum number of refusals for a refused feature to be shown, and how long it is shown after
+// the newest refusal.
 const (
 	refusingLeast = 3
 	refusingFor   = 5 * time.Minute

@@ -12,8 +12,8 @@ import (
 
 // TestSuspicion plays scripts. "o" is an answer. A letter from a to f is a refusal with its own
 // text, and "P" a refusal because the path is missing. A number is a body that a sibling answered
-// after a refusal, and "~" lets the pause pass until the feature is tried again. The field asks is
-// how often a sibling is asked.
+// after a refusal, and "~" lets the pause pass until the feature is tried again. asks is the number
+// of times that a sibling is asked.
 func TestSuspicion(t *testing.T) {
 	eleven := strings.Repeat("a ", 11)
 	for name, c := range map[string]struct {

@@ -25,8 +25,8 @@ import (
 const (
 	// generationPause is the minimum time between two generation probes of an upstream.
 	generationPause = time.Second
-	// generationLimit bounds a probe if the failed call's own limit is longer. generationLoading
-	// is the bound if the model may have to load first.
+	// generationLimit is the maximum time of a probe, even if the failed call's own limit is
+	// longer. generationLoading is the maximum if the model may have to load first.
 	generationLimit   = 10 * time.Second
 	generationLoading = time.Minute
 )
@@ -48,7 +48,7 @@ type generationProber struct {
 	last    work          // what the last failed call needed
 	limit   time.Duration // how long that call would have waited for a first token
 	running bool
-	doubted int // how many failures in a row there were at the last lookLater; 0: not scheduled
+	doubted int // failures in a row at the last lookLater; 0: not scheduled
 	begun   time.Time
 	newest  *LastGeneration // immutable once set
 }
@@ -69,7 +69,7 @@ type work struct {
 // generation returns the requests of a generation probe. If the last failed call's kind has a
 // probe, they ask for the same work. Otherwise (an image) they ask the upstream's chat model, or
 // another of its models, because five failed calls of one client must not take the engine out
-// unchecked. The result steps is empty if no model can be probed.
+// unchecked. steps is empty if no model can be probed.
 func (s *settings) generation(
 	last work, profile *engine.Profile, models *ServedModels, toEnd bool,
 ) (served string, steps []engine.GenerationStep) {

@@ -18,7 +18,7 @@ import (
 )
 
 // TestProbeOfBrokenAnswers checks that after answers broke off, the probe of a chat model asks for
-// more than a first token, until one answer has ended well.
+// more than a first token, until one answer has completed.
 func TestProbeOfBrokenAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, _ := generating(t, func(int64) engine.Generation { return engine.GenerationOK })
@@ -63,8 +63,8 @@ func TestProbeOfBrokenAnswers(t *testing.T) {
 	})
 }
 
-// generating returns an upstream whose generation probes get their verdicts from the function
-// verdict, which receives a probe's number.
+// generating returns an upstream whose generation probes get their verdicts from verdict, which is
+// called with a probe's number.
 func generating(t *testing.T, verdict func(n int64) engine.Generation) (u *Upstream, sent *atomic.Int64) {
 	t.Helper()
 	u, sent = watched(t, &playedEngine{code: 200}, "vllm"), new(atomic.Int64)

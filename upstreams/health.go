@@ -227,7 +227,7 @@ type probeResult struct {
 	good    bool
 	flows   bool // calls received answers since the previous probe
 	working bool // the engine has calls
-	lives   bool // no connection was accepted, but the host answers on open ones
+	lives   bool // no new connection was accepted, but the host answers on open ones
 	status  int
 	err     error
 	took    time.Duration

@@ -151,8 +151,8 @@ func play(t *testing.T, h *machines, word string, now *time.Time) (generate bool
 var played int
 
 // TestBreakerEvidence checks that five failures open the breaker by themselves only if they are
-// independent of each other. Otherwise they ask for generation probes, which decide. The field asks
-// is the number of these probes.
+// independent of each other. Otherwise they ask for generation probes, which decide. asks is the
+// number of these probes.
 func TestBreakerEvidence(t *testing.T) {
 	for _, c := range []struct {
 		name, script string

@@ -43,8 +43,8 @@ type hooks struct {
 	account func() SlotAccount
 }
 
-// Moment is a time on the monotonic clock, as a pick compares it. A step of the wall clock thus
-// keeps no breaker open.
+// Moment is a time on the monotonic clock, for comparisons in a pick. A step of the wall clock
+// therefore keeps no breaker open.
 type Moment = instant.Time
 
 // At returns the moment of a time.

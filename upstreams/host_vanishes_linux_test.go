@@ -117,13 +117,13 @@ func (w *busyEngine) call(path string) error {
 	}
 }
 
-// TestHostVanishes checks that all sent data was acknowledged before the host vanished, so only
-// failing connects and unanswered keep-alive probes show it. The kernel alone would notice after 35
-// s.
+// TestHostVanishes checks that the edge notices a host that vanishes after it has acknowledged all
+// sent data. Only failing connects and unanswered keep-alive probes show that the host is gone. The
+// kernel alone would notice after 35 s.
 func TestHostVanishes(t *testing.T) {
 	t.Parallel()
 	w := occupy(t)
-	time.Sleep(100 * time.Millisecond) // all data is acknowledged by then: only this rule helps
+	time.Sleep(100 * time.Millisecond) // all data is acknowledged, so only HostWatch helps
 	rawserver.DropAll(t, w.listener)
 	for _, c := range w.conns {
 		rawserver.DropAll(t, c)

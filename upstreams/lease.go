@@ -47,11 +47,11 @@ type met struct {
 type Prompt struct {
 	Tokens   int // estimated
 	Uncached int // how many tokens the engine probably has to read
-	// Age says how long ago the engine read the cached tokens: how many blocks it has started to
-	// hold since. The unit is the router's own; Lease.Prompt returns it.
+	// Age says how long ago the engine read the cached tokens, as the number of blocks that it has
+	// cached since then. The unit is the router's own; Lease.Prompt returns it.
 	Age int
 	// Stays says that the engine holds prompt tokens that belong only to this conversation. Such a
-	// call has a reason to stay there that other edges' calls do not have.
+	// call has a reason to stay at this engine that other edges' calls do not have.
 	Stays bool
 }
 
@@ -62,8 +62,8 @@ func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
 // TryLease takes a slot of the pool if one is free and the key with that id may use the upstream
-// now. If the key's failures opened the breaker, its call may not be the trial. The parameter
-// tokens is the call's estimated size, which counts in the upstream's load while the lease is held.
+// now. If the key's failures opened the breaker, its call may not be the trial. tokens is the
+// call's estimated size, which counts in the upstream's load while the lease is held.
 // Compare-and-swap decides both the limit and the single half-open trial, so the in-flight count
 // never exceeds the limit.
 func (u *Upstream) TryLease(key string, p Pool, tokens int, now time.Time) (*Lease, bool) {
@@ -170,8 +170,8 @@ func (l *Lease) Again() *http1.Exchange {
 // longTrial is how long a trial must run after its first token to pass.
 const longTrial = 3 * time.Second
 
-// FirstToken books how long the first content took after sending. A trial must end well. But a
-// trial that runs longer than longTrial from here on passes, so that a long stream does not keep
+// FirstToken books how long the first content took after sending. A trial passes when it completes.
+// It also passes when it has run for longTrial from here on, so that a long stream does not keep
 // all other calls out.
 func (l *Lease) FirstToken(ttft time.Duration) {
 	if l.loading {
@@ -179,7 +179,7 @@ func (l *Lease) FirstToken(ttft time.Duration) {
 	}
 	if l.place == nil || !l.place.Cold() { // the time includes loading the model
 		l.up.Averages.ttft.learn(ttft.Seconds(), 0, 0.1)
-		// The engine reads prompts in turn, so reading this one began after the previous first
+		// The engine reads prompts in turn, so it started to read this one after the previous first
 		// token.
 		at := int64(l.met.at) + int64(ttft)
 		d := time.Duration(at - max(int64(l.met.at), l.up.slots.reads.Swap(at)))
@@ -211,7 +211,7 @@ func (l *Lease) Counted(tokens, cached int) {
 }
 
 // Answered books how many tokens a complete answer has, and how long it took from the first token
-// to the last. The parameter at is when the last token came.
+// to the last. at is the time of the last token.
 func (l *Lease) Answered(tokens int, took time.Duration, at time.Time) {
 	if l.model == nil {
 		return

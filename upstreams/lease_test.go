@@ -278,7 +278,7 @@ func TestTrialEndsWell(t *testing.T) {
 	})
 }
 
-// TestTrialIsGivenBackWhenFull checks that a full upstream must not use up the trial.
+// TestTrialIsGivenBackWhenFull checks that a full upstream does not use up the trial.
 func TestTrialIsGivenBackWhenFull(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 1})
 	held, _ := u.TryLease("", PoolText, 0, time.Now())

@@ -19,7 +19,7 @@ type Load struct {
 	Places    int     // calls that run at once: Limit, or fewer if the engine was seen to queue
 	Tokens    int64   // prompt tokens of the own leases, without those probably cached
 	Unread    int64   // prompt tokens of calls without a first token yet
-	Reading   float64 // estimated seconds since the engine began to read the first of these
+	Reading   float64 // estimated seconds since the engine started to read the first of these
 	Penalty   float64 // recent failures and the slow start after a return, in calls
 	Share     float64 // how much of the weighted places one call takes: 1/(Places × Weight)
 	Weight    float64 // as configured or discovered
@@ -63,8 +63,8 @@ type decaying struct {
 // halfLife makes a failure weigh like a call that runs for a few seconds.
 const halfLife = 5 * time.Second
 
-// penaltyMax bounds the penalty in calls, so that after an outage under load a good upstream is not
-// avoided for a minute.
+// penaltyMax is the maximum penalty, in calls. A higher penalty would keep calls away from a good
+// upstream for a minute after an outage under load.
 const penaltyMax = 64
 
 // A penalty of this age is below 0.002 calls and counts as zero.
@@ -109,19 +109,19 @@ func slowStart(since int64, limit int) float64 {
 	return min(1, max(0, left)) * slowStartShare * float64(limit)
 }
 
-// Work says what work one or more edges have at an upstream.
+// Work is the work of one or more edges at an upstream.
 type Work struct {
 	InFlight [poolCount]int // calls, by pool
 	Down     bool           // an edge found it down
 }
 
-// Here says what work this edge has at an upstream.
+// Here is the work of this edge at an upstream.
 type Here struct {
 	ID       ID
 	Upstream *Upstream
 	Work     Work
-	// Placed counts the calls that this edge has sent to the upstream since it began to share, without
-	// the calls whose conversation was already there.
+	// Placed counts the calls that this edge has sent to the upstream since it started to share.
+	// Calls whose conversation was already there do not count.
 	Placed int64
 }
 
@@ -218,7 +218,7 @@ type SlotAccount interface {
 // fleetSlots holds what an upstream's slots share with other edges.
 type fleetSlots struct {
 	elsewhere atomic.Pointer[elsewhere] // nil: unknown, so each edge has its share
-	edges     atomic.Int64              // among how many edges the slots are divided; 0: the configured number
+	edges     atomic.Int64              // edges that divide the slots; 0: as configured
 	placed    atomic.Int64              // see Here.Placed
 	drawn     atomic.Int64              // how many used slots the account counts
 	account   atomic.Pointer[SlotAccount]
@@ -261,8 +261,8 @@ func (s *slots) setElsewhere(v *elsewhere, edges int) (before *elsewhere) {
 	return before
 }
 
-// parts returns among how many edges the slots are divided. If the work of the other edges is
-// known, or an account counts the slots, it returns 1: each edge may use all slots that the others
+// parts returns the number of edges that divide the slots. If the work of the other edges is known,
+// or an account counts the slots, it returns 1: each edge may use all slots that the other edges
 // leave. Otherwise the number of edges seen takes precedence over the configured one. The caller
 // holds mu.
 func (s *slots) parts(l Limits, configured int) int {

@@ -63,8 +63,8 @@ func TestSlotsOfAFleet(t *testing.T) {
 	}
 }
 
-// While the edges share, an edge may use all slots. When sharing ends, the edge's share follows
-// from how many edges it has seen, not from the configured number.
+// TestSlotsByTheEdgesSeen checks that an edge may use all slots while the edges share. When sharing
+// ends, the edge's share follows from how many edges it has seen, not from the configured number.
 func TestSlotsByTheEdgesSeen(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 12})
 	u.slots.configure(&config.Upstream{Edges: 2, Concurrency: config.Concurrency{Shared: 12}}, 1, mustProfile(t, "llamacpp"))

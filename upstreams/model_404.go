@@ -98,8 +98,8 @@ func (m missingModels) lately(now time.Time) bool {
 	return false
 }
 
-// still returns the names that stay away despite a list. The parameter begun is when the edge began
-// to read the list.
+// still returns the names that stay away despite a list. begun is the time at which the edge
+// started to read the list.
 func (m missingModels) still(p *engine.Profile, list *engine.ModelList, begun time.Time) missingModels {
 	var next missingModels
 	for name, g := range m {

@@ -23,7 +23,7 @@ func TestModelGone(t *testing.T) {
 	if serves(t, u, "m") || !serves(t, u, "n") {
 		t.Fatal("a 404 must take out this name and no other")
 	}
-	u.Models.setList(list, begun) // a reading that began before the 404 proves nothing
+	u.Models.setList(list, begun) // a list read before the 404 proves nothing
 	if serves(t, u, "m") {
 		t.Error("an older reading brought it back")
 	}

@@ -77,7 +77,7 @@ func (s *ServedModels) turnsChange() {
 type modelView struct {
 	profile *engine.Profile
 	list    *engine.ModelList // nil: the engine lists nothing
-	listed  time.Time         // when the edge began to read the list
+	listed  time.Time         // when the edge started to read the list
 	missing missingModels
 }
 
@@ -88,8 +88,8 @@ func (v *modelView) serves(served string) bool {
 	return v.list.Serves(v.profile, served)
 }
 
-// loaded reports whether the engine lists the name as loaded. The result ok is false if the engine
-// does not say.
+// loaded reports whether the engine lists the name as loaded. ok is false if the engine does not
+// say.
 func (v *modelView) loaded(served string) (loaded, ok bool) {
 	m, _ := v.list.Find(v.profile, served)
 	return m.Loaded, m.LoadedKnown
@@ -186,8 +186,8 @@ func (m *ServedModel) TryLease(key string, p Pool, prompt Prompt, free config.Pe
 	return l, true
 }
 
-// Wait counts a call that waits for a slot, so that its model gets a turn. The caller calls the
-// function quit when the wait ends; it is nil if there are no turns.
+// Wait counts a call that waits for a slot, so that its model gets a turn. The caller calls quit
+// when the wait ends. quit is nil if there are no turns.
 func (m *ServedModel) Wait(now time.Time) (quit func()) {
 	p := m.place.Load()
 	if p == nil {
@@ -338,8 +338,8 @@ func (s *ServedModels) recognise(profile *engine.Profile) {
 	s.show(profile, v.list, v.listed, v.missing)
 }
 
-// setList stores a list. The parameter begun is when the edge began to read the list. A nil list
-// drops the previous list: an engine that stops listing models may still have them.
+// setList stores a list. begun is the time at which the edge started to read it. A nil list drops
+// the previous list: an engine that stops listing models may still have them.
 func (s *ServedModels) setList(list *engine.ModelList, begun time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -354,7 +354,7 @@ func (s *ServedModels) setList(list *engine.ModelList, begun time.Time) {
 }
 
 // found returns the models that the engine's lists have shown, for an upstream that publishes its
-// models. The result ok is false until there is a list.
+// models. ok is false until there is a list.
 func found(s *ServedModels) (models []config.Listed, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

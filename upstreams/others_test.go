@@ -245,8 +245,9 @@ func (f *fleet) run(d time.Duration) {
 	}
 }
 
-// TestEdgesDoNotHerd checks that reports of others' work are old when they arrive. If edges trusted
-// the newest report fully, all of them would fill the engine that looked empty.
+// TestEdgesDoNotHerd checks that several edges do not all fill the engine that looked empty in the
+// newest report. Reports of others' work are old when they arrive, so edges must not trust them
+// fully.
 func TestEdgesDoNotHerd(t *testing.T) {
 	for _, c := range []struct {
 		edges   int

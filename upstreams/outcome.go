@@ -42,7 +42,7 @@ type FailureSource struct {
 	Served string        // the model's name at the engine, for a generation probe
 	Kind   string        // the model's kind
 	Sent   bool          // the request had been sent to the engine
-	Begun  bool          // the answer had begun, so a first token does not show the failure
+	Begun  bool          // the answer had started, so a first token is no proof
 	Limit  time.Duration // how long the call would have waited for its first token; 0: unknown
 }
 

@@ -18,18 +18,18 @@ import (
 )
 
 const (
-	// modelsEvery is after how many probes the models and the capacity are read again.
+	// modelsEvery is the number of probes after which the models and the capacity are read again.
 	modelsEvery = 5
-	// listFailuresMax is how many readings in a row may fail before the last list is dropped as
-	// stale.
+	// listFailuresMax is the number of readings in a row that may fail before the last list is
+	// dropped as stale.
 	listFailuresMax = 3
 	// kickPause is the minimum time between a probe and the next probe that a failed call requests.
 	kickPause = 100 * time.Millisecond
-	// confirmPause is how long after a first bad probe the next probe follows, and returnPause how
-	// long after a first good probe.
+	// confirmPause is the pause after a first bad probe, and returnPause the pause after a first
+	// good probe.
 	confirmPause = time.Second
 	returnPause  = 500 * time.Millisecond
-	// backoffMax bounds the pause between probes of an engine that is down. The pause doubles
+	// backoffMax is the maximum pause between probes of an engine that is down. The pause doubles
 	// from returnPause to twice the interval. It is kept short, because a probe costs little and an
 	// engine that has returned gets no traffic until the next probe.
 	backoffMax = 10 * time.Second
@@ -94,8 +94,8 @@ func newProber(u *Upstream, get http1.GetPage, refresh func()) *prober {
 	}
 }
 
-// start starts probing at once. The prober's goroutine ends soon after stop, and finally calls the
-// function last.
+// start starts probing at once. The prober's goroutine ends soon after stop, and finally calls
+// last.
 func (p *prober) start(last func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.ctx, p.stop = ctx, cancel
@@ -357,8 +357,7 @@ func (p *prober) recognise(ctx context.Context, s *settings) error {
 	return nil
 }
 
-// readModels reads the model list. The parameter health is the page just read, which may be the
-// list itself.
+// readModels reads the model list. health is the page just read, which may be the list itself.
 func (p *prober) readModels(
 	ctx context.Context, healthPath string, health http1.Page, timeout time.Duration, begun time.Time,
 ) {
@@ -391,7 +390,7 @@ func (p *prober) reader(timeout time.Duration) engine.Reader {
 }
 
 // readCapacity reads how many requests the engine runs at once, and how many tokens their prompts
-// may have. A number is kept until a new one is read.
+// may have. Each number is kept until a new one is read.
 func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
 	r := p.reader(timeout)
 	if n, cache, ok := r.Slots(ctx); ok {
@@ -444,7 +443,7 @@ func (p *prober) bookReport(r *Report, batch int, now time.Time) {
 	u.slots.setSeen(ghosts, places)
 }
 
-// freshIntervals is for how many probe intervals a report stays fresh.
+// freshIntervals is the number of probe intervals for which a report stays fresh.
 const freshIntervals = 3
 
 // probing holds the current prober of an upstream.
@@ -471,7 +470,7 @@ func (p *probing) replace(next *prober) (before *prober) {
 	return before
 }
 
-// stop ends probing. The channel done is nil if there was no prober.
+// stop ends probing. done is nil if there was no prober.
 func (p *probing) stop() (done <-chan struct{}) {
 	if prober := p.replace(nil); prober != nil {
 		prober.stop()

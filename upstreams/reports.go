@@ -38,8 +38,7 @@ func (r *judgedReport) fresh(now Moment) bool { return r != nil && now <= r.unti
 // lasting work.
 const othersTime = 15 * time.Second
 
-// average computes the field usual from the previous report's average. The parameter before may be
-// nil.
+// average computes usual from the average in the previous report. before may be nil.
 func (r *judgedReport) average(before *judgedReport) {
 	r.usual = float64(r.others)
 	if !before.fresh(At(r.At)) {
@@ -90,7 +89,7 @@ func (r *reports) beginReport(now time.Time) (batch int) {
 
 // set stores a report, which stays fresh for a while. It returns how many ghosts there are, how
 // many requests the engine was seen to run at once (0: as many as it was given), and the fates of
-// abandoned calls. The parameter report is nil if the engine reported nothing.
+// abandoned calls. report is nil if the engine reported nothing.
 func (r *reports) set(
 	report *Report, batch int, freshFor time.Duration, now time.Time,
 ) (ghosts, places int, fates [fateCount]int) {
@@ -185,8 +184,8 @@ type placeTracker struct {
 	at      time.Time // when the last report came
 }
 
-// placesTime is how long it takes for an engine's assumed places to grow by a factor of e while the
-// engine does not queue. The engine may have more places than it has shown, for example after long
+// placesTime is the time in which an engine's assumed places grow by a factor of e while the engine
+// does not queue. The engine may have more places than it has shown, for example after long
 // prompts, and only more calls can reveal them. The growth is slow, because some of those calls
 // wait if there are no more places.
 const placesTime = 10 * time.Minute

@@ -13,7 +13,7 @@ import (
 const (
 	// restAfter is how long an engine must be without work to count as idle.
 	restAfter = time.Minute
-	// restFactor says by what factor the interval is longer for an idle engine, up to
+	// restFactor is the factor by which the interval of an idle engine is longer, up to
 	// restIntervalMax.
 	restFactor      = 5
 	restIntervalMax = 10 * time.Second
@@ -27,8 +27,8 @@ type rest struct {
 	resting atomic.Bool // the next probe comes later than usual
 }
 
-// restInterval returns how much time passes between two probes of an engine, given how long the
-// engine has been idle.
+// restInterval returns the time between two probes of an engine, given how long the engine has been
+// idle.
 func restInterval(interval, idle time.Duration) time.Duration {
 	if idle < restAfter {
 		return interval
@@ -45,8 +45,8 @@ func (p *prober) noteRest(now time.Time) {
 	}
 }
 
-// interval returns how much time currently passes between two probes. If the engine's report shows
-// others' work, the usual interval stays, because picks use the report.
+// interval returns the current time between two probes. Picks use the engine's report if it shows
+// others' work, so the usual interval then stays.
 func (p *prober) interval(now time.Time) time.Duration {
 	usual := p.up.settings.Load().probe.interval
 	if r := p.up.reports.last.Load(); r.fresh(At(now)) && r.Running+r.Waiting > 0 {

@@ -67,7 +67,7 @@ type Set struct {
 	own            *metrics.Set
 	doubleReleases *metrics.Counter
 
-	stalls sync.Mutex // held while it is decided what happens to a stalled upstream
+	stalls sync.Mutex // held while the fate of a stalled upstream is decided
 
 	mu          sync.Mutex
 	byID        map[ID]*Upstream
@@ -138,8 +138,7 @@ func (s *Set) Commit(p *Plan) {
 	}
 }
 
-// commit applies the plan to one upstream. The parameter renewed says that the profiles have
-// changed.
+// commit applies the plan to one upstream. renewed is true if the profiles have changed.
 func (s *Set) commit(item *planned, renewed bool) {
 	u, st := item.up, item.settings
 	old := u.settings.Swap(st)

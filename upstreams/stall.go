@@ -11,13 +11,13 @@ import (
 )
 
 // An upstream has stalled if it has work and none of it moves (package progress). It then gets no
-// new calls, and calls that have sent nothing to their clients leave it. A look every second
-// detects that. The prober's probes do not suffice, because a stalled engine may still answer
-// probes. While no call of this edge moves, the look reads the engine's counters more often than
-// the prober does.
+// new calls, and calls that have sent nothing to their clients leave it. A check every second
+// (look) detects this. The prober's probes do not suffice, because a stalled engine may still
+// answer probes. While no call of this edge moves, the check reads the engine's counters more often
+// than the prober does.
 
 const (
-	// lookEvery is the time between two looks.
+	// lookEvery is the time between two checks.
 	lookEvery = time.Second
 	// countTimeout is how long to wait for counters: llama.cpp answers only between two batches.
 	countTimeout = time.Minute
@@ -36,15 +36,15 @@ const (
 	StallStay                 // the upstream is a route's last one and stays
 )
 
-// looker holds the state between looks.
+// looker holds the state between checks.
 type looker struct {
-	counting chan counters // receives the counters; nil: no reading runs
+	counting chan counters // receives the counters; nil: no read is under way
 	outSince time.Time     // zero: it is not out
 	heard    heard
-	busy     bool      // it was busy at the last look
-	since    time.Time // when the busy state being watched began
-	first    time.Time // the first look at that state
-	ended    uint64    // calls ended, at the last look
+	busy     bool      // it was busy at the last check
+	since    time.Time // when the current busy state started
+	first    time.Time // the first check of that state
+	ended    uint64    // calls ended, at the last check
 }
 
 // counters is one reading of the engine's counters.
@@ -121,7 +121,7 @@ func (p *prober) judge(l *looker, now time.Time) {
 		u.Progress.Forget(now)
 		u.Health.setStalled(false, "", now)
 	case stalled && state == StateStalled:
-		if l.outSince.IsZero() { // a look has panicked
+		if l.outSince.IsZero() { // a check has panicked
 			l.outSince = now
 		}
 		p.try(l, now)

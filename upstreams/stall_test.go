@@ -215,7 +215,7 @@ func TestSeveralEngines(t *testing.T) {
 		if at != 0 {
 			t.Errorf("%v after %d s in which one works", r.State(), at)
 		}
-		for range 200 { // in which the maximal step fades
+		for range 200 { // in which the maximum step decays
 			r.client.answers.Came(http.StatusOK, []byte("x"))
 			pass(time.Second)
 		}
@@ -231,7 +231,7 @@ func TestSeveralEngines(t *testing.T) {
 }
 
 // TestSlowCounters checks that an engine may report its counters late, between two batches. The
-// look waits for the counters while probes continue.
+// check waits for the counters while probes continue.
 func TestSlowCounters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "llamacpp", 1)

@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// These bound an SRV answer, whatever name server sends it.
+// The limits of an SRV answer, whatever name server sends it.
 const (
 	maxRecords = 1000
 	maxHosts   = 100 // distinct names
 )
 
-// least is what a record with weight 0 weighs, relative to the mean. RFC 2782 gives such a record a
-// very small chance.
+// least is the weight of a record with weight 0, relative to the mean. RFC 2782 gives such a record
+// a very small chance.
 const least = 0.01
 
 // Resolver asks name servers.

@@ -151,7 +151,7 @@ func modelsOf(engines []Detection, names []string) []*servedModel {
 	return out
 }
 
-// deepest bounds the queue length that the written configuration suggests. Calls at the end of a
+// deepest is the longest queue that the written configuration suggests. Calls at the end of a
 // longer queue would time out.
 const deepest = 256
 

@@ -102,7 +102,7 @@ type Detection struct {
 	timeouts *config.Timeouts // for the report; nil: the defaults
 }
 
-// detectTimeout bounds one page of Detect.
+// detectTimeout is the time limit for each page of Detect.
 const detectTimeout = 3 * time.Second
 
 // Detect asks the engine at a base URL about its kind, version, models, capacity and load. The URL
@@ -161,11 +161,11 @@ func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout
 	return d, ctx.Err()
 }
 
-// discoverTimeout bounds each page of a discovery. An engine on loopback that is ready answers at
-// once.
+// discoverTimeout is the time limit for each page of a discovery. An engine on loopback that is
+// ready answers at once.
 const discoverTimeout = 300 * time.Millisecond
 
-// discoverTotal bounds a discovery. Most ports are closed and cost nothing.
+// discoverTotal is the time limit for a whole discovery. Most ports are closed and cost nothing.
 const discoverTotal = 2 * time.Second
 
 // Discover checks all addresses (host:port, see Profiles.UsualAddresses) in parallel and returns

@@ -3,14 +3,14 @@
 //
 // # Engines are data
 //
-// The edge's knowledge of an engine is a profile: profiles/*.yaml, in the form of config.Engine.
+// The edge's knowledge of an engine is a profile: profiles/*.yaml, in the format of config.Engine.
 // Users may add their own. Code asks a Profile about a property (Has, TokenLimitMember, Path),
 // never about its name. A profile inherits from the profile named in its `like`, and finally from
 // the generic profile. Variants are detected automatically: an upstream that is configured as
 // `whisper`, but was started with OpenAI's path, becomes whisper-openai at its first probe. If a
 // reload changes the profiles, upstreams are recognised anew.
 //
-// To support another engine, add a file in profiles, a place in detectionOrder, and an archive of
+// To support another engine, add a file in profiles, an entry in detectionOrder, and an archive of
 // the engine's pages in testdata/engines.
 //
 // # Reading pages

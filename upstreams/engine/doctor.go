@@ -176,7 +176,7 @@ func (d *Detection) WriteReport(w io.Writer) error {
 	return err
 }
 
-// formTexts explain each form to an operator, except as_sent.
+// formTexts explains each form to an operator, except as_sent.
 var formTexts = []struct {
 	name  string
 	of    func(f Forms) string
@@ -199,8 +199,8 @@ var formTexts = []struct {
 	}},
 }
 
-// writeForms lists the forms that the engine needs for members which other engines accept in any
-// form.
+// writeForms lists the members that other engines accept in any form, with the form that this
+// engine needs.
 func writeForms(b *bytes.Buffer, p *Profile) {
 	if words := p.Reasoning().Words; len(words) > 0 && p.Path(config.OpChat) != "" {
 		fmt.Fprintf(b, "  efforts       takes %s; the nearest is sent\n", strings.Join(words, ", "))

@@ -73,8 +73,8 @@ func TestConfigOfSeveral(t *testing.T) {
 	}
 }
 
-// TestConfigOfOddModels checks that a model that cannot be served as listed is omitted; the others
-// are configured.
+// TestConfigOfOddModels checks that models that cannot be served as listed are omitted, and other
+// models are configured.
 func TestConfigOfOddModels(t *testing.T) {
 	profiles := mustProfiles(t)
 	chat := func(ids ...string) Detection {
@@ -125,8 +125,8 @@ func TestEveryQuirkIsExplained(t *testing.T) {
 	}
 }
 
-// TestNamedTwice checks that an engine counts once, however often and in whatever form its URL is
-// given.
+// TestNamedTwice checks that an engine counts once, no matter how often and in which spelling its
+// URL is given.
 func TestNamedTwice(t *testing.T) {
 	url := fakeEngine(t, "vllm").URL
 	var b bytes.Buffer

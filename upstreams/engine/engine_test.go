@@ -146,7 +146,7 @@ func TestDiscover(t *testing.T) {
 	}
 	var begun time.Time
 	var found []Detection
-	for range 20 { // on a busy machine an engine may be later than Discover waits
+	for range 20 { // on a busy machine an engine may answer after Discover's time limit
 		begun = time.Now()
 		if found = Discover(t.Context(), append(addresses, "127.0.0.1:1"), mustProfiles(t)); len(found) == 1 && len(found[0].Models) == 2 {
 			break
@@ -332,8 +332,8 @@ func TestBundledProfiles(t *testing.T) {
 	}
 }
 
-// TestKnownIsReadOnce checks that a reload needs the names of the profiles, and must not parse them
-// again.
+// TestKnownIsReadOnce checks that a reload, which needs the names of the profiles, does not parse
+// the profiles again.
 func TestKnownIsReadOnce(t *testing.T) {
 	Known()
 	if n := testing.AllocsPerRun(10, func() { Known() }); n > 0 {

@@ -41,7 +41,7 @@ type GenerationStep struct {
 	good        func(page any) bool // checks the whole answer; nil: any answer with status 200 and a body
 }
 
-// generationMax bounds the answer.
+// generationMax is the maximum size of the answer.
 const generationMax = 1 << 20
 
 // WithPriority adds a priority to a probe's requests. It is for engines that order their queue by
@@ -55,10 +55,10 @@ func WithPriority(steps []GenerationStep, number int) {
 }
 
 // GenerationSteps returns what to send to check whether an engine works for a kind of model: one
-// request, or several, each of which is sent only if the engine rejects the previous one. If the
-// parameter toEnd is set, a chat model must complete its answer instead of sending just a first
-// token. There are no steps if the kind is too expensive to probe (images), or if the engine has no
-// path for the operation.
+// request, or several, each of which is sent only if the engine rejects the previous one. If toEnd
+// is set, a chat model must complete its answer instead of sending just a first token. There are no
+// steps if the kind is too expensive to probe (images), or if the engine has no path for the
+// operation.
 func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps []GenerationStep) {
 	prompt, tokens := "ping", 1
 	if toEnd {
@@ -120,8 +120,8 @@ func ranks(page any) bool {
 	return len(bare) > 0 || lists("results", "data")(page)
 }
 
-// silenceHeader is the header of a sound file of silenceSize bytes: one second of 16 bits, PCM,
-// one channel, 16,000 Hz.
+// silenceHeader is the header of an audio file of silenceSize bytes: one second of 16-bit PCM, one
+// channel, 16,000 Hz.
 const (
 	silenceSize   = 32000
 	silenceHeader = "RIFF\x24\x7d\x00\x00WAVEfmt \x10\x00\x00\x00" +
@@ -178,7 +178,7 @@ func GenerateOver(t *http1.Transport) Generate {
 		}
 		var f *http1.Failure
 		switch {
-		case ctx.Err() != nil: // an answer from before this side ended it decides nothing
+		case ctx.Err() != nil: // the edge ended the probe, so an earlier answer decides nothing
 			return GenerationResult{Verdict: GenerationAborted}
 		case err == nil:
 			if result.Verdict != GenerationOK {
@@ -231,8 +231,8 @@ func (s *GenerationStep) judge(x *http1.Exchange, profile *Profile, until time.T
 	}
 }
 
-// judgeLine judges one line of a stream of chat or completion chunks. The result done is true once
-// the verdict is certain.
+// judgeLine judges one line of a stream of chat or completion chunks. done is true once the verdict
+// is certain.
 func judgeLine(line []byte, profile *Profile) (verdict Generation, done bool) {
 	data, ok := bytes.CutPrefix(line, []byte("data:"))
 	if data = bytes.TrimSpace(data); !ok || len(data) == 0 || data[0] != '{' {

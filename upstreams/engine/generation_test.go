@@ -53,7 +53,7 @@ func TestGenerationSteps(t *testing.T) {
 }
 
 // TestGenerationStepsTranscription checks that a transcription request carries one second of
-// silence as a valid sound file.
+// silence as a valid audio file.
 func TestGenerationStepsTranscription(t *testing.T) {
 	steps := GenerationSteps(config.KindTranscription, mustProfile(t, "speaches"), "m", false)
 	if len(steps) != 1 {
@@ -75,8 +75,8 @@ func TestGenerationStepsTranscription(t *testing.T) {
 	}
 }
 
-// TestGenerationSteps_Texts checks that Text Embeddings Inference gets the member texts, because it
-// does not accept documents.
+// TestGenerationSteps_Texts checks that Text Embeddings Inference gets the texts in the member
+// "texts", because it does not accept "documents".
 func TestGenerationSteps_Texts(t *testing.T) {
 	for engine, want := range map[string]string{
 		"tei":  `/rerank {"model":"m","query":"ping","texts":["ping"]}`,

@@ -49,7 +49,7 @@ func walk(page any, field string, yield func(any) bool) (more bool) {
 	return !slices.ContainsFunc(elements, func(e any) bool { return !walk(e, rest, yield) })
 }
 
-// fieldText returns a field's first string.
+// fieldText returns the first string in a field.
 func fieldText(page any, field string) string {
 	if field == "" {
 		return ""
@@ -62,8 +62,8 @@ func fieldText(page any, field string) string {
 	return ""
 }
 
-// sumField adds up a field's numbers, and counts true as 1. The result found is false if the field
-// has no numbers.
+// sumField adds up a field's numbers, and counts true as 1. found is false if the field has no
+// numbers.
 func sumField(page any, field string) (total float64, found bool) {
 	for v := range fields(page, field) {
 		switch n := v.(type) {
@@ -80,7 +80,7 @@ func sumField(page any, field string) (total float64, found bool) {
 	return total, found
 }
 
-// meanField returns the sum from sumField, divided by how many values matched.
+// meanField returns the sum from sumField, divided by the number of values that matched.
 func meanField(page any, field string) (float64, bool) {
 	n := 0
 	for v := range fields(page, field) {
@@ -92,7 +92,7 @@ func meanField(page any, field string) (float64, bool) {
 	return total / float64(max(1, n)), found && n > 0
 }
 
-// firstField tries the fields in order and returns the first number that the function how finds.
+// firstField tries the fields in order and returns the first number that how finds.
 func firstField(page any, names []string, how func(any, string) (float64, bool)) (float64, bool) {
 	for _, name := range names {
 		if v, ok := how(page, name); ok {
@@ -103,7 +103,7 @@ func firstField(page any, names []string, how func(any, string) (float64, bool))
 }
 
 // fieldSays reports whether a field is true, or is a string or array that contains one of the
-// words. The result known is false if the field is missing.
+// words. known is false if the field is missing.
 func fieldSays(page any, field string, words ...string) (yes, known bool) {
 	if field == "" {
 		return false, false

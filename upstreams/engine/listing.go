@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// listingMost bounds how many of an engine's models are tracked.
+// listingMost is the maximum number of an engine's models that are tracked.
 const listingMost = 1024
 
 // Listing tracks an engine's models from list to list. A model is added by the first list that has

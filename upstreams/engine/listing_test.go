@@ -16,7 +16,7 @@ func TestListing(t *testing.T) {
 		{"", ""},
 		{"a b", "changed: a b"},
 		{"b a", ""},
-		{"b", ""}, // one list without it
+		{"b", ""}, // one list without a
 		{"a b", ""},
 		{"b", ""},
 		{"b", "changed: b"},
@@ -58,7 +58,7 @@ func TestListingBound(t *testing.T) {
 	}
 }
 
-// TestAliasesOf checks that the name without the tag that the engine adds is an alias of the model.
+// TestAliasesOf checks that a model's name without the engine's tag is an alias of the model.
 func TestAliasesOf(t *testing.T) {
 	for _, c := range []struct{ profile, id, want string }{
 		{"ollama", "llama:latest", "other llama"}, {"ollama", "llama:7b", "other"}, {"vllm", "llama:latest", "other"},

@@ -154,7 +154,7 @@ func cacheTokens(labels []byte) (float64, bool) {
 	return sampleValue(labels)
 }
 
-// clampTokens bounds a token count from an engine.
+// clampTokens limits a token count from an engine.
 func clampTokens(n float64) int {
 	if !(n > 0) { // also rejects NaN
 		return 0
@@ -162,8 +162,8 @@ func clampTokens(n float64) int {
 	return int(min(n, 1<<40))
 }
 
-// total adds up the samples of the best-ranked name seen. In a list of aliases the first one
-// counts, and a later one only if all before it are missing.
+// total adds up the samples of the best-ranked name seen. In a list of aliases, a name counts only
+// if all names before it are missing.
 type total struct {
 	sum  float64
 	n    int

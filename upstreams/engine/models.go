@@ -31,11 +31,11 @@ type ModelList struct {
 	ever   map[string]bool // every name in this or an earlier list
 }
 
-// namesKept bounds the names remembered from earlier lists.
+// namesKept is the maximum number of names remembered from earlier lists.
 const namesKept = 10_000
 
-// NewModelList returns a list of an engine's models. The parameter before is the engine's previous
-// list, which may be nil.
+// NewModelList returns a list of an engine's models. before is the engine's previous list, which
+// may be nil.
 func NewModelList(infos []ModelInfo, before *ModelList) *ModelList {
 	l := &ModelList{infos: infos, byName: make(map[string]int, len(infos)), ever: map[string]bool{}}
 	if before != nil && len(before.ever) < namesKept {
@@ -104,8 +104,8 @@ func (l *ModelList) Names(p *Profile, served string) bool {
 	return p.spec.Names != config.NamesIgnored && l.index(p, served) >= 0
 }
 
-// Decides reports whether it means something if the list lacks the name: the engine lists
-// everything, or has listed this name before.
+// Decides reports whether the model is gone if the list lacks its name. It is gone if the engine
+// lists everything, or has listed this name before.
 func (l *ModelList) Decides(p *Profile, served string) bool {
 	return l != nil && (p.spec.Names == config.NamesListed || p.spec.Names != config.NamesIgnored && l.ever[served])
 }
@@ -113,7 +113,7 @@ func (l *ModelList) Decides(p *Profile, served string) bool {
 var errNoModelList = errors.New("the engine lists no models")
 
 // Models reads every page about models. Only the first page must answer; the others add details.
-// The parameter known is the first page if it has already been read.
+// known is the first page if it has already been read.
 func (r *Reader) Models(ctx context.Context, known *http1.Page) ([]ModelInfo, error) {
 	var infos []ModelInfo
 	for i := range r.Profile.spec.Models {

@@ -69,8 +69,8 @@ func (r *Reader) Version(ctx context.Context) string {
 }
 
 // Slots reads how many requests the engine runs at once, and how many prompt tokens fit in all of
-// them together (0: not reported). The result ok is false if the engine does not report how many
-// requests it runs.
+// them together (0: not reported). ok is false if the engine does not report how many requests it
+// runs.
 func (r *Reader) Slots(ctx context.Context) (n, cacheTokens int, ok bool) {
 	for i := range r.Profile.spec.Capacity {
 		v := &r.Profile.spec.Capacity[i]
@@ -89,8 +89,8 @@ func (r *Reader) Slots(ctx context.Context) (n, cacheTokens int, ok bool) {
 	return 0, 0, false
 }
 
-// Residents reads how many models the engine keeps in memory. The result ok is false if the engine
-// does not report that.
+// Residents reads how many models the engine keeps in memory. ok is false if the engine does not
+// report the number.
 func (r *Reader) Residents(ctx context.Context) (n int, ok bool) {
 	v := r.Profile.spec.Residents
 	if v.Path == "" {
@@ -118,8 +118,9 @@ func (r *Reader) Asleep(ctx context.Context) bool {
 	return asleep
 }
 
-// Load reads the engine's load. It tries the engine's pages in turn, starting at the index first,
-// until one answers. It returns that page's index, for the next call, and the page's path.
+// Load reads the engine's load. It tries the engine's pages in turn, starting with the page at
+// index first, until one answers. It returns that page's index, for the next call, and the page's
+// path.
 func (r *Reader) Load(ctx context.Context, first int) (l Load, at int, path string, ok bool) {
 	sources := r.Profile.spec.Load
 	for i := range sources {
@@ -141,8 +142,7 @@ func (r *Reader) Counts() bool {
 }
 
 // Progress reads the sum of the engine's work counters from the first page that has them, and
-// returns that page's path, too. The result counts is false if no page has counters or none
-// answers.
+// returns that page's path, too. counts is false if no page has counters or none answers.
 func (r *Reader) Progress(ctx context.Context) (sum float64, path string, counts bool) {
 	sources := r.Profile.spec.Load
 	for i := range sources {

@@ -110,8 +110,8 @@ func (p *Profile) Title() string {
 // operation.
 func (p *Profile) Path(op string) string { return p.paths[op] }
 
-// KeepAlive returns how long the edge may keep an idle connection. The engine closes an idle
-// connection later than that.
+// KeepAlive returns how long the edge may keep an idle connection. The engine itself closes idle
+// connections later than that.
 func (p *Profile) KeepAlive() time.Duration { return p.spec.KeepAlive.D() }
 
 // TokenLimitMember returns the request member from which the engine reads a token limit: max_tokens
@@ -123,12 +123,12 @@ func (p *Profile) TokenLimitMember() string {
 	return p.spec.TokenLimit
 }
 
-// Prefill lists the members to add to a request whose last message is the beginning of the
-// answer. It is empty for an engine that always or never continues the answer.
+// Prefill lists the members to add to a request whose last message is the start of the answer. It
+// is empty for an engine that always or never continues the answer.
 func (p *Profile) Prefill() []Member { return p.prefill }
 
-// ContinuesAnswers reports whether the engine is known to continue an answer whose beginning is
-// in the request, by itself or with the members of Prefill.
+// ContinuesAnswers reports whether the engine is known to continue an answer that starts in the
+// request, by itself or with the members of Prefill.
 func ContinuesAnswers(p *Profile) bool {
 	return len(p.prefill) > 0 || p.Has(config.QuirkContinuesAnswers)
 }
@@ -137,12 +137,12 @@ func ContinuesAnswers(p *Profile) bool {
 // none.
 func (p *Profile) CacheSalt() string { return p.spec.CacheSalt }
 
-// PriorityOrder returns which values of the member priority an engine serves first:
-// config.PriorityLowerFirst or PriorityHigherFirst; empty if it ignores priorities.
+// PriorityOrder returns config.PriorityLowerFirst or PriorityHigherFirst, depending on which values
+// of a request's priority an engine serves first. It is empty if the engine ignores priorities.
 func PriorityOrder(p *Profile) string { return p.spec.Priority }
 
-// Forms describes the forms that the engine needs for parts of a request which other engines
-// accept in any form. The words are those of config.Engine.
+// Forms describes the forms that the engine needs for parts of a request. Other engines accept
+// these parts in any form. The words are those of config.Engine.
 type Forms struct{ ToolChoice, ResponseFormat, NullContent, AdjacentTurns string }
 
 // Forms returns how the engine reads tool_choice, response_format, messages without content and
@@ -160,8 +160,8 @@ func (p *Profile) SystemMessages() string { return p.spec.SystemMessages }
 func (p *Profile) RefusedMembers() []string { return p.spec.Refused }
 
 // ClientFault reports whether a 5xx answer is known to be the client's fault. The call is then
-// answered with 400, never retried and never counted against the upstream. The parameters errorType
-// and message come from the engine's error body; either may be empty.
+// answered with 400, never retried and never counted against the upstream. errorType and message
+// come from the engine's error body. Either may be empty.
 func (p *Profile) ClientFault(status int, errorType, message string) bool {
 	return matches(p.spec.ClientFaults, status, errorType, message)
 }
@@ -234,7 +234,7 @@ const (
 	SlotsDefault   = "default"
 )
 
-// defaultSlots says how many concurrent requests are assumed if neither the engine nor its profile
+// defaultSlots is the assumed number of concurrent requests if neither the engine nor its profile
 // has a number.
 const defaultSlots = 16
 
@@ -242,7 +242,7 @@ const defaultSlots = 16
 const maxSlots = 1<<21 - 1
 
 // Slots returns how many requests the engine is assumed to run at once, and the source of that
-// number. The parameter reported is the engine's own number; 0: none.
+// number. reported is the engine's own number; 0: none.
 func (p *Profile) Slots(reported int) (n int, source string) {
 	switch {
 	case reported > 0:

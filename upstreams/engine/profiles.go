@@ -69,8 +69,8 @@ func LoadProfiles(user []config.Engine) (*Profiles, error) {
 	return p, nil
 }
 
-// With returns the profiles together with the given profiles of the user, or p itself if these are
-// unchanged.
+// With returns the profiles together with the given profiles of the user, or p itself if the user's
+// profiles are unchanged.
 func (p *Profiles) With(user []config.Engine) (*Profiles, error) {
 	if len(user) == len(p.user) && (len(user) == 0 || reflect.DeepEqual(user, p.user)) {
 		return p, nil
@@ -79,8 +79,8 @@ func (p *Profiles) With(user []config.Engine) (*Profiles, error) {
 }
 
 // detectionOrder lists every bundled profile. An engine that also answers like another engine
-// (llama.cpp's router, or the simulator that plays vLLM) comes before the other one. Engines that
-// need the most requests to rule out come last.
+// (llama.cpp's router, or the simulator that imitates vLLM) comes before the other one. Engines
+// that need the most requests to rule out come last.
 var detectionOrder = []string{
 	"sim", "vllm", "sglang", "trtllm", "llamacpp-router", "llamacpp", "kokoro", "ollama", "whisper-openai", "whisper",
 	"tgi", "tei", "lmstudio", Penstock, "speaches", genericName,
@@ -236,7 +236,7 @@ func (p *Profiles) Initial(engine string) (*Profile, error) {
 }
 
 // Successor returns an upstream's profile after a reload: the recognised profile, unless the
-// operator has named another one. The parameters before and now are the configured `engine` values.
+// operator has named another one. before and now are the configured `engine` values.
 func (p *Profiles) Successor(recognised *Profile, before, now string) *Profile {
 	if profile, ok := p.byName[recognised.Name()]; ok && before == now {
 		return profile

@@ -29,7 +29,7 @@ type TrialVerdict string
 const (
 	TrialOK      TrialVerdict = "ok"
 	TrialBad     TrialVerdict = "bad"
-	TrialUnclear TrialVerdict = "unclear" // the model did not do what the trial depends on
+	TrialUnclear TrialVerdict = "unclear" // the model did not do what the trial needs
 	TrialSkipped TrialVerdict = "skipped"
 )
 
@@ -40,7 +40,8 @@ const (
 	trialPrefill  = "prefill"
 )
 
-// trialTimeout bounds one call, including the loading of a model that is not in memory.
+// trialTimeout is the time limit of one call, including the loading of a model that is not in
+// memory.
 const trialTimeout = 2 * time.Minute
 
 // trier sends trial calls to one of an engine's models.
@@ -222,7 +223,7 @@ func (a *trialAnswer) read(body []byte, part string) {
 	}
 }
 
-// problem explains why there is no answer; empty if there is one. The explanation does not repeat
+// problem explains why there is no answer; empty if there is one. The explanation does not quote
 // the engine's text.
 func (a *trialAnswer) problem() string {
 	switch {

@@ -20,10 +20,10 @@ import (
 // tryable simulates a generating engine. Its pages come from an archive, and it composes the
 // answers.
 type tryable struct {
-	// by feature of the request: tools, response_format, reasoning, prefill, or "" for any
+	// by feature of the request: tools, response_format, reasoning, prefill; "": any
 	status        map[string]int
 	plainError    bool   // errors are not JSON
-	leaks         string // markup in the text: tools, thinking
+	leaks         string // whose markup stays in the text: tools, thinking
 	thinks        string // asked (default), always, never
 	calls         int    // in an answer to tools
 	tool, args    string

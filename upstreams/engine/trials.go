@@ -12,8 +12,8 @@ import (
 	"penstock/config"
 )
 
-// The trials follow, one by one. Their texts are for the operator: they name the missing flag and
-// do not quote the engine's answers.
+// The trials. Their texts are for the operator: they name the missing flag and do not quote the
+// engine's answers.
 
 // thinkingMarkup and toolMarkup are models' own markup, which an engine with the model's parser
 // removes from the text.
@@ -219,7 +219,7 @@ func (t *trier) schema(ctx context.Context) {
 	}
 }
 
-// prefill begins an answer and checks whether the engine continues it. A model may also continue a
+// prefill starts an answer and checks whether the engine continues it. A model may also continue a
 // count in a new answer. The second prefill tells the two cases apart: it stops in the middle of a
 // number, so only a continued answer starts with a digit.
 func (t *trier) prefill(ctx context.Context) {

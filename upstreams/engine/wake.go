@@ -57,5 +57,5 @@ func wakeURL(address string) (base, path string, err error) {
 	return server.String(), cmp.Or(u.RequestURI(), "/"), nil
 }
 
-// wakeConnect bounds the connect of a wake request.
+// wakeConnect is the time limit for the connect of a wake request.
 const wakeConnect = 10 * time.Second

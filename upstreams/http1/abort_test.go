@@ -29,7 +29,7 @@ func TestAbort(t *testing.T) {
 			}
 		}
 	}
-	begins := func(p *rawserver.Peer) { _, _ = p.Reader.Peek(1) } // a part of the request has been sent
+	begins := func(p *rawserver.Peer) { _, _ = p.Reader.Peek(1) } // the request has started
 	tests := []struct {
 		name   string
 		engine func(p *rawserver.Peer) // plays up to the point where it only waits
@@ -143,7 +143,7 @@ func abortOnce(t *testing.T, secure bool, size int, reader bool, engine func(*ra
 	return at.Sub(begin)
 }
 
-// untilReset waits, without reading what is queued, until the connection has ended: even a busy
+// untilReset waits until the connection has ended, without reading the queued bytes: even a busy
 // engine must be able to notice the end.
 func untilReset(p *rawserver.Peer) time.Time {
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {

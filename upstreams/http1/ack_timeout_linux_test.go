@@ -18,8 +18,8 @@ const testAckTimeout = 300 * time.Millisecond
 // lateReply is well beyond testAckTimeout, so that an early failure is detected.
 const lateReply = 4 * testAckTimeout
 
-// TestKeptConnectionToAHostThatVanished checks that an unacknowledged request goes to a new
-// connection long before any of the call's timeouts.
+// TestKeptConnectionToAHostThatVanished checks that an unacknowledged request is sent again on a
+// new connection long before any of the call's timeouts.
 func TestKeptConnectionToAHostThatVanished(t *testing.T) {
 	for _, size := range []int{10, 100 << 10} { // written by Await, and by Send
 		checkLeaks(t)
@@ -90,7 +90,7 @@ func TestEngineThatReadsLate(t *testing.T) {
 				if !ok {
 					p.T.Error("the request did not come")
 				}
-				time.Sleep(lateReply) // by then nothing is in flight
+				time.Sleep(lateReply) // by now nothing is in flight
 				p.Send(rawserver.Sized(body[:10]))
 			}).URL())
 			tr.ackTimeout = testAckTimeout

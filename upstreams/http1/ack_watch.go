@@ -14,7 +14,7 @@ const defaultAckTimeout = 5 * time.Second
 // ackWatch decides when to check that the engine's host acknowledges a request. It covers the
 // time before the reply; HostWatch handles hosts that vanish later.
 type ackWatch struct {
-	checkAt time.Time // zero: the host has acknowledged all
+	checkAt time.Time // zero: the host has acknowledged everything
 }
 
 // begin starts watching a written request.
@@ -23,8 +23,8 @@ func (a *ackWatch) begin(now time.Time, timeout time.Duration) { a.checkAt = now
 // due reports whether to check now.
 func (a *ackWatch) due(now time.Time) bool { return !a.checkAt.IsZero() && !now.Before(a.checkAt) }
 
-// inTime reports whether the host has acknowledged the request within the timeout, and sets when to
-// check next.
+// inTime reports whether the host has acknowledged the request within the timeout, and sets the
+// time of the next check.
 func (a *ackWatch) inTime(c *conn, now time.Time, timeout time.Duration) bool {
 	silence, waiting := c.ask(socket.UnackedFor)
 	a.checkAt = time.Time{}

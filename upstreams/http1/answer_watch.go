@@ -5,8 +5,8 @@ import "sync/atomic"
 // AnswerWatch shows whether an engine works, judged by the reads of its answers. The zero value is
 // ready for use.
 //
-// Every read of every call reports to the AnswerWatch, but only the first read after a look writes.
-// The state is then odd, and further reads only load it.
+// Every read of every call reports to the AnswerWatch, but only the first read after a call of
+// Looks writes to it. The state is then odd, and further reads only load it.
 type AnswerWatch struct{ state atomic.Uint64 }
 
 // Looks returns a number that differs from the previous call's if there were reads since then.
@@ -22,8 +22,8 @@ func (w *AnswerWatch) Looks() uint64 {
 	}
 }
 
-// Came records bytes of a reply's body. It ignores error bodies, and a stream's comments, which a
-// stalled engine may keep sending.
+// Came records bytes of a reply's body. It ignores error bodies. It also ignores a stream's
+// comments, because a stalled engine may keep sending them.
 func (w *AnswerWatch) Came(status int, p []byte) {
 	if status != 200 || p[0] == ':' {
 		return

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestAnswerWatchLooks checks that each observer sees whether there were reads since its last look,
-// and that reads write only once between two looks.
+// TestAnswerWatchLooks checks that each observer sees whether there were reads since its last call
+// of Looks, and that reads write only once between two calls.
 func TestAnswerWatchLooks(t *testing.T) {
 	var w AnswerWatch
 	one, other := w.Looks(), w.Looks()
@@ -37,7 +37,7 @@ func TestAnswerWatchLooks(t *testing.T) {
 	}
 }
 
-// TestAnswerWatchRaced checks that a concurrent look loses no read.
+// TestAnswerWatchRaced checks that a concurrent call of Looks loses no read.
 func TestAnswerWatchRaced(t *testing.T) {
 	var w AnswerWatch
 	var wg sync.WaitGroup

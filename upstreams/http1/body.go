@@ -6,7 +6,7 @@ import (
 	"penstock/upstreams/http1/chunked"
 )
 
-// replyRules are strict, with the exceptions that known engines need.
+// replyRules are strict, apart from the exceptions that known engines need.
 var replyRules = chunked.Rules{MaxDigits: 16, MaxExtensions: 1<<10 + 1, MaxTrailers: 8 << 10, Folded: true}
 
 // bodyKind is how a body is framed.
@@ -86,7 +86,7 @@ func (b *body) payload(p []byte) []byte {
 	return p[start : start+n : start+n]
 }
 
-// unframe moves the payload in p to its beginning and returns its length. Bytes after the end of
+// unframe moves the payload in p to the start of p and returns its length. Bytes after the end of
 // the body do not belong to this exchange, and the connection is not used again.
 func (b *body) unframe(p []byte) (n int, err error) {
 	if b.kind != bodyChunked {

@@ -33,7 +33,7 @@ type conn struct {
 	retires     time.Time // when it is too old to be kept; set when first kept
 	expires     time.Time // while idle: when it becomes too old for reuse
 	kept        time.Time // while idle: when it became idle
-	unsolicited bool      // unsolicited bytes came right after a reply
+	unsolicited bool      // unsolicited bytes arrived right after a reply
 
 	watch    *HostWatch  // tracks the connection until it is closed
 	addr     string      // the host's address in watch
@@ -86,16 +86,16 @@ func (c *plainConn) Read(p []byte) (int, error) {
 
 // catchUp decides whether a read after its deadline may return bytes that have arrived. If a
 // process was stopped or had no CPU, its deadline may pass while the answer is in its socket, and
-// that answer should count. An engine that sends without a pause must not outlast its deadline
-// this way, so the time is limited.
+// that answer should count. The time is limited, because an engine that sends without a pause must
+// not outlast its deadline in this way.
 type catchUp struct {
 	until time.Time // the deadline of the running read; zero: none
 	of    time.Time // the deadline that had passed
 	since time.Time // when the read noticed that
 }
 
-// catchUpMost is how long after a deadline reads still return bytes. It is ample for the bytes in a
-// socket and in the network.
+// catchUpMost is the time after a deadline during which reads still return bytes. It is ample for
+// the bytes in a socket and in the network.
 const catchUpMost = time.Second
 
 // allowed reports whether to check the socket once more.
@@ -119,16 +119,16 @@ func (c *conn) close() {
 	}
 }
 
-// reset makes the coming close discard unsent bytes and send a reset. It is for abandoned requests.
-// Otherwise the kernel would deliver the rest of the request before the engine sees the end.
+// reset makes the following close discard unsent bytes and send a reset. It is for abandoned
+// requests: otherwise the kernel would deliver the whole request before the engine sees the end.
 func (c *conn) reset() {
 	if s, ok := c.sock.(interface{ SetLinger(seconds int) error }); ok {
 		_ = s.SetLinger(0) // fails on a closed socket only
 	}
 }
 
-// read reads the bytes that have come. It waits for the first byte until the given time (zero:
-// without limit), and returns ErrNotYet if none comes. It never returns both bytes and an error.
+// read reads the bytes that have arrived. It waits for the first byte until the given time (zero:
+// without limit), and returns ErrNotYet if none arrives. It never returns both bytes and an error.
 func (c *conn) read(p []byte, until time.Time) (int, error) {
 	c.catchUp.until = until
 	c.armRead(until)
@@ -162,8 +162,8 @@ func (c *conn) late(err error, until time.Time) error {
 // fetches reports whether fetch can be used.
 func (c *conn) fetches() bool { return c.poll.grab != nil && !c.secured }
 
-// fetch is read with a buffer from readBuffers, which it takes only when bytes have come. If n is
-// not 0, the caller owns the buffer; otherwise the buffer is nil. See fetches.
+// fetch is read with a buffer from readBuffers, which it takes only when bytes have arrived. If n
+// is not 0, the caller owns the buffer; otherwise the buffer is nil. See fetches.
 //
 // fetch first writes poll.unsent, if the connection is quiet. The poller already watches the
 // socket then, so the reply cannot arrive unnoticed. fetch returns errUnsent if it could not
@@ -209,9 +209,9 @@ func (c *conn) peek() peeked {
 	return c.poll.peek(c.raw)
 }
 
-// leftover reports whether bytes have come although the engine's host has acknowledged no byte of a
-// request. The parameter size says how long the request's first write was. Such bytes cannot be the
-// request's answer. See errLeftover.
+// leftover reports whether bytes have arrived although the engine's host has acknowledged no byte
+// of a request, whose first write had the given size. Such bytes cannot be the request's answer.
+// See errLeftover.
 func (c *conn) leftover(size int) (yes bool) {
 	if c.peek() != peekedData {
 		return false
@@ -220,9 +220,9 @@ func (c *conn) leftover(size int) (yes bool) {
 	return yes
 }
 
-// sendHead writes the head of a request on a kept connection that supports fetch, and looks before
-// and after the write. It returns how many bytes were sent: fewer than all if the socket is full or
-// not quiet. The error is errLeftover.
+// sendHead writes the head of a request on a keep-alive connection that supports fetch, and checks
+// the socket before and after the write. It returns how many bytes were sent: fewer than all if the
+// socket is full or not quiet. The error is errLeftover.
 func (c *conn) sendHead(b []byte) (int, error) {
 	p := &c.poll
 	p.head, p.left, p.found, p.err = b, 0, peekedQuiet, errUnsent
@@ -237,7 +237,7 @@ func (c *conn) sendHead(b []byte) (int, error) {
 	return len(b), p.err
 }
 
-// armRead makes the next read return at the time until, or earlier.
+// armRead sets the deadline of the next read to until, or earlier.
 func (c *conn) armRead(until time.Time) {
 	if !until.IsZero() && (c.readBy.IsZero() || until.Before(c.readBy)) {
 		c.readWithin(until)
@@ -254,7 +254,8 @@ func (c *conn) writeWithin(by time.Time) {
 	c.writeBy = by
 }
 
-// sendPiece bounds one TLS write, so that the writer sees progress between the pieces.
+// sendPiece is the maximum size of one TLS write, so that the writer sees progress between the
+// pieces.
 const sendPiece = 64 << 10
 
 // send writes from the front of v and removes what was written. A call makes one attempt and may
@@ -278,9 +279,9 @@ func (c *conn) send(v *net.Buffers) (int, error) {
 	return n, err
 }
 
-// interruptUnacked ends the running write if the engine's host acknowledges nothing for the
-// duration patience. It does so until the function stop is called. TLS needs it, because it cannot
-// continue a write after an interruption for a check.
+// interruptUnacked ends the current write if the engine's host acknowledges nothing for the given
+// time. It watches the write until stop is called. TLS needs this, because it cannot continue a
+// write that was interrupted for a check.
 func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 	done := make(chan struct{})
 	go g.Once(guardEngines, func() {
@@ -302,9 +303,9 @@ func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 	return func() { close(done) }
 }
 
-// armWrite makes the next write return after the duration step, but no later than the duration
-// limit after the time last. On a plain connection an earlier deadline is fine, so the deadline of
-// the previous exchange mostly serves this one too.
+// armWrite makes the next write return after step, but no later than last plus limit. On a plain
+// connection an earlier deadline does no harm, so this exchange can mostly use the deadline of the
+// previous one.
 func (c *conn) armWrite(now, last time.Time, step, limit time.Duration) {
 	if step <= 0 {
 		if !c.writeBy.IsZero() {
@@ -322,7 +323,7 @@ func (c *conn) armWrite(now, last time.Time, step, limit time.Duration) {
 }
 
 // justKept reports whether the last reply ended so recently that bytes arriving now belong to it.
-// Later bytes are mostly a 408, which servers send when they close a connection that was idle too
+// Later bytes are mostly a 408: servers send it when they close a connection that was idle too
 // long.
 func (c *conn) justKept(now time.Time) bool { return now.Sub(c.kept) < time.Second }
 
@@ -346,7 +347,7 @@ func (c *conn) stale(now time.Time) bool {
 	return n > 0 || !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// ask calls the function question (socket.UnackedFor or socket.SilentFor) on the connection.
+// ask calls question, which is socket.UnackedFor or socket.SilentFor, on the connection.
 func (c *conn) ask(question func(fd uintptr) (ms int, yes bool)) (silence time.Duration, yes bool) {
 	ms := 0
 	_ = c.raw.Control(func(fd uintptr) { ms, yes = question(fd) }) // fails on a closed socket only
@@ -370,7 +371,7 @@ func (c *conn) reasonOf(err error) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return ReasonEOF
 	case c != nil && c.secured && !errors.As(err, &errno):
-		// an alert: under TLS 1.3 only the first read shows a refused client certificate
+		// under TLS 1.3 only an alert in the first read shows a refused client certificate
 		return ReasonTLS
 	default:
 		return ReasonReset

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// resendWithin limits resending: the request is sent again only if a kept connection ends this
-	// soon after the request. It is ample for a round trip.
+	// resendWithin limits resending: the request is sent again only if a keep-alive connection ends
+	// this soon after the request. It is ample for a round trip.
 	resendWithin = time.Second
 	// lastWords is how long to read from a connection after a write failed. It is short, because
 	// what the engine sent before it closed has already arrived.
@@ -17,9 +17,9 @@ const (
 // delivery brings a request to the engine: it chooses the connection, and decides whether to send
 // again.
 //
-// A kept connection may turn out to be dead, or to hold bytes that answer something else. The
-// request is then sent on a new connection, once. If the new connection fails as well, the engine
-// has failed.
+// A keep-alive connection may turn out to be dead, or to hold bytes that do not answer the request.
+// The request is then sent on a new connection, once. If the new connection fails as well, the
+// engine has failed.
 type delivery struct {
 	t      *Transport
 	c      *conn
@@ -163,9 +163,10 @@ func (d *delivery) written(life *lifetime, in *reply, err error) error {
 	return d.lost(life, in, err)
 }
 
-// lost handles a connection that ended before the reply's first byte. If a kept connection ends
-// soon after the request, the engine most likely closed it just as the request came. In that case
-// lost() sends the request again, once, on a new connection. Otherwise the exchange fails.
+// lost handles a connection that ended before the reply's first byte. If a keep-alive connection
+// ends soon after the request, the engine most likely closed it just as the request arrived. In
+// that case lost() sends the request again, once, on a new connection. Otherwise the exchange
+// fails.
 func (d *delivery) lost(life *lifetime, in *reply, cause error) error {
 	if err := life.check(); err != nil {
 		return err
@@ -191,14 +192,14 @@ func (d *delivery) worked(cause error) bool {
 	return !d.cut && !errors.Is(cause, errUnacked) && !d.ack.writtenWithin(resendWithin, d.t.ackTimeout)
 }
 
-// answersAnother reports whether more bytes came with the reply on a kept connection. The reply may
-// then belong to the previous request, and be followed by the right reply.
+// answersAnother reports whether more bytes arrived with the reply on a keep-alive connection. The
+// reply may then belong to the previous request, and be followed by the right reply.
 func (d *delivery) answersAnother(in *reply) bool {
 	return d.reused && d.sends <= 1 && in.followed(d.req.Method)
 }
 
-// replace sends the request again on a new connection, because the bytes on this one do not
-// answer it. The parameter unsolicited says whether they answer no other request either.
+// replace sends the request again on a new connection, because the bytes on the current one do not
+// answer it. unsolicited says that the bytes answer no other request either.
 func (d *delivery) replace(life *lifetime, in *reply, unsolicited bool) error {
 	if err := life.check(); err != nil {
 		return err

@@ -29,9 +29,9 @@ func (t *Transport) connect(life *lifetime, limit time.Duration) (*conn, error) 
 }
 
 // connectOnce opens a new connection, TLS included, before ctx ends. It tries every address of the
-// upstream's name in turn. Each address gets an even share of the remaining time, and a failed
-// address is tried last from then on. If every address fails, the returned failure comes from the
-// attempt that got furthest: a bad certificate is more telling than another address that does not
+// upstream's name in turn. Each address gets an equal share of the remaining time. An address that
+// fails is tried last from then on. If every address fails, the returned failure comes from the
+// attempt that got furthest, because a bad certificate says more than an address that does not
 // answer.
 func (t *Transport) connectOnce(ctx context.Context) (*conn, *Failure) {
 	if t.idle.isClosed() {
@@ -39,7 +39,7 @@ func (t *Transport) connectOnce(ctx context.Context) (*conn, *Failure) {
 	}
 	addrs, err := t.dns.addresses(ctx)
 	if err != nil {
-		// The same applies to a timeout: the look-up failed, and nothing was sent.
+		// A look-up that times out has failed, too, and nothing was sent.
 		return nil, &Failure{Kind: Unreachable, Reason: ReasonDNS, Err: err}
 	}
 	reason := ""
@@ -63,8 +63,7 @@ func (t *Transport) connectOnce(ctx context.Context) (*conn, *Failure) {
 	return nil, &Failure{Kind: Unreachable, Reason: reason, Err: err}
 }
 
-// dialOne connects to one address. The parameter left says how many addresses remain, including
-// this one.
+// dialOne connects to one address. left is the number of addresses that remain, including this one.
 func (t *Transport) dialOne(ctx context.Context, addr string, left int) (*conn, string, error) {
 	share := ctx
 	if end, ok := ctx.Deadline(); ok && left > 1 {
@@ -102,8 +101,8 @@ func (t *Transport) dialOne(ctx context.Context, addr string, left int) (*conn, 
 	return c, "", nil
 }
 
-// fullQueueWait is the longest pause between two connects to a Unix socket whose accept queue is full.
-// The system refuses them at once, whereas it repeats those over TCP.
+// fullQueueWait is the longest pause between two connects to a Unix socket whose accept queue is
+// full. The system refuses such connects at once, whereas it repeats connects over TCP.
 const fullQueueWait = 50 * time.Millisecond
 
 // sleep waits for d, and returns false if ctx ends before.

@@ -12,9 +12,9 @@ import (
 
 const (
 	dnsFresh       = 30 * time.Second // an older answer is used while it is renewed in the background
-	dnsPause       = time.Second      // two lookups begin at least this far apart
+	dnsPause       = time.Second      // minimum time between the starts of two lookups
 	dnsTimeout     = 10 * time.Second // how long one lookup may take
-	unreachableFor = 5 * time.Minute  // how long an unreachable address is tried last
+	unreachableFor = 5 * time.Minute  // time for which an unreachable address is tried last
 )
 
 // dnsCache resolves the host of an upstream into addresses to dial. It keeps the last good answer
@@ -30,7 +30,7 @@ type dnsCache struct {
 	known       []string             // copied on write
 	unreachable map[string]time.Time // when each address last failed
 	since       time.Time            // when known was resolved
-	last        time.Time            // when the last lookup began
+	last        time.Time            // when the last lookup started
 	lastErr     error                // how the last lookup failed
 	pending     chan struct{}
 }

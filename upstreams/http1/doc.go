@@ -12,7 +12,7 @@
 // TLS handshake, while writing, while waiting for the head, while reading the body. The available
 // clients (fasthttp's, net/http's) cannot abort in every phase, or need a goroutine for it. These
 // clients set one deadline for a whole body, and repeat requests by their own rules. One of them
-// passes bytes that follow a reply to the connection's next user.
+// passes the bytes after a reply to the connection's next user.
 //
 // # The life of an exchange
 //
@@ -22,7 +22,7 @@
 //
 //	lifetime   what Abort shares with the owner: the state, what to close, the first failure
 //	delivery   the request: its connection, and whether to send it again
-//	reply      what has come: head, body, and the bytes not yet taken
+//	reply      the received head and body, and the bytes not yet taken
 //
 // The caller says until when to wait. After that time Await and Read return ErrNotYet and leave the
 // exchange unchanged. The caller may send a keep-alive to its client and call again, or abort
@@ -31,7 +31,7 @@
 //
 // Exchanges are not pooled, because a late Abort would end another request's exchange. Their
 // buffers are pooled. An exchange that waits for the head or (see Wait) the body holds no buffer.
-// It takes a buffer of 4 KiB once bytes have come.
+// It takes a buffer of 4 KiB once bytes have arrived.
 //
 // Every failure is a *Failure, which states only facts, from closed sets of kinds, reasons and
 // clocks. Other packages decide how much of a Failure a client sees.
@@ -44,34 +44,34 @@
 //
 // Before the connection's next use its socket is checked: a connection that was closed, or that
 // holds unsolicited bytes, is dropped. The socket is checked again once the request has left,
-// because an engine that sends a second reply does so within microseconds. If bytes have come
-// before the engine's host acknowledges any byte of the request, they do not answer the request,
-// and it goes to a new connection. This check costs 0.4 us. In one of thirty thousand calls it
-// finds a leftover that came between the first check and the write. On a kept connection a reply
-// that comes together with further bytes is rejected as well. One case remains: a leftover that
-// comes alone, after the request and before its answer. HTTP/1.1 cannot detect it (8 to 20 calls of
-// 20,000, 64 at a time, if every fourth reply is followed by a second one within 500 us). So the
-// first unsolicited bytes end the reuse of the upstream's connections for a minute (HostWatch). A
-// pause before each reuse would also help but needs more connections, and some engines
-// (cpp-httplib) serve only as many as they have threads.
+// because an engine that sends a second reply does so within microseconds. If bytes have arrived
+// before the engine's host acknowledges any byte of the request, they do not answer the request, so
+// the request goes to a new connection. This check costs 0.4 us. In one of thirty thousand calls it
+// finds a leftover that arrived between the first check and the write. On a keep-alive connection,
+// a reply that arrives together with further bytes is rejected as well. One case remains: a
+// leftover that arrives alone, after the request and before its answer. HTTP/1.1 cannot detect it
+// (8 to 20 calls of 20,000, 64 at a time, if every fourth reply is followed by a second one within
+// 500 us). So the first unsolicited bytes end the reuse of the upstream's connections for a minute
+// (HostWatch). A pause before each reuse would also help but needs more connections, and some
+// engines (cpp-httplib) serve only as many connections as they have threads.
 //
-// A kept connection may still be reset or closed before a byte of the reply. If this happens within
-// resendWithin of the request, the exchange replaces the connection once with a new one; only Sends
-// reveals this. After resendWithin the engine may have worked on the request. All this is rare,
-// because the edge keeps idle connections for less time than engines do.
+// A keep-alive connection may still be reset or closed before a byte of the reply. If this happens
+// within resendWithin of the request, the exchange replaces the connection once with a new one.
+// Only Sends reveals this. After resendWithin the engine may have worked on the request. All this
+// is rare, because the edge keeps idle connections for less time than engines do.
 //
-// Nearly every request is small and goes to a kept connection in the clear. The request is written
-// within the wait for its reply: the check of the socket, the write and the wait happen in one stay
-// in the runtime's poller, without a read that would find nothing (poll.sendUnsent). Await writes
-// no other requests. If a request is larger, the part that fits in the socket is written at once
-// and without a deadline, and the rest as the engine reads it (requestWriter.push). Replies are
-// read by package socket (plainConn), whose system calls, unlike those of package net, wake no
-// thread of the runtime. Deadlines are moved as rarely as possible (conn): in the steady state an
-// exchange moves none.
+// Nearly every request is small and goes to a keep-alive connection without TLS. The request is
+// written within the wait for its reply: the check of the socket, the write and the wait happen in
+// one stay in the runtime's poller, without a read that would find nothing (poll.sendUnsent). Await
+// writes no other requests. If a request is larger, the part that fits in the socket is written at
+// once and without a deadline. The other part is written as the engine reads (requestWriter.push).
+// Replies are read by package socket (plainConn), whose system calls, unlike those of package net,
+// wake no thread of the runtime. Deadlines are moved as rarely as possible (conn): in the steady
+// state an exchange moves none.
 //
 // # Hosts that vanish
 //
-// A host that has vanished (a cable was cut, or a NAT has forgotten a kept connection) resets
+// A host that has vanished (a cable was cut, or a NAT has forgotten a keep-alive connection) resets
 // nothing, and kernels retransmit unacknowledged bytes for a quarter of an hour. So Await and the
 // writes check periodically that the request is acknowledged (ackWatch). TCP_USER_TIMEOUT would do
 // this in the kernel, but cannot distinguish an engine that reads late from a vanished host. Once

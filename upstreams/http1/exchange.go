@@ -17,8 +17,8 @@ type Exchange struct {
 	answers *AnswerWatch // of the upstream, for a call; nil: not a call
 }
 
-// Begin initialises the zero x for an exchange over t, as Transport.Exchange does. The watch,
-// which may be nil, records the engine's answers.
+// Begin initialises the zero x for an exchange over t, as Transport.Exchange does. w records the
+// engine's answers, and may be nil.
 func (x *Exchange) Begin(t *Transport, w *AnswerWatch) {
 	if x.request.t != nil {
 		panic("BUG: an exchange is begun twice")
@@ -54,7 +54,7 @@ func (x *Exchange) Send(r *Request) error {
 // It returns ErrNotYet when that time has passed; another call then continues. Any other error is a
 // *Failure: BadResponse if the reply does not parse or is truncated, Unreachable if there is no
 // reply, or Aborted. If a reused connection turns out to be dead only now, Await sends the request
-// again, and may exceed the time limit by as long as sending takes.
+// again. The time that this takes may exceed the time limit.
 func (x *Exchange) Await(until time.Time) error {
 	err := x.life.check()
 	if err == nil && x.request.c == nil {
@@ -106,7 +106,7 @@ func (x *Exchange) noReplyYet(until time.Time) error {
 	}
 	now := time.Now()
 	if r := &x.request; r.ack.due(now) && !r.ack.inTime(r.c, now, r.t.ackTimeout) {
-		if x.reply.got { // a part of a head has come
+		if x.reply.got { // part of a head has arrived
 			r.c.reset()
 			return x.cutOff(errUnacked)
 		}
@@ -118,7 +118,7 @@ func (x *Exchange) noReplyYet(until time.Time) error {
 	return nil
 }
 
-// Read reads decoded body bytes into p, as many as have come. It waits for the first byte until the
+// Read reads the decoded body bytes that have arrived into p. It waits for the first byte until the
 // given time (zero: without limit). Await must have returned nil before.
 //
 // It returns io.EOF when the body is complete by its framing (see Framed), and ErrNotYet once the
@@ -166,10 +166,10 @@ func (x *Exchange) Take() []byte {
 	return p
 }
 
-// Wait waits until Read has something to return (bytes, the end of the body or a failure), or
-// until the given time has passed (zero: without limit). It is optional. If the caller waits
-// first and then allocates its buffer, neither the caller nor the exchange holds memory during
-// the wait. Wait may return early. It returns false if the time has passed and nothing has come.
+// Wait waits until Read has something to return (bytes, the end of the body or a failure), or until
+// the given time has passed (zero: without limit). It is optional. If the caller waits first and
+// then allocates its buffer, neither the caller nor the exchange holds memory during the wait. Wait
+// may return early. It returns false if the time has passed and nothing has arrived.
 func (x *Exchange) Wait(until time.Time) bool {
 	return x.life.check() != nil || x.reply.wait(x.request.c, until)
 }
@@ -273,7 +273,7 @@ func (x *Exchange) AtOnce() bool {
 	return x.request.reused && x.request.sends <= 1 && x.request.small
 }
 
-// Fresh reports whether bytes came from the engine during the last Read, or during a Wait just
-// before that Read. If not, the last Read returned bytes that had come earlier, for example with
+// Fresh reports whether bytes arrived from the engine during the last Read, or during a Wait just
+// before that Read. If not, the last Read returned bytes that had arrived earlier, for example with
 // the head.
 func (x *Exchange) Fresh() bool { return x.reply.fresh }

@@ -20,7 +20,7 @@ import (
 type pieces struct {
 	net.Conn
 	data   []byte
-	sizes  []byte // how long each piece is in turn, less one; empty: all at once
+	sizes  []byte // the length of each piece in turn, minus one; empty: all at once
 	at     int
 	waited bool
 }
@@ -58,8 +58,8 @@ type outcome struct {
 	chunked bool
 }
 
-// receive reads a reply that arrives in pieces of the given sizes. The parameter room says how
-// large the reads are. If the parameter takes is set, receive waits for each piece and takes it.
+// receive reads a reply that arrives in pieces of the given sizes. room is the size of the reads.
+// If takes is set, receive waits for each piece and takes it.
 func receive(t *testing.T, reply []byte, method string, sizes []byte, room int, takes bool) outcome {
 	t.Helper()
 	x := &Exchange{}

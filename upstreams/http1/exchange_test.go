@@ -290,8 +290,8 @@ func TestResume(t *testing.T) {
 	t.Run("TLS", func(t *testing.T) { run(t, rawserver.ServeTLS) })
 }
 
-// TestReadReturnsWhatHasCome checks that a single Read returns several small chunks, and does not
-// wait if it has data.
+// TestReadReturnsWhatHasCome checks that a single Read returns all small chunks that have arrived,
+// and does not wait if there are any.
 func TestReadReturnsWhatHasCome(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, func(p *rawserver.Peer) {

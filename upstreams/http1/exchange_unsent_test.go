@@ -12,7 +12,7 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// Await writes small requests for kept connections.
+// Await writes small requests for keep-alive connections.
 
 // unsent returns an exchange on a reused connection, whose request "second" is left to Await.
 func unsent(t *testing.T, script func(p *rawserver.Peer)) *Exchange {

@@ -29,7 +29,7 @@ func readWaiting(x *Exchange) (string, error) {
 }
 
 // TestWait checks that a waiting exchange holds no buffer and waits as long as requested. Read then
-// returns what has come.
+// returns the bytes that have arrived.
 func TestWait(t *testing.T) {
 	if !canPeek {
 		t.Skip("Wait needs reads of the bare socket")
@@ -78,7 +78,7 @@ func TestWait(t *testing.T) {
 		})
 		next <- string(rune('0'+len(piece))) + "\r\n" + piece + "\r\n"
 		x.Wait(soon())
-		x.Wait(soon()) // there is nothing to wait for
+		x.Wait(soon()) // nothing is left to wait for
 		if n, err := x.Read(p, past); string(p[:n]) != piece || err != nil {
 			t.Fatalf("read %q, %v; want %q without waiting", p[:n], err, piece)
 		}
@@ -116,8 +116,8 @@ func TestWaitTLS(t *testing.T) {
 	}
 }
 
-// TestFresh checks that bytes that came with the head are not fresh. Bytes that a Read, or a Wait
-// before it, has fetched are fresh, even if the end of the previous chunk had already arrived.
+// TestFresh checks that bytes that arrived with the head are not fresh. Bytes that a Read, or a
+// Wait before it, has fetched are fresh, even if the end of the previous chunk had already arrived.
 func TestFresh(t *testing.T) {
 	checkLeaks(t)
 	next := make(chan string)

@@ -61,14 +61,14 @@ const (
 // Failure is the error of every failed exchange. It states only facts; other packages decide which
 // status a client sees and whether another upstream is tried.
 //
-// It never holds a byte from a client or an engine. Err can hold network addresses, so its text may
-// go only into the operator's log, never into a reply.
+// A Failure never contains a byte from a client or an engine. Err can contain network addresses, so
+// its text may go only into the operator's log, never into a reply.
 type Failure struct {
 	Kind     Kind
 	Upstream string // see TransportOptions
 	Clock    string // for Timeout, the expired clock: ClockConnect and the like
 	Reason   string // ReasonConnect and the like
-	Sent     bool   // the engine may have received some of the request and may be working on it
+	Sent     bool   // the engine may have received part of the request and may be working on it
 	Err      error  // the cause; may be nil
 }
 
@@ -100,8 +100,8 @@ func (f *Failure) Detail() string {
 	return ""
 }
 
-// longestDetail bounds Detail: an error about a certificate lists all of the certificate's names,
-// which may be a hundred.
+// longestDetail is the maximum length of Detail. An error about a certificate lists all of the
+// certificate's names, and these may be a hundred.
 const longestDetail = 300
 
 // Unwrap returns the cause.

@@ -28,7 +28,7 @@ const (
 	fieldContentEncoding
 	fieldRequestID
 	fieldDisposition
-	fields     // how many fields there are
+	fields     // number of fields
 	fieldOther = fields
 )
 
@@ -95,7 +95,7 @@ type head struct {
 	inBuf bool   // names is the start of the read buffer
 }
 
-// advance parses the bytes that have come, and reports whether the head of the reply is complete.
+// advance parses the received bytes, and reports whether the head of the reply is complete.
 func (h *head) advance(in *received) (bool, error) {
 	for !h.ready && h.err == nil {
 		done, err := h.parse(in.b[:in.end])
@@ -157,9 +157,8 @@ func (h *head) value(name string) []byte {
 	return h.names[h.values[f].from:h.values[f].to]
 }
 
-// parse continues to parse the head. The buffer b starts with all bytes of the head that have come,
-// including those already parsed. It returns true after the empty line; head.next is then the size
-// of the head.
+// parse continues to parse the head. b starts with all received bytes of the head, including those
+// already parsed. It returns true after the empty line; head.next is then the size of the head.
 func (h *head) parse(b []byte) (bool, error) {
 	for {
 		rest := b[h.next:]
@@ -224,7 +223,7 @@ func (h *head) statusLine(line []byte) bool {
 	return h.status >= 100 && h.status <= 599 && !httptoken.HasControl(line[code+3:])
 }
 
-// fieldLine parses one header line, which starts at the offset at in the buffer.
+// fieldLine parses one header line. at is the line's offset in the buffer.
 func (h *head) fieldLine(line []byte, at int) error {
 	colon := httptoken.TokenLength(line)
 	// also refuses a folded line, and a blank before the colon

@@ -11,8 +11,8 @@ import (
 )
 
 // ErrHostVanished is the cause of a Failure whose connection was closed because the engine's host
-// has vanished: the host accepts no connections, and nothing has come on this connection since it
-// stopped accepting them. It wraps ETIMEDOUT, which the kernel would return half a minute later.
+// has vanished: the host accepts no connections, and nothing has been received on this connection
+// since then. It wraps ETIMEDOUT, which the kernel would return half a minute later.
 var ErrHostVanished error = vanishedError{}
 
 type vanishedError struct{}
@@ -48,8 +48,8 @@ type HostWatch struct {
 
 // host is one address of an upstream.
 type host struct {
-	// silentSince says when connecting first failed after the last success. It is zero while no
-	// connect is known to fail.
+	// silentSince is the time at which connecting first failed after the last success. It is zero
+	// while no connect is known to fail.
 	silentSince time.Time
 	conns       map[*conn]struct{}
 }
@@ -63,8 +63,8 @@ func NewHostWatch(onDistrust func(reuseEndsFor time.Duration)) *HostWatch {
 	return &HostWatch{hosts: map[string]*host{}, noReuseFor: noReuseFor, onDistrust: onDistrust}
 }
 
-// noReuseFor is how long after the last unsolicited bytes each connection is used for only one
-// request.
+// noReuseFor is the time after the last unsolicited bytes during which each connection is used for
+// only one request.
 const noReuseFor = time.Minute
 
 // distrust counts unsolicited bytes, and ends the reuse of connections for noReuseFor. An engine
@@ -101,7 +101,7 @@ func (w *HostWatch) connected(addr string, c *conn) {
 	w.found(h)
 }
 
-// refused records a connect that failed with err at the time now.
+// refused records a connect that has failed with err.
 func (w *HostWatch) refused(addr string, err error, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,8 +163,8 @@ func (w *HostWatch) closed(c *conn) {
 }
 
 // EndVanished closes connections to hosts that accept no new connections. It closes a connection if
-// nothing has come on it since connecting first failed, although the host owes an answer. It
-// returns how many connections it closed. Call it while the upstream is down.
+// nothing has been received on it since connecting first failed, although the host owes an answer.
+// It returns how many connections it closed. Call it while the upstream is down.
 func (w *HostWatch) EndVanished() (ended int) {
 	if !w.doubted.Load() {
 		return 0
@@ -187,7 +187,7 @@ func (w *HostWatch) EndVanished() (ended int) {
 	w.mu.Unlock()
 	for _, c := range gone {
 		c.vanished.Store(true)
-		c.reset() // else the kernel delivers its bytes when the host comes back
+		c.reset() // otherwise the kernel delivers its bytes when the host is back
 		c.close()
 	}
 	return len(gone)

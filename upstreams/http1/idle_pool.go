@@ -8,7 +8,7 @@ import (
 // idlePool keeps the idle connections of a transport.
 type idlePool struct {
 	max   int           // how many connections may be idle
-	keep  time.Duration // how long each is kept at most
+	keep  time.Duration // maximum time for which each is kept
 	hosts *HostWatch
 	guard Guard
 
@@ -19,9 +19,9 @@ type idlePool struct {
 	sweeping bool // the sweeper is set
 }
 
-// longestKept is how long a connection is reused after its first exchange. Without this bound a
-// busy connection would be reused forever, and the edge would not notice that the engine's name has
-// a new address.
+// longestKept is the time for which a connection is reused after its first exchange. Without this
+// limit a busy connection would be reused forever, and the edge would not notice that the engine's
+// name has a new address.
 const longestKept = 5 * time.Minute
 
 // take returns the most recently used connection, or nil if there is none or if that connection is
@@ -46,9 +46,8 @@ func (p *idlePool) take(now time.Time) *conn {
 	}
 }
 
-// put keeps c for the next exchange. The parameter keep says how long the engine asked to keep the
-// connection; it counts only if it is below the pool's limit. Zero means that the engine did not
-// ask.
+// put keeps c for the next exchange. keep is the time for which the engine asked to keep the
+// connection, or zero. It counts only if it is below the pool's limit.
 func (p *idlePool) put(c *conn, keep time.Duration, now time.Time) {
 	if keep == 0 || keep > p.keep {
 		keep = p.keep
@@ -79,8 +78,9 @@ func (p *idlePool) put(c *conn, keep time.Duration, now time.Time) {
 	p.mu.Unlock()
 }
 
-// sweep closes connections that have idled too long, and sets the timer again for the rest. This
-// is the transport's only timer: under load it fires once per idle time, not once per exchange.
+// sweep closes connections that have been idle too long, and sets the timer again for the other
+// connections. This is the transport's only timer: under load it fires once per idle time, not once
+// per exchange.
 func (p *idlePool) sweep() {
 	defer p.guard.Catch(guardEngines, nil)
 	for _, c := range p.overdue(time.Now()) {
@@ -88,7 +88,8 @@ func (p *idlePool) sweep() {
 	}
 }
 
-// overdue removes connections that have idled too long and sets the sweeper for the rest.
+// overdue removes connections that have been idle too long, and sets the sweeper for the other
+// connections.
 func (p *idlePool) overdue(now time.Time) (old []*conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -91,7 +91,7 @@ func TestStaleConnections(t *testing.T) {
 	}
 }
 
-// waitUnquiet waits until what the engine has done with its idle connection has arrived.
+// waitUnquiet waits until the idle connection shows what the engine has done with it.
 func waitUnquiet(t *testing.T, tr *Transport) {
 	t.Helper()
 	if !canPeek {

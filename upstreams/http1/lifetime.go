@@ -17,7 +17,7 @@ const (
 
 // lifetime is the state that the owner of an exchange shares with Abort: whether the exchange
 // continues, and what abort must close. The mutex decides whether abort or the return to the idle
-// pool gets the connection. The loser finds that the connection no longer belongs to this
+// pool gets the connection. The later one finds that the connection no longer belongs to this
 // exchange.
 type lifetime struct {
 	state   atomic.Uint32 // changed under mu

@@ -14,13 +14,13 @@ type Page struct {
 	Body   []byte // valid until the next call of the same GetPage
 }
 
-// GetPage gets pages from one engine. The timeout applies to the connection, and again to the page:
-// with one limit for both, an engine with slow handshakes (three round trips with TLS) would count
+// GetPage gets pages from one engine. The timeout applies to the connection, and again to the page.
+// With one limit for both, an engine with slow handshakes (three round trips with TLS) would count
 // as dead. It is a function type, so that tests can simulate an engine without a socket. Its error
 // is a *Failure, ErrPageTooLarge or the error of the ended ctx.
 type GetPage func(ctx context.Context, path string, timeout time.Duration) (Page, error)
 
-// maxPage bounds a page; the metrics of a busy vLLM are about 100 KB.
+// maxPage is the maximum size of a page. The metrics of a busy vLLM are about 100 KB.
 const maxPage = 4 << 20
 
 // ErrPageTooLarge is returned for a page that exceeds maxPage.

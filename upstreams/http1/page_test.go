@@ -15,8 +15,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestPageGetter checks that pages are fetched over one kept connection, which is returned whatever
-// the answer was. A failed fetch returns a Failure.
+// TestPageGetter checks that pages are fetched over one keep-alive connection, which stays usable
+// whatever the answer was. A failed fetch returns a Failure.
 func TestPageGetter(t *testing.T) {
 	var connections, open atomic.Int64
 	hang, release := context.WithCancel(t.Context())
@@ -77,7 +77,7 @@ func TestPageGetter(t *testing.T) {
 func TestPageOverASlowConnection(t *testing.T) {
 	fastset.LeaveOut(t, "a slow connection")
 	checkLeaks(t)
-	// each fits alone, but not both together
+	// each fits in the limit, but both together do not
 	const part, timeout = 1500 * time.Millisecond, 2900 * time.Millisecond
 	tr := transportTo(t, rawserver.ServeTLS(t, func(p *rawserver.Peer) {
 		time.Sleep(part) // before the handshake

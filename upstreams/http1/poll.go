@@ -6,7 +6,7 @@ import "errors"
 type peeked uint8
 
 const (
-	peekedQuiet  peeked = iota // nothing has come
+	peekedQuiet  peeked = iota // nothing has arrived
 	peekedData                 // bytes are waiting
 	peekedEOF                  // the other side has closed
 	peekedBroken               // the connection is broken; poll.err says how
@@ -15,14 +15,14 @@ const (
 // poll holds the functions that run on a connection's descriptor, inside or outside the runtime's
 // poller, and their results. The functions are bound once, so that calling them allocates nothing.
 type poll struct {
-	probe func(fd uintptr)      // look, for peek
+	probe func(fd uintptr)      // probes the socket, for peek
 	grab  func(fd uintptr) bool // tryFetch, for conn.fetch; nil if unsupported
 	begin func(fd uintptr)      // sendHead, for conn.sendHead
 	part  func(fd uintptr)      // sendPieces, for requestWriter.pushAtOnce
 
-	found   peeked            // what the last look found
-	err     error             // how the last look or fetch failed
-	one     [1]byte           // the buffer of a look
+	found   peeked            // result of the last probe
+	err     error             // how the last probe or fetch failed
+	one     [1]byte           // the buffer of a probe
 	fetched *[readBuffer]byte // what tryFetch has read: the first count bytes of it
 	count   int
 	spare   *[readBuffer]byte // buffer for the first tryFetch, which removes it
@@ -45,6 +45,7 @@ func (p *poll) releaseSpare() {
 // bytes were sent.
 var errUnsent = errors.New("the request has yet to be written")
 
-// errLeftover is returned if bytes came before the engine's host had received any of the request.
-// Such bytes answer something else, for example the previous request a second time.
+// errLeftover is returned if bytes arrived before the engine's host had received any of the
+// request. Such bytes do not answer this request. They may, for example, answer the previous
+// request a second time.
 var errLeftover = errors.New("the upstream has sent unsolicited bytes")

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// stalePatience is how long the check before reuse waits for a byte or a close. Every reuse takes
-// that long.
+// stalePatience is the time for which the check before reuse waits for a byte or a close. Every
+// reuse takes this time.
 const stalePatience = 200 * time.Microsecond
 
 // bind has nothing to prepare: there is neither peek nor fetch.

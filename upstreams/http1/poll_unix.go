@@ -41,8 +41,8 @@ func (p *poll) look(fd uintptr) {
 	}
 }
 
-// sendUnsent writes the request in the field unsent, and reports whether only the reply remains to
-// be awaited.
+// sendUnsent writes the request in unsent, and reports whether only the reply remains to be
+// awaited.
 func (p *poll) sendUnsent(fd uintptr) bool {
 	p.sendQuiet(fd, p.unsent.b)
 	if errors.Is(p.err, errUnsent) {
@@ -63,7 +63,7 @@ func (p *poll) sendPieces(fd uintptr) {
 	}
 }
 
-// sendQuiet writes b, the start of a request, if nothing has come. It peeks just before and just
+// sendQuiet writes b, the start of a request, if nothing has arrived. It peeks just before and just
 // after the write. Bytes that arrive in between, while the peer's host has acknowledged nothing,
 // cannot be the answer.
 func (p *poll) sendQuiet(fd uintptr, b []byte) {
@@ -82,9 +82,9 @@ func (p *poll) sendQuiet(fd uintptr, b []byte) {
 	}
 }
 
-// tryFetch reads what has come and reports whether there was anything: bytes, the end or an error.
-// It uses the spare buffer, if set, or a pooled one, and returns the buffer to the pool if nothing
-// has come.
+// tryFetch reads what has arrived and reports whether there was anything: bytes, the end or an
+// error. It uses the spare buffer, if set, or a pooled one. If nothing has arrived, it returns the
+// buffer to the pool.
 func (p *poll) tryFetch(fd uintptr) bool {
 	if p.unsent != nil {
 		return !p.sendUnsent(fd)

@@ -12,7 +12,7 @@ const readBuffer = 4 << 10
 
 var readBuffers = sync.Pool{New: func() any { return new([readBuffer]byte) }}
 
-// received holds a reply's bytes that have come and are not yet taken, in b[pos:end]. It has no
+// received holds a reply's bytes that have arrived and are not yet taken, in b[pos:end]. It has no
 // buffer while there are no such bytes.
 type received struct {
 	small    *[readBuffer]byte // the pooled buffer, if b is it
@@ -23,7 +23,7 @@ type received struct {
 func (r *received) empty() bool    { return r.pos == r.end }
 func (r *received) unread() []byte { return r.b[r.pos:r.end] }
 
-// room returns the space for more of a head. The first buffer is enough for all but unusual
+// room returns the space for more of a head. The first buffer is large enough except for unusual
 // heads.
 func (r *received) room() []byte {
 	switch {
@@ -50,16 +50,16 @@ func (r *received) release() {
 // the cause.
 var errCut = errors.New("the connection ended within the body")
 
-// reply holds what has come of an answer. Methods that wait for more of it get the connection as an
-// argument.
+// reply holds the received bytes of an answer. Methods that wait for more bytes get the connection
+// as an argument.
 type reply struct {
 	in    received
 	head  head
 	body  body
 	ended error // how the connection's reading side ended
-	got   bool  // a byte has come
-	came  bool  // bytes came during a wait, for the next read
-	fresh bool  // bytes came from the engine for the last read
+	got   bool  // a byte has arrived
+	came  bool  // bytes arrived during a wait, for the next read
+	fresh bool  // bytes arrived from the engine for the last read
 }
 
 // fill reads the next bytes. If possible, it holds no buffer while it waits.
@@ -87,11 +87,11 @@ func (r *reply) fill(c *conn, until time.Time) error {
 	return err
 }
 
-// advance parses what has come of the head, and reports whether it is complete.
+// advance parses the received bytes of the head, and reports whether the head is complete.
 func (r *reply) advance() (bool, error) { return r.head.advance(&r.in) }
 
-// answers reports whether writing more of the request is pointless: the reply has begun, or the
-// engine has closed. It keeps the bytes that have come. Interim replies do not count.
+// answers reports whether writing more of the request is pointless: the reply has started, or the
+// engine has closed. It keeps the received bytes. Interim replies do not count.
 func (r *reply) answers(c *conn) bool {
 	switch c.peek() {
 	case peekedQuiet:
@@ -110,7 +110,7 @@ func (r *reply) answers(c *conn) bool {
 	return done || err != nil || r.head.status >= 200
 }
 
-// followed reports whether more bytes came together with the reply.
+// followed reports whether more bytes arrived together with the reply.
 func (r *reply) followed(method string) bool {
 	length := r.head.length
 	switch {
@@ -133,7 +133,7 @@ func (r *reply) beginBody(method string) {
 	}
 }
 
-// forget drops the bytes that have come, which do not answer the request.
+// forget drops the received bytes, because they do not answer the request.
 func (r *reply) forget() {
 	r.in.release()
 	*r = reply{}
@@ -188,7 +188,7 @@ func (r *reply) take() []byte {
 // more() reads from the connection directly into p once the buffer is empty, and removes the
 // framing in place. Before the read it returns the buffer to the pool, so that an exchange holds no
 // buffer while it waits for a stream's next event. It may return 0 bytes without an error if only
-// framing has come.
+// framing has arrived.
 func (r *reply) more(c *conn, p []byte, until time.Time) (int, error) {
 	r.release()
 	if r.body.kind != bodyChunked {
@@ -219,10 +219,10 @@ func (r *reply) wait(c *conn, until time.Time) bool {
 		return true
 	}
 	r.detach()
-	// the first try usually finds nothing, and returns it to its pool
+	// the first try usually finds nothing, and returns the buffer to its pool
 	c.poll.spare, r.in.small = r.in.small, nil
 	r.in.release()
-	err := r.fill(c, until) // the next read returns it
+	err := r.fill(c, until) // the next read returns err
 	c.poll.releaseSpare()
 	r.came = r.came || !r.in.empty()
 	return !errors.Is(err, ErrNotYet)
@@ -246,7 +246,7 @@ func (r *reply) detach() {
 // framed reports whether the reply has been read to an end marked by its framing.
 func (r *reply) framed() bool { return r.body.done && r.body.kind != bodyUntilClose }
 
-// surplus reports whether bytes came after the reply.
+// surplus reports whether bytes arrived after the reply.
 func (r *reply) surplus() bool { return r.body.surplus || !r.in.empty() }
 
 // reusable reports whether the connection is at the boundary between two replies and both sides

@@ -9,7 +9,8 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// smallRequest limits the requests whose head and body are copied together and sent in one write.
+// smallRequest is the maximum size of a request whose head and body are copied together and sent in
+// one write.
 const smallRequest = 16 << 10
 
 // Request is what to send. The transport adds Host, User-Agent, Accept-Encoding: identity and, if
@@ -29,15 +30,15 @@ type Request struct {
 	Body [][]byte
 
 	// BodyReader yields the body up to io.EOF. It is sent in chunks as it is read, on the goroutine
-	// that calls Send. Such a request cannot be sent twice, so it never uses a kept connection. An
-	// *Upgrade makes the request a WebSocket handshake, which has no body.
+	// that calls Send. Such a request cannot be sent twice, so it never uses a keep-alive
+	// connection. An *Upgrade makes the request a WebSocket handshake, which has no body.
 	BodyReader io.Reader
 
 	ConnectTimeout time.Duration // how long resolving, connecting and TLS may take together; 0: 10 s
-	WriteTimeout   time.Duration // how long the engine may take no byte of the request; 0: no limit
+	WriteTimeout   time.Duration // how long the engine may go without taking a byte; 0: no limit
 	At             time.Time     // the time, if the caller has just read the clock; zero: Send reads it
-	// NoReplay sends the request at most once, hence on a new connection: a kept connection may be
-	// dead.
+	// NoReplay sends the request at most once. The request therefore uses a new connection, because
+	// a keep-alive connection may be dead.
 	NoReplay bool
 }
 
@@ -75,7 +76,7 @@ func (r *Request) check() error {
 	return nil
 }
 
-// size returns how long Body is.
+// size returns the length of Body.
 func (r *Request) size() (n int64) {
 	for _, b := range r.Body {
 		n += int64(len(b))
@@ -83,8 +84,7 @@ func (r *Request) size() (n int64) {
 	return n
 }
 
-// appendHead writes the head of r. The parameter length says how long the body is, or is -1 for a
-// chunked body.
+// appendHead writes the head of r. length is the length of the body, or -1 for a chunked body.
 func (t *Transport) appendHead(dst []byte, r *Request, length int64) []byte {
 	dst = append(dst, r.Method...)
 	dst = append(dst, ' ')

@@ -17,7 +17,7 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestRequestBytes fixes the exact bytes on the wire.
+// TestRequestBytes checks the exact bytes on the wire.
 func TestRequestBytes(t *testing.T) {
 	plain := TransportOptions{URL: "http://%s"}
 	full := TransportOptions{URL: "http://%s/base/", UserAgent: "penstock/1", APIKey: "k", Host: "engine.internal:80"}
@@ -161,7 +161,7 @@ func TestManyPieces(t *testing.T) {
 		text.WriteString(piece)
 		r.Body = append(r.Body, []byte(piece))
 	}
-	for range 2 { // on a new connection, and on a kept one
+	for range 2 { // on a new connection, and on a reused one
 		if _, got, _, err := roundTrip(tr, r); err != nil || got != text.String() {
 			t.Fatalf("%d bytes came back of %d, %v", len(got), text.Len(), err)
 		}
@@ -179,7 +179,7 @@ func (c *countingConn) Write(p []byte) (int, error) {
 }
 
 // TestEarlyAnswer checks that an engine may answer before it has the whole request, and may then
-// treat the rest in any way.
+// treat the other bytes in any way.
 func TestEarlyAnswer(t *testing.T) {
 	const refusal = "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbig!"
 	const size = 16 << 20

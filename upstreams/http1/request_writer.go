@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// streamPiece is how much of a body reader is read and written at a time. Its size has four
-	// hexadecimal digits.
+	// streamPiece is the maximum size of a piece that is read from a body reader and written. Its
+	// size has four hexadecimal digits.
 	streamPiece = 32 << 10
 	// answerCheck is how often a blocked write checks whether the engine has already answered.
 	answerCheck = 50 * time.Millisecond
@@ -57,7 +57,7 @@ type requestWriter struct {
 	t     *Transport
 	c     *conn
 	req   *Request
-	reply *reply // for an answer that comes meanwhile
+	reply *reply // for an answer that arrives meanwhile
 	ack   *ackWatch
 	sent  *bool // bytes may have left
 	kept  bool  // the connection was used before
@@ -84,7 +84,7 @@ func (w *requestWriter) writePieces(o *outgoing) error {
 	}
 	o.b = w.t.appendHead(o.b[:0], w.req, w.req.size())
 	o.list = append(o.list[:0], o.b)
-	if w.kept { // the head alone, so that no answer to the whole request can come yet
+	if w.kept { // the head alone, so no answer to the whole request can arrive yet
 		if err := w.first(o); err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (w *requestWriter) first(o *outgoing) error {
 	return nil
 }
 
-// writeStream sends the head and the pieces of BodyReader as they come.
+// writeStream sends the head, and the pieces of BodyReader as soon as they are read.
 func (w *requestWriter) writeStream(o *outgoing) error {
 	if u, ok := w.req.BodyReader.(*Upgrade); ok {
 		o.b = w.t.appendUpgrade(o.b[:0], w.req, u)
@@ -165,7 +165,7 @@ func readSome(r io.Reader, p []byte) (int, error) {
 
 // push writes v. The bytes that the socket accepts at once need no deadline. The write timeout
 // starts over whenever the engine takes bytes. While a large write is blocked, push checks for an
-// answer, because an engine that has refused a request need not read the rest.
+// answer, because an engine that has refused a request need not read all of it.
 func (w *requestWriter) push(v *net.Buffers, large bool) error {
 	c, limit := w.c, w.req.WriteTimeout
 	if c.fetches() {

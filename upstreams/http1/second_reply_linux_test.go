@@ -61,8 +61,8 @@ func requested(p *rawserver.Peer) (yes bool) {
 	return yes
 }
 
-// TestSecondReply checks that in 20,000 calls, 64 at a time, bytes that came before a request are
-// never taken for its answer.
+// TestSecondReply checks that in 20,000 calls, 64 at a time, bytes that arrived before a request
+// are never taken for its answer.
 func TestSecondReply(t *testing.T) {
 	fastset.LeaveOut(t, "replies that nobody asked for")
 	for _, c := range []struct {
@@ -128,7 +128,7 @@ func TestSecondReply(t *testing.T) {
 			if c.reuse && reused.Load() < int64(c.calls)/20 {
 				t.Error("too few connections were used again to tell anything")
 			}
-			// it would be a tenth if replies that come together were accepted
+			// it would be a tenth if replies that arrive together were accepted
 			if c.reuse && late > c.calls/50 {
 				t.Errorf("%d replies to something else were taken", late)
 			}

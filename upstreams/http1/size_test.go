@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// TestExchangeSize checks that one more word would move an exchange, and the lease that embeds it,
-// into the allocator's next size class.
+// TestExchangeSize checks the size of an exchange. One more word would move an exchange, and the
+// lease that embeds it, into the allocator's next size class.
 func TestExchangeSize(t *testing.T) {
 	if size := unsafe.Sizeof(Exchange{}); unsafe.Sizeof(uintptr(0)) == 8 && size > 696 {
 		t.Errorf("an exchange has %d bytes, want 696 at most", size)

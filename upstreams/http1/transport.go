@@ -48,9 +48,9 @@ func (o TransportOptions) ForProbes() TransportOptions {
 	return o
 }
 
-// Transport is a client for one upstream and holds its address, its idle connections and what all
-// requests to it share. Any number of goroutines may use it. It starts goroutines only for name
-// look-ups and, briefly, for the timer that closes idle connections.
+// Transport is a client for one upstream. It holds the upstream's address, the idle connections,
+// and the header lines that all requests share. Any number of goroutines may use it. It starts
+// goroutines only for name look-ups and, briefly, for the timer that closes idle connections.
 type Transport struct {
 	upstream   string // its name in a Failure
 	base       string // path in front of every request's path, without a final slash
@@ -128,8 +128,8 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	return t, nil
 }
 
-// authority returns the host and port of u in the form that is sent: without an address's zone,
-// which means nothing elsewhere.
+// authority returns the host and port of u as sent to the engine: without an address's zone, which
+// has no meaning on another host.
 func authority(u *url.URL) string {
 	name, zone, found := strings.Cut(u.Host, "%")
 	if !found {
@@ -164,8 +164,8 @@ func (t *Transport) ExchangeWhile(ctx context.Context) (x *Exchange, end func())
 func (t *Transport) CloseIdle() { t.idle.empty() }
 
 // Close closes the idle connections and stops the background work. Exchanges that were already sent
-// run to their end, and then their connections are closed. A Send after Close fails. A second call
-// does nothing.
+// continue to their end, and then their connections are closed. A Send after Close fails. A second
+// call does nothing.
 func (t *Transport) Close() {
 	t.idle.close()
 	t.endLife()

@@ -11,8 +11,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// TestPanicOfANameLookup checks that a resolver's panic keeps no caller waiting, and the next
-// look-up asks it again.
+// TestPanicOfANameLookup checks that a resolver's panic keeps no caller waiting, and that the next
+// look-up asks the resolver again.
 func TestPanicOfANameLookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := guard.New()

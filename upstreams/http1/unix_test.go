@@ -37,7 +37,7 @@ func TestUnixSocket(t *testing.T) {
 	socket := unixEngine(t)
 	for base, want := range map[string]string{"": "localhost /", ":/": "localhost /", ":/llama": "localhost /llama/"} {
 		tr := transportTo(t, "unix:"+socket+base)
-		for range 2 { // the second on the kept connection
+		for range 2 { // the second on the reused connection
 			status, body, _, err := roundTrip(tr, &Request{Method: http.MethodGet, Path: "/"})
 			if err != nil || status != http.StatusOK || body != want {
 				t.Errorf("%q: %d %q %v, want %q", base, status, body, err, want)
@@ -66,8 +66,8 @@ func TestNormalizeURL_UnixSocket(t *testing.T) {
 	}
 }
 
-// TestUnixSocket_FullQueue: while a server accepts nothing and its queue is full, a connect waits as
-// it does over TCP. The system refuses it at once.
+// TestUnixSocket_FullQueue checks that a connect waits, as over TCP, while a server accepts nothing
+// and its queue is full. The system itself refuses such a connect at once.
 func TestUnixSocket_FullQueue(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "engine.sock")

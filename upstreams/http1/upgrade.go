@@ -12,8 +12,8 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Upgrade makes a request the client's handshake of WebSocket (RFC 6455, 4.1). It is a BodyReader,
-// so that requests without it need not look for it. The handshake itself has no body.
+// Upgrade makes a request the client's WebSocket handshake (RFC 6455, 4.1). It is a BodyReader, so
+// that other requests need no check for it. The handshake itself has no body.
 type Upgrade struct {
 	key string // base64 of 16 random bytes
 }
@@ -98,7 +98,7 @@ func accepts(head []byte, want string) bool {
 type upgraded struct {
 	net.Conn
 	c    *conn
-	rest []byte // bytes of the new protocol that came with the head
+	rest []byte // bytes of the new protocol that arrived with the head
 }
 
 // Read implements net.Conn.

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// upgradeServer accepts one connection and answers its handshake with what answer returns.
+// upgradeServer accepts one connection and answers its handshake with the text that answer returns.
 func upgradeServer(t *testing.T, answer func(r *http.Request) string, then func(c net.Conn, in *bufio.Reader)) (url string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -59,8 +59,8 @@ func sendUpgrade(t *testing.T, tr *Transport) (*Exchange, *Upgrade) {
 	return x, u
 }
 
-// TestUpgrade checks a handshake, bytes that come with its answer, bytes in both directions, and that
-// Abort ends a read.
+// TestUpgrade checks a handshake, bytes that arrive with its answer, bytes in both directions, and
+// that Abort ends a read.
 func TestUpgrade(t *testing.T) {
 	checkLeaks(t)
 	asked := make(chan *http.Request, 1)

@@ -10,8 +10,8 @@ import (
 	"penstock/config/unixsocket"
 )
 
-// parseBase parses a base URL. For a server at a Unix socket it also returns the socket's path; the
-// URL is then the one that requests show. Its errors contain no credential.
+// parseBase parses a base URL. For a server at a Unix socket it also returns the socket's path. u
+// is then the URL that requests show. Its errors contain no credential.
 func parseBase(raw string) (u *url.URL, socket string, err error) {
 	if unixsocket.Is(raw) {
 		socket, base, err := unixsocket.URL(raw)
@@ -43,8 +43,8 @@ func parseHTTP(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// NormalizeURL returns a base URL in one form: scheme and host in lower case, no default port, no
-// slash at the end; or unix:/PATH, with :/BASE if there is a base path.
+// NormalizeURL returns a base URL in its canonical form: scheme and host in lower case, no default
+// port, no slash at the end; or unix:/PATH, with :/BASE if there is a base path.
 func NormalizeURL(raw string) (string, error) {
 	u, socket, err := parseBase(raw)
 	switch {

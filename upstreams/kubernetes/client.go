@@ -23,7 +23,7 @@ const (
 
 const (
 	maxSecret = 64 << 10 // bytes of one file in the account's folder
-	maxPage   = 16 << 20 // bytes of one answer, as a list's page
+	maxPage   = 16 << 20 // bytes of one answer, such as a page of a list
 )
 
 // account describes how to reach an API server, and with which credentials.
@@ -108,7 +108,7 @@ type body struct {
 	exchange *http1.Exchange
 	end      func()
 	until    time.Time
-	left     int // bytes that may still come; a watch allows more with every event
+	left     int // bytes that may still arrive; a watch allows more with every event
 }
 
 // get requests a path. The caller must have read the body by the given time.
@@ -146,7 +146,7 @@ func plain(err error) error {
 	return fmt.Errorf("the API server cannot be read: %s", failure.Reason)
 }
 
-// errTooLarge ends an answer that exceeds its bound.
+// errTooLarge ends an answer that exceeds its limit.
 var errTooLarge = errors.New("the API server's answer is too large")
 
 // Read implements io.Reader.

@@ -7,8 +7,8 @@
 // The watcher follows the pods that a selector matches, or those of an InferencePool
 // (inference.networking.k8s.io/v1), which has a selector and ports (pool.go). If a pod has an
 // address, each of its ports is an endpoint (pod.go). A pod with a deletion timestamp does not
-// count, whatever else it says. Neither does a pod that has ended or whose role is prefill. Ready
-// is only a hint, because probes judge engines.
+// count, whatever else its object says. Neither does a pod that has ended or whose role is prefill.
+// Ready is only a hint, because probes judge engines.
 //
 // # How it is followed
 //

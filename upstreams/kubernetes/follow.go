@@ -15,10 +15,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// maxPods is how many pods an upstream may have.
+// maxPods is the maximum number of pods of an upstream.
 const maxPods = 2000
 
-// These bound the API server's answers.
+// The limits of the API server's answers.
 const (
 	pageItems = 100
 	maxPages  = maxPods/pageItems + 1
@@ -34,7 +34,7 @@ const (
 	watchGrace                = 30 * time.Second
 )
 
-// These bound the pause between the end of a watch and the next list.
+// The limits of the pause between the end of a watch and the next list.
 const (
 	firstPause   = 200 * time.Millisecond
 	maxPause     = 10 * time.Second
@@ -62,7 +62,7 @@ type follower struct {
 	contact time.Time          // when the API server last sent a useful answer, or the start
 	trouble string             // why the collection is not followed now; empty: it is followed
 	failed  uint64             // how many sessions have failed
-	end     context.CancelFunc // ends the session; nil: none has begun
+	end     context.CancelFunc // ends the session; nil: none has started
 }
 
 func newFollower(name fmt.Stringer, a *account, log *zap.Logger) *follower {

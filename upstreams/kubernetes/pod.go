@@ -114,8 +114,7 @@ func (p *pod) ready() bool {
 	return false
 }
 
-// activePorts returns the ports that the annotation names. The result all is true if there is no
-// annotation.
+// activePorts returns the ports that the annotation names. all is true if there is no annotation.
 func (m *podMetadata) activePorts() (ports []int, all bool) {
 	text, given := m.Annotations[annotationPorts]
 	if !given {

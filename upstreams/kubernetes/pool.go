@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// maxPorts is how many ports a pool may name, as in its schema.
+// maxPorts is the maximum number of ports of a pool, as in its schema.
 const maxPorts = 8
 
-// wanted says which pods an upstream has, by their selector and ports.
+// wanted selects the pods of an upstream, and their ports.
 type wanted struct {
 	selector string
 	ports    []int
@@ -25,7 +25,7 @@ type pool struct {
 	}
 }
 
-// wanted returns which pods the pool has.
+// wanted returns the selector and the ports of the pool's pods.
 func (p *pool) wanted() (*wanted, error) {
 	var out wanted
 	for _, name := range slices.Sorted(maps.Keys(p.Spec.Selector.MatchLabels)) {

@@ -42,7 +42,7 @@ type Watcher struct {
 type Status struct {
 	Listed  time.Time // when the last complete list was read; zero: never
 	Trouble string    // why the pods are not followed now; empty: followed
-	Failing time.Time // if there is trouble, when the last useful answer came
+	Failing time.Time // if there is trouble, the time of the last useful answer
 	Failed  uint64    // how many sessions have failed
 }
 
@@ -113,7 +113,7 @@ func (w *Watcher) Pooled() bool { return w.spec.Pool != "" }
 func (w *Watcher) RunPool(ctx context.Context) { w.poolFeed.run(ctx, pools{w}) }
 
 // Endpoints returns the endpoints from the last good list and later events, ordered by pod and
-// port. The result listed is false before the first list.
+// port. listed is false before the first list.
 func (w *Watcher) Endpoints() (out []Endpoint, listed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,14 +148,15 @@ func (w *Watcher) ports() []int {
 	return w.wanted.ports
 }
 
-// wants reports whether it is known which pods are wanted.
+// wants reports whether the selector of the pods is known.
 func (w *Watcher) wants() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.wanted != nil
 }
 
-// want sets which pods of a pool to follow. If these have changed, it makes the watcher list again.
+// want sets the pods of a pool to follow. If the selector or the ports have changed, it makes the
+// watcher list again.
 func (w *Watcher) want(next *wanted) {
 	w.mu.Lock()
 	same := w.wanted != nil && w.wanted.selector == next.selector && slices.Equal(w.wanted.ports, next.ports)
@@ -191,8 +192,7 @@ func (w *Watcher) replacePods(next map[string]known) {
 	}
 }
 
-// setPod stores one pod, or removes it if the parameter gone is set. It returns how many pods there
-// are.
+// setPod stores one pod, or removes it if gone is set. It returns the number of pods.
 func (w *Watcher) setPod(uid string, next known, gone bool) (count int) {
 	w.mu.Lock()
 	same := w.pods[uid].same(next)

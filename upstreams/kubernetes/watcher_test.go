@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for a state, which takes milliseconds to reach.
+// patience is the maximum time for which a test waits for a state. Usually that takes milliseconds.
 const patience = 20 * time.Second
 
 func newWatcher(api *kubeapi.Server, spec config.Kubernetes) *Watcher {
@@ -85,7 +85,7 @@ func waitKeys(t *testing.T, w *Watcher, want string) {
 	waitFor(t, "endpoints "+want, func() bool { return keys(w) == want })
 }
 
-// watching waits until the server has a watch that began after the earlier requests.
+// watching waits until the server has a watch that started after the earlier requests.
 func watching(t *testing.T, api *kubeapi.Server, before int) {
 	t.Helper()
 	waitFor(t, "a watch", func() bool { return len(api.Requests("watch=1")) > before })
@@ -110,8 +110,8 @@ func TestListInPages(t *testing.T) {
 	}
 }
 
-// TestEvents checks that pods come, change and go. A pod that is being deleted already counts as
-// gone.
+// TestEvents checks that pods are added, changed and removed. A pod that is being deleted already
+// counts as gone.
 func TestEvents(t *testing.T) {
 	api := kubeapi.Start(t)
 	w := newWatcher(api, config.Kubernetes{})
@@ -280,7 +280,7 @@ func TestHostileServer(t *testing.T) {
 			seen := failed
 			waitFor(t, "two failures", func() bool {
 				now := w.Status().Failed
-				if now > seen { // no need to wait for the pause
+				if now > seen { // this need not wait for the pause
 					seen = now
 					w.podFeed.restart()
 				}
@@ -325,8 +325,8 @@ func TestFastEvents(t *testing.T) {
 	}
 }
 
-// TestSilentServer checks that a server that does not answer blocks nothing. A first answer ends at
-// its deadline, and Run ends at once.
+// TestSilentServer checks that a server that does not answer blocks nothing. The wait for a first
+// answer ends at its deadline, and Run ends at once.
 func TestSilentServer(t *testing.T) {
 	api := kubeapi.Start(t)
 	release := make(chan struct{})

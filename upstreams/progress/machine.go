@@ -12,7 +12,7 @@ const (
 	unknownBound = 30 * time.Second // the bound if the engine's step is unknown
 	boundSteps   = 3                // steps that may be missed
 	stepsNeeded  = 3                // moves after which the step is known
-	fade         = 64               // over about this many moves the longest step decays
+	fade         = 64               // number of moves over which the longest step decays, about
 
 	prefillToken     = 10 * time.Millisecond // per prompt token, until one is measured
 	leastToken       = time.Millisecond
@@ -21,11 +21,11 @@ const (
 	chunkTokens      = 8192 // tokens that an engine with counters reads between two moves
 	restartPause     = 10 * time.Second
 	missingFor       = Patience         // how long all reports must miss a call that is lost
-	partialAfter     = 15 * time.Second // how long reports must miss more calls than wait to count as partial
+	partialAfter     = 15 * time.Second // time after which reports count as partial
 	partialFor       = Ceiling          // how long such reports are not believed
-	churnWindow      = 4                // calls that began or ended within so many samples may be in transit
+	churnWindow      = 4                // samples within which a call may be in transit
 	countWhenStillBy = 2 * time.Second
-	countLag         = 3 * time.Second // how much older than the last move a number may be
+	countLag         = 3 * time.Second // maximum age of a number relative to the last move
 )
 
 // Sample describes an upstream's calls at one moment.
@@ -35,7 +35,7 @@ type Sample struct {
 	Waiting int    // calls that have been silent for Patience
 	Buffers int    // calls whose answers the engine may hold back
 	Unread  int64  // prompt tokens in calls without a first token
-	Reads   uint64 // changes if answers were read
+	Reads   uint64 // differs if answers were read
 	Ended   uint64 // calls that have ended so far
 }
 
@@ -43,11 +43,11 @@ type Sample struct {
 // caller makes one call at a time.
 type machine struct {
 	last  Sample
-	churn [churnWindow]int // calls that began or ended before each of the last samples
+	churn [churnWindow]int // calls that started or ended before each of the last samples
 	since time.Time        // since when nothing has moved
 	ours  time.Time        // since when no answer to this edge has moved
 	moved time.Time        // when something last moved; zero: never yet
-	out   bool             // the upstream is out: an empty engine is not a sign of life
+	out   bool             // the upstream is out, so an empty engine is not a sign of work
 
 	step  time.Duration // the usual step
 	chunk time.Duration // longest recent time between two moves while prompts were read
@@ -61,7 +61,7 @@ type machine struct {
 
 	reports      int       // consecutive reports that missed calls from this edge
 	missing      int       // how many calls each of these reports missed
-	missingSince time.Time // when the first of these reports came
+	missingSince time.Time // time of the first of these reports
 	partial      time.Time // when the reports last seemed to cover one of several engines
 }
 
@@ -77,7 +77,7 @@ func (m *machine) sample(s Sample) {
 		m.ours = s.At
 		m.move(s.At, before.Unread)
 	case s.Held == 0 && !m.out, before.Held == 0 && s.Held > 0 && !m.out:
-		m.since, m.ours = s.At, s.At // work begins
+		m.since, m.ours = s.At, s.At // work starts
 	}
 }
 
@@ -102,8 +102,7 @@ func (m *machine) count(at time.Time, sum float64) (restarted bool) {
 	return restarted
 }
 
-// move records a sign of work. The parameter unread says how many prompt tokens were unread until
-// then.
+// move records a sign of work. unread is the number of prompt tokens that were unread until then.
 func (m *machine) move(at time.Time, unread int64) {
 	if gap := at.Sub(m.since); m.last.Held > 0 && !m.out && !m.since.IsZero() {
 		m.step = max(m.step-m.step/fade, gap-m.prefill(unread))
@@ -173,8 +172,8 @@ func (m *machine) wantsCount(now time.Time) bool {
 	return m.last.Held > 0 && now.Sub(m.ours) >= countWhenStillBy && now.Sub(m.countedAt) >= countWhenStillBy
 }
 
-// report records how many requests the engine reports, including others'. The parameter held says
-// how many calls this edge has there.
+// report records how many requests the engine reports, including others'. held is the number of
+// calls that this edge has there.
 func (m *machine) report(at time.Time, requests, held int) {
 	missing := held - requests
 	for _, n := range m.churn {

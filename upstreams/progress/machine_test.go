@@ -46,8 +46,8 @@ func learned() *play {
 	return p
 }
 
-// TestSlowChunks checks that on a slow and busy machine the steps of a long prompt take longer and
-// longer. The last step never comes.
+// TestSlowChunks plays an engine on a slow and busy machine: the steps of a long prompt take longer
+// and longer, and the last step never ends.
 func TestSlowChunks(t *testing.T) {
 	p, sum := newPlay(), 100.0
 	p.seconds(1, false, &sum)
@@ -166,7 +166,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestOldCount checks that the work in the first sum after a move may be older than the stall.
+// TestOldCount checks that the first sum after a move is not a sign of work, because its work may
+// be older than the stall.
 func TestOldCount(t *testing.T) {
 	p, sum := newPlay(), 100.0
 	p.seconds(2, false, &sum)
@@ -196,7 +197,7 @@ func TestBack(t *testing.T) {
 	}
 }
 
-// TestLost checks that an engine that reports only the moving calls has lost the waiting ones.
+// TestLost checks that waiting calls count as lost if the engine reports only the moving calls.
 func TestLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		requests, held, waiting, young int
@@ -224,7 +225,7 @@ func TestLost(t *testing.T) {
 			lost := false
 			for i := range 14 {
 				if c.young > 0 {
-					p.s.Ended += uint64(c.young) // one ends and another begins
+					p.s.Ended += uint64(c.young) // one ends and another starts
 				}
 				p.seconds(1, c.moves, nil)
 				if i%2 == 0 {

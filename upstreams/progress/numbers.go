@@ -13,8 +13,8 @@ type numbers struct {
 }
 
 const (
-	numbersKept = 16          // no more engines than this can be told apart
-	severalFor  = time.Minute // how long after a number came back there count as several engines
+	numbersKept = 16          // maximum number of engines that can be told apart
+	severalFor  = time.Minute // time for which a number that came back shows several engines
 )
 
 // change says how a number relates to the numbers before it.

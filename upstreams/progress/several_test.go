@@ -34,8 +34,9 @@ func (b *balanced) seconds(p *play, n int, moving ...int) (stalledAt int) {
 	return 0
 }
 
-// TestSeveralEngines checks that behind one address each read may show another engine. The engines
-// have stalled only if all of them stand still. A jump from one engine to another is not a move.
+// TestSeveralEngines plays several engines behind one address, so each read may show another
+// engine. The engines have stalled only if all of them stand still. A jump from one engine to
+// another is not a move.
 func TestSeveralEngines(t *testing.T) {
 	for name, c := range map[string]struct {
 		counts      []float64
@@ -102,7 +103,7 @@ func TestSeveralEnginesBack(t *testing.T) {
 	}
 }
 
-// TestNumbersReturn checks that an engine that restarts passes its earlier numbers again. It is not
+// TestNumbersReturn checks that a restarted engine, which passes its earlier numbers again, is not
 // mistaken for two engines for long.
 func TestNumbersReturn(t *testing.T) {
 	var n numbers

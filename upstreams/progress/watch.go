@@ -117,8 +117,8 @@ func (w *Watch) Forget(now time.Time) {
 	w.m = machine{last: w.m.last, since: now, ours: now}
 }
 
-// Resume records that the engine was busy and is back. That it stood still until now proves
-// nothing.
+// Resume records that the engine was busy and is back. The time that it stood still until now does
+// not count.
 func (w *Watch) Resume(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -152,7 +152,7 @@ type Facts struct {
 	Counts bool          // the engine has readable counters
 	Held   bool          // the engine has calls from this edge
 	Still  time.Duration // how long the engine has stood still
-	Bound  time.Duration // how long Still may get before the engine counts as stalled
+	Bound  time.Duration // the engine counts as stalled if Still exceeds this
 	Step   time.Duration // the usual step; 0: not known yet
 }
 

@@ -8,12 +8,12 @@
 //
 // A model loses its place to a waiting model
 //
-//   - once it is idle: no call has run for as long as a load usually takes, 2 s at most. To wait
-//     longer for its next call would cost more than the swap, and to wait for less would swap in
+//   - once it is idle: no call has run for as long as a load usually takes, 2 s at most. A longer
+//     wait for its next call would cost more than the swap. A shorter wait would cause a swap in
 //     each pause of a client.
 //   - once it has had its fair share, ten times as long as a load takes, within limits. Then it
-//     takes no new call, and the others get the place when its last call has ended. A running call
-//     is never cut.
+//     takes no new call, and another model gets the place when the last call has ended. A running
+//     call is never cut.
 //
 // The model whose calls have waited longest is next. With two models, a call thus waits for at
 // most one fair share and the calls running at its end, however many calls the other model has.

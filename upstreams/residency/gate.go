@@ -13,8 +13,8 @@ const (
 	shareLoads = 10
 	shareMin   = 2 * time.Second
 	shareMax   = 2 * time.Minute
-	// holdMax bounds how long an idle model keeps its place, for the next call, while other models
-	// wait.
+	// holdMax is the maximum time for which an idle model keeps its place, for its next call, while
+	// other models wait.
 	holdMax = 2 * time.Second
 	// claimTime is how long a place is reserved for the model whose turn it is.
 	claimTime = time.Second
@@ -22,7 +22,7 @@ const (
 	forfeitTime = 5 * time.Second
 )
 
-// Gate holds one engine's places for models. Its methods may be called from any goroutine.
+// Gate manages one engine's places for models. Its methods may be called from any goroutine.
 type Gate struct {
 	mu     sync.Mutex
 	places int
@@ -99,9 +99,9 @@ func (m *Model) Passes(now time.Time) (ok, cold bool) {
 	return g.passes(m), !m.resident
 }
 
-// Enter starts a call for the model. The result ok says whether the call may be sent. Call Leave
-// when the call has ended. The result opens says whether waiting calls for another model may now be
-// sent, because the engine uses this model and an idle model is the next to be evicted.
+// Enter starts a call for the model. ok says whether the call may be sent. Call Leave when the call
+// has ended. opens says whether waiting calls for another model may now be sent, because the engine
+// uses this model and will evict an idle model next.
 func (m *Model) Enter(now time.Time) (ok, opens bool) {
 	g := m.gate
 	g.mu.Lock()
@@ -140,8 +140,7 @@ func (m *Model) Cold() bool {
 	return !m.resident || m.cold
 }
 
-// Loaded records that a cold model has answered. The parameter took says how long that took since
-// the request (0: unknown).
+// Loaded records that a cold model has answered. took is the time since the request (0: unknown).
 func (m *Model) Loaded(took time.Duration) {
 	g := m.gate
 	g.mu.Lock()
@@ -161,7 +160,7 @@ func (m *Model) Loaded(took time.Duration) {
 
 // Wait counts a call that waits for the model. Call Quit when it stops waiting. Wait reports
 // whether calls for the model may now be sent: the model was skipped until now, or another model
-// came at the same moment.
+// started to wait at the same moment.
 func (m *Model) Wait(now time.Time) (opens bool) {
 	g := m.gate
 	g.mu.Lock()
@@ -194,17 +193,18 @@ func (m *Model) SetAbsent(absent bool) {
 	m.absent = absent
 }
 
-// SetPlaces changes how many models the engine keeps. Surplus models keep their places until
-// other models want them.
+// SetPlaces changes the number of models that the engine keeps. Surplus models keep their places
+// until other models want them.
 func (g *Gate) SetPlaces(n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.places = max(1, n)
 }
 
-// Observe corrects which models are resident from the engine's list of loaded models. The parameter
-// begun says when the list began to be read. Observe skips models with a running call, and models
-// that have got or lost their place since then. It reports whether a place has changed hands.
+// Observe corrects which models are resident from the engine's list of loaded models. begun is the
+// time at which the edge started to read the list. Observe skips models with a running call, and
+// models that have got or lost their place since begun. It reports whether a model has got or lost
+// a place.
 func (g *Gate) Observe(loaded func(name string) (loaded, ok bool), begun time.Time) (changed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -232,8 +232,8 @@ func (g *Gate) Observe(loaded func(name string) (loaded, ok bool), begun time.Ti
 	return changed
 }
 
-// NextChange returns how long it takes until the turns may change by time alone. The result ok is
-// false if they will not.
+// NextChange returns how long it takes until the turns may change by time alone. ok is false if
+// they will not.
 func (g *Gate) NextChange(now time.Time) (in time.Duration, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -349,7 +349,7 @@ func (g *Gate) renew(now time.Time) {
 	}
 }
 
-// available returns how many places are free or may be taken away.
+// available returns the number of places that are free or may be taken away.
 func (g *Gate) available() int { return g.places - len(g.residents) + g.idle }
 
 // evictable reports whether a resident has no work and will get none soon, or has had its share.

@@ -288,8 +288,8 @@ func TestEnterOpens(t *testing.T) {
 }
 
 // TestWaitOpens checks that Wait reports if calls may be sent once the waiting call is counted.
-// This is so if the call's model was skipped until then, or if another model's call came at the
-// same moment and goes behind it.
+// That is the case if the call's model was skipped until then, or if another model's call arrived
+// at the same moment and comes after it.
 func TestWaitOpens(t *testing.T) {
 	g := New(1)
 	a, b, c := g.Model("a"), g.Model("b"), g.Model("c")
@@ -315,7 +315,7 @@ func TestWaitOpens(t *testing.T) {
 	}
 }
 
-// TestObserve checks what an engine's list corrects and what it does not.
+// TestObserve checks which states an engine's list corrects, and which it does not.
 func TestObserve(t *testing.T) {
 	g := New(1)
 	a, b := g.Model("a"), g.Model("b")
@@ -360,7 +360,7 @@ func TestGateProperties(t *testing.T) {
 		e := newEngine(t, places, rapid.IntRange(1, 6).Draw(t, "slots"),
 			time.Duration(rapid.IntRange(0, 5000).Draw(t, "load"))*time.Millisecond)
 		models := []string{"a", "b", "c", "d", "e"}
-		var absent []*Model // waiters that never come
+		var absent []*Model // waiters that never enter
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
 			model := rapid.SampledFrom(models).Draw(t, "model")
 			switch rapid.IntRange(0, 5).Draw(t, "event") {

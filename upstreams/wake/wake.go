@@ -1,5 +1,5 @@
-// Package wake decides when to wake an engine that is away. It has one request sent to a URL that
-// the operator configures, however many calls wait for the engine.
+// Package wake decides when to wake an engine that is away. However many calls wait for the engine,
+// one request is sent to a URL that the operator configures.
 //
 // An engine is away while its upstream is down, or reports that it sleeps. A call that finds no
 // engine of its model asks for a wake. The request is sent once the engine has been away for
@@ -23,7 +23,7 @@ const (
 	// A start may take startsMax times as long as the last one, and at least startMin.
 	startsMax = 3
 	startMin  = 2 * time.Minute
-	// failedPause is how long after a failed request the next one may follow.
+	// failedPause is the time after a failed request before the next one may follow.
 	failedPause = 10 * time.Second
 )
 
@@ -35,7 +35,7 @@ type Waker struct {
 	mu     sync.Mutex
 	spec   config.Wake
 	away   time.Time     // since when the engine has been away; zero: it is not away
-	begun  time.Time     // when the running start began; zero: none is running
+	begun  time.Time     // start of the current attempt; zero: no start is under way
 	failed time.Time     // when the last request failed
 	took   time.Duration // how long the last start took; 0: none was seen
 	over   chan struct{} // closed at the end of the running start; nil: none is running

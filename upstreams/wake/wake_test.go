@@ -34,7 +34,7 @@ func TestWaker(t *testing.T) {
 	}
 	w.Away(at(0))
 	w.Ask(at(0))
-	expect(at(0), 0, false, false, assumedStart) // no start can be asked for
+	expect(at(0), 0, false, false, assumedStart) // no start can be requested
 	w.Configure(config.Wake{URL: "http://h/wake", Method: "POST", After: config.Duration(3 * time.Second)})
 	expect(at(1), 0, true, false, assumedStart)
 	for range 5 {

@@ -1,7 +1,7 @@
 // Package chunked removes the framing of chunked bodies (RFC 9112, 7.1), of replies and of
-// requests. It is one state machine without I/O, fed byte by byte, so that a body can arrive in any
-// pieces. Lines must end in CR LF. Rules describe the differences between the two sides of the
-// edge.
+// requests. It is one state machine without I/O. Bytes are fed to it one at a time, so a body can
+// arrive in any pieces. Lines must end in CR LF. Rules describe the differences between the two
+// sides of the edge.
 package chunked
 
 import (
@@ -19,13 +19,13 @@ var (
 // Rules restrict bodies beyond the grammar. Extensions and trailers are skipped, so they are
 // bounded and must not contain control characters. Trailers are not parsed.
 type Rules struct {
-	MaxDigits     uint8 // how many digits a chunk's size may have, at most 16
+	MaxDigits     uint8 // maximum digits of a chunk's size, at most 16
 	MaxExtensions int   // bytes between the size of a chunk and the end of its line
 	MaxTrailers   int   // bytes of all trailers without their line ends
 	// Total adds up the extensions of all chunks and the trailers, and applies each limit to the
 	// sum.
 	Total bool
-	// Folded accepts trailer lines that begin with a blank and so continue the previous line (RFC
+	// Folded accepts trailer lines that start with a blank and thus continue the previous line (RFC
 	// 9112, 5.2).
 	Folded bool
 }
@@ -43,14 +43,14 @@ const (
 	inPayload
 	atPayloadCR // at the CR after the payload
 	atPayloadLF
-	atTrailer // at the beginning of a line after the last chunk
+	atTrailer // at the start of a line after the last chunk
 	inTrailer // within such a line
 	atTrailerLF
 	atEndLF // at the LF of the empty line that ends the body
 	atEnd
 )
 
-// Decoder marks a position in a body. The zero value marks the body's beginning.
+// Decoder marks a position in a body. The zero value marks the start.
 type Decoder struct {
 	state   state
 	digits  uint8
@@ -76,9 +76,9 @@ func (d *Decoder) Take(n int64) {
 	}
 }
 
-// SkipFraming parses the framing at the beginning of b, up to payload, the end of the body or the
-// end of b. It returns how many bytes it parsed. On an error b[n] is the refused byte, and passing
-// it again yields the same error.
+// SkipFraming parses the framing at the start of b, up to payload, the end of the body or the end
+// of b. It returns how many bytes it parsed. On an error, b[n] is the refused byte. Passing it
+// again yields the same error.
 func (d *Decoder) SkipFraming(b []byte, r *Rules) (n int, err error) {
 	n = d.skipPlain(b, r)
 	for n < len(b) && d.state != inPayload && d.state != atEnd {
@@ -126,8 +126,8 @@ var hexDigits = func() (t [256]uint8) {
 	return t
 }()
 
-// Unframe moves the payload in b to its beginning. It returns the payload's length, and how many
-// bytes of b it read: all of them, unless the body ends or an error occurs earlier.
+// Unframe moves the payload in b to the start of b. It returns the payload's length, and how many
+// bytes of b it has read. It reads all of b, unless the body ends or an error occurs earlier.
 func (d *Decoder) Unframe(b []byte, r *Rules) (payload, read int, err error) {
 	for read < len(b) && d.state != atEnd {
 		if d.state != inPayload {
@@ -178,7 +178,7 @@ func (d *Decoder) step(b byte, r *Rules) error {
 			d.state = atSizeLF
 			return nil
 		case d.state == inName && (b == '=' || httptoken.IsBlank(b)):
-			d.state = inExtension // values may be quoted, so what they hold is only skipped
+			d.state = inExtension // values may be quoted, so their content is skipped
 		case d.state == inName && b == ';':
 			d.state = atExtension
 		case d.state == inName && !httptoken.IsTokenByte(b):
@@ -266,8 +266,8 @@ func (d *Decoder) skip(b byte, limit int) error {
 	return nil
 }
 
-// expect moves to the state next if b is the required byte. Otherwise it keeps the state: if
-// payload before the byte is delivered first, the byte is parsed again and must fail again.
+// expect sets the state to next if b is the required byte. Otherwise it keeps the state: payload
+// before the byte may be delivered first, and then the byte is parsed again and must fail again.
 func (d *Decoder) expect(b, want byte, next state) error {
 	if b != want {
 		return ErrMalformed

@@ -22,7 +22,7 @@ func IsTokenByte(c byte) bool { return tokenBytes[c] }
 // IsToken reports whether s is a token, such as a method or a field's name.
 func IsToken[T string | []byte](s T) bool { return len(s) > 0 && TokenLength(s) == len(s) }
 
-// TokenLength returns how many bytes at the beginning of s a token may contain.
+// TokenLength returns the number of leading bytes of s that a token may contain.
 func TokenLength[T string | []byte](s T) int {
 	for i := range len(s) {
 		if !tokenBytes[s[i]] {
@@ -80,9 +80,8 @@ func TrimBlanks[T string | []byte](s T) T {
 // IsBlank reports whether c is a space or a tab: optional white space (RFC 9110, 5.6.3).
 func IsBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// EqualFold reports whether s equals the parameter lower, ignoring the case of ASCII letters. That
-// parameter must be in lower case. Unlike bytes.EqualFold, it folds no other letters, such as the
-// Kelvin sign to k.
+// EqualFold reports whether s equals lower, ignoring the case of ASCII letters. lower must be in
+// lower case. Unlike bytes.EqualFold, it folds no other letters, such as the Kelvin sign to k.
 func EqualFold[T string | []byte](s T, lower string) bool {
 	if len(s) != len(lower) {
 		return false

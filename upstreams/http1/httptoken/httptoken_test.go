@@ -25,7 +25,7 @@ func TestHasControl(t *testing.T) {
 		if one := []byte{'a', byte(c)}; HasControl(one) != want || HasControl(string(one)) != want {
 			t.Errorf("HasControl of %#x is not %v", c, want)
 		}
-		for n := range 20 { // at every place in a word of eight bytes, among similar bytes
+		for n := range 20 { // at every offset in a word of eight bytes, among similar bytes
 			for at := range n {
 				text := []byte(strings.Repeat("\t~\x80\xff ", 4)[:n])
 				text[at] = byte(c)

@@ -2,7 +2,7 @@
 //
 // # Design
 //
-// A small request costs an edge four system calls and little else, so the overhead of a system
+// A small request costs an edge little more than four system calls, so the overhead of a system
 // call matters. Package net reads and writes sockets as files. On Linux the kernel then goes
 // through its file layer, and Go's scheduler prepares for each system call to block. Neither is
 // needed here: recvfrom, sendto and sendmsg go directly to the socket, and with MSG_DONTWAIT they
@@ -16,8 +16,8 @@
 // flight: our kernel probes the host, and the host's kernel answers.
 //
 // Recv, Send, SendPieces and Peek are for callers that do several things during one stay in the
-// poller. Package http1 does so: it peeks at a kept connection, writes a request and waits for
-// the reply.
+// poller. Package http1 does so: it peeks at a keep-alive connection, writes a request and waits
+// for the reply.
 //
 // Systems whose recvfrom and sendto differ from Linux's, and builds with the race detector, use
 // package syscall instead. Only with that package does the race detector know that a read comes

@@ -9,7 +9,7 @@ import (
 )
 
 // Recv reads into p, which must not be empty. It never waits, and returns EAGAIN if nothing has
-// come. 0 without an error means the end.
+// arrived. 0 without an error means the end.
 func Recv(fd uintptr, p []byte) (int, error) { return sendRecv(unix.SYS_RECVFROM, fd, p, 0) }
 
 // Send writes as much of p as the socket accepts; p must not be empty. It never waits, and returns
@@ -18,7 +18,7 @@ func Send(fd uintptr, p []byte) (int, error) {
 	return sendRecv(unix.SYS_SENDTO, fd, p, unix.MSG_NOSIGNAL)
 }
 
-// maxPieces is how many pieces SendPieces passes to one system call.
+// maxPieces is the maximum number of pieces that SendPieces passes to one system call.
 const maxPieces = 16
 
 // SendPieces sends several pieces like Send. No piece may be empty. One call sends at most the

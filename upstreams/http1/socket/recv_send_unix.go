@@ -5,7 +5,7 @@ package socket
 import "syscall"
 
 // Recv reads into p, which must not be empty. It never waits, and returns EAGAIN if nothing has
-// come. 0 without an error means the end. Sockets in the runtime's poller do not block.
+// arrived. 0 without an error means the end. Sockets in the runtime's poller do not block.
 func Recv(fd uintptr, p []byte) (int, error) { return retryEINTR(syscall.Read, fd, p) }
 
 // Send writes as much of p as the socket accepts; p must not be empty. It never waits, and returns

@@ -17,8 +17,8 @@ type Stream struct {
 	send    func(fd uintptr) bool // out.send, likewise
 }
 
-// sendLimit is how many bytes one SendPieces passes to the socket. 256 KiB are about 50 us of
-// work, during which the scheduler cannot run another goroutine on this CPU.
+// sendLimit is the maximum number of bytes that one SendPieces passes to the socket. 256 KiB are
+// about 50 us of work, during which the scheduler cannot run another goroutine on this CPU.
 const sendLimit = 256 << 10
 
 // transfer is a running read or write.
@@ -52,7 +52,7 @@ func (s *Stream) Read(p []byte) (int, error) {
 }
 
 // ReadNow reads like Read but never waits, whatever the deadline. The error is
-// os.ErrDeadlineExceeded if nothing has come.
+// os.ErrDeadlineExceeded if nothing has arrived.
 func (s *Stream) ReadNow(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -85,7 +85,7 @@ func (s *Stream) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// recv reads once. It returns false if nothing has come yet.
+// recv reads once. It returns false if nothing has arrived yet.
 func (t *transfer) recv(fd uintptr) bool {
 	n, err := Recv(fd, t.p)
 	switch {
@@ -101,7 +101,7 @@ func (t *transfer) recv(fd uintptr) bool {
 	return true
 }
 
-// send writes the rest. It returns false while the socket has not taken all of it.
+// send writes the bytes that remain. It returns false while the socket has not taken all of them.
 func (t *transfer) send(fd uintptr) bool {
 	for t.n < len(t.p) {
 		n, err := Send(fd, t.p[t.n:])

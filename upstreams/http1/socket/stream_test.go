@@ -41,7 +41,8 @@ func TestStreamEchoes(t *testing.T) {
 		_, err := io.Copy(far, far)
 		done <- errors.Join(err, far.CloseWrite())
 	}()
-	// More than both sockets hold, so the write has to wait, in pieces, while the echo is read.
+	// want is larger than the buffers of both sockets, so the write has to wait, in pieces, while
+	// the echo is read.
 	want := bytes.Repeat([]byte("0123456789abcdef"), 1<<20)
 	wrote := make(chan error, 1)
 	go func() {

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// UnackedFor returns for how many milliseconds the peer's host has acknowledged nothing, although
-// bytes or the kernel's repeated window probes are in flight. If nothing is in flight, it returns
-// 0. A host whose program reads slowly answers the window probes. The result waiting says whether
+// UnackedFor returns the number of milliseconds for which the peer's host has acknowledged nothing,
+// although bytes or the kernel's repeated window probes are in flight. If nothing is in flight, it
+// returns 0. A host whose program reads slowly answers the window probes. waiting says whether
 // there are unacknowledged bytes, sent or not.
 func UnackedFor(fd uintptr) (milliseconds int, waiting bool) {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
@@ -22,7 +22,8 @@ func UnackedFor(fd uintptr) (milliseconds int, waiting bool) {
 }
 
 // UnackedBytes returns how many bytes the peer's host has not acknowledged, sent or not. For a Unix
-// socket it returns 0: the kernel counts whole buffers there, until the peer has read all of one.
+// socket it returns 0: there the kernel counts each buffer as a whole until the peer has read all
+// of it.
 func UnackedBytes(fd uintptr) int {
 	n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
 	if domain, _ := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DOMAIN); err != nil || domain == unix.AF_UNIX {
@@ -32,12 +33,12 @@ func UnackedBytes(fd uintptr) int {
 }
 
 const (
-	probeSeconds = 1 // how far apart the probes of ProbeEverySecond are
-	// probeCount says after how many unanswered probes the kernel closes the connection. That takes
-	// about as long as without ProbeEverySecond.
+	probeSeconds = 1 // interval between the probes of ProbeEverySecond
+	// probeCount is the number of unanswered probes after which the kernel closes the connection.
+	// The close comes about as late as without ProbeEverySecond.
 	probeCount = 30
-	// ackOverdue says when an acknowledgement is overdue, in milliseconds after the bytes were
-	// sent.
+	// ackOverdue is the time in milliseconds after which an acknowledgement of sent bytes is
+	// overdue.
 	ackOverdue = 1000
 )
 
@@ -52,9 +53,9 @@ func ProbeEverySecond(fd uintptr) error {
 	)
 }
 
-// SilentFor returns for how many milliseconds neither a byte nor an acknowledgement has come from
-// the peer's host, and whether the host owes one: to two probes in a row (see ProbeEverySecond), or
-// to bytes sent a second ago or earlier.
+// SilentFor returns the number of milliseconds since the last byte or acknowledgement from the
+// peer's host, and whether the host owes an acknowledgement. It owes one if it has not answered two
+// probes in a row (see ProbeEverySecond), or bytes sent at least a second ago.
 func SilentFor(fd uintptr) (milliseconds int, owed bool) {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
