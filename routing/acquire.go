@@ -56,7 +56,7 @@ func acquireFit(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 type take func(*upstreams.ServedModel, string, upstreams.Pool, upstreams.Prompt, config.Percent, time.Time) (*upstreams.Lease, bool)
 
 // acquire picks and leases a target of one route. A call that loses the race for its picked target
-// scans again, and the second scan determines the error: a lost slot means a full pool, a lost
+// scans again. The second scan determines the error: a lost slot means a full pool, and a lost
 // trial means no upstream.
 func acquire(r *Route, q *Query, take take) (*upstreams.Lease, *Target, error) {
 	start := 0
@@ -92,8 +92,8 @@ func acquire(r *Route, q *Query, take take) (*upstreams.Lease, *Target, error) {
 	}
 }
 
-// pick chooses among the targets, beginning at the index start. Targets that were never probed are
-// asked only if no target of the route is up, and stalled targets only if there is no other target.
+// pick chooses among the targets, starting at index start. Targets that were never probed are asked
+// only if no target of the route is up, and stalled targets only if there is no other target.
 func (r *Route) pick(q *Query, start int) (best *Target, eligible bool) {
 	q.at = upstreams.At(q.Now)
 	c := choice{r: r, q: q, start: start}
@@ -117,7 +117,7 @@ func (r *Route) choose(c *choice) (best *Target, eligible bool) {
 // does: the earlier targets are down or, for a tier with config.WhenFull, full. Each call checks
 // the earlier tiers anew, so traffic returns to an earlier tier with the first free slot there. A
 // target that a call has tried, or that cannot answer the call, does not count. Stalled targets are
-// asked when no tier has any other target.
+// asked if no tier has any other target.
 
 // descend picks for a route with tiers or arms. It wakes a sleeping engine even if another tier
 // takes the call. The error comes from the first full tier.

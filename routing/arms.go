@@ -10,14 +10,13 @@ import (
 )
 
 // An arm is a group of a tier's targets: the targets of the deployments that take one share of the
-// model's calls (config.Deployment.Traffic). Each call has a number, which decides which arm the
-// call belongs to. The number is the same at every edge and for every turn of a conversation, so no
-// state is kept.
+// model's calls (config.Deployment.Traffic). A call's number decides to which arm the call belongs.
+// The number is the same at every edge and for every turn of a conversation, so no state is kept.
 //
 // A call that belongs to an arm goes to the other targets of its tier if no target of the arm takes
-// the call. Calls that belong to no arm go to an arm only when no other target of the route takes
-// calls, full or not: a new engine that is tried with a twentieth of the calls must not get all of
-// them at the busiest hour.
+// the call. Calls that belong to no arm go to an arm only if no other target of the route takes
+// calls. Full targets count as taking calls: a new engine that is tried with a twentieth of the
+// calls must not get all of them at the busiest hour.
 
 // Arms is a set of arms within a route, with one bit for each arm; bit 0 stands for the targets
 // that belong to no arm. The value 0 means all targets.
@@ -25,7 +24,7 @@ type Arms uint32
 
 const rest Arms = 1
 
-// share says which calls belong to an arm: those with a number n for which from <= n < to.
+// share selects the calls that belong to an arm: those with a number n for which from <= n < to.
 type share struct {
 	tier     int
 	name     string
@@ -42,7 +41,7 @@ func armOf(r *Route, d *config.Deployment) uint8 {
 		return uint8(i + 1)
 	}
 	s := share{tier: d.Tier, name: d.Arm}
-	sum := 0.0 // what the tier's earlier arms take
+	sum := 0.0 // sum of the shares of the tier's earlier arms
 	for i := range r.arms {
 		if r.arms[i].tier == d.Tier {
 			s.from, sum = r.arms[i].to, float64(r.arms[i].to)
@@ -62,8 +61,8 @@ func armOf(r *Route, d *config.Deployment) uint8 {
 func SharesCalls(r *Route) bool { return r.arms != nil }
 
 // CallNumber returns a number for a key's conversation. The number is the same for all turns and at
-// every edge: it hashes the beginning of the first turn, or of the key alone if the call belongs to
-// no conversation.
+// every edge. It is a hash of the key and the start of the first turn, or of the key alone if the
+// call belongs to no conversation.
 func CallNumber(key string, begin []byte) uint64 {
 	return mix(xxhash.Sum64String(key)) ^ xxhash.Sum64(begin)
 }
@@ -87,7 +86,7 @@ func ArmsOf(r *Route, number uint64, tiers uint8) Arms {
 }
 
 // InShare reports whether a call with this number is in a share of the route's calls. It always
-// selects the same conversations, which are not those of an arm with the same share.
+// selects the same conversations. An arm with the same share has other conversations.
 func InShare(r *Route, number uint64, part config.Percent) bool {
 	return float64(mix(mix(number^r.seed))) < float64(part)/100*math.MaxUint64
 }
@@ -127,7 +126,8 @@ func Missed(r *Route, arms Arms, t *Target) (own string, missed bool) {
 }
 
 // Own returns the arm that a call with these arms should use. It is the arm in the first tier that
-// is open to the call, given the tiers of its key; empty: none there.
+// is open to the call, given the tiers of its key. It is empty if that tier has no arm for the
+// call.
 func Own(r *Route, arms Arms, tiers uint8) string {
 	first := slices.IndexFunc(r.targets, func(t Target) bool { return t.OpenTo(tiers) })
 	for i := range r.arms {

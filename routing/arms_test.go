@@ -143,8 +143,8 @@ func TestArms(t *testing.T) {
 	}
 }
 
-// An arm gets its share of all calls: the same calls at every edge and after every reload. A larger
-// share includes the calls of a smaller share.
+// TestShares checks that an arm gets its share of all calls: the same calls at every edge and after
+// every reload. A larger share includes the calls of a smaller share.
 func TestShares(t *testing.T) {
 	const calls = 20_000
 	rapid.Check(t, func(rt *rapid.T) {
@@ -177,7 +177,7 @@ func TestShares(t *testing.T) {
 	})
 }
 
-// A call belongs to no arm whose upstreams are closed to its key.
+// TestArmsNeedConsent checks that a call belongs to no arm whose upstreams are closed to its key.
 func TestArmsNeedConsent(t *testing.T) {
 	away := upstream("away", 1)
 	away.External = true
@@ -198,7 +198,8 @@ func TestArmsNeedConsent(t *testing.T) {
 	}
 }
 
-// The capacity is what any call may use. An arm's slots count only if there are no others.
+// TestCapacityOfArms checks that the capacity counts the slots that any call may use. An arm's
+// slots count only if there are no other slots.
 func TestCapacityOfArms(t *testing.T) {
 	p := plan(t, upstream("a", 3), upstream("b", 5))
 	r := lookup(t, table(t, p, tiered("m", config.Deployment{Upstream: "a"}, arm("b", 10, 0))), "m")

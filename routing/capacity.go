@@ -22,7 +22,7 @@ func (r *Route) Capacity(p upstreams.Pool, now time.Time) Capacity {
 }
 
 // Sum adds up the capacity of several pools. An upstream with one shared pool counts once: its
-// slots and calls must not be counted a second time for images.
+// slots and calls are not counted a second time for images.
 func (r *Route) Sum(pools []upstreams.Pool, now time.Time) Capacity {
 	var c Capacity
 	var l upstreams.Load
@@ -97,7 +97,7 @@ func (r *Route) NextChance(tiers uint8, now time.Time) time.Duration {
 	return soonest
 }
 
-// Room is what a call would find now at one of its route's upstreams.
+// Room describes the slots that a call would find now at one of its route's upstreams.
 type Room struct {
 	Slots  int  // slots that it could take
 	Shared bool // calls of every pool share them
@@ -118,7 +118,7 @@ func (r *Route) Room(u *upstreams.Upstream, q *Query) Room {
 		if t := &tier.targets[i]; t.Upstream == u && q.allows(t, state) {
 			var l upstreams.Load
 			t.readLoad(&l, q)
-			room.Slots = max(room.Slots, l.Limit-l.Taken) // possibly only some names have their turn
+			room.Slots = max(room.Slots, l.Limit-l.Taken) // some names may have no turn
 		}
 	}
 	if u.Breaker.Position(q.Now) == upstreams.BreakerHalfOpen {
@@ -127,9 +127,8 @@ func (r *Route) Room(u *upstreams.Upstream, q *Query) Room {
 	return room
 }
 
-// opening returns the tier that a query may go to or wait for. The result at is the index of its
-// targets' state in states, and is negative if there is no such tier. Some of the tier's targets
-// may be full.
+// opening returns the tier that a query may go to or wait for. at is the index of its targets'
+// state in states. It is negative if there is no such tier. Some of the tier's targets may be full.
 func opening(r *Route, q *Query) (tier *Route, at int) {
 	const stalled = len(states) - 1
 	for _, last := range [...]bool{false, true} {
@@ -137,7 +136,7 @@ func opening(r *Route, q *Query) (tier *Route, at int) {
 		if q.within = q.Arms; last {
 			q.within, to = 0, len(states)
 			if q.Arms == 0 {
-				from = stalled // the targets up to there are known not to be in that state
+				from = stalled // no target before stalled is in that state
 			}
 		}
 		for _, tier = range tiersOf(r) {
@@ -199,7 +198,7 @@ next:
 		if !takes(t) {
 			continue
 		}
-		for j := range i { // by index: a thousand targets would be copied half a million times
+		for j := range i { // by index: copies of a thousand targets would be slow
 			if earlier := &r.targets[j]; earlier.Upstream == t.Upstream && takes(earlier) {
 				continue next
 			}
@@ -215,9 +214,9 @@ func (t *Target) takes(now time.Time, s upstreams.State) bool {
 	return t.Upstream.EligibleIn(s, upstreams.At(now)) && t.model.Available()
 }
 
-// BytesPerToken returns how many bytes of prompt text a token has, averaged over the model's
-// engines, whether they take calls or not. It returns 0 until an engine has reported a prompt's
-// tokens.
+// BytesPerToken returns the number of bytes of prompt text per token, averaged over all of the
+// model's engines, including those that take no calls. It returns 0 until an engine has reported a
+// prompt's tokens.
 func (r *Route) BytesPerToken() float64 {
 	sum, n := 0.0, 0
 	for i := range r.targets {
@@ -263,7 +262,7 @@ func (r *Route) TextOnly() bool {
 }
 
 // SeparatePools reports whether any of the route's upstreams has separate pools for text, vision
-// and audio. It looks only at the first of several tiers.
+// and audio. It considers only the first of several tiers.
 func (r *Route) SeparatePools() bool {
 	r = First(r)
 	for i := range r.targets {

@@ -10,24 +10,25 @@ import (
 	"penstock/upstreams"
 )
 
-// longestHold bounds how long before its client is due a slot is reserved.
+// longestHold is the longest time for which a slot is reserved before its client is due.
 const longestHold = 2 * time.Second
 
-// mostClaims bounds the claims on one model. Once there are so many, no further key gets a claim.
+// mostClaims is the maximum number of claims on one model. Once it is reached, no further key gets
+// a claim.
 const mostClaims = 1024
 
-// servedFor is how long a key's last slot counts for the order of claims.
+// servedFor is the time for which a key's last slot counts in the order of claims.
 const servedFor = time.Minute
 
 // Claims reserve the next slot for keys that were refused for lack of one, at models without a
-// queue. Without claims, a client that obeys its Retry-After would return to a full pool, because a
-// flood of calls from another key never waits and has filled the pool in between.
+// queue. A flood of calls from another key never waits. Without claims, it would have filled the
+// pool by the time that a client that obeys its Retry-After returns.
 //
-// A key has at most one claim on a model. The claim begins with the refusal and ends a quarter of
+// A key has at most one claim on a model. The claim starts with the refusal and ends a quarter of
 // its hold after the client is due. Meanwhile a call from another key may not take the last free
 // slots if that key has more slots there than the claim's key. Keys with equally many slots take
 // turns, as in a queue: the key that was served less goes first. Between such keys the claim counts
-// only around the moment when its client is due. Against a key that floods (calls before its
+// only around the time at which its client is due. Against a key that floods (calls before its
 // Retry-After has passed), the claim counts at all times. So no slot is idle for long among keys
 // with one call each, and a lone key is never refused.
 //
@@ -54,21 +55,21 @@ type claimant struct {
 	served time.Time      // when it last got a slot; zero: never while there were claims
 	waits  *turns.Account // the key's account in the line, while the key has a claim
 	due    time.Time      // when its client comes back; zero: it has no claim
-	hold   time.Duration  // how long before due the claim counts
+	hold   time.Duration  // time before due from which the claim counts
 	floods bool           // it called again before it was due
 	rank   int            // the class rank that its last call had
 }
 
-// grace is how long the claim still counts after its client was due.
+// grace returns how long the claim still counts after its client was due.
 func (c *claimant) grace() time.Duration { return c.hold / 4 }
 
 // claims reports whether the key has a claim.
 func (c *claimant) claims() bool { return !c.due.IsZero() }
 
 // hasTurn reports whether the claimant goes before another key o that holds as many slots. The
-// claimant's client is due after the duration wait, and the other key was served the given amount.
-// The parameter o is nil if the other key is not known here. A client that comes on time does not
-// wait for clients that are late.
+// claimant's client is due after wait, and the other key was served the given amount. o is nil if
+// the other key is not known here. A client that returns on time does not wait for clients that are
+// late.
 func (c *claimant) hasTurn(o *claimant, served float64, wait time.Duration) bool {
 	soon, own := wait <= c.grace()/4, c.waits.Served()
 	switch {
@@ -87,8 +88,8 @@ func (c *Claims) Yielded() uint64 { return c.yielded.Load() }
 
 // before() makes slots that claims reserve look full to a query whose key heeds claims, and reports
 // whether there are any such slots. No lock is held between the calls of before and after, because
-// taking a slot may ask a fleet's store. The step between these calls is not passed as a function,
-// because that would put the query on the heap.
+// taking a slot may ask a fleet's store. Passing the step between these calls as a function would
+// put the query on the heap.
 func (c *Claims) before(r *Route, q *Query) (kept bool) {
 	if c.live.Load() > 0 {
 		c.keep(r, q)
@@ -171,7 +172,7 @@ func (c *Claims) claim(r *Route, q *Query) {
 		g = &claimGroup{pool: q.Pool}
 		c.groups = append(c.groups, g)
 	}
-	g.route = r // the route in the newest configuration
+	g.route = r // the route from the newest configuration
 	k := g.claimant(q.Key)
 	switch {
 	case k == nil:
@@ -203,8 +204,8 @@ func (c *Claims) serve(r *Route, q *Query) {
 	k.served = q.Now
 }
 
-// claimant returns a key's entry. It adds the entry if there is none and there is room for it, and
-// otherwise returns nil.
+// claimant returns a key's entry. If there is none, it adds the entry, or returns nil if there is
+// no room for it.
 func (g *claimGroup) claimant(key string) *claimant {
 	if k := g.of(key); k != nil || len(g.keys) >= mostClaims {
 		return k

@@ -17,8 +17,8 @@ type market struct {
 	route  *Route
 	loops  []*loop
 	events loopEvents
-	busy   time.Duration // how long slots were held in total
-	refuse bool          // calls make no claims, as if there were none
+	busy   time.Duration // total time for which slots were held
+	refuse bool          // calls make no claims
 }
 
 // loop is one client. It calls, and calls again once its call has ended or, after a refusal, once
@@ -103,8 +103,9 @@ func (c *market) ask(l *loop, now time.Time) {
 	}
 }
 
-// A client that obeys its Retry-After gets at least two of the five slots that it asks for, even
-// though another key floods the model with clients that retry at once.
+// TestFloodLeavesOthersTheirPart checks that a client that obeys its Retry-After gets at least two
+// of the five slots that it asks for, although another key floods the model with clients that retry
+// at once.
 func TestFloodLeavesOthersTheirPart(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		slots := rapid.IntRange(2, 8).Draw(rt, "slots")
@@ -121,7 +122,8 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 	})
 }
 
-// Without claims the same client gets nothing, so the test above can fail.
+// TestFloodWithoutClaims checks that without claims the same client gets nothing, so the test above
+// can fail.
 func TestFloodWithoutClaims(t *testing.T) {
 	c := newMarket(t, 4)
 	c.refuse = true
@@ -133,7 +135,8 @@ func TestFloodWithoutClaims(t *testing.T) {
 	}
 }
 
-// Two keys take turns at a single slot, whatever either key does.
+// TestSingleSlotIsShared checks that two keys take turns at a single slot, whatever either key
+// does.
 func TestSingleSlotIsShared(t *testing.T) {
 	for _, loops := range []int{1, 64} {
 		c := newMarket(t, 1)
@@ -146,7 +149,7 @@ func TestSingleSlotIsShared(t *testing.T) {
 	}
 }
 
-// A lone key gets exactly what it would get without claims.
+// TestFloodAloneLosesNothing checks that a lone key gets as many slots as without claims.
 func TestFloodAloneLosesNothing(t *testing.T) {
 	served := map[bool]int{}
 	for _, refuse := range []bool{false, true} {
@@ -166,7 +169,8 @@ func TestFloodAloneLosesNothing(t *testing.T) {
 	}
 }
 
-// Many keys that share a full model keep its slots busy, and each of them is served.
+// TestManyKeysKeepSlotsBusy checks that many keys that share a full model keep its slots busy, and
+// that each of them is served.
 func TestManyKeysKeepSlotsBusy(t *testing.T) {
 	for _, keys := range []int{6, 20, 100} {
 		busy := map[bool]time.Duration{}
@@ -191,7 +195,7 @@ func TestManyKeysKeepSlotsBusy(t *testing.T) {
 	}
 }
 
-// A claim expires, or ends when its key gets a slot.
+// TestClaimsEnd checks that a claim expires, or ends when its key gets a slot.
 func TestClaimsEnd(t *testing.T) {
 	c := newMarket(t, 1)
 	claims := c.route.claims
@@ -220,8 +224,8 @@ func TestClaimsEnd(t *testing.T) {
 	held.ReleaseAt(upstreams.OutcomeOK, t0)
 }
 
-// A claim on a shared upstream holds against calls of another model too. Such calls may still go to
-// their model's other upstreams.
+// TestClaimsOfSharedUpstreams checks that a claim on a shared upstream also holds against calls of
+// another model. Such calls may still go to their model's other upstreams.
 func TestClaimsOfSharedUpstreams(t *testing.T) {
 	tab := table(t, plan(t, upstream("a", 1), upstream("b", 1)), model("m", "", "a"), model("n", "", "a", "b"))
 	m, n := lookup(t, tab, "m"), lookup(t, tab, "n")
@@ -247,8 +251,8 @@ func TestClaimsOfSharedUpstreams(t *testing.T) {
 	other.ReleaseAt(upstreams.OutcomeOK, t0)
 }
 
-// A call that has to wait while it takes its slot, as for a slot that a fleet shares, delays no
-// other call.
+// TestClaimsHoldNoLock checks that a call delays no other call if it has to wait while it takes its
+// slot, as it may for a slot that a fleet shares.
 func TestClaimsHoldNoLock(t *testing.T) {
 	c := newMarket(t, 2)
 	claims := c.route.claims
@@ -265,7 +269,7 @@ func TestClaimsHoldNoLock(t *testing.T) {
 	}
 }
 
-// A call to which no claim applies allocates only its lease.
+// TestClaimsCostNothing checks that a call to which no claim applies allocates only its lease.
 func TestClaimsCostNothing(t *testing.T) {
 	c := newMarket(t, 4)
 	allocs := func(after time.Duration) float64 {

@@ -9,9 +9,9 @@ import (
 	"penstock/upstreams"
 )
 
-// directory records what a route believes its engines have cached of the prompts that the route has
-// sent them: for each engine the blocks that the engine has read last, as many as fit in its cache.
-// A directory is bounded, outlives reloads and is safe for concurrent use.
+// directory estimates what a route's engines have cached of the prompts that the route has sent
+// them. For each engine it holds the blocks that the engine has read last, as many as fit in the
+// engine's cache. A directory is limited in size, outlives reloads and is safe for concurrent use.
 //
 // The blocks of all engines are in one map, so one look-up shows how much of a prompt each engine
 // holds. For each engine a list links its blocks in the order in which the engine read them. The
@@ -19,8 +19,8 @@ import (
 // as real engines do, and always holds a prefix of the prompt. A look-up can therefore find the
 // points where the holders change by binary search, and need not visit every block.
 //
-// Entries and links live in pages and refer to each other by number: there may be a million of
-// them, and the garbage collector would scan pointers in every cycle.
+// Entries and links are stored in pages and refer to each other by number. There may be a million
+// of them, and the garbage collector would scan pointers in every cycle.
 type directory struct {
 	mu      sync.RWMutex
 	blocks  map[uint64]int32 // from a block's hash to its entry's number
@@ -40,11 +40,12 @@ const (
 	// usualBlocks is how many blocks an engine is assumed to hold if it does not report its cache:
 	// about a million tokens.
 	usualBlocks = 8 << 10
-	// mostBlocks bounds the blocks remembered for one engine: 32 MiB of prompts, remembered in 8 MB
-	// of memory.
+	// mostBlocks is the maximum number of blocks remembered for one engine: 32 MiB of prompts, in 8
+	// MB of memory.
 	mostBlocks = 64 << 10
-	// maxMembers is how many upstreams have member numbers of their own. In a larger route some
-	// upstreams share a number, and a conversation may go to the wrong one of these upstreams.
+	// maxMembers is the maximum number of upstreams with member numbers of their own. In a larger
+	// route some upstreams share a number, and a conversation may go to the wrong one of these
+	// upstreams.
 	maxMembers = 128
 )
 
@@ -62,7 +63,7 @@ func (s *members) remove(m member)   { s[m/64] &^= 1 << (m % 64) }
 type entry struct {
 	block uint64
 	who   members
-	next  uint64 // the block that followed first; 0: none yet
+	next  uint64 // the first block that followed; 0: none yet
 	// session is the session of the newest prompt through the block. A conversation that continues
 	// differently than before, as after an edit, is still the same conversation.
 	session uint64
@@ -80,31 +81,32 @@ type link struct {
 	of           member
 }
 
-// holding describes what one engine holds.
+// holding describes the blocks that one engine holds.
 type holding struct {
 	newest, oldest int32 // 0: none; the first link and the first entry are never used
 	blocks         int
-	most           int    // how many blocks are believed to fit in the engine's cache
+	most           int    // estimated number of blocks that fit in the engine's cache
 	published      int    // capacity that the engine reports; 0: unknown
-	misses         int    // how many recently read prompts in a row were no longer in the engine
-	emptied        uint32 // what upstreams.PromptCache.Emptied was when the list began
-	// fresh counts the blocks that the engine has begun to hold. How much the counter has grown
-	// since a block was last read shows how much room the block needed to survive.
+	misses         int    // consecutive recently read prompts that the engine no longer held
+	emptied        uint32 // value of upstreams.PromptCache.Emptied when the list started
+	// fresh counts the blocks that the engine has started to hold. The growth of the counter since
+	// a block was last read is the room that the block needed to survive.
 	fresh uint32
 }
 
-// crowds groups prefixes by the number of conversations that share them. The field part says which
-// fraction of such a prefix counts against a cold engine, since reading the prefix once also spares
-// later conversations. A prefix that many conversations share counts for nothing: one conversation
-// pays for each engine, and from then on all conversations are spread, even if load alone would not
-// spread them.
+// crowds groups prefixes by the number of conversations that share them. part is the fraction of
+// such a prefix that counts against a cold engine. It is below 1 because an engine that has read
+// the prefix once need not read it for later conversations. A prefix that many conversations share
+// does not count at all: one conversation reads it at each engine, and from then on all
+// conversations are spread, even if load alone would not spread them.
 var crowds = [...]struct {
 	ways uint32
 	part float64
 }{{16, 0}, {4, 1. / 2}, {0, 1}}
 
-// manyEnds is how many prompts must end in one block to show that conversations share a prefix and
-// differ by less than a whole block. The short turns of one conversation end in one block, too.
+// manyEnds is the number of prompts that must end in one block to show that conversations share a
+// prefix and differ by less than a whole block. The short turns of one conversation end in one
+// block, too.
 const manyEnds = 16
 
 // crowd returns the index in crowds for a prefix that this many conversations share.
@@ -118,21 +120,22 @@ func crowd(ways uint32) uint8 {
 }
 
 // knowledge is what a directory knows about one prompt: its prefix in parts. Each part has other
-// holders than the next part, or is shared by more conversations. From part to part there are never
-// more holders and never more conversations.
+// holders than the next part, or is shared by more conversations. Neither the holders nor the
+// conversations ever increase from part to part.
 type knowledge struct {
 	n     int
 	parts [maxParts]part
-	// place says to which member other edges last sent the conversation, counted from 1; 0:
+	// place is the member to which other edges last sent the conversation, counted from 1; 0:
 	// unknown.
 	place int16
 }
 
-// maxParts bounds the parts. The blocks after the last part count as held by no engine.
+// maxParts is the maximum number of parts. The blocks after the last part count as held by no
+// engine.
 const maxParts = 8
 
 type part struct {
-	to    int // how many blocks the prefix has up to the part's end
+	to    int // number of blocks up to the end of the part
 	who   members
 	crowd uint8
 }
@@ -157,7 +160,7 @@ func (k *knowledge) own() int {
 }
 
 // held returns how many leading blocks a member holds, and how many of the known blocks the member
-// would have to read. Of the blocks that a crowd shares, only a fraction counts (see crowds).
+// would have to read. Blocks that many conversations share count only in part (see crowds).
 func (k *knowledge) held(m member) (blocks int, missing float64) {
 	for i := k.n - 1; i >= 0; i-- {
 		p := &k.parts[i]
@@ -173,8 +176,8 @@ func (k *knowledge) held(m member) (blocks int, missing float64) {
 	return 0, missing
 }
 
-// newDirectory makes a directory for the targets. It reuses the route's previous directory, the
-// parameter before, unless that is nil.
+// newDirectory makes a directory for the targets. It reuses before, the route's previous directory,
+// unless that is nil.
 func newDirectory(targets []Target, before *directory, shared bool) (*directory, error) {
 	d := before
 	if d == nil {
@@ -198,7 +201,7 @@ func newDirectory(targets []Target, before *directory, shared bool) (*directory,
 }
 
 // number gives every target a member number. An upstream keeps the number it had. The directory
-// forgets what upstreams held that are no longer targets. The caller holds mu.
+// forgets the blocks of upstreams that are no longer targets. The caller holds mu.
 func (d *directory) number(targets []Target) {
 	before := d.numbers
 	d.numbers, d.ranks = map[upstreams.ID]member{}, map[uint64]member{}
@@ -233,7 +236,7 @@ func (d *directory) number(targets []Target) {
 	}
 }
 
-// look sets k to what is known about a prompt. It first forgets what was held by engines that have
+// look sets k to the knowledge about a prompt. It first forgets the blocks of engines that have
 // lost their cache.
 func (d *directory) look(blocks []uint64, targets []Target, k *knowledge) {
 	k.n, k.place = 0, 0
@@ -309,7 +312,7 @@ func (d *directory) find(block uint64) *entry {
 	return nil
 }
 
-// age returns how much room, in blocks, a member has needed to keep a prompt's block since the
+// age returns the room, in blocks, that a member has needed to keep a prompt's block since the
 // block was last read.
 func (d *directory) age(block uint64, m member) int {
 	d.mu.RLock()
@@ -320,8 +323,8 @@ func (d *directory) age(block uint64, m member) int {
 	return 0
 }
 
-// linkOf returns the number that a member's link to an entry has. The member must hold the entry.
-// The caller holds mu.
+// linkOf returns the number of a member's link to an entry. The member must hold the entry. The
+// caller holds mu.
 func (d *directory) linkOf(e *entry, m member) int32 {
 	i := e.links
 	for d.links.at(i).of != m {
@@ -330,8 +333,8 @@ func (d *directory) linkOf(e *entry, m member) int32 {
 	return i
 }
 
-// learn records that a prompt was sent to an upstream, which holds the prompt from now on. The
-// parameter session is a hash of the prompt's session; 0: unknown.
+// learn records that a prompt was sent to an upstream, which holds the prompt from now on. session
+// is a hash of the prompt's session; 0: unknown.
 func (d *directory) learn(blocks []uint64, t *Target, session uint64) {
 	if len(blocks) == 0 {
 		return
@@ -343,7 +346,7 @@ func (d *directory) learn(blocks []uint64, t *Target, session uint64) {
 	all := blocks
 	blocks = blocks[:min(len(blocks), max(1, d.holds[m].most))] // the engine has no room for more
 	again, before := d.again(blocks, m, session)
-	known := again // how many blocks were known, and the session of the last of them
+	known := again // number of known blocks, and the session of the last of them
 	for i := len(blocks) - 1; i >= again; i-- {
 		at, ok := d.blocks[blocks[i]]
 		if !ok {
@@ -367,9 +370,9 @@ func (d *directory) learn(blocks []uint64, t *Target, session uint64) {
 	}
 }
 
-// again() moves to the front the leading blocks that a member has read before in this order,
-// because each turn of a conversation repeats all earlier turns. It returns how many blocks it
-// moved, and the session of the last one. The caller holds mu.
+// again() moves to the front the leading blocks that a member has read before in this order: each
+// turn of a conversation repeats all earlier turns. It returns how many blocks it moved, and the
+// session of the last one. The caller holds mu.
 func (d *directory) again(blocks []uint64, m member, session uint64) (n int, before uint64) {
 	e := d.find(blocks[0])
 	if e == nil || !e.who.has(m) {
@@ -393,10 +396,10 @@ func (d *directory) again(blocks []uint64, m member, session uint64) (n int, bef
 	return n, before
 }
 
-// renew marks the leading blocks in the list from the link next on as read by a session. It returns
-// the first link that it did not mark, or 0; the number of blocks; and the session that read the
-// last of them before. Every block of every turn passes here, so the loop has few variables. The
-// caller holds mu.
+// renew marks the leading blocks in the list, starting at link next, as read by a session. It
+// returns the first link that it did not mark (or 0), the number of marked blocks, and the session
+// that previously read the last of them. The loop runs for every block of every turn, so it has few
+// variables. The caller holds mu.
 func (d *directory) renew(next int32, blocks []uint64, fresh uint32, session uint64) (rest int32, n int, before uint64) {
 	links, entries := d.links.all, d.entries.all
 	for n < len(blocks) && next != 0 {
@@ -430,8 +433,8 @@ func (d *directory) part(blocks []uint64, known int) {
 	}
 }
 
-// hold makes a block the newest one that a member holds, and drops the oldest one if there is no
-// room for all. The caller holds mu.
+// hold makes a block the newest one that a member holds. If there is no room for it, hold drops the
+// oldest block. The caller holds mu.
 func (d *directory) hold(at int32, m member) {
 	h, e := &d.holds[m], d.entries.at(at)
 	if e.who.has(m) {
@@ -507,7 +510,7 @@ func (d *directory) forget(m member) {
 	*h = holding{}
 }
 
-// empty forgets what a target's engine held, because the engine was restarted.
+// empty forgets the blocks of a target's engine, because the engine was restarted.
 func (d *directory) empty(t *Target) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -516,8 +519,8 @@ func (d *directory) empty(t *Target) {
 	d.holds[t.member] = holding{most: most, published: published, emptied: t.Upstream.Cache.Emptied()}
 }
 
-// resize updates how many blocks fit in a target's engine. The engine reports its cache size in
-// tokens; the bytes per token are learned. The caller holds mu.
+// resize updates the number of blocks that fit in a target's engine. The engine reports its cache
+// size in tokens; the bytes per token are learned. The caller holds mu.
 func (d *directory) resize(t *Target) {
 	h := &d.holds[t.member]
 	token := t.Upstream.Averages.BytesPerToken()
@@ -538,17 +541,19 @@ func (d *directory) resize(t *Target) {
 const usualToken = 4
 
 const (
-	// surprise is how far, in tokens, an engine's cached tokens must differ from the expectation
-	// for the difference to count: an engine caches in blocks, and leaves the last block out.
+	// surprise is the minimum difference, in tokens, between an engine's cached tokens and the
+	// expectation that counts. Small differences are normal, because an engine caches in blocks and
+	// leaves out the last block.
 	surprise = 1024
-	// missesAtOnce is how many recently read prompts in a row must be missing for the whole cache to
-	// count as gone, as after an operator has reset it.
+	// missesAtOnce is the number of recently read prompts in a row that must be missing for the
+	// whole cache to count as gone, as after an operator has reset it.
 	missesAtOnce = 3
 )
 
-// counted compares how many of a prompt's tokens an engine had cached with how many were expected
-// at the prompt's age. The comparison shows how much room the engine has. A prompt that is gone
-// needed more room than that, and a prompt that survived needed at most nearly all of it.
+// counted compares the number of a prompt's tokens that an engine had cached with the number
+// expected at the prompt's age. The comparison shows how much room the engine has. A prompt that is
+// gone needed more room than the engine has. A prompt that survived needed no more than nearly all
+// of the room.
 func (d *directory) counted(t *Target, expected, cached, age int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -581,7 +586,7 @@ func (d *directory) counted(t *Target, expected, cached, age int) {
 	}
 }
 
-// leastBlocks is the least room that any engine is believed to have: enough for a prompt of a few
+// leastBlocks is the minimum room that an engine is assumed to have: enough for a prompt of a few
 // thousand tokens. With less, the edge would not notice that an engine has more room.
 const leastBlocks = 32
 

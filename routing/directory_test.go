@@ -29,7 +29,7 @@ func know(d *directory, targets []Target, blocks []uint64) *knowledge {
 	return k
 }
 
-// holdsOf returns how many leading blocks of a prompt a target is believed to hold.
+// holdsOf returns the number of leading blocks of a prompt that a target is believed to hold.
 func holdsOf(d *directory, targets []Target, i int, blocks []uint64) int {
 	n, _ := know(d, targets, blocks).held(targets[i].member)
 	return n
@@ -65,8 +65,8 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// A target holds the blocks that it has read last, as many as fit, and always a prefix of a prompt.
-// The test compares the directory with plain lists.
+// TestDirectoryHoldsWhatWasReadLast compares the directory with plain lists. A target holds the
+// blocks that it has read last, as many as fit, and always a prefix of a prompt.
 func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d, targets := directoryOf(t, "a", "b", "c")
@@ -132,7 +132,8 @@ func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
 	})
 }
 
-// An engine's assumed room follows from its pages and from which prompts have survived there.
+// TestDirectorySize checks that an engine's assumed room follows from its pages and from the
+// prompts that have survived there.
 func TestDirectorySize(t *testing.T) {
 	d, targets := directoryOf(t, "a", "b")
 	a := &targets[0]
@@ -155,7 +156,7 @@ func TestDirectorySize(t *testing.T) {
 	if h.most != published || h.misses != 1 {
 		t.Errorf("%d blocks, %d misses", h.most, h.misses)
 	}
-	for range 50 { // prompts from this long ago are gone; younger prompts are there
+	for range 50 { // older prompts are gone, and younger prompts are there
 		d.counted(a, 50_000, 10_000, published/2)
 		d.counted(a, 50_000, 49_000, published/3)
 	}
@@ -180,8 +181,8 @@ func TestDirectorySize(t *testing.T) {
 	}
 }
 
-// A restarted engine holds nothing, and neither does an engine that has lost a prompt that it has
-// just read. Other engines keep their blocks.
+// TestDirectoryForgetsWhatAnEngineHasLost checks that an engine holds nothing after a restart, or
+// after it has lost a prompt that it had just read. Other engines keep their blocks.
 func TestDirectoryForgetsWhatAnEngineHasLost(t *testing.T) {
 	d, targets := directoryOf(t, "a", "b")
 	prompt := randomBlocks(20)
@@ -227,8 +228,8 @@ func TestDirectoryOutlivesReload(t *testing.T) {
 	}
 }
 
-// Knowledge of one model does not pass to another, not even to one whose name was the first one's
-// alias.
+// TestDirectoryIsTheModels checks that the knowledge about one model does not pass to another
+// model, not even to one whose name was an alias of the first.
 func TestDirectoryIsTheModels(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64))
 	first := model("m", "", "a", "b")
@@ -245,8 +246,8 @@ func TestDirectoryIsTheModels(t *testing.T) {
 	}
 }
 
-// A route works even if it has more upstreams than a set of members can hold: some targets then
-// share a member number.
+// TestDirectoryOfManyMembers checks that a route works even if it has more upstreams than a set of
+// members can hold. Some targets then share a member number.
 func TestDirectoryOfManyMembers(t *testing.T) {
 	var ups []config.Upstream
 	var names []string
@@ -275,8 +276,8 @@ func TestDirectoryOfManyMembers(t *testing.T) {
 	}
 }
 
-// The directory distinguishes a conversation's next turn, or an edited version of it, from one of
-// many conversations that begin alike.
+// TestDirectoryCrowd checks that the directory distinguishes a conversation's next turn, or an
+// edited version of it, from one of many conversations with the same prefix.
 func TestDirectoryCrowd(t *testing.T) {
 	d, targets := directoryOf(t, "a", "b")
 	none := uint8(len(crowds) - 1)
@@ -326,7 +327,7 @@ func TestDirectoryCrowd(t *testing.T) {
 	expect("a conversation that goes on where they end", with(5, 6), 0, none)
 }
 
-// A look-up does not visit every block of a prompt.
+// BenchmarkDirectory measures a look-up, which does not visit every block of a prompt.
 func BenchmarkDirectory(b *testing.B) {
 	for _, n := range []int{40, 256, 2048} {
 		r := fleet(b, "")
@@ -349,9 +350,9 @@ func BenchmarkDirectory(b *testing.B) {
 	}
 }
 
-// However prompts repeat and diverge, an engine is believed to hold the blocks that it has read
-// last. The first block of a prompt counts as the newest. If a prompt is too large, the engine
-// holds its beginning.
+// TestOrderOfBlocks checks that an engine is believed to hold the blocks that it has read last,
+// however prompts repeat and diverge. The first block of a prompt counts as the newest. If a prompt
+// is too large, the engine holds its prefix.
 func TestOrderOfBlocks(outer *testing.T) {
 	rapid.Check(outer, func(t *rapid.T) {
 		const most = 8

@@ -11,8 +11,8 @@ import (
 // retiring, behind an open breaker, or excluded by the query.
 var ErrNoUpstream = errors.New("no healthy upstream")
 
-// ErrStarting is an ErrNoUpstream that says that one of the route's engines is being woken, or may
-// be woken, so that waiting is worthwhile.
+// ErrStarting is an ErrNoUpstream for a route of which an engine is being woken, or may be woken.
+// It is worthwhile to wait for that engine.
 var ErrStarting = fmt.Errorf("%w: an engine is to be woken", ErrNoUpstream)
 
 // FullError says that all eligible targets are at their limits. It carries the capacity at that

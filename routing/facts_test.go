@@ -63,8 +63,8 @@ func probed(t *testing.T, pages ...string) *Route {
 	return lookup(t, table(t, p, m), "m")
 }
 
-// A route's facts about its model come from the engines that may take calls. An engine counts once,
-// however many of its model names the route uses.
+// TestFactsOfEngines checks that a route's facts about its model come from the engines that may
+// take calls. An engine counts once, however many of its model names the route uses.
 func TestFactsOfEngines(t *testing.T) {
 	const (
 		small = `{"id":"m","context":4096,"vision":true}`
@@ -124,8 +124,8 @@ func TestFactsOfEngines(t *testing.T) {
 	}
 }
 
-// A model's bytes per token are learned from all of its engines, not only from the first one, which
-// may never serve.
+// TestBytesPerToken checks that a model's bytes per token are learned from all of its engines. The
+// first one alone would not suffice, because it may never serve.
 func TestBytesPerToken(t *testing.T) {
 	p := plan(t, upstream("a", 1), upstream("b", 1), upstream("c", 1))
 	r := lookup(t, table(t, p, model("m", "", "a", "b", "c")), "m")

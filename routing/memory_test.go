@@ -7,12 +7,12 @@ import (
 	"penstock/config"
 )
 
-// bytesABlock is the most memory that a block takes for each engine that holds it. The section
-// Sizing in the README of package proxy uses the same number.
+// bytesABlock is the maximum memory of a block for each engine that holds it. The section Sizing in
+// the README of package proxy uses the same number.
 const bytesABlock = 128
 
-// The directory uses no more memory than documented, both with the maximum number of blocks and
-// while old blocks make room for new ones.
+// TestDirectoryMemory checks that the directory uses no more memory than documented, both with the
+// maximum number of blocks and while new blocks replace old ones.
 func TestDirectoryMemory(t *testing.T) {
 	const most = 4 * mostBlocks * bytesABlock
 	for name, own := range map[string]bool{"each has its own": true, "all have the same": false} {

@@ -12,8 +12,8 @@ import (
 type Placement struct{ Block, Upstream uint64 }
 
 // Places holds the placements that the edges of a fleet share for a route's conversations: the
-// engine at which each conversation began, and the engine to which it moved later. Places is
-// bounded, outlives reloads and is safe for concurrent use.
+// engine at which each conversation started, and the engine to which it moved later. Places is
+// limited in size, outlives reloads and is safe for concurrent use.
 type Places struct {
 	known *lru.Cache[uint64, place]
 
@@ -21,19 +21,19 @@ type Places struct {
 	fresh []Placement // placements of this edge that are not yet shared
 }
 
-// place says where the newest conversation went whose prompt ended with a block.
+// place is the upstream of the newest conversation whose prompt ended with a block.
 type place struct {
 	upstream uint64
-	times    uint32 // how often such a prompt was placed
+	times    uint32 // number of times that such a prompt was placed
 }
 
 const (
-	// placesMost bounds the known placements: about 6 MiB.
+	// placesMost is the maximum number of known placements: about 6 MiB.
 	placesMost = 64 << 10
-	// freshMost bounds the placements not yet shared; the oldest are dropped.
+	// freshMost is the maximum number of placements not yet shared. The oldest are dropped.
 	freshMost = 4096
-	// manyPlaced is how many prompts that end with one block show that the block belongs to no
-	// single conversation.
+	// manyPlaced is the number of prompts ending with one block that shows that the block does not
+	// belong to a single conversation.
 	manyPlaced = 4
 )
 
@@ -78,9 +78,9 @@ func (p *Places) add(t Placement) {
 	p.fresh = append(p.fresh, t)
 }
 
-// placed adds to k which upstream holds the prompt according to other edges. That upstream got the
-// newest conversation whose prompt is a prefix of this prompt and at least as long as the prefix
-// that is known here. The caller holds mu.
+// placed adds to k the upstream that holds the prompt according to other edges. That upstream got
+// the newest conversation whose prompt is a prefix of this prompt and at least as long as the
+// prefix that is known here. The caller holds mu.
 func (d *directory) placed(places *Places, blocks []uint64, k *knowledge) {
 	for at := len(blocks) - 1; at >= max(0, k.blocks()-1); at-- {
 		p, found := places.known.Peek(blocks[at])
@@ -94,8 +94,8 @@ func (d *directory) placed(places *Places, blocks []uint64, k *knowledge) {
 	}
 }
 
-// tell queues a report to the other edges that a prompt was sent to an upstream, unless they can
-// infer it: a conversation normally stays at its engine.
+// tell queues a report to the other edges that a prompt was sent to an upstream, unless the other
+// edges can infer this: a conversation normally stays at its engine.
 func (p *Places) tell(q *Query, t *Target) {
 	if len(q.Prefix) == 0 {
 		return

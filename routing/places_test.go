@@ -43,9 +43,9 @@ func send(t *testing.T, tab *Table, prompt []uint64, not ...upstreams.ID) upstre
 	return l.Upstream().ID()
 }
 
-// If one edge has placed a conversation and later moved it, another edge that has never seen the
-// conversation also sends it to the new engine. The conversation's next turns there are not shared
-// again.
+// TestPlaces checks that if one edge has placed a conversation and later moved it, another edge
+// that has never seen the conversation also sends it to the new engine. The conversation's next
+// turns there are not shared again.
 func TestPlaces(t *testing.T) {
 	a, b := sharing(t, nil, "e0", "e1", "e2", "e3"), sharing(t, nil, "e0", "e1", "e2", "e3")
 	placesA, placesB := PlacesOf(a.Routes()[0]), PlacesOf(b.Routes()[0])
@@ -78,7 +78,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// Conversations that share a prefix are spread: no placement is kept for the prefix itself.
+// TestPlacesOfSharedPrompts checks that conversations that share a prefix are spread: no placement
+// is kept for the prefix itself.
 func TestPlacesOfSharedPrompts(t *testing.T) {
 	a, b := sharing(t, nil, "e0", "e1", "e2", "e3"), sharing(t, nil, "e0", "e1", "e2", "e3")
 	system := randomBlocks(20)
@@ -95,8 +96,8 @@ func TestPlacesOfSharedPrompts(t *testing.T) {
 	}
 }
 
-// Places outlive reloads, unknown upstreams are skipped, and unshared placements are bounded.
-// Without a store there are no places.
+// TestPlacesAreBounded checks that places outlive reloads, unknown upstreams are skipped, and the
+// number of unshared placements is limited. Without a store there are no places.
 func TestPlacesAreBounded(t *testing.T) {
 	a := sharing(t, nil, "e0", "e1")
 	p := PlacesOf(a.Routes()[0])

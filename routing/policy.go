@@ -7,7 +7,8 @@ import (
 	"penstock/upstreams"
 )
 
-// policy is how a route scores its targets; the lowest score gets the call.
+// policy is the method by which a route scores its targets. The target with the lowest score gets
+// the call.
 type policy uint8
 
 const (
@@ -15,8 +16,8 @@ const (
 	policyRoundRobin
 )
 
-// policyOf returns the policy with this name. The names two_choices and prefix_affinity also mean
-// the default, which serves both purposes.
+// policyOf returns the policy with this name. The names two_choices and prefix_affinity also select
+// the default policy, which serves both purposes.
 func policyOf(name string) policy {
 	if name == config.PolicyRoundRobin {
 		return policyRoundRobin
@@ -28,12 +29,12 @@ func policyOf(name string) policy {
 // equal scores.
 type lowest struct {
 	score float64
-	n     int              // how many targets have the lowest score
+	n     int              // number of targets with the lowest score
 	equal [maxEqual]uint16 // positions in the route
 }
 
-// maxEqual bounds the choice among equals. In larger routes the rotating start gives every target
-// its turn.
+// maxEqual is the maximum number of equal targets to choose from. In larger routes the rotating
+// start gives every target its turn.
 const maxEqual = 64
 
 func (m *lowest) show(at int, score float64) {
@@ -63,8 +64,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// choice holds one scan over a route's targets for a query. Its methods are the policies. Their
-// result best is nil if all targets are full, and eligible reports whether the query may go to any
+// choice holds one scan over a route's targets for a query. Its methods are the policies. They
+// return best = nil if all targets are full. eligible reports whether the query may go to any
 // target.
 type choice struct {
 	r     *Route
@@ -73,12 +74,12 @@ type choice struct {
 	state upstreams.State // the state that a target must be in
 }
 
-// turn goes once around the targets and visits those that are in the state and that the query
+// turn goes once around the targets. It visits those that are in the state and that the query
 // allows.
 type turn struct {
 	c    choice
-	to   int // the next position to look at
-	left int // positions to look at
+	to   int // the next position to check
+	left int // positions still to check
 
 	at   int            // position of the target that next returned
 	load upstreams.Load // that target's load
@@ -104,7 +105,7 @@ func (w *turn) next() *Target {
 	return nil
 }
 
-// passed returns how many positions came before the target that next() returned last.
+// passed returns the number of positions before the target that next() returned last.
 func (w *turn) passed() int { return len(w.c.r.targets) - w.left - 1 }
 
 // nextInTurn picks the first target from the rotating start on. Targets with recent failures come

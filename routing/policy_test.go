@@ -59,7 +59,7 @@ func routeOver(t *testing.T, policy string, slots ...int) *Route {
 	return lookup(t, table(t, plan(t, ups...), model("m", policy, names...)), "m")
 }
 
-// speedNeeds is how many answers it takes until a speed is known.
+// speedNeeds is the number of answers after which a speed is known.
 const speedNeeds = 10
 
 // answered makes a target answer n calls. The engine needs the given time for a prompt token and
@@ -83,8 +83,8 @@ func answered(t testing.TB, r *Route, target, n int, token time.Duration) {
 	}
 }
 
-// Targets get simultaneous calls in proportion to their measured speeds, as long as all speeds are
-// known and recent and the weights are equal.
+// TestLeastLoadedFollowsSpeed checks that targets get simultaneous calls in proportion to their
+// measured speeds, as long as all speeds are known and recent and the weights are equal.
 func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	at := func(r *Route, now time.Time) []int {
 		var all []*upstreams.Lease
@@ -129,7 +129,8 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	}
 }
 
-// With the default policy, while no call ends, no target is ever two calls ahead of another.
+// TestLeastLoadedIsEvenAtEveryStep checks that with the default policy, while no call ends, no
+// target is ever two calls ahead of another.
 func TestLeastLoadedIsEvenAtEveryStep(t *testing.T) {
 	for _, policy := range []string{"", config.PolicyLeastLoaded} {
 		r := routeOver(t, policy, 9, 9, 9, 9)
@@ -158,7 +159,7 @@ func TestRoundRobinPassesOver(t *testing.T) {
 		t.Errorf("with the second one full: %v", got)
 	}
 	r = routeOver(t, config.PolicyRoundRobin, 2, 2, 2)
-	fail(t, r, 1, 2) // a penalty of two calls on two slots: four turns, which is more than the others' two
+	fail(t, r, 1, 2) // a penalty of two calls on two slots costs four turns; the others have two
 	if got := picks(t, r, 12, Query{}); got[1] != 0 {
 		t.Errorf("with the second one failing: %v", got)
 	}
@@ -167,7 +168,7 @@ func TestRoundRobinPassesOver(t *testing.T) {
 	}
 }
 
-// The edge hashes prompts only if the hashes can change a choice.
+// TestWantsPrefix checks that the edge hashes prompts only if the hashes can change a choice.
 func TestWantsPrefix(t *testing.T) {
 	for _, policy := range []string{"", config.PolicyLeastLoaded, config.PolicyTwoChoices, config.PolicyRoundRobin, config.PolicyPrefixAffinity} {
 		for n, slots := range [][]int{{1}, {1, 1}} {

@@ -9,26 +9,26 @@ import (
 )
 
 const (
-	// blockBytes is how many bytes of a prompt one block covers: about 128 tokens. Engines cache in
-	// blocks of 16 to 64 tokens; a coarser grain costs less here and loses at most one block of
-	// reuse.
+	// blockBytes is the number of bytes of a prompt that one block covers: about 128 tokens.
+	// Engines cache in blocks of 16 to 64 tokens; a coarser grain costs less here and loses at most
+	// one block of reuse.
 	blockBytes = 512
-	// maxPrompt bounds how much of a prompt is hashed. Agents send 60 to 100 thousand tokens, of
-	// which the engine has read all but the last turn. With a bound of 128 KiB each such prompt
-	// would look new.
+	// maxPrompt is the maximum number of bytes of a prompt that are hashed. Agents send 60 to 100
+	// thousand tokens, and the engine has already read all of these except the last turn. With a
+	// limit of 128 KiB each such prompt would look new.
 	maxPrompt = 1 << 20
 )
 
 // HashBlocks appends to dst the hashes of the prompt's full blocks. Each hash covers the whole
-// prompt up to its block's end: equal hashes mean equal prompts up to there, at every edge and on
-// every processor. The parameter seed is a hash of what distinguishes prompts that begin alike: the
-// model and the tools. Bytes after the first 1 MiB are left out.
+// prompt up to its block's end: equal hashes mean equal prompts up to the block's end, at every
+// edge and on every processor. seed is a hash of the model and the tools, which distinguish prompts
+// with the same text. Bytes after the first 1 MiB are left out.
 //
-// Every byte of every prompt passes here, so sixteen bytes cost four instructions: two words are
-// multiplied into 128 bits, and the full product goes into the next multiplication. The two halves
-// of a block are separate chains that go on in the next block, so that a processor works on both at
-// once. The hash does not withstand deliberate collisions. A client that causes one only sends its
-// own calls to another engine.
+// HashBlocks processes every byte of every prompt, so sixteen bytes cost only four instructions:
+// two words are multiplied into 128 bits, and the full product goes into the next multiplication.
+// The two halves of a block are separate chains that continue in the next block, so that a
+// processor works on both at once. The hash does not withstand deliberate collisions. A client that
+// causes one only sends its own calls to another engine.
 func HashBlocks(dst []uint64, seed uint64, prompt []byte) []uint64 {
 	var chains [2]chain
 	for i := range chains {
@@ -125,8 +125,8 @@ func hashBlocks(hashes []uint64, chains *[2]chain, prompt []byte) {
 
 func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
-// Seed hashes what precedes the messages of a prompt. It includes the prompt's owner if engines
-// keep owners apart; otherwise owner is empty.
+// Seed hashes the data that precedes the messages of a prompt. This includes the prompt's owner if
+// engines keep owners apart; otherwise owner is empty.
 func Seed(model, owner string, tools []byte) uint64 {
 	seed := mix(xxhash.Sum64String(model)) ^ xxhash.Sum64(tools)
 	if owner != "" {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A block's hash covers the whole prompt up to the block's end, and a partial last block has no
-// hash.
+// TestHashBlocks checks that a block's hash covers the whole prompt up to the block's end, and that
+// a partial last block has no hash.
 func TestHashBlocks(t *testing.T) {
 	prompt := bytes.Repeat([]byte("0123456789abcdef"), 3*blockBytes/16)
 	all := HashBlocks(nil, 1, prompt)
@@ -30,7 +30,7 @@ func TestHashBlocks(t *testing.T) {
 	}
 }
 
-// Prompts of different owners are different prompts.
+// TestSeedOfOwner checks that equal prompts of different owners have different hashes.
 func TestSeedOfOwner(t *testing.T) {
 	seen := map[uint64]bool{}
 	for _, model := range []string{"m", "n"} {
@@ -59,8 +59,8 @@ func BenchmarkHashBlocks(b *testing.B) {
 	}
 }
 
-// Prompts that differ in two places, at any distance and in any bits, have different hashes: the
-// changes do not cancel each other.
+// TestHashBlocksOfTwoChanges checks that prompts that differ in two places, at any distance and in
+// any bits, have different hashes: the changes do not cancel each other.
 func TestHashBlocksOfTwoChanges(t *testing.T) {
 	prompt := bytes.Repeat([]byte("0123456789abcdef"), blockBytes/16)
 	seen := map[uint64]bool{HashBlocks(nil, 1, prompt)[0]: true}

@@ -11,7 +11,7 @@ import (
 	"penstock/upstreams"
 )
 
-// after is a time at which the breakers opened by broken() are half-open.
+// after is a time at which the breakers that broken() has opened are half-open.
 var after = t0.Add(time.Minute)
 
 // broken opens the breakers of a route's engines with enough failed calls of different keys.
@@ -34,8 +34,8 @@ func broken(t *testing.T, r *Route) *Route {
 	return r
 }
 
-// A call that loses the race for its picked engine gets the same answer as a call that arrives
-// after the race.
+// TestLostRace checks that a call that loses the race for its picked engine gets the same answer as
+// a call that arrives after the race.
 func TestLostRace(t *testing.T) {
 	// Each function does something at the picked engine before the call takes its lease.
 	wins := func(t *testing.T, u *upstreams.Upstream) *upstreams.Lease {
@@ -122,8 +122,8 @@ func TestLostRace(t *testing.T) {
 	})
 }
 
-// When calls come to half-open breakers at the same time, one call per breaker gets a lease, and
-// the others get ErrNoUpstream.
+// TestOneTrialOfMany checks that of the calls that reach half-open breakers at the same time, one
+// call per breaker gets a lease, and the other calls get ErrNoUpstream.
 func TestOneTrialOfMany(t *testing.T) {
 	for _, engines := range [][]string{{"a"}, {"a", "b"}} {
 		var ups []config.Upstream

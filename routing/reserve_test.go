@@ -8,8 +8,8 @@ import (
 	"penstock/upstreams"
 )
 
-// Batch calls leave exactly the reserve free, however many of them come at once. Other calls may
-// use it.
+// TestReserve checks that batch calls leave exactly the reserve free, however many of them arrive
+// at once. Other calls may use the reserve.
 func TestReserve(t *testing.T) {
 	r := lookup(t, table(t, plan(t, upstream("a", 8), upstream("b", 3)), model("m", "", "a", "b")), "m")
 	for range 20 {
@@ -42,8 +42,8 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// A batch call goes behind every claim of a key outside the batch class, and the claim of a batch
-// call keeps no slot from such a key.
+// TestClaimsOfBatches checks that a batch call goes behind every claim of a key outside the batch
+// class, and that the claim of a batch call keeps no slot from such a key.
 func TestClaimsOfBatches(t *testing.T) {
 	r := lookup(t, table(t, plan(t, upstream("a", 1)), model("m", "", "a")), "m")
 	ask := func(key string, rank int, at time.Duration) *upstreams.Lease {

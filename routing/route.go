@@ -21,8 +21,8 @@ type Target struct {
 	longest  int                    // longest prompt in tokens that the target gets; 0: any
 	model    *upstreams.ServedModel // the upstream's model with the served name
 	work     upstreams.Features     // the features that every call of the route needs
-	// directory is the route's directory, if it has one. The field member is the target's number in
-	// the directory. The field rank is a hash of the upstream's id, and is the same at every edge.
+	// directory is the route's directory, if it has one. member is the target's number in the
+	// directory. rank is a hash of the upstream's id, and is the same at every edge.
 	directory *directory
 	member    member
 	rank      uint64
@@ -36,20 +36,21 @@ type Query struct {
 	Pool    upstreams.Pool
 	Key     string   // id of the client's key, empty without one
 	Weight  float64  // the key's weight where keys take turns (package turns); 0: the call takes no turns
-	Tokens  int      // how many tokens the prompt is estimated to have
+	Tokens  int      // estimated number of tokens in the prompt
 	Prefix  []uint64 // HashBlocks of the prompt, for a route that WantsPrefix
 	Text    int      // bytes of the prompt text that Prefix hashes; 0: the size of its blocks
 	Session uint64   // hash of the call's session, the same at every edge; 0: unknown
-	// CacheKey is a hash of the client's cache key, with which a client requests that like prompts
-	// share one cache; 0: none. Calls with one cache key may belong to several conversations.
+	// CacheKey is a hash of the client's cache key; 0: none. With this key a client requests that
+	// similar prompts share one cache. Calls with one cache key may belong to several
+	// conversations.
 	CacheKey uint64
 	Exclude  []upstreams.ID // upstreams that this call has already tried
-	Busy     bool           // one of Exclude refused the call for lack of room: it counts as full, not as down
+	Busy     bool           // one of Exclude refused the call for lack of room, so it counts as full, not as down
 	UpOnly   bool           // only upstreams that are up, and no last resort
 	Tiers    uint8          // a bit for each tier that the key lists; 0: no list, so all but external targets
 	Arms     Arms           // the call's arms, from ArmsOf
-	// Overflow says that the call does not wait for a slot, or has stopped waiting. A tier that serves
-	// when the tiers before it are full may then take it.
+	// Overflow says that the call does not wait for a slot, or has stopped waiting. A tier that
+	// serves when the tiers before it are full may then take the call.
 	Overflow bool
 	Needs    upstreams.Features // features that the call needs from its engine
 	Now      time.Time
@@ -61,15 +62,15 @@ type Query struct {
 	Reserve    Percent // share of an upstream's slots, rounded down, that it must leave free
 	Why        *Why    // receives the reasons for the pick; nil: not wanted
 
-	// Acquire sets Turn while keys take turns at the model. Turn books what the call is served, and
-	// belongs to the caller from then on.
+	// Acquire sets Turn while keys take turns at the model. Turn books the service of the call. It
+	// belongs to the caller after Acquire has returned.
 	Turn turns.Turn
 
 	at         upstreams.Moment // Now, once a pick has begun
 	notStalled bool             // skip stalled upstreams for now
 	anyway     bool             // no engine has every needed feature: ask engines that lack some
 	within     Arms             // the arms whose targets are asked now
-	known      knowledge        // what the directory knows about Prefix
+	known      knowledge        // the directory's knowledge about Prefix
 
 	full []upstreams.ID // upstreams whose slots are held by other edges of the fleet or kept for claims
 }
@@ -92,7 +93,7 @@ func (q *Query) allows(t *Target, s upstreams.State) bool {
 }
 
 // OpenTo reports whether calls of a key with these tiers (Query.Tiers) may go to the target at all:
-// prompts go to an external upstream only if the key lists its tier.
+// prompts go to an external upstream only if the key lists the upstream's tier.
 func (t *Target) OpenTo(tiers uint8) bool {
 	if tiers == 0 {
 		return !t.external
@@ -140,8 +141,8 @@ type Route struct {
 	ID    string // the model's canonical id
 	Index int    // position in Table.Routes
 	// Tiers are the route's tiers in order, each a route of its own over some of the targets; nil
-	// if there is only one tier. A tier's When says when the tier serves: config.WhenFull or
-	// config.WhenDown. The first tier's When is empty.
+	// if there is only one tier. When of a tier is config.WhenFull or config.WhenDown. The first
+	// tier's When is empty.
 	Tiers   []*Route
 	When    string
 	targets []Target
@@ -192,11 +193,11 @@ func tiersOf(r *Route) []*Route {
 // change the slice.
 func (r *Route) Targets() []Target { return r.targets }
 
-// Line returns the line that records what each key was served at the model while keys took turns.
+// Line returns the line that records each key's service at the model while keys took turns.
 func Line(r *Route) *turns.Line { return r.line }
 
 // Wait counts a call that waits for a slot. It counts the call at the targets that keep few models
-// in memory, so that these targets load the call's model. The function quit ends the count.
+// in memory, so that these targets load the call's model. quit ends the count.
 func (r *Route) Wait(q *Query) (quit func()) {
 	var all []func()
 	for i := range r.targets {
@@ -213,5 +214,5 @@ func (r *Route) Wait(q *Query) (quit func()) {
 	}
 }
 
-// WantsPrefix reports whether a pick looks at Query.Prefix, Session and CacheKey.
+// WantsPrefix reports whether a pick uses Query.Prefix, Session and CacheKey.
 func (r *Route) WantsPrefix() bool { return r.directory != nil }

@@ -248,7 +248,7 @@ func TestLeastLoadedMovesWhenTheHomeIsFull(t *testing.T) {
 }
 
 // TestLeastLoadedSpreadsWhatMostConversationsShare checks that a system prompt that all
-// conversations share must not send all of them to the engine that saw it first.
+// conversations share does not send all of them to the engine that saw it first.
 func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64), upstream("d", 64))
 	r := lookup(t, table(t, p, model("m", config.PolicyLeastLoaded, "a", "b", "c", "d")), "m")
@@ -269,7 +269,7 @@ func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 			t.Errorf("80 calls with one system prompt went to %v", got)
 		}
 	}
-	for id, name := range home { // each stays at the engine that knows all of it
+	for id, name := range home { // each stays at the engine that knows the whole conversation
 		q := Query{Now: t0, Rand: uint64(id) + 7, Prefix: HashBlocks(nil, 1, append(bytes.Clone(system), conversation(id)...))}
 		l, _, err := r.Acquire(&q)
 		if err != nil {
@@ -282,9 +282,9 @@ func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 	}
 }
 
-// Conversations that come one after the other are spread from their first turn on, and then stay.
-// Load does not show which engine has more than its share, and the shared part of the prompts is
-// longer than the rest.
+// TestLeastLoadedSpreadsWithoutLoad checks that conversations that arrive one after the other are
+// spread from their first turn on, and then stay. Load does not show which engine has more than its
+// share, and the shared prefix of the prompts is longer than their other text.
 func TestLeastLoadedSpreadsWithoutLoad(t *testing.T) {
 	for name, own := range map[string]int{"long turns": 1500, "short turns": 100} {
 		t.Run(name, func(t *testing.T) {
@@ -404,8 +404,9 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// If engines keep few models, every policy sends a call to an engine that has the model loaded and
-// has room. If no engine gives the model a turn, its engines count as full, not as down.
+// TestLoadedFirst checks that every policy sends a call to an engine that has the model loaded and
+// has room, if engines keep few models. If no engine gives the model a turn, its engines count as
+// full, not as down.
 func TestLoadedFirst(t *testing.T) {
 	for _, policy := range policies {
 		ups := []config.Upstream{upstream("u0", 2), upstream("u1", 2), upstream("u2", 2)}

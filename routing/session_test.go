@@ -11,9 +11,9 @@ import (
 	"penstock/upstreams"
 )
 
-// The session and the cache key are only hints. Whatever the hints say, the call goes to an engine
-// that has room and is at most a tenth later than the soonest engine, whether speeds are known or
-// not.
+// TestHintNeverOverridesLoad checks that the session and the cache key are only hints. Whatever the
+// hints say, the call goes to an engine that has room and is at most a tenth later than the soonest
+// engine, whether speeds are known or not.
 func TestHintNeverOverridesLoad(t *testing.T) {
 	const slots = 16
 	for _, known := range []bool{false, true} {
@@ -49,8 +49,9 @@ func TestHintNeverOverridesLoad(t *testing.T) {
 	}
 }
 
-// Conversations with one cache key begin at one engine. If all conversations have the same key and
-// begin alike, the key distinguishes nothing, and the conversations are spread over all engines.
+// TestCacheKeyHome checks that conversations with one cache key start at one engine. If all
+// conversations have the same key and the same prefix, the key distinguishes nothing, so the
+// conversations are spread over all engines.
 func TestCacheKeyHome(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16)
 	other := routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16)

@@ -4,37 +4,36 @@ import (
 	"penstock/upstreams"
 )
 
-// A call goes to the target at which the first tokens of its answer would come soonest. The first
-// tokens come after the engine has read the prompts ahead of the call and the uncached tokens of
-// the call's own prompt, and after the call has waited for its turn to run.
+// A call goes to the target at which the first tokens of its answer would arrive soonest. Before
+// that, the engine reads the prompts ahead of the call and the uncached tokens of the call's own
+// prompt, and the call waits for its turn to run.
 
 const (
-	// firstTokens is how many tokens of an answer a pick considers: enough for the writing speed to
-	// matter next to the wait for the first token, and few compared with an answer, because clients
-	// read along.
+	// firstTokens is the number of tokens of an answer that a pick considers. They are enough for
+	// the writing speed to matter next to the wait for the first token. They are few compared with
+	// an answer, because clients read along.
 	firstTokens = 10
-	// missingWeight is how much more tokens weigh that another engine holds: reading such tokens
-	// again evicts other prompts from this engine's cache, and delays the calls behind. With a
-	// weight of 1, calls leave a warm engine too easily: with 64 agents at 8 engines, the 90th
-	// percentile was 4.45 s at a weight of 1.5, and 2.5 s at 2.
+	// missingWeight is the weight of tokens that another engine holds. They weigh more than others,
+	// because reading them again evicts other prompts from this engine's cache and delays the calls
+	// behind. With a weight of 1, calls leave a warm engine too easily: with 64 agents at 8
+	// engines, the 90th percentile was 4.45 s at a weight of 1.5, and 2.5 s at 2.
 	missingWeight = 2
-	// nearTie says how much later than the soonest target, as a factor, a target may be and still
-	// become the home of a conversation that no engine knows. The estimates are no more precise
-	// than that.
+	// nearTie is the factor by which a target may be later than the soonest target and still become
+	// the home of a conversation that no engine knows. The estimates are no more precise than this.
 	nearTie = 1.1
-	// leastTokens is the least weight of a prompt while no speed is known, so that calls with no
+	// leastTokens is the minimum weight of a prompt while no speed is known. With it, calls with no
 	// prompt, or a few words, are compared by the batches that they would join.
 	leastTokens = 128
 )
 
-// need says how many tokens of a query's prompt engines would have to read.
+// need is the number of tokens of a query's prompt that engines would have to read.
 type need struct {
 	all   float64
 	block float64 // tokens of one block
-	fresh float64 // what no engine holds
+	fresh float64 // tokens that no engine holds
 }
 
-// needs computes how many tokens the prompt has.
+// needs computes the number of tokens of the prompt.
 func (q *Query) needs() need {
 	tokens := float64(q.Tokens)
 	if q.known.n == 0 {
@@ -48,7 +47,7 @@ func (q *Query) needs() need {
 	return need{tokens, block, max(0, tokens-block*float64(q.known.blocks()))}
 }
 
-// at() returns how many tokens a target would have to read, and what these tokens cost. Blocks that
+// at() returns the number of tokens that a target would have to read, and their cost. Blocks that
 // many conversations share cost half, or nothing.
 func (n *need) at(k *knowledge, t *Target) (uncached, charged float64) {
 	if k.n == 0 {
@@ -85,26 +84,27 @@ func (t *Target) Counted(l *upstreams.Lease, tokens, cached int) {
 	}
 }
 
-// timeOf returns how many seconds a call would wait for the first tokens of its answer. The
-// parameter charged says how many prompt tokens the engine has to read for the call. In that time
-// the engine reads the prompts ahead of the call and its own prompt, and writes the tokens while it
-// also serves the other calls. If more calls come than the engine runs at once (Load.Places), they
-// wait for running calls to end. A recent failure weighs like one call. A weight says how much
-// faster the engine is than measured.
+// timeOf returns how many seconds a call would wait for the first tokens of its answer. charged is
+// the number of prompt tokens that the engine has to read for the call. In that time the engine
+// reads the prompts ahead of the call and the call's own prompt, and writes the tokens while it
+// also serves the other calls. Calls beyond the number that the engine runs at once (Load.Places)
+// wait for running calls to end. A recent failure weighs like one call. A weight is the factor by
+// which the engine is faster than measured.
 func timeOf(l *upstreams.Load, v *upstreams.Speed, charged float64) float64 {
 	calls := float64(l.Active+1) + l.Usual
 	ahead := float64(l.Unread)
 	ahead = max(ahead/10, ahead-l.Reading/v.Prefill)
 	unread := ahead + charged + l.Usual*v.Unread
 	places := float64(max(1, l.Places))
-	full := calls / places // to the fourth power: next to nothing up to one half, two calls' time when full
+	full := calls / places // to the fourth power: almost nothing up to one half, two calls' time when full
 	wait := (max(0, calls-places) + 2*full*full*full*full + l.Penalty) / places * v.Answer
 	return (wait + v.Start + unread*v.Prefill + firstTokens*v.TokenTime(calls)) / l.Weight
 }
 
-// productOf replaces the time while too few speeds are known: the tokens to be read times how full
-// the engine is, so that neither long prompts nor large batches gather at one engine (LMetric,
-// arXiv 2603.15202). A weight says how much of both an engine should get, compared with others.
+// productOf replaces the time while too few speeds are known. It multiplies the tokens to be read
+// by the fullness of the engine, so that neither long prompts nor large batches gather at one
+// engine (LMetric, arXiv 2603.15202). A weight is the engine's share of both, relative to other
+// engines.
 func productOf(l *upstreams.Load, charged float64) float64 {
 	calls := float64(l.Active+1) + l.Usual + l.Penalty
 	return (float64(l.Unread)/l.Weight + charged + leastTokens) * calls * l.Share
@@ -177,7 +177,7 @@ type scores struct {
 
 type scored struct {
 	at    uint16 // the target's position
-	held  int32  // how many of the prompt's tokens the engine holds
+	held  int32  // number of the prompt's tokens that the engine holds
 	score float64
 }
 
@@ -191,9 +191,9 @@ func (s *scores) add(at int, held, score float64) {
 
 // homeKey returns the number that determines the home of the call's conversation: the session or,
 // if that is unknown, the client's cache key or the first block that few conversations share. The
-// cache key is not used if conversations with that key are known to begin alike, since the key
-// would gather them at one engine. If an engine knows the conversation, or nothing distinguishes
-// the conversation, homeKey returns 0.
+// cache key is not used if conversations with that key are known to have the same prefix, since the
+// key would gather them at one engine. If an engine knows the conversation, or nothing
+// distinguishes the conversation, homeKey returns 0.
 func (q *Query) homeKey() uint64 {
 	own := q.known.own()
 	switch {
@@ -210,8 +210,8 @@ func (q *Query) homeKey() uint64 {
 }
 
 // home chooses among the targets that are soon enough. It returns the target to which other edges
-// sent the conversation. If there is none, it returns the target that ranks first for the key
-// (rendezvous hashing). Every edge in front of the same engines ranks the engines alike, so edges
+// sent the conversation or, if there is none, the target that ranks first for the key (rendezvous
+// hashing). Every edge in front of the same engines ranks the engines in the same order, so edges
 // agree without communicating.
 func (c *choice) home(key uint64, all *scores, latest float64) (best *Target) {
 	first := uint64(0)

@@ -10,7 +10,7 @@ import (
 	"penstock/upstreams"
 )
 
-// The time that a call would wait at an upstream is checked term by term.
+// TestTimeOf checks each term of the time that a call would wait at an upstream.
 func TestTimeOf(t *testing.T) {
 	v := upstreams.Speed{Start: 0.1, Prefill: 0.001, Token: 0.02, Beside: 0.001, Answer: 8, Unread: 100}
 	tokens := func(calls float64) float64 { return firstTokens * (0.02 + 0.001*calls) }
@@ -38,7 +38,7 @@ func TestTimeOf(t *testing.T) {
 	}
 }
 
-// The score that counts while speeds are unknown is checked term by term.
+// TestProductOf checks each term of the score that is used while speeds are unknown.
 func TestProductOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		load    upstreams.Load
@@ -59,7 +59,7 @@ func TestProductOf(t *testing.T) {
 	}
 }
 
-// at returns the target that a call goes to.
+// at returns the target to which a call goes.
 func at(t *testing.T, r *Route, q Query) int {
 	t.Helper()
 	q.Now = t0
@@ -71,8 +71,9 @@ func at(t *testing.T, r *Route, q Query) int {
 	return slices.IndexFunc(r.targets, func(o Target) bool { return o.Upstream == best.Upstream })
 }
 
-// A prompt goes to the target that has the fewest of its tokens left to read, unless too much is
-// queued there. This holds whether or not speeds are known.
+// TestSoonestCountsWhatIsUncached checks that a prompt goes to the target that has the fewest of
+// its tokens left to read, unless too much is queued there. This holds whether or not speeds are
+// known.
 func TestSoonestCountsWhatIsUncached(t *testing.T) {
 	const n = 40 // blocks of about 128 tokens
 	prompt := randomBlocks(n)
@@ -108,7 +109,8 @@ func TestSoonestCountsWhatIsUncached(t *testing.T) {
 	}
 }
 
-// A lease is booked with the tokens that its engine has to read.
+// TestAcquireBooksUncachedTokens checks that a lease is booked with the tokens that its engine has
+// to read.
 func TestAcquireBooksUncachedTokens(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 8, 8)
 	prompt := randomBlocks(10)
@@ -132,8 +134,9 @@ func TestAcquireBooksUncachedTokens(t *testing.T) {
 	}
 }
 
-// A conversation that no engine knows goes to its session's home, which is the same at every edge,
-// unless the home is busier by more than a tenth. A cached prefix outweighs the home.
+// TestSessionHome checks that a conversation that no engine knows goes to its session's home,
+// unless the home is busier by more than a tenth. The home is the same at every edge. A cached
+// prefix outweighs the home.
 func TestSessionHome(t *testing.T) {
 	edges := []*Route{routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16), routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16)}
 	homes := [4]int{}
@@ -167,9 +170,9 @@ func TestSessionHome(t *testing.T) {
 	}
 }
 
-// A prefix that many conversations share is copied to engines with less to do, and conversations
-// with it are spread over all engines, even if there is hardly any load and the client has one
-// cache key for all of them.
+// TestHotBeginningsSpread checks that a prefix that many conversations share is copied to engines
+// with less work. The conversations are spread over all engines, even if there is hardly any load
+// and the client has one cache key for all of them.
 func TestHotBeginningsSpread(t *testing.T) {
 	for i := range 4 {
 		learned, oneKey := i&1 != 0, i&2 != 0
@@ -203,7 +206,8 @@ func TestHotBeginningsSpread(t *testing.T) {
 	}
 }
 
-// A conversation that continues differently turn after turn stays at its engine: it is not a crowd.
+// TestEditsDoNotMakeACrowd checks that a conversation that continues differently turn after turn
+// stays at its engine and does not count as several conversations.
 func TestEditsDoNotMakeACrowd(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 64, 64, 64, 64)
 	past := randomBlocks(160)

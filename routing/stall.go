@@ -7,13 +7,13 @@ import (
 	"penstock/upstreams"
 )
 
-// stallsLately is how long a stall counts as recent.
+// stallsLately is the time for which a stall counts as recent.
 const stallsLately = 30 * time.Second
 
 // Stall decides, over all routes, what happens to an upstream that has stalled. The last target of
 // a route stays in use. If more than half of a route's targets would stall within half a minute, a
-// generation probe decides: a fault of the edge, or a burst of long prompts, is then likelier than
-// a fault of each engine.
+// generation probe decides, because a fault of the edge, or a burst of long prompts, is then
+// likelier than a fault of each engine.
 func (t *Table) Stall(u *upstreams.Upstream, now time.Time) upstreams.Stall {
 	decision := upstreams.StallOut
 	for _, r := range t.routes {
@@ -24,8 +24,8 @@ func (t *Table) Stall(u *upstreams.Upstream, now time.Time) upstreams.Stall {
 	return decision
 }
 
-// stallOf decides for one of a route's upstreams. The parameters count the route's upstreams: all
-// of them, the others that take calls, and those that have stalled lately.
+// stallOf decides for one of a route's upstreams. all, others and lately are numbers of the route's
+// upstreams: all of them, the others that take calls, and those that have stalled lately.
 func stallOf(all, others, lately int) upstreams.Stall {
 	switch {
 	case others == 0:
@@ -37,7 +37,7 @@ func stallOf(all, others, lately int) upstreams.Stall {
 }
 
 // stalls counts the route's upstreams: all of them, the others that take calls, and those that have
-// stalled lately. Others means all but u. The result own reports whether u belongs to the route.
+// stalled lately. others excludes u. own reports whether u belongs to the route.
 func stalls(r *Route, u *upstreams.Upstream, now time.Time) (all, others, lately int, own bool) {
 	for i := range r.targets {
 		t := &r.targets[i]

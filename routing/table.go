@@ -37,8 +37,7 @@ type pattern struct {
 }
 
 // Build compiles the models of f. The routes take their state (the rotor's position, the directory
-// of prompts, the claims) from the table keep, which may be nil. An error means that f was not
-// validated.
+// of prompts, the claims) from keep, which may be nil. An error means that f was not validated.
 func Build(f *config.File, r Resolver, keep *Table) (*Table, error) {
 	t := &Table{exact: make(map[string]*Route, len(f.Models)), Claims: &Claims{}}
 	if keep != nil {
@@ -69,7 +68,7 @@ func Build(f *config.File, r Resolver, keep *Table) (*Table, error) {
 	return t, nil
 }
 
-// before() returns the model's route in t, so that its state can be kept. The table t may be nil.
+// before() returns the model's route in t, so that its state can be kept. t may be nil.
 func (t *Table) before(id string) *Route {
 	if t != nil {
 		if r, ok := t.exact[id]; ok && r.ID == id {
@@ -116,7 +115,7 @@ func newRoute(f *config.File, index int, external map[string]bool, r Resolver, k
 	return route, nil
 }
 
-// split sorts a route's targets by tier, and makes the tiers if there are several.
+// split sorts a route's targets by tier. If there are several tiers, it makes them.
 func split(r *Route, when map[int]string) {
 	slices.SortStableFunc(r.targets, func(a, b Target) int { return cmp.Compare(a.Tier, b.Tier) })
 	if r.targets[len(r.targets)-1].Tier == r.targets[0].Tier {
@@ -135,8 +134,9 @@ func split(r *Route, when map[int]string) {
 	}
 }
 
-// Lookup finds a model's route by the model's id or alias. An exact name wins over a name with a
-// bracketed variant, which wins over a pattern. A longer pattern wins over a shorter one.
+// Lookup finds a model's route by the model's id or alias. An exact name takes precedence over a
+// name with a bracketed variant, and both take precedence over a pattern. A longer pattern takes
+// precedence over a shorter one.
 func (t *Table) Lookup(model []byte) (*Route, bool) {
 	if r, ok := t.exact[string(model)]; ok {
 		return r, true

@@ -106,7 +106,8 @@ func TestTiers(t *testing.T) {
 	}
 }
 
-// The catalog shows the first tier's capacity; a refusal shows the full tier's.
+// TestCapacityOfTiers checks that the catalog shows the first tier's capacity, and that a refusal
+// shows the full tier's.
 func TestCapacityOfTiers(t *testing.T) {
 	p := plan(t, upstream("a", 3), upstream("cloud", 5))
 	r := lookup(t, table(t, p, tiered("m", config.Deployment{Upstream: "cloud", Tier: 1}, config.Deployment{Upstream: "a"})), "m")
@@ -131,8 +132,8 @@ func TestCapacityOfTiers(t *testing.T) {
 	want(1)
 }
 
-// Whatever happens to the targets, a call goes to the lowest tier that has a slot and is open to
-// the call. A call waits only if no slot is open to it.
+// TestTiersProperty checks that a call goes to the lowest tier that has a slot and is open to the
+// call, whatever happens to the targets. A call waits only if no slot is open to it.
 func TestTiersProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var ups []config.Upstream
@@ -221,8 +222,7 @@ const (
 	allFull = -2
 )
 
-// expected() applies the rule by which a call finds its tier, as the documentation states that
-// rule.
+// expected() applies the documented rule by which a call finds its tier.
 func expected(r *Route, q *Query) int {
 	full := false
 	for tier := range config.MaxTier {
@@ -252,8 +252,8 @@ func expected(r *Route, q *Query) int {
 	return none
 }
 
-// open applies the rule of consent: prompts leave for an external upstream only if the key lists
-// its tier.
+// open applies the rule of consent: prompts go to an external upstream only if the key lists the
+// upstream's tier.
 func open(t *Target, q *Query) bool {
 	return q.Tiers == 0 && !t.external || q.Tiers&(1<<t.Tier) != 0
 }
@@ -267,7 +267,8 @@ func slotsFree(t *Target, q *Query) int {
 	return l.Limit - l.Taken
 }
 
-// An external upstream, in whatever tier, takes only the calls of keys that list its tier.
+// TestConsent checks that an external upstream, in whatever tier, takes only the calls of keys that
+// list its tier.
 func TestConsent(t *testing.T) {
 	house, cloud := upstream("house", 1), upstream("cloud", 1)
 	cloud.External = true
@@ -316,8 +317,8 @@ func TestConsent(t *testing.T) {
 	}
 }
 
-// An engine that has refused a call for lack of room is full for that call, not down. An engine
-// that the call left for another reason does not count.
+// TestBusyIsNotDown checks that an engine that has refused a call for lack of room is full for that
+// call, not down. An engine that the call left for another reason does not count.
 func TestBusyIsNotDown(t *testing.T) {
 	for _, c := range []struct {
 		when     string

@@ -23,24 +23,24 @@ var reasonMeanings = map[Reason]string{
 // Meaning returns a clause that explains the reason.
 func (r Reason) Meaning() string { return reasonMeanings[r] }
 
-// maxEstimates bounds the targets that a Why lists.
+// maxEstimates is the maximum number of targets that a Why lists.
 const maxEstimates = 8
 
 // Why explains a pick to an operator who asks why a call went to its engine.
 type Why struct {
 	Reason Reason // empty: there was no choice
-	// Estimates are what the pick knew about the targets with room, best first. The picked target is
-	// always among them if the route has at most eight targets.
+	// Estimates is the pick's knowledge about the targets with room, best first. The picked target
+	// is always among them if the route has at most eight targets.
 	Estimates []Estimate
 }
 
-// Estimate is what a pick knew about one target.
+// Estimate is a pick's knowledge about one target.
 type Estimate struct {
 	Upstream string
 	// Seconds is the estimated time to the tenth token of the answer; 0: unknown, since the speed
 	// of one of the targets was unknown.
 	Seconds float64
-	Cached  int // how many of the prompt's tokens its engine was believed to hold
+	Cached  int // number of the prompt's tokens that its engine was believed to hold
 }
 
 // explain records why a pick chose best.

@@ -9,14 +9,14 @@ import (
 	"penstock/upstreams"
 )
 
-// A pick records the reason for its choice, and what it knew about the targets with room, best
-// first.
+// TestWhy checks that a pick records the reason for its choice, and its knowledge about the targets
+// with room, best first.
 func TestWhy(t *testing.T) {
 	prompt := randomBlocks(40)
 	for name, c := range map[string]struct {
 		learned bool
 		known   int // blocks that the second target was sent
-		full    int // how many targets, from the first on, have no room
+		full    int // number of targets without room, from the first on
 		session uint64
 		want    Reason
 		cached  []int // tokens that the targets are believed to hold, the best first
@@ -66,7 +66,8 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// A pick that found no target has no reason, whatever an earlier pick had.
+// TestWhyWithoutAPick checks that a pick that found no target has no reason, whatever reason an
+// earlier pick had.
 func TestWhyWithoutAPick(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 1, 1)
 	w := new(Why)

@@ -10,8 +10,8 @@ import (
 	"penstock/upstreams"
 )
 
-// Clients come, leave and run into deadlines while slots are taken and freed. No wake-up and no
-// slot is lost, no waiter remains, and no more slots are taken than exist.
+// TestQueueUnderChurn lets clients arrive, leave and reach deadlines while slots are taken and
+// freed. No wake-up and no slot is lost, no waiter remains, and no more slots are taken than exist.
 func TestQueueUnderChurn(t *testing.T) {
 	const total = 3
 	p := newPlaces(20)
@@ -53,8 +53,8 @@ func TestQueueUnderChurn(t *testing.T) {
 	}
 }
 
-// Calls of several models come and go on upstreams that they share, and some of them jump the
-// queue. Each freed slot wakes at most two waiters, and every waiter is served.
+// TestQueuesWakeFewUnderChurn plays calls of several models on shared upstreams. Some of the calls
+// jump the queue. Each freed slot wakes at most two waiters, and every waiter is served.
 func TestQueuesWakeFewUnderChurn(t *testing.T) {
 	set := New()
 	p := newPlaces(0)
@@ -156,7 +156,7 @@ func BenchmarkFreed(b *testing.B) {
 	}
 }
 
-// Inspecting a configuration leaves no queue behind.
+// TestQueuesOfKeepsNothing checks that inspecting a configuration leaves no queue behind.
 func TestQueuesOfKeepsNothing(t *testing.T) {
 	s := New()
 	q := s.ForModel("m")

@@ -17,7 +17,7 @@ func batchNeed(key string, after time.Duration) *Need {
 	return &Need{Key: key, Rank: 1, Ages: time.Now().Add(after)}
 }
 
-// Batch calls wait behind the others until they have aged.
+// TestQueueServesBatchesLast checks that batch calls wait behind other calls until they have aged.
 func TestQueueServesBatchesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(100)
@@ -57,8 +57,8 @@ func TestQueueServesBatchesLast(t *testing.T) {
 	})
 }
 
-// As long as a full queue holds a batch call, it has room for a call of an earlier class, but never
-// the other way round.
+// TestQueueEvictsBatchesFirst checks that a full queue with a batch call has room for a call of an
+// earlier class. A full queue without one has no room for a batch call.
 func TestQueueEvictsBatchesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(3)
@@ -93,8 +93,8 @@ func TestQueueEvictsBatchesFirst(t *testing.T) {
 	})
 }
 
-// With a reserve for users, 100 batch calls that always wait do not make a user's calls wait
-// longer, and every batch call is served.
+// TestReserveKeepsWaits checks that with a reserve for users, 100 batch calls that always wait do
+// not make a user's calls wait longer, and that every batch call is served.
 func TestReserveKeepsWaits(t *testing.T) {
 	const slots, users, each = 8, 2, 30
 	run := func(t *testing.T, batch int, reserve routing.Percent) (waits []time.Duration, batched int) {
@@ -175,11 +175,12 @@ func TestReserveKeepsWaits(t *testing.T) {
 
 func reserved(share routing.Percent, slots int64) int { return int(share.Of(slots)) }
 
-// Classes are served in their order, and each gets its floor of the slots while its calls wait.
+// TestQueueFloors checks that classes are served in their order, and that each class gets its floor
+// of the slots while its calls wait.
 func TestQueueFloors(t *testing.T) {
 	for _, c := range []struct {
 		floors []routing.Percent
-		want   [3]int // how many of 100 slots each class gets
+		want   [3]int // number of slots that each class gets, of 100
 	}{
 		{nil, [3]int{100, 0, 0}},
 		{[]routing.Percent{0, 0, 10}, [3]int{90, 0, 10}},

@@ -13,17 +13,17 @@
 // alternative, in which each waiter looks for a slot in turn, made the cost of every freed slot
 // grow with the length of all queues. Another alternative is to hand the waiter the slot itself
 // instead of a hint, so that no waiter looks too late. But then the call that releases a slot would
-// pick the engine for another call, and a client that leaves at that moment would take the slot
-// along.
+// pick the engine for another call, and the slot would be lost if the waiter's client leaves at
+// that moment.
 //
-// A free slot wakes the key that was served least (package turns). What the key's woken calls are
-// about to be served counts, too, because several slots may be freed before the first of them is
+// A free slot wakes the key that was served least (package turns). The expected service of the
+// key's woken calls counts, too, because several slots may be freed before the first of them is
 // taken. Within a key each session has one call in each round, so that an agent with many parallel
 // calls does not keep the key's other agents waiting.
 //
-// Calls of a later class are woken only when no call of an earlier class wants the slot, and they
-// are evicted first. They age after half of their model's wait. That is always before their
-// deadline, whatever the configuration says, so a queue never starves them. A floor gives a class
-// its share of the slots sooner. How many slots later classes leave free for future calls is
-// decided where slots are picked and taken (routing.Query.Reserve). A running call keeps its slot.
+// Calls of a later class are woken only if no call of an earlier class wants the slot, and they are
+// evicted first. They age after half of their model's wait. This is always before their deadline,
+// whatever the configuration says, so a queue never starves them. A floor gives a class its share
+// of the slots sooner. How many slots later classes leave free for future calls is decided where
+// slots are picked and taken (routing.Query.Reserve). A running call keeps its slot.
 package queue

@@ -18,8 +18,8 @@ func fairPlaces() (*places, *turns.Line) {
 	return p, line
 }
 
-// Keys that always wait are served in proportion to tokens and weights, however many calls each key
-// has.
+// TestQueueServesByTokens checks that keys that always wait are served in proportion to tokens and
+// weights, however many calls each key has.
 func TestQueueServesByTokens(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -78,7 +78,8 @@ func TestQueueServesByTokens(t *testing.T) {
 	}
 }
 
-// The sessions of a key take turns within it, and each keeps its calls in order.
+// TestQueueServesSessionsInTurn checks that the sessions of a key take turns, and that each
+// session's calls stay in order.
 func TestQueueServesSessionsInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := fairPlaces()
@@ -103,7 +104,8 @@ func TestQueueServesSessionsInTurn(t *testing.T) {
 	})
 }
 
-// After a reload that gives the queue another line, the waiting calls move to that line.
+// TestQueueMovesToAnotherLine checks that waiting calls move to another line after a reload that
+// gives the queue that line.
 func TestQueueMovesToAnotherLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, line := fairPlaces()

@@ -30,8 +30,8 @@ var (
 type Route interface {
 	Targets() []routing.Target
 	Room(u *upstreams.Upstream, q *routing.Query) routing.Room
-	// Wait counts a waiting call at the upstreams whose models take turns. The function quit ends the
-	// count. Both may report a change of an upstream, so callers must hold no lock.
+	// Wait counts a waiting call at the upstreams whose models take turns. quit ends the count.
+	// Wait and quit may report a change of an upstream, so callers must hold no lock.
 	Wait(q *routing.Query) (quit func())
 }
 
@@ -44,26 +44,26 @@ type Need struct {
 	Arms  routing.Arms       // the call's arms
 	Needs upstreams.Features // features that the call needs from its engine
 
-	Rank    int             // the rank of the call's class; calls of earlier classes go first
+	Rank    int             // the rank of the call's class; earlier classes go first
 	Ages    time.Time       // from then on the call waits in the first class
 	Reserve routing.Percent // share of an upstream's slots that it must leave free
 
 	Weight   float64 // the key's weight: weight two is served twice as much as weight one; 0: 1
 	Session  uint64  // sessions of a key take turns within it; 0: not known
-	Expected int64   // what the call will probably be served, measured as in turns.Weight
+	Expected int64   // estimated service of the call, measured as in turns.Weight
 }
 
 // MaxRanks is how many ranks of calls a queue distinguishes.
 const MaxRanks = 8
 
 // Queue holds calls that wait a short time for a model whose slots are all taken. The queue's
-// length is bounded, and the callers' deadlines bound the wait. A queue is fair: the waiting key
+// length is limited, and the callers' deadlines limit the wait. A queue is fair: the waiting key
 // that was served least is next, its sessions take turns, and the calls of a session keep their
 // order. Calls of a later class go behind the others until they have aged. Its methods may be
 // called from any goroutine. Each Queue belongs to a Queues, which wakes the waiters.
 type Queue struct {
 	queues *Queues
-	count  atomic.Int64 // how many waiters there are; changed with the lock of queues held
+	count  atomic.Int64 // number of waiters; changed with the lock of queues held
 
 	// The lock of queues guards the following fields.
 	route   Route
@@ -74,7 +74,7 @@ type Queue struct {
 	classes []*waiterClass
 	ranks   [MaxRanks]rankState
 	behind  int     // waiters of all ranks except the first
-	unwoken *waiter // tries to take a slot without a wake-up; no other waiter is woken meanwhile
+	unwoken *waiter // tries to take a slot without a wake-up; meanwhile no other waiter is woken
 }
 
 // waitingKey holds one key's waiters in the order of their turns.
@@ -84,9 +84,9 @@ type waitingKey struct {
 	waiters  list.List // of *waiter
 	element  *list.Element
 	account  *turns.Account
-	promised int64 // what the key's woken calls that have not tried yet are expected to be served
+	promised int64 // expected service of the key's woken calls that have not tried yet
 	round    uint64
-	sessions map[uint64]session // sessions that wait
+	sessions map[uint64]session // the waiting sessions
 }
 
 // session holds the waiters from one of a key's sessions. In each round a session has one waiter.
@@ -156,8 +156,7 @@ type waiter struct {
 	passes    bool // the waiter joined a full queue because a slot was free
 }
 
-// counts records at which upstreams a waiter counts among the calls that wait for their model's
-// turn.
+// counts records the upstreams at which a waiter counts as waiting for its model's turn.
 type counts struct {
 	mu    sync.Mutex // is locked before the mutex of queues
 	quit  func()     // nil: it counts nowhere
@@ -168,7 +167,7 @@ type counts struct {
 type rankState struct {
 	waiters int
 	floor   routing.Percent // share of the slots freed while calls of the class wait
-	credit  routing.Percent // what the class has not yet received of that share; a slot is 100
+	credit  routing.Percent // share that the class has not yet received; a slot is 100
 }
 
 // rankAt returns the waiter's current rank: its own rank, or the first rank once it has aged.
@@ -179,8 +178,8 @@ func (w *waiter) rankAt(now time.Time) int {
 	return 0
 }
 
-// Waiting returns how many calls wait. If any call waits, a new call must wait, too: taking a slot
-// directly would jump the queue.
+// Waiting returns the number of waiting calls. If any call waits, a new call must wait, too:
+// otherwise it would jump the queue.
 func (q *Queue) Waiting() int { return int(q.count.Load()) }
 
 // WaitingOf returns how many calls of a rank wait.
@@ -190,14 +189,14 @@ func (q *Queue) WaitingOf(rank int) int {
 	return q.ranks[rank].waiters
 }
 
-// Wait joins the queue and returns nil once the function try has returned true. It does the work of
-// Join, Await and Leave.
+// Wait joins the queue and returns nil once try has returned true. It does the work of Join, Await
+// and Leave.
 func (q *Queue) Wait(done <-chan struct{}, n *Need, deadline time.Time, try func() bool) error {
 	w, err := q.Join(n)
 	if err != nil {
 		return err
 	}
-	defer w.Leave() // also if try panics
+	defer w.Leave() // even if try panics
 	return w.Await(done, deadline, deadline, try)
 }
 
@@ -211,9 +210,9 @@ type Waiting struct {
 // Join takes a place in the queue, which Leave gives back. The error is ErrFull.
 //
 // If the queue is full, Join evicts the newest call of the key with the most waiting calls, unless
-// that key would then have fewer waiting calls than this call's key. So a key that floods the queue
-// cannot keep other keys out. Nothing is evicted if a free slot suits this call but no waiter: the
-// call passes through the queue, and needs a place only if another call is faster.
+// that key would then have fewer waiting calls than this call's key. A key that floods the queue
+// therefore cannot keep other keys out. Nothing is evicted if a free slot suits this call but no
+// waiter: the call passes through the queue, and needs a place only if another call is faster.
 func (q *Queue) Join(n *Need) (*Waiting, error) {
 	w, first, err := q.join(n)
 	if err != nil {
@@ -258,14 +257,14 @@ func (t *counts) end() {
 	}
 }
 
-// Await returns nil once the function try has returned true. That function takes a slot and reports
-// whether it got one. Await calls it on the caller's goroutine: once at the start if no other call
-// waits, and then whenever a slot is offered to this waiter. No lock is held, so two waiters may
-// try at the same time.
+// Await returns nil once try has returned true. try takes a slot and reports whether it got one.
+// Await calls it on the caller's goroutine: once at the start if no other call waits, and then
+// whenever a slot is offered to this waiter. No lock is held, so two waiters may try at the same
+// time.
 //
 // The error is ErrDeadline at the deadline, ErrLeft when done is closed, and ErrFull if the call
-// was evicted. It is ErrNotYet if the time given as until comes first: the call keeps its place in
-// the queue, and Await may be called again.
+// was evicted. It is ErrNotYet if until comes first. The call then keeps its place in the queue,
+// and Await may be called again.
 func (p *Waiting) Await(done <-chan struct{}, until, deadline time.Time, try func() bool) error {
 	if p.first {
 		p.first = false
@@ -301,8 +300,8 @@ func (p *Waiting) Await(done <-chan struct{}, until, deadline time.Time, try fun
 	}
 }
 
-// join adds a waiter. The result first reports that no other call waits, so this call tries to take
-// a slot at once.
+// join adds a waiter. first reports that no other call waits, so that this call tries to take a
+// slot at once.
 func (q *Queue) join(n *Need) (w *waiter, first bool, err error) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
@@ -384,8 +383,8 @@ func (q *Queue) all() (all []*waiter) {
 	return all
 }
 
-// suited reports whether there is a free slot that suits a newcomer and that no waiter is woken for
-// or about to take.
+// suited reports whether a free slot suits a newcomer. It does not count slots for which a waiter
+// was woken, or which a waiter is about to take.
 func suited(q *Queue, n *Need) bool {
 	taken := 0
 	if q.unwoken != nil {
@@ -410,11 +409,11 @@ func suited(q *Queue, n *Need) bool {
 	return false
 }
 
-// makeRoom evicts a waiter for a newcomer. The parameter of is the newcomer's rank. The parameter
-// own says how many waiters the newcomer's key already has. makeRoom evicts the newest waiter of
-// the last class behind the newcomer's. If there is no such class, it evicts the newest waiter of
-// the newcomer's class from the key with the most waiters, unless that key would then have fewer
-// waiters than the newcomer's key.
+// makeRoom evicts a waiter for a newcomer. of is the newcomer's rank, and own the number of waiters
+// that the newcomer's key already has. makeRoom evicts the newest waiter of the last class behind
+// the newcomer's. If there is no such class, it evicts the newest waiter of the newcomer's class
+// from the key with the most waiters, unless that key would then have fewer waiters than the
+// newcomer's key.
 func (q *Queue) makeRoom(of, own int) bool {
 	for rank := len(q.ranks) - 1; rank > of && q.behind > 0; rank-- {
 		if q.ranks[rank].waiters > 0 {
@@ -448,7 +447,7 @@ func (q *Queue) newest(rank int) (newest *waiter) {
 	return newest
 }
 
-// evict takes away a waiter's place.
+// evict removes a waiter from its place.
 func (q *Queue) evict(w *waiter) {
 	w.evicted = true
 	q.remove(w)
@@ -470,7 +469,7 @@ func (q *Queue) leave(w *waiter) {
 	q.remove(w)
 }
 
-// remove does what leave does, with the lock held.
+// remove is leave with the lock held.
 func (q *Queue) remove(w *waiter) {
 	if w.element == nil {
 		return
@@ -511,7 +510,7 @@ func (q *Queue) remove(w *waiter) {
 
 // sleepAgain puts a waiter that found no slot back to sleep. Its key moves to the front again,
 // because it got nothing. Slots that were freed while the waiter was awake were not offered to it,
-// so all are offered again.
+// so all of these slots are offered again.
 func (q *Queue) sleepAgain(w *waiter) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
@@ -528,7 +527,7 @@ func (q *Queue) sleepAgain(w *waiter) {
 	} else {
 		q.unwoken = nil
 	}
-	if w.passes { // another call was faster
+	if w.passes { // another call took the slot first
 		w.passes = false
 		if q.Waiting() > q.depth && !q.makeRoom(w.rank, w.key.waiters.Len()-1) {
 			q.evict(w)
@@ -578,13 +577,12 @@ func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
 	return false
 }
 
-// aSlot is how much one slot adds to a rankState's credit.
+// aSlot is the credit of a rankState for one slot.
 const aSlot = 100
 
 // wakeRank wakes the next waiter whose class fits. It considers the waiters whose current rank is
-// the given rank; if the parameter own is set, those whose own rank is the given rank. Among them
-// it chooses the key that was served least, including what the key's woken calls are about to be
-// served.
+// the given rank or, if own is set, those whose own rank is the given rank. Among them it chooses
+// the key that was served least, including the expected service of the key's woken calls.
 func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) bool {
 	var next *waiter
 	var least float64
@@ -615,7 +613,7 @@ func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) b
 	return true
 }
 
-// credit books a slot for which a waiter of a rank was woken.
+// credit records a slot for which a waiter of a rank was woken.
 func (q *Queue) credit(served int) {
 	if q.behind == 0 {
 		return

@@ -24,7 +24,7 @@ type places struct {
 	at     *upstreams.Upstream
 	fits   func(*routing.Query) bool // whether a free slot suits a waiter; nil: always
 	gone   atomic.Bool               // no call may go there
-	onWait func(*routing.Query)      // gets the calls that count as waiting; may be nil
+	onWait func(*routing.Query)      // called for each call that counts as waiting; may be nil
 }
 
 func newPlaces(depth int) *places {
@@ -162,7 +162,8 @@ func TestQueueDepth(t *testing.T) {
 	}
 }
 
-// A waiter that tries and finds no slot keeps its place ahead of later waiters.
+// TestQueueKeepsPlaceAfterVainTurn checks that a waiter that tries and finds no slot keeps its
+// place ahead of later waiters.
 func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(10)
@@ -198,8 +199,8 @@ func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
 	})
 }
 
-// A slot that the first waiter cannot use is offered to the next one, of the same key or another,
-// without waking any other waiter.
+// TestQueueWakesSuitedWaiter checks that a slot that the first waiter cannot use is offered to the
+// next waiter, of the same key or another, without waking any other waiter.
 func TestQueueWakesSuitedWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(1000)
@@ -245,7 +246,7 @@ func TestQueueWakesSuitedWaiter(t *testing.T) {
 		if err := <-late; err != nil {
 			t.Errorf("the newcomer's Wait = %v, want a slot", err)
 		}
-		time.Sleep(2 * time.Minute) // the others leave
+		time.Sleep(2 * time.Minute) // the other waiters leave
 		p.set.mu.Lock()
 		defer p.set.mu.Unlock()
 		if len(p.q.classes) != 0 || p.q.Waiting() != 0 || p.set.waiting.Load() != 0 {
@@ -254,7 +255,8 @@ func TestQueueWakesSuitedWaiter(t *testing.T) {
 	})
 }
 
-// If no upstream may take the calls any more, all waiters are woken.
+// TestQueueEndsWithoutUpstreams checks that all waiters are woken if no upstream may take the calls
+// any more.
 func TestQueueEndsWithoutUpstreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(50)
@@ -273,8 +275,9 @@ func TestQueueEndsWithoutUpstreams(t *testing.T) {
 	})
 }
 
-// A free slot of an upstream that several models share wakes one waiter among all of them, and the
-// models take turns. Models without the upstream are not asked.
+// TestQueuesShareAnUpstream checks that a free slot of an upstream that several models share wakes
+// one waiter among all of them, and that the models take turns. Models without the upstream are not
+// asked.
 func TestQueuesShareAnUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(100)
@@ -318,10 +321,10 @@ func TestQueuesShareAnUpstream(t *testing.T) {
 	})
 }
 
-// If a waiter that is leaving gets the turn, the turn passes to the next waiter: a call that has
-// gone takes no place.
+// TestQueueHandsTurnOn checks that the turn passes to the next waiter if a waiter that is leaving
+// gets it: a call that has ended takes no place.
 func TestQueueHandsTurnOn(t *testing.T) {
-	for range 20 { // which of two events a waiter sees first is chance
+	for range 20 { // it is random which of two events a waiter sees first
 		synctest.Test(t, func(t *testing.T) {
 			p := newPlaces(10)
 			done, hold := make(chan struct{}), make(chan struct{})
@@ -333,7 +336,7 @@ func TestQueueHandsTurnOn(t *testing.T) {
 						return p.take()
 					default:
 					}
-					<-hold // the first look takes long; the turn comes meanwhile
+					<-hold // the first try takes long; the turn comes meanwhile
 					return false
 				})
 			}()
@@ -353,8 +356,9 @@ func TestQueueHandsTurnOn(t *testing.T) {
 	}
 }
 
-// A call does not look for a place while an earlier call is about to look. The next call gets what
-// the earlier call leaves, and a key that found a place without a signal moves behind the others.
+// TestQueueKeepsNewcomersWaiting checks that a call does not try for a place while an earlier call
+// is about to try. The next call gets the places that the earlier call leaves, and a key that found
+// a place without a signal moves behind the others.
 func TestQueueKeepsNewcomersWaiting(t *testing.T) {
 	for _, signalled := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -413,8 +417,8 @@ func TestQueueKeepsNewcomersWaiting(t *testing.T) {
 	}
 }
 
-// Without a signal, a new waiter finds a slot that does not suit the only other waiter. A waiter
-// that leaves before it was woken wakes no other waiter.
+// TestQueueNewcomerIsWokenAtOnce checks that a new waiter finds, without a signal, a slot that does
+// not suit the only other waiter. A waiter that leaves before it was woken wakes no other waiter.
 func TestQueueNewcomerIsWokenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(10)
@@ -445,7 +449,8 @@ func TestQueueNewcomerIsWokenAtOnce(t *testing.T) {
 	})
 }
 
-// Waiters find all slots that were freed while no call waited, and thus without a signal.
+// TestQueueFindsUnsignalledPlaces checks that waiters find all slots that were freed without a
+// signal, because no call waited then.
 func TestQueueFindsUnsignalledPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(10)
@@ -508,7 +513,8 @@ func TestQueueMakesRoomForOtherKeys(t *testing.T) {
 	})
 }
 
-// More slots, or other upstreams, wake exactly as many waiters as there are slots.
+// TestQueueLooksAfterReload checks that more slots, or other upstreams, wake exactly as many
+// waiters as there are slots.
 func TestQueueLooksAfterReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(50)
@@ -548,7 +554,8 @@ func TestQueueSurvivesPanic(t *testing.T) {
 	}
 }
 
-// A waiting call counts at all upstreams that its key's tiers allow, including external ones.
+// TestQueueCountsAtTiers checks that a waiting call counts at all upstreams that its key's tiers
+// allow, including external ones.
 func TestQueueCountsAtTiers(t *testing.T) {
 	p := newPlaces(2)
 	var counted []uint8

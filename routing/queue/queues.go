@@ -12,15 +12,15 @@ import (
 
 // Queues holds the queues of all of an edge's models. Models may share upstreams, so a free slot is
 // offered in turn to the queues of the models that have its upstream. The slot wakes one waiter:
-// the first, in fair order, that the slot suits. A woken waiter may still get nothing, because a
-// call for a model without waiters may be faster. The waiter then keeps its position.
+// the first, in fair order, that the slot suits. A woken waiter may still get no slot, because a
+// call for a model without waiters may take it first. The waiter then keeps its position.
 //
 // The upstreams' state decides who is woken, not the signals. Whenever a slot is freed, an upstream
-// changes, or a waiter comes, leaves or finds no slot, Queues wakes as many waiters as there are
+// changes, or a waiter joins, leaves or finds no slot, Queues wakes as many waiters as there are
 // free slots without a woken waiter. So a lost signal does no harm, and a surplus signal wakes no
 // waiter. The route itself decides whether a slot suits a waiter, so a waiter is woken in vain only
-// if another call was faster. Each event wakes a waiter at most once. If the route and an upstream
-// ever disagree, the disagreement costs one wake-up and causes no loop.
+// if another call took the slot first. Each event wakes a waiter at most once. If the route and an
+// upstream ever disagree, the disagreement costs one wake-up and causes no loop.
 type Queues struct {
 	waiting    atomic.Int64                                            // calls, in all queues
 	byUpstream atomic.Pointer[map[*upstreams.Upstream]*queuedUpstream] // the upstreams of the queues in use
@@ -31,7 +31,7 @@ type Queues struct {
 	retired map[string]*Queue // queues whose models no longer have one, while calls may still wait
 }
 
-// queuedUpstream is what the queues keep about one upstream.
+// queuedUpstream is the queues' state of one upstream.
 type queuedUpstream struct {
 	upstream *upstreams.Upstream
 	queues   atomic.Pointer[[]*Queue]     // the queues of the models that have the upstream
@@ -39,7 +39,7 @@ type queuedUpstream struct {
 	promised [upstreams.PoolAudio + 1]int // waiters that were woken for a slot of a pool and have not tried yet
 }
 
-// promisedSlots returns how many slots of a pool have a woken waiter.
+// promisedSlots returns the number of slots of a pool that have a woken waiter.
 func (p *queuedUpstream) promisedSlots(pool upstreams.Pool, shared bool) int {
 	if !shared {
 		return p.promised[pool]
@@ -78,8 +78,7 @@ type Use struct {
 	Queue *Queue
 	Depth int
 	Route Route
-	// Line accounts for what the keys were served; nil: the queue has its own line, in which only this
-	// queue books.
+	// Line accounts for the keys' service; nil: the queue has a line of its own.
 	Line *turns.Line
 	// Floors are the classes' floors, in order; nil: none.
 	Floors []routing.Percent
@@ -151,7 +150,7 @@ func (s *Queues) apply(uses []Use) {
 }
 
 // SlotFreed wakes the next waiter for an upstream's slot. Call it after a slot has been released.
-// While nobody waits for the upstream, a call costs next to nothing.
+// While no call waits for the upstream, SlotFreed costs next to nothing.
 func (s *Queues) SlotFreed(u *upstreams.Upstream) {
 	if p := s.awaitedUpstream(u); p != nil {
 		s.mu.Lock()

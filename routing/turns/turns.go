@@ -1,18 +1,18 @@
 // Package turns decides which key is next at a model whose slots are taken: the key that has been
-// served least, in proportion to its weight. Keys are opaque names, and the caller measures what is
-// served (Weight). The package does no I/O, and time is a parameter.
+// served least, in proportion to its weight. Keys are opaque names, and the caller measures the
+// service (Weight). The package does no I/O, and time is a parameter.
 //
 // # Design
 //
 // Keys share the engines' time, and calls differ in the time that they take by five orders of
-// magnitude. So a key has an account of what it was served, divided by its weight, and the key with
-// the least account is next (VTC, arXiv 2401.00588). An account is charged with an estimate when a
-// call gets its slot, and corrected while the answer comes and when it has ended.
+// magnitude. So each key has an account of its service, divided by its weight. The key with the
+// lowest account is next (VTC, arXiv 2401.00588). An account is charged with an estimate when a
+// call gets its slot. It is corrected while the answer arrives and when the answer has ended.
 //
 // An idle key does not save credit: when it waits again, its account is raised to the line's time,
-// which lies between the accounts of the waiting keys. That time advances with what is served,
-// divided among the waiting keys, as in fair queueing of packets. So the line's time reaches even
-// the account that is furthest ahead, also while new keys keep coming, and no key waits forever. An
+// which lies between the accounts of the waiting keys. That time advances with the service, divided
+// among the waiting keys, as in fair queueing of packets. So the line's time reaches even the
+// account that is furthest ahead, even while new keys keep arriving, and no key waits forever. An
 // account that the line's time has passed carries no information and is forgotten.
 //
 // If no key has waited for a minute, nothing is counted, and a call costs one atomic load.
@@ -25,20 +25,21 @@ import (
 	"time"
 )
 
-// answerWeight says how many prompt tokens one answer token counts for: in one step an engine reads
-// many tokens, but writes one token for each call. The number was chosen, not measured.
+// answerWeight is the number of prompt tokens that one answer token counts for. In one step an
+// engine reads many tokens, but writes one token for each call. The number was chosen, not
+// measured.
 const answerWeight = 4
 
-// Weight returns what a call is served: the prompt tokens that its engine had to read, plus
+// Weight returns the service of a call: the prompt tokens that its engine had to read, plus
 // answerWeight for each token of the answer.
 func Weight(uncached, answer int) int64 {
 	return int64(max(0, uncached)) + answerWeight*int64(max(0, answer))
 }
 
-// remembered is how long a line keeps counting after the last wait has ended.
+// remembered is the time for which a line keeps counting after the last wait has ended.
 const remembered = time.Minute
 
-// mostIdle bounds the accounts of keys that do not wait.
+// mostIdle is the maximum number of accounts of keys that do not wait.
 const mostIdle = 1024
 
 // Line decides in which order keys get their turns at one model. The zero value is ready for use.
@@ -54,7 +55,7 @@ type Line struct {
 	last     time.Time // when the last key stopped waiting, if none waits
 }
 
-// Account records what a key has been served at a line.
+// Account records a key's service at a line.
 type Account struct {
 	served atomic.Uint64 // bits of a float64: weight served, divided by the key's weight; written with the line's mu held
 
@@ -67,7 +68,7 @@ type Account struct {
 // Quiet reports whether no key has waited for a while, so that nothing needs to be counted.
 func (l *Line) Quiet() bool { return !l.busy.Load() }
 
-// Wait records that a key with this weight begins to wait; each Wait needs one Leave. A key that
+// Wait records that a key with this weight starts to wait. Each Wait needs one Leave. A key that
 // did not wait before goes behind the keys that were served less, and gets no credit for having
 // been idle.
 func (l *Line) Wait(key string, weight float64, now time.Time) *Account {
@@ -88,7 +89,7 @@ func (l *Line) Wait(key string, weight float64, now time.Time) *Account {
 	return a
 }
 
-// Leave ends what one Wait began.
+// Leave undoes one Wait.
 func (a *Account) Leave(now time.Time) {
 	l := a.line
 	l.mu.Lock()
@@ -105,17 +106,16 @@ func (a *Account) Leave(now time.Time) {
 	l.forget(a)
 }
 
-// Served returns what the key has been served, divided by its weight. The key with the least is
-// next.
+// Served returns the key's service, divided by its weight. The key with the lowest value is next.
 func (a *Account) Served() float64 { return math.Float64frombits(a.served.Load()) }
 
-// With returns what Served would return if the key had been served the given additional amount.
+// With returns the value of Served after the given additional service.
 func (a *Account) With(more int64) float64 { return a.Served() + float64(more)/a.share() }
 
 // share returns the key's weight.
 func (a *Account) share() float64 { return math.Float64frombits(a.weight.Load()) }
 
-// ServedOf returns what Served would return, for a key that may not be waiting.
+// ServedOf returns the value of Served for a key that may not be waiting.
 func (l *Line) ServedOf(key string) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,8 +129,8 @@ func (l *Line) ServedOf(key string) float64 {
 	return a.Served()
 }
 
-// Turn is what one call adds to its key's account. The zero value belongs to no line. A Turn
-// belongs to one goroutine.
+// Turn records the service that one call adds to its key's account. The zero value belongs to no
+// line. A Turn belongs to one goroutine.
 type Turn struct {
 	line     *Line
 	key      string
@@ -142,8 +142,8 @@ type Turn struct {
 // Begun reports whether the turn is booked at a line.
 func (t *Turn) Begun() bool { return t.line != nil }
 
-// Begin books what a call that got its slot is expected to be served, at least 1. While the line is
-// quiet it books nothing and returns the zero value.
+// Begin books the expected service of a call that got its slot, at least 1. While the line is quiet
+// it books nothing and returns the zero value.
 func (l *Line) Begin(key string, weight float64, expected int64, now time.Time) Turn {
 	if l.Quiet() {
 		return Turn{}
@@ -163,12 +163,12 @@ func (l *Line) Begin(key string, weight float64, expected int64, now time.Time) 
 	return Turn{l, key, a.share(), expected, expected}
 }
 
-// bookEvery is how many tokens of a running answer are booked at a time.
+// bookEvery is the number of tokens of a running answer that are booked at a time.
 const bookEvery = 16
 
-// Answered books the answer tokens that have come so far, in addition to what was expected for the
-// prompt, so that a long answer counts while its call holds the slot. Answered is cheap enough to
-// be called for each token.
+// Answered books the answer tokens so far, in addition to the expected service of the prompt, so
+// that a long answer counts while its call holds the slot. Answered is cheap enough to be called
+// for each token.
 func (t *Turn) Answered(tokens int) {
 	if t.line == nil {
 		return
@@ -178,8 +178,8 @@ func (t *Turn) Answered(tokens int) {
 	}
 }
 
-// End books what the call was served in the end. If the engine has counted no tokens (known is
-// false), the estimate for the prompt stays, provided there was an answer.
+// End books the call's final service. If the engine has counted no tokens (known is false), the
+// estimate for the prompt stays, provided there was an answer.
 func (t *Turn) End(uncached, answer int, known bool) {
 	switch {
 	case known:
@@ -191,7 +191,7 @@ func (t *Turn) End(uncached, answer int, known bool) {
 	}
 }
 
-// Book books what the call has been served in total so far, which may be less than expected.
+// Book records the call's total service so far, which may be less than expected.
 func (t *Turn) Book(served int64) {
 	more := served - t.booked
 	if t.line == nil || more == 0 {
@@ -216,7 +216,7 @@ func (t *Turn) Book(served int64) {
 	l.forget(a)
 }
 
-// Booked returns what the turn has booked.
+// Booked returns the service that the turn has booked.
 func (t *Turn) Booked() int64 { return t.booked }
 
 // book adds to an account and advances the line's time.
@@ -272,8 +272,8 @@ func (l *Line) account(key string, weight float64) *Account {
 	return a
 }
 
-// expire makes the line quiet once no key has waited for the duration remembered. It reports
-// whether the line is quiet.
+// expire makes the line quiet once no key has waited for as long as remembered. It reports whether
+// the line is quiet.
 func (l *Line) expire(now time.Time) (quiet bool) {
 	if len(l.waiting) == 0 && l.busy.Load() && now.Sub(l.last) > remembered {
 		clear(l.accounts)

@@ -28,7 +28,7 @@ func TestWeight(t *testing.T) {
 	}
 }
 
-// TestTurnBooks checks what a turn books from the beginning of its call to the end.
+// TestTurnBooks checks the service that a turn books from the start of its call to the end.
 func TestTurnBooks(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -90,8 +90,9 @@ func TestQuietLineCountsNothing(t *testing.T) {
 	}
 }
 
-// A key that was away comes back level with the waiting keys. It gains nothing from its idle time,
-// and loses nothing for what it was served before any key waited.
+// TestIdleKeysSaveNoCredit checks that a key that returns after a pause is level with the waiting
+// keys. It gains nothing from its idle time, and loses nothing for its service before any key
+// waited.
 func TestIdleKeysSaveNoCredit(t *testing.T) {
 	var l Line
 	a, b := l.Wait("a", 1, start), l.Wait("b", 1, start)
@@ -121,7 +122,8 @@ func TestServedOf(t *testing.T) {
 	}
 }
 
-// A weight that a reload has changed applies from the key's next call on.
+// TestWeightChanges checks that a weight that a reload has changed applies from the key's next call
+// on.
 func TestWeightChanges(t *testing.T) {
 	var l Line
 	a, b := l.Wait("a", 1, start), l.Wait("b", 1, start)
@@ -148,7 +150,7 @@ type running struct {
 type simulated struct {
 	account *Account
 	weight  float64
-	served  float64 // what its ended calls were served in total
+	served  float64 // total service of its ended calls
 }
 
 // next chooses a key as a queue does.
@@ -162,9 +164,9 @@ func next(keys []*simulated) *simulated {
 	return best
 }
 
-// Keys that wait all the time are served in proportion to their weights. The difference is never
-// more than the calls in the slots, however the costs are spread and however wrong the estimates
-// are.
+// TestServedInProportion checks that keys that always wait are served in proportion to their
+// weights. The difference is never more than the calls in the slots, however the costs are spread
+// and however wrong the estimates are.
 func TestServedInProportion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Line
@@ -217,7 +219,8 @@ func indexOf(keys []*simulated, k *simulated) int {
 	return -1
 }
 
-// A waiting key gets its turn although new keys come with every slot.
+// TestNoKeyStarves checks that a waiting key gets its turn although new keys arrive with every
+// slot.
 func TestNoKeyStarves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Line
@@ -243,7 +246,8 @@ func TestNoKeyStarves(t *testing.T) {
 	})
 }
 
-// Whatever happens, the number of accounts is bounded, and keys that are gone keep none.
+// TestAccountsAreForgotten checks that the number of accounts is limited whatever happens, and that
+// keys that are gone keep no account.
 func TestAccountsAreForgotten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Line
