@@ -31,9 +31,9 @@ type CLI struct {
 	Report    ReportCmd    `cmd:"" help:"Draw a result file as one HTML page that needs no network."`
 }
 
-// Arguments rewrites a command line. A list that vLLM's tool separates by spaces (--goodput
-// ttft:200 itl:50) becomes repeated flags, and a --scenario is followed by its flags. Command lines
-// of other commands stay unchanged. A removed flag is a usage error.
+// Arguments rewrites a command line. It turns a list that vLLM's tool separates by spaces
+// (--goodput ttft:200 itl:50) into repeated flags, and inserts the flags of a --scenario after it.
+// Command lines of other commands stay unchanged. A removed flag is a usage error.
 func Arguments(args []string) ([]string, error) {
 	if len(args) == 0 || args[0] != "bench" {
 		return args, nil
@@ -129,7 +129,7 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 			return exit.With(exit.Failed, err.Error())
 		}
 	}
-	for _, name := range c.Output { // last, because the result includes the checks
+	for _, name := range c.Output { // last, since the result includes the checks
 		if err := save(name, r, records); err != nil {
 			return exit.With(exit.Failed, err.Error())
 		}

@@ -32,7 +32,7 @@ var goneFlags = map[string]string{
 // goneShort maps the removed short forms to their long forms.
 var goneShort = map[string]string{"-u": "base-url", "-H": "header"}
 
-// gone refuses a flag that has been removed from the command.
+// gone returns an error if args contain a flag that has been removed from the command.
 func gone(args []string) error {
 	at, run := isRun(args)
 	if !run && !slices.Contains([]string{"compare", "report"}, args[min(1, len(args)-1)]) {

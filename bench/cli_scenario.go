@@ -27,8 +27,8 @@ var instead = map[string][]string{
 	"ramp": {"request-rate"}, "request-rate": {"ramp"}, "profile": {"request-rate", "max-concurrency", "ramp"},
 }
 
-// isRun reports whether a command line is for `bench run`, in which "run" is optional. The result
-// at is the index of the command's own arguments.
+// isRun reports whether a command line is for `bench run`, in which "run" is optional. at is the
+// index of the command's own arguments.
 func isRun(args []string) (at int, ok bool) {
 	switch {
 	case len(args) < 2 || args[0] != "bench":

@@ -16,7 +16,8 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// TestZeroIsNotTheDefault: a number or duration of 0 is refused, not replaced by the default.
+// TestZeroIsNotTheDefault checks that a number or duration of 0 is refused, not replaced by the
+// default.
 func TestZeroIsNotTheDefault(t *testing.T) {
 	for _, flag := range []string{"-z=0s", "-z0", "--duration=-1s", "--duration=20", "-n0", "--num-prompts=-3", "--num-prompts=many", "--request-timeout=0s"} {
 		_, parser := grammar(t)

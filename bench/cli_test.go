@@ -34,8 +34,8 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestGoneFlags: the commands that had a flag in an earlier version refuse it and say what to use
-// instead.
+// TestGoneFlags checks that the commands that had a flag in an earlier version refuse it and say
+// what to use instead.
 func TestGoneFlags(t *testing.T) {
 	for in, want := range map[string]string{
 		"bench --backend messages http://h:1": "--mix messages",
@@ -87,7 +87,7 @@ func TestHelpFitsScreens(t *testing.T) {
 	}
 }
 
-// TestKeysInTheEnvironment: the second target gets its own key and no other.
+// TestKeysInTheEnvironment checks that the second target gets its own key and no other.
 func TestKeysInTheEnvironment(t *testing.T) {
 	first, second := benchtest.StartEngine(t, sim.Options{Record: true}), benchtest.StartEngine(t, sim.Options{Record: true})
 	t.Setenv("PENSTOCK_COMPARE_KEY", "the-second-key")
@@ -144,8 +144,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestFormat: --format json prints the result on standard output, and everything else on standard
-// error.
+// TestFormat checks that --format json prints the result on standard output, and everything else on
+// standard error.
 func TestFormat(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{TokenRate: 50})
 	c := RunCmd{Format: "json", Options: load.Options{BaseURL: e.URL(), NumPrompts: 2, InputLen: "10", OutputLen: "1", NoFloor: true}}
@@ -158,7 +158,8 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestSearchThatMeetsNothing ends with 99, or with 98 on a busy machine.
+// TestSearchThatMeetsNothing checks that the search ends with exit code 99, or 98 on a busy
+// machine.
 func TestSearchThatMeetsNothing(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{Slots: 1, Latency: 20 * time.Millisecond})
 	c := RunCmd{Options: load.Options{BaseURL: e.URL(), Profile: "search", NumPrompts: 20, InputLen: "10", OutputLen: "1", Goodput: []string{"e2el:1"}, MaxStages: 2}}

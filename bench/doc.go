@@ -4,15 +4,16 @@
 //
 // # What a number means
 //
-// Every request has three times: when it was due (scheduled), when the client began to send it,
-// including a new connection (sent), and when answers came. Latencies are always measured both from
-// sent and from scheduled. vLLM's tool and similar tools print latencies from sent. Latencies from
-// scheduled are what a user would have felt who came at that moment. The difference shows that the
-// client waited for a free slot or for its own processor. README.md has the formulas.
+// Every request has three times: when it was due (scheduled), when the client started to send it,
+// including a new connection (sent), and when answers arrived. Latencies are always measured both
+// from sent and from scheduled. vLLM's tool and similar tools print latencies from sent. Latencies
+// from scheduled are what a user who arrived at that moment would have seen. A difference between
+// the two shows that the client waited for a free slot or for its own processor. README.md has the
+// formulas.
 //
-// # Where things are
+// # Layout
 //
-//	bench       the grammar, the removed flags, which file gets what
+//	bench       the grammar, the removed flags, the output files
 //	  overhead  what the edge costs: a command of its own
 //	  scenario  bundled workloads, and the fleet for them
 //	  load      a run: settings, stages, recorder, summary, verdict
@@ -23,7 +24,8 @@
 //	  result    the file and its numbers
 //	  process   child processes, processors, /proc
 //	  exit      the exit codes of commands
-//	  sim       the simulated engine, which shares no code with the rest
+//	  sim       the simulated engine, which shares no code with the others
 //
-// A package only knows those below it. A scenario becomes flags before the command line is parsed.
+// A package only knows the packages below it. A scenario becomes flags before the command line is
+// parsed.
 package bench

@@ -33,8 +33,8 @@ func forge(v any) any {
 	return v
 }
 
-// TestForgedResult: neither an engine's model names nor a foreign result file can control the
-// terminal.
+// TestForgedResult checks that neither an engine's model names nor a foreign result file can
+// control the terminal.
 func TestForgedResult(t *testing.T) {
 	engine := benchtest.Synth{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20, Failed: 30, Stages: []string{"rate 10", "rate 20"}, Invalid: "it was"}
 	var tree any

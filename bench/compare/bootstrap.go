@@ -18,9 +18,9 @@ type interval struct{ low, high float64 }
 func (i *interval) holdsZero() bool { return i.low <= 0 && i.high >= 0 }
 
 // certainty determines the bounds of an interval. Any row of a comparison could show a difference
-// by chance, so each interval is wide enough that all intervals hold together. The few draws cannot
-// show such a width directly, so the 95 % bounds are moved outwards by the factor that applies to a
-// normal distribution.
+// by chance, so each interval is made wide enough for all intervals to hold together. The few draws
+// cannot show this width directly. The 95 % bounds are therefore moved outwards by the factor that
+// applies to a normal distribution.
 type certainty struct{ widening float64 }
 
 // certaintyOf returns the certainty for the given number of intervals, which must all hold with the
@@ -33,8 +33,8 @@ func certaintyOf(confidence float64, intervals int) certainty {
 // drawnTail is the fraction of draws beyond each bound.
 const drawnTail = 0.025
 
-// deviations returns how many standard deviations above the mean leave the fraction tail of a
-// normal distribution beyond them.
+// deviations returns the number of standard deviations above the mean beyond which the fraction
+// tail of a normal distribution lies.
 func deviations(tail float64) float64 { return math.Sqrt2 * math.Erfinv(1-2*tail) }
 
 // intervalOf takes the bounds from the draws, which it sorts.
@@ -70,8 +70,8 @@ type resampler struct {
 	rng    *rand.Rand
 }
 
-// newResampler makes a resampler. The parameter independent is the number of samples that are
-// independent of each other. The gaps of one request are not.
+// newResampler makes a resampler. independent is the number of samples that are independent of each
+// other. The gaps of one request are not independent.
 func newResampler(d *result.Distribution, independent int, seed uint64) *resampler {
 	w := 1.0
 	if n := float64(d.Count); float64(independent) < n && independent > 0 {
@@ -132,7 +132,7 @@ func leastSamples(k result.Key) int {
 const fewCounts = 20
 
 // latencyIntervals returns the intervals of second - first for each key; nil if there are too few
-// samples. The parameter requests holds the number of independent samples in each distribution.
+// samples. requests holds the number of independent samples in each distribution.
 func latencyIntervals(first, second *result.Distribution, requests [2]int, keys []result.Key, c certainty) []*interval {
 	out := make([]*interval, len(keys))
 	samples := independentSamples(first, second, requests)

@@ -16,8 +16,8 @@ const (
 	RowWorse   = "worse"
 	RowSame    = "no difference"             // the difference is within the interval
 	RowFloor   = "within the client's floor" // there is a difference, but smaller than the clients' own error
-	RowUnknown = "unknown"                   // there is no interval to judge by
-	RowFew     = "too few requests"          // Row.Needs has the number of requests that it needs
+	RowUnknown = "unknown"                   // there is no interval for a judgement
+	RowFew     = "too few requests"          // Row.Needs is the number of requests needed
 )
 
 // Row compares one number of two results.
@@ -115,14 +115,15 @@ func Results(base, next *result.Result, confidence float64) *Report {
 	return c
 }
 
-// part is a summary and its stage in the time series. Stage -1 stands for all stages.
+// part holds a summary and its stage in the time series. Stage -1 stands for all stages.
 type part struct {
 	s      *result.Summary
 	series *result.Series
 	stage  int
 }
 
-// requests returns the number of answered requests, which bounds the independent samples.
+// requests returns the number of answered requests, which is the maximum number of independent
+// samples.
 func (p part) requests() int { return p.s.Completed }
 
 // perSecond returns a column's values per second in the part's time intervals. It leaves out the
@@ -265,8 +266,8 @@ func (c *Report) verdict() string {
 	return strings.Join(parts, "; ") + floor
 }
 
-// needs says how many requests the unjudged numbers need; empty if they are unjudged for another
-// reason.
+// needs returns a text on how many requests the unjudged numbers need. It is empty if they are
+// unjudged for another reason.
 func (c *Report) needs() string {
 	least, most := 0, 0
 	for _, r := range c.Rows {

@@ -1,10 +1,10 @@
 // Package compare compares two results, and turns conditions on results into an exit code.
 //
-// Every difference has a bootstrap interval: from the histograms for latencies, from the time
-// series in blocks for rates, from the counts for shares. The gaps of one request are not
-// independent, so ITL counts as one sample for each request. A latency that differs by less than
-// the clients' own floor (the floor's p99 in the worse run) is not called better or worse. Notes
-// list the differences in the load itself.
+// Every difference has a bootstrap interval. Latencies use the histograms, rates use the time
+// series in blocks, and shares use the counts. The gaps of one request are not independent, so ITL
+// counts as one sample for each request. A latency that differs by less than the clients' own floor
+// (the floor's p99 in the worse run) is not called better or worse. Notes list the differences in
+// the load itself.
 //
 // The bootstrap draws every bucket of a histogram as a Poisson count instead of drawing samples: a
 // million gaps cost no more than their thousand buckets, and result files need not hold samples.

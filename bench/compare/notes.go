@@ -11,7 +11,7 @@ import (
 	"penstock/bench/result"
 )
 
-// Beyond these bounds two loads are considered different.
+// Two loads are considered different beyond these limits.
 const (
 	lengthsApart   = 1.10 // mean tokens of a request
 	durationsApart = 2.0  // wall time
@@ -120,8 +120,8 @@ func mixText(mix map[string]float64) string {
 }
 
 // floorOf returns the largest difference in a measure, in ms, that two runs cannot resolve. It is
-// the p99 that the client measured against a server that does nothing, and the larger one of the
-// two runs. It is 0 if neither run measured it.
+// the larger of the two runs' p99 against a server that does nothing. It is 0 if neither run
+// measured it.
 func floorOf(measure string, a, b *result.Result) float64 {
 	worst := 0.0
 	for _, r := range []*result.Result{a, b} {

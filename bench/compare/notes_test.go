@@ -10,7 +10,7 @@ import (
 	"penstock/bench/result"
 )
 
-// TestNotesOfOtherLoads changes one load property at a time, and the notes mention exactly that
+// TestNotesOfOtherLoads changes one load property at a time. The notes must mention exactly that
 // property.
 func TestNotesOfOtherLoads(t *testing.T) {
 	made := func() *result.Result {

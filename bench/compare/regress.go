@@ -83,11 +83,11 @@ func (r *Row) interval() string {
 
 // Regress limits how much worse a measure may become.
 type Regress struct {
-	key   *result.Key // nil: the usual ones
+	key   *result.Key // nil: the usual measures
 	limit float64     // as a share: 0.05 is 5 %
 }
 
-// regressKeys are the measures that a bound without a name applies to.
+// regressKeys are the measures to which a limit without a name applies.
 var regressKeys = map[string]bool{
 	"request_throughput": true, "output_throughput": true, "request_goodput": true,
 	"median_ttft_ms": true, "p99_ttft_ms": true, "median_tpot_ms": true, "p99_tpot_ms": true, "median_itl_ms": true,
@@ -118,9 +118,9 @@ func ParseRegress(s string) (Regress, error) {
 	return out, nil
 }
 
-// Check judges a comparison. A measure fails if it is worse by more than its bound, and if the
-// interval confirms that it is worse at all. Without an interval only the numbers decide. An
-// increase in errors or stream faults always fails.
+// Check judges a comparison. A measure fails if it is worse by more than its limit and the interval
+// confirms that it is worse at all. Without an interval only the numbers decide. An increase in
+// errors or stream faults always fails.
 func Check(c *Report, bounds []Regress) []result.Assertion {
 	var out []result.Assertion
 	limits, usual := map[string]float64{}, -1.0

@@ -1,11 +1,11 @@
-// Package exit defines the exit codes of `penstock bench` and the error that carries one. It has no
-// other contents, so every package of the load tester can use it to classify a failure for the
-// operator.
+// Package exit defines the exit codes of `penstock bench` and the error that carries one. It
+// contains nothing else, so every package of the load tester can use it to classify a failure for
+// the operator.
 package exit
 
 import "fmt"
 
-// Exit codes; 0 means that all is well.
+// Exit codes; 0 means success.
 const (
 	Failed    = 1  // the run could not be done, no request was answered, or two results have nothing to compare
 	Usage     = 2  // wrong flags, an unreachable target, a wrong key, an unknown model, a malformed file

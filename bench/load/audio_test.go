@@ -18,7 +18,7 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// TestSpeech measures an engine that sends the header of its file at once and the first sound a
+// TestSpeech measures an engine that sends the header of its file at once and the first audio a
 // while later.
 func TestSpeech(t *testing.T) {
 	t.Parallel()
@@ -41,7 +41,8 @@ func TestSpeech(t *testing.T) {
 	defer server.Close()
 	r, records := bench(t, Options{BaseURL: server.URL, Model: "tts", Mix: "speech", NumPrompts: 6, MaxConcurrency: []int{6}, InputLen: "5"})
 	ttft, e2el := r.Penstock.Total.Latency[result.TTFT], r.Penstock.Total.Latency[result.E2EL]
-	// A busy client notes late that it has sent a request, so its times may be shorter than the server's.
+	// A busy client records the sending of a request late, so its times may be shorter than the
+	// server's.
 	if r.Completed != 6 || ttft == nil || ttft.Min < wait.Seconds()*500 || e2el.Min < wait.Seconds()*1500 {
 		t.Errorf("completed %d: TTFT %+v, E2EL %+v", r.Completed, ttft, e2el)
 	}

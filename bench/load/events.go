@@ -36,8 +36,8 @@ type Fleet interface {
 // recovery is the time after an event during which failures are attributed to it.
 const recovery = 10 * time.Second
 
-// runEvents runs each event at its time, counted from begin. When all have run or ctx has ended, it
-// returns their outcomes.
+// runEvents runs each event at its time, counted from begin. When all events have run or ctx has
+// ended, it returns their outcomes.
 func (s *settings) runEvents(ctx context.Context, c *client.Clock, begin int64) []result.Event {
 	out := make([]result.Event, len(s.events))
 	var all sync.WaitGroup

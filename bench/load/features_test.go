@@ -66,8 +66,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestNonce creates the same workload twice. The second workload must miss the cache, unless hits
-// are allowed.
+// TestNonce creates the same workload twice. The second one must miss the cache, unless hits are
+// allowed.
 func TestNonce(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	o := Options{BaseURL: e.URL(), NumPrompts: 20, MaxConcurrency: []int{2}, InputLen: "200", OutputLen: "2", Seed: 7}
@@ -118,8 +118,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestTraceOfSessions: a call of a recorded session carries the session's name, and is sent after
-// the previous call's answer and the pause.
+// TestTraceOfSessions checks that a call of a recorded session carries the session's name, and is
+// sent after the previous call's answer and the pause.
 func TestTraceOfSessions(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{Record: true, Latency: 30 * time.Millisecond})
 	path := filepath.Join(t.TempDir(), "sessions.jsonl")
@@ -200,8 +200,8 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// TestSaturate: the search finds the engine's limit without knowing its size, and never uses more
-// clients than requests.
+// TestSaturate checks that the search finds the engine's limit without knowing its size, and never
+// uses more clients than requests.
 func TestSaturate(t *testing.T) {
 	for _, row := range []struct {
 		slots, most int
@@ -252,7 +252,7 @@ func TestPoissonIsValid(t *testing.T) {
 	}
 }
 
-// TestSearchAlone begins with one request at a time if no concurrency is given. If even one request
+// TestSearchAlone starts with one request at a time if no concurrency is given. If even one request
 // is too much, the report says so and the exit code is exit.Threshold.
 func TestSearchAlone(t *testing.T) {
 	fastset.LeaveOut(t, "a search for the highest rate")

@@ -20,7 +20,7 @@ const (
 )
 
 // measureClientOverhead measures the client's own times with a server in this process that answers
-// at once: first with requests one by one, then with streams whose tokens come 10 ms apart. It
+// at once: first with requests one by one, then with streams whose tokens arrive 10 ms apart. It
 // takes about a second.
 func measureClientOverhead(ctx context.Context) (*result.Floor, error) {
 	server, err := startNoopServer(1, 0)
@@ -59,7 +59,8 @@ func measureClientOverhead(ctx context.Context) (*result.Floor, error) {
 	return out, nil
 }
 
-// probeNull runs side clients in parallel, each of which sends rounds requests.
+// probeNull runs the given number of clients (side) in parallel. Each of them sends the given
+// number of requests (rounds).
 func probeNull(ctx context.Context, server *noopServer, side, rounds, tokens int,
 	gap time.Duration,
 ) (samples []client.Sample, cpuSeconds float64, err error) {

@@ -12,12 +12,13 @@ import (
 
 const (
 	leaveEvery  = 50 * time.Millisecond // how often the gauge is read while clients leave
-	leaveSettle = 5 * time.Second       // how long the gauge may take to fall after the run
+	leaveSettle = 5 * time.Second       // maximum time for the gauge to fall after the run
 	leaveBound  = 2 * time.Second       // a longer surplus is a leak
 )
 
 // inFlightGauge returns the scraper whose gauge shows whether the server noticed that clients left.
-// It prefers an engine's scraper to the target's own or the edge's; nil if no scraper has a gauge.
+// It prefers an engine's scraper to the target's own or the edge's. It returns nil if no scraper
+// has a gauge.
 func inFlightGauge(all []*scraper) (readings []reading, best *scraper, gauge string) {
 	for _, source := range []string{"engine", "target", "edge"} {
 		for _, s := range all {

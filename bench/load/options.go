@@ -53,7 +53,7 @@ type Options struct {
 	Header []string `kong:"-"`
 	// Insecure skips the check of the target's certificate.
 	Insecure bool `kong:"-"`
-	// Constant makes the requests of an open loop come at equal intervals.
+	// Constant sends the requests of an open loop at equal intervals.
 	Constant bool `kong:"-"`
 	// Warmup is the unmeasured first part of each stage.
 	Warmup time.Duration `kong:"-"`
@@ -64,7 +64,7 @@ type Options struct {
 	// AdminToken and CompareKey are PENSTOCK_ADMIN_TOKEN and PENSTOCK_COMPARE_KEY.
 	AdminToken string `kong:"-"`
 	CompareKey string `kong:"-"`
-	// ReadyCheck is how long to wait for the target to answer.
+	// ReadyCheck is the time to wait for the target to answer.
 	ReadyCheck time.Duration `kong:"-"`
 	// MaxStages is the number of stages of a sweep (8) and the maximum of a search (12). In a sweep,
 	// the stages with growing numbers of clients count as one.

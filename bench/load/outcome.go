@@ -12,7 +12,8 @@ import (
 	"penstock/bench/result"
 )
 
-// penstock builds our part of the result from the samples. The run adds what samples do not show.
+// penstock builds our part of the result from the samples. The run adds the parts that samples do
+// not show.
 func (f *findings) penstock(work *workload.Workload) *result.Penstock {
 	p := &result.Penstock{
 		SchemaVersion: result.SchemaVersion, Stages: []result.Stage{}, ByDialect: map[string]*result.Summary{},
@@ -54,7 +55,7 @@ func (f *findings) penstock(work *workload.Workload) *result.Penstock {
 	return p
 }
 
-// stageReport returns a stage as the result holds it.
+// stageReport returns a stage in the format of the result.
 func (f *findings) stageReport(i int) result.Stage {
 	sp := &f.spans[i]
 	st := result.Stage{
@@ -188,7 +189,7 @@ func (f *findings) flat(p *result.Penstock) *result.Result {
 	return out
 }
 
-// audio sets the seconds of transcribed sound per second.
+// audio sets the seconds of transcribed audio per second.
 func (f *findings) audio(out *result.Result) {
 	sum := 0.0
 	for i := range f.samples {

@@ -63,8 +63,8 @@ func (f *findings) pairs(measure string) [][2]float64 {
 }
 
 // differences compares two targets by the pairs of a measure. The mean is compared by a bootstrap
-// over pairs, which cancels what both sides have in common; quantiles are compared by a bootstrap
-// of each side.
+// over pairs, which cancels effects that both sides share. Quantiles are compared by a bootstrap of
+// each side.
 func differences(measure string, pairs [][2]float64, seed uint64) []result.Difference {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	n := len(pairs)

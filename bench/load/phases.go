@@ -29,8 +29,8 @@ func phaseLength(d time.Duration) time.Duration {
 	return time.Duration(math.Ceil(float64(d)/float64(maxPhases*time.Hour))) * time.Hour
 }
 
-// phases describe what the fleet did in each phase of a replayed trace. A request belongs to the
-// phase in which it was due.
+// phases describes the work of the fleet in each phase of a replayed trace. A request belongs to
+// the phase in which it was due.
 func (f *findings) phases(telemetry []result.Telemetry) []result.Phase {
 	if f.s.DatasetName != "trace" || len(f.spans) == 0 || f.spans[0].sendEnd <= f.spans[0].start {
 		return []result.Phase{}
@@ -70,7 +70,7 @@ func (f *findings) phases(telemetry []result.Telemetry) []result.Phase {
 	return out
 }
 
-// phase summarizes the requests that were due between start and end; the last phase includes its
+// phase summarizes the requests that were due between start and end. The last phase includes its
 // end.
 func (f *findings) phase(start, end int64, last bool) result.Phase {
 	p := result.Phase{StartS: float64(start) / 1e9, EndS: float64(end) / 1e9}

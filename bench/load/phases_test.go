@@ -58,7 +58,7 @@ func TestPhases(t *testing.T) {
 	if *p[0].Waiting != 4 || *p[1].Waiting != 4 || p[2].Waiting != nil {
 		t.Errorf("waiting = %v, %v, %v; want 4, 4 and nothing", *p[0].Waiting, *p[1].Waiting, p[2].Waiting)
 	}
-	f.spans[0].sendEnd = 12*second + second/3 // phases of 2 s: the third one begins at the run's sixth
+	f.spans[0].sendEnd = 12*second + second/3 // phases of 2 s: the third starts at the run's sixth
 	if all = f.phases(nil); len(all) != 6 || all[5].EndS < 12.3 {
 		t.Errorf("phases of 12.3 s = %+v, want 6 that end after that", all)
 	}

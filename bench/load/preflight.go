@@ -39,8 +39,8 @@ func discover(ctx context.Context) (string, error) {
 }
 
 // preflight examines the targets before the run: whether they answer, whether the key is right,
-// whether the model exists, and what else can be learned. It stores its results in the workload and
-// in the field engines. Every error is one line with the code exit.Usage.
+// whether the model exists, and which other facts can be learned. It stores its results in the
+// workload and in engines. Every error is one line with the code exit.Usage.
 type preflight struct {
 	s    *settings
 	send *client.Sender
@@ -82,7 +82,7 @@ func (f *preflight) run(ctx context.Context) error {
 // try sends a short request in a dialect, so that an error is reported once before the load and not
 // ten thousand times during the load.
 func (f *preflight) try(ctx context.Context, target int, d *client.Dialect, model string, list []string) error {
-	var points [2][2]float64 // words sent, and the tokens that they took
+	var points [2][2]float64 // words sent, and the tokens that they made
 	for i, words := range []int{20, 220} {
 		q := f.work.Trial(-1-i-2*target, d, model, target, words)
 		s := client.NewSample(q, warm, f.send.Clock.Now())

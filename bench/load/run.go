@@ -58,8 +58,9 @@ func (r *run) driver() *driver {
 	return &driver{s: r.s, send: r.send, work: r.work, rec: r.rec, live: &r.live}
 }
 
-// Run measures and returns the result. If ctx ends before the run, the result covers the run until
-// then and says so. Run calls progress, unless nil, about once a second. Errors are *exit.Error.
+// Run measures and returns the result. If ctx ends before the run, the result covers only the time
+// until then and says so. Run calls progress, unless nil, about once a second. Errors are
+// *exit.Error.
 func Run(ctx context.Context, o Options, progress func(Progress)) (*result.Result, []*result.Record, error) {
 	s, err := o.Validate()
 	if err != nil {

@@ -39,8 +39,8 @@ func bench(t *testing.T, o Options) (*result.Result, []*result.Record) {
 	return r, records
 }
 
-// oversleeping measures, until mean is called, by how many milliseconds a goroutine that only sleeps
-// wakes up late.
+// oversleeping measures, until mean is called, how many milliseconds late a goroutine that only
+// sleeps wakes up.
 func oversleeping() (mean func() float64) {
 	const nap = 5 * time.Millisecond
 	end, result := make(chan struct{}), make(chan float64)
@@ -66,7 +66,7 @@ func oversleeping() (mean func() float64) {
 
 // TestKnownTimes measures an engine whose times are known. A busy machine can only make a run
 // worse, so the best of six runs counts. It may also delay every step of the engine and the client
-// by ten times what it delays a goroutine that only sleeps.
+// by ten times the delay of a goroutine that only sleeps.
 func TestKnownTimes(t *testing.T) {
 	fastset.LeaveOut(t, "times of an engine that are known")
 	const ttft, itl = 1000.0, 250.0 // ms
@@ -186,7 +186,7 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
-// TestInterrupt stops a run that would take an hour.
+// TestInterrupt interrupts a run that would take an hour.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	e := benchtest.StartEngine(t, sim.Options{TokenRate: 50})

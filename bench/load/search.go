@@ -74,8 +74,8 @@ const (
 	mostClients  = 1024
 )
 
-// saturate measures the throughput with growing numbers of clients, at most the parameter most,
-// until more clients gain almost nothing. It returns the highest throughput.
+// saturate measures the throughput with growing numbers of clients, up to most, until more clients
+// gain almost nothing. It returns the highest throughput.
 func saturate(most int, measure func(clients int) float64) (highest float64) {
 	for n := min(firstClients, most); ; n = min(4*n, most) {
 		done := measure(n)
@@ -88,7 +88,7 @@ func saturate(most int, measure func(clients int) float64) (highest float64) {
 
 // search finds the highest rate that meets the objectives. It starts with the rate in the flags or
 // with startingRate() and doubles the rate until an objective is broken. Then it halves the
-// interval until that is less than 5 % wide. It gives up at an eighth of its starting rate.
+// interval until the interval is less than 5 % wide. It gives up at an eighth of its starting rate.
 func (d *driver) search(ctx context.Context) *result.Search {
 	base := d.s.stages[0]
 	rate := base.rate
@@ -123,7 +123,7 @@ func (d *driver) search(ctx context.Context) *result.Search {
 
 // startingRate returns the throughput of a closed loop that meets the objectives. It tries
 // --max-concurrency if that was given, and then one request at a time. It returns 0 if even one
-// request at a time does not meet the objectives, because then no rate will.
+// request at a time does not meet the objectives, because then no rate does.
 func (d *driver) startingRate(ctx context.Context, base stageSpec) float64 {
 	first := stageSpec{concurrency: 1, count: base.count, duration: base.duration}
 	if len(d.s.MaxConcurrency) > 0 && base.concurrency > 1 {
@@ -182,8 +182,8 @@ func (f *findings) outcome(stage int) outcome {
 }
 
 // falling reports whether a stage fell further and further behind. A saturated target answers later
-// and later: the last third of the requests took at least half as long again as the middle third.
-// (The first third found an idle target.)
+// and later: the last third of the requests took at least one and a half times as long as the
+// middle third. (The first third found an idle target.)
 func (f *findings) falling(stage int) bool {
 	var times []client.Sample
 	for i := range f.samples {

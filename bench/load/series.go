@@ -15,8 +15,8 @@ import (
 // maxIntervals is the length at which a series halves its resolution.
 const maxIntervals = 1200
 
-// series counts events as they happen: tokens and gaps for each second. Values that belong to whole
-// requests are added at the end, from their samples. It is safe for concurrent use.
+// series counts events as they happen: tokens and gaps for each second. Values of whole requests
+// are added at the end, from the samples. It is safe for concurrent use.
 type series struct {
 	mu       sync.Mutex
 	interval int64 // ns

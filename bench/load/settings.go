@@ -225,7 +225,7 @@ func (s *settings) result() (err error) {
 	return nil
 }
 
-// departures reads which clients leave early, and when.
+// departures reads the flags for the clients that leave early.
 func (s *settings) departures() (err error) {
 	share, when, _ := strings.Cut(s.LeaveShare, "@")
 	s.work.LeaveShare, err = strconv.ParseFloat(cmp.Or(share, "0"), 64)

@@ -51,9 +51,9 @@ func newPendingRequest(q *client.Request, stage int) pendingRequest {
 	return pendingRequest{q, wire, stage}
 }
 
-// perform sends the requests of a session. The first request is due at the time scheduled. If slots
-// is not nil, each request takes a slot and returns it. Latencies from the schedule include the
-// wait for a slot. perform returns the last answer's Retry-After.
+// perform sends the requests of a session. The first request is due at scheduled. If slots is not
+// nil, each request takes a slot and returns it. Latencies from the schedule include the wait for a
+// slot. perform returns the last answer's Retry-After.
 func (d *driver) perform(ctx context.Context, j pendingRequest, scheduled int64, slots chan struct{}) time.Duration {
 	for {
 		if slots != nil {
@@ -148,8 +148,8 @@ func (s stageSpec) name() string {
 	return text
 }
 
-// measured returns the stage in which a request counts. The parameter at is the request's due time,
-// counted from the beginning of the stage.
+// measured returns the stage in which a request counts. at is the request's due time, counted from
+// the start of the stage.
 func (d *driver) measured(spec stageSpec, at time.Duration, index int) int {
 	if at < d.s.Warmup || spec.duration > 0 && at >= d.s.Warmup+spec.duration {
 		return warm
@@ -189,7 +189,7 @@ func (o *openLoop) due(j *pendingRequest, at int64) {
 	}
 }
 
-// count returns how many lines of a trace to play.
+// count returns the number of lines of a trace to play.
 func (o *openLoop) count() int {
 	if o.spec.count > 0 {
 		return o.spec.count
@@ -217,7 +217,7 @@ func (d *driver) open(ctx context.Context, begin int64, index int, sp *span) {
 		o.all.Go(func() { d.session(ctx, j, due, o) })
 	}
 	if d.s.DatasetName == "trace" {
-		o.all.Wait() // calls that follow others come later
+		o.all.Wait() // calls that follow other calls come later
 	}
 	if spec.duration > 0 && ctx.Err() == nil {
 		sp.sendEnd = sp.start + int64(spec.duration)

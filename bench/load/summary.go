@@ -8,7 +8,7 @@ import (
 	"penstock/bench/result"
 )
 
-// findings are the records of a run and their evaluation. They are read when no request is in
+// findings holds the records of a run and their evaluation. It is read when no request is in
 // flight.
 type findings struct {
 	s        *settings
@@ -24,7 +24,7 @@ type group func(gapKey) bool
 // keyOf returns the finest group of a sample.
 func keyOf(s *client.Sample) gapKey { return gapKey{s.Stage, s.Dialect, s.Edge.Upstream, s.Target} }
 
-// summary summarizes the samples of a group. Rates are relative to the wall time seconds.
+// summary summarizes the samples of a group. Rates are relative to seconds, the wall time.
 func (f *findings) summary(in group, seconds float64) result.Summary {
 	out := result.Summary{
 		Seconds: seconds, Latency: map[string]*result.Distribution{}, Errors: []result.ErrorCount{},

@@ -27,8 +27,8 @@ var sampled = []string{
 	"process_cpu_seconds_total", "process_resident_memory_bytes", "go_goroutines",
 }
 
-// An edge counts with these the calls that it moved to another engine: calls whose client had seen
-// nothing yet, and streams that another engine continued.
+// These metrics of an edge count the calls that it moved to another engine: calls whose client had
+// received nothing yet, and streams that another engine continued.
 const (
 	callsMoved     = "penstock_calls_moved_total"
 	streamsResumed = "penstock_streams_resumed_total"
@@ -59,10 +59,10 @@ type scraper struct {
 type reading struct {
 	at      int64
 	values  map[string]float64
-	surplus int // the server's requests beyond the client's open ones
+	surplus int // requests at the server minus the client's open requests
 }
 
-// moved returns how many calls the edge has moved so far.
+// moved returns the number of calls that the edge has moved so far.
 func (r *reading) moved() float64 { return r.values[callsMoved] + r.values[streamsResumed] }
 
 // newScrapers returns a scraper for each metrics page that answers: the pages of the target, the
@@ -136,7 +136,7 @@ func parseMetrics(page []byte) map[string]float64 {
 }
 
 // requestsInHand returns the server's number of requests according to a page, and the gauge that
-// shows the number. The result ok is false without such a gauge.
+// shows the number. ok is false without such a gauge.
 func requestsInHand(values map[string]float64) (n int, source string, ok bool) {
 	for _, names := range inFlightGauges {
 		if _, ok := values[names[0]]; ok {

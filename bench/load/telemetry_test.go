@@ -14,8 +14,8 @@ func TestParseMetrics(t *testing.T) {
 	}
 }
 
-// TestTelemetryGap: while an engine's page does not answer, its columns have a gap. The engine is
-// named as in the flag.
+// TestTelemetryGap checks that while an engine's page does not answer, its columns have a gap. The
+// engine is named as in the flag.
 func TestTelemetryGap(t *testing.T) {
 	v := map[string]float64{"vllm:num_requests_running": 6}
 	s := &scraper{source: "engine gpu-b", t: &client.Target{}, readings: []reading{{1e9, v, 0}, {2e9, nil, 0}, {3e9, nil, 0}, {4e9, v, 0}}}

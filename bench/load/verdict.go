@@ -7,19 +7,19 @@ import (
 	"penstock/bench/result"
 )
 
-// The verdict compares with these limits.
+// The limits of the verdict.
 const (
 	maxClientShare = 0.90 // of the processor time available to the client
 	maxWakeP99     = 10.0 // ms by which the client's timers may be late
 	MaxErrorShare  = 0.01
 	minAchieved    = 0.95 // of the requested rate
 	maxCached      = 0.05 // fraction of cached tokens in a run with a unique mark before each prompt,
-	templateTokens = 64   // unless there are no more than a chat template's first tokens per request
+	templateTokens = 64   // unless at most these tokens of a chat template are cached per request
 	maxCoalesced   = 0.05
 	minSamples     = 20
 )
 
-// judge decides whether the result can be trusted. It only looks at the finished result.
+// judge decides whether the result can be trusted. It uses only the finished result.
 func judge(r *result.Result, s *settings) result.Verdict {
 	p := r.Penstock
 	v := result.Verdict{Valid: true, Reasons: []result.Reason{}}

@@ -23,8 +23,8 @@ type recordedRun struct {
 }
 
 // TestVerdictOfRecordedRuns judges 41 real runs again, most of them with a fault. Each run gets the
-// same verdict again. The runs took place on a busy machine, so for the golden file each run is
-// judged once more without the machine's effects on the client.
+// same verdict again. The runs took place on a busy machine, so the golden file also has the
+// verdict of each run without the machine's effects on the client.
 func TestVerdictOfRecordedRuns(t *testing.T) {
 	f, err := os.Open("testdata/verdicts.jsonl")
 	if err != nil {

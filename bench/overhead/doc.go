@@ -5,8 +5,8 @@
 // has a processor to itself, and the client and the engine have the others. Its processor time and
 // memory are read from /proc. Package load sends the load.
 //
-//	overhead.go      rounds, of which report.go makes medians and ratios
-//	measurements.go  the measurements; measurement.go has their type, and makes rows of them
+//	overhead.go      rounds, from which report.go computes medians and ratios
+//	measurements.go  the measurements; measurement.go has their type, and turns them into rows
 //	lab.go           an engine and a target for one measurement, as proxies/ configures them
 //	stage.go         the measuring: a load, idle connections, rest, reloads
 //

@@ -38,7 +38,7 @@ func newLab() (*lab, error) {
 
 func (l *lab) close() { _ = os.RemoveAll(l.dir) }
 
-// find looks for a proxy, also in /usr/sbin, which not every PATH includes.
+// find looks for a proxy. It also searches /usr/sbin, which not every PATH includes.
 func (l *lab) find(name string) (bool, error) {
 	if proxyArgs[name] == nil {
 		return false, exit.Usagef("--beside %s: want nginx or haproxy", name)
@@ -61,8 +61,8 @@ var configs embed.FS
 // proxyArgs are the arguments before the path of the configuration.
 var proxyArgs = map[string][]string{"nginx": {"-e", "stderr", "-c"}, "haproxy": {"-db", "-f"}}
 
-// secure holds the lines that make each proxy speak TLS. Their argument is the path of the file
-// that holds the certificate and its key.
+// secure holds the lines that make each proxy use TLS. Their argument is the path of the file with
+// the certificate and its key.
 var secure = map[string]string{
 	"nginx":    " ssl; ssl_certificate {{.Certificate}}; ssl_certificate_key {{.Certificate}}",
 	"haproxy":  " ssl crt {{.Certificate}}",

@@ -73,8 +73,9 @@ func (m *trial) failures() string {
 	return fmt.Sprintf("%d of %d requests failed: %s", m.result.Failed, m.result.NumPrompts, strings.Join(kinds, ", "))
 }
 
-// doubt says why a measurement cannot be trusted: requests failed or, if it measures times as the
-// client sees them, the verdict has findings. It returns "" if the measurement can be trusted.
+// doubt returns the reason why a measurement cannot be trusted. Either requests failed, or it
+// measures times at the client and the verdict has findings. It returns "" if the measurement can
+// be trusted.
 func (t *measurement) doubt(m *trial) string {
 	if m.result == nil {
 		return ""

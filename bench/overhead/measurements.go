@@ -84,7 +84,7 @@ func quantile(r *result.Result, measure string, p float64) float64 {
 	return r.Penstock.Total.Latency[measure].Quantile(p)
 }
 
-// imagesPerMegabyte is how many of package load's images make a megabyte.
+// imagesPerMegabyte is the number of package load's images in a megabyte.
 const imagesPerMegabyte = 16
 
 // shortTokens is the number of tokens of a short stream.

@@ -107,7 +107,8 @@ func overheadAlone(t *testing.T) {
 	}
 }
 
-// TestDefaultTests: the default is every test, so that one command makes the whole table.
+// TestDefaultTests checks that the default is every test, so that one command makes the whole
+// table.
 func TestDefaultTests(t *testing.T) {
 	field, _ := reflect.TypeFor[Cmd]().FieldByName("Tests")
 	c := Cmd{Rate: 1, Streams: 1, Hold: 1, Tests: strings.Split(field.Tag.Get("default"), ",")}
@@ -121,7 +122,8 @@ func TestDefaultTests(t *testing.T) {
 	}
 }
 
-// TestConfigurations: each proxy's configuration has everything that a measurement needs.
+// TestConfigurations checks that each proxy's configuration has everything that a measurement
+// needs.
 func TestConfigurations(t *testing.T) {
 	l, err := newLab()
 	if err != nil {
@@ -148,7 +150,8 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
-// TestReloadCounts: a reload is timed only if the file has a changed limit and the reload worked.
+// TestReloadCounts checks that a reload is timed only if the file has a changed limit and the
+// reload worked.
 func TestReloadCounts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "edge.yaml")
 	s := stage{config: path, admin: "http://127.0.0.1:9"}
@@ -185,7 +188,7 @@ func TestOverheadText(t *testing.T) {
 	golden.File(t, "testdata/overhead.txt", b.Bytes())
 }
 
-// TestDifference: the bounds agree with published tables of the sign test at 95 %.
+// TestDifference checks that the bounds agree with published tables of the sign test at 95 %.
 func TestDifference(t *testing.T) {
 	for n, outside := range map[int]int{1: 0, 5: 0, 6: 0, 8: 0, 9: 1, 11: 1, 12: 2, 17: 4, 25: 7} {
 		var ours, theirs []float64
@@ -199,8 +202,8 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// TestNothingAdded: if rounds differ by more than a proxy adds, the report gives no number instead
-// of a negative one.
+// TestNothingAdded checks that if rounds differ by more than a proxy adds, the report gives no
+// number instead of a negative one.
 func TestNothingAdded(t *testing.T) {
 	for want, edge := range map[string][]float64{
 		"penstock adds less than the rounds differ": {90, 150, 60}, "penstock adds 20.00 ms": {110, 130, 120},

@@ -15,8 +15,8 @@ type placement struct {
 	text        string // for people
 }
 
-// place divides this process's processors, and binds the process to its own ones until the function
-// undo is called.
+// place divides this process's processors, and binds the process to its own processors until undo
+// is called.
 func place(free bool) (p placement, undo func()) {
 	all := process.Processors()
 	switch {

@@ -21,7 +21,7 @@ func (l *lab) round(ctx context.Context, r *Report, tests []measurement, number 
 	for i := range tests {
 		t := &tests[i]
 		for j := range r.Targets {
-			target := r.Targets[(j+number-1)%len(r.Targets)] // each round begins with another target
+			target := r.Targets[(j+number-1)%len(r.Targets)] // rounds start with different targets
 			if target == "direct" && !t.direct || target != "penstock" && t.edgeOnly {
 				continue
 			}

@@ -29,7 +29,7 @@ type stage struct {
 	proxy      *process.Child // nil: the engine is the target
 }
 
-// settle is how long a process is left alone before its memory is read.
+// settle is the time for which a process is left idle before its memory is read.
 const settle = time.Second
 
 // play measures.
@@ -47,7 +47,7 @@ func (s *stage) play(ctx context.Context) (*trial, error) {
 	return m, nil
 }
 
-// load sends the measurement's load, and reads how much processor time and memory the proxy used.
+// load sends the measurement's load, and reads the processor time and memory that the proxy used.
 func (s *stage) load(ctx context.Context) (*trial, error) {
 	o := s.test.options
 	o.BaseURL, o.APIKey, o.Model, o.NoFloor, o.ReadyCheck, o.AllowCache = s.url, s.key, "sim", true, 10*time.Second, true

@@ -15,7 +15,7 @@ import (
 type Trace struct {
 	File         string  `json:"file"`
 	Requests     int     `json:"requests"`
-	Seconds      float64 `json:"seconds"`   // from the first request to the last one that has its own time, scaled
+	Seconds      float64 `json:"seconds"`   // scaled; until the last request with its own time
 	Following    int     `json:"following"` // requests that follow the answers to others
 	InputTokens  int64   `json:"input_tokens"`
 	OutputTokens int64   `json:"output_tokens"`
@@ -51,8 +51,8 @@ type Answer struct {
 	// Best holds the best policy of each kind that meets the objectives: in the order of the kinds, or
 	// cheapest first if all kinds have a price.
 	Best []*Row `json:"best"`
-	// Pools compares two pools by prompt length with each of Best. A row is missing if no two pools
-	// meet the objectives.
+	// Pools compares two pools by prompt length with each of Best. A row of Best has no entry if no
+	// two pools meet the objectives.
 	Pools []*Pools `json:"pools"`
 	// Rows holds all kinds and policies.
 	Rows []*Row `json:"rows"`
@@ -131,7 +131,7 @@ func (a *Answer) text() string {
 	return b.String()
 }
 
-// alike names the policies that the draws cannot distinguish from the row's policy.
+// alike names the policies that the draws cannot distinguish from best's policy.
 func (a *Answer) alike(best *Row) string {
 	var names []string
 	others := 0
@@ -153,7 +153,7 @@ func (a *Answer) alike(best *Row) string {
 		best.Policy, strings.Join(names, ", "))
 }
 
-// shortfall says by how much the largest fleet of the first kind misses the objectives, and
+// shortfall describes how far the largest fleet of the first kind misses the objectives, and
 // suggests a remedy.
 func (a *Answer) shortfall() string {
 	for _, r := range a.Rows {

@@ -8,8 +8,8 @@ import (
 )
 
 // The baselines are rules with which the edge's policies are compared on a fixed fleet. Two are
-// rules of other proxies. The other two are impossible in a proxy: they know what engines hold and
-// how long answers will be.
+// rules of other proxies. The other two are impossible in a proxy: they know the contents of the
+// engines' caches and the lengths of future answers.
 const (
 	leastConn   = "least_conn"   // nginx: fewest requests at the engine; equal engines in turn
 	sessionHash = "session_hash" // HAProxy: a hash of the session header; in turn without the header
@@ -24,7 +24,7 @@ var baselines = map[string]func(*fleet, *call) *engine{
 	oracleTwice: func(f *fleet, c *call) *engine { return f.soonest(c, 2) },
 }
 
-// inTurn returns the next engine.
+// inTurn returns the next engine in rotation.
 func (f *fleet) inTurn() int {
 	f.turn++
 	return f.turn % len(f.engines)
@@ -50,7 +50,7 @@ func (f *fleet) sessionHash(c *call) *engine {
 	return f.engines[(h.Sum64()^f.draw*0x9e3779b97f4a7c15)%uint64(len(f.engines))]
 }
 
-// startTokens is how many tokens of an answer must have come before the answer counts as flowing.
+// startTokens is the number of tokens after which an answer counts as flowing.
 const startTokens = 10
 
 // soonest returns the engine whose answer to the call flows first. It chooses at random among equal
@@ -72,7 +72,7 @@ func (f *fleet) soonest(c *call, own float64) *engine {
 	return best
 }
 
-// inHand returns how many requests an engine serves or has in its queue.
+// inHand returns the number of requests that an engine serves or has in its queue.
 func (e *engine) inHand() int { return len(e.running) + len(e.waiting) }
 
 // unreadHit returns the number of tokens of a prompt that the engine need not read.
@@ -80,7 +80,7 @@ func (e *engine) unreadHit(c *call) int {
 	return min(e.cache.Known(c.blocks)/scheduler.BlockTokens*traceBlock, c.in-1)
 }
 
-// timeFor returns the time until the engine's answer to a call that comes now flows, given all
+// timeFor returns the time until the engine's answer to a call that arrives now flows, given all
 // lengths.
 func (e *engine) timeFor(c *call, own float64) float64 {
 	unread := func(c *call) float64 { return (c.held - float64(e.unreadHit(c))) / e.k.o.PrefillRate }
@@ -92,7 +92,7 @@ func (e *engine) timeFor(c *call, own float64) float64 {
 }
 
 // roomIn returns the time until a call behind the waiting calls gets a slot and room, if the
-// running requests complete and no other requests come.
+// running requests complete and no other requests arrive.
 func (e *engine) roomIn(c *call) float64 {
 	slots, room := e.k.o.Slots-len(e.running), float64(e.k.o.KVTokens)-e.used
 	need := e.room(c)

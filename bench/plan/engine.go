@@ -119,9 +119,9 @@ type engine struct {
 	decoding []*call // the running requests that write
 
 	now     float64        // the time up to which tokens are counted
-	mark    float64        // tokens that a request would have if it had written from the start
+	mark    float64        // tokens of a request that had written from the start
 	pins    scheduler.Pins // of running requests
-	used    float64        // tokens that running requests hold; a shared block counts once
+	used    float64        // room used by running requests, in tokens; a shared block counts once
 	read    float64        // when the prompts in the queue will have been read
 	version int            // version of the next planned change
 	peak    int
@@ -136,8 +136,7 @@ func newEngine(k *Kind) *engine {
 	return e
 }
 
-// advance lets time pass. In the slice tokens it counts written tokens by the number of running
-// requests.
+// advance lets time pass. It adds the written tokens to tokens, by the number of running requests.
 func (e *engine) advance(now float64, tokens []float64) {
 	dt := now - e.now
 	e.now = now
@@ -167,7 +166,7 @@ func (e *engine) next() (in float64, ok bool) {
 	return max(0, least) * e.k.gap(len(e.running)), true
 }
 
-// whole returns the blocks that the prompt fills, which other calls may share.
+// whole returns the full blocks of the prompt, which other calls may share.
 func (c *call) whole() []uint64 { return c.blocks[:min(len(c.blocks), c.in/traceBlock)] }
 
 // own() returns the number of tokens that a call holds outside its full blocks.
@@ -178,8 +177,8 @@ func (e *engine) room(c *call) float64 {
 	return c.own() + float64(e.pins.Fresh(c.whole())*traceBlock)
 }
 
-// grant gives slots and room to the head of the queue. For each such request it calls the function
-// start with the time at which the prompt will have been read.
+// grant gives slots and room to the head of the queue. For each such request it calls start with
+// the time at which the prompt will have been read.
 func (e *engine) grant(start func(c *call, due float64)) {
 	for len(e.waiting) > 0 {
 		c := e.waiting[0]
@@ -202,8 +201,8 @@ func (e *engine) grant(start func(c *call, due float64)) {
 	}
 }
 
-// prefilled makes a request write from now on. It reports whether the request's first token was its
-// last.
+// prefilled makes a request write tokens from now on. It reports whether the request's first token
+// was its last.
 func (e *engine) prefilled(c *call) (done bool) {
 	if c.first < 0 {
 		c.first, c.left = e.now, float64(c.out-1)
@@ -254,7 +253,7 @@ func (e *engine) evict() {
 	}
 }
 
-// leave takes a request from its slot and records the room that the request holds.
+// leave takes a request from its slot and records the room used by the request.
 func (e *engine) leave(c *call) {
 	if i := slices.Index(e.decoding, c); i >= 0 {
 		written := c.left - (c.last - e.mark)

@@ -21,7 +21,7 @@ import (
 	"penstock/bench/sim/scheduler"
 )
 
-// testTrace makes conversations of several turns that share a beginning.
+// testTrace makes conversations of several turns that share a prefix.
 func testTrace(seed uint64, n int, rate float64) []workload.Call {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	var out []workload.Call
@@ -46,7 +46,7 @@ func testTrace(seed uint64, n int, rate float64) []workload.Call {
 	return out
 }
 
-// bodyOf returns a chat request for a line of a trace. Equal blocks are equal text, and the
+// bodyOf returns a chat request for a line of a trace. Equal blocks become equal text, and the
 // simulator counts four bytes as a token.
 func bodyOf(c *workload.Call) string {
 	var text strings.Builder
@@ -151,7 +151,7 @@ func TestEngineIsTheSimulator(t *testing.T) {
 				t.Errorf("the simulator has evicted %d times", want.preempted)
 			}
 			for i := range trace {
-				// If two requests come at the same moment, either may be evicted.
+				// If two requests arrive at the same moment, either may be evicted.
 				if !c.evicted && (math.Abs(got.first[i]-want.first[i]) > 0.01*want.first[i] || math.Abs(got.end[i]-want.end[i]) > 0.01*want.end[i]) {
 					t.Errorf("call %d: first token after %.3f s, end %.3f; the simulator's %.3f, %.3f", i, got.first[i], got.end[i], want.first[i], want.end[i])
 				}

@@ -18,7 +18,7 @@ type Played struct {
 	Engines int     `json:"engines"`
 	Draws   int     `json:"draws"`
 	Seed    uint64  `json:"seed"`
-	TooLong int     `json:"too_long"` // requests that no engine has room for; they were left out
+	TooLong int     `json:"too_long"` // requests that no engine has room for; they were omitted
 	Rows    []*Play `json:"rows"`
 }
 
@@ -27,8 +27,9 @@ type Play struct {
 	Policy string `json:"policy"`
 	// TTFT maps the quantiles p50, p90 and p99 to the time to first token in seconds.
 	TTFT map[string]Interval `json:"ttft_s"`
-	// CachedShare is the fraction of prompt tokens that engines found in their caches. ExpectedShare
-	// is the fraction that the policy expected when it chose; null for a policy without expectations.
+	// CachedShare is the fraction of prompt tokens that engines found in their caches.
+	// ExpectedShare is the fraction that the policy expected at its choices; null for a policy
+	// without expectations.
 	CachedShare   Interval  `json:"cached_share"`
 	ExpectedShare *Interval `json:"expected_share"`
 	// Calls is the number of calls that each engine got from the unchanged trace. Spread is the

@@ -20,7 +20,7 @@ import (
 	"penstock/upstreams"
 )
 
-// The tokens in a block of a trace, and the bytes in a token.
+// The number of tokens in a block of a trace, and of bytes in a token.
 const (
 	traceBlock    = workload.TraceBlock
 	bytesPerToken = 4
@@ -33,11 +33,12 @@ type request struct {
 	think   float64 // seconds from the end of that call
 	in, out int
 	session string
-	prefix  []uint64 // the beginning of the prompt, for the edge
+	prefix  []uint64 // the prefix of the prompt, for the edge
 	blocks  []uint64 // the same for an engine's cache
 }
 
-// newRequests makes requests from a trace. Equal blocks are equal text to the edge and to engines.
+// newRequests makes requests from a trace. Equal blocks count as equal text for the edge and the
+// engines.
 func newRequests(trace []workload.Call, scale float64) []request {
 	out := make([]request, len(trace))
 	var text []byte
@@ -73,7 +74,7 @@ type call struct {
 	expected int // tokens that the policy expected to be cached
 	evicted  bool
 	sent     float64 // when the edge sent it
-	first    float64 // when its first token came; below 0: it has not come
+	first    float64 // time of its first token; below 0: none yet
 	end      float64
 	held     float64 // tokens of the engine's room, when it got or left its slot
 	left     float64 // tokens to write, when it got or left its slot
@@ -117,7 +118,7 @@ type fleet struct {
 	order   int
 	turn    int
 	draw    uint64
-	speed   float64   // by which the trace's times are divided
+	speed   float64   // divisor of the trace's times
 	tokens  []float64 // tokens written, by the number of requests that ran on their engine
 }
 
@@ -173,7 +174,7 @@ func newFleet(kinds []*Kind, policy string, draw uint64) (*fleet, error) {
 	return f, nil
 }
 
-// run plays requests until the last answer ends. It divides their times by the parameter speed.
+// run plays requests until the last answer ends. It divides their times by speed.
 func (f *fleet) run(requests []request, speed float64) []*call {
 	calls := make([]*call, len(requests))
 	var timed []*call
@@ -281,7 +282,8 @@ func (f *fleet) end(c *call, now float64) {
 	}
 }
 
-// settle processes what is due at an engine now, and schedules the engine's next change.
+// settle processes the changes that are due at an engine now, and schedules the engine's next
+// change.
 func (f *fleet) settle(e *engine) {
 	for c := e.finished(); c != nil; c = e.finished() {
 		f.end(c, e.now)
@@ -300,7 +302,7 @@ func (f *fleet) note(d change) {
 	heap.Push(&f.due, d)
 }
 
-// outcome is what a fleet's clients would have measured.
+// outcome holds the values that a fleet's clients would have measured.
 type outcome struct {
 	p99       map[string]float64 // by measure, in ms
 	cached    float64            // cached share of input tokens
@@ -334,7 +336,7 @@ func (f *fleet) outcome(calls []*call) outcome {
 }
 
 // gapQuantile returns a quantile of the times between tokens, in seconds. An engine's jitter
-// distributes each time evenly around its mean.
+// distributes each time uniformly around its mean.
 func (f *fleet) gapQuantile(q float64) float64 {
 	k := f.engines[0].k
 	all := 0.0

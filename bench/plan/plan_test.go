@@ -57,8 +57,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestDraws: a draw has the trace's requests in the same order and over the same period. Equal
-// seeds give equal draws.
+// TestDraws checks that a draw has the trace's requests in the same order and over the same period.
+// Equal seeds give equal draws.
 func TestDraws(t *testing.T) {
 	trace := newRequests(testTrace(1, 300, 2), 1)
 	again := draw(trace, 5, 3)
@@ -74,7 +74,7 @@ func TestDraws(t *testing.T) {
 			moved++
 		}
 	}
-	// Times move within a group of shuffled gaps, but not across groups.
+	// Arrival times change within a group of shuffled gaps, but not across groups.
 	if d := again[2*shuffled].at - trace[2*shuffled].at; moved < 200 || d > 1e-6 || d < -1e-6 {
 		t.Errorf("%d moved; the end of the second part by %v s", moved, d)
 	}
@@ -83,8 +83,8 @@ func TestDraws(t *testing.T) {
 	}
 }
 
-// TestFleetKeepsOrder: no engine has more requests than slots, a full fleet serves requests in
-// order of arrival, and every slot is given back.
+// TestFleetKeepsOrder checks that no engine has more requests than slots, a full fleet serves
+// requests in order of arrival, and every slot is given back.
 func TestFleetKeepsOrder(t *testing.T) {
 	for _, policy := range policies {
 		f, err := newFleet(slices.Repeat([]*Kind{kind(t, "l4-8b:slots=3")}, 3), policy, 1)
@@ -116,7 +116,7 @@ func TestFleetKeepsOrder(t *testing.T) {
 	}
 }
 
-// TestPolicyCounts: the edge's routing makes a visible difference.
+// TestPolicyCounts checks that the edge's routing makes a visible difference.
 func TestPolicyCounts(t *testing.T) {
 	s := &search{requests: [][]request{newRequests(testTrace(2, 600, 4), 1)}}
 	k := kind(t, "l4-8b")
@@ -129,8 +129,8 @@ func TestPolicyCounts(t *testing.T) {
 	}
 }
 
-// TestNeed: with any first guess, the resulting number of engines meets the objectives, and one
-// engine fewer does not.
+// TestNeed checks that with any first guess, the resulting number of engines meets the objectives,
+// and one engine fewer does not.
 func TestNeed(t *testing.T) {
 	s := &search{
 		requests: [][]request{newRequests(testTrace(4, 200, 8), 1)}, objectives: []result.Objective{{Measure: result.TTFT, Limit: 3500}, {Measure: result.ITL, Limit: 45}},
@@ -154,9 +154,9 @@ func TestNeed(t *testing.T) {
 	}
 }
 
-// TestEdgeLearnsSpeed: an edge learns from its calls how fast engines are and what they still have
-// to read. Such an edge needs fewer engines than round-robin. An edge that learned nothing would
-// need more.
+// TestEdgeLearnsSpeed checks that an edge learns from its calls how fast engines are and what they
+// still have to read. Such an edge needs fewer engines than round-robin. An edge that learned
+// nothing would need more engines.
 func TestEdgeLearnsSpeed(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	var trace []workload.Call
@@ -175,7 +175,7 @@ func TestEdgeLearnsSpeed(t *testing.T) {
 	}
 }
 
-// TestTied: rows that the draws do not distinguish are not ranked.
+// TestTied checks that rows that the draws do not distinguish are not ranked.
 func TestTied(t *testing.T) {
 	row := func(policy string, needs ...int) *Row {
 		sorted := slices.Sorted(slices.Values(needs))
@@ -225,7 +225,7 @@ func traceFile(t *testing.T, trace []workload.Call) string {
 	return path
 }
 
-// TestAnswer checks both forms of the answer, which is deterministic.
+// TestAnswer checks the text and the JSON of the answer, which is deterministic.
 func TestAnswer(t *testing.T) {
 	trace := append(testTrace(5, 200, 6), workload.Call{After: -1, In: 60_000, Out: 10})
 	trace[200].At = trace[199].At
@@ -294,8 +294,8 @@ func TestFixedFleet(t *testing.T) {
 	}
 }
 
-// TestSessionsFollow: a call that follows another call comes when the earlier call's answer is
-// complete and the pause is over, even if a call between them is left out.
+// TestSessionsFollow checks that a call that follows another call comes when the earlier call's
+// answer is complete and the pause is over, even if a call between them is left out.
 func TestSessionsFollow(t *testing.T) {
 	k := kind(t, "l4-8b")
 	trace := []workload.Call{

@@ -9,7 +9,8 @@ import (
 	"penstock/bench/result"
 )
 
-// Pools says what two pools by prompt length (deployments[].prompt_tokens) need in place of one.
+// Pools describes the engines that two pools by prompt length (deployments[].prompt_tokens) need in
+// place of one pool.
 type Pools struct {
 	// Engine is the kind of the engines that take the long prompts, and of the one pool that is
 	// compared.
@@ -17,7 +18,8 @@ type Pools struct {
 	// OnePool is the number of engines without a split, and its price; null without a price.
 	OnePool      int      `json:"one_pool"`
 	OnePoolPrice *float64 `json:"one_pool_price_hour"`
-	// Split is the most tokens of a prompt for the pool Short; longer ones go to the pool Long.
+	// Split is the maximum number of tokens of a prompt for the pool Short. Longer prompts go to
+	// the pool Long.
 	Split int  `json:"split"`
 	Short Pool `json:"short"`
 	Long  Pool `json:"long"`
@@ -40,7 +42,7 @@ type Pool struct {
 // splitQuantiles are the quantiles of the prompts' lengths at which a split is tried.
 var splitQuantiles = []float64{0.25, 0.5, 0.75, 0.9, 0.95, 0.99}
 
-// splits returns the lengths at which a split is tried, without those that leave a pool empty.
+// splits returns the lengths at which a split is tried. It omits lengths that leave a pool empty.
 func splits(requests []request) (all []int) {
 	lengths := make([]int, len(requests))
 	for i := range requests {
@@ -65,7 +67,7 @@ func (s *search) part(keep func(*request) bool) *search {
 }
 
 // enough returns the number of engines that meets the objectives in 95 % of the first draws. It
-// returns a number above maxEngines if none does.
+// returns a number above maxEngines if no number does.
 func (s *search) enough(k *Kind, policy string, draws int) int {
 	if len(fitting(k, s.requests[0])) == 0 {
 		return maxEngines + 1
@@ -85,9 +87,9 @@ func (s *search) enough(k *Kind, policy string, draws int) int {
 	return needs[enoughOf(draws)-1]
 }
 
-// pools looks for the best two pools whose long prompts go to the engines of the row one, and whose
-// short prompts go to those of any row in all. Kinds are mixed only if both have a price. It returns
-// nil if no two pools meet the objectives.
+// pools looks for the best two pools. Long prompts go to the engines of row one, and short prompts
+// to the engines of any row in all. Kinds are mixed only if both have a price. It returns nil if no
+// two pools meet the objectives.
 func (s *search) pools(one *Row, all []*Row) (best *Pools) {
 	best = s.bestSplit(one, all, splits(s.requests[0]), 1)
 	if best == nil || len(s.requests) == 1 {
@@ -97,7 +99,7 @@ func (s *search) pools(one *Row, all []*Row) (best *Pools) {
 	return s.bestSplit(one, []*Row{short}, []int{best.Split}, len(s.requests)) // with all draws
 }
 
-// bestSplit returns the cheapest two pools of some splits in a number of draws.
+// bestSplit returns the cheapest two pools for the given splits and number of draws.
 func (s *search) bestSplit(one *Row, all []*Row, splits []int, draws int) (best *Pools) {
 	for _, at := range splits {
 		short := s.part(func(r *request) bool { return r.in <= at })
@@ -127,7 +129,7 @@ func (s *search) bestSplit(one *Row, all []*Row, splits []int, draws int) (best 
 	return best
 }
 
-// cost returns what is compared: the price, or the number of engines without one.
+// cost returns the value that is compared: the price or, without a price, the number of engines.
 func (p *Pools) cost() float64 {
 	if p.PriceHour != nil {
 		return *p.PriceHour
@@ -163,7 +165,7 @@ func (p *Pools) text() string {
 	return b.String()
 }
 
-// assumptions says what the numbers of pools leave out.
+// assumptions describes the effects that the numbers of pools leave out.
 const assumptions = "Each of two pools is played alone and has to meet the objectives itself. The edge also sends short prompts to engines for long ones, " +
 	"and sessions may grow from one pool into the other: both are left out. Engines of a pool for short prompts have the same slots and room here: " +
 	"give them as an --engine of their own, with a price, if a shorter context gives them more.\n"

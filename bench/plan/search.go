@@ -17,7 +17,7 @@ const maxEngines = 512
 // enough is the fraction of draws in which a fleet must meet the objectives.
 const enough = 0.95
 
-// enoughOf returns in how many draws a fleet must meet the objectives.
+// enoughOf returns the number of draws in which a fleet must meet the objectives.
 func enoughOf(draws int) int { return int(math.Ceil(enough * float64(draws))) }
 
 // shuffled is the number of consecutive gaps between requests that a draw shuffles.
@@ -31,7 +31,7 @@ type search struct {
 }
 
 // draw varies the arrivals of a trace: in each group of consecutive requests, it shuffles the gaps.
-// The load over time and the bursts stay, but hit other requests. Draw 0 is the trace itself.
+// The load over time and the bursts stay, but affect other requests. Draw 0 is the trace itself.
 func draw(trace []request, seed uint64, n int) []request {
 	if n == 0 {
 		return trace
@@ -70,7 +70,8 @@ func (s *search) try(k *Kind, policy string, engines, n int, speed float64) outc
 func fitting(k *Kind, requests []request) []request { return keeping(requests, k.fits) }
 
 // keeping returns the requests that keep selects. If a request follows an omitted request, it now
-// follows the omitted request's predecessor, or comes when the omitted request would have come.
+// follows the omitted request's predecessor, or arrives when the omitted request would have
+// arrived.
 func keeping(requests []request, keep func(*request) bool) []request {
 	out := make([]request, 0, len(requests))
 	at := make([]int, len(requests)) // the new index of each request; for an omitted request, its predecessor's
@@ -95,7 +96,7 @@ func (s *search) met(o outcome) bool {
 // around a guess, and returns a number above maxEngines if not even maxEngines engines suffice.
 func (s *search) need(k *Kind, policy string, n, guess int) int {
 	meets := func(engines int) bool { return s.met(s.try(k, policy, engines, n, 1)) }
-	low, high := 0, maxEngines+1 // low engines miss the objectives; high engines meet them, or are too many
+	low, high := 0, maxEngines+1 // low misses the objectives; high meets them, or is too many
 	for at, step := guess, 1; at > low && at < high; step *= 2 {
 		if meets(at) {
 			high, at = at, at-step
@@ -223,7 +224,7 @@ func (s *search) row(k *Kind, policy string) *Row {
 	return row
 }
 
-// room returns the factor by which a fleet's load may grow: all requests of the trace come faster
+// room returns the factor by which a fleet's load may grow: all requests of the trace arrive faster
 // by that factor. The factor is below 1 in draws in which the fleet misses the objectives.
 func (s *search) room(k *Kind, policy string, engines int) *Interval {
 	values := make([]float64, len(s.requests))
@@ -249,8 +250,8 @@ const chance = 0.05
 const leastDraws = 6
 
 // tied reports whether the draws fail to show which of two rows needs fewer engines. They fail if
-// the draws in which the rows differ split between them like coin tosses (the sign test). Both rows
-// have played the same draws. With too few draws for the test, equal numbers are tied.
+// the draws in which the rows differ favour the two rows like coin tosses (the sign test). Both
+// rows have played the same draws. With too few draws for the test, equal numbers are tied.
 func tied(a, b *Row) bool {
 	if a.Engines == nil || b.Engines == nil {
 		return false
@@ -276,7 +277,7 @@ func tied(a, b *Row) bool {
 }
 
 // rank orders the rows of a kind: first the best row and the rows tied with it, in the order in
-// which they were tried, then the others.
+// which they were tried, and then the other rows.
 func rank(rows []*Row) {
 	tried := slices.Clone(rows)
 	slices.SortStableFunc(rows, better)
@@ -297,8 +298,8 @@ func rank(rows []*Row) {
 	})
 }
 
-// better orders rows of a kind: first by fewer engines, then by fewer engines over the draws, then
-// by sooner first tokens.
+// better orders rows of a kind by fewer engines, then by fewer engines over the draws, and then by
+// earlier first tokens.
 func better(a, b *Row) int {
 	many := func(r *Row) int {
 		if r.Engines == nil {

@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// Patience is how long a child process may take until it is ready.
+// Patience is the maximum time until a child process is ready.
 const Patience = 30 * time.Second
 
 // Child is a process that we started and that ends with us: through Kill and, on systems that
-// support it (see bindChild), also when we are killed.
+// support it (see bindChild), even when we are killed.
 type Child struct {
 	name string
 	Cmd  *exec.Cmd
@@ -26,9 +26,8 @@ type Child struct {
 	Done chan struct{} // closed when it has ended
 }
 
-// Start runs a program and waits until the function ready accepts a line of the program's standard
-// output. If ready is nil, Start does not wait. The program runs only on the given processors; nil:
-// on all.
+// Start runs a program and waits until ready accepts a line of the program's standard output. If
+// ready is nil, Start does not wait. The program runs only on the given processors; nil: on all.
 func Start(ctx context.Context, name string, argv []string, on []int, ready func(line string) bool) (*Child, error) {
 	c := &Child{name: name, Cmd: exec.Command(argv[0], argv[1:]...), Last: &lastLines{}, Done: make(chan struct{})} //nolint:gosec // our own command lines
 	c.Cmd.Env = childEnv()

@@ -23,8 +23,8 @@ func Processors() []int {
 	return out
 }
 
-// pinThread binds the calling thread, and every process that it starts, to processors until the
-// function undo is called. The goroutine must be locked to its thread.
+// pinThread binds the calling thread, and every process that it starts, to processors until undo is
+// called. The goroutine must be locked to its thread.
 func pinThread(to []int) (undo func(), err error) { return pin(0, to) }
 
 // PinProcess binds every thread of this process to processors; new threads inherit the binding from

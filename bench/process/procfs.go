@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Usage is what a process uses: microseconds of processor time so far, and bytes of resident memory
-// now.
+// Usage is the resource usage of a process: microseconds of processor time so far, and bytes of
+// resident memory now.
 type Usage struct{ CPU, Memory float64 }
 
 // UsageOf reads /proc: the run time of every thread, and the resident pages from statm. Threads
@@ -38,8 +38,7 @@ type scheduled struct {
 	Waited float64 // ready to run while no processor was free
 }
 
-// Schedule reads /proc/ID/task/*/schedstat, which only Linux has. The parameter id is a number, or
-// self.
+// Schedule reads /proc/ID/task/*/schedstat, which only Linux has. id is a number, or self.
 func Schedule(id string) (scheduled, error) {
 	pattern := "/proc/" + id + "/task/*/schedstat"
 	threads, err := filepath.Glob(pattern)

@@ -29,8 +29,8 @@ func MaxRSS() (int64, bool) {
 	return int64(u.Maxrss) * 1024, true //nolint:unconvert // of 32 bits on some systems
 }
 
-// FileLimit returns how many descriptors the process may have. Go has already raised the soft limit
-// to the hard one.
+// FileLimit returns the maximum number of descriptors of the process. Go has already raised the
+// soft limit to the hard one.
 func FileLimit() uint64 {
 	var l syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) != nil {

@@ -68,7 +68,7 @@ type page struct {
 	Explain                                 []string // explanation of the scenario, in paragraphs
 	*result.Penstock
 	Figures       []figure
-	Tables, Parts []table // before the plots and after them
+	Tables, Parts []table // tables before the plots, and after them
 	Setup         []table
 	Plots         []plot
 	Groups        []plotGroup

@@ -47,8 +47,7 @@ type mark struct {
 // shades are the percentiles that plots show, from light to dark.
 var shades = []string{"50", "90", "99"}
 
-// percentileLines returns a line for each of the shades. The function at returns the column of a
-// percentile.
+// percentileLines returns a line for each of the shades. at returns the column of a percentile.
 func percentileLines(at func(percentile string) []*float64) []line {
 	var out []line
 	for i, p := range shades {
@@ -57,8 +56,8 @@ func percentileLines(at func(percentile string) []*float64) []line {
 	return out
 }
 
-// plots returns all charts that the result has data for. Every line has a value, and every plot a
-// line.
+// plots returns all charts that the result has data for. Every line has at least one value, and
+// every plot at least one line.
 func plots(p *result.Penstock) []plot {
 	var out []plot
 	for _, c := range slices.Concat(loadPlots(p), timePlots(p), spreadPlots(p), enginePlots(p)) {
@@ -162,7 +161,7 @@ func loadPlots(p *result.Penstock) []plot {
 	return out
 }
 
-// or() returns the number v, or the parameter otherwise if v is missing.
+// or() returns the number v, or otherwise if v is missing.
 func or(v *float64, otherwise float64) float64 {
 	if v == nil {
 		return otherwise
@@ -265,7 +264,7 @@ func upstreamLines(p *result.Penstock) (out []line) {
 	return out
 }
 
-// dead reports whether the last request for an engine's page before the given time failed.
+// dead reports whether the last read of an engine's page before the given time failed.
 func dead(t *result.Telemetry, before float64) bool {
 	last := -1
 	for i, at := range t.TS {
@@ -284,7 +283,7 @@ func dead(t *result.Telemetry, before float64) bool {
 	return true
 }
 
-// marksOf returns the events, and the times at which one stage ends and the next begins.
+// marksOf returns the events, and the times at which one stage ends and the next starts.
 func marksOf(p *result.Penstock) []mark {
 	marks := []mark{}
 	for i := range p.Events {
@@ -381,7 +380,7 @@ func enginePlots(p *result.Penstock) []plot {
 	for _, t := range p.Telemetry {
 		note := t.Source + " " + t.URL
 		if name, ok := strings.CutPrefix(t.Source, "engine "); ok || p.Scenario != nil && p.Scenario.OwnFleet {
-			note = cmp.Or(name, t.Source) // a port would say less
+			note = cmp.Or(name, t.Source) // a name says more than a port
 		}
 		for _, want := range telemetry {
 			c := plot{Group: "engine", Title: want.title, Note: note, XUnit: "s", X: t.TS, Marks: marksOf(p)}

@@ -59,8 +59,8 @@ func TestReportNeedsNoNetwork(t *testing.T) {
 	}
 }
 
-// TestHostileNames: with hostile names of models, engines and stages, the report has the same
-// elements as with plain names, and shows the names.
+// TestHostileNames checks that with hostile names of models, engines and stages, the report has the
+// same elements as with plain names, and shows the names.
 func TestHostileNames(t *testing.T) {
 	named := func(name string) string {
 		r := benchtest.FullResult(t)

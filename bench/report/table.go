@@ -13,8 +13,8 @@ import (
 	"penstock/bench/result"
 )
 
-// table holds rows of text. The field Words is the number of leading columns that hold words
-// instead of numbers.
+// table holds rows of text. Words is the number of leading columns that hold words instead of
+// numbers.
 type table struct {
 	Title, Note string
 	Head        []string

@@ -19,8 +19,8 @@ import (
 type keySpec struct {
 	ID     string `yaml:"id"`
 	Weight int    `yaml:"weight"`
-	// Loops is how many calls the key has at once: each loop sends its next call after the last
-	// answer.
+	// Loops is the number of calls that the key has at once: each loop sends its next call after
+	// the last answer.
 	Loops  int `yaml:"loops"`
 	Prompt int `yaml:"prompt"` // words of each call: a token or so each
 	Answer int `yaml:"answer"` // tokens of each answer
@@ -53,7 +53,7 @@ func (f *fleet) appendKeys(b *strings.Builder) {
 	}
 }
 
-// slots returns how many calls a model's engines serve at once; 0: no limit.
+// slots returns the number of calls that a model's engines serve at once; 0: no limit.
 func (s *fleetSpec) slots(model string) int {
 	n := 0
 	for _, e := range s.Engines {
@@ -67,8 +67,8 @@ func (s *fleetSpec) slots(model string) int {
 	return n
 }
 
-// saturates reports whether the keys can show how they share a model: at least two keys always have
-// a waiting call, and one key sends few calls.
+// saturates reports whether the keys can show how they share a model. This needs at least two keys
+// that always have a waiting call, and one key that sends few calls.
 func (s *fleetSpec) saturates(model string) bool {
 	slots, large, small := s.slots(model), 0, 0
 	for _, k := range s.Keys {
@@ -84,11 +84,11 @@ func (s *fleetSpec) saturates(model string) bool {
 	return slots > 0 && large >= 2 && small >= 1
 }
 
-// enoughCalls is the least number of calls of each key that are counted, however slow the machine
+// enoughCalls is the minimum number of calls of each key that are counted, however slow the machine
 // is.
 const enoughCalls = 5
 
-// keyService is what a key was served while all keys sent calls.
+// keyService is the service of a key while all keys sent calls.
 type keyService struct {
 	Calls   int
 	Tokens  int64           // uncached prompt tokens + 4 x answer tokens, in all
@@ -112,8 +112,8 @@ func (s *keyService) median() time.Duration {
 }
 
 // fair keeps all keys busy for a time, and judges how they shared the model. It starts to count
-// when every key has had an answer, so that calls of all keys wait. It stops when the time is over
-// and enough calls of each key have been answered.
+// when every key has received an answer, because calls of all keys wait then. It stops when the
+// time is over and enough calls of each key have been answered.
 func (f *fleet) fair(ctx context.Context, model, span string) (seen string, err error) {
 	limit, err := time.ParseDuration(span)
 	if err != nil {
@@ -145,7 +145,7 @@ func (f *fleet) fair(ctx context.Context, model, span string) (seen string, err 
 					tokens, wait, err := f.ask(ctx, model, &k, fmt.Sprintf("%d-%d", n, call))
 					mu.Lock()
 					switch {
-					case ctx.Err() != nil: // the count has ended
+					case ctx.Err() != nil: // counting has ended
 					case err != nil:
 						failed = fmt.Errorf("a call of %s: %w", k.ID, err)
 						stop()
@@ -174,11 +174,11 @@ func (f *fleet) fair(ctx context.Context, model, span string) (seen string, err 
 	return judge(keys, served, f.spec.slots(model))
 }
 
-// judge compares what each key was served with its weight. It uses no absolute times, only tokens,
+// judge compares each key's service with the key's weight. It uses no absolute times, only tokens,
 // and the waits of keys in the same queue relative to each other.
 //
 // A key that always has a call waiting is served in proportion to its weight, up to 5 % and the
-// calls that hold the slots when the count begins and ends. A key with fewer calls than slots waits
+// calls that hold the slots when counting starts and ends. A key with fewer calls than slots waits
 // less than half as long as the key that waits longest, because the two keys do not share a
 // backlog.
 func judge(keys []keySpec, served []keyService, slots int) (seen string, err error) {
@@ -216,8 +216,8 @@ func judge(keys []keySpec, served []keyService, slots int) (seen string, err err
 	return strings.Join(parts, ", "), errors.Join(wrong...)
 }
 
-// ask makes one call with a key, and returns what the call was served and how long it waited. No
-// two calls of a key begin with the same word, so that no cache makes a call cheaper.
+// ask makes one call with a key, and returns the service and the wait of the call. No two calls of
+// a key start with the same word, so no cache makes a call cheaper.
 func (f *fleet) ask(ctx context.Context, model string, k *keySpec, name string) (tokens int64, wait time.Duration, err error) {
 	t, err := client.NewTarget(f.URL, false, client.Bearer(f.keys[k.ID]))
 	if err != nil {

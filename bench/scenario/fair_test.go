@@ -10,7 +10,8 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// TestFairIsJudgedByTokens: fairness depends on tokens and weights, never on numbers of calls.
+// TestFairIsJudgedByTokens checks that fairness depends on tokens and weights, never on numbers of
+// calls.
 func TestFairIsJudgedByTokens(t *testing.T) {
 	keys := []keySpec{
 		{ID: "docs", Weight: 1, Loops: 16}, {ID: "code", Weight: 2, Loops: 24}, {ID: "one", Weight: 1, Loops: 1},

@@ -24,7 +24,7 @@ type fleetSpec struct {
 	// Keys are API keys of the edge, with the load that they send in the event "fair". The run itself
 	// then has a key of weight 1. Without Keys the edge requires no keys.
 	Keys []keySpec `yaml:"keys"`
-	// Required is true when the scenario makes no sense with the user's own engines.
+	// Required is true if the scenario makes no sense with the user's own engines.
 	Required bool `yaml:"required"`
 }
 
@@ -58,7 +58,7 @@ type fleet struct {
 	mu      sync.Mutex
 	engines map[string]*fleetEngine
 	out     map[string]bool // engines that are not in the edge's configuration
-	weight  int             // weight of every second engine; a reload changes it, so that there is something to reload
+	weight  int             // weight of every second engine; a reload changes it
 	edge    *process.Child
 	keys    map[string]string // API keys, by id
 	URL     string            // of the edge, without /v1
@@ -207,7 +207,7 @@ func (f *fleet) act(ctx context.Context, what string) error {
 	e := f.engines[name]
 	switch verb {
 	case "crash":
-		e.process.Kill() // SIGKILL: no notice, as when the machine dies
+		e.process.Kill() // SIGKILL: no notice, as if the machine had failed
 		return nil
 	case "restart":
 		return f.startEngine(ctx, e)

@@ -20,7 +20,7 @@ var scenarioFiles embed.FS
 // target is given.
 type Scenario struct {
 	Name string `yaml:"name"`
-	// Text is one line; Explain describes the scenario and what to look at.
+	// Text is one line. Explain describes the scenario and the numbers to look at.
 	Text    string `yaml:"text"`
 	Explain string `yaml:"explain"`
 	// Fleet is started when no target is given.
@@ -76,7 +76,7 @@ func parseScenario(b []byte) (*Scenario, error) {
 	return s, nil
 }
 
-// Flags returns the scenario's flags as on a command line, without the flags in the set given.
+// Flags returns the scenario's flags as on a command line, without the flags in given.
 func (s *Scenario) Flags(given map[string]bool) []string {
 	var out []string
 	for _, kv := range s.Run {

@@ -61,7 +61,7 @@ func TestFleet(t *testing.T) {
 	if calm.Total.Failed != 0 || calm.Total.Completed < 50 || len(calm.ByUpstream) != 3 || calm.ByUpstream["c"].Completed == 0 {
 		t.Errorf("reloads: %d failed, %d completed, upstreams %v", calm.Total.Failed, calm.Total.Completed, calm.ByUpstream)
 	}
-	lost := run("100", "1s:crash b", "3s:restart b") // each takes a second, so the crash hits some of them
+	lost := run("100", "1s:crash b", "3s:restart b") // calls take a second, so the crash hits some
 	for _, e := range lost.Total.Errors {
 		if e.Kind != result.ErrInStream {
 			t.Errorf("failure that no crash excuses: %+v", e)
@@ -88,8 +88,8 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// TestWedge: the edge takes a stopped engine out and back in, no call is lost, and no silent engine
-// is mistaken for a stopped one.
+// TestWedge checks that the edge takes a stopped engine out and back in, no call is lost, and no
+// silent engine is mistaken for a stopped one.
 func TestWedge(t *testing.T) {
 	fastset.LeaveOut(t, "a stall takes ten seconds and more to be seen")
 	t.Parallel()

@@ -32,7 +32,7 @@ func (f *fleet) metrics(ctx context.Context) (metricsPage, error) {
 	return p.Body, nil
 }
 
-// metricsPage is Prometheus text.
+// metricsPage is a page in Prometheus text format.
 type metricsPage []byte
 
 // takesCalls reports whether the edge sends calls to an engine.
@@ -66,8 +66,8 @@ func (f *fleet) await(ctx context.Context, engine string, calls bool) error {
 	}
 }
 
-// silentCalls are a prompt that takes long to read, in three chunks, and a tool call that is held
-// back until it is complete. The simulator performs the faults that they ask for.
+// silentCalls are a call whose prompt takes long to read, in three chunks, and a call whose tool
+// call is held back until it is complete. The simulator performs the faults that the calls request.
 var silentCalls = [...]string{
 	`"sim":{"tokens":20,"fault":"long-prefill=%s;chunks=3"}`,
 	`"tool_choice":"required","tools":[{"type":"function","function":{"name":"lookup",` +
@@ -117,7 +117,7 @@ func (f *fleet) awaitAlarm(ctx context.Context, model string) error {
 	}
 }
 
-// call makes a streamed call, and reads it to its end.
+// call makes a streamed call, and reads its answer to the end.
 func (f *fleet) call(ctx context.Context, model, more string) error {
 	body := fmt.Sprintf(`{"model":%q,"stream":true,"messages":[{"role":"user","content":"Are you there?"}],%s}`, model, more)
 	t, err := client.NewTarget(f.URL, false, client.Bearer(f.Key))

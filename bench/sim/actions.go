@@ -15,7 +15,7 @@ import (
 )
 
 // demands lists the engine actions other than inference, each with the profiles or families that
-// have it.
+// support it.
 var demands = map[string]struct {
 	only string
 	do   func(*Engine, *exchange, *fastjson.Value)

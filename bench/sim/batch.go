@@ -30,7 +30,7 @@ func (w *slowdown) scale(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * math.Float64frombits(bits))
 }
 
-// stands returns how much longer the engine will stay stalled.
+// stands returns how much longer the engine stays stalled.
 func (w *slowdown) stands() time.Duration {
 	until := w.stalled.Load()
 	if until == 0 {
@@ -52,8 +52,8 @@ func (w *slowdown) stand(out *bodyWriter) bool {
 	return true
 }
 
-// readyAt returns the time at which the given number of prompt tokens will have been read, and how
-// much of the shared reader's time the reading takes.
+// readyAt returns the time at which the given number of prompt tokens will have been read, and the
+// time of the shared reader that this takes.
 func (a *answer) readyAt(tokens int) (due time.Time, read time.Duration) {
 	e, now := a.e, time.Now()
 	if a.x.knobs.TTFT >= 0 {
@@ -89,8 +89,8 @@ func (a *answer) gap() time.Duration {
 	return a.e.strain.scale(d)
 }
 
-// throughput returns how many tokens per second the given number of running requests write
-// together; 0 if tokens take no time.
+// throughput returns the number of tokens per second that the given number of running requests
+// write together; 0 if tokens take no time.
 func throughput(e *Engine, running int) float64 {
 	if running == 0 || e.o.TokenRate == 0 {
 		return 0
@@ -100,8 +100,8 @@ func throughput(e *Engine, running int) float64 {
 }
 
 // keep waits while the engine stands still, or while the request has lost its slot to an eviction.
-// It adds the wait to tick, so that everything afterwards is equally late. It returns false if the
-// client left.
+// It adds the wait to tick, so that all later steps are delayed by the same time. It returns false
+// if the client left.
 func (a *answer) keep(tick *time.Time) bool {
 	e, x := a.e, a.x
 	if !a.tenant.Evicted() && e.strain.stands() == 0 {
@@ -138,8 +138,8 @@ const (
 	strideTime   = 20 * time.Millisecond
 )
 
-// think spends the time that an unstreamed answer takes and counts its tokens. The parameter steps
-// is the number of tokens in the longest choice. It returns false if the client left.
+// think spends the time that an unstreamed answer takes and counts its tokens. steps is the number
+// of tokens in the longest choice. It returns false if the client left.
 func (a *answer) think(steps int) bool {
 	tick := a.first
 	for done := min(steps, 1); ; {
@@ -158,7 +158,7 @@ func (a *answer) think(steps int) bool {
 		}
 		tick = tick.Add(time.Duration(n) * gap)
 		if !a.x.client.pauseUntil(tick) || !a.keep(&tick) {
-			if a.tenant != nil && gap > 0 { // the tokens so far were work
+			if a.tenant != nil && gap > 0 { // the tokens so far count as work
 				a.say(a.upTo(done+max(0, n-1-int(time.Until(tick)/gap))) - a.told.Spoken)
 			}
 			return false
@@ -167,7 +167,7 @@ func (a *answer) think(steps int) bool {
 	}
 }
 
-// upTo returns how many tokens all choices have together after the given number of steps.
+// upTo returns the total number of tokens in all choices after the given number of steps.
 func (a *answer) upTo(steps int) int {
 	n := 0
 	for i := range a.choices {

@@ -189,7 +189,7 @@ func TestEventsOfOptionsCrashAndRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range o.Events { // as configured they would take 20 s
+	for i := range o.Events { // the configured events would take 20 s
 		o.Events[i].At /= 100
 	}
 	e := start(t, o)

@@ -11,7 +11,7 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// bodyWriter writes an answer to the socket: its head as built, and its body in chunks, compressed,
+// bodyWriter writes an answer to the socket: the head as built, and the body in chunks, compressed,
 // in pieces, or as faults require.
 type bodyWriter struct {
 	nc       net.Conn
@@ -133,7 +133,7 @@ func (w *bodyWriter) repeat(p []byte) {
 // padBegin and padEnd surround the filler in the JSON member that makes an answer large.
 const padBegin, padEnd = `"padding":"`, `",`
 
-// padding returns how many bytes to add to a JSON object in a body.
+// padding returns the number of bytes to add to a JSON object in a body.
 func (w *bodyWriter) padding(body []byte) int {
 	if w.t.Pad == 0 || len(body) < 3 || body[0] != '{' || w.t.Gzip {
 		return 0
@@ -161,7 +161,8 @@ func (w *bodyWriter) putPadded(body []byte, n int) {
 	w.put(append([]byte(padEnd), body[1:]...))
 }
 
-// random is a cheap source for cutting answers into pieces; it is the same in every run.
+// random is a cheap source of random numbers for cutting answers into pieces. The numbers are the
+// same in every run.
 func (w *bodyWriter) random() uint64 {
 	w.rng++
 	return textgen.Mix(w.rng, w.seed)

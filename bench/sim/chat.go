@@ -37,7 +37,7 @@ func chat(x *exchange) { text(x, "", decoderOf(x).Chat) }
 // decode reads a request for text from a body.
 type decode = func(*fastjson.Value, *generate.Request) *profile.APIError
 
-// text answers a request for text in any form. For a legacy completion, legacy is its id.
+// text answers a request for text in any format. For a legacy completion, legacy is its id.
 func text(x *exchange, legacy string, read decode) {
 	q := requests.Get().(*generate.Request)
 	defer requests.Put(q)
@@ -262,8 +262,8 @@ func (a *answer) prefill() bool {
 	return true
 }
 
-// readChunks reads every chunk of a's prompt except the last one. The prompt is due at the given
-// time. It returns false if the client left.
+// readChunks reads every chunk of a's prompt except the last. due is the time at which the whole
+// prompt will have been read. It returns false if the client left.
 func readChunks(a *answer, due time.Time) bool {
 	gap := time.Until(due) / time.Duration(max(1, a.x.t.Chunks))
 	for i := a.x.t.Chunks - 1; i > 0; i-- {
@@ -287,6 +287,6 @@ func (a *answer) timings() []byte {
 		1000*float64(m)/max(wrote, 0.001))
 }
 
-// loadTime is how long an engine that loads on demand takes for a new model. The recorded router
-// took this long for a tiny model.
+// loadTime is the time that an engine that loads on demand takes for a new model. The recorded
+// router took this long for a tiny model.
 const loadTime = 50 * time.Millisecond

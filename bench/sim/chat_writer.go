@@ -12,7 +12,7 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// told holds the facts about an answer as it is written.
+// told holds the facts about an answer while it is written.
 type told struct {
 	Faults                          *fault.Effects
 	ID, Model                       string
@@ -90,7 +90,7 @@ func (w *chatWriter) content(text string) []byte {
 	return w.render(&chunk{Choice: true, Delta: w.delta(&p, false)})
 }
 
-// begin opens a choice if the engine has a chunk for that.
+// begin opens a choice if the engine has an opening chunk.
 func (w *chatWriter) begin(i int, c *generate.Plan) bool {
 	w.stream.join(w.p.Joins)
 	if w.p.Family == "sglang" {
@@ -132,7 +132,7 @@ func (w *chatWriter) lastOrRich(i int, c *generate.Plan, p profile.Piece, first,
 	return w.send(&one)
 }
 
-// around returns what comes before and after a chunk's text. Both are rendered once, not for each
+// around returns the text before and after a chunk's own text. Both are rendered once, not for each
 // token.
 func (w *chatWriter) around(key deltaKey) [2]string {
 	if w.at != w.created || w.known == nil {
@@ -149,7 +149,7 @@ func (w *chatWriter) around(key deltaKey) [2]string {
 }
 
 func (w *chatWriter) end(i int, c *generate.Plan) bool {
-	w.stream.join(w.p.Joins) // with the usage chunk, if this choice is the last
+	w.stream.join(w.p.Joins) // in one chunk with the usage, if this choice is the last
 	end := chunk{Choice: true, Index: i, Delta: w.p.EndDelta, Finish: c.Finish, Stopped: c.Stopped}
 	if w.legacy {
 		end.Delta = `""`
@@ -203,8 +203,8 @@ func (w *chatWriter) done() bool {
 	return true
 }
 
-// usageChunk reports whether a chunk with usage and no choices comes last. llama.cpp has no such
-// chunk for completions.
+// usageChunk reports whether the last chunk has usage and no choices. llama.cpp has no such chunk
+// for completions.
 func (w *chatWriter) usageChunk() bool {
 	t := w.told.Faults
 	return t.Usage == fault.UsageUnasked || w.usageLast && t.Usage != fault.UsageOnFinish && !(w.legacy && w.p.Family == "llamacpp")
@@ -217,7 +217,7 @@ func (w *chatWriter) send(c *chunk) bool {
 	return w.told.Event("", w.render(c))
 }
 
-// These marks replace the varying parts of a form. They cannot occur in JSON.
+// These marks replace the varying parts of a rendered form. They cannot occur in JSON.
 const (
 	markFrame   = "\x00frame"
 	markText    = "\x00text"
@@ -234,7 +234,7 @@ func marked(text, mark string) string {
 	return mark
 }
 
-// fill replaces marks with texts. The parameter pairs alternates between a mark and its text.
+// fill replaces marks with texts. pairs alternates between a mark and its text.
 func fill(form string, pairs ...string) string {
 	for pair := range slices.Chunk(pairs, 2) {
 		form = strings.Replace(form, pair[0], pair[1], 1)
@@ -254,7 +254,8 @@ func (w *chatWriter) render(c *chunk) []byte {
 	return []byte(fill(pages.Form("chat", "chunk", form), markFrame, frame, markUsage, c.Usage, markTook, c.Took))
 }
 
-// frame returns the members that every chunk and answer has. They come first, or last in llama.cpp.
+// frame returns the members that every chunk and answer has. The members come first, or last in
+// llama.cpp.
 func (w *chatWriter) frame(object string) string {
 	if w.legacy {
 		object = "text_completion"
@@ -272,8 +273,8 @@ func (w *chatWriter) frame(object string) string {
 	return string(o)
 }
 
-// delta returns the delta for one token. The parameter first says that the choice has no opening
-// chunk, so its first delta has the role.
+// delta returns the delta for one token. first says that the choice has no opening chunk, so its
+// first delta has the role.
 func (w *chatWriter) delta(p *profile.Piece, first bool) string {
 	d := delta{
 		Family: w.p.Family, Reasoning: w.p.Reasoning, Role: first || w.p.Roles == profile.RoleEach, Legacy: w.legacy,

@@ -23,7 +23,7 @@ func each(t *testing.T, f func(t *testing.T, e *Engine, profile string)) {
 	}
 }
 
-// inForm returns part of a request in the form that an engine reads.
+// inForm returns part of a request in the form that an engine accepts.
 func inForm(name, more string) string {
 	const object, schema = `{"type":"json_object"}`, `"json_schema":{"name"`
 	switch profile.ByName[name].Formats {
@@ -35,7 +35,7 @@ func inForm(name, more string) string {
 	return more
 }
 
-// TestRefusedForms covers member forms that some engines refuse or read differently.
+// TestRefusedForms checks forms of members that some engines refuse or read differently.
 func TestRefusedForms(t *testing.T) {
 	const (
 		named  = weather + `,"tool_choice":{"type":"function","function":{"name":"get_weather"}}`
@@ -194,7 +194,7 @@ func TestStreamBytes(t *testing.T) {
 	want["vllm-omni"], want["llamacpp-router"] = want["vllm"], want["llamacpp"]
 	each(t, func(t *testing.T, e *Engine, profile string) {
 		body := chatBody("hi", `,"stream":true,"stream_options":{"include_usage":true},"sim":{"text":"Hi"}`)
-		if profile == "sglang" || profile == "trtllm" || profile == "llamacpp" || profile == "tgi" { // some repeat the requested name, others use their own
+		if profile == "sglang" || profile == "trtllm" || profile == "llamacpp" || profile == "tgi" { // some repeat the name
 			body = strings.Replace(body, `"model":"sim"`, `"model":"other"`, 1)
 		}
 		_, got := ask(t, e, body)
@@ -216,7 +216,8 @@ func TestStreamBytes(t *testing.T) {
 	})
 }
 
-// TestSharedChunks: llama.cpp puts role and first token into one HTTP chunk, finish and usage too.
+// TestSharedChunks checks that llama.cpp puts role and first token into one HTTP chunk, finish and
+// usage too.
 func TestSharedChunks(t *testing.T) {
 	for profile, want := range map[string]int{"llamacpp": 5, "vllm": 7, "ollama": 4} {
 		e := start(t, Options{Profile: profile})
@@ -507,8 +508,8 @@ func TestInstanceEnds(t *testing.T) {
 	}
 }
 
-// TestTokenAllocations: a token of a chat stream allocates nothing. Otherwise a load test would
-// measure the simulator.
+// TestTokenAllocations checks that a token of a chat stream allocates nothing. Otherwise a load
+// test would measure the simulator.
 func TestTokenAllocations(t *testing.T) {
 	e := start(t, Options{})
 	per := func(tokens int) float64 {

@@ -2,7 +2,7 @@ package sim
 
 import "time"
 
-// clientWatch lets an exchange wait for a time, but no longer than its client stays.
+// clientWatch lets an exchange wait for some time, but not longer than its client stays.
 type clientWatch struct {
 	left     <-chan struct{} // closed when the client has left or we closed the connection
 	stop     <-chan struct{} // closed with the engine

@@ -20,9 +20,9 @@ const (
 	maxBody = 256 << 20 // of a request
 )
 
-// conn is one client connection. Its reader goroutine parses a request, starts a second goroutine
-// that answers it, and reads on, so that it notices at once when the client leaves, whatever the
-// answer is doing.
+// conn is one client connection. Its reader goroutine parses a request and starts a second
+// goroutine that answers it. The reader goroutine then continues to read, so that it notices at
+// once when the client leaves, whatever state the answer is in.
 type conn struct {
 	e      *Engine
 	nc     net.Conn
@@ -35,11 +35,11 @@ type conn struct {
 	done  chan struct{} // one token for each completed answer
 	shut  atomic.Bool   // closed by us
 	ended chan struct{} // closed together with shut
-	next  string        // what to do with the next request after keepalive-close
+	next  string        // action for the next request after keepalive-close
 
 	mu    sync.Mutex
 	idle  bool // the answer is complete; done follows at once
-	early bool // bytes came during a request, so handle must wake the reader
+	early bool // bytes arrived during a request, so handle must wake the reader
 }
 
 // Header is one line of a request's head, as received.
@@ -137,7 +137,7 @@ func (c *conn) handle() {
 	case x.closing:
 		c.close()
 	case c.early:
-		_ = c.nc.SetReadDeadline(time.Unix(1, 0)) // the next request is here: wake the reader
+		_ = c.nc.SetReadDeadline(time.Unix(1, 0)) // the next request has arrived: wake the reader
 	case c.e.p.Idle > 0:
 		_ = c.nc.SetReadDeadline(time.Now().Add(c.e.p.Idle))
 	}
@@ -145,7 +145,7 @@ func (c *conn) handle() {
 	c.done <- struct{}{}
 }
 
-// watch keeps reading during a request, and after the request until the next one begins. It returns
+// watch keeps reading during a request, and after it until the next request starts. It returns
 // false if the connection has ended.
 func (c *conn) watch() bool {
 	if c.r == c.w {
@@ -170,7 +170,7 @@ func (c *conn) watch() bool {
 			continue
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			// Only handle sets a deadline, and only when it has finished.
+			// Only handle sets a deadline, and only after it has finished.
 			<-c.done
 			if c.w > 0 {
 				return c.ready()
@@ -242,7 +242,7 @@ func (m *malformed) Error() string { return m.text }
 
 func bad(text string) error { return &malformed{400, text} }
 
-// readRequest reads a complete request into c.x. If it returns false and no error, a fault has
+// readRequest reads a complete request into c.x. If it returns false without an error, a fault has
 // handled the request.
 func (c *conn) readRequest() (bool, error) {
 	end, err := c.readHead()
@@ -263,7 +263,7 @@ func (c *conn) readRequest() (bool, error) {
 		}
 		return false, nil
 	}
-	x.early() // from here on, faults by schedule or header are known
+	x.early() // now the faults by schedule or header are known
 	if x.t.Early && x.client.pause(x.t.Delay) {
 		refuseEarly(x)
 		return false, nil

@@ -47,7 +47,7 @@ func control(x *exchange) {
 		var a Action
 		if err = read(x, func(in struct{ Do string }) { do = in.Do }); err == nil {
 			if a, err = ParseAction(do); err == nil {
-				defer e.Do(a) // after the answer, because a crash also takes this connection
+				defer e.Do(a) // after the answer, because a crash also closes this connection
 			}
 		}
 	case "POST /sim/drop":

@@ -2,16 +2,17 @@
 // newcomer without an engine can use it.
 //
 // It speaks the engines' HTTP and imports none of our code: it is the oracle of the end-to-end
-// tests, so its errors must be independent of ours. What the simulator shows of each engine was
-// seen on that engine's wire, or read in its source or documentation (package profile says which).
-// The engine's habits are included: whether it reports errors and a full queue in the stream or
-// before the stream, what its pages show, whether it loads models, and how it splits a tool call.
+// tests, so its errors must be independent of ours. The behaviour of each simulated engine was
+// observed on that engine's wire, or read in its source or documentation (package profile says
+// which). The engine's habits are included: whether it reports errors and a full queue in the
+// stream or before the stream, what its pages show, whether it loads models, and how it splits a
+// tool call.
 //
 // Its subpackages, which know neither connections nor requests, are profile (the differences
 // between engines), pages (what engines show and answer, as templates), generate (the request and
 // the text of the answer), fault (what goes wrong, and when), scheduler (slots, room, prefix
-// cache), textgen (made-up text), audio (forms, transcripts and sound) and wire (JSON and events in
-// their written form).
+// cache), textgen (made-up text), audio (forms, transcripts and audio) and wire (JSON and events as
+// they are sent).
 //
 // # The engine
 //
@@ -43,18 +44,18 @@
 // The batch matters: each running request adds BatchCost to every request's time between tokens,
 // SharedPrefill reads the prompts one after another, and KVTokens limits the tokens that all
 // requests hold together, where a shared block counts once. A request that does not fit waits at
-// the head of the queue; when answers outgrow the room, the youngest request is preempted and must
+// the head of the queue. When answers outgrow the room, the youngest request is preempted. It must
 // read its prompt again when it returns. usage.prompt_tokens_details.cached_tokens and the metrics
-// show what the prefix cache saved; the metrics also count preemptions. Events change all this at
-// set times: stalls, slowness, fewer slots, a crash and a restart. A drill is a list of events.
-// `penstock sim --events` lists both.
+// show how many tokens the prefix cache saved. The metrics also count preemptions. Events change
+// all this at set times: stalls, slowness, fewer slots, a crash and a restart. A drill is a list of
+// events. `penstock sim --events` lists both.
 //
 // Endpoints: chat completions, Messages and Responses, completions, embeddings, rerank, score,
 // classify, pooling, moderations, tokenize and detokenize with made-up numbers, speech,
 // transcriptions, and each profile's own pages for health, models, load and metrics. A page or a
-// kind of work that the real engine lacks is also 404 here (LM Studio answers 200 with an error
-// text), so that detection can be tested. Every profile has /sim/, which distinguishes a simulator
-// from an engine.
+// kind of work that the real engine lacks is also answered with 404 here (by LM Studio with 200 and
+// an error text), so that detection can be tested. Every profile has /sim/, which distinguishes a
+// simulator from an engine.
 //
 // # Control
 //
@@ -83,17 +84,17 @@
 // overrides the schedule.
 //
 // With "secret" the model thinks of a number before it speaks or calls a tool. After a tool's
-// result it tells the number if the history's reasoning has it under the name that the engine
-// reads, and otherwise says that it has forgotten.
+// result it tells the number if the history's reasoning contains the number under the name that the
+// engine reads. Otherwise it says that it has forgotten the number.
 //
 // # Design
 //
-// The server is our own, on net.Conn, because the simulator must write what a correct library never
-// would, and because libraries hide a client's departure. Each connection has one goroutine that
-// always reads and, during a request, a second one that waits and writes: the blocked read notices
-// a departure. Timers are the runtime's: a token was measured to cost about 7 µs, nearly all of it
-// for the write, and a timer wheel would save little. net/http's server was too slow for load
-// tests, and fasthttp's cannot see a client leave.
+// The server is our own, on net.Conn, because the simulator must write bytes that a correct library
+// would never write, and because libraries hide a client's departure. Each connection has one
+// goroutine that always reads and, during a request, a second one that waits and writes: the
+// blocked read notices a departure. The runtime's timers are used: a token was measured to cost
+// about 7 µs, nearly all of it for the write, so a timer wheel would save little. net/http's server
+// was too slow for load tests, and fasthttp's cannot see a client leave.
 //
 // An exchange has three components: clientWatch waits for a time or the client's departure,
 // bodyWriter frames the body, and eventWriter puts events into the body. Faults are data (package

@@ -17,7 +17,7 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// defaultSlots is how many requests run at once by default.
+// defaultSlots is the default number of requests that run at once.
 const defaultSlots = 16
 
 // Options describes a simulated engine. The zero value is a vLLM look-alike with 16 slots that
@@ -30,28 +30,28 @@ type Options struct {
 	Models []string
 	// Profile is the engine to imitate: one of Profiles, default "vllm".
 	Profile string
-	// Slots is how many requests are processed at once, default 16, or the engine's own default
-	// (whisper: 1).
+	// Slots is the number of requests that are processed at once, default 16, or the engine's own
+	// default (whisper: 1).
 	Slots int
-	// Queue is how many further requests may wait for a slot; the next one is refused with the
-	// profile's own "full" answer. 0 or less: no limit. See NoQueue for no queue at all.
+	// Queue is the number of further requests that may wait for a slot. The next one is refused
+	// with the profile's own "full" answer. 0 or less: no limit. See NoQueue for no queue at all.
 	Queue int
 	// NoQueue refuses requests that find no free slot.
 	NoQueue bool
-	// PrefillRate is how many prompt tokens a request reads per second; cached ones cost nothing.
-	// 0: no time at all.
+	// PrefillRate is the number of prompt tokens that a request reads per second. Cached tokens
+	// take no time. 0: no prompt takes any time.
 	PrefillRate float64
 	// SharedPrefill makes PrefillRate the rate of the whole engine: prompts are read one after
 	// another, first come, first served.
 	SharedPrefill bool
-	// TokenRate is how many tokens per second a request writes when it runs alone. 0: as fast as the
-	// socket takes them.
+	// TokenRate is the number of tokens per second that a request writes when it runs alone. 0: as
+	// fast as the socket accepts them.
 	TokenRate float64
-	// BatchCost is what each further running request adds to the time between two tokens of all
-	// requests. 0: batches are free.
+	// BatchCost is the time that each further running request adds to the time between two tokens
+	// of every request. 0: batches are free.
 	BatchCost time.Duration
-	// Jitter (0 to 1) varies the time between tokens evenly by up to ±Jitter of that time, without
-	// changing the mean. The variation depends only on prompt and seeds.
+	// Jitter (0 to 1) varies the time between tokens uniformly by up to ±Jitter of that time,
+	// without changing the mean. The variation depends only on prompt and seeds.
 	Jitter float64
 	// Latency is a fixed time before the first token, in addition to the prefill. The slot is held
 	// meanwhile.
@@ -68,20 +68,21 @@ type Options struct {
 	CacheTokens int
 	// APIKey, if set, is required for the same paths as on the profile's engine.
 	APIKey string
-	// Seed changes the texts. Same seed, prompt and request seed: same answer.
+	// Seed changes the texts. The same seed, prompt and request seed give the same answer.
 	Seed uint64
 	// Reasoning overrides the profile's member for reasoning text: "reasoning" or "reasoning_content".
 	Reasoning string
-	// KeepAlive overrides how long an idle connection stays open; 0: the profile's own; negative:
-	// forever.
+	// KeepAlive overrides the time for which an idle connection stays open; 0: the profile's own;
+	// negative: forever.
 	KeepAlive time.Duration
 	// Ping is the time between comments in a silent stream; 0: the profile's own (only llamacpp has
 	// one, 30 s); negative: none.
 	Ping time.Duration
 	// CancelOnlyStreams imitates a flaw of llama.cpp: an unstreamed request whose client has left
-	// still runs to its end, even if it was still in the queue.
+	// still completes, even if it was still in the queue.
 	CancelOnlyStreams bool
-	// StrictSystem refuses a system message that is not the first message, as many chat templates do.
+	// StrictSystem refuses a system message that is not the first message, like many chat
+	// templates.
 	StrictSystem bool
 	// AlternateRoles refuses consecutive turns of one role, as the templates of Gemma and Mistral
 	// do.
@@ -93,8 +94,9 @@ type Options struct {
 	// Priorities orders the queue by the requests' priority, as flags of vLLM and SGLang do. Without
 	// Priorities, vLLM refuses a priority other than 0, and the other engines ignore it.
 	Priorities bool
-	// Residents is how many models an engine that loads on demand keeps in memory. Another model
-	// replaces the least recently requested one, and cuts off the requests that use it. 0: all.
+	// Residents is the number of models that an engine that loads on demand keeps in memory.
+	// Another model replaces the least recently requested model, and the requests that use that
+	// model are aborted. 0: all.
 	Residents int
 	// Events happen without a request, at times counted from Start.
 	Events []Event
@@ -137,7 +139,7 @@ type counters struct {
 	generated, prompted, cached            atomic.Int64
 	faults, probes, malformed, followed    atomic.Int64
 	preempted, tests                       atomic.Int64
-	steps                                  atomic.Int64 // of work: a token, or a chunk of a prompt
+	steps                                  atomic.Int64 // each a token, or a chunk of a prompt
 	iterations                             atomic.Int64 // tokens at the last read of trtllm's /metrics
 }
 
@@ -151,7 +153,7 @@ type Stats struct {
 	Requests     int64    `json:"requests"`               // inference requests read; probes are counted separately
 	Tests        int64    `json:"tests"`                  // of Requests, those whose User-Agent marks them as probes
 	Completed    int64    `json:"completed"`              // answered with 200 to the last byte, and not broken by a fault
-	Aborted      int64    `json:"aborted"`                // the client left before the end: in the queue, in prefill, or while tokens came
+	Aborted      int64    `json:"aborted"`                // the client left before the end of its answer
 	Rejected     int64    `json:"rejected"`               // answered with an error status, by validation or by a fault
 	Probes       int64    `json:"probes"`                 // every request that is not inference and not /sim/
 	Faults       int64    `json:"faults"`                 // faults that were performed
@@ -241,9 +243,9 @@ const (
 // Fault is an injected fault with its schedule.
 type Fault = fault.Fault
 
-// SetFault replaces the faults. If several faults apply to a request, the first one hits it.
-// Without arguments, or with an empty Spec, it clears them. It panics on a Spec that fault.Parse
-// refuses, which is a mistake in a test.
+// SetFault replaces the faults. If several faults apply to a request, only the first one is
+// performed. Without arguments, or with an empty Spec, it clears them. It panics on a Spec that
+// fault.Parse refuses, which is a mistake in a test.
 func (e *Engine) SetFault(faults ...Fault) {
 	if err := e.faults.Load(faults...); err != nil {
 		panic("sim: " + err.Error())
@@ -274,11 +276,12 @@ func (e *Engine) Unlisten() { e.server.unlisten() }
 func (e *Engine) Relisten() error { return e.server.relisten() }
 
 // Drop closes a share (0 to 1) of the open connections at once, whatever they are doing, like an
-// engine that restarts. With reset they get a RST, otherwise a FIN. It returns how many it closed.
+// engine that restarts. With reset they get a RST, otherwise a FIN. Drop returns the number of
+// closed connections.
 func (e *Engine) Drop(share float64, reset bool) int { return e.server.drop(share, reset, nil) }
 
-// Close stops listening, closes every connection and waits until nothing of the engine runs. It may
-// be called twice.
+// Close stops listening, closes every connection and waits until all of the engine's goroutines
+// have ended. It may be called twice.
 func (e *Engine) Close() { e.server.close() }
 
 // Addr returns the address in host:port form; empty before Start.
@@ -307,12 +310,12 @@ func (e *Engine) Stats() Stats {
 	}
 }
 
-// SetHealthy sets the answer of the health page: false is 503 from then on. With the llamacpp
-// profile every path then answers 503 "Loading model", as that engine does; with the others
-// inference continues.
+// SetHealthy sets the answer of the health page: with false it answers 503 from then on. With the
+// llamacpp profile every path then answers 503 "Loading model", like that engine. With other
+// profiles inference continues.
 func (e *Engine) SetHealthy(ok bool) { e.sick.Store(!ok) }
 
-// SetModels replaces the served names. Requests already accepted keep theirs.
+// SetModels replaces the served names. Requests that were already accepted keep their names.
 func (e *Engine) SetModels(names ...string) {
 	names = append([]string(nil), names...)
 	e.models.Store(&names)
@@ -335,11 +338,11 @@ func setAdapter(e *Engine, name string, on bool) bool {
 	return true
 }
 
-// SetSlots changes the number of requests that run at once. Running ones are not stopped.
+// SetSlots changes the number of requests that run at once. Running requests are not stopped.
 func (e *Engine) SetSlots(n int) { e.slots.Resize(n) }
 
 // Reset clears faults, sickness, slowness, the record, the prefix cache and every counter, as a
-// restart would; running requests and the model list stay.
+// restart would. Running requests and the model list stay.
 func (e *Engine) Reset() {
 	_ = e.faults.Load()
 	e.sick.Store(false)

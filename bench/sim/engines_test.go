@@ -10,7 +10,7 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// TestEnginePages checks the pages that only one engine has, and what the engine answers for pages
+// TestEnginePages checks the pages that only one engine has, and the engine's answers for pages
 // that it lacks.
 func TestEnginePages(t *testing.T) {
 	type page struct {
@@ -99,7 +99,7 @@ func TestSick(t *testing.T) {
 	}
 }
 
-// TestOwnDefaults: an engine has its profile's models and slots unless others are given.
+// TestOwnDefaults checks that an engine has its profile's models and slots unless others are given.
 func TestOwnDefaults(t *testing.T) {
 	for _, c := range []struct {
 		o      Options
@@ -125,7 +125,8 @@ func TestOwnDefaults(t *testing.T) {
 	}
 }
 
-// TestIterationsAreConsumed: reading trtllm-serve's /metrics clears what it has gathered.
+// TestIterationsAreConsumed checks that reading trtllm-serve's /metrics clears the gathered
+// numbers.
 func TestIterationsAreConsumed(t *testing.T) {
 	e := start(t, Options{Profile: "trtllm"})
 	ask(t, e, chatBody("hi", said6))
@@ -137,8 +138,8 @@ func TestIterationsAreConsumed(t *testing.T) {
 	}
 }
 
-// TestLoadsOnDemand: a first or an explicit request loads a model, and a restart unloads all
-// models.
+// TestLoadsOnDemand checks that a first or an explicit request loads a model, and a restart unloads
+// all models.
 func TestLoadsOnDemand(t *testing.T) {
 	e := start(t, Options{Profile: "llamacpp-router"})
 	state := func(want string) {
@@ -176,7 +177,7 @@ func TestLoadsOnDemand(t *testing.T) {
 	}
 }
 
-// TestStreamQuirks checks what only one engine's streams have.
+// TestStreamQuirks checks properties that only one engine's streams have.
 func TestStreamQuirks(t *testing.T) {
 	for _, c := range []struct{ profile, more, want, not string }{
 		{"tgi", `,"max_tokens":3`, `"},"logprobs":null,"finish_reason":"length"}`, `"content":""},"logprobs":null,"finish_reason":"length"`}, // with the last token
@@ -237,8 +238,8 @@ func TestWhisper(t *testing.T) {
 	}
 }
 
-// TestTranscriptionsVLLM: vLLM transcribes half a minute at a time, and sends a finish reason after
-// each half.
+// TestTranscriptionsVLLM checks that vLLM transcribes half a minute at a time, and sends a finish
+// reason after each half.
 func TestTranscriptionsVLLM(t *testing.T) {
 	e := start(t, Options{Profile: "vllm", Models: []string{"ears"}})
 	audio := append(audio.WAVHeader(), make([]byte, 2*audio.SampleRate*70)...)
@@ -306,7 +307,8 @@ func TestKokoro(t *testing.T) {
 	}
 }
 
-// TestErrorCloses: llama.cpp's server closes a connection after an error. The others keep it open.
+// TestErrorCloses checks that llama.cpp's server closes a connection after an error. Other engines
+// keep it open.
 func TestErrorCloses(t *testing.T) {
 	for profile, want := range map[string]bool{"llamacpp": true, "llamacpp-router": true, "vllm": false, "whisper": false, "tgi": false} {
 		e := start(t, Options{Profile: profile})
@@ -318,7 +320,7 @@ func TestErrorCloses(t *testing.T) {
 	}
 }
 
-// TestHelp: `penstock sim --help` describes every profile.
+// TestHelp checks that `penstock sim --help` describes every profile.
 func TestHelp(t *testing.T) {
 	help := (&CLI{}).Help()
 	for _, name := range Profiles() {

@@ -26,7 +26,7 @@ type Action struct {
 	apply func(*Engine)
 }
 
-// String returns the form that ParseAction reads.
+// String returns the format that ParseAction reads.
 func (a Action) String() string {
 	if a.value == "" {
 		return a.name
@@ -94,7 +94,7 @@ func actions() []actionRow {
 		{
 			"restart", "", "undoes crash on the same address, with an empty prefix cache",
 			func(v string) (func(*Engine), error) {
-				return func(e *Engine) { _ = e.Relisten() }, noValue(v) // the address may be taken meanwhile: it then stays down
+				return func(e *Engine) { _ = e.Relisten() }, noValue(v) // no effect if the address is taken
 			},
 		},
 		{"sick", "", "health answers 503", func(v string) (func(*Engine), error) {

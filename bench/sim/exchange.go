@@ -14,7 +14,7 @@ import (
 )
 
 // exchange is one request and its answer. Only the answering goroutine uses it. The connection's
-// reader notices when the client leaves, and reports this by closing conn.gone.
+// reader notices when the client leaves, and closes conn.gone.
 type exchange struct {
 	c    *conn
 	e    *Engine
@@ -22,8 +22,8 @@ type exchange struct {
 	req  request
 	body *[]byte // pooled memory behind req.body
 
-	t      fault.Effects     // how to misbehave; the zero value behaves
-	knobs  generate.Controls // how long and how fast, from headers or body
+	t      fault.Effects     // how to misbehave; the zero value does not
+	knobs  generate.Controls // lengths and speeds, from headers or body
 	client clientWatch
 	out    bodyWriter
 	stream eventWriter
@@ -159,8 +159,8 @@ func (x *exchange) head(status int, ctype string, length int) {
 	}
 }
 
-// announceLength writes the header line that lets the client find the end of the body, or what a
-// fault requires instead.
+// announceLength writes the header line that lets the client find the end of the body, or the lines
+// that a fault requires instead.
 func announceLength(x *exchange, length int) {
 	w := &x.out
 	w.noBody = x.req.method == "HEAD"
@@ -289,7 +289,7 @@ func (x *exchange) fail(a profile.APIError) {
 	x.send(x.e.pages.Refuse(a))
 }
 
-// sse begins a stream.
+// sse starts a stream.
 func (x *exchange) sse() {
 	ctype := x.p.SSEType
 	if x.t.StreamType != "" {

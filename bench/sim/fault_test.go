@@ -17,7 +17,7 @@ import (
 )
 
 // exchangeRaw sends one request on a fresh connection, waits for the connection's end and returns
-// every byte that came.
+// every received byte.
 func exchangeRaw(t *testing.T, e *Engine, body string) (raw string, reset bool) {
 	t.Helper()
 	nc, err := net.Dial("tcp", e.Addr())
@@ -36,7 +36,7 @@ func splitRaw(raw string) (head, body string) {
 	return head, body
 }
 
-// joinChunks joins the complete chunks. The result whole is false if the body has anything else.
+// joinChunks joins the complete chunks. whole is false if the body has other bytes.
 func joinChunks(body string) (joined string, whole bool, n int) {
 	for {
 		var size int
@@ -70,7 +70,7 @@ type result struct {
 	reset  bool
 	head   string
 	body   string // the body without the framing of chunks
-	whole  bool   // the chunked body ended properly
+	whole  bool   // the chunked body was complete
 	pieces int
 }
 
@@ -100,7 +100,7 @@ func (r result) good(t *testing.T) *completion {
 	return c
 }
 
-// broken checks that the answer does not look complete and, for a stream, how many events came.
+// broken checks that the answer does not look complete and, for a stream, the number of events.
 func (r result) broken(t *testing.T, want int) {
 	t.Helper()
 	if r.whole || strings.Contains(r.body, "[DONE]") {
@@ -187,8 +187,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFaultsByRequest: a header and a body member cause the same faults while the schedule is
-// empty.
+// TestFaultsByRequest checks that a header and a body member cause the same faults while the
+// schedule is empty.
 func TestFaultsByRequest(t *testing.T) {
 	e := start(t, Options{})
 	for _, body := range []string{

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestLeaving: a client that leaves by FIN or RST frees its slot at once, in every phase, streamed
-// or not.
+// TestLeaving checks that a client that leaves by FIN or RST frees its slot at once, in every
+// phase, streamed or not.
 func TestLeaving(t *testing.T) {
 	const forever = `,"sim":{"tokens":1000,"ttft_ms":%d,"delay_ms":%d}`
 	phases := []struct {
@@ -83,8 +83,8 @@ func TestLeaving(t *testing.T) {
 	}
 }
 
-// TestLeavingWithoutReading: a writer blocked on a client that reads nothing also sees the client
-// leave.
+// TestLeavingWithoutReading checks that a writer blocked on a client that reads nothing also sees
+// the client leave.
 func TestLeavingWithoutReading(t *testing.T) {
 	e := start(t, Options{})
 	c := dial(t, e)
@@ -118,8 +118,8 @@ func TestCancelOnlyStreams(t *testing.T) {
 	}
 }
 
-// TestPipelining: requests sent together are answered in order, and their sender is still seen
-// leaving.
+// TestPipelining checks that requests sent together are answered in order, and that the engine
+// still notices when their sender leaves.
 func TestPipelining(t *testing.T) {
 	e := start(t, Options{})
 	c := dial(t, e)
@@ -175,7 +175,8 @@ func TestUnlistenAndDrop(t *testing.T) {
 	}
 }
 
-// TestManyClients: the counts are right in the end, whichever clients come, stay or leave.
+// TestManyClients checks that the counts are right in the end, whichever clients arrive, stay or
+// leave.
 func TestManyClients(t *testing.T) {
 	for _, profile := range []string{"vllm", "llamacpp"} {
 		e := start(t, Options{Profile: profile, Slots: 8, Queue: 40, TokenRate: 2000, Latency: time.Millisecond})

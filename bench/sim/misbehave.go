@@ -75,7 +75,7 @@ func (x *exchange) misbehave() bool {
 		x.e.strain.stall(t.Wedge)
 	}
 	switch {
-	case t.Early: // the body requested it: this is the best that can still be done
+	case t.Early: // requested by the body, so it cannot happen earlier
 		refuseEarly(x)
 		x.out.broken = true
 	case t.Take != nil:
@@ -217,7 +217,7 @@ func (x *exchange) streamError(a profile.APIError, done bool) {
 	x.finish()
 }
 
-// bomb sends mb megabytes of zeros, compressed, as JSON that begins correctly.
+// bomb sends mb megabytes of zeros, compressed, as JSON with a correct start.
 func bomb(x *exchange, mb int) {
 	x.out.gz, x.encoding = gzip.NewWriter(&x.out.gzOut), "gzip"
 	x.head(http.StatusOK, "application/json", -1)

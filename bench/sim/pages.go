@@ -51,7 +51,7 @@ func modelPage(x *exchange, name string) {
 	x.fail(x.p.UnknownModelError(name))
 }
 
-// state returns what pages may show of the engine's present state.
+// state returns the parts of the engine's present state that pages may show.
 func state(x *exchange) *pages.State {
 	e := x.e
 	running, waiting, _ := e.slots.Load()
@@ -71,7 +71,7 @@ func state(x *exchange) *pages.State {
 		Preempted: c.preempted.Load(), Steps: c.steps.Load(), CacheAsked: asked, CacheHit: hit,
 		QueueTime: &e.times.queue, TTFT: &e.times.ttft, Total: &e.times.e2e,
 	}
-	// trtllm-serve reports what has happened since the last query, and nothing the second time
+	// trtllm-serve reports only the iterations since the last query
 	s.Idle = func() bool { return s.Generated == c.iterations.Swap(s.Generated) && running == 0 }
 	if len(names) > 0 {
 		s.Model = names[0]

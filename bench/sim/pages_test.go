@@ -211,7 +211,8 @@ func TestRecordAndStats(t *testing.T) {
 	_, _ = c.all()
 }
 
-// TestStrictHeads: heads that two servers could read differently are refused and counted.
+// TestStrictHeads checks that heads that two servers could read differently are refused and
+// counted.
 func TestStrictHeads(t *testing.T) {
 	e := start(t, Options{})
 	good := "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -407,7 +408,7 @@ func TestSpeech(t *testing.T) {
 	}
 }
 
-// hear sends a sound file with form fields and returns Content-Type, body and status.
+// hear sends an audio file with form fields and returns Content-Type, body and status.
 func hear(t *testing.T, e *Engine, path string, audio []byte, fields ...string) (string, string, int) {
 	t.Helper()
 	var b bytes.Buffer
@@ -422,7 +423,7 @@ func hear(t *testing.T, e *Engine, path string, audio []byte, fields ...string) 
 	return resp.Header.Get("Content-Type"), body, resp.StatusCode
 }
 
-// twelveSeconds is a silent sound file.
+// twelveSeconds returns a silent audio file.
 func twelveSeconds() []byte { return append(audio.WAVHeader(), make([]byte, 2*audio.SampleRate*12)...) }
 
 func TestTranscriptions(t *testing.T) {
@@ -515,7 +516,7 @@ func TestCLI(t *testing.T) {
 	}
 }
 
-// TestCloseEndsStubbornWork: Close does not wait for work without a client.
+// TestCloseEndsStubbornWork checks that Close does not wait for work without a client.
 func TestCloseEndsStubbornWork(t *testing.T) {
 	e := start(t, Options{CancelOnlyStreams: true, Slots: 1})
 	for i := range 2 {
@@ -539,7 +540,7 @@ func FuzzChat(f *testing.F) {
 	f.Cleanup(e.Close)
 	f.Fuzz(func(t *testing.T, body string) {
 		if strings.Contains(body, "_ms") || strings.Contains(body, "fault") || len(body) > 1<<16 {
-			return // times and broken connections are tested elsewhere
+			return // other tests check times and broken connections
 		}
 		c := pipeTo(t, e)
 		defer c.Close()

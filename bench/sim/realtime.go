@@ -15,8 +15,8 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// realtimePath is the path of realtime sessions, which transcribe speech over WebSocket: with vLLM's
-// events, or with OpenAI's of the beta as speaches has them.
+// realtimePath is the path of realtime sessions, which transcribe speech over WebSocket: with
+// vLLM's events, or with the events of OpenAI's beta as in speaches.
 const realtimePath = "/v1/realtime"
 
 // converse runs a realtime session on the connection's own goroutine.
@@ -78,7 +78,8 @@ func (c *conn) converse() {
 	}
 }
 
-// mayConverse checks what must hold before a session. Otherwise it answers.
+// mayConverse checks the preconditions of a session. If one does not hold, it answers with an
+// error.
 func (x *exchange) mayConverse() bool {
 	switch {
 	case x.p.Family != "vllm" && x.p.Family != "speaches" && x.p.Family != "openai":
@@ -129,7 +130,7 @@ func (t *talk) suffer(in *fault.Incident) bool {
 			t.x.c.reset()
 		case fault.OpClose:
 			t.x.c.close()
-		case fault.OpHang: // it reads, and says nothing more
+		case fault.OpHang: // it reads, and sends nothing more
 			for {
 				if _, err := t.ws.read(); err != nil {
 					return false
@@ -149,10 +150,10 @@ func (t *talk) suffer(in *fault.Incident) bool {
 	return in.GoOn
 }
 
-// wordAt is how many bytes of audio make a word: 100 ms at 16 kHz.
+// wordAt is the number of bytes of audio per word: 100 ms at 16 kHz.
 const wordAt = 3200
 
-// vllm does what a message says, as vllm/entrypoints/openai/realtime/connection.py does.
+// vllm executes a message, like vllm/entrypoints/openai/realtime/connection.py.
 func (t *talk) vllm(v *fastjson.Value) bool {
 	switch kind := string(v.GetStringBytes("type")); kind {
 	case "session.update":
@@ -198,10 +199,10 @@ func (t *talk) speak() bool {
 	return true
 }
 
-// spokenFor is how many bytes of audio make an item of their own: 1 s at 24 kHz.
+// spokenFor is the number of bytes of audio after which an item is complete: 1 s at 24 kHz.
 const spokenFor = 48000
 
-// speaches does what a message says, as src/speaches/realtime does.
+// speaches executes a message, like src/speaches/realtime.
 func (t *talk) speaches(v *fastjson.Value) bool {
 	switch kind := string(v.GetStringBytes("type")); kind {
 	case "session.update":

@@ -69,7 +69,7 @@ var recordedAs = map[string]Options{
 	"whisper-openai":  {},
 }
 
-// replay sends a recorded request and returns the answer in the form of the recordings.
+// replay sends a recorded request and returns the answer in the format of the recordings.
 func replay(t *testing.T, profile, name string, request, answer []byte) []byte {
 	t.Helper()
 	o := recordedAs[profile]
@@ -82,7 +82,7 @@ func replay(t *testing.T, profile, name string, request, answer []byte) []byte {
 		o.Models = []string{"embed"}
 	}
 	e := start(t, o)
-	for _, n := range []string{"beta", "alpha"} { // models that were loaded when the recording was made
+	for _, n := range []string{"beta", "alpha"} { // loaded during the recording
 		if profile == "llamacpp-router" && (name == "models" && n == "beta" || n == "alpha" && slices.Contains([]string{"load-again", "unload", "metrics-model", "slots-model"}, name)) {
 			e.loaded.Add(n)
 		}
@@ -268,7 +268,7 @@ func valueShape(t *testing.T, s map[string]string, prefix string, raw []byte) {
 	walk(prefix, v)
 }
 
-// differences lists how two shapes differ.
+// differences lists the differences between two shapes.
 func differences(engine, simulated map[string]string) string {
 	var out []string
 	for name, want := range engine {

@@ -9,8 +9,8 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// inference maps the paths of inference requests to their kind. Such requests are counted,
-// recorded, and hit by faults without a path.
+// inference maps the paths of inference requests to their kind. Such requests are counted and
+// recorded, and faults without a path affect them.
 var inference = map[string]string{
 	"/v1/chat/completions": "chat", "/chat/completions": "chat", "/v1/completions": "completions", "/v1/embeddings": "embeddings",
 	"/v1/rerank": "rerank", "/v2/rerank": "rerank", "/rerank": "rerank", "/v1/audio/speech": "speech",
@@ -122,8 +122,8 @@ func serveRequest(x *exchange) {
 // sleeps are the paths that put a vLLM to sleep and wake it.
 var sleeps = map[string]bool{"/sleep": true, "/wake_up": false}
 
-// sleep puts the engine to sleep, so that health is good but no request is answered, or wakes it,
-// which takes a while.
+// sleep puts the engine to sleep or wakes it. While it sleeps, its health is good but no request is
+// answered. Waking takes a while.
 func (e *Engine) sleep(x *exchange, asleep bool) {
 	if !asleep && !x.client.pause(loadTime) {
 		return

@@ -23,7 +23,7 @@ type server struct {
 	stop     chan struct{} // closed by close
 }
 
-// unixPrefix begins the address of a Unix socket.
+// unixPrefix is the prefix of the address of a Unix socket.
 const unixPrefix = "unix:"
 
 func newServer() *server { return &server{conns: map[*conn]struct{}{}, stop: make(chan struct{})} }
@@ -78,7 +78,7 @@ func (s *server) relisten() error {
 	return s.listen(s.addr)
 }
 
-// drop closes a fraction of the connections. It keeps the connection spare, which requested the
+// drop closes a fraction of the connections. It keeps spare, the connection that requested the
 // closing.
 func (s *server) drop(share float64, reset bool, spare *conn) int {
 	var victims []*conn

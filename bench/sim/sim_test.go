@@ -95,7 +95,7 @@ func (c *client) all() (got string, reset bool) {
 	return string(b), err != nil
 }
 
-// quiet checks that nothing more comes and the connection stays open.
+// quiet checks that nothing more arrives and the connection stays open.
 func (c *client) quiet() {
 	c.t.Helper()
 	_ = c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
@@ -137,12 +137,12 @@ func fetch(t testing.TB, e *Engine, method, path, body string, header ...string)
 	return resp, string(b)
 }
 
-// chatBody makes a request body. The parameter more holds further members, each after a comma.
+// chatBody makes a request body. more holds further members, each after a comma.
 func chatBody(text, more string) string {
 	return `{"model":"sim","messages":[{"role":"user","content":` + string(wire.AppendString(nil, text)) + `}]` + more + `}`
 }
 
-// events splits a stream of any form into events. The last one may be incomplete.
+// events splits a stream of any format into events. The last one may be incomplete.
 func events(body string) []string {
 	body = strings.TrimPrefix(body, "\xef\xbb\xbf")
 	body = strings.ReplaceAll(body, "\r\n", "\n")

@@ -24,7 +24,8 @@ type spoken struct {
 	sse                  bool
 }
 
-// decodeSpoken reads a request for speech. If it is invalid, the client has already got the error.
+// decodeSpoken reads a request for speech. If the request is invalid, the client has already
+// received the error.
 func decodeSpoken(e *Engine, x *exchange, p *fastjson.Parser) (s spoken, q *generate.Request, ok bool) {
 	v, q, ok := smallRequest(x, p)
 	if !ok {
@@ -57,14 +58,14 @@ func decodeSpoken(e *Engine, x *exchange, p *fastjson.Parser) (s spoken, q *gene
 		}
 	}
 	s.ctype = map[string]string{"wav": "audio/wav", "pcm": "audio/pcm", "mp3": "audio/mpeg"}[s.format]
-	if s.ctype == "" { // real engines know more; these can hold a sine wave
+	if s.ctype == "" { // real engines support more formats; these can hold a sine wave
 		x.fail(*profile.Invalid("response_format", "Unsupported response_format: %s", s.format))
 		return s, q, false
 	}
 	return s, q, true
 }
 
-// pieces returns a function that returns the sound of one word after another.
+// pieces returns a function that returns the audio of one word after another.
 func (s *spoken) pieces() func() []byte {
 	samples := int(audio.WordTime.Seconds() * audio.SampleRate / s.speed)
 	t := audio.Tone{Step: 2 * math.Pi * float64(180+s.voice%240) / audio.SampleRate}
@@ -76,7 +77,7 @@ func (s *spoken) pieces() func() []byte {
 	}
 }
 
-// speech answers POST /v1/audio/speech with a sine tone, one piece for every word; its pitch
+// speech answers POST /v1/audio/speech with a sine tone, one piece for every word. The pitch
 // depends on the voice.
 func speech(x *exchange) {
 	e := x.e
@@ -138,7 +139,7 @@ func speech(x *exchange) {
 	x.finish()
 }
 
-// stream sends the sound of the words at the engine's pace. It reports whether all were sent.
+// stream sends the audio of the words at the engine's pace. It reports whether all words were sent.
 func (s *spoken) stream(a *answer, words int, piece func() []byte) bool {
 	x, due := a.x, time.Now()
 	for i := range words {

@@ -10,7 +10,7 @@ import (
 )
 
 // speed is a set of matching times and sizes. The numbers are round and of the right order for one
-// engine on one accelerator; they are for rehearsal and were not measured.
+// engine on one accelerator. They are for rehearsal and were not measured.
 type speed struct {
 	name, text             string
 	prefill, token, jitter float64
@@ -69,8 +69,8 @@ func (o *Options) SetSpeed(name string) error {
 	return fmt.Errorf("unknown speed %q: want one of %s", name, strings.Join(Speeds(), ", "))
 }
 
-// ownSlots returns how many requests the engine runs at once on any machine; 0: as many as the
-// machine can.
+// ownSlots returns the number of requests that the engine runs at once on any machine; 0: as many
+// as the machine can run.
 func (o *Options) ownSlots() int {
 	if p := profile.ByName[o.Profile]; p != nil {
 		return p.Slots

@@ -7,7 +7,7 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// flushAt is how many bytes a stream without a rate collects before it writes.
+// flushAt is the number of bytes that a stream without a rate collects before it writes.
 const flushAt = 4096
 
 // streamed sends the choices token by token, in parallel.
@@ -89,7 +89,7 @@ func (a *answer) step(i int, c *generate.Plan) bool {
 	return a.x.t.NoFinish || a.writer.end(i, c)
 }
 
-// plain sends everything at once when it is due.
+// plain sends the whole answer at once when it is due.
 func (a *answer) plain() {
 	steps := 0
 	for i := range a.choices {

@@ -17,7 +17,7 @@ func pipeTo(t testing.TB, e *Engine) *client {
 	return wrap(t, ours)
 }
 
-// arrivals reads a stream and notes when each event came.
+// arrivals reads a stream and records when each event arrived.
 func arrivals(t testing.TB, c *client) (data []string, at []time.Duration) {
 	t.Helper()
 	begin := time.Now()
@@ -235,7 +235,7 @@ func TestKVRoomHoldsTheQueue(t *testing.T) {
 	})
 }
 
-// TestTimeOfSilence checks what a silent engine shows, whether it works or not.
+// TestTimeOfSilence checks what a silent engine's pages show, whether it works or not.
 func TestTimeOfSilence(t *testing.T) {
 	metric := func(e *Engine, name string) (value string) {
 		c := pipeTo(t, e)
@@ -256,7 +256,7 @@ func TestTimeOfSilence(t *testing.T) {
 	for spec, want := range map[string]struct {
 		after  string // steps after 25 s
 		end    time.Duration
-		answer string // what comes with the end
+		answer string // last part of the answer
 	}{
 		"long-prefill=60s;chunks=6": {"2", 60 * time.Second, `"content":"`},
 		"long-prefill=60s":          {"0", 60 * time.Second, `"content":"`},
@@ -288,7 +288,7 @@ func TestTimeOfSilence(t *testing.T) {
 	}
 }
 
-// TestWedge: a reset ends the wedge, and the pages answer throughout.
+// TestWedge checks that a reset ends the wedge, and the pages answer throughout.
 func TestWedge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Options{KeepAlive: -1})
@@ -311,7 +311,7 @@ func TestWedge(t *testing.T) {
 	})
 }
 
-// TestBusyHealth: an engine with this fault answers its pages only while nothing runs.
+// TestBusyHealth checks that an engine with this fault answers its pages only while nothing runs.
 func TestBusyHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Options{KeepAlive: -1, Latency: 20 * time.Second})

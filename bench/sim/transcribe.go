@@ -16,7 +16,7 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// transcribe answers POST /v1/audio/transcriptions, and whisper.cpp's own path as that server does.
+// transcribe answers POST /v1/audio/transcriptions, and whisper.cpp's own path like that server.
 func transcribe(x *exchange) {
 	e := x.e
 	whisper := e.p.Family == "whisper"
@@ -137,9 +137,9 @@ func (a *answer) segments(t *audio.Transcript, format string) {
 	x.finish()
 }
 
-// chunks streams a transcript as vLLM does: one chunk for each word, without an index and in one
-// form whatever the format; a finish reason after each half minute of sound, because vLLM processes
-// that much at a time; and [DONE].
+// chunks streams a transcript as vLLM does: one chunk for each word, without an index and in the
+// same form for every format; a finish reason after each half minute of audio, because vLLM
+// processes half a minute at a time; and [DONE].
 func (a *answer) chunks(t *audio.Transcript) {
 	x := a.x
 	x.sse()

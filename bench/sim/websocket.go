@@ -12,7 +12,7 @@ import (
 )
 
 // webSocket is the engine's end of a WebSocket connection (RFC 6455), as far as realtime sessions
-// need it. It is written by hand, so that it shares no mistake with the library that the edge uses.
+// need it. It is written by hand, so that it shares no bugs with the library that the edge uses.
 type webSocket struct {
 	in  *bufio.Reader
 	out net.Conn

@@ -45,7 +45,7 @@ func transcriptionEvent(p *Reply, ev sse.Event) pieces {
 	case kind.EqualText("transcript.text.done"):
 		p.ended, p.done, p.finish = true, true, "stop"
 		p.usage(root.Get("usage"), &responsesUsage)
-		if p.Size == 0 { // the whole text came at once, without deltas
+		if p.Size == 0 { // the whole text arrived at once, without deltas
 			return p.say(root.Get("text"))
 		}
 	}

@@ -54,7 +54,7 @@ func chatEvent(p *Reply, ev sse.Event) pieces {
 	return p.chunk(ev, func(choice jsonx.Value) pieces { return p.delta(choice.Get("delta")) })
 }
 
-// chunk reads an event of chat or completions. The function take reads the choice, which differs
+// chunk reads an event of chat or completions. take reads the choice, because choices differ
 // between the two.
 func (p *Reply) chunk(ev sse.Event, take func(choice jsonx.Value) pieces) pieces {
 	root, ok := p.parseOrDone(ev.Data)
@@ -109,8 +109,8 @@ func (p *Reply) delta(v jsonx.Value) pieces {
 	return got
 }
 
-// wholeChoice reads an unstreamed answer of chat or completions. The function take reads the first
-// choice and reports whether the choice is valid.
+// wholeChoice reads an unstreamed answer of chat or completions. take reads the first choice and
+// reports whether the choice is valid.
 func (p *Reply) wholeChoice(body []byte, take func(choice jsonx.Value) bool) bool {
 	if p.doc.Parse(body, jsonx.Options{}) != nil {
 		return false

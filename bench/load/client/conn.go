@@ -25,7 +25,7 @@ import (
 
 const (
 	maxEvent = 8 << 20  // of a stream
-	maxReply = 64 << 20 // of an answer that is read whole
+	maxReply = 64 << 20 // of an unstreamed answer
 )
 
 // Target is a server under test, with its idle connections. It is safe for concurrent use.
@@ -39,7 +39,7 @@ type Target struct {
 	Clock   *Clock
 
 	mu     sync.Mutex
-	idle   []*conn // the last one used is reused first
+	idle   []*conn // the most recently used one is reused first
 	opened int
 }
 
@@ -92,11 +92,11 @@ type conn struct {
 	doc    jsonx.Doc
 	reply  Reply
 	out    []byte       // head and body of the request
-	buf    bytes.Buffer // an answer that is read whole
+	buf    bytes.Buffer // an unstreamed answer
 
 	readAt int64 // time of the last read that returned bytes
 	reads  int   // number of such reads
-	bytes  int64 // bytes they returned
+	bytes  int64 // bytes that these reads returned
 	used   bool  // it has already carried a request
 	late   error // error of a read past its deadline
 }
@@ -121,8 +121,7 @@ var conns = sync.Pool{New: func() any {
 	return c
 }}
 
-// open returns an idle connection. It opens a new one if none is idle or if the parameter fresh is
-// true.
+// open returns an idle connection. It opens a new one if none is idle or if fresh is true.
 func (t *Target) open(ctx context.Context, fresh bool) (*conn, error) {
 	t.mu.Lock()
 	if n := len(t.idle); n > 0 && !fresh {
@@ -210,7 +209,7 @@ func (c *conn) readHead() error {
 // reusable reports whether the connection can carry another request after its body has been read.
 func (c *conn) reusable() bool { return c.body.done && !c.body.open && !c.head.ConnectionClose() }
 
-// readAll reads the rest of the body into the connection's buffer, which is valid until the next
+// readAll reads the remaining body into the connection's buffer. The bytes are valid until the next
 // request.
 func (c *conn) readAll() ([]byte, error) {
 	c.buf.Reset()
@@ -231,7 +230,7 @@ type body struct {
 	done          bool
 }
 
-// rules apply to chunked answers. They tolerate what the edge tolerates, and more.
+// rules apply to chunked answers. They are more tolerant than the edge's rules.
 var rules = chunked.Rules{MaxDigits: 15, MaxExtensions: 4 << 10, MaxTrailers: 64 << 10, Folded: true}
 
 // Read returns the available bytes, at most one chunk. It returns io.EOF after the end of the body,

@@ -17,7 +17,7 @@ type Dialect struct {
 	Streams bool   // an answer can be streamed
 	Tokens  bool   // it generates tokens, so TTFT, ITL and TPOT are meaningful
 	Prompt  bool   // its input is counted in tokens
-	sound   bool   // an answer is sound that is sent while it is generated; TTFT is the time to its first byte
+	sound   bool   // answers are audio, sent while generated; TTFT: first byte
 	Mime    string // of the request; for transcription it is set with the body
 
 	// body appends the body of a request.
@@ -31,7 +31,7 @@ type Dialect struct {
 	end func(p *Reply)
 }
 
-// pieces says what an event contained.
+// pieces is the set of kinds of content in an event.
 type pieces uint8
 
 const (

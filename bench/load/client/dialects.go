@@ -51,8 +51,8 @@ func DialectNames() []string {
 	return out
 }
 
-// AppendTools appends the member "tools" with n tools in the dialect's form. It appends nothing if
-// n is 0 or the dialect has no tools.
+// AppendTools appends the member "tools" with n tools in the dialect's format. It appends nothing
+// if n is 0 or the dialect has no tools.
 func AppendTools(dst []byte, d *Dialect, n int) []byte {
 	form := map[string]string{
 		"chat":      `{"type":"function","function":{"name":"look_up_%d","description":"Looks up topic %d.","parameters":%s}}`,

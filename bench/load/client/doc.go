@@ -7,9 +7,10 @@
 // tools that record such gaps of microseconds report a median ITL that no user ever saw.
 //
 // The client is our own, because a library would hide which bytes each read returned. The edge's
-// client (upstreams/http1) would refuse what it does not trust, while a load tester must report
-// what came. fasthttp parses heads. An idle connection that the server has meanwhile closed is
-// replaced once, as in every HTTP client. The replacement is not a failure, and its time counts.
+// client (upstreams/http1) would refuse an answer that it does not trust, while a load tester must
+// report the answer as received. fasthttp parses heads. An idle connection that the server has
+// meanwhile closed is replaced once, as in every HTTP client. The replacement is not a failure, and
+// its time counts.
 //
 // A dialect is one entry of a table: how to write a request, and how to read an event and an
 // unstreamed answer. The only text from a server that gets into a Sample is identifiers.

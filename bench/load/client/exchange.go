@@ -33,12 +33,13 @@ type Sender struct {
 	words map[string]string // names of upstreams, each stored once
 }
 
-// observer receives tokens as they come. Its methods are called from the goroutine of the request.
+// observer receives tokens as they arrive. Its methods are called from the goroutine of the
+// request.
 type observer interface {
 	// FirstToken returns the cell that counts the request's gaps.
 	FirstToken(s *Sample) *GapCell
-	// Token is called for every token event. The gap is None for the first event, and for events that
-	// came in the same read as an earlier one.
+	// Token is called for every token event. The gap is None for the first event, and for events
+	// that arrived in the same read as an earlier one.
 	Token(s *Sample, at, gap int64)
 }
 
@@ -150,7 +151,7 @@ func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
 		})
 		defer func() {
 			if !timer.Stop() {
-				<-gone // otherwise it would cut off this connection's next request
+				<-gone // otherwise it would abort this connection's next request
 			}
 		}()
 	}
@@ -277,7 +278,7 @@ func (x *transfer) json() bool {
 	return bytes.HasPrefix(x.c.head.ContentType(), []byte("application/json"))
 }
 
-// sound reads a sound answer, and records only the time of its first byte of sound.
+// sound reads an audio answer, and records only the time of its first byte of audio.
 func (x *transfer) sound(ctx context.Context) {
 	c, s := x.c, x.s
 	if x.json() {
@@ -293,7 +294,7 @@ func (x *transfer) sound(ctx context.Context) {
 		}
 		switch {
 		case err == io.EOF && s.At.FirstToken == None: //nolint:errorlint // io.Reader's contract is io.EOF itself
-			s.Err = result.ErrBody // it contained no sound
+			s.Err = result.ErrBody // it contained no audio
 			return
 		case err == io.EOF: //nolint:errorlint // as above
 			c.reply.ended = true

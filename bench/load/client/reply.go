@@ -14,9 +14,9 @@ type ToolCall struct {
 type Reply struct {
 	doc *jsonx.Doc
 
-	ended  bool   // the dialect's end of a stream has come
-	done   bool   // [DONE] has come
-	failed bool   // an error event has come
+	ended  bool   // the dialect's end of a stream was received
+	done   bool   // [DONE] was received
+	failed bool   // an error event was received
 	code   string // of the error
 	finish string
 	faults faultSet
@@ -28,7 +28,7 @@ type Reply struct {
 	Size  int // bytes of text
 	Calls []ToolCall
 
-	begun bool  // messages: message_start has come; responses: response.created
+	begun bool  // messages: message_start was received; responses: response.created
 	block bool  // messages: a content block is open
 	seq   int64 // responses: last sequence_number
 }

@@ -44,7 +44,7 @@ type Request struct {
 	Target    int
 }
 
-// Departure says when a client leaves on purpose.
+// Departure is the time at which a client leaves on purpose.
 type Departure struct {
 	Tokens int           // after this many events with tokens
 	After  time.Duration // or this long after sending; if both are set, whichever comes first
@@ -87,7 +87,7 @@ func putNext(dst []byte, format string, args ...[]byte) []byte {
 	return put(dst, format, args...)
 }
 
-// appendModel begins a body with the model.
+// appendModel starts a body with the model.
 func (q *Request) appendModel(dst []byte) []byte {
 	return jsonx.AppendStringS(append(dst, `{"model":`...), q.Model)
 }
@@ -103,8 +103,8 @@ func (q *Request) appendSystem(dst []byte, name string) ([]byte, []Message) {
 }
 
 // appendRest appends the answer's limit under the dialect's name, and the members that all bodies
-// share. It then closes the object. The parameter askUsage is for chat and completions, whose
-// streams report usage only on request.
+// share. It then closes the object. askUsage requests usage: streams of chat and completions do not
+// report it otherwise.
 func (q *Request) appendRest(dst []byte, bound string, askUsage bool) []byte {
 	dst = append(append(append(dst, `,"`...), bound...), `":`...)
 	dst = strconv.AppendInt(dst, int64(q.OutWanted), 10)

@@ -28,7 +28,7 @@ type Sample struct {
 	Tokens tokenCounts
 	Flow   flow
 	Edge   edgeReport
-	Audio  float64       // seconds of sound sent
+	Audio  float64       // seconds of audio sent
 	Retry  time.Duration // the Retry-After of a refusal; 0: none
 }
 
@@ -46,7 +46,7 @@ type tokenCounts struct {
 
 // flow describes how the tokens arrived.
 type flow struct {
-	Chunks, Coalesced int // events with tokens; how many of them came in the same read as an earlier event
+	Chunks, Coalesced int // events with tokens; those in the same read as an earlier one
 	bytes             int64
 	Gaps              []int64 // kept only if a file gets a line for each request
 	gapSum            int64
@@ -76,7 +76,7 @@ func NewSample(q *Request, stage int, scheduled int64) Sample {
 func (s *Sample) Completed() bool { return s.Err == "" && !s.Left }
 
 // Failed reports whether the request counts as a failure. A client that left on purpose does not
-// count, nor does a request that the end of the run cut off.
+// count, and neither does a request that was aborted at the end of the run.
 func (s *Sample) Failed() bool { return s.Err != "" && !s.Left && s.Err != result.ErrInterrupted }
 
 // Latency returns a measure of the request in nanoseconds, or None. For ITL it returns the mean of
@@ -106,7 +106,7 @@ func (s *Sample) Latency(measure string) int64 {
 	case result.Connect:
 		return s.At.Connect
 	case result.TPOT:
-		if s.Tokens.Out > 1 && s.At.lastToken > s.At.FirstToken { // otherwise all came in one read, and the time is unknown
+		if s.Tokens.Out > 1 && s.At.lastToken > s.At.FirstToken { // otherwise all in one read
 			return (s.At.lastToken - s.At.FirstToken) / int64(s.Tokens.Out-1)
 		}
 	case result.ITL:
@@ -134,7 +134,7 @@ func (s *Sample) Good(objectives []result.Objective) bool {
 	return true
 }
 
-// Record returns the sample in the form of the result file.
+// Record returns the sample in the format of the result file.
 func (s *Sample) Record(objectives []result.Objective) *result.Record {
 	r := &result.Record{
 		ID: s.ID, Stage: s.Stage, Dialect: s.Dialect.Name, Stream: s.Stream, Target: int(s.Target), Session: s.ID,

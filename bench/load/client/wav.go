@@ -28,17 +28,17 @@ func Tone(seconds float64) []byte {
 	return out
 }
 
-// soundHead finds where the sound in an answer begins. In a WAV file the sound begins after the
-// header, which is often sent before there is any sound. In other formats it begins at the first
-// byte. The zero value is ready to use.
+// soundHead finds the start of the audio in an answer. In a WAV file the audio starts after the
+// header, which is often sent before there is any audio. In other formats the audio starts at the
+// first byte. The zero value is ready to use.
 type soundHead struct {
 	head []byte // the bytes so far
 }
 
-// maxSoundHead is the longest WAV header that is searched. Everything beyond it counts as sound.
+// maxSoundHead is the longest WAV header that is searched. Everything beyond it counts as audio.
 const maxSoundHead = 64 << 10
 
-// take reads the next piece and reports whether sound has come.
+// take reads the next piece and reports whether audio has been received.
 func (h *soundHead) take(piece []byte) bool {
 	h.head = append(h.head, piece...)
 	riff := []byte("RIFF")

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Pacer says when requests are due. Next returns durations since the start of the stage, which
-// never decrease, until it reports false. A closed loop has no pacer. A Pacer belongs to one
+// Pacer determines when requests are due. Next returns times since the start of the stage, until it
+// reports false. The times never decrease. A closed loop has no pacer. A Pacer belongs to one
 // goroutine.
 type Pacer interface {
 	Next() (time.Duration, bool)

@@ -89,7 +89,7 @@ func parseDataset(kind string, text []byte) (*dataset, error) {
 }
 
 // parseShareGPT reads {"conversations":[{"from":"human","value":…},{"from":"gpt","value":…}]}.
-// Conversations that do not begin with a person, or have no reply, are skipped, as in other tools.
+// Conversations that do not start with a person, or have no reply, are skipped, as in other tools.
 func parseShareGPT(raw json.RawMessage) (e entry, use bool, err error) {
 	var in struct {
 		Conversations []struct{ From, Value string }

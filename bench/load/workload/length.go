@@ -37,7 +37,7 @@ func ParseLength(text string) (length, error) {
 	return length{kind: kind, a: a, b: b}, nil
 }
 
-// String returns the form that ParseLength reads.
+// String returns the format that ParseLength reads.
 func (l length) String() string {
 	a, b := strconv.FormatFloat(l.a, 'f', -1, 64), strconv.FormatFloat(l.b, 'f', -1, 64)
 	switch l.kind {

@@ -12,7 +12,7 @@ import (
 	"penstock/bench/load/client"
 )
 
-// media are the images and the sound of a workload, created once.
+// media holds the images and the audio of a workload, created once.
 type media struct {
 	images [][]byte // data URLs
 	audio  []byte   // a WAV file

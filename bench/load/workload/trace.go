@@ -20,15 +20,15 @@ const (
 	maxTraceTime   = 366 * 24 * time.Hour // the longest replay
 	maxTraceStamp  = 9e12                 // of a timestamp in ms, which may be Unix time
 	maxTraceTokens = 10_000_000           // of a prompt: some 50 MB
-	maxTracePause  = 5 * time.Minute      // a pause of a person or a tool: a run does not wait for a session that sleeps overnight
+	maxTracePause  = 5 * time.Minute      // longest pause of a person or a tool
 	traceSpread    = time.Minute          // the time within which recorded sessions without their own times start
 )
 
 // Call is a request of a trace.
 type Call struct {
 	// At is the time of the call, counted from the first call. It has no meaning for a call that
-	// follows another call of its session: such a call comes Think after the answer to the call with
-	// the index After.
+	// follows another call of its session: such a call is due Think after the answer to the call
+	// with the index After.
 	At      time.Duration
 	After   int // negative: none
 	Think   time.Duration
@@ -52,12 +52,12 @@ func ReadTrace(path string) ([]Call, error) {
 	return out, nil
 }
 
-// traceReader reads the lines of a trace in one of two forms: calls that come at their times, or
-// sessions whose calls follow each other.
+// traceReader reads the lines of a trace in one of two formats: calls with times, or sessions whose
+// calls follow each other.
 type traceReader struct {
 	calls    int
-	headed   bool                     // its first line described the form
-	sessions map[string]*agentSession // of the second form; nil: none seen
+	headed   bool                     // its first line described the format
+	sessions map[string]*agentSession // of the second format; nil: none seen
 	roots    []int                    // first calls of sessions that are not sub-agents
 	ids      int64                    // number of blocks assigned so far
 	last     time.Duration
@@ -72,7 +72,7 @@ type agentSession struct {
 	blocks  [][]int64
 }
 
-// read reads one line. The result use is false for a first line that only describes the form.
+// read reads one line. It returns use = false for a first line that only describes the format.
 func (r *traceReader) read(raw json.RawMessage) (e entry, use bool, err error) {
 	var in struct {
 		Timestamp    *float64
@@ -130,9 +130,9 @@ func lengths(in, out int) bool {
 }
 
 // continued returns the session of a call that names none. It is the session of the last call whose
-// full blocks all begin this prompt, provided that there are at least two (one block may be a
-// preamble that all calls share). Otherwise it is a new session. It is "" for a prompt that is too
-// short to tell.
+// full blocks are a prefix of this prompt. There must be at least two such blocks, because one
+// block may be a preamble that all calls share. Otherwise it is a new session. It is "" for a
+// prompt that is too short to tell.
 func (r *traceReader) continued(c *Call) string {
 	whole := min(c.In/TraceBlock, len(c.Blocks))
 	if whole < 2 {
@@ -167,13 +167,13 @@ type agentCall struct {
 	Think float64  // recorded pause before the call, in seconds
 	In    int      // tokens
 	Out   int
-	From  *int // the session's call that has the same beginning; negative: none
+	From  *int // the session's call that has the same prefix; negative: none
 	Keep  int  // number of blocks shared with it
-	Sys   int  // tokens of the tools and the system prompt that begin all sessions; only in the first call
+	Sys   int  // tokens of the tools and the system prompt; only in the first call
 }
 
 // agent schedules a call of a recorded session after the session's previous call. It schedules a
-// sub-agent's first call after the last of its parent's calls that began earlier.
+// sub-agent's first call after the last of its parent's calls that started earlier.
 func (r *traceReader) agent(in *agentCall) (Call, error) {
 	if r.sessions == nil {
 		r.sessions = map[string]*agentSession{}
@@ -226,12 +226,11 @@ func spanOK(s float64) bool { return s >= 0 && s <= maxTraceTime.Seconds() }
 
 func span(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }
 
-// systemBlocks is the number of block ids reserved for the beginning that all recorded sessions
-// share.
+// systemBlocks is the number of block ids reserved for the prefix that all recorded sessions share.
 const systemBlocks = maxTraceTokens/TraceBlock + 1
 
 // agentBlocks assigns ids to a prompt's blocks. A block keeps its id if it lies completely within
-// the kept beginning of the prompt or, after a new beginning, within the system prompt.
+// the kept prefix of the prompt or, after a new prefix, within the system prompt.
 func (r *traceReader) agentBlocks(s *agentSession, in *agentCall, from int) []int64 {
 	out := make([]int64, (in.In+TraceBlock-1)/TraceBlock)
 	for i := range out {

@@ -29,9 +29,9 @@ func timed(at, in int, session string, blocks ...int) string {
 	return fmt.Sprintf(`{"timestamp":%d,"input_length":%d,"output_length":1,"hash_ids":%s%s}`, at, in, ids, session)
 }
 
-// TestSessionsOfATrace: a line belongs to the session that it names, or to the session of the
-// earlier call whose full blocks begin its prompt. A common prefix of one block, or a prefix that
-// continued differently, does not make a session.
+// TestSessionsOfATrace checks that a line belongs to the session that it names, or to the session
+// of the earlier call whose full blocks begin its prompt. A common prefix of one block, or a prefix
+// that continued differently, does not make a session.
 func TestSessionsOfATrace(t *testing.T) {
 	calls := readTrace(
 		t,
@@ -55,8 +55,8 @@ func TestSessionsOfATrace(t *testing.T) {
 	}
 }
 
-// TestRecordedSessions: the calls of a session follow each other, a sub-agent follows its parent,
-// and blocks are shared as the lines say.
+// TestRecordedSessions checks that the calls of a session follow each other, a sub-agent follows
+// its parent, and blocks are shared as the lines say.
 func TestRecordedSessions(t *testing.T) {
 	calls := readTrace(
 		t,
@@ -96,7 +96,7 @@ func TestRecordedSessions(t *testing.T) {
 	}
 }
 
-// TestTraceErrors: the error for a bad line names the line.
+// TestTraceErrors checks that the error for a bad line names the line.
 func TestTraceErrors(t *testing.T) {
 	first := `{"s":"a","i":0,"t":0,"in":640,"out":5}`
 	for text, want := range map[string]string{

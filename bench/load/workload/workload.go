@@ -244,8 +244,8 @@ func (w *Workload) TracePacer(count int) *Trace {
 	return &Trace{times}
 }
 
-// tag returns a request's mark, which no cache holds. The mark begins with the characters that
-// differ, so that a cache finds not even its last characters. The two prompts of a pair have
+// tag returns a request's mark, which no cache holds. The mark starts with the characters that
+// differ, so that not even its last characters are found in a cache. The two prompts of a pair have
 // different marks, because one prompt would otherwise warm the cache for the other.
 func (w *Workload) tag(q *client.Request) string {
 	if w.Nonce == "" {
@@ -273,7 +273,7 @@ func (w *Workload) words(tag string, rng *rand.Rand, n int) []byte {
 	return out[:len(out)-1]
 }
 
-// prefix returns the shared prefix with which the session begins, or nil.
+// prefix returns the shared prefix with which the session starts, or nil.
 func (w *Workload) prefix(id int, tag string) []byte {
 	if w.spec.PrefixLen == 0 {
 		return nil

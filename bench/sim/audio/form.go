@@ -9,7 +9,7 @@ import (
 	"mime/multipart"
 )
 
-// IsAudio reports whether the first bytes belong to a sound file that whisper.cpp's server can
+// IsAudio reports whether the first bytes belong to an audio file that whisper.cpp's server can
 // decode.
 func IsAudio(b []byte) bool {
 	for _, magic := range []string{"RIFF", "ID3", "\xff\xfb", "\xff\xf3", "fLaC", "OggS"} {

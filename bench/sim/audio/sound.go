@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The encoding of the sound.
+// The encoding of the audio.
 const (
 	SampleRate = 24000
 	WordTime   = 60 * time.Millisecond // of speech

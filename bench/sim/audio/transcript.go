@@ -41,7 +41,7 @@ func InventLines(seed uint64, seconds float64) []Line {
 	return lines
 }
 
-// Transcript is the transcript of a sound file.
+// Transcript is the transcript of an audio file.
 type Transcript struct {
 	Lines    []Line
 	Seconds  float64

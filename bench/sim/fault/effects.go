@@ -7,18 +7,18 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// Effects describes how one exchange misbehaves; the zero value behaves. It does not change after
-// Parse.
+// Effects describes how one exchange misbehaves. With the zero value it does not misbehave. It does
+// not change after Parse.
 type Effects struct {
 	Accept    Accept        // treatment of a new connection
 	Delay     time.Duration // before anything else
 	Early     bool          // 413 before the body is read, then the connection ends
-	Linger    bool          // Early: after the FIN, everything that comes is read and discarded
+	Linger    bool          // Early: after the FIN, all further bytes are read and discarded
 	Take      []Step        // replaces the whole answer
 	Hold      bool          // takes a slot and never answers
-	Pages     bool          // without a path, hits pages instead of inference
+	Pages     bool          // without a path, affects pages instead of inference
 	AwaitIdle bool          // pages are not answered while a request runs
-	Wedge     time.Duration // how long the whole engine stalls after this request
+	Wedge     time.Duration // time for which the whole engine stalls after this request
 
 	// The following are times without a byte.
 	Prefill time.Duration // duration of reading the prompt; 0: the usual
@@ -31,7 +31,7 @@ type Effects struct {
 	Filler               int    // bytes of header lines that come last
 	OneFiller            bool   // in one line
 	Framing              Framing
-	Long                 int // what LongLength adds
+	Long                 int // bytes that LongLength adds
 	DripHead, DripBody   time.Duration
 	Gzip                 bool
 	Surplus              string
@@ -51,7 +51,7 @@ type Effects struct {
 	Incidents  []Incident
 	NoDone     bool
 	NoFinish   bool
-	Ghost      bool // NoFinish in Ollama's form: one more chunk with no model and no text
+	Ghost      bool // NoFinish as in Ollama: one more chunk with no model and no text
 	Flip       Flip
 	StreamType string // Content-Type of a stream; empty: the engine's
 	Usage      Usage
@@ -73,7 +73,7 @@ const (
 	AcceptUnread   Accept = "unread" // held, with a small receive window, and never read
 )
 
-// Framing is how the end of an answer's body is indicated.
+// Framing is the way in which the end of an answer's body is indicated.
 type Framing string
 
 // The framings.
@@ -88,7 +88,7 @@ const (
 	LongLength  Framing = "long-length"   // a Content-Length that is too large
 )
 
-// Usage is how token counts are reported.
+// Usage is the way in which token counts are reported.
 type Usage string
 
 // The ways of reporting usage.
@@ -100,10 +100,10 @@ const (
 	UsageUnasked  Usage = "unasked"
 )
 
-// Flip is an answer in a form that was not requested.
+// Flip is an answer in a format that was not requested.
 type Flip string
 
-// The forms.
+// The formats.
 const (
 	FlipNone   Flip = ""
 	FlipStream Flip = "stream"
@@ -137,7 +137,7 @@ type Op string
 // The actions of a Step. Some of them end the answer.
 const (
 	OpSend      Op = "send"       // Text to the socket, without framing; ends the answer
-	OpFlush     Op = "flush"      // sends what was built
+	OpFlush     Op = "flush"      // sends the bytes built so far
 	OpWait      Op = "wait"       // waits for For
 	OpReset     Op = "reset"      // RST; ends the answer
 	OpClose     Op = "close"      // FIN; ends the answer

@@ -15,20 +15,21 @@ type Fault struct {
 	// "status=503;retry-after=2", "crlf+no-done". Rows lists the names. Every fault takes
 	// delay=DURATION, a wait before it.
 	Spec string `json:"fault"`
-	// Count is how many requests (or connections, for refuse and noread) it hits; 0: all.
+	// Count is the number of requests (or connections, for refuse and noread) that it affects; 0:
+	// all.
 	Count int `json:"count"`
-	// After is how many requests pass before the fault first hits one.
+	// After is the number of requests that pass before the first one that the fault affects.
 	After int `json:"after"`
-	// Share is the fraction of requests that it hits, 0 to 1; 0 means all.
+	// Share is the fraction of requests that it affects, 0 to 1; 0 means all.
 	Share float64 `json:"share"`
-	// Path limits it to paths with this prefix; "*" means every path. Empty means inference only, so
-	// that health, models and metrics keep answering. The faults refuse and noread happen before the
-	// path is known and hit every connection.
+	// Path limits it to paths with this prefix; "*" means every path. Empty means inference only,
+	// so that health, models and metrics keep answering. The faults "refuse" and "noread" happen
+	// before the path is known, so they affect every connection.
 	Path string `json:"path"`
 }
 
-// Schedule decides which requests are hit: of the faults that apply to a request, the first one
-// hits it. The zero value hits none.
+// Schedule decides which requests get a fault: of the faults that apply to a request, the first one
+// is performed. The zero value has no faults.
 type Schedule struct {
 	armed atomic.Bool // false: there are no faults
 	rng   atomic.Uint64
@@ -45,7 +46,7 @@ type scheduled struct {
 // Seed sets the seed of the random draws for Share.
 func (s *Schedule) Seed(seed uint64) { s.rng.Store(seed) }
 
-// Load replaces the faults; those with an empty Spec are ignored.
+// Load replaces the faults. Faults with an empty Spec are ignored.
 func (s *Schedule) Load(faults ...Fault) error {
 	var list []*scheduled
 	for _, f := range faults {
@@ -73,8 +74,7 @@ func (s *Schedule) Accepted() *Effects {
 	return s.pick(func(f *scheduled) bool { return f.effects.Accept != AcceptNormally })
 }
 
-// Requested returns the fault for a request, or nil; the parameter work says whether the request is
-// inference.
+// Requested returns the fault for a request, or nil. work says whether the request is inference.
 func (s *Schedule) Requested(path string, work bool) *Effects {
 	return s.pick(func(f *scheduled) bool {
 		switch {

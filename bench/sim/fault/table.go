@@ -25,7 +25,7 @@ type param struct {
 }
 
 // effect is a set of Effects members, as JSON, and the parameter value on which they depend: a
-// given value, or any that is not empty.
+// given value, or any non-empty value.
 type effect struct{ param, value, members string }
 
 func (e *effect) applies(values map[string]string) bool {

@@ -8,8 +8,8 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// ForgedText occurs in the second reply of surplus and second-reply, which must never reach a
-// client. Tests look for this text and for those that package profile leaks.
+// ForgedText occurs in the second reply of the faults "surplus" and "second-reply", which must
+// never reach a client. Tests look for this text and for the texts that package profile leaks.
 const ForgedText = "this reply was forged"
 
 // StatusText returns the text that engines send with a status.

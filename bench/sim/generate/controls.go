@@ -20,7 +20,7 @@ type Controls struct {
 	Tokens    int     `json:"tokens"`     // exact number of text tokens; -1: not set
 	Reasoning int     `json:"reasoning"`  // exact number of reasoning tokens; -1: not set
 	ToolCalls int     `json:"tool_calls"` // number of tool calls, if the answer makes any
-	TTFT      Millis  `json:"ttft_ms"`    // from the slot to the first token, replacing both times; -1: not set
+	TTFT      Millis  `json:"ttft_ms"`    // from the slot to the first token; -1: not set
 	Gap       Millis  `json:"delay_ms"`   // between tokens, replacing the token rate; -1: not set
 	Text      *string `json:"text"`       // the text to say
 	Echo      bool    `json:"echo"`       // repeat the last user message
@@ -43,7 +43,7 @@ func (m *Millis) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// NewControls returns controls with nothing set; arm makes the answer misbehave.
+// NewControls returns controls with nothing set. arm makes the answer misbehave.
 func NewControls(arm func(*fault.Effects)) Controls {
 	return Controls{Tokens: -1, Reasoning: -1, TTFT: -1, Gap: -1, arm: arm}
 }
@@ -104,7 +104,7 @@ func marked(text string) string {
 	return s
 }
 
-// armSpec arms a fault that the request itself asked for.
+// armSpec arms a fault that the request itself requested.
 func (k *Controls) armSpec(spec string) error {
 	f, err := fault.Parse(spec)
 	if err == nil {

@@ -7,8 +7,8 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// Plan is what one choice will say, token by token. It holds no text that its generators can make
-// when it is due.
+// Plan determines the text of one choice, token by token. It holds no text that its generators can
+// make when the text is due.
 type Plan struct {
 	think    textgen.Generator
 	thinking int            // tokens of reasoning left
@@ -25,9 +25,8 @@ type Plan struct {
 	Closed   bool   // its finish_reason has been sent
 }
 
-// Plan plans the answer of one choice; the parameter limit is the maximum number of tokens. If the
-// request already begins the answer with the plan's own words, the plan continues after them, as
-// models do.
+// Plan plans the answer of one choice, with at most limit tokens. If the request already contains
+// the start of the answer in the plan's own words, the plan continues after them, as models do.
 func (d *Decoder) Plan(q *Request, choice, limit int) Plan {
 	if q.memory.begun != "" {
 		whole := limit + len(q.memory.begun) // a token has at least one byte
@@ -38,7 +37,7 @@ func (d *Decoder) Plan(q *Request, choice, limit int) Plan {
 	return d.within(d.planAnswer(q, q.Prompt.Sum(), choice, limit), limit)
 }
 
-// pass removes the text that has been said from the plan; false: the plan says something else.
+// pass removes the text said from the plan. It returns false if the plan has other text.
 func (s *Plan) pass(said string) bool {
 	s.thinking, s.Left = 0, s.saying+len(s.fixed)
 	for said != "" {
@@ -128,7 +127,7 @@ func (d *Decoder) callPieces(calls []profile.ToolCall) []profile.Piece {
 			parts[i] = append(parts[i], profile.Piece{Kind: profile.PieceName, Call: i})
 		}
 		for j, w := range textgen.Fragments(c.Args, 5) {
-			if j == 0 && c.Head == 0 && d.Profile.Is("llamacpp tgi") { // the first fragment comes with the name
+			if j == 0 && c.Head == 0 && d.Profile.Is("llamacpp tgi") { // sent with the name
 				parts[i][0].Word = w
 				continue
 			}
@@ -152,8 +151,8 @@ func (d *Decoder) callPieces(calls []profile.ToolCall) []profile.Piece {
 	return ps
 }
 
-// cutAt ends the text before the first stop string in it. To find the string, it generates the text
-// now.
+// cutAt ends the text before the first stop string in it. It generates the text now to find the
+// string.
 func (s *Plan) cutAt(stops []string, limit int) {
 	for ; s.saying > 0 && len(s.fixed) < limit; s.saying-- {
 		s.fixed = append(s.fixed, profile.Piece{Kind: profile.PieceText, Word: s.say.Next()})

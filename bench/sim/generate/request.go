@@ -19,7 +19,7 @@ type Request struct {
 	Stream bool
 	Usage  struct{ Last, Each bool } // stream_options.include_usage, continuous_usage_stats
 	N      int
-	Max    int // most tokens to write; -1: not set
+	Max    int // maximum number of tokens to write; -1: not set
 	Prompt scheduler.Prompt
 	Calls  []profile.ToolCall
 
@@ -39,10 +39,10 @@ type Request struct {
 	memory     memory
 }
 
-// memory holds what a model thinks of and what it finds in the history.
+// memory holds the model's thoughts and the facts that it finds in the history.
 type memory struct {
-	begun    string         // the beginning of the answer, in a last assistant message
-	sum      uint64         // hash of the prompt without that beginning
+	begun    string         // start of the answer, from a final assistant message
+	sum      uint64         // hash of the prompt without begun
 	used     bool           // some message is the result of a tool
 	secret   string         // the number in the reasoning of the history
 	thoughts []textgen.Word // thoughts that replace a generator's
@@ -151,7 +151,7 @@ func (d *Decoder) Chat(v *fastjson.Value, q *Request) *profile.APIError {
 	return nil
 }
 
-// secretBegins is the beginning of the sentence that tells the number.
+// secretBegins is the start of the sentence that tells the number.
 const secretBegins = "The number is "
 
 // recall adds the reasoning of an earlier turn to the prompt, as chat templates do.
@@ -355,7 +355,7 @@ func (d *Decoder) Message(q *Request, i int, m *fastjson.Value) (string, *profil
 				"Missing parameter 'tool_call_id': messages with role 'tool' must have one.")
 		}
 	case "":
-		if d.Profile.Family == "llamacpp" { // llama.cpp blames itself
+		if d.Profile.Family == "llamacpp" { // llama.cpp answers with a server error
 			return "", &profile.APIError{Status: 500, Message: "Failed to parse messages: Missing 'role' in message"}
 		}
 		return "", profile.Invalid(param(".role"), "Field required: %s", param(".role"))

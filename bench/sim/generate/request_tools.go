@@ -155,7 +155,7 @@ func (d *Decoder) readFormat(v *fastjson.Value, q *Request) *profile.APIError {
 	return nil
 }
 
-// readReasoning decides how much the model thinks before the answer.
+// readReasoning determines how much the model thinks before the answer.
 func (d *Decoder) readReasoning(v *fastjson.Value, q *Request) {
 	switch effort := string(v.GetStringBytes("reasoning_effort")); effort {
 	case "", "none":

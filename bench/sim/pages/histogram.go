@@ -9,7 +9,7 @@ import (
 
 var bounds = [...]float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
 
-// Histogram counts durations, in the form that engines report. The zero value is empty.
+// Histogram counts durations in the buckets that engines report. The zero value is empty.
 type Histogram struct {
 	mu     sync.Mutex
 	counts [len(bounds) + 1]int64

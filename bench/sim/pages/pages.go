@@ -147,7 +147,7 @@ type State struct {
 	Residents            int // models in memory
 	Running              int
 	Waiting              int
-	Used                 int // tokens that running requests hold
+	Used                 int // tokens in the cache that running requests use
 	KVSize               int
 	KVBlocks, UsedBlocks int
 	HitRate              float64

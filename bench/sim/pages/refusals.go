@@ -44,9 +44,9 @@ func (s *Set) Refuse(a profile.APIError) profile.Reply {
 	return profile.Reply{Status: a.Status, Type: ctype, Body: s.Error(a)}
 }
 
-// TooLong returns the engine's error for a request that does not fit into the context. The
-// parameters are the prompt's tokens, the requested tokens (negative: unknown) and the context's
-// size.
+// TooLong returns the engine's error for a request that does not fit into the context. prompt is
+// the number of prompt tokens, want the number of requested tokens (negative: unknown), and size
+// the size of the context.
 func (s *Set) TooLong(prompt, want, size int) (err profile.APIError) {
 	want = max(want, 0)
 	text := s.render("too-long", tooLong{prompt, want, size, size - prompt, prompt + want})

@@ -1,7 +1,7 @@
-// Package profile describes how engines differ on the wire: their headers and habits as data, and
-// their error messages.
+// Package profile describes how engines differ on the wire: their headers and behaviour as data,
+// and their error messages.
 //
-// The data is engines.json. Each value was seen on that engine (llama.cpp's server, Ollama,
+// The data is engines.json. Each value was observed on that engine (llama.cpp's server, Ollama,
 // whisper.cpp's server), or read in its source (vLLM, SGLang, TensorRT-LLM, Text Generation
 // Inference, speaches, Kokoro-FastAPI), or in its documentation and reports about it (LM Studio). A
 // new engine needs a row in engines.json, a file in package pages, and a case in chat.txtar there

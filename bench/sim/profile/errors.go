@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// APIError is an error before it is put into an engine's form.
+// APIError is an error before it is written in an engine's format.
 type APIError struct {
 	Status  int
 	Message string
@@ -56,8 +56,8 @@ func (p *Profile) PlainText(status int, text string) Reply {
 }
 
 // Full returns the profile's error for a request that its full queue does not accept. Engines with
-// an unlimited queue never send it themselves: for them it is the error of a proxy in front of
-// them.
+// an unlimited queue never send it themselves. For such an engine it is the error of a proxy in
+// front of the engine.
 func (p *Profile) Full() APIError {
 	if p.FullError.Message != "" {
 		return p.FullError

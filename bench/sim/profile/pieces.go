@@ -2,14 +2,14 @@ package profile
 
 import "penstock/bench/sim/textgen"
 
-// PieceKind says what a token belongs to: a text, a thought or a tool call.
+// PieceKind is the kind of output to which a token belongs: a text, a thought or a tool call.
 type PieceKind uint8
 
 // The kinds of pieces.
 const (
 	PieceText PieceKind = iota
 	PieceThought
-	PieceCall  // the beginning of a call: name and id
+	PieceCall  // the start of a call: name and id
 	PieceArgs  // a fragment of its arguments
 	PieceWhole // a call with all its arguments
 	PieceName  // the rest of its name
@@ -25,5 +25,5 @@ type Piece struct {
 // ToolCall is a tool call to be made.
 type ToolCall struct {
 	ID, Name, Args string
-	Head           int // length of the name's first piece; 0: it comes whole
+	Head           int // length of the name's first piece; 0: the name is one piece
 }

@@ -12,12 +12,12 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// Profile describes how one engine differs on the wire. Each value was seen on that engine, or read
-// in its source or its documentation: doc.go says which. A Profile never changes after New.
+// Profile describes how one engine differs on the wire. Each value was observed on that engine, or
+// read in its source or its documentation (see doc.go). A Profile never changes after New.
 type Profile struct {
 	Name   string
-	Plays  string   // what the engine is, and what is special about it
-	Family string   // whose chunks, checks and errors it uses: its own name, or that of the engine it is a variant of
+	Plays  string   // what the engine is, and its special features
+	Family string   // engine whose chunks, checks and errors it uses
 	Work   string   // its kinds of work, separated by blanks, as in routes; empty: all
 	Models []string // served by default; nil: "sim"
 	Slots  int      // default number; 0: defaultSlots
@@ -68,8 +68,8 @@ type Profile struct {
 	NoKey       FixedReply           // without the key; empty: an error in its usual form
 	Extra       string               // members after the model in every chunk and answer; %s stands for its name
 	RoleDelta   string               // delta that opens a choice
-	EndDelta    string               // delta that comes with finish_reason
-	Around      map[string][2]string // what comes before and after the member of a token: text, thought or call
+	EndDelta    string               // delta that is sent with finish_reason
+	Around      map[string][2]string // around a token's member: text, thought or call
 }
 
 // FixedReply is an answer that never changes, except for the method %m and the path %p.

@@ -20,7 +20,7 @@ type user struct {
 	cut   func()
 }
 
-// Bound sets how many models fit into memory; 0: no limit.
+// Bound sets the number of models that fit into memory; 0: no limit.
 func (l *LoadedModels) Bound(places int) { l.places = places }
 
 // Has reports whether a model is loaded.
@@ -38,7 +38,7 @@ func (l *LoadedModels) Loads() int64 {
 }
 
 // Add loads a model; false: it was already loaded. If it does not fit, the least recently requested
-// model is unloaded and its requests are cut off, as in llama.cpp's router.
+// model is unloaded and its requests are aborted, as in llama.cpp's router.
 func (l *LoadedModels) Add(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +59,7 @@ func (l *LoadedModels) Add(name string) bool {
 	return true
 }
 
-// Use counts a request that uses a model until done is called. The function cut ends the request
+// Use counts a request that uses a model until done is called. cut is called to end the request
 // when the model is unloaded.
 func (l *LoadedModels) Use(name string, cut func()) (done func()) {
 	u := &user{name, cut}

@@ -23,8 +23,8 @@ func (r *PrefillLine) Reserve(now time.Time, d time.Duration) time.Time {
 	return r.free
 }
 
-// Forgo gives back the unused time of a reservation that has the length d and ends at due. Prompts
-// already in line keep their time.
+// Forgo gives back the unused time of a reservation of length d that ends at due. Prompts already
+// in line keep their reservations.
 func (r *PrefillLine) Forgo(d time.Duration, due time.Time) {
 	left := min(d, time.Until(due))
 	if left <= 0 {

@@ -4,7 +4,7 @@ import "sync"
 
 // PrefixCache remembers the blocks of prompts that were read. It evicts the least recently used
 // blocks, and the last blocks of a prompt before its first ones, as engines do. The list of uses is
-// linked within one slice by positions, so nothing is allocated once it has its full size.
+// linked within one slice by positions, so nothing is allocated once the slice has its full size.
 type PrefixCache struct {
 	mu        sync.Mutex
 	max       int // blocks; 0: no cache
@@ -30,8 +30,8 @@ func NewPrefixCache(tokens int) *PrefixCache {
 
 func (c *PrefixCache) empty() { c.at, c.uses = map[uint64]int32{}, make([]cachedBlock, 1) }
 
-// Lookup returns how many tokens at the start of a prompt of the given length need not be read
-// again. The last token is always read, as in real engines.
+// Lookup returns the number of tokens at the start of a prompt of the given length that need not be
+// read again. The last token is always read, as in real engines.
 func (c *PrefixCache) Lookup(blocks []uint64, tokens int) int {
 	if c.max == 0 {
 		return 0
@@ -44,7 +44,7 @@ func (c *PrefixCache) Lookup(blocks []uint64, tokens int) int {
 	return n
 }
 
-// Known returns how many tokens at the start of a prompt are cached, without counting a look-up or
+// Known returns the number of cached tokens at the start of a prompt, without counting a look-up or
 // renewing the blocks.
 func (c *PrefixCache) Known(blocks []uint64) int {
 	c.mu.Lock()
@@ -99,7 +99,7 @@ func (c *PrefixCache) unlink(at int32) {
 	c.uses[u.before].next, c.uses[u.next].before = u.next, u.before
 }
 
-// Counts returns how many tokens were requested and how many were found.
+// Counts returns the numbers of tokens that were requested and found.
 func (c *PrefixCache) Counts() (asked, hit int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

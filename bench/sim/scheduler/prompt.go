@@ -12,7 +12,7 @@ const (
 	BlockTokens   = 16
 	blockBytes    = BlockTokens * bytesPerToken
 	imageTokens   = 256
-	MessageTokens = 3 // what a chat template adds around each message
+	MessageTokens = 3 // tokens that a chat template adds around each message
 )
 
 // Prompt is the digest of a request's text: its length, a hash that determines the answer, and the

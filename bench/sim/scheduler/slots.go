@@ -26,7 +26,7 @@ type Slots struct {
 	holders      list.List // of *SlotHolder, the youngest last
 	pins         Pins      // of the holders
 	running      atomic.Int32
-	used         atomic.Int64 // tokens that running requests hold: their prompts and what they have said since
+	used         atomic.Int64 // tokens of running requests: prompts and answers so far
 }
 
 type waiter struct {
@@ -45,16 +45,16 @@ type SlotHolder struct {
 	place   *list.Element // its element in holders
 }
 
-// Evicted reports whether others have taken the slot, so that the owner must requeue.
+// Evicted reports whether other requests have taken the slot, so that the owner must requeue.
 func (t *SlotHolder) Evicted() bool { return t.evicted.Load() }
 
 // NewSlots returns slots with a queue (negative: unlimited) and room for kv tokens (0: unlimited).
 func NewSlots(limit, queue, kv int) *Slots { return &Slots{limit: limit, queue: queue, kv: kv} }
 
 // Enter waits for a slot and for room for need tokens. Other requests may share the blocks.
-// Requests with a lower priority number are served first. Enter borrows the slice blocks until
-// Leave. Enter returns ErrFull at once if the queue is full, and ErrGone if gone closes first.
-// Without an error, the caller must call Leave exactly once with the SlotHolder.
+// Requests with a lower priority number are served first. Enter borrows blocks until Leave. Enter
+// returns ErrFull at once if the queue is full, and ErrGone if gone closes first. Without an error,
+// the caller must call Leave exactly once with the SlotHolder.
 func (s *Slots) Enter(gone <-chan struct{}, need int, blocks []uint64, priority int) (*SlotHolder, error) {
 	s.mu.Lock()
 	t := &SlotHolder{own: need}
@@ -123,8 +123,8 @@ func (s *Slots) Leave(t *SlotHolder) {
 }
 
 // Grow counts tokens that a running request has written. If the tokens no longer fit, the youngest
-// request is evicted: at its next token it notices, requeues and must read its prompt again, as in
-// vLLM. A request that runs alone is never evicted.
+// request is evicted: at its next token it notices this and requeues. It must then read its prompt
+// again, as in vLLM. A request that runs alone is never evicted.
 func (s *Slots) Grow(t *SlotHolder, n int) {
 	t.own += n
 	if used := s.used.Add(int64(n)); s.kv > 0 && used > int64(s.kv) {
@@ -178,14 +178,15 @@ func (s *Slots) Resize(limit int) {
 	s.mu.Unlock()
 }
 
-// Load returns how many requests run and wait, and the most that have run at once.
+// Load returns the numbers of running and waiting requests, and the highest number that have run at
+// once.
 func (s *Slots) Load() (running, waiting, peak int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int(s.running.Load()), s.waiting.Len(), s.peak
 }
 
-// Room returns how much of the cache running requests use, and the number of slots.
+// Room returns the tokens in the cache that running requests use, and the number of slots.
 func (s *Slots) Room() (used, limit int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

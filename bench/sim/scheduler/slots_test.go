@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 )
 
-// TestSlotsAreOrdered: requests that were evicted go first, then the lowest priority number, then
-// the earliest.
+// TestSlotsAreOrdered checks that requests that were evicted go first, then the lowest priority
+// number, then the earliest.
 func TestSlotsAreOrdered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSlots(1, -1, 0)
@@ -44,8 +44,8 @@ func TestSlotsAreOrdered(t *testing.T) {
 	})
 }
 
-// TestSharedBlocksTakeRoomOnce: requests with the same beginning run together although there is no
-// room for their sum.
+// TestSharedBlocksTakeRoomOnce checks that requests with the same prefix run together although
+// there is no room for their sum.
 func TestSharedBlocksTakeRoomOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSlots(10, -1, 10*BlockTokens)

@@ -19,7 +19,7 @@ func AppendInstance(dst []byte, s, root *fastjson.Value, seed uint64, depth int)
 		}
 		return append(dst, `true`...)
 	}
-	if depth > 12 || len(dst) > 1<<16 { // a schema may recurse, and branch while it does
+	if depth > 12 || len(dst) > 1<<16 { // a schema may recurse and branch
 		return append(dst, "null"...)
 	}
 	if c := s.Get("const"); c != nil {

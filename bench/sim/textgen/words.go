@@ -10,7 +10,7 @@ import (
 // Word is one token of text with its JSON form.
 type Word struct{ Text, Escaped string }
 
-// state is a state of the word chain, which determines what may follow.
+// state is a state of the word chain. It determines the states that may follow.
 type state uint8
 
 const (
@@ -25,7 +25,7 @@ const (
 )
 
 // chain gives each state its words and the states that may follow. Likelier states occur more than
-// once. A few words contain what occurs in real text and breaks careless code: umlauts, three- and
+// once. A few words contain characters of real text that break careless code: umlauts, three- and
 // four-byte characters, quotes, a backslash.
 var chain = [states]struct {
 	words []Word
@@ -82,8 +82,8 @@ type Generator struct {
 	lead begin
 }
 
-// begin says what the next word begins: it determines the case of the word's first letter and the
-// blank before the word.
+// begin says what the next word starts: a text, a paragraph, a sentence, or none of these. It
+// determines the case of the word's first letter and the blank before the word.
 type begin uint8
 
 const (
@@ -127,7 +127,7 @@ func (s *Generator) Next() Word {
 	return w
 }
 
-// capitals holds the words as they begin a sentence, with and without a blank.
+// capitals holds the words as at the start of a sentence, with and without a blank.
 var capitals = func() (all [states][][2]Word) {
 	for st := range all {
 		for _, w := range chain[st].words {
@@ -139,8 +139,8 @@ var capitals = func() (all [states][][2]Word) {
 	return all
 }()
 
-// Tokens splits a text as the simulator counts it: a blank begins a token, and a token has at most
-// 12 characters.
+// Tokens splits a text into tokens as the simulator counts them: a blank starts a token, and a
+// token has at most 12 characters.
 func Tokens(s string) []Word {
 	return pieces(s, func(r rune, before int) bool { return before > 0 && (r == ' ' || before >= 12) })
 }
@@ -150,8 +150,8 @@ func Fragments(s string, n int) []Word {
 	return pieces(s, func(_ rune, before int) bool { return before == n })
 }
 
-// pieces splits a text before every character for which cut returns true; the parameter before is
-// the length of the piece so far.
+// pieces splits a text before every character for which cut returns true. cut receives the length
+// of the piece so far as before.
 func pieces(s string, cut func(r rune, before int) bool) []Word {
 	var ws []Word
 	start, runes := 0, 0

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// EventFormat is the form in which events are written. Every engine uses the zero value; other
-// forms are legal as well.
+// EventFormat is the format in which events are written. Every engine uses the zero value. Other
+// formats are legal as well.
 type EventFormat struct {
 	EOL       string // "\n" when empty; "\r\n", "\r"
 	NoSpace   bool   // no blank after the colon
@@ -19,7 +19,7 @@ type EventFormat struct {
 	OpenEnd   bool   // no blank line after the last event
 }
 
-// Append writes the n-th event (from 1), with a name unless that is empty.
+// Append writes the n-th event (from 1), with a name unless name is empty.
 func (f *EventFormat) Append(dst []byte, n int, name string, data []byte) []byte {
 	if *f == (EventFormat{}) {
 		if name != "" {
