@@ -45,7 +45,7 @@ type Query struct {
 	// conversations.
 	CacheKey uint64
 	Exclude  []upstreams.ID // upstreams that this call has already tried
-	Busy     bool           // one of Exclude refused the call for lack of room, so it counts as full, not as down
+	Busy     bool           // one of Exclude had no room for the call: full, not down
 	UpOnly   bool           // only upstreams that are up, and no last resort
 	Tiers    uint8          // a bit for each tier that the key lists; 0: no list, so all but external targets
 	Arms     Arms           // the call's arms, from ArmsOf

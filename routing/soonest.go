@@ -96,7 +96,7 @@ func timeOf(l *upstreams.Load, v *upstreams.Speed, charged float64) float64 {
 	ahead = max(ahead/10, ahead-l.Reading/v.Prefill)
 	unread := ahead + charged + l.Usual*v.Unread
 	places := float64(max(1, l.Places))
-	full := calls / places // to the fourth power: almost nothing up to one half, two calls' time when full
+	full := calls / places // to the fourth power: little up to one half, two calls' time at one
 	wait := (max(0, calls-places) + 2*full*full*full*full + l.Penalty) / places * v.Answer
 	return (wait + v.Start + unread*v.Prefill + firstTokens*v.TokenTime(calls)) / l.Weight
 }

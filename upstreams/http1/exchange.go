@@ -118,7 +118,7 @@ func (x *Exchange) noReplyYet(until time.Time) error {
 	return nil
 }
 
-// Read reads the decoded body bytes that have arrived into p. It waits for the first byte until the
+// Read reads into p the decoded body bytes that have arrived. It waits for the first byte until the
 // given time (zero: without limit). Await must have returned nil before.
 //
 // It returns io.EOF when the body is complete by its framing (see Framed), and ErrNotYet once the
