@@ -132,13 +132,13 @@ func (c *checker) pair(path, cert, key string) {
 // expires. The alert PenstockCertificateExpires uses the same time.
 const week = 7 * 24 * time.Hour
 
-// renewedDaily is the longest life of a certificate that a machine surely renews: workload
+// renewedDaily is the longest lifetime of a certificate that a machine surely renews: workload
 // identities live an hour to three days.
 const renewedDaily = 3 * 24 * time.Hour
 
-// EndsSoon returns how long before the expiry of a certificate in a file, or of a key, the edge
-// mentions it. It is a week, as in the alert. For a life of three days or less it is the time at
-// which the renewal is overdue.
+// EndsSoon returns how long in advance the edge mentions the expiry of a certificate in a file, or
+// of a key: a week, as in the alert. If the lifetime is three days or less, the edge mentions the
+// expiry once the renewal is overdue.
 func EndsSoon(from, until time.Time) time.Duration {
 	if until.Sub(from) <= renewedDaily {
 		overdue, _ := RenewalOverdue(from, until)

@@ -153,7 +153,7 @@ func CanBeAlias(name string) bool {
 		!strings.Contains(strings.TrimSuffix(name, "*"), "*")
 }
 
-// longestName bounds a name, in bytes.
+// longestName is the maximum length of a name, in bytes.
 const longestName = 256
 
 // unique checks that a name is present and not yet in seen, which maps names to paths.

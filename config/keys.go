@@ -53,7 +53,7 @@ type Key struct {
 	Edges       int            `yaml:"-"` // the edges that share the limits (Fleet.Edges)
 }
 
-// MaxKeyWeight bounds a key's weight.
+// MaxKeyWeight is the maximum weight of a key.
 const MaxKeyWeight = 1000
 
 // Class is a class of calls. Its calls wait behind calls of earlier classes, which take their

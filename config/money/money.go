@@ -17,7 +17,7 @@ type Amount struct {
 
 const million = 1_000_000
 
-// most bounds amounts in a file. It is far above any budget.
+// most is the maximum amount in a file. It is far above any budget.
 const most = 1e12
 
 // Parse parses a decimal amount with at most six decimals, such as 100, 100.00 or 0.075.
