@@ -99,7 +99,7 @@ type replyForm struct {
 	elements int // in the whole reply
 	bytes    int
 
-	ended   func(*replyForm) error // gets a complete reply before its last byte passes
+	ended   func(*replyForm) error // called with a complete reply before its last byte passes
 	top     byte                   // the reply's kind
 	members int                    // members read so far, of an array or the like
 	kept    int                    // the number of members whose beginnings are kept

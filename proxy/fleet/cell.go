@@ -69,7 +69,7 @@ const (
 type part struct {
 	kind    kind
 	limit   int64 // 0: no limit
-	charged int64 // since the edge began
+	charged int64 // since the edge started
 	base    int64 // part of charged that the store certainly knows or need not count
 	own     int64 // this edge's unpaid charges in the debt; for a budget: what all edges have reported
 	least   int64 // the amount that cannot be taken away

@@ -54,7 +54,7 @@ func TestGiveBack(t *testing.T) {
 		t.Errorf("%d of %d are left two minutes later", n, perMinute)
 	}
 
-	cut := func() *world { // each edge has its part
+	cut := func() *world { // each edge has its share
 		w := newWorld(2, limits, "")
 		w.keys[0].Take(limits, w.now)
 		w.pass(time.Second)

@@ -4,7 +4,7 @@ import "github.com/VictoriaMetrics/metrics"
 
 // series are the fleet's metrics.
 type series struct {
-	waits  *metrics.PrometheusHistogram // of calls that waited for the store
+	waits  *metrics.PrometheusHistogram // waits of calls for the store
 	sent   *metrics.Counter
 	failed *metrics.Counter
 	alone  *metrics.Counter // decisions without the store

@@ -26,8 +26,8 @@ type Keys struct {
 
 // NewKeys returns an empty set. The time now is the start of its clock, and no later call may pass
 // an earlier time. Keys remembers the state of retired keys, which are no longer configured: the
-// most recent ones, up to the given number. Thus a key that is removed and added again does not get
-// a fresh minute.
+// most recent ones, up to the given number. Thus a key that is removed and added again does not
+// start a new minute with its full limits.
 func NewKeys(retired int, now time.Time) *Keys {
 	cache, err := lru.New[string, *keyState](retired)
 	if err != nil {

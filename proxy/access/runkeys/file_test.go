@@ -99,7 +99,7 @@ func TestFile(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("its mode: %v, %v", info.Mode(), err)
 	}
-	u.Close() // like an edge that is killed, because nothing else is written at the end
+	u.Close() // the same as killing the edge, because nothing else is written at exit
 	openFile(t, path).want(t, "b c")
 	if rest, _ := filepath.Glob(path + ".new"); rest != nil {
 		t.Errorf("left behind: %v", rest)

@@ -14,9 +14,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// heldStreams returns how many streams TestFault86_HeldStreams holds: the row's ten thousand in the
-// long form, but no more than this process has descriptors for. The process needs several, because
-// it is both client and engine of each stream.
+// heldStreams returns how many streams TestFault86_HeldStreams holds: ten thousand in the long
+// form, but no more than the process's descriptors allow. Each stream needs several descriptors,
+// because the process is both its client and its engine.
 func heldStreams(t *testing.T) int {
 	n := 2000
 	if full(t) {

@@ -20,8 +20,8 @@ func Picture(format string) string {
 	return "data:image/" + format + ";base64," + base64.StdEncoding.EncodeToString(b.Bytes())
 }
 
-// VisionBody returns a chat request for the model "sim" with one image and the canary; the
-// parameter more holds further members.
+// VisionBody returns a chat request for the model "sim" with one image, the canary, and the members
+// in more.
 func VisionBody(url, more string) string {
 	if more != "" {
 		more = "," + more

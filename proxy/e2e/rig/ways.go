@@ -106,8 +106,8 @@ func (w Way) ContentType() string {
 	return "Content-Type: application/json"
 }
 
-// Ask sends a valid request to the model "sim" and reads the reply. The parameter control steers
-// the simulator.
+// Ask sends a valid request to the model "sim", with control as instructions to the simulator, and
+// reads the reply.
 func (e *Edge) Ask(w Way, control string) *Reply {
 	e.T.Helper()
 	return e.Say(w, Prompt, control)

@@ -90,8 +90,8 @@ func TestShadowIsFree(t *testing.T) {
 	}
 }
 
-// TestShadowPrefixAffinity checks that the copies of a conversation's turns go to that engine of
-// the other model that has read the conversation's beginning.
+// TestShadowPrefixAffinity checks that the copies of a conversation's turns go to the engine of the
+// other model that has read the conversation's prefix.
 func TestShadowPrefixAffinity(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{

@@ -210,8 +210,8 @@ func TestBoard(t *testing.T) {
 }
 
 // TestDeadEdge checks that the work of a dead edge disappears with its lease. After two seconds a
-// cut-off edge no longer weighs the other edges' work. It then has its part of the slots, according
-// to the number of edges that it has seen.
+// cut-off edge no longer weighs the other edges' work. It then has its share of the slots,
+// according to the number of edges that it has seen.
 func TestDeadEdge(t *testing.T) {
 	w := newWorld(t, 2, 1)
 	one, two := w.edges[0], w.edges[1]

@@ -24,7 +24,7 @@ type EntryState uint8
 // The states of entries.
 const (
 	Good   EntryState = iota
-	Forged            // sealed by no edge of the fleet, or for another place
+	Forged            // not sealed by an edge of the fleet, or sealed for another place
 	Stale             // sealed with a key that this edge lacks
 	Older             // older than an entry that this edge has already read
 )

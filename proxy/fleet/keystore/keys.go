@@ -30,7 +30,7 @@ type Options struct {
 }
 
 // Keys holds the store's keys as this edge has read them. Run and Listen may be called once each.
-// Any goroutine may call Wait and Starting, also on a nil *Keys.
+// Any goroutine may call Wait and Starting, even on a nil *Keys.
 type Keys struct {
 	opts    Options
 	nudge   chan struct{}
@@ -104,7 +104,7 @@ func (k *Keys) Run(ctx context.Context) {
 			k.look(ctx)
 			close(done)
 		case <-k.nudge:
-			k.change = "" // another writer may have set the number
+			k.change = "" // another writer may have set the change number
 		case <-ctx.Done():
 			return
 		}

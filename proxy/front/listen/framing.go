@@ -96,7 +96,7 @@ const (
 	stateOff         framingState = iota // not enabled: the connection has no server yet
 	stateRequestLine                     // empty lines may precede it
 	stateHeader
-	stateBody    // of a known length
+	stateBody    // a body of a known length
 	stateChunked // a chunked body, with its trailers
 )
 

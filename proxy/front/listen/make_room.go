@@ -20,8 +20,8 @@ type waiting struct {
 }
 
 // leastNeeded sorts waiting connections, the least needed first. Connections whose clients have
-// shown no key come before the others. In each group, the connections of the address that holds the
-// most come first. Among the connections of one address, the one that has waited longest comes
+// presented no key come before the others. In each group, the connections of the address that holds
+// the most come first. Among the connections of one address, the one that has waited longest comes
 // first. An address that loses a connection holds one fewer, so two addresses with the same number
 // lose connections alternately.
 func leastNeeded(conns []waiting) {

@@ -97,9 +97,9 @@ func (e Edge) get(path string, timeout time.Duration) (body []byte, err error) {
 	return body, err
 }
 
-// ask sends one request to a running edge's admin listener. The parameter send is the request's
-// body, or nil. ask returns the body of a 200 or 422. If several processes listen on the port, the
-// result note says which one has answered. The error says what to correct.
+// ask sends one request, with the body in send or none, to a running edge's admin listener. It
+// returns the body of a 200 or 422. If several processes listen on the port, note says which one
+// has answered. The error says what to correct.
 func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body []byte, note string, err error) {
 	edge, token := e.Admin, e.Token
 	network, base := "tcp", edge

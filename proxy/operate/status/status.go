@@ -89,7 +89,7 @@ type Faults struct {
 
 	TurnedAway      bool `json:"connections_turned_away,omitempty"` // in the last minute
 	OnAdminPort     int  `json:"others_on_admin_port,omitempty"`    // other processes that listen there
-	AdminPortShared bool `json:"-"`                                 // other processes stay longer than a take-over needs
+	AdminPortShared bool `json:"-"`                                 // for longer than a take-over
 }
 
 // unsavedMost is how many seconds usage may wait for the ledger before that counts as trouble.
@@ -326,7 +326,7 @@ type Model struct {
 	Found          bool            `json:"discovered,omitempty"` // an engine lists it, but not the file
 	State          string          `json:"state"`                // served, degraded, failing, fallback, out
 	Fallback       []string        `json:"fallback,omitempty"`   // models that may answer in its place
-	StandIns       []string        `json:"stand_ins,omitempty"`  // those that answer while no engine serves it
+	StandIns       []string        `json:"stand_ins,omitempty"`  // for when no engine serves it
 	Deprecated     time.Time       `json:"deprecated,omitzero"`
 	Sunset         time.Time       `json:"sunset,omitzero"`
 	Troubles       []string        `json:"troubles,omitempty"`        // in the last minute, worst first

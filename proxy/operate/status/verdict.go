@@ -212,10 +212,10 @@ func (s *Status) soon() []string {
 	return all
 }
 
-// refusing describes the upstreams that refuse most calls with a feature which the other engines of
-// the model do not refuse. Whether the engine is at fault is not known yet, so such refusals are
-// not a trouble of the edge. If the model has only one engine, or all refuse, the calls are more
-// likely to be at fault.
+// refusing describes the upstreams that refuse most calls with a feature, although the model's
+// other engines accept such calls. It is not known yet whether the engine is at fault, so such
+// refusals are not a problem with the edge. If the model has only one engine, or all refuse, the
+// calls are more likely to be at fault.
 func (s *Status) refusing() (all []string) {
 	for _, i := range s.byTrouble() {
 		u := &s.Upstreams[i]

@@ -35,7 +35,7 @@ const (
 type session struct {
 	all   *Sessions
 	side  *socket.Socket
-	key   *auth.Key // nil: the edge requires none
+	key   *auth.Key // nil: the edge requires no key
 	query []byte
 	talk  *realtime.Talk
 	begun time.Time

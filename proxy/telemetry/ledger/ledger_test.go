@@ -484,8 +484,9 @@ func TestForgedLines(t *testing.T) {
 	}
 }
 
-// TestEndUsers checks that rows of end users are kept beside those of their key, and do not count
-// as the key's own. An edge of an older version treats them as changed lines.
+// TestEndUsers checks that rows of end users are kept beside the rows of their key, and do not
+// count as the key's own. An edge of an older version treats the rows of end users as changed
+// lines.
 func TestEndUsers(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)

@@ -100,7 +100,7 @@ func TestExport(t *testing.T) {
 }
 
 // TestExportCertificates checks that the SDK's variables for certificates apply. With an HTTP
-// client of our own they would not.
+// client of our own, the exporter would ignore these variables.
 func TestExportCertificates(t *testing.T) {
 	withoutVariables(t)
 	var taken atomic.Int32
