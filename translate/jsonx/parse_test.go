@@ -342,7 +342,7 @@ func TestVectorsOnCharacters(t *testing.T) {
 	for _, around := range []string{"a", "ä", "水", "𝄞", `\n`} {
 		for at := range 66 {
 			pad := strings.Repeat("a", at)
-			for i := at % 11; i < len(odd); i += 11 { // each at six places
+			for i := at % 11; i < len(odd); i += 11 { // each sequence at six offsets
 				text := `"` + pad + strings.Repeat(around, 40) + odd[i] + strings.Repeat(around, 70) + `"`
 				sameWithoutVectors(t, []byte(text))
 			}

@@ -103,7 +103,7 @@ type usagePerChoice struct {
 	counted [translate.MaxChoices / 64]uint64
 }
 
-// counts is a usage, and how the engine counted it.
+// counts holds a usage and how the engine counted it.
 type counts struct {
 	translate.Usage
 
