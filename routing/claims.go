@@ -60,7 +60,7 @@ type claimant struct {
 	rank   int            // the class rank that its last call had
 }
 
-// grace returns how long the claim still counts after its client was due.
+// grace returns the time for which the claim still counts after its client was due.
 func (c *claimant) grace() time.Duration { return c.hold / 4 }
 
 // claims reports whether the key has a claim.
@@ -83,7 +83,7 @@ func (c *claimant) hasTurn(o *claimant, served float64, wait time.Duration) bool
 	return (soon || o.floods) && own <= served
 }
 
-// Yielded returns how many calls were refused although a slot was free.
+// Yielded returns the number of calls that were refused although a slot was free.
 func (c *Claims) Yielded() uint64 { return c.yielded.Load() }
 
 // before() makes slots that claims reserve look full to a query whose key heeds claims, and reports
@@ -257,7 +257,7 @@ func (g *claimGroup) shares(r *Route, q *Query) bool {
 	})
 }
 
-// heldBy returns how many slots of the route's upstreams a key holds.
+// heldBy returns the number of slots of the route's upstreams that a key holds.
 func heldBy(r *Route, key string) (n int) {
 	for i := range r.targets {
 		u := r.targets[i].Upstream

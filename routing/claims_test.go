@@ -25,7 +25,7 @@ type market struct {
 // its pause is over.
 type loop struct {
 	key           string
-	call, pause   time.Duration // how long a call takes; how long a refused client waits
+	call, pause   time.Duration // duration of a call; wait of a refused client
 	next          time.Time
 	lease         *upstreams.Lease
 	asked, served int

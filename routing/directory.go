@@ -37,8 +37,8 @@ type directory struct {
 }
 
 const (
-	// usualBlocks is how many blocks an engine is assumed to hold if it does not report its cache:
-	// about a million tokens.
+	// usualBlocks is the number of blocks that an engine is assumed to hold if it does not report
+	// its cache: about a million tokens.
 	usualBlocks = 8 << 10
 	// mostBlocks is the maximum number of blocks remembered for one engine: 32 MiB of prompts, in 8
 	// MB of memory.
@@ -119,7 +119,7 @@ func crowd(ways uint32) uint8 {
 	return uint8(len(crowds) - 1)
 }
 
-// knowledge is what a directory knows about one prompt: its prefix in parts. Each part has other
+// knowledge is a directory's knowledge about one prompt: its prefix in parts. Each part has other
 // holders than the next part, or is shared by more conversations. Neither the holders nor the
 // conversations ever increase from part to part.
 type knowledge struct {
@@ -140,7 +140,7 @@ type part struct {
 	crowd uint8
 }
 
-// blocks returns how many leading blocks any engine holds.
+// blocks returns the number of leading blocks that any engine holds.
 func (k *knowledge) blocks() int {
 	if k.n == 0 {
 		return 0
@@ -148,8 +148,8 @@ func (k *knowledge) blocks() int {
 	return k.parts[k.n-1].to
 }
 
-// own returns how many leading blocks many conversations share. The blocks after them are the
-// conversation's own.
+// own returns the number of leading blocks that many conversations share. The blocks after them are
+// the conversation's own.
 func (k *knowledge) own() int {
 	for i := k.n - 1; i >= 0; i-- {
 		if int(k.parts[i].crowd) < len(crowds)-1 {
@@ -159,8 +159,9 @@ func (k *knowledge) own() int {
 	return 0
 }
 
-// held returns how many leading blocks a member holds, and how many of the known blocks the member
-// would have to read. Blocks that many conversations share count only in part (see crowds).
+// held returns the number of leading blocks that a member holds, and the number of known blocks
+// that the member would have to read. Blocks that many conversations share count only in part (see
+// crowds).
 func (k *knowledge) held(m member) (blocks int, missing float64) {
 	for i := k.n - 1; i >= 0; i-- {
 		p := &k.parts[i]
@@ -371,7 +372,7 @@ func (d *directory) learn(blocks []uint64, t *Target, session uint64) {
 }
 
 // again() moves to the front the leading blocks that a member has read before in this order: each
-// turn of a conversation repeats all earlier turns. It returns how many blocks it moved, and the
+// turn of a conversation repeats all earlier turns. It returns the number of moved blocks, and the
 // session of the last one. The caller holds mu.
 func (d *directory) again(blocks []uint64, m member, session uint64) (n int, before uint64) {
 	e := d.find(blocks[0])

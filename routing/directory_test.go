@@ -22,7 +22,7 @@ func directoryOf(t *testing.T, names ...string) (*directory, []Target) {
 	return r.directory, r.targets
 }
 
-// know returns what a directory knows about a prompt.
+// know returns a directory's knowledge about a prompt.
 func know(d *directory, targets []Target, blocks []uint64) *knowledge {
 	k := new(knowledge)
 	d.look(blocks, targets, k)

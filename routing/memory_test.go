@@ -45,7 +45,7 @@ func TestDirectoryMemory(t *testing.T) {
 	}
 }
 
-// heapInUse returns how many bytes are in use.
+// heapInUse returns the number of bytes in use.
 func heapInUse() int {
 	var m runtime.MemStats
 	runtime.GC()

@@ -84,12 +84,12 @@ func (t *Target) Counted(l *upstreams.Lease, tokens, cached int) {
 	}
 }
 
-// timeOf returns how many seconds a call would wait for the first tokens of its answer. charged is
-// the number of prompt tokens that the engine has to read for the call. In that time the engine
-// reads the prompts ahead of the call and the call's own prompt, and writes the tokens while it
-// also serves the other calls. Calls beyond the number that the engine runs at once (Load.Places)
-// wait for running calls to end. A recent failure weighs like one call. A weight is the factor by
-// which the engine is faster than measured.
+// timeOf returns the time in seconds that a call would wait for the first tokens of its answer.
+// charged is the number of prompt tokens that the engine has to read for the call. In that time the
+// engine reads the prompts ahead of the call and the call's own prompt, and writes the tokens while
+// it also serves the other calls. Calls beyond the number that the engine runs at once
+// (Load.Places) wait for running calls to end. A recent failure weighs like one call. A weight is
+// the factor by which the engine is faster than measured.
 func timeOf(l *upstreams.Load, v *upstreams.Speed, charged float64) float64 {
 	calls := float64(l.Active+1) + l.Usual
 	ahead := float64(l.Unread)

@@ -15,7 +15,7 @@ type Averages struct {
 	bytesPerToken average
 }
 
-// BytesPerToken returns how many bytes of prompt text make one token, learned from the usage that
+// BytesPerToken returns the number of bytes of prompt text per token, learned from the usage that
 // the engine reports. It returns 0 before the first report.
 func (a *Averages) BytesPerToken() float64 { return a.bytesPerToken.value() }
 
@@ -23,8 +23,8 @@ func (a *Averages) BytesPerToken() float64 { return a.bytesPerToken.value() }
 // models.
 const usualBytesPerToken = 4
 
-// LearnTokens updates BytesPerToken with one call's prompt: how many bytes of text it has, and how
-// many tokens the engine counted.
+// LearnTokens updates BytesPerToken with one call's prompt: its bytes of text, and the tokens that
+// the engine counted.
 func (a *Averages) LearnTokens(bytes, tokens int) {
 	if bytes > 0 && tokens > 0 {
 		a.bytesPerToken.learn(min(32, max(0.25, float64(bytes)/float64(tokens))), usualBytesPerToken, 0.05)
@@ -67,7 +67,7 @@ type Speed struct {
 	Unread  float64 // unread prompt tokens per call at the engine
 }
 
-// TokenTime returns how long an answer token takes while the given number of calls run.
+// TokenTime returns the time per answer token while the given number of calls run.
 func (v *Speed) TokenTime(calls float64) float64 { return v.Token + v.Beside*calls }
 
 // speedometer learns how fast an engine is with a model. Calls report when their prompts are read
@@ -148,8 +148,8 @@ func (s *samples) lineFromZero(doubt float64) (at0, slope float64) {
 	return at0, (s.xy - at0*s.x) / s.xx
 }
 
-// readPrompt records how long a prompt took to read, how many uncached tokens it has, and the work
-// that the call met at the engine, including the call itself.
+// readPrompt records the reading time of a prompt, its uncached tokens, and the work at the engine
+// when the call got its slot, including the call itself.
 func (m *speedometer) readPrompt(took time.Duration, tokens int64, met met, at Moment) {
 	if tokens <= 0 || took <= 0 {
 		return
@@ -178,8 +178,8 @@ func (m *speedometer) knows() {
 	}
 }
 
-// wroteAnswer records how many tokens an answer has, how long it took from the first token to the
-// last, and how many calls ran meanwhile on average.
+// wroteAnswer records the number of tokens of an answer, the time from its first token to its last,
+// and the average number of calls that ran meanwhile.
 func (m *speedometer) wroteAnswer(took time.Duration, tokens int, calls float64, at Moment) {
 	if tokens < speedAnswer || took <= 0 {
 		return

@@ -180,16 +180,16 @@ func (b *CircuitBreaker) lookLater(timer *time.Timer) {
 	}
 }
 
-// doubt returns how many calls in a row have failed, and whether a generation probe should follow
-// soon.
+// doubt returns the number of calls in a row that have failed, and whether a generation probe
+// should follow soon.
 func (b *CircuitBreaker) doubt() (failures int, look bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.circuit.failures, b.circuit.inDoubt()
 }
 
-// headStart returns how long only other clients' calls may become the trial. After that, a
-// generation probe or a call of the client whose trial failed may become the trial.
+// headStart returns the time for which only other clients' calls may become the trial. After that,
+// a generation probe or a call of the client whose trial failed may become the trial.
 func (b *CircuitBreaker) headStart() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -27,9 +27,9 @@ import (
 // Accepted connections prove nothing: the kernel also accepts them for a stopped process.
 
 const (
-	// busyPatience is how long a probe of a busy engine waits for an answer. The engine answers
-	// as soon as it is free. One long probe takes one place in a short accept queue, where ten
-	// short ones would take ten.
+	// busyPatience is the time for which a probe of a busy engine waits for an answer. The engine
+	// answers as soon as it is free. One long probe takes one place in a short accept queue, where
+	// ten short ones would take ten.
 	busyPatience = 10 * time.Second
 	// busyLeast and busyAnswers determine how long a busy engine may be silent: a minute, or longer
 	// if its answers take longer.
@@ -37,7 +37,7 @@ const (
 	busyAnswers = 3
 	// suspectLeast is the minimum time that a busy engine is silent before the operator is warned.
 	suspectLeast = 10 * time.Second
-	// answersFor is how long the longest answer is remembered.
+	// answersFor is the time for which the longest answer is remembered.
 	answersFor = 10 * time.Minute
 )
 
@@ -45,7 +45,7 @@ const (
 type busyFacts struct {
 	works   bool          // since the engine became busy, a byte was read, a call ended or a counter moved
 	stands  bool          // the readable counters have stood still for longer than allowed
-	still   time.Duration // how long there has been no sign of work
+	still   time.Duration // time since the last sign of work
 	longest time.Duration // longest recent answer of the models with waiting calls
 	usual   time.Duration // longest recent answer of any model
 }
@@ -80,8 +80,8 @@ func (f busyFacts) unheard() bool { return f.still >= busyBound(f.longest)/2 }
 // suspect reports whether the engine has been silent for so long that the operator should look.
 func (f busyFacts) suspect() bool { return f.still >= max(suspectLeast, f.usual*3/2) }
 
-// busyBound returns how long a busy engine may be silent, given the duration of its longest recent
-// answer.
+// busyBound returns the maximum time that a busy engine may be silent, given the duration of its
+// longest recent answer.
 func busyBound(longest time.Duration) time.Duration { return max(busyLeast, busyAnswers*longest) }
 
 // signs holds counters of the work done for calls. Any change is a sign of work.
@@ -115,7 +115,7 @@ func hasCalls(u *Upstream) bool {
 	return u.slots.inFlight() > 0 || !DownElsewhere(u) && u.slots.fleet.elsewhere.Load().all() > 0
 }
 
-// all returns how many calls the other edges have at the upstream.
+// all returns the number of calls of the other edges at the upstream.
 func (v *elsewhere) all() int { return v.inFlight(PoolText, true) }
 
 // judgeBusy ends the busy state once its verdict is due.
@@ -150,14 +150,15 @@ func (p *prober) judgeBusy(l *looker, now time.Time) {
 	}
 }
 
-// answerTimes records how long a model's answers take, and how many calls wait for an answer.
+// answerTimes records the duration of a model's answers, and the number of calls that wait for an
+// answer.
 type answerTimes struct {
 	awaited atomic.Int64 // calls that have been silent for progress.Patience
-	longest atomic.Int64 // how long the longest recent answer took
+	longest atomic.Int64 // duration of the longest recent answer
 	at      atomic.Int64 // when the longest answer ended, in ticks
 }
 
-// learn records how long an answer took. Most answers change nothing.
+// learn records the duration of an answer. Most answers change nothing.
 func (a *answerTimes) learn(took time.Duration, now Moment) {
 	if int64(took) >= a.longest.Load() || now-Moment(a.at.Load()) > Moment(answersFor) {
 		a.longest.Store(int64(took))

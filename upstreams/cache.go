@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// PromptCache holds what is known about an engine's prompt cache: the size, and how often it was
+// PromptCache describes an engine's prompt cache: its size, and the number of times that it was
 // emptied. Any goroutine may read a PromptCache.
 type PromptCache struct {
 	tokens  atomic.Int64
@@ -13,9 +13,9 @@ type PromptCache struct {
 	counts  atomic.Bool
 }
 
-// Counted records how many tokens of a prompt the engine reports as cached, and reports whether the
-// number is meaningful. An engine that has never reported a cached token may not count cached
-// tokens at all, like vLLM without --enable-prompt-tokens-details.
+// Counted records the number of tokens of a prompt that the engine reports as cached, and reports
+// whether the number is meaningful. An engine that has never reported a cached token may not count
+// cached tokens at all, like vLLM without --enable-prompt-tokens-details.
 func (c *PromptCache) Counted(cached int) bool {
 	if cached > 0 && !c.counts.Load() {
 		c.counts.Store(true)
@@ -23,8 +23,8 @@ func (c *PromptCache) Counted(cached int) bool {
 	return c.counts.Load()
 }
 
-// Tokens returns how many tokens the engine's cache holds according to its own pages, or 0 if
-// they do not say.
+// Tokens returns the number of tokens that the engine's cache holds according to its own pages, or
+// 0 if they do not say.
 func (c *PromptCache) Tokens() int { return int(c.tokens.Load()) }
 
 // SetTokens stores the size that the engine has reported, or the size of a simulated cache.
@@ -38,8 +38,8 @@ func (u *Upstream) count(at time.Time, sum float64) {
 	}
 }
 
-// Emptied returns how often a restart of the engine has emptied the cache. Prompts sent before the
-// newest restart are no longer cached.
+// Emptied returns the number of times that a restart of the engine has emptied the cache. Prompts
+// sent before the newest restart are no longer cached.
 func (c *PromptCache) Emptied() uint32 { return c.emptied.Load() }
 
 // Empty records that the cache is empty.

@@ -41,11 +41,11 @@ const (
 type circuit struct {
 	open           bool
 	openUntil      time.Time
-	reopened       int       // how many trials failed, and how often the breaker opened again soon
+	reopened       int       // number of failed trials, and of openings soon after a closing
 	closedAt       time.Time // when the breaker was last closed; zero: never
 	barred         []string  // keys whose calls cannot be the trial: they opened the breaker, or kept it open
 	tried          []string  // keys whose trials have failed since the breaker opened
-	failures       int       // how many calls failed in a row
+	failures       int       // failed calls in a row
 	rowEvidence    evidence  // evidence of these failures
 	window         window
 	windowEvidence evidence // evidence of the failures in the window
@@ -140,7 +140,7 @@ func (c *circuit) trip(barred []string, now time.Time) {
 	c.openUntil = now.Add(c.wait())
 }
 
-// wait returns how long the breaker stays open.
+// wait returns the time for which the breaker stays open.
 func (c *circuit) wait() time.Duration { return min(coolDownMax, coolDown<<min(c.reopened, 8)) }
 
 // failTrial handles a failed trial by a key's call: that key does not get the next trial. If there

@@ -13,7 +13,7 @@ type conversations struct {
 	*fleet
 	systems [][]uint64          // the prompts' common prefixes
 	stream  []routing.Placement // placements that the edges have shared
-	read    []int               // how much of stream each edge has read
+	read    []int               // number of entries of stream that each edge has read
 	started []time.Time         // start times, by edge
 
 	follows, same int // later turns, and how many of them stayed at their engine

@@ -19,8 +19,8 @@ import (
 	"penstock/upstreams/kubernetes"
 )
 
-// lookupTimeout is how long a plan waits for a discovery's first answer, and how long each name
-// look-up may take.
+// lookupTimeout is the maximum time that a plan waits for a discovery's first answer, and the time
+// limit of each name look-up.
 const lookupTimeout = 2 * time.Second
 
 // endpoint is one engine process that a discovery has found. The zero endpoint stands in until
@@ -390,9 +390,9 @@ func Discover(ctx context.Context, spec *config.Upstream, r *dns.Resolver) *Foun
 // Discovery is the state of an upstream's discovery in DNS or Kubernetes.
 type Discovery struct {
 	Source  string  `json:"source"`             // what is queried: DNS vllm, SRV _http._tcp.vllm, pods default/app=vllm
-	Targets int     `json:"targets"`            // how many endpoints the last good answer had
+	Targets int     `json:"targets"`            // endpoints in the last good answer
 	Age     float64 `json:"age_seconds"`        // since the last good answer; -1: none
-	Stale   float64 `json:"stale_seconds"`      // how long answers have failed; 0: the last one was good
+	Stale   float64 `json:"stale_seconds"`      // time since answers started to fail; 0: the last one was good
 	Trouble string  `json:"trouble,omitempty"`  // why answers fail
 	Failed  uint64  `json:"failed_since_start"` // failed queries
 }

@@ -24,7 +24,7 @@ func (u *Upstream) SetConcurrency(c config.Concurrency) {
 // SetGhosts marks n of the slots as ghosts, as reports would.
 func (u *Upstream) SetGhosts(n int) { u.slots.setSeen(n, 0) }
 
-// Load returns what ReadLoad reads.
+// Load returns the load that ReadLoad reads.
 func (u *Upstream) Load(p Pool, now time.Time) (l Load) {
 	u.ReadLoad(&l, p, At(now))
 	return l

@@ -101,7 +101,7 @@ func (f Features) blamed() Features {
 
 const (
 	answersSeen    = 20               // number of last answers that are considered
-	askEvery       = 10               // of this many suspected refusals, one goes to a sibling
+	askEvery       = 10               // one in this many suspected refusals goes to a sibling
 	bodiesNeeded   = 3                // number of different bodies that siblings must answer
 	lackingLeast   = 30 * time.Second // first pause before a new trial, and the maximum
 	lackingMost    = 5 * time.Minute
@@ -137,7 +137,7 @@ func (s *suspicion) answered() (clear bool) {
 	return s.trial || s.answers == [answersSeen]uint64{}
 }
 
-// same returns how many of the last answers were refusals with this text.
+// same returns the number of last answers that were refusals with this text.
 func (s *suspicion) same(text uint64) (n int) {
 	for _, t := range s.answers {
 		if t == text {
@@ -191,7 +191,8 @@ func (s *suspicion) retry() {
 	*s = suspicion{trial: true, status: s.status, bodies: s.bodies, pause: s.pause, total: s.total, last: s.last}
 }
 
-// lacking says what an engine lacks for one of its models. The zero value lacks nothing.
+// lacking holds the features that an engine lacks for one of its models. The zero value lacks
+// nothing.
 type lacking struct {
 	watched atomic.Uint32 // features with a suspicion
 	out     atomic.Uint32 // features that are taken away
@@ -311,7 +312,7 @@ type Doubt struct {
 // ofItsOwn marks bodies that have no comparable hash (forms): each counts as unique.
 const ofItsOwn = 1 << 63
 
-// Needs records what the call needs from the engine.
+// Needs records the features that the call needs from the engine.
 func (l *Lease) Needs(f Features) { l.needs = f }
 
 // Refused books a refusal that may not be the client's fault. It returns a Doubt if another engine
@@ -384,7 +385,7 @@ type Lack struct {
 	Refused int     `json:"refused"`        // calls that it refused, since it was first suspected
 }
 
-// Remedy says what to do about the lack.
+// Remedy returns advice about the lack.
 func (l *Lack) Remedy() string { return remedyFor(l.Flag) }
 
 func remedyFor(flag string) string {
@@ -406,7 +407,7 @@ type Refusing struct {
 	Age     float64 `json:"age_seconds"`    // seconds since the newest refusal
 }
 
-// Remedy says what to do if the engine is at fault.
+// Remedy returns advice in case the engine is at fault.
 func (r *Refusing) Remedy() string { return remedyFor(r.Flag) }
 
 // The minimum number of refusals for a refused feature to be shown, and how long it is shown after
@@ -457,7 +458,7 @@ func (s *ServedModels) suspected(fits func(*lacking) bool, visit func(*ServedMod
 	}
 }
 
-// Lacking returns what the upstream lacks, by served name and feature.
+// Lacking returns the features that the upstream lacks, by served name and feature.
 func Lacking(u *Upstream, now time.Time) (all []Lack) {
 	u.Models.suspected(func(l *lacking) bool { return l.out.Load() != 0 }, func(m *ServedModel, f Features, s *suspicion) {
 		if s.out {

@@ -45,8 +45,8 @@ type generationProber struct {
 	up *Upstream
 
 	mu      sync.Mutex
-	last    work          // what the last failed call needed
-	limit   time.Duration // how long that call would have waited for a first token
+	last    work          // the work that the last failed call needed
+	limit   time.Duration // maximum wait of that call for a first token
 	running bool
 	doubted int // failures in a row at the last lookLater; 0: not scheduled
 	begun   time.Time
@@ -60,8 +60,8 @@ func (g *generationProber) failed(by FailureSource) {
 	g.mu.Unlock()
 }
 
-// work says what a configured model needs from an engine: a served name, and the kind of model
-// behind it.
+// work is the work of a configured model at an engine: a served name, and the kind of model behind
+// it.
 type work struct {
 	served, kind string
 }
@@ -233,9 +233,9 @@ func (g *generationProber) lookAtDoubt() {
 	}
 }
 
-// trialHeadStart is how long waiting calls may become the trial of a half-open breaker before a
-// generation probe does. If there is no probe, other clients get unprobedHeadStart. After that
-// any call may be the trial, even one of the client whose trial failed.
+// trialHeadStart is the time for which waiting calls may become the trial of a half-open breaker
+// before a generation probe does. If there is no probe, other clients get unprobedHeadStart. After
+// that any call may be the trial, even one of the client whose trial failed.
 const (
 	trialHeadStart    = 100 * time.Millisecond
 	unprobedHeadStart = time.Second

@@ -296,7 +296,7 @@ func TestGenerationProbeHasNoTurn(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		status  int
-		answers int // how often a chunk of another call's answer arrives during the probe
+		answers int // chunks of another call's answer that arrive during the probe
 		others  string
 		want    Breaker
 	}{

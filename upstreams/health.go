@@ -38,8 +38,8 @@ func (s State) String() string {
 // takesCalls reports whether calls may be sent in this state, even if only as a last resort.
 func (s State) takesCalls() bool { return s == StateUp || s == StatePending || s == StateStalled }
 
-// unreachableRow is how many calls in a row must fail to reach the engine to take it down without a
-// probe.
+// unreachableRow is the number of calls in a row that must fail to reach the engine to take it down
+// without a probe.
 const unreachableRow = 2
 
 // liveness is the state machine that decides between up and down. It is pure: the caller
@@ -51,7 +51,7 @@ type liveness struct {
 	fall, rise int
 
 	state State
-	bad   int // how many probes in a row contradict state
+	bad   int // probes in a row that contradict state
 
 	suspect       bool
 	unreachable   int           // unreachable calls in a row, from independent sources
@@ -157,7 +157,7 @@ type healthFacts struct {
 	machine  liveness
 	stalled  bool      // no work moves; see stall.go
 	changed  time.Time // when the state last changed
-	downs    uint64    // how often it went down or stalled
+	downs    uint64    // times that it went down or stalled
 	probedAt time.Time
 	check    *LastCheck // immutable once set, like failure
 	failure  *LastFailure
@@ -319,13 +319,13 @@ func (h *Health) setSuspected(since time.Time) (begins bool) {
 	return h.now() == StateBusy && h.quiet.Swap(ticks(since)) == 0
 }
 
-// suspectedSince returns when a suspected busy upstream gave its last sign.
+// suspectedSince returns the time of the last sign of a suspected busy upstream.
 func (h *Health) suspectedSince() (since int64, suspected bool) {
 	since = h.quiet.Load()
 	return since, since != 0
 }
 
-// StalledSince returns when the upstream was taken out because its work did not move.
+// StalledSince returns the time at which the upstream was taken out because its work did not move.
 func (h *Health) StalledSince() (since time.Time, stalled bool) {
 	if h.now() != StateStalled {
 		return time.Time{}, false

@@ -24,7 +24,7 @@ type Lease struct {
 	model     *ServedModel     // nil: for no particular model
 	place     *residency.Model // the turn that the call has entered; nil: there are no turns
 	prompt    Prompt
-	weight    int64         // how many tokens the call adds to the upstream's load
+	weight    int64         // tokens that the call adds to the upstream's load
 	unread    int64         // prompt tokens still to be read, until the first token
 	uncached  int64         // the same, as the upstream's load counts it
 	reading   time.Duration // time spent reading the prompt; 0: not measured
@@ -46,7 +46,7 @@ type met struct {
 // Prompt is a call's prompt as a lease books it.
 type Prompt struct {
 	Tokens   int // estimated
-	Uncached int // how many tokens the engine probably has to read
+	Uncached int // tokens that the engine probably has to read
 	// Age says how long ago the engine read the cached tokens, as the number of blocks that it has
 	// cached since then. The unit is the router's own; Lease.Prompt returns it.
 	Age int
@@ -167,12 +167,12 @@ func (l *Lease) Again() *http1.Exchange {
 	return x
 }
 
-// longTrial is how long a trial must run after its first token to pass.
+// longTrial is the time that a trial must run after its first token to pass.
 const longTrial = 3 * time.Second
 
-// FirstToken books how long the first content took after sending. A trial passes when it completes.
-// It also passes when it has run for longTrial from here on, so that a long stream does not keep
-// all other calls out.
+// FirstToken books the time from sending to the first content. A trial passes when it completes. It
+// also passes when it has run for longTrial from here on, so that a long stream does not keep all
+// other calls out.
 func (l *Lease) FirstToken(ttft time.Duration) {
 	if l.loading {
 		l.model.answered.Store(time.Now().UnixNano())
@@ -199,7 +199,8 @@ func (l *Lease) FirstToken(ttft time.Duration) {
 // Prompt returns the booked prompt.
 func (l *Lease) Prompt() Prompt { return l.prompt }
 
-// Ahead returns how many prompt tokens the engine still had to read when the call was sent.
+// Ahead returns the number of prompt tokens that the engine still had to read when the call was
+// sent.
 func (l *Lease) Ahead() int { return int(l.met.unread) - max(0, l.prompt.Uncached) }
 
 // Counted books the engine's count: how many tokens the prompt has, and how many were cached. Call
@@ -224,8 +225,8 @@ func (l *Lease) Answered(tokens int, took time.Duration, at time.Time) {
 	l.model.speed.wroteAnswer(took, tokens, min(calls, places), At(at))
 }
 
-// callsAt returns how many calls the engine probably has: this edge's, its fleet's and, on average,
-// others'.
+// callsAt returns the number of calls that the engine probably has: this edge's, its fleet's and,
+// on average, others'.
 func callsAt(u *Upstream, now Moment) float64 {
 	_, usual := u.reports.others(now)
 	return float64(u.slots.inFlight()+u.slots.fleet.elsewhere.Load().inFlight(PoolText, true)) + usual

@@ -10,7 +10,7 @@ import (
 // Load is the load of one pool of one upstream at one moment, as seen by a pick.
 type Load struct {
 	Active int     // own leases (exact) and Elsewhere; for all pools if they share
-	Taken  int     // how many of Limit are taken: Active, or Limit if busy; Elsewhere only without an account
+	Taken  int     // slots taken: Active, or Limit if busy; Elsewhere only without an account
 	Others int     // requests of the engine's other clients, from its last fresh report
 	Usual  float64 // average of Others over othersTime, which a pick uses
 	// Elsewhere counts the calls that the other edges of a fleet have reported.
@@ -21,7 +21,7 @@ type Load struct {
 	Unread    int64   // prompt tokens of calls without a first token yet
 	Reading   float64 // estimated seconds since the engine started to read the first of these
 	Penalty   float64 // recent failures and the slow start after a return, in calls
-	Share     float64 // how much of the weighted places one call takes: 1/(Places × Weight)
+	Share     float64 // share of the weighted places for one call: 1/(Places × Weight)
 	Weight    float64 // as configured or discovered
 }
 
@@ -186,7 +186,7 @@ type elsewhere struct {
 	placed int64 // fleetSlots.placed when the work was reported
 }
 
-// inFlight returns how many calls count against the pool's limit.
+// inFlight returns the number of calls that count against the pool's limit.
 func (v *elsewhere) inFlight(p Pool, shared bool) int {
 	if v == nil {
 		return 0
@@ -220,7 +220,7 @@ type fleetSlots struct {
 	elsewhere atomic.Pointer[elsewhere] // nil: unknown, so each edge has its share
 	edges     atomic.Int64              // edges that divide the slots; 0: as configured
 	placed    atomic.Int64              // see Here.Placed
-	drawn     atomic.Int64              // how many used slots the account counts
+	drawn     atomic.Int64              // number of used slots that the account counts
 	account   atomic.Pointer[SlotAccount]
 }
 

@@ -16,17 +16,17 @@ import (
 // are needed.
 
 const (
-	// missingUnlisted is how long a name stays away if no list can bring it back.
+	// missingUnlisted is the time that a name stays away if no list can bring it back.
 	missingUnlisted = 30 * time.Second
-	// missingAgain is how long a listed name stays away after its second 404. Each further 404
+	// missingAgain is the time that a listed name stays away after its second 404. Each further 404
 	// doubles this time, up to missingAgainMax. The times are short, because a 404 may concern only
 	// one client's request.
 	missingAgain    = time.Second
 	missingAgainMax = 4 * time.Second
-	// flapsForgotten is how long a name must be without a 404 for the next 404 to count as the
+	// flapsForgotten is the time that a name must be without a 404 for the next 404 to count as the
 	// first again.
 	flapsForgotten = 2 * time.Minute
-	// missingSources is how many independent 404s outweigh a list, or replace one.
+	// missingSources is the number of independent 404s that outweigh a list, or replace one.
 	missingSources = 2
 	// missingReread is the period after a 404 in which the prober reads the list every confirmPause
 	// instead of with every probe.

@@ -73,7 +73,7 @@ func (s *ServedModels) turnsChange() {
 	s.awaitTurn(time.Now())
 }
 
-// modelView holds what decides whether a model is served. It is immutable.
+// modelView holds the facts that decide whether a model is served. It is immutable.
 type modelView struct {
 	profile *engine.Profile
 	list    *engine.ModelList // nil: the engine lists nothing
@@ -112,10 +112,10 @@ type ServedModel struct {
 	all         *ServedModels
 }
 
-// Available reports what Serves returns for the name.
+// Available returns the result of Serves for the name.
 func (m *ServedModel) Available() bool { return !m.unavailable.Load() }
 
-// Context returns what MaxContext returns for the name.
+// Context returns the result of MaxContext for the name.
 func (m *ServedModel) Context() int { return int(m.context.Load()) }
 
 // Speed sets v to the measured speed of the engine with the model. It returns false if there are
@@ -252,7 +252,7 @@ func (s *ServedModels) Loading() bool {
 	return g != nil && g.Loading()
 }
 
-// setPlaces changes how many models the engine keeps. The caller holds mu.
+// setPlaces changes the number of models that the engine keeps. The caller holds mu.
 func (s *ServedModels) setPlaces(change func(int) bool, n int) {
 	if !change(n) {
 		return
@@ -304,8 +304,8 @@ func (s *ServedModels) Find(served string) (engine.ModelInfo, bool) {
 	return v.list.Find(v.profile, served)
 }
 
-// MaxContext returns how many tokens of context the engine reports for a served name, or 0 if it
-// reports none.
+// MaxContext returns the number of tokens of context that the engine reports for a served name, or
+// 0 if it reports none.
 func (s *ServedModels) MaxContext(served string) int {
 	m, _ := s.Find(served)
 	return m.Context
@@ -367,7 +367,7 @@ func found(s *ServedModels) (models []config.Listed, ok bool) {
 	return models, s.found.Listed
 }
 
-// told stores how many models the engine says it can keep loaded.
+// told stores the number of models that the engine reports that it can keep loaded.
 func (s *ServedModels) told(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

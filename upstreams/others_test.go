@@ -26,16 +26,16 @@ type fleet struct {
 	engines []fleetEngine
 	edges   []*routing.Route
 	sets    []*upstreams.Set
-	board   map[*upstreams.Set][]upstreams.Here // what each edge reported last; nil: edges do not share
+	board   map[*upstreams.Set][]upstreams.Here // last report of each edge; nil: edges do not share
 	join    func(*upstreams.Set)                // makes an edge share
 	anyEdge bool                                // each call goes to a random edge
 
 	calls, misplaced int // misplaced: sent to an engine that was full while another was not
-	refused          int // how many calls were refused although an engine had a free slot
+	refused          int // calls refused although an engine had a free slot
 }
 
 type fleetEngine struct {
-	slots   int      // how many slots the edges assume
+	slots   int      // number of slots that the edges assume
 	places  int      // calls that can run at once
 	inside  int      // calls that run or wait there
 	waiting []func() // starts the waiting calls
@@ -60,7 +60,7 @@ func (e *fleetEvents) Pop() any {
 }
 
 const (
-	fleetCall  = 8 * time.Second // how long a call takes on average
+	fleetCall  = 8 * time.Second // average duration of a call
 	fleetProbe = 2 * time.Second
 )
 

@@ -2,7 +2,7 @@ package upstreams
 
 import "time"
 
-// Outcome says how a call's attempt at an upstream ended. The set is closed.
+// Outcome is the outcome of a call's attempt at an upstream. The set is closed.
 type Outcome uint8
 
 // The outcomes. Timeout, Unreachable and BadResponse count against the upstream; the others never
@@ -43,7 +43,7 @@ type FailureSource struct {
 	Kind   string        // the model's kind
 	Sent   bool          // the request had been sent to the engine
 	Begun  bool          // the answer had started, so a first token is no proof
-	Limit  time.Duration // how long the call would have waited for its first token; 0: unknown
+	Limit  time.Duration // maximum wait of the call for its first token; 0: unknown
 }
 
 // independentOf reports whether two failures are independent evidence: they share neither key nor

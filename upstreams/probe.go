@@ -154,8 +154,8 @@ func (p *prober) run(ctx context.Context) {
 	}
 }
 
-// pause returns how long to wait for the next probe: the interval, varied by ten percent. The pause
-// is shorter in case of doubt, and longer while the upstream is down or idle (rest.go).
+// pause returns the time until the next probe: the interval, varied by ten percent. The pause is
+// shorter in case of doubt, and longer while the upstream is down or idle (rest.go).
 func (p *prober) pause() time.Duration {
 	interval := p.interval(time.Now())
 	machine := p.up.Health.read().machine
@@ -267,7 +267,7 @@ func (p *prober) wake(run wake.Run) {
 	}
 }
 
-// healthPage returns which page to probe and which statuses are good. A page configured by the
+// healthPage returns the page to probe and the statuses that are good. A page configured by the
 // operator must answer 2xx.
 func (p *prober) healthPage(s *settings) (path string, timeout time.Duration, alive func(int) bool) {
 	profile := p.up.engine.Load()
@@ -285,7 +285,7 @@ func (p *prober) healthPage(s *settings) (path string, timeout time.Duration, al
 	return path, timeout, alive
 }
 
-// patience returns how long to wait for the health page, given the usual limit.
+// patience returns the time to wait for the health page, given the usual limit.
 func (p *prober) patience(timeout time.Duration) time.Duration {
 	if m := p.up.Health.read().machine; m.state == StateBusy && m.bad == 0 {
 		return max(timeout, busyPatience)
@@ -320,7 +320,7 @@ func (p *prober) book(good bool, status int, err error, took time.Duration) {
 	}
 }
 
-// recogniseMax is how long a whole recognition may take: an engine may not answer unknown paths at
+// recogniseMax is the time limit of a whole recognition: an engine may not answer unknown paths at
 // all.
 const recogniseMax = 5 * time.Second
 
@@ -389,8 +389,8 @@ func (p *prober) reader(timeout time.Duration) engine.Reader {
 	return engine.Reader{Get: p.get, Profile: p.up.engine.Load(), Timeout: timeout}
 }
 
-// readCapacity reads how many requests the engine runs at once, and how many tokens their prompts
-// may have. Each number is kept until a new one is read.
+// readCapacity reads the number of requests that the engine runs at once, and the number of tokens
+// that their prompts may have. Each number is kept until a new one is read.
 func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
 	r := p.reader(timeout)
 	if n, cache, ok := r.Slots(ctx); ok {

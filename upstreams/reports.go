@@ -9,7 +9,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Report is what an engine reports about its work.
+// Report is an engine's report about its work.
 type Report struct {
 	engine.Load
 	OwnAtScrape int       `json:"own_at_scrape"`
@@ -18,7 +18,7 @@ type Report struct {
 	Source      string    `json:"source"` // the page's path
 }
 
-// unexplained returns how many requests the engine has beyond the leases of this edge and its
+// unexplained returns the number of requests at the engine beyond the leases of this edge and its
 // fleet.
 func (r *Report) unexplained() int { return max(0, r.Running+r.Waiting-r.OwnAtScrape-r.Elsewhere) }
 
@@ -49,7 +49,7 @@ func (r *judgedReport) average(before *judgedReport) {
 	}
 }
 
-// reports holds what an engine reports about its work, and the conclusions from it: others' work,
+// reports holds an engine's reports about its work, and the conclusions from them: others' work,
 // ghosts and places.
 type reports struct {
 	last atomic.Pointer[judgedReport] // nil: none yet
@@ -59,7 +59,7 @@ type reports struct {
 	places placeTracker
 }
 
-// fate says what happened to an abandoned call's slot in its engine.
+// fate is the fate of an abandoned call's slot in its engine.
 type fate uint8
 
 const (
@@ -145,7 +145,7 @@ type ghostTracker struct {
 	since        time.Time // when the last calls were abandoned
 }
 
-// ghostLife is how long ghosts are suspected after the last abandoned call.
+// ghostLife is the time for which ghosts are suspected after the last abandoned call.
 const ghostLife = 10 * time.Minute
 
 // beginReport is called before a report is read. Calls abandoned later are left to the next
@@ -158,8 +158,8 @@ func (g *ghostTracker) beginReport(now time.Time) (batch int) {
 	return batch
 }
 
-// judgeReport evaluates the report's unexplained work. It returns how many slots of abandoned calls
-// the engine has freed since then, and how many it evidently still holds.
+// judgeReport evaluates the report's unexplained work. It returns the number of slots of abandoned
+// calls that the engine has freed since then, and the number that it evidently still holds.
 func (g *ghostTracker) judgeReport(batch, unexplained int, now time.Time) (freed, held int) {
 	before := g.unconfirmed + batch
 	if before == 0 || now.Sub(g.since) > ghostLife {
@@ -173,9 +173,9 @@ func (g *ghostTracker) judgeReport(batch, unexplained int, now time.Time) (freed
 	return before - unconfirmed, held
 }
 
-// placeTracker finds how many requests an engine runs at once: an engine that runs R requests
-// while others wait has R places, however many it was given. The value is kept only after two
-// reports in a row, because even at an engine with room a burst of long prompts waits for a
+// placeTracker finds the number of requests that an engine runs at once: an engine that runs R
+// requests while others wait has R places, however many it was given. The value is kept only after
+// two reports in a row, because even at an engine with room a burst of long prompts waits for a
 // moment. The mutex of its reports guards it.
 type placeTracker struct {
 	now     int       // places in the last report; 0: unknown

@@ -51,7 +51,7 @@ func TestLeaseTakesTurns(t *testing.T) {
 			t.Error("there seems to be room out of turn")
 		}
 		pass(time.Second)
-		first.FirstToken(time.Second) // how long a load took
+		first.FirstToken(time.Second) // the duration of a load
 		first.Release(OutcomeOK)
 		quit := b.Wait(time.Now())
 		if _, ok := b.TryLease("", PoolText, Prompt{}, 0, time.Now()); ok {

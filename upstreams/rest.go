@@ -11,7 +11,7 @@ import (
 // a probe. A failed call asks for a probe at once (health.go).
 
 const (
-	// restAfter is how long an engine must be without work to count as idle.
+	// restAfter is the time that an engine must be without work to count as idle.
 	restAfter = time.Minute
 	// restFactor is the factor by which the interval of an idle engine is longer, up to
 	// restIntervalMax.
@@ -23,7 +23,7 @@ const (
 // resting.
 type rest struct {
 	since   time.Time   // when it last had work, or was in doubt
-	work    uint64      // how many calls had ended by then
+	work    uint64      // number of calls that had ended by then
 	resting atomic.Bool // the next probe comes later than usual
 }
 
@@ -55,7 +55,7 @@ func (p *prober) interval(now time.Time) time.Duration {
 	return restInterval(usual, now.Sub(p.rest.since))
 }
 
-// endedCalls returns how many calls have ended at the upstream.
+// endedCalls returns the number of calls that have ended at the upstream.
 func endedCalls(u *Upstream) (n uint64) {
 	for o := range outcomeCount {
 		n += u.series.attempts[o].Get()

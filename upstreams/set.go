@@ -48,13 +48,13 @@ type Options struct {
 	// Stall decides what happens to an upstream that has stalled. It is called from one of the set's
 	// goroutines. Default: the upstream gets no new calls.
 	Stall func(u *Upstream, now time.Time) Stall
-	// DrainTime is how long running calls may stay on an upstream that gets no new calls. Default:
-	// forever.
+	// DrainTime is the time for which running calls may stay on an upstream that gets no new calls.
+	// Default: forever.
 	DrainTime func() time.Duration
 	// OnRoom is called, from any goroutine, after every other change in the calls that an upstream
-	// takes: the upstream came up or went down, its breaker or mode began to admit or bar calls, it
-	// gained or lost a model, or it has more slots. The upstream's lock may be held, so OnRoom must
-	// not block and may read only what a pick reads.
+	// takes: the upstream came up or went down, its breaker or mode started to admit or bar calls,
+	// it gained or lost a model, or it has more slots. The upstream's lock may be held, so OnRoom
+	// must not block and may read only what a pick reads.
 	OnRoom func(*Upstream)
 }
 
@@ -354,7 +354,7 @@ func (s *Set) Close(ctx context.Context) error {
 	return err
 }
 
-// idlePoll is how often a closing set checks whether all leases are back.
+// idlePoll is the interval at which a closing set checks whether all leases are back.
 const idlePoll = 20 * time.Millisecond
 
 func waitIdle(ctx context.Context, all []*Upstream) error {

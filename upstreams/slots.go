@@ -24,9 +24,9 @@ const (
 // String returns the pool's name as in config, metrics and the catalog.
 func (p Pool) String() string { return [...]string{"text", "vision", "audio"}[p] }
 
-// slotUnit returns what one in-flight call of a pool adds to slots.inUse, which is three counters
-// of 21 bits in one word. One compare-and-swap thus enforces a shared limit as well as separate
-// limits, and a reload may switch between them while calls run.
+// slotUnit returns the amount that one in-flight call of a pool adds to slots.inUse. That word
+// holds three counters of 21 bits. One compare-and-swap thus enforces a shared limit as well as
+// separate limits, and a reload may switch between them while calls run.
 func slotUnit(p Pool) uint64 { return 1 << (slotBits * uint(p)) }
 
 const (
@@ -46,7 +46,7 @@ type slots struct {
 	inUse  atomic.Uint64 // every pool's calls in one word, see slotUnit
 	tokens [poolCount]atomic.Int64
 	unread atomic.Int64 // estimated unread prompt tokens
-	reads  atomic.Int64 // Moment when the engine began to read its current prompt
+	reads  atomic.Int64 // Moment when the engine started to read its current prompt
 	// holders counts leases by a hash of their key. A call needs no lock and no allocation for it,
 	// however many keys there are. Two keys that share one of the 256 counters count as one key.
 	holders [256]atomic.Int32
@@ -103,7 +103,7 @@ var holderSeed = maphash.MakeSeed()
 
 func holderOf(key string) uint8 { return uint8(maphash.String(holderSeed, key)) }
 
-// HeldBy returns how many of an upstream's slots the key with this id holds.
+// HeldBy returns the number of an upstream's slots that the key with this id holds.
 func HeldBy(u *Upstream, key string) int { return int(u.slots.holders[holderOf(key)].Load()) }
 
 func (s *slots) inFlight() int { return inAll(s.inUse.Load()) }
@@ -172,7 +172,7 @@ func (s *slots) renew() {
 	}
 }
 
-// Limits says how many slots an upstream offers this edge, and where the numbers come from.
+// Limits holds the numbers of slots that an upstream offers this edge, and their source.
 type Limits struct {
 	Shared bool `json:"shared"` // all pools share one limit, so the three numbers are equal
 	Text   int  `json:"text"`
@@ -190,7 +190,7 @@ const LimitFromConfig = "config"
 // Of returns the limit of a pool.
 func (l *Limits) Of(p Pool) int { return [...]int{l.Text, l.Vision, l.Audio}[p] }
 
-// active returns how many calls count against the pool's limit.
+// active returns the number of calls that count against the pool's limit.
 func (l *Limits) active(word uint64, p Pool) int {
 	if l.Shared {
 		return inAll(word)

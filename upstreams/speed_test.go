@@ -30,7 +30,7 @@ type cards struct {
 type card struct {
 	speed   float64 // 1 means 3000 prompt tokens a second, and 30 tokens of a lone answer
 	places  int
-	slots   int // how many slots the edges assume
+	slots   int // number of slots that the edges assume
 	calls   int // running, waiting, or being read
 	running int
 	waiting []*cardCall
@@ -38,7 +38,7 @@ type card struct {
 	reads   bool
 	unread  float64
 	answers []*cardCall  // in the order in which they end
-	written float64      // how many answer tokens a call has that has run from the start
+	written float64      // answer tokens of a call that has run from the start
 	at      time.Time    // when written was computed
 	engine  *fleetEngine // the engine as edges see it
 	plan    int          // newest event scheduled for the end of the next answer
@@ -72,7 +72,7 @@ func (c *card) catchUp(now time.Time) {
 
 type cardLoad struct{ prompt, promptSigma, answer, answerSigma float64 }
 
-// capacity returns how many calls a second the cards can serve.
+// capacity returns the number of calls per second that the cards can serve.
 func (l cardLoad) capacity(all []card) (n float64) {
 	for i := range all {
 		c := all[i]

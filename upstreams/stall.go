@@ -19,14 +19,14 @@ import (
 const (
 	// lookEvery is the time between two checks.
 	lookEvery = time.Second
-	// countTimeout is how long to wait for counters: llama.cpp answers only between two batches.
+	// countTimeout is the time to wait for counters: llama.cpp answers only between two batches.
 	countTimeout = time.Minute
-	// trialAfter is how long an upstream without work stays out if no generation probe can bring it
-	// back. After that a call is the trial.
+	// trialAfter is the time for which an upstream without work stays out if no generation probe
+	// can bring it back. After that a call is the trial.
 	trialAfter = 30 * time.Second
 )
 
-// Stall says what happens to a stalled upstream.
+// Stall is the decision about a stalled upstream.
 type Stall uint8
 
 // The results of Options.Stall.

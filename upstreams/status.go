@@ -48,7 +48,7 @@ type Status struct {
 	Refuses       []Refusing         `json:"refuses,omitempty"` // features about which the engine or its clients may be wrong
 	LastFailure   *LastFailure       `json:"last_failure,omitempty"`
 	TTFT          float64            `json:"ttft_seconds"`
-	BytesPerToken float64            `json:"bytes_per_token"` // in prompts; an assumed value before any prompt was counted
+	BytesPerToken float64            `json:"bytes_per_token"` // of prompts; an assumed value until a prompt was counted
 	Speeds        []ModelSpeed       `json:"speeds,omitempty"`
 
 	Attempts  map[string]uint64 `json:"attempts"`  // attempts by outcome, since the start
@@ -65,7 +65,7 @@ type Status struct {
 type ProgressStatus struct {
 	By    string  `json:"by"`                      // ProgressByCounters or ProgressByAnswers
 	Still float64 `json:"still_seconds,omitempty"` // work has stood still for this long
-	Bound float64 `json:"bound_seconds"`           // from then on, it has stalled
+	Bound float64 `json:"bound_seconds"`           // it has stalled if still_seconds exceeds this
 }
 
 // What an upstream's progress is judged by.
@@ -87,7 +87,7 @@ type PoolStatus struct {
 	Pool    string  `json:"pool"`
 	Active  int     `json:"active"` // calls of this edge
 	Limit   int     `json:"limit"`
-	Places  int     `json:"places"` // how many calls run at once
+	Places  int     `json:"places"` // calls that run at once
 	Tokens  int64   `json:"tokens"`
 	Penalty float64 `json:"penalty"`
 

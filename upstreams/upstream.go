@@ -44,7 +44,7 @@ type Upstream struct {
 	client client
 }
 
-// ending says how far an upstream's removal has come.
+// ending is the progress of an upstream's removal.
 type ending struct {
 	leaving           atomic.Bool // its pod is gone: it gets no new calls, although routes have it
 	retiring, removed atomic.Bool
@@ -115,8 +115,7 @@ func ContinuesAnswers(u *Upstream) bool {
 }
 
 // Priority returns the priority to send with a call of a class. It converts the class's rank, 0 for
-// the first, to the engine's order. The result ok is false if calls to this engine carry no
-// priority.
+// the first, to the engine's order. ok is false if calls to this engine carry no priority.
 func Priority(u *Upstream, rank int) (number int, ok bool) {
 	order := engine.PriorityOrder(u.Engine())
 	if !u.settings.Load().spec.Priorities || order == "" {

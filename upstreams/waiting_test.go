@@ -33,8 +33,8 @@ type world struct {
 	running []*upstreams.Lease
 	turns   bool // models take turns at the upstreams
 
-	wakes, ended atomic.Int64 // since the step began
-	freed        int          // slots freed since the step began
+	wakes, ended atomic.Int64 // since the step started
+	freed        int          // slots freed since the step started
 }
 
 type waitingCall struct {

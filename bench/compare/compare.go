@@ -35,7 +35,7 @@ type Row struct {
 	High *float64 `json:"high"`
 	// Outcome is one of the Row constants.
 	Outcome string `json:"outcome"`
-	// Needs is how many requests each result needs for a judgement; only with RowFew.
+	// Needs is the number of requests that each result needs for a judgement; only with RowFew.
 	Needs int `json:"needs,omitempty"`
 
 	key result.Key

@@ -29,7 +29,7 @@ func parseEvent(text string) (event, error) {
 
 // Fleet is the fleet on which a scenario's events act.
 type Fleet interface {
-	// Do returns what was observed at the edge, if the event waits for that.
+	// Do returns a text about the observations at the edge, if the event waits for the edge.
 	Do(ctx context.Context, what string) (seen string, err error)
 }
 

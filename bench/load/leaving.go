@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	leaveEvery  = 50 * time.Millisecond // how often the gauge is read while clients leave
+	leaveEvery  = 50 * time.Millisecond // interval of reading the gauge while clients leave
 	leaveSettle = 5 * time.Second       // maximum time for the gauge to fall after the run
 	leaveBound  = 2 * time.Second       // a longer surplus is a leak
 )

@@ -178,7 +178,7 @@ func lostTokens(samples []client.Sample) {
 	type key struct {
 		d      *client.Dialect
 		target uint8
-		model  int // of streams that ended in the same way: some engines count the token that ends the text
+		model  int // groups streams by their end: some engines count the token that ends the text
 	}
 	gaps := map[key]map[int]int{}
 	finishes := map[string]int{}

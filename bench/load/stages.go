@@ -157,7 +157,7 @@ func (d *driver) measured(spec stageSpec, at time.Duration, index int) int {
 	return index
 }
 
-// length returns how long a stage sends, or the longest duration if the stage has no end.
+// length returns the time for which a stage sends, or the longest duration if the stage has no end.
 func (d *driver) length(spec stageSpec) time.Duration {
 	if spec.duration == 0 {
 		return math.MaxInt64

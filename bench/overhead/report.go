@@ -19,7 +19,7 @@ type Report struct {
 	// Targets are direct, penstock and the installed proxies, in column order.
 	Targets []string `json:"targets"`
 	Missing []string `json:"missing"` // proxies that are not installed
-	// Placement says which process ran on which processors.
+	// Placement lists the processors of each process.
 	Placement string `json:"placement"`
 	// Doubts lists the time measurements that something else disturbed, with reasons.
 	Doubts []string `json:"doubts"`

@@ -288,7 +288,8 @@ func named[V any](m map[string]V, text func(V) string) string {
 	return strings.Join(out, ", ")
 }
 
-// retryWait returns how long clients waited because of Retry-After; empty if they did not wait.
+// retryWait returns the time that clients waited because of Retry-After; empty if they did not
+// wait.
 func retryWait(p *result.Penstock) string {
 	if p.Load.RetryWaitS == 0 {
 		return ""

@@ -92,7 +92,7 @@ const enoughCalls = 5
 type keyService struct {
 	Calls   int
 	Tokens  int64           // uncached prompt tokens + 4 x answer tokens, in all
-	Largest int64           // of one call
+	Largest int64           // largest service of one call
 	Waits   []time.Duration // waits for a slot, as the edge reports them
 }
 

@@ -61,7 +61,7 @@ type fleet struct {
 	weight  int             // weight of every second engine; a reload changes it
 	edge    *process.Child
 	keys    map[string]string // API keys, by id
-	URL     string            // of the edge, without /v1
+	URL     string            // URL of the edge, without /v1
 	Admin   string
 	Key     string // the run's API key; empty: the edge requires no keys
 }

@@ -59,7 +59,7 @@ type delta struct {
 	Role, Legacy                           bool
 	Text                                   string // the inside of a JSON string
 	Call                                   int
-	ID, Name, Rest, Args                   string // of a call; Rest is what follows the first piece of its name
+	ID, Name, Rest, Args                   string // of a call; Rest is the rest of its name
 }
 
 // deltaKey identifies chunks that differ only in the text of their delta.

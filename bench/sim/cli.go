@@ -51,7 +51,7 @@ type CLI struct {
 	Events bool `help:"List events, drills and speeds and exit."`
 }
 
-// Help returns what --help prints above the flags: the engines that can be simulated.
+// Help returns the text that --help prints above the flags: the engines that can be simulated.
 func (c *CLI) Help() string { return profile.Text() }
 
 // Run runs the engine until SIGINT or SIGTERM.

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	maxHead = 1 << 20   // of a request
-	maxBody = 256 << 20 // of a request
+	maxHead = 1 << 20   // maximum size of a request's head
+	maxBody = 256 << 20 // maximum size of a request's body
 )
 
 // conn is one client connection. Its reader goroutine parses a request and starts a second

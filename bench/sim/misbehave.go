@@ -51,7 +51,7 @@ func refuseEarly(x *exchange) {
 	x.c.close()
 }
 
-// idlePoll is how often a page that waits for an idle engine checks it.
+// idlePoll is the interval at which a page that waits for an idle engine checks it.
 const idlePoll = 5 * time.Millisecond
 
 // misbehave performs a fault that replaces the answer, and reports whether it did.

@@ -105,7 +105,7 @@ func TestReserveKeepsWaits(t *testing.T) {
 			var mu, taking sync.Mutex
 			var done bool
 			ask := func(n *Need) bool {
-				take := func() bool { // in one step, as a lease does: two at once would take the reserve
+				take := func() bool { // in one step, as two at once would take the reserve
 					taking.Lock()
 					defer taking.Unlock()
 					return int(p.free.Load()) > reserved(n.Reserve, slots) && p.take()

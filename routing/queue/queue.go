@@ -26,7 +26,7 @@ var (
 	ErrLeft = errors.New("left the queue")
 )
 
-// Route is what a queue knows about its model's upstreams. *routing.Route implements it.
+// Route is a queue's view of its model's upstreams. *routing.Route implements it.
 type Route interface {
 	Targets() []routing.Target
 	Room(u *upstreams.Upstream, q *routing.Query) routing.Room
@@ -35,7 +35,7 @@ type Route interface {
 	Wait(q *routing.Query) (quit func())
 }
 
-// Need is what a waiting call needs, and the key it belongs to.
+// Need holds the needs of a waiting call, and the key to which the call belongs.
 type Need struct {
 	Key   string // waiting keys take turns: the least served is next
 	Pool  upstreams.Pool
@@ -53,7 +53,7 @@ type Need struct {
 	Expected int64   // estimated service of the call, measured as in turns.Weight
 }
 
-// MaxRanks is how many ranks of calls a queue distinguishes.
+// MaxRanks is the number of ranks of calls that a queue distinguishes.
 const MaxRanks = 8
 
 // Queue holds calls that wait a short time for a model whose slots are all taken. The queue's
@@ -163,7 +163,7 @@ type counts struct {
 	ended bool
 }
 
-// rankState is what the queue keeps about one class of calls.
+// rankState is the queue's state of one class of calls.
 type rankState struct {
 	waiters int
 	floor   routing.Percent // share of the slots freed while calls of the class wait
@@ -182,7 +182,7 @@ func (w *waiter) rankAt(now time.Time) int {
 // otherwise it would jump the queue.
 func (q *Queue) Waiting() int { return int(q.count.Load()) }
 
-// WaitingOf returns how many calls of a rank wait.
+// WaitingOf returns the number of waiting calls of a rank.
 func (q *Queue) WaitingOf(rank int) int {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()

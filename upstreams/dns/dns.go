@@ -38,7 +38,7 @@ type Endpoint struct {
 type Name interface {
 	// Find queries once. The endpoints are sorted by address.
 	Find(ctx context.Context, r *Resolver) ([]Endpoint, error)
-	// String returns what Find queries.
+	// String returns a text that names the query.
 	String() string
 }
 

@@ -104,7 +104,7 @@ type servedModel struct {
 	guessed   bool // the kind is a guess from the name
 	vision    bool // every engine takes images, since a request may go to any of them
 	turns     bool // the engine keeps fewer models, so calls take turns
-	slots     int  // how many slots all its engines have together
+	slots     int  // slots of all its engines together
 	upstreams []string
 }
 

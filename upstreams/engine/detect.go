@@ -90,8 +90,8 @@ type Detection struct {
 	Health     int         `json:"health"` // the status of the profile's health page, 0 if there was no answer
 	Healthy    bool        `json:"healthy"`
 	Models     []ModelInfo `json:"models"`
-	Slots      int         `json:"slots"`               // how many requests the engine runs at once; 0: not reported
-	Residents  int         `json:"residents,omitempty"` // how many models the engine keeps in memory; 0: not reported
+	Slots      int         `json:"slots"`               // requests that the engine runs at once; 0: not reported
+	Residents  int         `json:"residents,omitempty"` // models that the engine keeps in memory; 0: not reported
 	Load       *Load       `json:"load,omitempty"`
 	LoadPath   string      `json:"load_path,omitempty"`     // the page with that load
 	CountsPath string      `json:"progress_path,omitempty"` // the page that counts the engine's work

@@ -54,10 +54,10 @@ func WithPriority(steps []GenerationStep, number int) {
 	}
 }
 
-// GenerationSteps returns what to send to check whether an engine works for a kind of model: one
-// request, or several, each of which is sent only if the engine rejects the previous one. If toEnd
-// is set, a chat model must complete its answer instead of sending just a first token. There are no
-// steps if the kind is too expensive to probe (images), or if the engine has no path for the
+// GenerationSteps returns the requests that check whether an engine works for a kind of model: one
+// request, or several. Each further request is sent only if the engine rejects the previous one. If
+// toEnd is set, a chat model must complete its answer instead of sending just a first token. There
+// are no steps if the kind is too expensive to probe (images), or if the engine has no path for the
 // operation.
 func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps []GenerationStep) {
 	prompt, tokens := "ping", 1

@@ -9,7 +9,7 @@ import (
 	"penstock/config"
 )
 
-// Load is what an engine reports about its work.
+// Load is an engine's report about its work.
 type Load struct {
 	Running int     `json:"running"`
 	Waiting int     `json:"waiting"`
@@ -27,7 +27,7 @@ type Load struct {
 
 // Adapters are the adapters that an engine has in use.
 type Adapters struct {
-	Most  int      `json:"most"` // how many the engine can use at once
+	Most  int      `json:"most"` // maximum that the engine can use at once
 	InUse []string `json:"in_use"`
 	at    float64  // when this was reported
 }

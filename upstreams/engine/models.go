@@ -10,7 +10,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// ModelInfo is what an engine reports about one of its models. Unreported numbers are 0.
+// ModelInfo is an engine's report about one of its models. Unreported numbers are 0.
 type ModelInfo struct {
 	ID          string   `json:"id"`
 	Aliases     []string `json:"aliases,omitempty"`

@@ -68,9 +68,9 @@ func (r *Reader) Version(ctx context.Context) string {
 	return fieldText(content, v.Field)
 }
 
-// Slots reads how many requests the engine runs at once, and how many prompt tokens fit in all of
-// them together (0: not reported). ok is false if the engine does not report how many requests it
-// runs.
+// Slots reads the number of requests that the engine runs at once, and the number of prompt tokens
+// that fit in all of them together (0: not reported). ok is false if the engine does not report how
+// many requests it runs.
 func (r *Reader) Slots(ctx context.Context) (n, cacheTokens int, ok bool) {
 	for i := range r.Profile.spec.Capacity {
 		v := &r.Profile.spec.Capacity[i]
@@ -89,8 +89,8 @@ func (r *Reader) Slots(ctx context.Context) (n, cacheTokens int, ok bool) {
 	return 0, 0, false
 }
 
-// Residents reads how many models the engine keeps in memory. ok is false if the engine does not
-// report the number.
+// Residents reads the number of models that the engine keeps in memory. ok is false if the engine
+// does not report the number.
 func (r *Reader) Residents(ctx context.Context) (n int, ok bool) {
 	v := r.Profile.spec.Residents
 	if v.Path == "" {

@@ -50,7 +50,7 @@ type Member struct {
 	Value []byte
 }
 
-// HealthPage says which page shows whether the engine is alive.
+// HealthPage is the page that shows whether the engine is alive.
 type HealthPage struct {
 	Path      string
 	Timeout   time.Duration // 0: not set by the profile
@@ -110,8 +110,8 @@ func (p *Profile) Title() string {
 // operation.
 func (p *Profile) Path(op string) string { return p.paths[op] }
 
-// KeepAlive returns how long the edge may keep an idle connection. The engine itself closes idle
-// connections later than that.
+// KeepAlive returns the time for which the edge may keep an idle connection. The engine itself
+// closes idle connections later than that.
 func (p *Profile) KeepAlive() time.Duration { return p.spec.KeepAlive.D() }
 
 // TokenLimitMember returns the request member from which the engine reads a token limit: max_tokens
@@ -241,8 +241,8 @@ const defaultSlots = 16
 // maxSlots is the highest number that an upstream can count.
 const maxSlots = 1<<21 - 1
 
-// Slots returns how many requests the engine is assumed to run at once, and the source of that
-// number. reported is the engine's own number; 0: none.
+// Slots returns the number of requests that the engine is assumed to run at once, and the source of
+// that number. reported is the engine's own number; 0: none.
 func (p *Profile) Slots(reported int) (n int, source string) {
 	switch {
 	case reported > 0:

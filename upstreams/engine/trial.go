@@ -50,7 +50,7 @@ type trier struct {
 	profile   *Profile
 	reader    Reader
 	model     string
-	patience  time.Duration // how long the engine may take to notice that the client has left
+	patience  time.Duration // maximum time for the engine to notice that the client has left
 	tried     []Trial
 }
 

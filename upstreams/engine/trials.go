@@ -245,7 +245,7 @@ func (t *trier) prefill(ctx context.Context) {
 	t.add(trialPrefill, TrialOK, "proven, it continues a begun answer")
 }
 
-// abortWithin is how long an engine may take to notice that the client has left.
+// abortWithin is the maximum time for an engine to notice that the client has left.
 const abortWithin = 10 * time.Second
 
 // abort closes the connection in the middle of a stream and checks whether the engine stops.

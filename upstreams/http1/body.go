@@ -9,7 +9,7 @@ import (
 // replyRules are strict, apart from the exceptions that known engines need.
 var replyRules = chunked.Rules{MaxDigits: 16, MaxExtensions: 1<<10 + 1, MaxTrailers: 8 << 10, Folded: true}
 
-// bodyKind is how a body is framed.
+// bodyKind is the framing of a body.
 type bodyKind uint8
 
 const (
@@ -25,7 +25,7 @@ type body struct {
 	kind    bodyKind
 	done    bool  // it was read to its end
 	surplus bool  // the read that returned the end also returned bytes after it
-	left    int64 // how much of a sized body is unread
+	left    int64 // unread bytes of a sized body
 	chunks  chunked.Decoder
 	later   error // a framing error after payload that was returned
 }
@@ -44,7 +44,7 @@ func (b *body) begin(method string, h *head) {
 	}
 }
 
-// skipFraming returns how many bytes of framing p starts with.
+// skipFraming returns the number of leading bytes of p that are framing.
 func (b *body) skipFraming(p []byte) (n int, err error) {
 	if b.kind == bodyChunked && !b.done {
 		n, err = b.chunks.SkipFraming(p, &replyRules)
@@ -53,7 +53,7 @@ func (b *body) skipFraming(p []byte) (n int, err error) {
 	return n, err
 }
 
-// available returns how much payload follows before the next framing.
+// available returns the number of bytes of payload before the next framing.
 func (b *body) available() int64 {
 	if b.kind == bodyChunked {
 		return b.chunks.Payload()

@@ -120,7 +120,8 @@ func (c *conn) close() {
 }
 
 // reset makes the following close discard unsent bytes and send a reset. It is for abandoned
-// requests: otherwise the kernel would deliver the whole request before the engine sees the end.
+// requests: otherwise the kernel would deliver the remaining bytes of the request before the engine
+// sees the end.
 func (c *conn) reset() {
 	if s, ok := c.sock.(interface{ SetLinger(seconds int) error }); ok {
 		_ = s.SetLinger(0) // fails on a closed socket only

@@ -9,8 +9,8 @@ const (
 	// resendWithin limits resending: the request is sent again only if a keep-alive connection ends
 	// this soon after the request. It is ample for a round trip.
 	resendWithin = time.Second
-	// lastWords is how long to read from a connection after a write failed. It is short, because
-	// what the engine sent before it closed has already arrived.
+	// lastWords is the time for which to read from a connection after a failed write. It is short,
+	// because the bytes that the engine sent before it closed have already arrived.
 	lastWords = 50 * time.Millisecond
 )
 

@@ -13,7 +13,7 @@ import (
 const (
 	dnsFresh       = 30 * time.Second // an older answer is used while it is renewed in the background
 	dnsPause       = time.Second      // minimum time between the starts of two lookups
-	dnsTimeout     = 10 * time.Second // how long one lookup may take
+	dnsTimeout     = 10 * time.Second // time limit of one lookup
 	unreachableFor = 5 * time.Minute  // time for which an unreachable address is tried last
 )
 

@@ -263,8 +263,8 @@ func (x *Exchange) Framed() bool {
 	return x.reply.body.kind != bodyUntilClose && x.reply.body.kind != bodyUnknown
 }
 
-// Sends returns how often the request was sent: 0 before Send, and 2 after a dead connection was
-// replaced.
+// Sends returns the number of times that the request was sent: 0 before Send, and 2 after a dead
+// connection was replaced.
 func (x *Exchange) Sends() int { return int(x.request.sends) }
 
 // AtOnce reports whether the request was sent without waiting: it was small, and an idle

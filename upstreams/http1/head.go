@@ -86,11 +86,11 @@ type head struct {
 	keep      bool // Connection: keep-alive
 	brief     bool // Keep-Alive: timeout=0
 	length    int64
-	idle      time.Duration // how long to keep the connection, from Keep-Alive; 0: not given
+	idle      time.Duration // time to keep the connection, from Keep-Alive; 0: not given
 	values    [fields]span
 
 	ready bool   // the head of the reply itself is complete
-	err   error  // what is wrong with it
+	err   error  // why it is invalid
 	names []byte // bytes that the spans of values refer to, once ready
 	inBuf bool   // names is the start of the read buffer
 }

@@ -37,7 +37,7 @@ type HostWatch struct {
 	doubted atomic.Bool // some host does not accept connections
 
 	// The following fields concern unsolicited bytes; see distrust.
-	surplus      atomic.Int64              // how often such bytes were seen
+	surplus      atomic.Int64              // times that such bytes were seen
 	noReuseUntil atomic.Pointer[time.Time] // nil: never seen
 	noReuseFor   time.Duration
 	onDistrust   func(reuseEndsFor time.Duration)
@@ -78,7 +78,7 @@ func (w *HostWatch) distrust(now time.Time) {
 	}
 }
 
-// Surplus returns how often unsolicited bytes were seen.
+// Surplus returns the number of times that unsolicited bytes were seen.
 func (w *HostWatch) Surplus() int64 { return w.surplus.Load() }
 
 // distrusted reports whether each connection is currently used for only one request.
@@ -164,7 +164,7 @@ func (w *HostWatch) closed(c *conn) {
 
 // EndVanished closes connections to hosts that accept no new connections. It closes a connection if
 // nothing has been received on it since connecting first failed, although the host owes an answer.
-// It returns how many connections it closed. Call it while the upstream is down.
+// It returns the number of closed connections. Call it while the upstream is down.
 func (w *HostWatch) EndVanished() (ended int) {
 	if !w.doubted.Load() {
 		return 0

@@ -7,8 +7,8 @@ import (
 
 // idlePool keeps the idle connections of a transport.
 type idlePool struct {
-	max   int           // how many connections may be idle
-	keep  time.Duration // maximum time for which each is kept
+	max   int           // maximum number of idle connections
+	keep  time.Duration // maximum time that each is kept
 	hosts *HostWatch
 	guard Guard
 

@@ -23,12 +23,12 @@ type poll struct {
 	found   peeked            // result of the last probe
 	err     error             // how the last probe or fetch failed
 	one     [1]byte           // the buffer of a probe
-	fetched *[readBuffer]byte // what tryFetch has read: the first count bytes of it
+	fetched *[readBuffer]byte // bytes that tryFetch has read: the first count of them
 	count   int
 	spare   *[readBuffer]byte // buffer for the first tryFetch, which removes it
 	unsent  *outgoing         // complete request that tryFetch writes first, then releases
 	head    []byte            // for sendHead
-	left    int               // how many bytes were sent: from unsent or head if err is errUnsent, else from pieces
+	left    int               // bytes sent: of unsent or head if err is errUnsent, else of pieces
 	pieces  [][]byte          // for sendPieces
 }
 

@@ -13,8 +13,8 @@ import (
 // one write.
 const smallRequest = 16 << 10
 
-// Request is what to send. The transport adds Host, User-Agent, Accept-Encoding: identity and, if
-// configured, Authorization; it never sends another header.
+// Request describes a request to send. The transport adds Host, User-Agent, Accept-Encoding:
+// identity and, if configured, Authorization; it never sends another header.
 //
 // The body is either Body or BodyReader, or neither.
 type Request struct {
@@ -34,8 +34,8 @@ type Request struct {
 	// connection. An *Upgrade makes the request a WebSocket handshake, which has no body.
 	BodyReader io.Reader
 
-	ConnectTimeout time.Duration // how long resolving, connecting and TLS may take together; 0: 10 s
-	WriteTimeout   time.Duration // how long the engine may go without taking a byte; 0: no limit
+	ConnectTimeout time.Duration // time limit of resolving, connecting and TLS together; 0: 10 s
+	WriteTimeout   time.Duration // maximum time without a byte taken by the engine; 0: no limit
 	At             time.Time     // the time, if the caller has just read the clock; zero: Send reads it
 	// NoReplay sends the request at most once. The request therefore uses a new connection, because
 	// a keep-alive connection may be dead.

@@ -15,7 +15,8 @@ const (
 	// streamPiece is the maximum size of a piece that is read from a body reader and written. Its
 	// size has four hexadecimal digits.
 	streamPiece = 32 << 10
-	// answerCheck is how often a blocked write checks whether the engine has already answered.
+	// answerCheck is the interval at which a blocked write checks whether the engine has already
+	// answered.
 	answerCheck = 50 * time.Millisecond
 )
 

@@ -58,7 +58,7 @@ type Transport struct {
 	tls        *tls.Config
 	network    string // tcp or unix
 	dns        *dnsCache
-	ackTimeout time.Duration // how long a request may stay unacknowledged
+	ackTimeout time.Duration // maximum time that a request may stay unacknowledged
 	endLife    context.CancelFunc
 	dial       Dialer
 	guard      Guard

@@ -61,7 +61,7 @@ type follower struct {
 	mu      sync.Mutex
 	contact time.Time          // when the API server last sent a useful answer, or the start
 	trouble string             // why the collection is not followed now; empty: it is followed
-	failed  uint64             // how many sessions have failed
+	failed  uint64             // number of failed sessions
 	end     context.CancelFunc // ends the session; nil: none has started
 }
 

@@ -48,10 +48,10 @@ type podMetadata struct {
 	Labels, Annotations map[string]string
 }
 
-// known is what the watcher stores about a pod.
+// known holds the facts that the watcher stores about a pod.
 type known struct {
 	endpoints []Endpoint
-	problem   string // what is wrong with its annotations
+	problem   string // the problem with its annotations
 }
 
 // readPod reads a pod's object.

@@ -43,7 +43,7 @@ type Status struct {
 	Listed  time.Time // when the last complete list was read; zero: never
 	Trouble string    // why the pods are not followed now; empty: followed
 	Failing time.Time // if there is trouble, the time of the last useful answer
-	Failed  uint64    // how many sessions have failed
+	Failed  uint64    // number of failed sessions
 }
 
 // New returns a Watcher that follows the configured pods. The pods' engines listen on the given

@@ -3,9 +3,9 @@ package progress
 import "time"
 
 const (
-	// Patience is how long a call is silent before it counts as waiting for its engine.
+	// Patience is the time for which a call is silent before it counts as waiting for its engine.
 	Patience = 10 * time.Second
-	// Ceiling is how long a call may be silent while its engine works.
+	// Ceiling is the maximum time for which a call may be silent while its engine works.
 	Ceiling = 15 * time.Minute
 
 	leastBound   = 10 * time.Second // the least bound if the engine's step is known
@@ -20,9 +20,9 @@ const (
 	learnFrom        = 512  // prompt tokens needed to measure the reading speed
 	chunkTokens      = 8192 // tokens that an engine with counters reads between two moves
 	restartPause     = 10 * time.Second
-	missingFor       = Patience         // how long all reports must miss a call that is lost
+	missingFor       = Patience         // time for which all reports must miss a lost call
 	partialAfter     = 15 * time.Second // time after which reports count as partial
-	partialFor       = Ceiling          // how long such reports are not believed
+	partialFor       = Ceiling          // time for which such reports are ignored
 	churnWindow      = 4                // samples within which a call may be in transit
 	countWhenStillBy = 2 * time.Second
 	countLag         = 3 * time.Second // maximum age of a number relative to the last move
@@ -60,7 +60,7 @@ type machine struct {
 	restarted time.Time // when the counters last fell
 
 	reports      int       // consecutive reports that missed calls from this edge
-	missing      int       // how many calls each of these reports missed
+	missing      int       // number of calls that each of these reports missed
 	missingSince time.Time // time of the first of these reports
 	partial      time.Time // when the reports last seemed to cover one of several engines
 }
@@ -121,7 +121,7 @@ func (m *machine) firstToken(took time.Duration, tokens int64) {
 	}
 }
 
-// prefill returns how long an engine may take to read prompts with the given number of unread
+// prefill returns the maximum time for an engine to read prompts with the given number of unread
 // tokens. That is the time for the tokens that an engine may read in one step, but no less than
 // recent steps took. The steps of a long prompt become longer and longer.
 func (m *machine) prefill(unread int64) time.Duration {
@@ -138,7 +138,7 @@ func (m *machine) prefill(unread int64) time.Duration {
 	return min(Ceiling, max(time.Duration(unread)*token, boundSteps*m.chunk))
 }
 
-// bound returns how long the engine may stand still.
+// bound returns the maximum time for which the engine may stand still.
 func (m *machine) bound() time.Duration {
 	switch {
 	case m.last.Buffers > 0 && !m.counts:
@@ -172,8 +172,8 @@ func (m *machine) wantsCount(now time.Time) bool {
 	return m.last.Held > 0 && now.Sub(m.ours) >= countWhenStillBy && now.Sub(m.countedAt) >= countWhenStillBy
 }
 
-// report records how many requests the engine reports, including others'. held is the number of
-// calls that this edge has there.
+// report records the number of requests that the engine reports, including those of other clients.
+// held is the number of calls that this edge has there.
 func (m *machine) report(at time.Time, requests, held int) {
 	missing := held - requests
 	for _, n := range m.churn {

@@ -17,7 +17,7 @@ const (
 	severalFor  = time.Minute // time for which a number that came back shows several engines
 )
 
-// change says how a number relates to the numbers before it.
+// change is the relation of a number to the numbers before it.
 type change uint8
 
 const (

@@ -74,7 +74,8 @@ func (w *Watch) Moved(at time.Time) {
 	w.m.move(at, w.m.last.Unread)
 }
 
-// Report records how many requests the engine reports, and how many calls it had from this edge.
+// Report records the number of requests that the engine reports, and the number of calls that it
+// had from this edge.
 func (w *Watch) Report(at time.Time, requests, held int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -147,16 +148,16 @@ func (w *Watch) Lost(silentSince, now time.Time) bool {
 	return w.m.lost(silentSince, int(w.waiting.Load()), now)
 }
 
-// Facts is what a Watch knows, for the status page.
+// Facts is the knowledge of a Watch, for the status page.
 type Facts struct {
 	Counts bool          // the engine has readable counters
 	Held   bool          // the engine has calls from this edge
-	Still  time.Duration // how long the engine has stood still
+	Still  time.Duration // time for which the engine has stood still
 	Bound  time.Duration // the engine counts as stalled if Still exceeds this
 	Step   time.Duration // the usual step; 0: not known yet
 }
 
-// Facts returns what is known now.
+// Facts returns the present facts.
 func (w *Watch) Facts(now time.Time) Facts {
 	w.mu.Lock()
 	defer w.mu.Unlock()

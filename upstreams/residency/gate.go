@@ -16,9 +16,9 @@ const (
 	// holdMax is the maximum time for which an idle model keeps its place, for its next call, while
 	// other models wait.
 	holdMax = 2 * time.Second
-	// claimTime is how long a place is reserved for the model whose turn it is.
+	// claimTime is the time for which a place is reserved for the model whose turn it is.
 	claimTime = time.Second
-	// forfeitTime is how long a model that did not take its turn is skipped.
+	// forfeitTime is the time for which a model that did not take its turn is skipped.
 	forfeitTime = 5 * time.Second
 )
 
@@ -29,7 +29,7 @@ type Gate struct {
 	models map[string]*Model
 	order  []*Model      // by name, so that ties are decided the same way each time
 	calls  uint64        // calls that have entered
-	load   time.Duration // how long a load usually takes; 0: none has been seen
+	load   time.Duration // usual duration of a load; 0: none has been seen
 
 	// renew recomputes the following fields.
 	waiting   []*Model // models without a place but with waiting calls, the next one first
@@ -232,8 +232,8 @@ func (g *Gate) Observe(loaded func(name string) (loaded, ok bool), begun time.Ti
 	return changed
 }
 
-// NextChange returns how long it takes until the turns may change by time alone. ok is false if
-// they will not.
+// NextChange returns the time until the turns may change by time alone. ok is false if they will
+// not.
 func (g *Gate) NextChange(now time.Time) (in time.Duration, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -271,13 +271,13 @@ type Resident struct {
 	Loading  bool    `json:"loading"`
 	Running  int     `json:"running"`
 	Waiting  int     `json:"waiting"`
-	Seconds  float64 `json:"seconds"` // how long ago it got or lost its place
+	Seconds  float64 `json:"seconds"` // time since it got or lost its place
 }
 
 // Snapshot is a gate's state at one moment.
 type Snapshot struct {
 	Places      int        `json:"places"`
-	LoadSeconds float64    `json:"load_seconds"` // how long a load usually takes; 0: none has been seen
+	LoadSeconds float64    `json:"load_seconds"` // usual duration of a load; 0: none has been seen
 	Models      []Resident `json:"models"`
 }
 
@@ -312,7 +312,7 @@ func (m *Model) loading() bool { return m.resident && m.cold && m.running > 0 }
 // share returns a model's fair share.
 func (g *Gate) share() time.Duration { return min(max(shareLoads*g.load, shareMin), shareMax) }
 
-// hold returns how long an idle model keeps its place for its next call.
+// hold returns the time for which an idle model keeps its place for its next call.
 func (g *Gate) hold() time.Duration { return min(g.load, holdMax) }
 
 // renew updates the turns. The caller holds mu.

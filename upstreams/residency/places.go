@@ -17,11 +17,11 @@ type Places struct {
 // Gate returns the gate, or nil if there is none.
 func (p *Places) Gate() *Gate { return p.gate.Load() }
 
-// Configure sets how many models the configuration lets the engine keep; 0: no turns. It reports
-// whether that changes the gate.
+// Configure sets the number of models that the configuration lets the engine keep; 0: no turns. It
+// reports whether that changes the gate.
 func (p *Places) Configure(n int) (changed bool) { return p.renew(&p.configured, n) }
 
-// Tell sets how many models the engine reports that it keeps, 0 if it does not report that, and
+// Tell sets the number of models that the engine reports that it keeps, or 0 if it reports none. It
 // reports whether that changes the gate.
 func (p *Places) Tell(n int) (changed bool) { return p.renew(&p.told, n) }
 

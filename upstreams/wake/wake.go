@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// assumedStart is how long a start is assumed to take until one has been seen.
+	// assumedStart is the assumed duration of a start until one has been seen.
 	assumedStart = 30 * time.Second
 	// A start may take startsMax times as long as the last one, and at least startMin.
 	startsMax = 3
@@ -37,7 +37,7 @@ type Waker struct {
 	away   time.Time     // since when the engine has been away; zero: it is not away
 	begun  time.Time     // start of the current attempt; zero: no start is under way
 	failed time.Time     // when the last request failed
-	took   time.Duration // how long the last start took; 0: none was seen
+	took   time.Duration // duration of the last start; 0: none was seen
 	over   chan struct{} // closed at the end of the running start; nil: none is running
 }
 

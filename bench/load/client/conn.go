@@ -24,15 +24,15 @@ import (
 )
 
 const (
-	maxEvent = 8 << 20  // of a stream
-	maxReply = 64 << 20 // of an unstreamed answer
+	maxEvent = 8 << 20  // maximum size of an event in a stream
+	maxReply = 64 << 20 // maximum size of an unstreamed answer
 )
 
 // Target is a server under test, with its idle connections. It is safe for concurrent use.
 type Target struct {
 	Base    string // scheme://host[:port][/path], without /v1
 	address string // host:port to dial
-	host    string // of the Host header
+	host    string // value of the Host header
 	Path    string // before /v1
 	tls     *tls.Config
 	Headers []byte // sent with every request, each line with its end

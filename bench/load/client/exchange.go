@@ -223,7 +223,7 @@ func failureKind(ctx context.Context, err error, otherwise string) string {
 	return otherwise
 }
 
-// headers reads what the edge reports about itself.
+// headers reads the edge's report about itself.
 func (x *transfer) headers() {
 	h, s := &x.c.head, x.s
 	s.At.firstByte = x.c.readAt

@@ -21,7 +21,7 @@ type page struct {
 	Status   int
 	Body     []byte
 	Upstream string        // the upstream that answered, if an edge names it
-	Queue    time.Duration // how long the call waited at the edge, if the edge says so
+	Queue    time.Duration // the call's wait at the edge, if the edge reports it
 }
 
 // Fetch sends a GET or, with a body, a POST for any page of a target. It is for requests that are

@@ -52,7 +52,7 @@ type flow struct {
 	gapSum            int64
 }
 
-// edgeReport is what an edge reports about a request.
+// edgeReport is an edge's report about a request.
 type edgeReport struct {
 	Upstream string
 	attempts int

@@ -18,8 +18,8 @@ const agentBlock = 64
 // The limits of a trace.
 const (
 	maxTraceTime   = 366 * 24 * time.Hour // the longest replay
-	maxTraceStamp  = 9e12                 // of a timestamp in ms, which may be Unix time
-	maxTraceTokens = 10_000_000           // of a prompt: some 50 MB
+	maxTraceStamp  = 9e12                 // largest timestamp in ms, which may be Unix time
+	maxTraceTokens = 10_000_000           // most tokens of a prompt: some 50 MB
 	maxTracePause  = 5 * time.Minute      // longest pause of a person or a tool
 	traceSpread    = time.Minute          // the time within which recorded sessions without their own times start
 )

@@ -13,7 +13,8 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// Request is what the simulator reads from a request for text. It does not point into the body.
+// Request holds the values that the simulator reads from a request for text. It does not point into
+// the body.
 type Request struct {
 	Model  string
 	Stream bool

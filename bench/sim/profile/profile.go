@@ -29,7 +29,7 @@ type Profile struct {
 	SSEHeaders  string // further lines on streams
 	JSONType    string
 	SSEType     string
-	TextType    string         // of pages and errors in plain text
+	TextType    string         // Content-Type of pages and errors in plain text
 	NoSpace     bool           // no blank after "data:"
 	Reasoning   string         // member for reasoning text
 	HeadFirst   bool           // a stream's head is sent when the slot is free, instead of with the first token
@@ -57,15 +57,15 @@ type Profile struct {
 	Idle        time.Duration  // lifetime of an idle connection; 0: forever
 	PerConn     int            // requests per connection; 0: no limit
 	ErrorClose  bool           // an error is the last answer of its connection
-	FullError   APIError       // of a full queue
-	NoModel     APIError       // for an unknown model; %s stands for its name
+	FullError   APIError       // error of a full queue
+	NoModel     APIError       // error for an unknown model; %s stands for its name
 	Kinds       map[int]string // names of errors by status; 4 and 5 stand for all below 500 and all others
 	Health      time.Duration  // duration of /health
 	CallID      IDForm
 	AnswerID    IDForm
-	NoPage      FixedReply           // for an unknown path; empty: an error in its usual form
-	NoMethod    FixedReply           // for an unsupported method of a path; empty: FastAPI's
-	NoKey       FixedReply           // without the key; empty: an error in its usual form
+	NoPage      FixedReply           // for an unknown path; empty: an error in the usual form
+	NoMethod    FixedReply           // answer for an unsupported method of a path; empty: FastAPI's
+	NoKey       FixedReply           // answer without the key; empty: an error in the usual form
 	Extra       string               // members after the model in every chunk and answer; %s stands for its name
 	RoleDelta   string               // delta that opens a choice
 	EndDelta    string               // delta that is sent with finish_reason

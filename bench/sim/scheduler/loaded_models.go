@@ -30,7 +30,7 @@ func (l *LoadedModels) Has(name string) bool {
 	return slices.Contains(l.names, name)
 }
 
-// Loads returns how often a model was loaded.
+// Loads returns the number of times that a model was loaded.
 func (l *LoadedModels) Loads() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -22,8 +22,8 @@ type Slots struct {
 	limit, queue int // negative queue: no limit
 	kv           int // 0: not limited
 	peak         int
-	waiting      list.List // of *waiter, the next one first
-	holders      list.List // of *SlotHolder, the youngest last
+	waiting      list.List // of *waiter; the next one comes first
+	holders      list.List // of *SlotHolder; the youngest comes last
 	pins         Pins      // of the holders
 	running      atomic.Int32
 	used         atomic.Int64 // tokens of running requests: prompts and answers so far
@@ -167,7 +167,7 @@ func (s *Slots) grant() {
 	}
 }
 
-// Running returns how many requests run, without taking the lock.
+// Running returns the number of running requests, without taking the lock.
 func (s *Slots) Running() int { return int(s.running.Load()) }
 
 // Resize changes the number of slots; running requests continue.

@@ -38,7 +38,7 @@ const (
 	inBlanks                 // in the blanks after a size
 	atExtension              // after a semicolon, before the extension's name
 	inName                   // in the extension's name
-	inExtension              // in the rest of the extension
+	inExtension              // after the extension's name
 	atSizeLF                 // at the LF of the size's line
 	inPayload
 	atPayloadCR // at the CR after the payload
@@ -61,7 +61,7 @@ type Decoder struct {
 // Ended reports whether the body has been read to its end.
 func (d *Decoder) Ended() bool { return d.state == atEnd }
 
-// Payload returns how many bytes of payload follow before the next framing.
+// Payload returns the number of bytes of payload before the next framing.
 func (d *Decoder) Payload() int64 {
 	if d.state != inPayload {
 		return 0
@@ -77,7 +77,7 @@ func (d *Decoder) Take(n int64) {
 }
 
 // SkipFraming parses the framing at the start of b, up to payload, the end of the body or the end
-// of b. It returns how many bytes it parsed. On an error, b[n] is the refused byte. Passing it
+// of b. It returns the number of parsed bytes. On an error, b[n] is the refused byte. Passing it
 // again yields the same error.
 func (d *Decoder) SkipFraming(b []byte, r *Rules) (n int, err error) {
 	n = d.skipPlain(b, r)
@@ -126,8 +126,9 @@ var hexDigits = func() (t [256]uint8) {
 	return t
 }()
 
-// Unframe moves the payload in b to the start of b. It returns the payload's length, and how many
-// bytes of b it has read. It reads all of b, unless the body ends or an error occurs earlier.
+// Unframe moves the payload in b to the start of b. It returns the payload's length, and the number
+// of bytes of b that it has read. It reads all of b, unless the body ends or an error occurs
+// earlier.
 func (d *Decoder) Unframe(b []byte, r *Rules) (payload, read int, err error) {
 	for read < len(b) && d.state != atEnd {
 		if d.state != inPayload {

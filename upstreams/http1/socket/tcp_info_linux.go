@@ -21,9 +21,9 @@ func UnackedFor(fd uintptr) (milliseconds int, waiting bool) {
 	return milliseconds, info.Unacked > 0 || info.Notsent_bytes > 0
 }
 
-// UnackedBytes returns how many bytes the peer's host has not acknowledged, sent or not. For a Unix
-// socket it returns 0: there the kernel counts each buffer as a whole until the peer has read all
-// of it.
+// UnackedBytes returns the number of bytes, sent or not, that the peer's host has not acknowledged.
+// For a Unix socket it returns 0: there the kernel counts each buffer as a whole until the peer has
+// read all of it.
 func UnackedBytes(fd uintptr) int {
 	n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
 	if domain, _ := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DOMAIN); err != nil || domain == unix.AF_UNIX {
