@@ -2,7 +2,7 @@
 // dialects or Messages, measures what the server's clients would see, and says whether the numbers
 // can be trusted.
 //
-// # What a number means
+// # Meaning of the numbers
 //
 // Every request has three times: when it was due (scheduled), when the client started to send it,
 // including a new connection (sent), and when answers arrived. Latencies are always measured both

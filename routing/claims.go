@@ -188,7 +188,7 @@ func (c *Claims) claim(r *Route, q *Query) {
 	k.due, k.hold, k.rank = q.Now.Add(q.RetryAfter), min(q.RetryAfter, longestHold), q.Rank
 }
 
-// serve ends the claim of a key that got a slot, and moves the key behind the others.
+// serve ends the claim of a key that got a slot, and moves the key behind the other keys.
 func (c *Claims) serve(r *Route, q *Query) {
 	g := c.group(r, q)
 	if g == nil {

@@ -72,5 +72,5 @@
 //
 // A Table is immutable except for the state of its routes, which outlives reloads: the round
 // robin's position, the directory and the claims. Live counters belong to the upstreams, and a
-// reload builds a new Table over the same ones.
+// reload builds a new Table over the same upstreams.
 package routing

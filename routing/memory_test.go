@@ -7,8 +7,8 @@ import (
 	"penstock/config"
 )
 
-// bytesABlock is the maximum memory of a block for each engine that holds it. The section Sizing in
-// the README of package proxy uses the same number.
+// bytesABlock is the maximum memory of a block for each engine that holds it. The section "Sizing"
+// in the README of package proxy uses the same number.
 const bytesABlock = 128
 
 // TestDirectoryMemory checks that the directory uses no more memory than documented, both with the

@@ -18,7 +18,7 @@ func TestStallOf(t *testing.T) {
 		{3, 1, 1, upstreams.StallConfirm},
 		{4, 2, 1, upstreams.StallOut},
 		{4, 1, 2, upstreams.StallConfirm},
-		{4, 0, 0, upstreams.StallStay}, // the others are down
+		{4, 0, 0, upstreams.StallStay}, // the other upstreams are down
 		{10, 5, 4, upstreams.StallOut},
 		{10, 4, 5, upstreams.StallConfirm},
 	} {

@@ -3,7 +3,7 @@
 // supplies facts. Routing decides which upstream gets a call, and proxy decides what status a
 // failure becomes.
 //
-// # The life of an upstream
+// # The lifetime of an upstream
 //
 //	added → pending → up ⇄ down, up ⇄ stalled, up ⇄ busy → down → retiring → gone
 //
@@ -45,7 +45,7 @@
 // leave that engine (Health.Silent). If another upstream has a free slot, they leave after half of
 // that time (Health.Unheard).
 //
-// # What is believed
+// # Evidence
 //
 // Probes (probe.go) decide between up and down by thresholds: `fall` bad probes in a row, or `rise`
 // good probes. An idle engine is probed less often, until it gets a call (rest.go). Calls outrank
@@ -82,7 +82,7 @@
 // An adapter (LoRA) is a model that the list shows with a parent. If an engine reports its adapters
 // in use, it looks one call busier for adapters that it has not used recently (setAdapters).
 //
-// # What an engine lacks
+// # Features that an engine lacks
 //
 // An engine that was started without a flag refuses calls that its siblings answer. Such an engine
 // refuses quickly, and blames the client. features.go suspects these refusals if the same status

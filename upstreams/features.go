@@ -24,9 +24,9 @@ import (
 // doubles the time, up to five minutes. A trial costs no client its answer: if the engine refuses,
 // a sibling is asked. If the sibling refuses, too, the engine is cleared.
 //
-//	ServedModel.Lacks    what a pick reads
-//	Lease.Needs          what a call asks for
-//	Lease.Refused        a refusal, which returns a Doubt where a sibling is to be asked
+//	ServedModel.Lacks    the state that a pick reads
+//	Lease.Needs          the features that a call needs
+//	Lease.Refused        records a refusal, and returns a Doubt if a sibling should be asked
 //	Lease.Settles        the sibling's answer settles the Doubt
 //
 // One body alone never takes a feature away, so a single broken request does no harm. One key is

@@ -45,8 +45,8 @@ const unreachableRow = 2
 // liveness is the state machine that decides between up and down. It is pure: the caller
 // serialises the calls.
 //
-// Probes decide by thresholds. Calls outrank them: a call that cannot reach the engine makes the
-// upstream suspect, and then a single failed probe or a second such call takes it down.
+// Probes decide by thresholds. Calls outrank probes. A call that cannot reach the engine makes the
+// upstream suspect. A single failed probe or a second such call then takes the upstream down.
 type liveness struct {
 	fall, rise int
 

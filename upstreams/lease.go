@@ -327,7 +327,7 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 // should confirm that the engine fails.
 func (l *Lease) book(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
 	u := l.up
-	if o.Failed() || o == OutcomeRefused || o == OutcomeModelGone { // must not look like capacity
+	if o.Failed() || o == OutcomeRefused || o == OutcomeModelGone { // must not look like free capacity
 		u.penalty.charge(At(now))
 	}
 	if o == OutcomeClientGone || o == OutcomeTimeout || o == OutcomeStalled || o == OutcomeHandedOver {

@@ -96,9 +96,9 @@ func (p *penalty) charge(now Moment) {
 
 func (p *penalty) clear() { p.newest.Store(nil) }
 
-// After an upstream returns from down, it looks a quarter full, and less and less so during
-// slowStartTime. So its share of calls grows gradually. This affects the score and not the limit: a
-// route's only upstream is used in full.
+// After an upstream returns from down, it looks a quarter full at first, and less full as
+// slowStartTime passes. So its share of calls grows gradually. This affects the score and not the
+// limit: a route's only upstream is used in full.
 const (
 	slowStartTime  = 3 * time.Second
 	slowStartShare = 0.25

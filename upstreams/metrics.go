@@ -27,7 +27,7 @@ var wakeResults = [...]string{"asked", "failed"}
 
 const wakeAsked, wakeFailed = 0, 1
 
-// count counts the fates of abandoned calls.
+// count adds the fates of abandoned calls to the counters.
 func (s *series) count(fates [fateCount]int) {
 	for f, n := range fates {
 		s.abandoned[f].Add(n)

@@ -5,8 +5,8 @@ import "time"
 // Outcome is the outcome of a call's attempt at an upstream. The set is closed.
 type Outcome uint8
 
-// The outcomes. Timeout, Unreachable and BadResponse count against the upstream; the others never
-// do.
+// The outcomes. Timeout, Unreachable and BadResponse count against the upstream. The other outcomes
+// never do.
 const (
 	OutcomeOK          Outcome = iota
 	OutcomeClientGone          // the client left; says nothing about the upstream

@@ -166,7 +166,7 @@ func TestAnsweredIsLoaded(t *testing.T) {
 	})
 }
 
-// TestColdLoadByTheList checks that a timeout during a load is no failure either if models take no
+// TestColdLoadByTheList checks that a timeout during a load is also not a failure if models take no
 // turns and the engine lists the model as not loaded.
 func TestColdLoadByTheList(t *testing.T) {
 	for _, loaded := range []bool{false, true} {

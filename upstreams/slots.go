@@ -239,11 +239,11 @@ func (l Limits) shareOf(edges int) Limits {
 	return l
 }
 
-// newCapacity computes this edge's share of the limits. A call is weighed against all slots, since
-// other edges' work is, too. Ghosts are subtracted, but at least one slot remains, so that an
-// engine full of ghosts still gets calls. Ghosts and seen places apply only to a shared pool,
-// because it is unknown to which of several pools they would belong. Places affect the weight and
-// not the limit: the engine accepts more calls, and queues them.
+// newCapacity computes this edge's share of the limits. A call is weighed against all slots,
+// because the work of other edges is weighed against all slots, too. Ghosts are subtracted, but at
+// least one slot remains, so that an engine full of ghosts still gets calls. Ghosts and seen places
+// apply only to a shared pool, because it is unknown to which of several pools they would belong.
+// Places affect the weight and not the limit: the engine accepts more calls, and queues them.
 func newCapacity(all Limits, edges, ghosts, places int, weight float64) *capacity {
 	c := &capacity{Limits: all.shareOf(edges), weight: weight}
 	for p := range poolCount {

@@ -68,7 +68,7 @@ type ProgressStatus struct {
 	Bound float64 `json:"bound_seconds"`           // it has stalled if still_seconds exceeds this
 }
 
-// What an upstream's progress is judged by.
+// The evidence by which an upstream's progress is judged.
 const (
 	ProgressByCounters = "counters" // the engine's own
 	ProgressByAnswers  = "answers"  // the answers to the edge's calls

@@ -108,8 +108,8 @@ func (u *Upstream) URL() string { return u.identity.url }
 // until the first detection.
 func (u *Upstream) Engine() *engine.Profile { return u.engine.Load() }
 
-// ContinuesAnswers reports whether an upstream's engine can continue an answer whose beginning is
-// in the request.
+// ContinuesAnswers reports whether an upstream's engine can continue an answer that starts in the
+// request.
 func ContinuesAnswers(u *Upstream) bool {
 	return u.settings.Load().spec.Prefill == config.PrefillProven || engine.ContinuesAnswers(u.Engine())
 }

@@ -55,7 +55,7 @@ type scraper struct {
 	err      string
 }
 
-// reading is one scrape of the page; values is nil if it failed.
+// reading is one scrape of the page; values is nil if the scrape failed.
 type reading struct {
 	at      int64
 	values  map[string]float64

@@ -2,8 +2,8 @@
 // with nginx and HAProxy if they are installed.
 //
 // Every proxy is restarted for each measurement, in turn, with its own engine behind it. The proxy
-// has a processor to itself, and the client and the engine have the others. Its processor time and
-// memory are read from /proc. Package load sends the load.
+// has a processor to itself, and the client and the engine have the other processors. Its processor
+// time and memory are read from /proc. Package load sends the load.
 //
 //	overhead.go      rounds, from which report.go computes medians and ratios
 //	measurements.go  the measurements; measurement.go has their type, and turns them into rows

@@ -1,5 +1,5 @@
-// Package plan implements `penstock bench plan`: it computes how many engines of which kind a trace
-// needs to meet given objectives, and how fast a given fleet is with each policy.
+// Package plan implements `penstock bench plan`: it computes the number and the kind of engines
+// that a trace needs to meet given objectives, and the speed of a given fleet with each policy.
 //
 // It plays the trace on simulated engines behind the edge's own routing (routing.Route over
 // upstreams that are planned and never probed), in virtual time. An event loop jumps from change to

@@ -135,7 +135,7 @@ func partTable(title string, of map[string]*result.Summary) table {
 	return t
 }
 
-// phaseTable shows what the fleet did in each phase of a trace.
+// phaseTable shows the work of the fleet in each phase of a trace.
 func phaseTable(p *result.Penstock) table {
 	t := table{
 		Title: "Phases of the trace",

@@ -173,7 +173,7 @@ const wantVerb = "%q: want crash, restart, remove, add, wedge or recover with an
 // "busy" fails if the edge treats an engine as stalled. "fair MODEL DURATION" keeps all keys of the
 // spec busy for that time. The event "fair" fails if a key gets more or less than its share.
 //
-// Do returns what was observed at the edge if the event waits for the edge.
+// Do returns a text about the observations at the edge if the event waits for the edge.
 func (f *fleet) Do(ctx context.Context, what string) (seen string, err error) {
 	if err := f.act(ctx, what); err != nil {
 		return "", err

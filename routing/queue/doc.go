@@ -12,7 +12,7 @@
 // upstream. Waiters with equal needs form a class, and a route is asked once for each class. The
 // alternative, in which each waiter looks for a slot in turn, made the cost of every freed slot
 // grow with the length of all queues. Another alternative is to hand the waiter the slot itself
-// instead of a hint, so that no waiter looks too late. But then the call that releases a slot would
+// instead of a hint, so that no waiter tries too late. But then the call that releases a slot would
 // pick the engine for another call, and the slot would be lost if the waiter's client leaves at
 // that moment.
 //

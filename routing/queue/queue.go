@@ -59,7 +59,7 @@ const MaxRanks = 8
 // Queue holds calls that wait a short time for a model whose slots are all taken. The queue's
 // length is limited, and the callers' deadlines limit the wait. A queue is fair: the waiting key
 // that was served least is next, its sessions take turns, and the calls of a session keep their
-// order. Calls of a later class go behind the others until they have aged. Its methods may be
+// order. Calls of a later class go behind all other calls until they have aged. Its methods may be
 // called from any goroutine. Each Queue belongs to a Queues, which wakes the waiters.
 type Queue struct {
 	queues *Queues
@@ -462,7 +462,7 @@ func (q *Queue) evicted(w *waiter) bool {
 }
 
 // leave removes a waiter, for any reason. If the waiter was woken for a slot and has not taken it,
-// the slot is offered to the others.
+// the slot is offered to the other waiters.
 func (q *Queue) leave(w *waiter) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()

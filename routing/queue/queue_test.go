@@ -358,7 +358,7 @@ func TestQueueHandsTurnOn(t *testing.T) {
 
 // TestQueueKeepsNewcomersWaiting checks that a call does not try for a place while an earlier call
 // is about to try. The next call gets the places that the earlier call leaves, and a key that found
-// a place without a signal moves behind the others.
+// a place without a signal moves behind the other keys.
 func TestQueueKeepsNewcomersWaiting(t *testing.T) {
 	for _, signalled := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

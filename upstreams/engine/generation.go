@@ -22,7 +22,7 @@ const (
 	GenerationOK       Generation = iota
 	GenerationFailed              // broken off, timed out, or answered with an error
 	GenerationRefused             // the engine has no room, or serves others
-	GenerationRejected            // the engine does not accept this probe, or the kind of model has none
+	GenerationRejected            // the engine rejects the probe, or the kind of model has none
 	GenerationAborted             // the edge ended the probe
 	GenerationCount
 )

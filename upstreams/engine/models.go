@@ -112,8 +112,8 @@ func (l *ModelList) Decides(p *Profile, served string) bool {
 
 var errNoModelList = errors.New("the engine lists no models")
 
-// Models reads every page about models. Only the first page must answer; the others add details.
-// known is the first page if it has already been read.
+// Models reads every page about models. Only the first page must answer. The other pages add
+// details. known is the first page if it has already been read.
 func (r *Reader) Models(ctx context.Context, known *http1.Page) ([]ModelInfo, error) {
 	var infos []ModelInfo
 	for i := range r.Profile.spec.Models {

@@ -227,7 +227,7 @@ func (p *Profile) ModelsPage() string {
 	return p.spec.Models[0].Path
 }
 
-// These name the sources of the assumed slot count.
+// The sources of the assumed slot count.
 const (
 	SlotsReported  = "engine"
 	SlotsOfProfile = "profile"

@@ -64,7 +64,7 @@ func (t *trier) text(ctx context.Context) {
 const effortTrial = "efforts"
 
 // efforts tries every effort word that the edge sends to the engine. A model's template may know
-// fewer words than its engine does, and may fail on the others. Each call with such a word then
+// fewer words than its engine does, and may fail on other words. Each call with such a word then
 // costs one wasted request before it is sent again without the word.
 func (t *trier) efforts(ctx context.Context) {
 	form := t.profile.Reasoning()

@@ -222,7 +222,7 @@ func (c *conn) leftover(size int) (yes bool) {
 }
 
 // sendHead writes the head of a request on a keep-alive connection that supports fetch, and checks
-// the socket before and after the write. It returns how many bytes were sent: fewer than all if the
+// the socket before and after the write. It returns the number of sent bytes: fewer than all if the
 // socket is full or not quiet. The error is errLeftover.
 func (c *conn) sendHead(b []byte) (int, error) {
 	p := &c.poll

@@ -78,9 +78,9 @@ func (n *dnsCache) addresses(ctx context.Context) ([]string, error) {
 	return nil, n.lastErr
 }
 
-// demote moves an unreachable address behind the others. Otherwise, as long as the resolver returns
-// that address first, every dial would waste some of its time on the unreachable address: an IPv6
-// address that leads nowhere would cost every dial a second.
+// demote moves an unreachable address behind the other addresses. Otherwise, as long as the
+// resolver returns that address first, every dial would waste some of its time on the unreachable
+// address: an IPv6 address that leads nowhere would cost every dial a second.
 func (n *dnsCache) demote(addr string) {
 	if n.fixed != nil {
 		return

@@ -14,7 +14,7 @@
 // clients set one deadline for a whole body, and repeat requests by their own rules. One of them
 // passes the bytes after a reply to the connection's next user.
 //
-// # The life of an exchange
+// # The lifetime of an exchange
 //
 // The order is Begin, Send, Await, Read until io.EOF, Close. One goroutine at a time may call these
 // methods. Any other goroutine may call only Abort. The only other goroutine runs while a large

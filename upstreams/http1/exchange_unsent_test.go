@@ -108,8 +108,8 @@ func TestUnsentAbortedWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestUnsentToAFullSocket checks that the rest of a request that does not fit in the socket is
-// written like a large request.
+// TestUnsentToAFullSocket checks that the bytes of a request that do not fit in the socket are
+// written like those of a large request.
 func TestUnsentToAFullSocket(t *testing.T) {
 	checkLeaks(t)
 	junk, read := make(chan int64, 1), make(chan bool)

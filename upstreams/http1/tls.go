@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// TLSFiles configures how to check an upstream's certificate, and which certificate to present.
+// TLSFiles configures the check of an upstream's certificate, and the certificate to present.
 type TLSFiles struct {
 	CA        string // PEM; "": the system's root certificates
 	Cert, Key string // PEM; "": none

@@ -62,7 +62,7 @@ func (x *Exchange) Upgraded(u *Upgrade) (net.Conn, error) {
 	}
 	in := &x.reply.in
 	rest := bytes.Clone(in.unread())
-	in.pos = in.end // else they would count as unsolicited
+	in.pos = in.end // otherwise these bytes would count as unsolicited
 	if x.reply.head.status != 101 || x.reply.head.next > len(in.b) || !accepts(in.b[:x.reply.head.next], AcceptOf(u.key)) {
 		return nil, x.broken(errHandshake)
 	}

@@ -2,7 +2,7 @@
 // from the API server. It knows pods, InferencePools and the API's framing, but not health or
 // routing.
 //
-// # What is followed
+// # Followed pods
 //
 // The watcher follows the pods that a selector matches, or those of an InferencePool
 // (inference.networking.k8s.io/v1), which has a selector and ports (pool.go). If a pod has an
@@ -21,7 +21,7 @@
 // lost with the connection. Objects are identified by their UID, so a pod that was replaced under
 // the same name is a new pod.
 //
-// # What may go wrong
+// # Failures
 //
 // If an API server is away, slow or hostile, or refuses access, the endpoints of the last good list
 // stay. Pages, events, the number of pods and the rate of events are bounded. After a failure the

@@ -126,7 +126,7 @@ func (w *Watcher) Endpoints() (out []Endpoint, listed bool) {
 	return out, !w.listed.IsZero()
 }
 
-// Status returns whether the pods are being followed, and since when not.
+// Status reports whether the pods are being followed, and the last useful answer if they are not.
 func (w *Watcher) Status() Status {
 	trouble, since, failed := w.podFeed.state()
 	pools, poolsSince, poolsFailed := w.poolFeed.state()

@@ -12,7 +12,7 @@ const (
 	unknownBound = 30 * time.Second // the bound if the engine's step is unknown
 	boundSteps   = 3                // steps that may be missed
 	stepsNeeded  = 3                // moves after which the step is known
-	fade         = 64               // number of moves over which the longest step decays, about
+	fade         = 64               // moves over which the longest step decays, about
 
 	prefillToken     = 10 * time.Millisecond // per prompt token, until one is measured
 	leastToken       = time.Millisecond

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// numbers are the recent sums of the counters, newest first. One engine has only the last sum, and
-// the higher sums from before a restart. For several engines all recent sums are kept.
+// numbers are the recent sums of the counters, newest first. For one engine, only the last sum and
+// the higher sums from before a restart are kept. For several engines, all recent sums are kept.
 type numbers struct {
 	seen     []float64
 	returned time.Time // when an earlier, higher sum last came back

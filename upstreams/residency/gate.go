@@ -34,7 +34,7 @@ type Gate struct {
 	// renew recomputes the following fields.
 	waiting   []*Model // models without a place but with waiting calls, the next one first
 	residents []*Model // models with a place, the least recently used one first
-	yielding  []*Model // residents that take no call, because others wait
+	yielding  []*Model // residents that take no call, because other models wait
 	idle      int      // residents at the front whose places may be taken
 }
 

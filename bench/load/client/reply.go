@@ -192,7 +192,7 @@ func setInt(v jsonx.Value, out *int) {
 	}
 }
 
-// toolEnd checks that the arguments of every tool call are JSON, unless the answer was cut off at
+// toolEnd checks that the arguments of every tool call are JSON, unless the answer was truncated at
 // its limit.
 func toolEnd(p *Reply) {
 	switch p.finish {

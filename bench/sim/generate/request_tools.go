@@ -112,7 +112,7 @@ func (d *Decoder) chooseTool(v *fastjson.Value, q *Request, tools []*fastjson.Va
 	return nil
 }
 
-// readFormat reads response_format and its relatives.
+// readFormat reads response_format and the related members.
 func (d *Decoder) readFormat(v *fastjson.Value, q *Request) *profile.APIError {
 	f := v.Get("response_format")
 	if f == nil || f.Type() == fastjson.TypeNull || q.hasFixed {

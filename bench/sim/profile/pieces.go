@@ -12,7 +12,7 @@ const (
 	PieceCall  // the start of a call: name and id
 	PieceArgs  // a fragment of its arguments
 	PieceWhole // a call with all its arguments
-	PieceName  // the rest of its name
+	PieceName  // later pieces of its name
 )
 
 // Piece is one token.

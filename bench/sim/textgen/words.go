@@ -150,8 +150,8 @@ func Fragments(s string, n int) []Word {
 	return pieces(s, func(_ rune, before int) bool { return before == n })
 }
 
-// pieces splits a text before every character for which cut returns true. cut receives the length
-// of the piece so far as before.
+// pieces splits a text before every character for which cut returns true. before is the length of
+// the piece so far.
 func pieces(s string, cut func(r rune, before int) bool) []Word {
 	var ws []Word
 	start, runes := 0, 0
