@@ -330,7 +330,7 @@ func lookupSRV(ctx context.Context, name string) ([]*net.SRV, error) {
 	return records, err
 }
 
-// Found is the result of looking up an upstream's engines.
+// Found is the result of a look-up of an upstream's engines.
 type Found struct {
 	Upstream string        `json:"upstream"`
 	Source   string        `json:"source"` // what was queried

@@ -131,7 +131,7 @@ func (s *suspicion) add(text uint64) {
 	s.n++
 }
 
-// answered records an answer. It reports whether that ends the suspicion.
+// answered records an answer. It reports whether the answer ends the suspicion.
 func (s *suspicion) answered() (clear bool) {
 	s.add(refusalIsNone)
 	return s.trial || s.answers == [answersSeen]uint64{}

@@ -351,7 +351,7 @@ func (u *Upstream) failWork(key, served, kind string, times int) {
 	synctest.Wait()
 }
 
-// askedFor records what generation probes have asked for.
+// askedFor records the requests of generation probes.
 type askedFor struct {
 	mu   sync.Mutex
 	list []string

@@ -211,8 +211,8 @@ func (l *Lease) Counted(tokens, cached int) {
 	l.weight = int64(uncached)
 }
 
-// Answered books how many tokens a complete answer has, and how long it took from the first token
-// to the last. at is the time of the last token.
+// Answered books the number of tokens of a complete answer, and the time from its first token to
+// its last. at is the time of the last token.
 func (l *Lease) Answered(tokens int, took time.Duration, at time.Time) {
 	if l.model == nil {
 		return
@@ -327,7 +327,7 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 // should confirm that the engine fails.
 func (l *Lease) book(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
 	u := l.up
-	if o.Failed() || o == OutcomeRefused || o == OutcomeModelGone { // must not look like free capacity
+	if o.Failed() || o == OutcomeRefused || o == OutcomeModelGone { // must not look idle
 		u.penalty.charge(At(now))
 	}
 	if o == OutcomeClientGone || o == OutcomeTimeout || o == OutcomeStalled || o == OutcomeHandedOver {

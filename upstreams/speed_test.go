@@ -95,7 +95,7 @@ func newCards(t testing.TB, edges int, pick string, all []card, seed uint64) *ca
 	return c
 }
 
-// play sends n calls at a rate of the given share of the cards' capacity.
+// play sends n calls at a rate that is the given share of the cards' capacity.
 func (c *cards) play(l cardLoad, busy float64, n int) {
 	between := float64(time.Second) / (busy * l.capacity(c.cards))
 	lengths := rand.New(rand.NewPCG(7, c.chance.Uint64()))

@@ -9,7 +9,7 @@ import (
 
 // The limits of the verdict.
 const (
-	maxClientShare = 0.90 // of the processor time available to the client
+	maxClientShare = 0.90 // share of the processor time available to the client
 	maxWakeP99     = 10.0 // ms by which the client's timers may be late
 	MaxErrorShare  = 0.01
 	minAchieved    = 0.95 // of the requested rate

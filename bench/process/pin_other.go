@@ -12,5 +12,5 @@ func Processors() []int { return nil }
 // pinThread cannot bind a thread to processors here.
 func pinThread([]int) (undo func(), err error) { return func() {}, errNoPinning }
 
-// PinProcess cannot bind this process to processors here.
+// PinProcess fails: this system cannot bind a process to processors.
 func PinProcess([]int) (undo func(), err error) { return func() {}, errNoPinning }

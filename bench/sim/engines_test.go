@@ -85,7 +85,7 @@ func TestEnginePages(t *testing.T) {
 	}
 }
 
-// TestSick checks each engine's health page when the engine is not well.
+// TestSick checks each engine's health page while the engine is unhealthy.
 func TestSick(t *testing.T) {
 	for profile, want := range map[string]string{
 		"tgi": `{"error":"unhealthy","error_type":"healthcheck"}`, "trtllm": "LLM is unavailable. Please check the server logs for more details.",

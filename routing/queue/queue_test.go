@@ -449,8 +449,8 @@ func TestQueueNewcomerIsWokenAtOnce(t *testing.T) {
 	})
 }
 
-// TestQueueFindsUnsignalledPlaces checks that waiters find all slots that were freed without a
-// signal, because no call waited then.
+// TestQueueFindsUnsignalledPlaces checks that waiters find all slots that were freed while no call
+// waited, and thus without a signal.
 func TestQueueFindsUnsignalledPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(10)

@@ -41,8 +41,8 @@ func (p *poll) releaseSpare() {
 }
 
 // errUnsent is returned by sendHead, and by fetch if fetch could not write all of poll.unsent. If
-// poll.found is not peekedQuiet, the connection is unusable. Otherwise poll.left says how many
-// bytes were sent.
+// poll.found is not peekedQuiet, the connection is unusable. Otherwise poll.left is the number of
+// sent bytes.
 var errUnsent = errors.New("the request has yet to be written")
 
 // errLeftover is returned if bytes arrived before the engine's host had received any of the

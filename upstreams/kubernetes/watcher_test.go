@@ -296,7 +296,7 @@ func TestHostileServer(t *testing.T) {
 	waitKeys(t, w, "")
 }
 
-// TestFastEvents checks that events that come faster than in any cluster are handled at a limited
+// TestFastEvents checks that events that arrive faster than in any cluster are handled at a limited
 // rate. After one second's worth, the next event waits until the second is over.
 func TestFastEvents(t *testing.T) {
 	api := kubeapi.Start(t)

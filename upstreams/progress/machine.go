@@ -193,8 +193,8 @@ func (m *machine) report(at time.Time, requests, held int) {
 	}
 }
 
-// lost reports whether a call is lost that has been silent since the given time: the engine works,
-// and its reports miss exactly as many calls as wait.
+// lost reports whether a call that has been silent since the given time is lost. This is the case
+// if the engine works, and its reports miss exactly as many calls as wait.
 func (m *machine) lost(silentSince time.Time, waiting int, now time.Time) bool {
 	return now.Sub(m.moved) < Patience && now.Sub(m.partial) >= partialFor && m.reports > 1 &&
 		m.missing == waiting && !silentSince.After(m.missingSince) && now.Sub(m.missingSince) >= missingFor
