@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// domains are the domains of one configuration. They do not change.
+// domains are the domains of one configuration. A domains value does not change.
 type domains struct {
 	order  []*domain
 	byName map[string]*domain
@@ -19,16 +19,16 @@ type domain struct {
 	current atomic.Pointer[tls.Certificate] // nil: not obtained yet
 
 	mu       sync.Mutex
-	failures int       // in a row
-	trouble  string    // why the last attempt failed; empty: it succeeded
-	next     time.Time // of the next check; zero: at once
+	failures int       // consecutive failures
+	trouble  string    // why the last attempt failed; empty if it succeeded
+	next     time.Time // time of the next check; zero: at once
 	nudged   bool      // next was reset to zero during a check
 	hurried  bool      // an operator wants a new attempt
 	waits    bool      // an order waits for the fleet's store
 }
 
-// again makes the domain due at once, except that the recorded pause after its last attempt still
-// applies. Several failures in a row then count as one.
+// again makes the domain due at once, unless the recorded pause after its last attempt is still
+// running. Several failures in a row then count as one.
 func (d *domain) again() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -47,8 +47,8 @@ func (d *domain) failed(trouble string) int {
 	return d.failures
 }
 
-// counted adopts the number of failures that other edges, or this edge before its restart, have
-// recorded.
+// counted sets the number of failures to the number that other edges, or this edge before its
+// restart, have recorded.
 func (d *domain) counted(failures int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -58,7 +58,7 @@ func (d *domain) counted(failures int) {
 	}
 }
 
-// settled records that a domain needs no attempt for now.
+// settled records that the domain needs no attempt for now.
 func (d *domain) settled() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

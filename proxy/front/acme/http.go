@@ -19,13 +19,13 @@ import (
 )
 
 // Server is the listener for HTTP-01 challenges. It answers challenges, redirects browsers that
-// ask for pages of the edge's domains to https, and refuses all other requests.
+// request pages of the edge's domains to https, and refuses all other requests.
 type Server struct {
 	manager  *Manager
 	guard    *guard.Guard
 	listener *listen.Listener
 	http     *fasthttp.Server
-	port     string // the https port, as ":8443"; empty for 443
+	port     string // the https port, such as ":8443"; empty for 443
 }
 
 const challengePath = "/.well-known/acme-challenge/"
@@ -115,8 +115,8 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 	refuse(ctx, fasthttp.StatusBadRequest)
 }
 
-// base returns the edge's URL for the request's domain. The result ok is false if the edge does not
-// serve that domain.
+// base returns the edge's URL for the request's domain. ok is false if the edge does not serve that
+// domain.
 func (s *Server) base(ctx *fasthttp.RequestCtx) (url string, ok bool) {
 	host := string(ctx.Host())
 	if name, _, err := net.SplitHostPort(host); err == nil {
@@ -139,11 +139,11 @@ func callsAPI(ctx *fasthttp.RequestCtx) bool {
 		len(h.Peek("Authorization")) > 0 || len(h.Peek("X-Api-Key")) > 0
 }
 
-// apiPath is the beginning of the API's paths.
+// apiPath is the prefix of the API's paths.
 const apiPath = "/v1"
 
-// refuseCall answers an API call. It ignores the rest of the request, but lets the client send all
-// of it before reading the answer.
+// refuseCall answers an API call. It does not read the rest of the request, but lets the client
+// send all of it before the client reads the answer.
 func refuseCall(ctx *fasthttp.RequestCtx, base string) {
 	if c, ok := ctx.Conn().(*listen.Conn); ok {
 		c.Linger()
@@ -183,7 +183,7 @@ func (m *Manager) httpAnswer(host, token string) (string, bool) {
 	return w.body.String(), true
 }
 
-// answerTime is the time within which the fleet's store must return the answer.
+// answerTime is how long the fleet's store may take to return the answer.
 const answerTime = 5 * time.Second
 
 // answerWriter holds certmagic's answer.

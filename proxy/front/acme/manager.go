@@ -25,25 +25,26 @@ import (
 // Options configure a Manager: its domains, its authority and its storage.
 type Options struct {
 	Domains   []string
-	Email     string         // of the account; may be empty
-	Directory string         // URL of the authority's directory
-	Roots     *x509.CertPool // CAs of the directory's certificate; nil: the system's
-	Folder    string         // for the certificates
-	KID       string         // of the external account binding; empty: none
-	MACKey    []byte         // likewise
-	HTTP      bool           // answer HTTP-01 challenges, not TLS-ALPN-01
-	Challenge net.Addr       // the address of our listener that answers the challenges
+	Email     string // the account's address; may be empty
+	Directory string // URL of the authority's directory
+	// CAs that the directory's certificate is verified with; nil: the system's
+	Roots     *x509.CertPool
+	Folder    string   // where the certificates are stored
+	KID       string   // key ID of the external account binding; empty: no binding
+	MACKey    []byte   // MAC key of the external account binding
+	HTTP      bool     // answer HTTP-01 challenges, not TLS-ALPN-01
+	Challenge net.Addr // the address of our listener that answers the challenges
 	Log       *zap.Logger
 }
 
-// Fleet is the storage of edges that obtain their certificates together, with the locks that
+// Fleet is the storage of edges that obtain their certificates together. It includes the locks that
 // certmagic needs. Any goroutine may call its methods.
 type Fleet interface {
 	certmagic.Storage
 	// Available reports whether the store can be reached.
 	Available() bool
-	// Before returns what versions before certmagic kept in the store: the account's key, and the
-	// certificates by domain, as PEM.
+	// Before returns the data that versions before certmagic kept in the store: the account's key,
+	// and the certificates by domain, as PEM.
 	Before(ctx context.Context) (account []byte, certificates map[string][]byte, err error)
 }
 
@@ -56,15 +57,15 @@ type Manager struct {
 	cache  *certmagic.Cache
 	config *certmagic.Config
 	issuer *issuer
-	wake   chan struct{} // the domains have changed, or must be tried at once
+	wake   chan struct{} // receives when the domains have changed or must be tried at once
 
 	set         atomic.Pointer[domains]
 	placeholder func() *tls.Certificate
-	ok, failed  atomic.Uint64 // orders
+	ok, failed  atomic.Uint64 // numbers of orders
 }
 
 // issuer is certmagic's issuer, except that it never asks for an email address at the terminal, and
-// never takes one from another issuer of the process.
+// never uses the address of another issuer in the process.
 type issuer struct{ *certmagic.ACMEIssuer }
 
 // PreCheck implements certmagic.PreChecker.
@@ -90,13 +91,14 @@ func (i *issuer) GetRenewalInfo(ctx context.Context, c certmagic.Certificate) (a
 type State struct {
 	Domain              string
 	NotBefore, NotAfter time.Time // zero: there is no certificate yet
-	Failures            int       // consecutive
+	Failures            int       // consecutive failures
 	Trouble             string    // why the last attempt failed, or what an order waits for
 	Waits               bool      // an order waits for the fleet's store
-	Next                time.Time // of the next check
+	Next                time.Time // time of the next check
 }
 
-// The times of attempts. Let's Encrypt allows five failed validations of a name in an hour.
+// Intervals and pauses between attempts. Let's Encrypt allows five failed validations of a name in
+// an hour.
 const (
 	leastPause   = 2 * time.Minute // between two attempts, even across restarts
 	mostPause    = 6 * time.Hour
@@ -125,7 +127,7 @@ func New(o Options) (*Manager, error) {
 	}
 	m.set.Store(new(domains))
 	m.SetDomains(o.Domains)
-	for _, d := range m.set.Load().order { // a start counts as an operator's request
+	for _, d := range m.set.Load().order { // a start counts as a request by the operator
 		d.hurry(true)
 	}
 	return m, nil
@@ -137,9 +139,9 @@ func (m *Manager) configure(s certmagic.Storage) {
 	if m.cache != nil {
 		m.cache.Stop()
 	}
-	// Run triggers what certmagic would otherwise do by itself at these times, so that an order
-	// ends with the edge. certmagic's own rounds find no configuration, and almost always an empty
-	// cache. The interval also decides when a certificate is due.
+	// Run does at these times what certmagic would otherwise do by itself, so an order ends when
+	// the edge stops. certmagic's own rounds find no configuration, and almost always an empty
+	// cache. certmagic also uses the interval to decide when a certificate is due.
 	m.cache = certmagic.NewCache(certmagic.CacheOptions{
 		GetConfigForCert:   func(certmagic.Certificate) (*certmagic.Config, error) { return nil, errOwnRounds },
 		RenewCheckInterval: lookPeriod, OCSPCheckInterval: never, Logger: log,
@@ -158,7 +160,8 @@ func (m *Manager) configure(s certmagic.Storage) {
 			KeyID: m.opts.KID, MACKey: base64.RawURLEncoding.EncodeToString(m.opts.MACKey),
 		}
 	}
-	if at, ok := m.opts.Challenge.(*net.TCPAddr); ok { // certmagic finds our listener there, and opens none
+	// certmagic finds our listener there and opens none of its own
+	if at, ok := m.opts.Challenge.(*net.TCPAddr); ok {
 		template.ListenHost = at.IP.String()
 		template.AltHTTPPort, template.AltTLSALPNPort = at.Port, at.Port
 	}
@@ -180,8 +183,9 @@ func ShareBy(m *Manager, f Fleet) {
 
 func (m *Manager) storage() certmagic.Storage { return m.config.Storage }
 
-// SetDomains changes the domains. Domains that stay keep their certificates; those of new domains
-// are read from the folder. An operator's reload also calls it, so failed domains are tried again.
+// SetDomains changes the domains. Domains that stay keep their certificates. Certificates of new
+// domains are read from the folder. SetDomains also runs on every reload by an operator, so a
+// reload retries failed domains.
 func (m *Manager) SetDomains(names []string) {
 	old, next := m.set.Load(), &domains{byName: map[string]*domain{}}
 	for _, name := range names {
@@ -205,7 +209,7 @@ func wake(m *Manager) {
 	}
 }
 
-// load returns a domain with the certificate that the folder holds for it.
+// load returns a domain with its certificate from the folder.
 func (m *Manager) load(name string) *domain {
 	d, ctx := &domain{name: name}, context.Background()
 	pair, err := m.read(ctx, m.folder, name)
@@ -219,7 +223,7 @@ func (m *Manager) load(name string) *domain {
 		m.opts.Log.Warn("a certificate in tls.acme.folder cannot be used: a new one is ordered",
 			zap.String("domain", name), zap.Error(err))
 		cert, _, _ := m.certificateKeys(name)
-		if err := os.RemoveAll(m.folder.Filename(cert)); err != nil { // certmagic stops otherwise
+		if err := os.RemoveAll(m.folder.Filename(cert)); err != nil { // otherwise certmagic stops
 			m.opts.Log.Warn("it cannot be removed", zap.String("domain", name), zap.Error(err))
 		}
 	case pair == nil:
@@ -234,9 +238,9 @@ func (m *Manager) load(name string) *domain {
 // errNoCertificate ends a handshake for a domain without a certificate.
 var errNoCertificate = errors.New("there is no certificate for this domain yet")
 
-// Certificate returns the certificate for a handshake. If the name is missing or not one of the
-// domains, it returns the certificate of the first domain that has one; the name never causes an
-// order. A domain without a certificate does not get another domain's.
+// Certificate returns the certificate for a handshake. If the handshake has no name, or a name that
+// is not one of the domains, it returns the certificate of the first domain that has one. The name
+// never causes an order. For a domain without a certificate it does not return another domain's.
 func (m *Manager) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	set := m.set.Load()
 	if d := set.byName[plainName(hello.ServerName)]; d != nil {
@@ -334,28 +338,28 @@ func (m *Manager) round(ctx context.Context) time.Time {
 	return earliest
 }
 
-// errStoreLost is why a domain waits.
+// errStoreLost is the reason shown while a domain waits for the fleet's store.
 var errStoreLost = errors.New("the fleet's store does not answer, so no certificate is ordered: another edge may be ordering it")
 
-// attemptState is what certmagic's events report during one call of look.
+// attemptState collects what certmagic's events report during one call of look.
 type attemptState struct {
 	domain   *domain
 	noted    bool      // a failure was recorded
 	next     time.Time // the time of the next attempt after a failure
 	obtained bool
-	wait     time.Time // when the next attempt is allowed; zero: this one was
+	wait     time.Time // when the next attempt is allowed; zero: this attempt was allowed
 }
 
 type attemptContext struct{}
 
 type loseContext struct{}
 
-// WithLoss returns a context for an attempt, which Lose can end through lose.
+// WithLoss returns a context for an attempt. Lose can end that attempt through lose.
 func WithLoss(ctx context.Context, lose context.CancelCauseFunc) context.Context {
 	return context.WithValue(ctx, loseContext{}, lose)
 }
 
-// Lose ends the attempt that ctx belongs to, because its lock was lost.
+// Lose ends the attempt that ctx belongs to, because the attempt's lock was lost.
 func Lose(ctx context.Context, err error) {
 	if lose, ok := ctx.Value(loseContext{}).(context.CancelCauseFunc); ok {
 		lose(err)
@@ -420,8 +424,8 @@ func (m *Manager) look(ctx context.Context, d *domain) time.Time {
 
 func (m *Manager) fleetAvailable() bool { return m.fleet == nil || m.fleet.Available() }
 
-// follow returns the time of the next look. Normally it is the parameter due; an edge in a fleet
-// looks earlier, to find certificates that other edges have obtained.
+// follow returns the time of the next check. Normally that is due. An edge in a fleet checks
+// earlier, to find certificates that other edges have obtained.
 func (m *Manager) follow(due time.Time) time.Time {
 	if soon := time.Now().Add(followPeriod); m.fleet != nil && soon.Before(due) {
 		return soon
@@ -429,8 +433,8 @@ func (m *Manager) follow(due time.Time) time.Time {
 	return due
 }
 
-// takeOverFleet copies two kinds of data into the store: that of versions before certmagic, and
-// what the folder has but the store lacks.
+// takeOverFleet copies data into the store: the data of versions before certmagic, and data in the
+// folder that the store lacks.
 func (m *Manager) takeOverFleet(ctx context.Context, name string) error {
 	registration, _ := m.accountKeys()
 	cert, _, _ := m.certificateKeys(name)
@@ -479,7 +483,7 @@ func (m *Manager) putBack(ctx context.Context, keys ...string) error {
 }
 
 // use starts to use the storage's certificate. It also copies a fleet's certificate to the folder,
-// from which an edge serves while the store is unreachable.
+// because the edge serves from the folder while the store is unreachable.
 func (m *Manager) use(ctx context.Context, d *domain) {
 	pair, err := m.read(ctx, m.storage(), d.name)
 	if err != nil || pair == nil {
@@ -516,8 +520,8 @@ func (m *Manager) keep(ctx context.Context, name string) {
 	}
 }
 
-// onEvent is certmagic's callback before and after an order, during which certmagic holds the
-// domain's lock.
+// onEvent is the callback that certmagic runs before and after an order. certmagic holds the
+// domain's lock meanwhile.
 func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any) error {
 	state, ok := ctx.Value(attemptContext{}).(*attemptState)
 	if !ok {
@@ -550,7 +554,7 @@ func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any
 var errTooSoon = errors.New("the last attempt was too recent")
 
 // obtained counts a successful order. It records a pause, because an authority may issue
-// certificates that are due for renewal at once, and must not be asked all the time.
+// certificates that are immediately due for renewal, and must not get an endless stream of orders.
 func (m *Manager) obtained(ctx context.Context, d *domain) {
 	m.ok.Add(1)
 	pair := d.current.Load()
@@ -563,7 +567,7 @@ func (m *Manager) obtained(ctx context.Context, d *domain) {
 	m.opts.Log.Info("certificate obtained", zap.String("domain", d.name), zap.Time("not_after", pair.Leaf.NotAfter))
 }
 
-// recordFailure counts a failed attempt. It records and returns the time of the next one.
+// recordFailure counts a failed attempt. It records and returns the time of the next attempt.
 func (m *Manager) recordFailure(ctx context.Context, d *domain, err error) (next time.Time) {
 	m.failed.Add(1)
 	failures := d.failed(describe(err, m.opts.HTTP))
@@ -571,7 +575,7 @@ func (m *Manager) recordFailure(ctx context.Context, d *domain, err error) (next
 	pause := min(leastPause<<min(failures-1, 20), mostPause)
 	pause += rand.N(pause / 4)
 	allowed := leastPause
-	if m.fleet != nil { // an operator reloads each edge of the fleet
+	if m.fleet != nil { // an operator reloads each edge of a fleet separately
 		allowed = min(pause, hurriedPause)
 	}
 	next = now.Add(pause)
@@ -606,5 +610,5 @@ func describe(err error, overHTTP bool) string {
 		"from the internet", text, port)
 }
 
-// mostTrouble is the number of bytes that are shown of an authority's explanation.
+// mostTrouble is the maximum number of bytes shown of an authority's explanation.
 const mostTrouble = 600

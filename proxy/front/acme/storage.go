@@ -46,7 +46,7 @@ func directoryName(directory string) string {
 	}, strings.ToLower(strings.TrimLeft(name, ".")))
 }
 
-// These return the keys of certmagic's storage.
+// The functions below return keys of certmagic's storage.
 
 func (m *Manager) certificateKeys(name string) (cert, key, meta string) {
 	issuer := m.issuer.IssuerKey()
@@ -77,7 +77,7 @@ func (m *Manager) accountKeys() (registration, key string) {
 func attemptKey(name string) string { return "attempts/" + certmagic.StorageKeys.Safe(name) + ".json" }
 
 // attempt describes the last attempt to order a certificate. It is stored beside the certificates,
-// so it survives restarts and applies to all edges of a fleet.
+// so it outlives a restart and applies to all edges of a fleet.
 type attempt struct {
 	Tried    time.Time `json:"tried"`
 	Allowed  time.Time `json:"allowed"` // the next attempt on an operator's request
@@ -85,8 +85,8 @@ type attempt struct {
 	Failures int       `json:"failures"` // consecutive
 }
 
-// after returns the time from which the next attempt is allowed. An attempt in the future was
-// recorded before the clock was set back, and does not count.
+// after returns the time from which the next attempt is allowed. An attempt whose time is in the
+// future was recorded before the clock was set back, so it does not count.
 func (a attempt) after(hurried bool, now time.Time) time.Time {
 	switch {
 	case a.Tried.After(now):
@@ -97,7 +97,7 @@ func (a attempt) after(hurried bool, now time.Time) time.Time {
 	return a.Next
 }
 
-// lastAttempt returns the last attempt for a domain that a storage has recorded.
+// lastAttempt returns the last attempt for a domain that a storage holds.
 func lastAttempt(ctx context.Context, s certmagic.Storage, name string) (a attempt) {
 	text, err := s.Load(ctx, attemptKey(name))
 	if err == nil {
@@ -114,9 +114,10 @@ func noteAttempt(ctx context.Context, s certmagic.Storage, name string, a attemp
 	return s.Store(context.WithoutCancel(ctx), attemptKey(name), text)
 }
 
-// allowed returns when a certificate may be ordered for a domain, and how many consecutive
-// attempts have failed. The folder holds this edge's attempts. The fleet's store holds the results
-// of all edges' attempts, so an edge that dies during an attempt does not delay the others.
+// allowed returns when a certificate may be ordered for a domain, and how many consecutive attempts
+// have failed. The folder holds this edge's attempts. The fleet's store holds the results of all
+// edges' attempts. It holds no started attempts, so an edge that dies during an attempt does not
+// delay the other edges.
 func (m *Manager) allowed(ctx context.Context, d *domain) (at time.Time, failures int) {
 	hurried, now := d.isHurried(), time.Now()
 	own := lastAttempt(ctx, m.folder, d.name)
@@ -161,9 +162,9 @@ func parsePair(name string, cert, key []byte) (*tls.Certificate, error) {
 	return &pair, pair.Leaf.VerifyHostname(name)
 }
 
-// takeOver copies a domain's certificate, which a version before certmagic stored as DOMAIN.pem
-// with its key, to the place where certmagic looks for it. The old file is only read, and nothing
-// is overwritten.
+// takeOver copies a domain's certificate to the place where certmagic looks for it. A version
+// before certmagic stored the certificate with its key as DOMAIN.pem. The old file is only read,
+// and nothing is overwritten.
 func takeOver(ctx context.Context, m *Manager, s certmagic.Storage, name string, pemText []byte) error {
 	certKey, keyKey, metaKey := m.certificateKeys(name)
 	if s.Exists(ctx, certKey) && s.Exists(ctx, keyKey) && s.Exists(ctx, metaKey) {
@@ -188,8 +189,8 @@ func takeOver(ctx context.Context, m *Manager, s certmagic.Storage, name string,
 }
 
 // takeOverAccount makes the next order reuse the account that belongs to a key. It stores the
-// account without a state, so certmagic looks it up at the authority, which does not create a
-// second account for the same key.
+// account without a state, so certmagic looks the account up at the authority. The authority does
+// not create a second account for the same key.
 func takeOverAccount(ctx context.Context, m *Manager, s certmagic.Storage, key []byte) error {
 	registration, keyKey := m.accountKeys()
 	if s.Exists(ctx, registration) && s.Exists(ctx, keyKey) {
@@ -206,7 +207,7 @@ func takeOverAccount(ctx context.Context, m *Manager, s certmagic.Storage, key [
 	return errors.Join(s.Store(ctx, keyKey, key), s.Store(ctx, registration, text))
 }
 
-// oldFile reads a file of a version before certmagic. It returns nil if there is none.
+// oldFile reads a file that a version before certmagic wrote. It returns nil if there is none.
 func oldFile(f *certmagic.FileStorage, name string) []byte {
 	text, err := os.ReadFile(filepath.Join(f.Path, name))
 	if err != nil {
@@ -215,9 +216,9 @@ func oldFile(f *certmagic.FileStorage, name string) []byte {
 	return text
 }
 
-// selfSigned returns a certificate that no client trusts. It serves clients that send no name and
-// do not verify the certificate, such as the service manager's watchdog and health checks, before
-// there is any other certificate.
+// selfSigned returns a certificate that no client trusts. Until there is another certificate, it
+// serves clients that send no name and do not verify the certificate, such as health checks and the
+// service manager's watchdog.
 func selfSigned() *tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -23,8 +23,8 @@ const (
 )
 
 // corsHeaders are the headers that programs in browsers may send: those that the edge reads, and
-// those that SDKs add and the edge ignores. SDKs with generated code prefix their headers with
-// corsGenerated, and new versions add more.
+// those that SDKs add and the edge ignores. Headers of SDKs with generated code start with
+// corsGenerated, and new versions add more such headers.
 var corsHeaders = map[string]bool{
 	"authorization": true, "x-api-key": true, "content-type": true, "accept": true, "user-agent": true,
 	"traceparent": true, "tracestate": true,
@@ -40,8 +40,8 @@ const (
 	corsLongest   = 64 // maximum length of a header's name in bytes
 )
 
-// appendAllowed appends the headers in a preflight's list that may be sent. If the list is empty,
-// it appends the usual headers.
+// appendAllowed appends those headers of a preflight's list that the page may send. If the list is
+// empty, it appends the usual headers.
 func appendAllowed(dst, asked []byte) []byte {
 	if len(asked) == 0 {
 		return append(dst, corsUsual...)
@@ -89,7 +89,7 @@ func IsPreflight(ctx *fasthttp.RequestCtx) bool {
 	return ctx.IsOptions() && len(ctx.Request.Header.Peek(fasthttp.HeaderAccessControlRequestMethod)) > 0
 }
 
-// Preflight answers a CORS preflight. The function common sets the headers of every answer.
+// Preflight answers a CORS preflight. common sets the headers that every answer has.
 func Preflight(ctx *fasthttp.RequestCtx, origin string, common func(*fasthttp.ResponseHeader)) {
 	h := &ctx.Response.Header
 	h.Set("Access-Control-Allow-Methods", corsMethods)

@@ -17,8 +17,8 @@ import (
 )
 
 // CheckPage refuses web pages' requests to an edge without keys. It refuses a request whose Host is
-// not a name of this machine (the parameter hosts, see OwnHosts), and one from another origin that
-// the parameter origins (cors.origins) does not list. Programs send no Origin, and a Host from
+// not a name of this machine (hosts, see OwnHosts). It also refuses a request from another origin,
+// unless origins (cors.origins) lists that origin. Programs send no Origin, and send the Host from
 // their configuration.
 func CheckPage(h *fasthttp.RequestHeader, hosts, origins []string) *apierr.Error {
 	if slices.Contains(origins, "*") {
@@ -37,8 +37,8 @@ func CheckPage(h *fasthttp.RequestHeader, hosts, origins []string) *apierr.Error
 	return nil
 }
 
-// ForeignPage reports whether a request comes from a web page of another origin that the parameter
-// origins (cors.origins) does not list. It is needed because a browser sends no preflight for a
+// ForeignPage reports whether a request comes from a web page of another origin, unless origins
+// (cors.origins) lists that origin. The check is needed because a browser sends no preflight for a
 // WebSocket.
 func ForeignPage(h *fasthttp.RequestHeader, origins []string) bool {
 	origin := h.Peek(fasthttp.HeaderOrigin)
@@ -46,13 +46,14 @@ func ForeignPage(h *fasthttp.RequestHeader, origins []string) bool {
 		!slices.Contains(origins, "*") && !slices.Contains(origins, string(origin))
 }
 
-// Unasked reports whether a page of another origin sent the request. A browser attaches what it
-// holds for the edge, such as a certificate, even if its user did not ask for the request.
+// Unasked reports whether a page of another origin sent the request. A browser attaches its
+// credentials for the edge, such as a client certificate, even if its user did not ask for the
+// request.
 func Unasked(h *fasthttp.RequestHeader) bool { return ForeignPage(h, nil) || crossSite(h) }
 
-// LocalRequest reports whether a request may reach the admin listener at the address listening. It
-// refuses another page's Origin, and an image or a frame in another page. On loopback it also
-// refuses a Host that is not an address of this machine (DNS rebinding).
+// LocalRequest reports whether a request may reach the admin listener that listens on the given
+// address. It refuses the Origin of another page, and requests for an image or a frame in another
+// page. On loopback it also refuses a Host that is not an address of this machine (DNS rebinding).
 func LocalRequest(h *fasthttp.RequestHeader, listening net.Addr) bool {
 	if origin := h.Peek(fasthttp.HeaderOrigin); len(origin) > 0 && !ownOrigin(origin, h.Host()) || crossSite(h) {
 		return false
@@ -68,9 +69,9 @@ func LocalRequest(h *fasthttp.RequestHeader, listening net.Addr) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// OwnHosts returns the names by which an edge without keys may be called, besides those of
-// loopback: the name that it listens on, the machine's name, and those of the listed origins. For
-// an edge with keys it returns none.
+// OwnHosts returns the names by which an edge without keys may be called, besides the names of
+// loopback: the name that it listens on, the machine's name, and the names in the listed origins.
+// For an edge with keys it returns none.
 func OwnHosts(f *config.File) (hosts []string) {
 	if f.Auth != config.AuthNone {
 		return nil
@@ -91,8 +92,8 @@ func OwnHosts(f *config.File) (hosts []string) {
 
 // ownHost reports whether a Host header is a name that no foreign DNS server can resolve: an
 // address, a name that is reserved for the local machine (RFC 6761) or network (.internal, which
-// containers use for their host), or one of hosts. It accepts an empty one, because HTTP/1.0 may
-// omit it.
+// containers use for their host), or one of hosts. It accepts an empty header, because an HTTP/1.0
+// client may omit Host.
 func ownHost(host []byte, hosts []string) bool {
 	name := bytes.TrimSuffix(withoutPort(host), []byte{'.'})
 	if len(name) == 0 || name[0] == '[' || isAddress4(name) || httptoken.EqualFold(name, "localhost") {

@@ -22,8 +22,8 @@ func Check(ctx *fasthttp.RequestCtx) *apierr.Error {
 	return CheckHead(&ctx.Request.Header)
 }
 
-// CheckHead refuses request heads that fasthttp accepts but another parser on the way may read
-// differently, because each such difference allows request smuggling. It checks nothing else.
+// CheckHead refuses request heads that fasthttp accepts but another parser on the path may read
+// differently. Each such difference allows request smuggling. CheckHead checks nothing else.
 func CheckHead(h *fasthttp.RequestHeader) *apierr.Error {
 	if p := h.Protocol(); !bytes.Equal(p, protoHTTP11) && !bytes.Equal(p, protoHTTP10) {
 		return apierr.HTTPVersion("Only HTTP/1.1 and HTTP/1.0 are spoken here.")
@@ -32,7 +32,7 @@ func CheckHead(h *fasthttp.RequestHeader) *apierr.Error {
 	if len(uri) == 0 || uri[0] != '/' && !isWholeServer(h) {
 		return apierr.BadRequest("The request target must be a path that begins with a slash, or where the API is served an http or https URL without a user.")
 	}
-	if bytes.IndexByte(uri, '#') >= 0 { // fasthttp cuts the path there, but other parsers do not
+	if bytes.IndexByte(uri, '#') >= 0 { // fasthttp ends the path there, but other parsers do not
 		return apierr.BadRequest("The request target has a fragment.")
 	}
 	hosts, reason := scanHead(h.RawHeaders())
@@ -69,10 +69,10 @@ func AnswerWholeServer(ctx *fasthttp.RequestCtx, allow string) bool {
 }
 
 // OriginForm rewrites a request target in absolute form, which a server must accept (RFC 9112,
-// 3.2.2), to the origin form that all checks and routes read. The target's authority replaces the
-// value of Host; CheckHead still requires one Host header. OriginForm leaves a target unchanged if
-// its scheme is not http or https, if it has user information, if its host is missing or
-// malformed, or if the Host header is malformed. CheckHead then refuses the request.
+// 3.2.2), to origin form. All checks and routes read origin form. The target's authority replaces
+// the value of Host, but CheckHead still requires one Host header. OriginForm leaves a target
+// unchanged if its scheme is not http or https, if it has user information, if its host is missing
+// or malformed, or if the Host header is malformed. CheckHead then refuses the request.
 func OriginForm(h *fasthttp.RequestHeader) {
 	uri := h.RequestURI()
 	if len(uri) == 0 || uri[0] == '/' || !validHost(h.Host()) {
@@ -83,10 +83,11 @@ func OriginForm(h *fasthttp.RequestHeader) {
 		return
 	}
 	h.SetHostBytes(authority)
-	h.SetRequestURI(target) // a copy, because target points into the overwritten bytes
+	h.SetRequestURI(target) // a copy, because target shares the bytes that are overwritten
 }
 
-// splitAbsolute splits a request target in absolute form into its authority and its origin form.
+// splitAbsolute splits a request target in absolute form into its authority and the target in
+// origin form.
 func splitAbsolute(uri []byte) (authority []byte, target string, ok bool) {
 	scheme, rest, found := bytes.Cut(uri, []byte("://"))
 	if !found || !httptoken.EqualFold(scheme, "http") && !httptoken.EqualFold(scheme, "https") {
@@ -151,7 +152,7 @@ func Unparsed(ctx *fasthttp.RequestCtx, err error) (refusal *apierr.Error, path 
 }
 
 // unparsed rewords the error that fasthttp found in a head. It recognizes fasthttp's message by a
-// prefix, because the rest may contain bytes from the client.
+// prefix, because the rest of the message may contain bytes from the client.
 func unparsed(err error) string {
 	for ; err != nil; err = errors.Unwrap(err) {
 		text := strings.TrimPrefix(err.Error(), "fasthttp: ")
@@ -202,7 +203,7 @@ func scanHead(raw []byte) (hosts int, reason string) {
 	wrong := func(n int, what string) (int, string) {
 		return 0, fmt.Sprintf("Line %d of the request head %s.", n, what)
 	}
-	for n := 2; len(raw) > 0; n++ { // the request line is the first
+	for n := 2; len(raw) > 0; n++ { // starts at 2, because the request line is the first line
 		line := raw
 		if i := bytes.IndexByte(raw, '\n'); i >= 0 {
 			line, raw = raw[:i], raw[i+1:]
@@ -239,21 +240,21 @@ func scanHead(raw []byte) (hosts int, reason string) {
 			return 0, reasonExpect
 		case colon == len("transfer-encoding") && httptoken.EqualFold(line[:colon], "transfer-encoding"):
 			if !httptoken.EqualFold(bytes.TrimSpace(line[colon+1:]), "chunked") {
-				return 0, "The Transfer-Encoding header is not chunked." // fasthttp takes identity for no body
+				return 0, "The Transfer-Encoding header is not chunked." // fasthttp treats identity as no body
 			}
 			chunked = true
 		case colon == len("content-length") && httptoken.EqualFold(line[:colon], "content-length"):
 			sized = true
 		}
 	}
-	if sized && chunked { // a proxy in front may use one of them, and the edge the other
+	if sized && chunked { // a proxy in front might use one of them and the edge the other
 		return 0, "The head has a Content-Length and a Transfer-Encoding."
 	}
 	return hosts, ""
 }
 
 // validHost accepts the characters of a Host header: a name or an address with an optional port.
-// The edge does not use the value, but other characters are a sign of an attack on a server behind
+// The edge does not use the value, but any other character suggests an attack on a server behind
 // the edge.
 func validHost(b []byte) bool {
 	for _, c := range b {

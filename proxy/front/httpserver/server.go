@@ -16,10 +16,11 @@ import (
 // New returns a server with the settings of both listeners. The caller sets its handlers.
 func New(f *config.File, g *guard.Guard) *fasthttp.Server {
 	return &fasthttp.Server{
-		ConnState:             func(c net.Conn, state fasthttp.ConnState) { connState(g, c, state) },
-		ReadTimeout:           f.Timeouts.ClientHeader.D(),
-		IdleTimeout:           f.Timeouts.ClientIdle.D(),
-		ReadBufferSize:        int(f.Limits.Header), // fasthttp bounds a head by this, to the byte
+		ConnState:   func(c net.Conn, state fasthttp.ConnState) { connState(g, c, state) },
+		ReadTimeout: f.Timeouts.ClientHeader.D(),
+		IdleTimeout: f.Timeouts.ClientIdle.D(),
+		// fasthttp's limit on the bytes of a head is exactly this size
+		ReadBufferSize:        int(f.Limits.Header),
 		NoDefaultServerHeader: true,
 		NoDefaultContentType:  true,
 		CloseOnShutdown:       true,
@@ -54,7 +55,7 @@ func NewRouter() *router.Router {
 // WrongMethod returns the methods that the path accepts, according to the router's answer, and the
 // error that lists them.
 func WrongMethod(ctx *fasthttp.RequestCtx) (allow string, err *apierr.Error) {
-	// The router also lists OPTIONS, which the edge does not answer here.
+	// The router also lists OPTIONS, but the edge does not answer OPTIONS here.
 	allow = strings.TrimPrefix(string(ctx.Response.Header.Peek("Allow")), "OPTIONS, ")
 	allow = strings.TrimSuffix(allow, ", OPTIONS")
 	return allow, apierr.New(fasthttp.StatusMethodNotAllowed, apierr.CodeMethodNotAllowed,

@@ -3,9 +3,9 @@ package listen
 import "golang.org/x/sys/unix"
 
 // dropSYN attaches a classic BPF program to a listening socket. The program drops packets that open
-// a connection (SYN without ACK) and passes all others. It sees packets from the TCP header on;
-// byte 13 of that header holds the flags. A client whose SYN is dropped sends it again after a
-// second, and then finds the port closed or another process listening.
+// a connection (SYN without ACK) and passes all others. The program sees each packet from its TCP
+// header on, and byte 13 of that header holds the flags. A client whose SYN is dropped sends it
+// again after a second. By then the port is closed or another process is listening.
 func dropSYN(fd uintptr) {
 	const syn, ack = 0x02, 0x10
 	program := []unix.SockFilter{

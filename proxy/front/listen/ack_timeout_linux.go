@@ -10,9 +10,9 @@ import (
 const (
 	// ackCheckInterval is how often the watch checks the clients that wait for an answer.
 	ackCheckInterval = 10 * time.Second
-	// ackTimeoutChecks is how many checks in a row must find no acknowledgement before a host
-	// counts as gone. That takes a minute, as long as keep-alive probes take on connections without
-	// unacknowledged bytes (see Listen).
+	// ackTimeoutChecks is the number of consecutive checks without an acknowledgement after which a
+	// host counts as gone. They take a minute, which is as long as keep-alive probes take on
+	// connections without unacknowledged bytes (see Listen).
 	ackTimeoutChecks = 6
 	// ackCheckBatch is how many connections are checked before other goroutines may run. Ten
 	// thousand checks take 45 ms.
@@ -20,9 +20,9 @@ const (
 )
 
 // checkAcks finds clients whose host has vanished while an answer is in flight. The kernel would
-// retransmit the answer for a quarter of an hour, and a slow stream would not fill the buffer
-// meanwhile, so no write would fail either. d is how long the host must have acknowledged nothing:
-// the time between two checks.
+// retransmit the answer for a quarter of an hour. A slow stream would not fill the buffer in that
+// time, so no write would fail either. d is the time between two checks, during which the host must
+// have acknowledged nothing.
 func (w *disconnectWatch) checkAcks(d time.Duration) {
 	for i, c := range w.ln.snapshot() {
 		if i%ackCheckBatch == ackCheckBatch-1 {
@@ -47,6 +47,7 @@ func unackedFor(c sock, d time.Duration) bool {
 		return false
 	}
 	milliseconds := 0
-	_ = raw.Control(func(fd uintptr) { milliseconds, _ = socket.UnackedFor(fd) }) // fails only on a closed connection
+	// Control fails only on a closed connection
+	_ = raw.Control(func(fd uintptr) { milliseconds, _ = socket.UnackedFor(fd) })
 	return time.Duration(milliseconds)*time.Millisecond >= d
 }

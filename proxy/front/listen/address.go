@@ -13,25 +13,25 @@ import (
 
 // PortOptions configure how a port is opened.
 type PortOptions struct {
-	// Tries is how many consecutive ports Listen tries, in case the first ones are taken. 0 and 1
-	// mean only the given port.
+	// Tries is how many consecutive ports Listen tries, in case the first ports are taken. 0 and 1
+	// mean the given port only.
 	Tries int
 	// ReusePort lets another process listen on the same port at the same time (SO_REUSEPORT), if
 	// that process sets the option as well. The kernel distributes new connections between them. A
-	// Unix socket is taken over instead: new connections come to this process alone.
+	// Unix socket is taken over instead: only this process gets new connections.
 	ReusePort bool
 }
 
-// Listen opens a plain TCP listener on addr (host:port), or one at a Unix socket (unix:PATH). For
-// TCP it turns off Multipath TCP, Go's default, because its sockets accept no filter (see
-// Listener.CloseGracefully) and their connections do not inherit options.
+// Listen opens a plain TCP listener on addr (host:port), or a listener at a Unix socket
+// (unix:PATH). For TCP it turns off Multipath TCP, which is Go's default. Multipath TCP sockets
+// accept no filter (see Listener.CloseGracefully), and their connections do not inherit options.
 func Listen(addr string, how PortOptions) (net.Listener, error) {
 	if unixsocket.Is(addr) {
 		return listenUnix(addr, how.ReusePort)
 	}
 	var config net.ListenConfig
 	config.SetMultipathTCP(false)
-	// The probes notice within a minute that a waiting client's host has vanished. A few lost
+	// The probes detect within a minute that the host of a waiting client has vanished. A few lost
 	// probes do not matter.
 	config.KeepAliveConfig = net.KeepAliveConfig{
 		Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second,

@@ -17,8 +17,8 @@ type Certificate struct {
 	clients atomic.Pointer[x509.CertPool] // nil: clients are not asked for a certificate
 }
 
-// Managed obtains the edge's certificates in place of files, and answers challenges for the edge's
-// domains.
+// Managed obtains the edge's certificates, which then do not come from files, and answers
+// challenges for the edge's domains.
 type Managed interface {
 	// Certificate returns the certificate for a handshake. An error ends the handshake.
 	Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
@@ -31,8 +31,8 @@ type Managed interface {
 func NewManaged(m Managed) *Certificate { return &Certificate{managed: m} }
 
 // Load reads a pair from files and uses it for new connections. clients holds the CAs for client
-// certificates; nil means that clients are not asked for one. After an error nothing has changed.
-// It is also an error to replace a pair that is still valid with an expired one.
+// certificates; nil means that clients are not asked for one. If Load returns an error, it has
+// changed nothing. It also returns an error instead of replacing a valid pair with an expired one.
 func (c *Certificate) Load(certFile, keyFile string, clients *x509.CertPool) error {
 	use, err := c.Prepare(certFile, keyFile, clients)
 	if err == nil {
@@ -42,12 +42,13 @@ func (c *Certificate) Load(certFile, keyFile string, clients *x509.CertPool) err
 }
 
 // Prepare is Load in two steps: Prepare reads and checks the pair, and use applies it to new
-// connections. With managed pairs there are no files, so only the clients argument applies.
+// connections. If the pairs are managed, there are no files, and use applies only clients.
 func (c *Certificate) Prepare(certFile, keyFile string, clients *x509.CertPool) (use func(), err error) {
 	if c.managed != nil {
 		return func() { c.clients.Store(clients) }, nil
 	}
-	pair, err := tls.LoadX509KeyPair(certFile, keyFile) // checks that the certificate and the key match
+	// LoadX509KeyPair checks that the certificate and the key match
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
 		return nil, fmt.Errorf("load certificate %s with key %s: %w", certFile, keyFile, err)
 	}
@@ -78,7 +79,7 @@ func (c *Certificate) Valid() (from, to time.Time) {
 	return time.Time{}, time.Time{}
 }
 
-// NotAfter returns when the current pair expires, or the zero time without a pair.
+// NotAfter returns when the current pair expires, or the zero time if there is no pair.
 func (c *Certificate) NotAfter() time.Time {
 	_, to := c.Valid()
 	return to

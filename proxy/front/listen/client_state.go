@@ -21,7 +21,7 @@ type clientState struct {
 	waiter Waiter
 	gone   bool
 
-	unackedChecks int // checks in a row without an acknowledgement; only the watch uses it
+	unackedChecks int // consecutive checks without an acknowledgement; only the watch uses it
 }
 
 func (s *clientState) watch(w Waiter) (gone bool) {
@@ -80,8 +80,8 @@ func (s *clientState) hasWaiter() bool {
 
 // idleState records whether a connection waits for its next request. Times are instant.Times.
 type idleState struct {
-	since       atomic.Int64 // 0: a request has begun
-	waiting     atomic.Int64 // when the wait for a complete request began; 0: it is over
+	since       atomic.Int64 // 0: a request has started
+	waiting     atomic.Int64 // when the wait for a complete request started; 0: not waiting
 	interrupted atomic.Bool  // CloseGracefully has interrupted a read
 }
 
@@ -92,8 +92,9 @@ func (s *idleState) idle() {
 	s.waiting.Store(now)
 }
 
-// begun records the first byte of a request. The time limit for the rest of the head starts here,
-// unless the client has sent a valid key on an earlier request (known).
+// begun records the first byte of a request. The time limit for the rest of the head starts now. If
+// known is true, the client has sent a valid key on an earlier request, and the limit does not
+// apply.
 func (s *idleState) begun(known bool) {
 	s.since.Store(0)
 	if known {
@@ -103,7 +104,7 @@ func (s *idleState) begun(known bool) {
 	}
 }
 
-// complete records that the head of a request has arrived.
+// complete records that the head of a request has been received.
 func (s *idleState) complete() {
 	s.since.Store(0)
 	s.waiting.Store(0)

@@ -20,37 +20,39 @@ type sock interface {
 	CloseWrite() error
 }
 
-// Conn is an accepted connection. Only the goroutine that serves it calls its methods, except for
-// the deadlines and Close.
+// Conn is an accepted connection. Only the goroutine that serves it calls its methods, except Close
+// and the methods that set deadlines.
 type Conn struct {
 	sock
-	ln         *Listener
-	address    netip.Addr // see networkOf; once known, the address of the client behind a proxy
+	ln *Listener
+	// see networkOf; for a client behind a proxy, the client's address once it is known
+	address    netip.Addr
 	generation uint32
 	fd         int
 	stream     socket.Stream
-	framing    framingChecker // for plain connections; tlsConn has its own
+	framing    framingChecker // for plain connections; tlsConn has its own checker
 
 	listed bool         // the peer is a proxy that SetProxies lists
-	header *proxyHeader // nil: already read, or absent
-	behind *net.TCPAddr // the client behind a proxy
+	header *proxyHeader // nil: the header is already read, or none is expected
+	behind *net.TCPAddr // the address of the client behind a proxy
 
 	client  clientState
 	unread  unreadBytes
 	idle    idleState
 	reads   readDeadline
 	writes  writeDeadline
-	asked   bool          // a request has begun on this connection
+	asked   bool          // a request has started on this connection
 	known   atomic.Bool   // see ShowedKey
 	lastKey auth.LastKey  // see SenderOf
-	resumed time.Duration // replaces the next read deadline that is set, unless 0
+	resumed time.Duration // unless 0, used once in place of the next read deadline
 
 	linger   atomic.Bool
 	closed   atomic.Bool
-	onDetach atomic.Pointer[func()] // what the next Close starts instead of closing
+	onDetach atomic.Pointer[func()] // the function that the next Close starts instead of closing
 }
 
-// ConnOf returns the Conn of c, even beneath TLS, or nil.
+// ConnOf returns the Conn of c, even if c is a TLS connection on top of it. It returns nil if there
+// is none.
 func ConnOf(c net.Conn) *Conn {
 	for {
 		switch x := c.(type) {
@@ -64,8 +66,8 @@ func ConnOf(c net.Conn) *Conn {
 	}
 }
 
-// Watch notifies w when the client leaves. If the client has already left, it returns true and
-// does not keep w.
+// Watch makes w be notified when the client leaves. If the client has already left, Watch returns
+// true and does not keep w.
 func (c *Conn) Watch(w Waiter) (gone bool) { return c.client.watch(w) }
 
 // Unwatch withdraws w. After it has returned, no method of w is running or will run. w need not be
@@ -75,13 +77,13 @@ func (c *Conn) Unwatch(w Waiter) { c.client.unwatch(w) }
 // Gone reports whether the client is known to have left.
 func (c *Conn) Gone() bool { return c.client.isGone() }
 
-// Leave records that the client has left, for protocols in which clients announce that. It notifies
-// the waiter.
+// Leave records that the client has left, and notifies the waiter. It is for protocols in which
+// clients announce that they leave.
 func (c *Conn) Leave() { c.client.hasLeft(c.ln.guard) }
 
-// SetWriteTimeout sets how long each later write, or each piece of a large one, may take: at least
-// seven eighths of d from its start. Thus the deadline of one answer never cuts off the next answer
-// on the same connection. If d is zero, nothing changes.
+// SetWriteTimeout sets how long each later write, or each piece of a large write, may take. A write
+// gets at least seven eighths of d from its start. Thus the deadline of one answer never cuts off
+// the next answer on the same connection. If d is zero, nothing changes.
 func (c *Conn) SetWriteTimeout(d time.Duration) {
 	if d > 0 {
 		c.writes.timeout.Store(int64(d))
@@ -94,7 +96,7 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return c.sock.SetWriteDeadline(t)
 }
 
-// SetDeadline sets the read deadline, and the write deadline as SetWriteDeadline does.
+// SetDeadline sets the read deadline, and sets the write deadline like SetWriteDeadline.
 func (c *Conn) SetDeadline(t time.Time) error {
 	c.reads.want(c.sock, t)
 	return c.SetWriteDeadline(t)
@@ -108,16 +110,16 @@ func (c *Conn) DetachOnClose(then func()) { c.onDetach.Store(&then) }
 // Unread puts back the unread bytes of from, the server's buffered reader of this connection.
 func (c *Conn) Unread(from io.Reader) { c.unread.collect(from) }
 
-// Resume prepares the connection for a server that serves it like a new one. The first byte of the
-// next request may take as long as on any kept-alive connection.
+// Resume prepares the connection for a server that serves it like a new connection. The first byte
+// of the next request may take up to idle, as on any keep-alive connection.
 func (c *Conn) Resume(idle time.Duration) {
 	c.resumed = idle
 	c.idle.idle()
 	c.framing.enable()
 }
 
-// SetReadDeadline sets the read deadline; see Resume. On a closed connection it returns no error,
-// because the read fails.
+// SetReadDeadline sets the read deadline; see Resume. It returns no error on a closed connection,
+// because the next read fails anyway.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	if c.resumed > 0 {
 		t, c.resumed = time.Now().Add(c.resumed), 0
@@ -141,7 +143,7 @@ func (c *Conn) read(p []byte) (int, error) {
 		}
 		if !c.idle.interrupted.CompareAndSwap(true, false) && c.reads.passed() {
 			// If the process was stopped or got no processor time, the deadline may have passed
-			// although the socket holds bytes from the client.
+			// although the socket holds bytes from the client. So read takes these bytes first.
 			if n, late := readAvailable(c.sock, p); late == nil {
 				return n, nil
 			}
@@ -162,8 +164,8 @@ func (c *Conn) grace() time.Duration {
 	return firstGrace
 }
 
-// finalRead reads until the given instant.Time, and then takes bytes that have arrived
-// nevertheless. Without such bytes it returns io.EOF.
+// finalRead reads until the given instant.Time. It then also takes bytes that have been received
+// although that time has passed. If there are none, it returns io.EOF.
 func (c *Conn) finalRead(p []byte, until int64) (int, error) {
 	c.reads.hold(c.sock, until)
 	n, err := c.stream.Read(p)
@@ -174,17 +176,17 @@ func (c *Conn) finalRead(p []byte, until int64) (int, error) {
 	return n, err
 }
 
-// writePiece is how many bytes of one write must be sent within the time that SetWriteTimeout gave.
-// It is about as large as the free space at which the kernel wakes a blocked writer; see
-// send_buffer_linux.go.
+// writePiece is the number of bytes of a write that must be sent within the timeout of
+// SetWriteTimeout. It is about as large as the free space at which the kernel wakes a blocked
+// writer; see send_buffer_linux.go.
 const writePiece = 64 << 10
 
-// Write writes p in pieces, each within the time that SetWriteTimeout gave. A slow client may take
-// any time for an answer of many megabytes, but a client that has stopped reading is detected.
+// Write writes p in pieces, each within the timeout of SetWriteTimeout. A slow client may take any
+// time to read an answer of many megabytes, but a client that has stopped reading is detected.
 func (c *Conn) Write(p []byte) (int, error) { return c.WriteNow(p, 0) }
 
-// WriteNow is Write for a caller that has just read the clock as now. If now is zero, WriteNow
-// reads the clock.
+// WriteNow is Write for a caller that has just read the clock: now is the current time. If now is
+// zero, WriteNow reads the clock.
 func (c *Conn) WriteNow(p []byte, now instant.Time) (int, error) {
 	d := time.Duration(c.writes.timeout.Load())
 	if d == 0 {
@@ -203,7 +205,8 @@ func (c *Conn) WriteNow(p []byte, now instant.Time) (int, error) {
 	}
 }
 
-// Linger makes Close give the client time to read the written answer, even if it is still sending.
+// Linger makes Close give the client time to read the written answer, even if the client is still
+// sending.
 func (c *Conn) Linger() { c.linger.Store(true) }
 
 // Close closes the connection, unless it is to be detached (see DetachOnClose). Further calls
@@ -234,8 +237,8 @@ func Reset(c net.Conn) {
 	}
 }
 
-// closeNow closes the socket. It unregisters the connection first, because the kernel may reuse
-// the descriptor's number as soon as the socket is closed.
+// closeNow closes the socket. It unregisters the connection first, because the kernel may reuse the
+// descriptor's number once the socket is closed.
 func (c *Conn) closeNow() error {
 	c.ln.unregister(c)
 	return c.sock.Close()

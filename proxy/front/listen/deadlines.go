@@ -8,14 +8,15 @@ import (
 )
 
 // Deadlines are instant.Times. They are atomic because a shutdown that closes a TLS connection sets
-// one from another goroutine.
+// a deadline from another goroutine.
 
-// readDeadline is when reads fail. fasthttp sets three deadlines for each request, and setting a
-// socket's deadline costs more than parsing a head. So the socket keeps an earlier deadline. When
-// the socket's deadline expires, Conn.read checks the clock and continues.
+// readDeadline is the time at which reads fail. fasthttp sets three deadlines for each request, and
+// setting a socket's deadline costs more than parsing a head. So the socket may keep an earlier
+// deadline than the wanted one. When the socket's deadline expires, Conn.read checks the clock and
+// continues.
 type readDeadline struct {
 	wanted atomic.Int64
-	held   atomic.Int64 // by the socket
+	held   atomic.Int64 // the socket's deadline
 }
 
 // want sets the read deadline to t.
@@ -39,13 +40,13 @@ func (d *readDeadline) restore(s sock) { d.hold(s, d.wanted.Load()) }
 // passed reports whether the wanted deadline has passed.
 func (d *readDeadline) passed() bool { return instant.Time(d.wanted.Load()).Passed() }
 
-// writeDeadline is when writes fail; see Conn.SetWriteTimeout.
+// writeDeadline is the time at which writes fail; see Conn.SetWriteTimeout.
 type writeDeadline struct {
-	held    atomic.Int64 // by the socket
+	held    atomic.Int64 // the socket's deadline
 	timeout atomic.Int64 // for one write, in nanoseconds; 0: the caller sets deadlines
 }
 
-// extend moves the deadline to timeout from now. Because that costs more than a small write, it
+// extend moves the deadline to now plus timeout. Moving it costs more than a small write, so extend
 // does so only if less than seven eighths of timeout are left.
 func (d *writeDeadline) extend(s sock, now instant.Time, timeout time.Duration) {
 	by := now.After(timeout)
@@ -56,7 +57,7 @@ func (d *writeDeadline) extend(s sock, now instant.Time, timeout time.Duration) 
 	_ = s.SetWriteDeadline(by.Std()) // on a closed connection the write fails anyway
 }
 
-// clear leaves the write deadline to the caller.
+// clear makes the caller responsible for the write deadline.
 func (d *writeDeadline) clear() {
 	d.timeout.Store(0)
 	d.held.Store(0)

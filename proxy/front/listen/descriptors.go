@@ -1,12 +1,12 @@
 package listen
 
-// ownDescriptors is how many descriptors the process needs besides its connections to clients and
-// engines: for listeners, watches, the log, a few files during a reload, and the minimum number of
-// lingering connections.
+// ownDescriptors is the number of descriptors that the process needs besides its connections to
+// clients and engines. They are for listeners, watches, the log, a few files during a reload, and
+// the minimum number of lingering connections.
 const ownDescriptors = 32 + minLingerConns
 
-// maxAdminConns bounds the admin listener's connections, which come from operators, scrapers and
-// probes.
+// maxAdminConns is the maximum number of connections to the admin listener. They come from
+// operators, scrapers and probes.
 const maxAdminConns = 64
 
 // AdminConns returns how many connections the admin listener may have. The number is small even if
@@ -23,16 +23,16 @@ func adminConns(limit int) int {
 	return maxAdminConns
 }
 
-// AffordableConns returns how many client connections a process can hold. Each one needs a second
-// connection to an engine. The parameter others is the number of further descriptors (one for each
-// engine's probe). The lingering connections and the admin connections (AdminConns) need
-// descriptors as well. AffordableConns returns wanted, or less if the limit on descriptors requires
-// it. A process that runs out of descriptors can accept no client and, worse, can reach no engine
-// for the accepted ones.
+// AffordableConns returns how many client connections a process can hold. Each of them needs a
+// second connection to an engine. others is the number of further descriptors (one for each
+// engine's probe). Lingering connections and admin connections (AdminConns) need descriptors as
+// well. AffordableConns returns wanted, or less if the limit on descriptors requires that. A
+// process that runs out of descriptors can accept no client and, worse, can reach no engine for the
+// accepted ones.
 func AffordableConns(wanted, others int) int { return affordableConns(wanted, others, descriptors()) }
 
 func affordableConns(wanted, others, limit int) int {
-	// Each connection needs two, and the lingering connections need more (SetMax).
+	// Each connection needs two descriptors, and lingering connections need more (SetMax).
 	admin := adminConns(limit)
 	spare := limit - ownDescriptors - others - admin - admin/4
 	if n := max(spare*4/9, (spare-maxLingerConns)/2); limit > 0 && n < wanted {

@@ -8,19 +8,19 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// maxParked bounds the goroutines that wait for the next detached connection. More than a few wait
-// only after many streams have ended at once.
+// maxParked is the maximum number of goroutines that wait for the next detached connection. More
+// than a few wait only after many streams have ended at once.
 const maxParked = 64
 
 // parkedFor is how long a surplus goroutine waits before it ends.
 const parkedFor = 10 * time.Second
 
 // detached runs the functions of detached connections. A goroutine that is done waits for the next
-// function, because its stack has already grown for streams and requests. Growing a new stack was a
-// quarter of the cost of a short stream. A long stream does not keep the larger stack, because each
-// garbage collection halves a stack that is less than a quarter full.
+// function and is reused, because its stack has already grown. Growing a new stack took a quarter
+// of the cost of a short stream. A long stream does not keep the larger stack, because each garbage
+// collection halves a stack that is less than a quarter full.
 type detached struct {
-	guard  *guard.Guard // for the sweep; nil catches nothing
+	guard  *guard.Guard // recovers panics of the sweep; nil recovers none
 	mu     sync.Mutex
 	parked []chan func() // the longest-waiting goroutine first
 	unused int           // the minimum number parked since the last sweep
@@ -52,8 +52,8 @@ func (d *detached) work(f func()) {
 	}
 }
 
-// park waits for the next function. It returns nil if enough goroutines are waiting, and after
-// close.
+// park waits for the next function. It returns nil if enough goroutines are already waiting, or
+// after close.
 func (d *detached) park(next chan func()) func() {
 	d.mu.Lock()
 	if d.closed || len(d.parked) == maxParked {
@@ -68,8 +68,8 @@ func (d *detached) park(next chan func()) func() {
 	return <-next
 }
 
-// endUnused ends as many goroutines as no connection has needed since the last sweep, those that
-// have waited longest.
+// endUnused ends the goroutines that no connection has needed since the last sweep. It picks those
+// that have waited longest.
 func (d *detached) endUnused() {
 	defer d.guard.Catch(guard.Clients, nil)
 	d.mu.Lock()
@@ -83,7 +83,7 @@ func (d *detached) endUnused() {
 	d.sweep.Reset(parkedFor)
 }
 
-// close ends the waiting goroutines. The others end when they are done.
+// close ends the waiting goroutines. A running goroutine ends when its function returns.
 func (d *detached) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

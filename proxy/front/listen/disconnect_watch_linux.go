@@ -69,7 +69,8 @@ func (w *disconnectWatch) add(c *Conn) error {
 	return errors.Join(err, ctl)
 }
 
-// remove forgets c before its descriptor is closed. The close removes it from the epoll set.
+// remove removes c from the watch before c's descriptor is closed. The close itself removes the
+// descriptor from the epoll set.
 func (w *disconnectWatch) remove(c *Conn) {
 	w.mu.Lock()
 	if c.fd >= 0 && w.fds[int32(c.fd)] == c {
@@ -103,8 +104,8 @@ func (w *disconnectWatch) run() {
 }
 
 // dispatch notifies the connection that ev is about. If the generation differs, that connection was
-// closed after ev was fetched, and its descriptor now belongs to another one. Each event is
-// delivered once, so a panic must not lose the other events of the same round.
+// closed after ev was fetched, and its descriptor now belongs to another connection. epoll delivers
+// each event once, so a panic must not lose the other events of the same round.
 func (w *disconnectWatch) dispatch(ev unix.EpollEvent) {
 	defer w.ln.guard.Catch(guard.Clients, nil)
 	w.mu.Lock()

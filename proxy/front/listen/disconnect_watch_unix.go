@@ -15,7 +15,7 @@ type disconnectWatch struct {
 	done chan struct{}
 }
 
-// pollEvery is the interval between polls, within which the watch notices that a client has left.
+// pollEvery is the interval between polls. The watch notices a client's leaving within this time.
 const pollEvery = 100 * time.Millisecond
 
 func newDisconnectWatch(l *Listener) (*disconnectWatch, error) {

@@ -19,10 +19,10 @@ var (
 	ErrBareLine = errors.New("a line of the head does not end in CR LF")
 	// ErrEmptyLines: more than maxEmptyLines empty lines precede a request.
 	ErrEmptyLines = errors.New("too many empty lines before a request")
-	// ErrNotHTTP: the first byte of a request cannot begin a method. The client speaks TLS or
+	// ErrNotHTTP: the first byte of a request cannot start a method. The client speaks TLS or
 	// another protocol.
 	ErrNotHTTP = errors.New("the bytes do not begin like an HTTP request")
-	// ErrProxyProtocol: the connection begins with a line of the PROXY protocol.
+	// ErrProxyProtocol: the connection starts with a line of the PROXY protocol.
 	ErrProxyProtocol = errors.New("the connection begins with a line of the PROXY protocol")
 	// ErrHTTP2: the client speaks HTTP/2 without negotiation (RFC 9113, 3.4).
 	ErrHTTP2 = errors.New("the client speaks HTTP/2 without negotiation")
@@ -33,76 +33,77 @@ var (
 	ErrLength = fmt.Errorf("%w: Content-Length", ErrFraming)
 	// ErrCoding: Transfer-Encoding is not chunked, or appears twice.
 	ErrCoding = fmt.Errorf("%w: Transfer-Encoding", ErrFraming)
-	// ErrExtra: chunk extensions and trailers exceed maxExtraBytes.
+	// ErrExtra: the chunk extensions and trailers are longer than maxExtraBytes.
 	ErrExtra = fmt.Errorf("%w: extensions and trailers", ErrFraming)
 )
 
-// keptLineBytes is how many bytes are kept of a line that arrives in pieces. The relevant lines are
-// shorter.
+// keptLineBytes is how many bytes are kept of a line that is received in pieces. The relevant lines
+// are shorter.
 const keptLineBytes = 64
 
-// maxEmptyLines is how many empty lines may precede a request. fasthttp takes a buffer full of
-// empty lines for the end of the connection, and sends no answer; limits.header is at least twice
-// as large.
+// maxEmptyLines is how many empty lines may precede a request. fasthttp treats a buffer full of
+// empty lines as the end of the connection, and sends no answer. limits.header is at least twice as
+// large.
 const maxEmptyLines = 256
 
-// chunkRules apply to requests. A chunk size with more than 15 digits is malformed. One bound
-// covers the extensions of all chunks and the trailers together. A folded trailer is refused.
+// chunkRules apply to requests. A chunk size with more than 15 digits is malformed. One limit
+// applies to the extensions of all chunks and the trailers together. A folded trailer is refused.
 var chunkRules = chunked.Rules{
 	MaxDigits: 15, MaxExtensions: maxExtraBytes, MaxTrailers: maxExtraBytes, Total: true,
 }
 
-// maxExtraBytes bounds the extensions of a body's chunks and its trailers together. Both are
-// skipped.
+// maxExtraBytes is the maximum length of the extensions of a body's chunks and its trailers
+// together. Both are skipped.
 const maxExtraBytes = 16 << 10
 
 // framingChecker checks the requests on a connection as they are read: heads line by line, chunked
 // bodies with a chunked.Decoder, other bodies by their length. If the lines of a head end in LF,
 // fasthttp's parser waits for the rest of the head until the header's timeout. It also accepts
-// trailers that end in LF, and extensions of any length. Bytes that another parser on the way may
-// read differently allow request smuggling, so the first such byte ends the reading. Only the
-// goroutine that serves the connection uses the checker.
+// trailers that end in LF, and extensions of any length. Bytes that another parser on the path may
+// read differently allow request smuggling, so the checker stops reading at the first such byte.
+// Only the goroutine that serves the connection uses the checker.
 //
-// The checker runs ahead of the server by the bytes that the server has buffered. The checker
-// therefore counts the requests that have begun, and the server reports each request that it starts
+// The checker is ahead of the server by the bytes that the server has buffered. So the checker
+// counts the requests that have started, and the server reports each request that it starts to read
 // (SetActive). An error in a later request does not affect the request that is being served.
 type framingChecker struct {
 	state         framingState
 	chunked       bool
 	hasLength     bool            // the head has a Content-Length
 	contentLength uint64          // of the body
-	bodyLeft      uint64          // bytes of the body that are still to come
+	bodyLeft      uint64          // bytes of the body that are not yet received
 	chunks        chunked.Decoder // of a chunked body
 
-	lineLength int                 // of the current line so far, without its end
+	lineLength int                 // length so far of the current line, without its end
 	pendingCR  bool                // the last byte was a CR
-	partial    [keptLineBytes]byte // the beginning of a line that arrives in pieces
+	partial    [keptLineBytes]byte // the first bytes of a line that is received in pieces
 
-	emptyLines     uint16              // before the next request
-	begun          uint32              // requests of which a byte besides empty lines has arrived
+	emptyLines uint16 // empty lines before the next request
+	// requests of which a byte besides empty lines has been received
+	begun          uint32
 	taken          uint32              // requests that the server has started to read
-	inHead         bool                // the head of the newest request has begun and not ended
-	err            error               // in the newest request
+	inHead         bool                // the head of the newest request has started and not ended
+	err            error               // the error in the newest request
 	readEnded      bool                // the client has closed its side, or the connection has failed
-	headComplete   bool                // of the newest request
-	requestLine    [keptLineBytes]byte // its beginning
+	headComplete   bool                // the head of the newest request is complete
+	requestLine    [keptLineBytes]byte // the first bytes of the request line
 	requestLineLen uint8
 }
 
-// framingState is the kind of the next line or byte.
+// framingState tells what the next line or byte belongs to.
 type framingState uint8
 
 const (
-	stateOff         framingState = iota // not enabled: the connection has no server yet
-	stateRequestLine                     // empty lines may precede it
+	stateOff         framingState = iota // not enabled: no server serves the connection yet
+	stateRequestLine                     // a request line, perhaps after empty lines
 	stateHeader
 	stateBody    // a body of a known length
 	stateChunked // a chunked body, with its trailers
 )
 
-// feed checks the bytes of a read. It changes them only before a request (see failLineEnd). After a bad
-// byte the next read fails, not the read that returned the byte: fasthttp takes any error with the
-// first byte for the end of the connection, and sends no answer.
+// feed checks the bytes of a read. It changes them only before a request (see failLineEnd). After a
+// bad byte the next read fails, not the read that returned the byte. If a read returns an error
+// with the first byte, fasthttp treats it as the end of the connection and sends no answer.
 func (f *framingChecker) feed(p []byte) {
 	for len(p) > 0 && f.err == nil && f.state != stateOff {
 		if f.state >= stateBody {
@@ -171,7 +172,8 @@ func (f *framingChecker) skipBody(p []byte) []byte {
 		return p[n:]
 	}
 	n, err := f.chunks.SkipFraming(p, &chunkRules)
-	if err != nil && f.hasLength { // the head is refused, however much of the body has arrived
+	// the head is refused, no matter how much of the body has been received
+	if err != nil && f.hasLength {
 		f.state, f.bodyLeft = stateBody, math.MaxUint64
 		return nil
 	}
@@ -202,8 +204,8 @@ func (f *framingChecker) keepPartial(piece []byte) {
 }
 
 // failLineEnd records that the line at p ends in CR or LF alone. Before a request, fasthttp would
-// skip such a line end like an empty line, and send no answer if nothing follows. So before a
-// request failLineEnd replaces the line end with a byte that cannot begin a request.
+// skip such a line end like an empty line, and send no answer if nothing follows. So failLineEnd
+// then replaces the line end with a byte that cannot start a request.
 func (f *framingChecker) failLineEnd(p []byte) {
 	f.err = ErrBareLine
 	if f.state == stateHeader || f.inHead {
@@ -215,7 +217,7 @@ func (f *framingChecker) failLineEnd(p []byte) {
 	f.beginRequest()
 }
 
-// beginRequest counts a new request and resets the state of the last one.
+// beginRequest counts a new request and resets the state of the previous one.
 func (f *framingChecker) beginRequest() {
 	f.begun++
 	f.inHead, f.emptyLines = true, 0
@@ -223,7 +225,7 @@ func (f *framingChecker) beginRequest() {
 	f.contentLength, f.chunks, f.requestLineLen = 0, chunked.Decoder{}, 0
 }
 
-// endLine handles a complete line. The parameter line holds only the beginning of a long line.
+// endLine handles a complete line. Of a long line, line holds only the first bytes.
 func (f *framingChecker) endLine(line []byte) {
 	length := f.lineLength
 	f.lineLength = 0
@@ -243,7 +245,8 @@ func (f *framingChecker) endLine(line []byte) {
 	}
 }
 
-// prefaceError recognizes the first line of another protocol that begins like a request.
+// prefaceError recognizes the first line of another protocol that looks like the start of a
+// request.
 func prefaceError(line []byte) error {
 	switch {
 	case line[0] != 'P':
@@ -314,8 +317,8 @@ func (f *framingChecker) readFailed(err error) {
 	f.readEnded = f.readEnded || !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, net.ErrClosed)
 }
 
-// truncated reports whether the request that is being served will never be complete, although it
-// has been well formed so far.
+// truncated reports whether the request that is being served is incomplete and can receive no more
+// bytes, although it has been well formed so far.
 func (f *framingChecker) truncated() bool {
 	return f.readEnded && f.err == nil && f.current() && (f.inHead || f.state > stateRequestLine)
 }

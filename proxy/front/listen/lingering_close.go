@@ -8,14 +8,14 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Bounds on lingering. A client that reads only after it has sent its whole body still gets the
-// answer, provided that it does not stop sending.
+// Limits on lingering. A client that reads only after it has sent its whole body still gets the
+// answer, provided that it keeps sending.
 const (
 	lingerTime     = 5 * time.Second
 	lingerBytes    = 256 << 20
 	maxLingerConns = 128  // unless enough descriptors are free
 	topLingerConns = 1024 // if enough descriptors are free
-	minLingerConns = 16   // even if the listener may have few connections
+	minLingerConns = 16   // even if the listener's maximum is small
 )
 
 var discardBuffers = sync.Pool{New: func() any { b := make([]byte, 16<<10); return &b }}
@@ -40,7 +40,8 @@ func (l *Listener) closeLingering(c sock, end func() error) bool {
 	return true
 }
 
-// discardRequest reads until the client ends, has sent lingerBytes, or until has passed.
+// discardRequest reads until the client ends, until it has sent lingerBytes, or until the time
+// until has passed.
 func discardRequest(c sock, until time.Time) {
 	_ = c.SetReadDeadline(until)
 	buf := discardBuffers.Get().(*[]byte)
@@ -54,7 +55,7 @@ func discardRequest(c sock, until time.Time) {
 	}
 }
 
-// semaphore bounds how many connections linger.
+// semaphore limits how many connections linger.
 type semaphore struct {
 	max  atomic.Int64
 	held atomic.Int64

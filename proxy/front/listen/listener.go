@@ -16,25 +16,26 @@ import (
 
 // Options configure a Listener.
 type Options struct {
-	// MaxConns is how many connections may be open at once; 0 means no bound. A further connection
-	// is answered with a 503 and closed. MaxPerAddress is the bound for the connections of one
-	// address; 0 means no bound. For IPv6 it applies to a /64, because one host may own all of it. It
-	// does not apply to Unix sockets, whose peers have no address.
+	// MaxConns is how many connections may be open at once; 0 means no maximum. A further
+	// connection is answered with a 503 and closed. MaxPerAddress is the maximum for one address; 0
+	// means no maximum. For IPv6 it applies to a /64, because one host may own all of it. It does
+	// not apply to Unix sockets, because their peers have no address.
 	MaxConns, MaxPerAddress int
-	// TLS means that the clients speak TLS. A connection over the bound is then closed without the
-	// 503, which the client could not read.
+	// TLS means that the clients speak TLS. A connection over the maximum is then closed without
+	// the 503, because the client could not read it.
 	TLS bool
 	// KeepSocket means that a service manager holds the socket, which therefore outlives this
 	// process. CloseGracefully does not touch its queue.
 	KeepSocket bool
-	// MakeRoom closes a connection that waits for a complete request instead of rejecting one over
-	// the bound. It closes the least needed connection (see evict) among those that have waited for
-	// EvictAfter. The server must call RequestReceived for each request.
+	// MakeRoom makes room for a connection over the maximum by closing a connection that waits for
+	// a complete request, instead of rejecting the new one. It closes the least needed connection
+	// (see evict) of those that have waited for EvictAfter. The server must call RequestReceived
+	// for each request.
 	MakeRoom   bool
 	EvictAfter time.Duration
 	// Guard catches panics in background goroutines and in reads from clients; nil catches none.
 	Guard *guard.Guard
-	// RequestID appends a new request id for the answer to a connection over the bound; nil: no
+	// RequestID appends a new request id for the answer to a connection over the maximum; nil: no
 	// id.
 	RequestID func([]byte) []byte
 }
@@ -69,7 +70,7 @@ type Listener struct {
 	acceptErrors atomic.Uint64
 }
 
-// New wraps ln, which must accept connections over TCP or at a Unix socket.
+// New wraps ln, which must accept TCP connections or connections at a Unix socket.
 func New(ln net.Listener, o Options) (*Listener, error) {
 	l := &Listener{
 		Listener: ln, tls: o.TLS, keepSocket: o.KeepSocket, makeRoom: o.MakeRoom, evictAfter: o.EvictAfter,
@@ -83,7 +84,7 @@ func New(ln net.Listener, o Options) (*Listener, error) {
 	return l, nil
 }
 
-// Accept waits for the next connection within the bound. If descriptors or memory run out, Accept
+// Accept waits for the next connection within the maximum. If descriptors or memory run out, Accept
 // waits and tries again, because an error would end the server and its open connections. It fails
 // only after the listener is closed.
 func (l *Listener) Accept() (net.Conn, error) {
@@ -107,7 +108,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			continue
 		}
 		address, header := networkOf(socket.RemoteAddr()), l.expects(socket.RemoteAddr())
-		fromProxy := header != nil && header.listed // comesFrom counts a proxy's clients
+		fromProxy := header != nil && header.listed // comesFrom counts the clients of a proxy
 		if most := l.maxOfOne.Load(); most > 0 && !fromProxy && address.IsValid() && l.openOf(address) >= most {
 			l.reject(socket, tooManyOfOneBody)
 			continue
@@ -144,7 +145,7 @@ func (l *Listener) register(s sock, address netip.Addr) *Conn {
 	return c
 }
 
-// unregister undoes register and the watch's add.
+// unregister reverts register and removes the connection from the watch.
 func (l *Listener) unregister(c *Conn) {
 	l.watch.remove(c)
 	l.mu.Lock()
@@ -161,7 +162,7 @@ func (l *Listener) openOf(address netip.Addr) int64 {
 	return int64(l.ofAddress[address])
 }
 
-// refusalTimeout bounds the write of a few bytes into the empty buffer of a new socket.
+// refusalTimeout is the maximum time for writing a few bytes into the empty buffer of a new socket.
 const refusalTimeout = 100 * time.Millisecond
 
 const (
@@ -186,9 +187,9 @@ func (l *Listener) refusalResponse(head, body string) []byte {
 	return append(append(b, "\r\n\r\n"...), body...)
 }
 
-// reject answers and closes a connection over the bound. The socket is new, so its buffer has room
-// for the few bytes. A rejected connection does not count as open while it lingers, because
-// rejected clients would otherwise keep others out.
+// reject answers and closes a connection over the maximum. The socket is new, so its buffer has
+// room for the few bytes. A rejected connection does not count as open while it lingers, because
+// rejected clients would otherwise keep other clients out.
 func (l *Listener) reject(c sock, body string) {
 	l.rejected.Add(1)
 	if !l.tls {
@@ -222,12 +223,12 @@ func (l *Listener) Busy() int {
 	return n
 }
 
-// CloseConns closes at once each connection that is still being served: one within a request, or
-// one whose client does not read its answer. Lingering connections stay (see Conn.Linger).
+// CloseConns closes at once each connection that is still being served. Such a connection is within
+// a request, or its client does not read the answer. Lingering connections stay (see Conn.Linger).
 func (l *Listener) CloseConns() {
 	for _, c := range l.snapshot() {
 		if c.closed.CompareAndSwap(false, true) {
-			_ = c.closeNow() // the connection ends either way
+			_ = c.closeNow() // an error changes nothing: the connection ends anyway
 		}
 	}
 }
@@ -239,11 +240,11 @@ func (l *Listener) snapshot() []*Conn {
 	return slices.Collect(maps.Keys(l.conns))
 }
 
-// Max returns how many connections may be open at once, or 0 if there is no bound.
+// Max returns how many connections may be open at once, or 0 if there is no maximum.
 func (l *Listener) Max() int64 { return l.max.Load() }
 
-// SetMax changes the bounds on open connections, overall and for one address; 0 means no bound.
-// Connections over a lowered bound stay.
+// SetMax changes the maximum numbers of open connections, overall and for one address; 0 means no
+// maximum. If a maximum is lowered, open connections stay.
 func (l *Listener) SetMax(conns, ofOne int) {
 	lingering := int64(maxLingerConns)
 	switch quarter := int64(conns) / 4; { // lingering connections need descriptors as well
@@ -260,7 +261,7 @@ func (l *Listener) SetMax(conns, ofOne int) {
 // Open returns the number of open connections.
 func (l *Listener) Open() int64 { return l.open.Load() }
 
-// Rejected returns how many connections were rejected because of a bound.
+// Rejected returns how many connections were rejected because of a maximum.
 func (l *Listener) Rejected() uint64 { return l.rejected.Load() }
 
 // Evicted returns how many connections were closed to make room for others.
@@ -276,8 +277,8 @@ func (l *Listener) Release() error {
 	return l.watch.close()
 }
 
-// checkFraming passes the bytes and the error of a read to f. A panic in f, which parses untrusted
-// bytes, ends the connection.
+// checkFraming passes the bytes and the error of a read to f, which parses untrusted bytes. A panic
+// in f ends the connection.
 func (l *Listener) checkFraming(f *framingChecker, p []byte, err error) {
 	defer l.guard.Catch(guard.Connection, func() { f.err = ErrFraming })
 	l.guard.Point("framing")

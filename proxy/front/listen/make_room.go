@@ -16,7 +16,7 @@ type waiting struct {
 	conn    *Conn
 	since   int64      // the address that holds it; see networkOf
 	address netip.Addr // see networkOf
-	known   bool       // a request on conn has shown a key
+	known   bool       // a request on conn has presented a key
 }
 
 // leastNeeded sorts waiting connections, the least needed first. Connections whose clients have
@@ -62,8 +62,8 @@ func compareBool(a, b bool) int {
 }
 
 // A check costs time in proportion to the number of connections. So one check finds room for a
-// batch of new connections, and a check that finds none is followed by a short pause. A flood must
-// not keep the edge busy with checks.
+// batch of new connections, and a check that finds no room is followed by a short pause. Thus a
+// flood of connections cannot keep the edge busy with checks.
 const (
 	leastBatch   = 16
 	batchShare   = 64 // the divisor of the open connections
@@ -73,12 +73,12 @@ const (
 // room holds the connections that may be closed for new ones.
 type room struct {
 	mu    sync.Mutex
-	next  []waiting // the least needed first, as of the last check
+	next  []waiting // the least needed first, in the order of the last check
 	again int64     // no check before this instant.Time
 }
 
-// evict closes the waiting connection that is needed least. It returns false if every connection
-// serves a request or is spared by mayGo.
+// evict closes the waiting connection that is needed least. It returns false if each connection
+// either serves a request or is spared by mayGo.
 func (l *Listener) evict() bool {
 	if !l.makeRoom {
 		return false
@@ -86,7 +86,8 @@ func (l *Listener) evict() bool {
 	l.room.mu.Lock()
 	defer l.room.mu.Unlock()
 	for looked := false; ; {
-		if len(l.room.next) == 0 { // or all connections of an earlier check have been in use since
+		// true also if all connections found by an earlier check have been in use since
+		if len(l.room.next) == 0 {
 			if looked {
 				return false
 			}
@@ -98,10 +99,10 @@ func (l *Listener) evict() bool {
 		l.room.next = l.room.next[1:]
 		c := w.conn
 		if c.idle.waiting.Load() != w.since || hasUnread(c.sock) || !c.closed.CompareAndSwap(false, true) {
-			continue // its request has arrived since the check, or is about to be read
+			continue // its request has been received since the check, or is about to be read
 		}
 		l.evicted.Add(1)
-		_ = c.closeNow() // the connection ends either way
+		_ = c.closeNow() // an error changes nothing: the connection ends anyway
 		return true
 	}
 }
@@ -112,7 +113,7 @@ func (l *Listener) lookForRoom() {
 	if now < l.room.again {
 		return
 	}
-	l.mu.Lock() // for the addresses
+	l.mu.Lock() // l.mu protects the addresses
 	count := len(l.conns)
 	idle := make([]waiting, 0, count)
 	known := 0
@@ -136,10 +137,10 @@ func (l *Listener) lookForRoom() {
 	}
 }
 
-// mayGo returns the connections that may be closed for new ones: those that began to wait at the
-// time spared or earlier. If there are none, mayGo returns those without a key whose address crowds
-// out all others. Such an address could otherwise fill the bound forever by renewing its
-// connections.
+// mayGo returns the connections that may be closed for new ones: those that started to wait at or
+// before the time spared. If there are none, mayGo returns connections without a key whose address
+// crowds out all other addresses. Such an address could otherwise occupy all connections forever by
+// renewing them.
 func mayGo(conns []waiting, spared int64, crowds func(netip.Addr) bool) []waiting {
 	old := slices.DeleteFunc(slices.Clone(conns), func(w waiting) bool { return w.since > spared })
 	if len(old) > 0 {
@@ -148,9 +149,9 @@ func mayGo(conns []waiting, spared int64, crowds func(netip.Addr) bool) []waitin
 	return slices.DeleteFunc(conns, func(w waiting) bool { return w.known || !crowds(w.address) })
 }
 
-// keepHalf shortens a list sorted by leastNeeded, so that clients that have shown a key keep up to
-// half of the allowed connections (most). known is how many connections such clients have. A flood
-// of clients without a key cannot take these connections.
+// keepHalf shortens a list sorted by leastNeeded, so that clients that have presented a key keep up
+// to half of the allowed connections (most). A flood of clients without a key cannot take these
+// connections. known is how many connections clients with a key have.
 func keepHalf(conns []waiting, known, most int) []waiting {
 	spare := max(0, known-most/2)
 	for i, c := range conns {
@@ -164,7 +165,7 @@ func keepHalf(conns []waiting, known, most int) []waiting {
 	return slices.Clone(conns)
 }
 
-// networkOf returns the address by which connections are counted. For IPv6 that is the /64,
+// networkOf returns the address by which connections are counted. For IPv6 that is the /64 prefix,
 // because one host may own all of it. A peer at a Unix socket has no address.
 func networkOf(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)

@@ -18,14 +18,14 @@ func hungUp(c sock) bool {
 		return false
 	}
 	gone := false
-	_ = raw.Control(func(fd uintptr) { // fails only on a closed connection
+	_ = raw.Control(func(fd uintptr) { // Control fails only on a closed connection
 		var b [1]byte
 		n, err := socket.Peek(fd, b[:])
 		switch {
 		case err == nil:
 			gone = n == 0
 		case !errors.Is(err, syscall.EAGAIN):
-			gone = true // reset, timed out, unreachable
+			gone = true // the connection was reset, has timed out, or is unreachable
 		}
 	})
 	return gone
@@ -38,14 +38,14 @@ func hasUnread(c sock) bool {
 		return false
 	}
 	n := 0
-	_ = raw.Control(func(fd uintptr) { // fails only on a closed connection
+	_ = raw.Control(func(fd uintptr) { // Control fails only on a closed connection
 		var b [1]byte
 		n, _ = socket.Peek(fd, b[:])
 	})
 	return n > 0
 }
 
-// readAvailable reads without waiting. It returns io.EOF if there is nothing to read.
+// readAvailable reads without waiting. It returns io.EOF if nothing has been received.
 func readAvailable(c sock, p []byte) (int, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {

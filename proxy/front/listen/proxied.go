@@ -16,9 +16,10 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// A proxy that forwards bytes names its client in a header before the first byte: the PROXY
-// protocol, versions 1 (text) and 2 (binary), of HAProxy's doc/proxy-protocol.txt. The header is
-// trusted, so the edge accepts it only from listed peers. Without a list none of this code runs.
+// A proxy that forwards bytes may name its client in a header before the first byte. The header
+// follows the PROXY protocol, version 1 (text) or 2 (binary), of HAProxy's doc/proxy-protocol.txt.
+// The edge trusts the header, so it accepts the header only from listed peers. Without a list none
+// of this code runs.
 
 // proxied holds the peers of a listener that send the header, and counts closed connections.
 type proxied struct {
@@ -34,15 +35,15 @@ type proxies struct {
 
 // ProxyHeaders counts connections that were closed because of the PROXY protocol's header.
 type ProxyHeaders struct {
-	Missing  uint64 // a listed peer sent none
-	Unlisted uint64 // another peer sent one
-	Invalid  uint64 // a listed peer sent an unreadable one
+	Missing  uint64 // a listed peer sent no header
+	Unlisted uint64 // an unlisted peer sent a header
+	Invalid  uint64 // a listed peer sent an unreadable header
 }
 
-// SetProxies sets the networks whose connections begin with the PROXY protocol's header, and whether
-// those at a Unix socket do. It applies to later connections. The listener closes a connection of
-// another peer that begins with the header, and one of these peers without it. If there are none,
-// the header is not recognized.
+// SetProxies sets the networks whose connections start with the PROXY protocol's header, and
+// whether connections at a Unix socket do. It applies to later connections. The listener closes a
+// connection with the header from an unlisted peer, and a connection without it from a listed peer.
+// If no peer is listed, the header is not recognized.
 func (l *Listener) SetProxies(networks []netip.Prefix, atSocket bool) {
 	if len(networks) == 0 && !atSocket {
 		l.proxied.peers.Store(nil)
@@ -81,11 +82,11 @@ func (l *Listener) expects(peer net.Addr) *proxyHeader {
 	return &proxyHeader{listed: slices.ContainsFunc(peers.networks, func(p netip.Prefix) bool { return p.Contains(ip) })}
 }
 
-// proxyHeader holds the beginning of a connection until the header has been read.
+// proxyHeader holds the first bytes of a connection until the header has been read.
 type proxyHeader struct {
 	listed bool // the peer must send the header
 	read   bool
-	bytes  []byte // the bytes read so far; later those after the header
+	bytes  []byte // the bytes read so far; later the bytes after the header
 }
 
 // RemoteAddr returns the client's address. If there is a PROXY protocol header, that is the
@@ -153,7 +154,7 @@ func (c *Conn) readHeader(h *proxyHeader) error {
 		return refuse(&count.invalid)
 	}
 	h.bytes, h.read = h.bytes[length:], true
-	if client == nil { // the proxy's own connection
+	if client == nil { // the connection is the proxy's own
 		return nil
 	}
 	c.behind = client
@@ -165,8 +166,8 @@ func refuse(count *atomic.Uint64) error {
 	return io.EOF
 }
 
-// comesFrom counts a connection for its client instead of for the proxy. If the client has reached
-// the bound for one address, comesFrom refuses the connection and returns an error.
+// comesFrom counts a connection for the client's address instead of the proxy's. If that address
+// has reached its maximum, comesFrom refuses the connection and returns an error.
 func (l *Listener) comesFrom(c *Conn, client netip.Addr) error {
 	l.mu.Lock()
 	most := l.maxOfOne.Load()
@@ -189,30 +190,30 @@ func (l *Listener) comesFrom(c *Conn, client netip.Addr) error {
 	return io.EOF
 }
 
-// leaves stops counting one connection of an address. The caller must hold mu.
+// leaves uncounts one connection of an address. The caller must hold mu.
 func (l *Listener) leaves(address netip.Addr) {
 	if l.ofAddress[address]--; l.ofAddress[address] == 0 {
 		delete(l.ofAddress, address)
 	}
 }
 
-// The first bytes of the two versions, and the longest header that is accepted for each. For
-// version 2 that suffices for addresses and a few hundred bytes of extensions.
+// The first bytes of the header in each version, and the maximum length of the header. The maximum
+// for version 2 suffices for addresses and a few hundred bytes of extensions.
 const (
 	headerV1, mostV1 = "PROXY ", 107
 	headerV2, mostV2 = "\r\n\r\n\x00\r\nQUIT\n", 4096
 	fixedV2          = 16
 )
 
-// headerLength returns one of these instead of a length.
+// headerLength returns one of these values if it knows no length.
 const (
 	headerPart    = 0  // more bytes are needed
 	headerNone    = -1 // no header
 	headerInvalid = -2
 )
 
-// headerLength returns the length of the header at the start of b. found means that b certainly
-// begins with a header.
+// headerLength returns the length of the header at the start of b. found is true if b certainly
+// starts with a header.
 func headerLength(b []byte) (length int, found bool) {
 	begins := func(with string) bool { return string(b[:min(len(b), len(with))]) == with[:min(len(b), len(with))] }
 	switch {

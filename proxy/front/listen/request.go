@@ -14,8 +14,8 @@ func SetIdle(c net.Conn) {
 	}
 }
 
-// SetActive records that c serves a request. Call it once for each request, after its first byte
-// has arrived.
+// SetActive records that c serves a request. Call it once for each request, after the request's
+// first byte has been received.
 func SetActive(c net.Conn) {
 	if conn := ConnOf(c); conn != nil {
 		conn.asked = true
@@ -34,8 +34,8 @@ func RequestReceived(c net.Conn) {
 	}
 }
 
-// ShowedKey marks c as the connection of a client that has shown a key. Other connections are
-// evicted first.
+// ShowedKey marks c as the connection of a client that has presented a key. Connections without
+// this mark are evicted first.
 func (c *Conn) ShowedKey() {
 	if !c.known.Load() {
 		c.known.Store(true)
@@ -53,7 +53,7 @@ func FramingError(c net.Conn) error {
 }
 
 // BodyFramingError is FramingError for a request whose body was read to its end. It also returns
-// ErrFraming if the framing is incomplete, because the end of the connection does not end a
+// ErrFraming if the body is incomplete, because the end of the connection is not the end of a
 // chunked body.
 func BodyFramingError(c net.Conn) error {
 	l := framingOf(c)
@@ -68,24 +68,24 @@ func BodyFramingError(c net.Conn) error {
 	return nil
 }
 
-// RequestComplete reports whether the request that is being served on c was read to its end, body
-// included. Reading it then no longer waits.
+// RequestComplete reports whether the request that is being served on c, including its body, was
+// read to its end. Reading it then no longer blocks.
 func RequestComplete(c net.Conn) bool {
 	l := framingOf(c)
 	return l != nil && l.requestComplete()
 }
 
 // RequestTruncated reports whether the client has left, or closed its side, before the end of the
-// request that is being served on c, although the request is well formed so far. This is known
+// request that is being served on c, although the request is well formed so far. It can be true
 // only after a read has returned the end of the connection.
 func RequestTruncated(c net.Conn) bool {
 	l := framingOf(c)
 	return l != nil && l.truncated()
 }
 
-// RequestPath returns the beginning of the path of the request on c, as far as it has been read,
-// and whether the head is complete. fasthttp forgets the path of a request whose head is too large
-// or whose body never begins. The bytes are valid until the next request.
+// RequestPath returns the path of the request on c, as far as it has been read, and whether the
+// head is complete. fasthttp forgets the path of a request whose head is too large or whose body
+// never starts. The bytes are valid until the next request.
 func RequestPath(c net.Conn) (path []byte, headComplete bool) {
 	if l := framingOf(c); l != nil {
 		return l.requestPath(), l.headComplete && l.current()
@@ -94,7 +94,7 @@ func RequestPath(c net.Conn) (path []byte, headComplete bool) {
 }
 
 // Upgraded records that c carries no HTTP from now on, so its framing is no longer checked. Bytes
-// of the new protocol that arrived with the request count as no error.
+// of the new protocol that were received with the request are not an error.
 func Upgraded(c net.Conn) {
 	if l := framingOf(c); l != nil {
 		l.state, l.err = stateOff, nil
@@ -111,8 +111,8 @@ func framingOf(c net.Conn) *framingChecker {
 	return nil
 }
 
-// Read reads from the client. ErrBareLine, ErrFraming and ErrNotHTTP end a request. After
-// CloseGracefully it ends an idle connection.
+// Read reads from the client. A request with malformed framing ends with ErrBareLine, ErrFraming or
+// ErrNotHTTP. After CloseGracefully, Read ends an idle connection.
 func (c *Conn) Read(p []byte) (int, error) {
 	if c.header != nil {
 		return c.readBehindHeader(p)

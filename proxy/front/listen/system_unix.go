@@ -26,17 +26,17 @@ func setReusePort(fd uintptr) error {
 }
 
 // limitMode lets bind create a Unix socket with at most the given permissions, so that nobody else
-// connects before they are set. Only Linux applies them.
+// connects before the final permissions are set. Only Linux applies the permissions.
 func limitMode(fd uintptr, mode fs.FileMode) { _ = unix.Fchmod(int(fd), uint32(mode)) }
 
 // lockFolder keeps other edges from opening or removing Unix sockets in a folder until unlock is
-// called. If the system cannot lock it, only that protection is missing.
+// called. If the system cannot lock the folder, the edge goes on without this protection.
 func lockFolder(folder string) (unlock func()) {
 	f, err := os.Open(folder)
 	if err != nil {
 		return func() {}
 	}
-	for range 100 { // another edge holds it for a moment
+	for range 100 { // another edge holds the lock only briefly
 		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != unix.EWOULDBLOCK {
 			break
 		}

@@ -11,15 +11,16 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// Sockets holds the listeners that a service manager opened for this process (sd_listen_fds(3)),
-// nil where there is none. The manager keeps the listeners open when this process ends, so clients
-// that connect meanwhile wait for the next process.
+// Sockets holds the listeners that a service manager opened for this process (sd_listen_fds(3)). A
+// missing listener is nil. The manager keeps the listeners open after this process ends, so clients
+// that connect then wait for the next process.
 type Sockets struct{ Public, Admin net.Listener }
 
 // InheritSockets returns the sockets of the service manager and removes their description from the
 // environment. A socket named "admin" (FileDescriptorName=) becomes the admin listener. Of the
-// others, the first becomes the public listener and the second the admin listener. It is an error
-// if there are more sockets, or one that is neither TCP nor a Unix stream socket.
+// sockets without this name, the first becomes the public listener and the second the admin
+// listener. InheritSockets returns an error if there are more sockets, or if one is neither TCP nor
+// a Unix stream socket.
 func InheritSockets() (Sockets, error) {
 	var s Sockets
 	for _, f := range activation.Files(true) {
@@ -36,7 +37,7 @@ func InheritSockets() (Sockets, error) {
 }
 
 func inherit(f *os.File, slot *net.Listener) error {
-	defer f.Close() // FileListener has a descriptor of its own
+	defer f.Close() // FileListener duplicates the descriptor
 	if *slot != nil {
 		return errors.New("there is one already: pass on a public socket, and one with FileDescriptorName=admin")
 	}
@@ -56,15 +57,15 @@ func inherit(f *os.File, slot *net.Listener) error {
 	return nil
 }
 
-// The functions below send messages to the service manager (sd_notify(3)). Without a manager
-// ($NOTIFY_SOCKET) nothing is sent. Errors are not logged, because the manager itself reports
-// missing messages.
+// The functions below send messages to the service manager (sd_notify(3)). If there is no manager
+// ($NOTIFY_SOCKET is unset), nothing is sent. Errors are not logged, because the manager itself
+// reports missing messages.
 
 // NotifyReady reports that the process serves requests, after its start or a reload. status is one
 // line for `systemctl status`.
 func NotifyReady(status string) { notify(daemon.SdNotifyReady + "\nSTATUS=" + status) }
 
-// NotifyReloading reports that a reload has begun. NotifyReady reports that it has ended.
+// NotifyReloading reports that a reload has started. NotifyReady reports that it has ended.
 func NotifyReloading() { notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec()) }
 
 // NotifyStopping reports that the process drains.
@@ -76,7 +77,7 @@ func NotifyAlive() { notify(daemon.SdNotifyWatchdog) }
 func notify(state string) { _, _ = daemon.SdNotify(false, state) }
 
 // WatchdogInterval returns how often the service manager expects NotifyAlive (WatchdogSec=), or 0
-// if it does not.
+// if it expects none.
 func WatchdogInterval() time.Duration {
 	d, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-// TLS returns l with TLS. A handshake runs on the connection's own goroutine.
+// TLS returns a listener that speaks TLS on the connections of l. A handshake runs on the
+// connection's own goroutine.
 func (l *Listener) TLS(config *tls.Config) net.Listener { return &tlsListener{l, config} }
 
 type tlsListener struct {
@@ -31,7 +32,7 @@ func (l *tlsListener) Accept() (net.Conn, error) {
 type tlsConn struct {
 	*tls.Conn
 	ln            *Listener
-	answeredPlain bool // the client spoke plain HTTP and was answered
+	answeredPlain bool // the client sent plain HTTP, which was answered
 	framing       framingChecker
 	peer          *cert.Peer // see PeerOf
 	peerKnown     bool
@@ -63,7 +64,8 @@ func PeerOf(c net.Conn) *cert.Peer {
 	return nil
 }
 
-// Read reads from the TLS connection. ErrBareLine, ErrFraming and ErrNotHTTP end a request.
+// Read reads from the TLS connection. A request with malformed framing ends with ErrBareLine,
+// ErrFraming or ErrNotHTTP.
 func (c *tlsConn) Read(p []byte) (int, error) {
 	if err := c.framing.err; err != nil {
 		return 0, err
@@ -78,7 +80,8 @@ func (c *tlsConn) Read(p []byte) (int, error) {
 
 const plainHTTPBody = `{"error":{"message":"This port speaks TLS, and the request came without it: write https in its URL.","type":"invalid_request_error","code":"bad_request","param":null}}`
 
-// methodPrefixes lists how plain HTTP requests begin, cut to the length of a TLS record header.
+// methodPrefixes lists the first bytes of plain HTTP requests, cut to the length of a TLS record
+// header.
 var methodPrefixes = []string{"GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "PATCH", "DELET"}
 
 // answerPlainHTTP answers a client that sent plain HTTP instead of a handshake. Without the answer

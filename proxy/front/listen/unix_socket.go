@@ -17,7 +17,7 @@ import (
 	"penstock/config/unixsocket"
 )
 
-// unixListener listens at a Unix socket. Its address has the form of the configuration.
+// unixListener listens at a Unix socket. Its Addr is written as in the configuration.
 type unixListener struct {
 	*net.UnixListener
 	file   string
@@ -26,7 +26,7 @@ type unixListener struct {
 	remove sync.Once
 }
 
-// unixAddr is an address in the form of the configuration.
+// unixAddr is an address as it is written in the configuration.
 type unixAddr string
 
 func (unixAddr) Network() string  { return "unix" }
@@ -41,8 +41,8 @@ func (l *unixListener) Close() error {
 	return l.UnixListener.Close()
 }
 
-// removeFile removes the socket from the file system, so that clients no longer connect. A socket
-// that has replaced it stays.
+// removeFile removes the socket from the file system, so that clients no longer connect. If another
+// socket has replaced it, that socket stays.
 func (l *unixListener) removeFile() {
 	l.remove.Do(func() {
 		if l.own == nil {
@@ -67,7 +67,7 @@ func listenUnix(address string, takeOver bool) (net.Listener, error) {
 	if in, err := os.Stat(folder); err != nil || !in.IsDir() {
 		return nil, fmt.Errorf("there is no folder %s: create it (systemd: RuntimeDirectory=), or mount it", folder)
 	}
-	defer lockFolder(folder)() // two processes must not both find the socket stale
+	defer lockFolder(folder)() // the lock keeps two processes from both finding the socket stale
 	bind := file
 	switch is, err := os.Lstat(file); {
 	case errors.Is(err, fs.ErrNotExist):

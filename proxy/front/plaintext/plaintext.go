@@ -1,16 +1,16 @@
 // Package plaintext makes foreign text safe to print. Text from engines, result files and other
-// edges reaches terminals only through it. It is a leaf, like package build: the edge's pages for
+// edges reaches terminals only through it. The edge's pages for
 // terminals, the commands and the load tester use it.
 //
 // # Design
 //
-// A terminal executes some characters as commands: it moves its cursor, sets its title, answers as
-// if the user had typed, or shows text in a different order. An attacker does not need an engine
-// for that, since users pass result files around. So all text is cleaned where it is written, not
-// where each name is read. This also covers names that are added later. Control characters (C0,
-// DEL, C1), format characters (marks that reverse the direction of text, zero widths) and invalid
-// UTF-8 each become one question mark. Letters of any script stay. In JSON the same characters are
-// escaped, which changes no value.
+// A terminal executes some characters as commands. It moves its cursor, sets its title, answers as
+// if the user had typed, or shows text in a different order. An attacker does not need to control
+// an engine, because users also pass result files around. So all text is cleaned where it is
+// written, not where each name is read. This also covers names that are added later. Control
+// characters (C0, DEL, C1), format characters (marks that reverse the direction of text, zero
+// widths) and invalid UTF-8 each become one question mark. Letters of any script stay. In JSON the
+// same characters are escaped, so no value changes.
 package plaintext
 
 import (
@@ -33,7 +33,7 @@ func clean(s, but string) string {
 			return '?'
 		}
 		return r
-	}, s) // invalid bytes become replacement characters
+	}, s) // the conversion to runes replaces invalid bytes with replacement characters
 }
 
 // drives reports whether r may make a terminal do something other than display it.

@@ -96,7 +96,7 @@ var wide = &unicode.RangeTable{
 }
 
 // Cells returns how many terminal cells a character takes: zero for a mark that combines with the
-// preceding character, two for a wide character, and one for any other.
+// preceding character, two for a wide character, and one for any other character.
 func Cells(r rune) int {
 	switch {
 	case r < 0x300:
