@@ -14,20 +14,21 @@ import (
 type certificates struct {
 	authority *cert.Authority
 	keys      map[string]*Key // by the mark of the certificate that they name
-	number    uint64          // number of this ring, for what a connection remembers
+	number    uint64          // number of this ring, with which a connection remembers results
 }
 
-// rings counts the rings with certificates in the process.
+// rings counts the rings with certificates that this process has made.
 var rings atomic.Uint64
 
-// shown is what a client's certificate means to a ring.
+// shown is the result of looking up a client's certificate in a ring.
 type shown struct {
 	key   *Key // nil: no key names the certificate
 	err   error
 	until time.Time // when the certificate stops being trusted
 }
 
-// newCertificates returns the certificates that keys name, or nil if no key names a certificate.
+// newCertificates returns the certificates that the keys name, or nil if no key names a
+// certificate.
 func newCertificates(keys []config.Key, authority []byte) (*certificates, error) {
 	c := &certificates{keys: map[string]*Key{}}
 	for i := range keys {
@@ -81,7 +82,7 @@ func (c *certificates) find(p *cert.Peer, now time.Time) (*Key, error) {
 	return s.key, nil
 }
 
-// look determines what a client's certificate means.
+// look finds the key that a client's certificate names, and checks the certificate.
 func (c *certificates) look(p *cert.Peer, now time.Time) *shown {
 	var key *Key
 	for _, mark := range p.Marks() {
@@ -106,7 +107,7 @@ func (c *certificates) look(p *cert.Peer, now time.Time) *shown {
 }
 
 // holds reports whether calls of a key that was found by a certificate may continue. They may
-// continue even if the certificate expires meanwhile.
+// continue even after the certificate has expired.
 func (c *certificates) holds(found *Key, now time.Time) bool {
 	k := c.keys[found.mark]
 	if k == nil || k.ID != found.ID || !k.active || expired(k.expires[0], now) {

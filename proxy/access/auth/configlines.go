@@ -19,8 +19,8 @@ type LineError struct {
 
 func (e *LineError) Error() string { return e.Value + ": " + e.Message }
 
-// ConfigLines returns the lines of a configuration that admit a key by its hash. If the parameter
-// expires is empty, the key does not expire. The error is a *LineError.
+// ConfigLines returns the lines of a configuration that admit a key by its hash. If expires is
+// empty, the key does not expire. The error is a *LineError.
 func ConfigLines(
 	name, hash string, models, operations []string, expires string, limits map[string]string, known config.Known,
 ) (string, error) {
@@ -43,7 +43,7 @@ func ConfigLines(
 	for _, p := range problems {
 		_, member, _ := strings.Cut(p.Path, "].")
 		switch {
-		case strings.HasPrefix(member, "expires") && p.Warning: // as for a file's only key
+		case strings.HasPrefix(member, "expires") && p.Warning: // as for the only key of a file
 			return "", &LineError{"expires", expires + " is past"}
 		case p.Warning:
 		case strings.HasPrefix(member, "expires"), strings.HasPrefix(member, "models"), strings.HasPrefix(member, "limits"),
@@ -62,7 +62,7 @@ func ConfigLines(
 // YAML's own words.
 var plainScalar = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:+-]*$`)
 
-// scalar returns text in a form that YAML reads back as the same text.
+// scalar returns text in a notation that YAML reads back as the same text.
 func scalar(text string) string {
 	switch word := strings.ToLower(text); {
 	case word == "null", word == "true", word == "false", strings.HasSuffix(word, ":"), !plainScalar.MatchString(text):

@@ -14,16 +14,16 @@ type Request struct {
 	Authorization [][]byte // every occurrence of the Authorization header, in order
 	APIKey        [][]byte // every occurrence of the x-api-key header, in order
 	Query         []byte   // the query string as it was sent, without the question mark
-	Last          *LastKey // of the connection; nil: nothing is remembered
+	Last          *LastKey // the connection's last key; nil: nothing is remembered
 }
 
 // Credential is an API key as the client sent it. It borrows the request's bytes and must not
 // outlive them. Only the LastKey of its connection stores it.
 type Credential struct {
 	key   []byte
-	value []byte // the header's bytes; absent if again is set
+	value []byte // the header's bytes; not set if again is true
 	in    header
-	again bool     // it is last
+	again bool     // the key is the same as last
 	last  *LastKey // may be nil
 }
 
@@ -46,7 +46,7 @@ var (
 // ErrConflict is the 401 for a request with two credentials. It is shared and read-only.
 var ErrConflict = apierr.Unauthorized(apierr.CodeCredentialConflict)
 
-// The errors for a request with both headers, of which one is empty. A client with an unset
+// The errors for a request with both headers if one of them is empty. A client with an unset
 // variable sends such an empty header in addition to its key.
 var (
 	errEmptyAuthorization = emptyHeader("Authorization", "x-api-key")
@@ -59,14 +59,14 @@ func emptyHeader(name, other string) *apierr.Error {
 		name, other)
 }
 
-// Extract returns the credential of a request and whether there is one. The key comes in
-// "Authorization: Bearer KEY", in "x-api-key: KEY", or in both if they have the same bytes
+// Extract returns the credential of a request and whether there is one. The key is in
+// "Authorization: Bearer KEY", in "x-api-key: KEY", or in both if the two keys have the same bytes
 // (contract, Authentication 1 to 3).
 //
-// The error is always an *apierr.Error, shared and read-only, and applies to every endpoint,
+// The error is always an *apierr.Error, shared and read-only. It applies to every endpoint,
 // including public ones. It is a 401 for a header that occurs twice or holds a list, for two
 // different keys, for a scheme other than Bearer, for an empty or malformed key, and for a
-// credential in the query string, even next to a valid header. It is a 400 for a query string that
+// credential in the query string, even if a header is valid. It is a 400 for a query string that
 // cannot be decoded.
 //
 // A key is one or more visible ASCII characters except the comma, which HTTP reserves for lists.
@@ -102,7 +102,7 @@ func Extract(r *Request) (c Credential, present bool, err error) {
 		if err != nil {
 			return Credential{}, false, err
 		}
-		// Both values came with this request, so timing reveals nothing.
+		// Both values are from this request, so timing reveals nothing.
 		if present && !bytes.Equal(key, c.key) {
 			return Credential{}, false, ErrConflict
 		}
@@ -147,7 +147,7 @@ func parseKey(value []byte) ([]byte, error) {
 	return value, nil
 }
 
-// trim cuts the blanks that HTTP allows around the value of a header.
+// trim cuts off the blanks that HTTP allows around the value of a header.
 func trim(value []byte) []byte { return httptoken.TrimBlanks(value) }
 
 func lowerByte(b byte) byte {

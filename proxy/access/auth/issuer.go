@@ -20,12 +20,12 @@ import (
 
 // KeySet verifies the tokens of an issuer.
 type KeySet interface {
-	// Keys returns the current keys, nil while there are none yet.
+	// Keys returns the current keys, or nil if there are none yet.
 	Keys() *jwt.Set
-	// Renew requests newer keys for a token that the current keys do not verify, and waits for at most
-	// a second. The parameter suspect means that the current keys include one for the token, but the
-	// signature is wrong under that key. The result is false if keys that verify the token may still
-	// arrive.
+	// Renew requests newer keys for a token that the current keys do not verify, and waits for at
+	// most a second. suspect means that the current keys include one for the token, but the
+	// signature is wrong under that key. Renew returns false if a later set of keys may still
+	// verify the token.
 	Renew(t *jwt.Token, suspect bool) (final bool)
 }
 
@@ -34,17 +34,17 @@ type fixedKeys struct{ set *jwt.Set }
 
 func (f fixedKeys) Keys() *jwt.Set { return f.set }
 
-// Renew implements KeySet: only a reload reads a file again.
+// Renew implements KeySet. It returns true, because only a reload reads a file again.
 func (fixedKeys) Renew(*jwt.Token, bool) bool { return true }
 
-// rememberedTokens is how many verified tokens a ring remembers. The ring keeps the most recent
-// ones.
+// rememberedTokens is the maximum number of verified tokens that a ring remembers. The ring keeps
+// the most recent ones.
 const rememberedTokens = 4096
 
 // issuers holds the issuers whose tokens are accepted in addition to keys. The result of a token's
-// signature check is cached under the token's hash, so that each token is verified once.
+// signature check is cached under the token's hash, so the signature is checked only once.
 type issuers struct {
-	byName   map[string]*issuer  // by the iss of their tokens
+	byName   map[string]*issuer  // by the iss claim of their tokens
 	taken    map[string]struct{} // ids of keys
 	verified *lru.Cache[[sha256.Size]byte, *Key]
 }
@@ -55,14 +55,14 @@ type issuer struct {
 	templates []template // in the order of the configuration
 }
 
-// template gives the rights of a key to tokens that have a certain value in a claim.
+// template gives the rights of a key to tokens with a certain value in a claim.
 type template struct {
-	claim, value string // a value that ends in a star is a prefix; no claim: all tokens
+	claim, value string // value may end in a star; an empty claim matches all tokens
 	key          *Key
 	ends         time.Time
 }
 
-// The errors for tokens with a valid signature. Their texts quote no part of a token.
+// The errors for tokens with a valid signature. Their texts quote nothing from a token.
 var (
 	errExpired  = tokenError("The token has expired. Get a new one.")
 	errNotYet   = tokenError("The token is not valid yet. Check the clock of its issuer.")
@@ -76,13 +76,13 @@ func tokenError(text string) *apierr.Error {
 }
 
 // Issuers holds what identifies callers without a key: the issuers whose tokens a ring accepts, the
-// source of the keys that some issuers publish at a URL, and the authority of client certificates,
+// source of the keys that some issuers publish at a URL, and the authority for client certificates
 // in PEM form.
 type Issuers struct {
 	Config   []config.Issuer
 	Source   func(url string) KeySet
 	ClientCA []byte
-	Unread   bool // keys in addition to the ring's have not been read yet
+	Unread   bool // some keys besides the ring's have not been read yet
 }
 
 // names reports whether tokens may get the rights of the key with this id.
@@ -92,8 +92,8 @@ func (o *Issuers) names(id string) bool {
 	})
 }
 
-// newIssuers returns the issuers of a configuration, or nil if it has none. The templates' keys
-// must be among keys. No token may get an id in the set taken.
+// newIssuers returns the issuers of a configuration, or nil if it has none. keys must include the
+// templates' keys. No token may get an id that is in taken.
 func newIssuers(o *Issuers, keys []config.Key, taken map[string]struct{}) (*issuers, error) {
 	all := o.Config
 	if len(all) == 0 {
@@ -130,8 +130,8 @@ func newIssuers(o *Issuers, keys []config.Key, taken map[string]struct{}) (*issu
 	return s, nil
 }
 
-// find returns the key that a token stands for. The parameter sum is the token's hash. If the ring
-// does not remember the token, find verifies its signature.
+// find returns the key that a token stands for. sum is the token's hash. If the ring does not
+// remember the token, find verifies its signature.
 func (s *issuers) find(credential []byte, sum [sha256.Size]byte, now time.Time) (*Key, error) {
 	if !jwt.Looks(credential) {
 		return nil, errInvalid
@@ -156,8 +156,8 @@ func (s *issuers) find(credential []byte, sum [sha256.Size]byte, now time.Time) 
 	return k, nil
 }
 
-// holds reports whether a token's public key, its audience and the template of its rights are in
-// force.
+// holds reports whether a token's public key, its audience and the template that gives its rights
+// are still in force.
 func (s *issuers) holds(k *Key, now time.Time) bool {
 	of := k.token.issuer
 	is := s.byName[of.Issuer]
@@ -165,7 +165,8 @@ func (s *issuers) holds(k *Key, now time.Time) bool {
 		return false
 	}
 	withdrawn := func(audience string) bool { return !slices.Contains(is.config.Audience, audience) }
-	if is.config != of && slices.ContainsFunc(of.Audience, withdrawn) { // perhaps the token's
+	// the token may be for one of the withdrawn audiences
+	if is.config != of && slices.ContainsFunc(of.Audience, withdrawn) {
 		return false
 	}
 	set := is.keys.Keys()
@@ -177,7 +178,7 @@ func (s *issuers) holds(k *Key, now time.Time) bool {
 	})
 }
 
-// tiers returns the tiers of the template that gives a token its rights. The receiver s may be nil.
+// tiers returns the tiers of the template that gives a token its rights. s may be nil.
 func (s *issuers) tiers(k *Key) uint8 {
 	if s == nil || s.byName[k.token.issuer.Issuer] == nil {
 		return 0
@@ -190,7 +191,7 @@ func (s *issuers) tiers(k *Key) uint8 {
 	return 0
 }
 
-// verify checks a token's signature and claims, and makes the key that it stands for.
+// verify checks a token's signature and claims, and makes the key that the token stands for.
 func (s *issuers) verify(credential []byte, now time.Time) (*Key, error) {
 	t, err := jwt.Parse(credential)
 	if err != nil {
@@ -219,7 +220,7 @@ func (s *issuers) verify(credential []byte, now time.Time) (*Key, error) {
 		if role := &is.templates[i]; role.fits(claims) {
 			k := *role.key
 			k.ID = is.config.Name + "/" + safeID(subject)
-			if _, taken := s.taken[k.ID]; taken { // by a key of the store, which has its own limits
+			if _, taken := s.taken[k.ID]; taken { // a key of the store has this id
 				return nil, errInvalid
 			}
 			k.CacheOwner = cmp.Or(groupOf(role.key.Template), "key "+k.ID)
@@ -231,8 +232,8 @@ func (s *issuers) verify(credential []byte, now time.Time) (*Key, error) {
 }
 
 // prove checks a token's signature with the keys of its issuer. A token that newer keys may verify
-// waits for those keys. If they do not arrive, the token is refused with a 503, which clients
-// retry, unlike a 401.
+// waits for those keys. If they are not fetched in time, prove refuses the token with a 503.
+// Clients retry a 503 but not a 401.
 func (is *issuer) prove(t *jwt.Token, now time.Time) (jwt.Claims, jwt.Print, error) {
 	verify := func(set *jwt.Set) (jwt.Claims, jwt.Print, error) {
 		if set == nil {
@@ -278,14 +279,15 @@ func (t *template) fits(c jwt.Claims) bool {
 // longestID is the maximum length of a claim in a key's id.
 const longestID = 128
 
-// plainMarks are the characters in a claim, besides ASCII letters and digits, that have no special
-// meaning in logs, pages, queries, paths and patterns. Mail addresses, UUIDs, provider names
-// (colons, bars and slashes) and base64 contain them.
+// plainMarks are the characters, apart from ASCII letters and digits, that have no special meaning
+// in logs, pages, queries, paths and patterns. Mail addresses, UUIDs, provider names (colons, bars
+// and slashes) and base64 contain them.
 const plainMarks = "._-@:|+/="
 
-// safeID returns a claim as part of a key's id, for logs, metrics and limits. It replaces the claim
-// with its hash if the claim is long, could be read as a step up in a path, or has characters other
-// than the plain ones. Distinct claims always have distinct ids.
+// safeID returns a claim in a form that a key's id may contain, for logs, metrics and limits. It
+// replaces the claim with its hash if the claim is long, could be read as a step up in a path, or
+// has other characters than letters, digits and plainMarks. Distinct claims always have distinct
+// ids.
 func safeID(claim string) string {
 	odd := func(c rune) bool {
 		return (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && !strings.ContainsRune(plainMarks, c)

@@ -12,18 +12,19 @@ import (
 	"penstock/proxy/access/auth/jwt"
 )
 
-// Key says what a configured key may use: everything that the configuration does not exclude. It is
-// immutable and belongs to one Ring. A call may keep its Key until it ends.
+// Key holds the rights of a configured key. A key may use everything that the configuration does
+// not exclude. A Key is immutable and belongs to one Ring. A call may keep its Key until the call
+// ends.
 type Key struct {
 	ID string // for the log and for the limits; never empty for a configured key
-	// CacheOwner is the owner whose cached prompts the key may use if the cached prompts of different
-	// owners are separated: the key itself, or its cache group.
+	// CacheOwner is the owner of the cached prompts that the key may use, if the cached prompts of
+	// different owners are separated. It is the key itself, or its cache group.
 	CacheOwner string
 	// Template is the entry that gives a token its rights and limits; nil for a key.
 	Template *config.Key
 	// Tiers has a bit for each tier of deployments that the key lists; 0: it lists none.
 	Tiers uint8
-	Class string // of its calls; empty: the first class
+	Class string // class of the key's calls; empty: the first class
 
 	weight int // the key's weight when keys take turns; at least 1
 
@@ -32,24 +33,24 @@ type Key struct {
 	active     bool
 	all        bool // every model
 	models     map[string]struct{}
-	prefixes   []string          // patterns without their star
+	prefixes   []string          // patterns without their stars
 	operations []string          // nil: every operation
-	expires    []time.Time       // the ends of its hashes
-	sum        [sha256.Size]byte // the hash that found it
+	expires    []time.Time       // the expiry times of the key's hashes
+	sum        [sha256.Size]byte // the hash by which the key was found
 
 	token *token // nil for a key
 
-	peer *cert.Peer // the client whose certificate found it; nil without a certificate
-	mark string     // of that certificate
+	peer *cert.Peer // the client whose certificate identified the key; nil without a certificate
+	mark string     // the mark of that certificate
 
 	withheld map[string]struct{} // models that the key may not use until its file's models are in force; see Withhold
 }
 
-// token is what a Key knows about its token.
+// token holds the data of the token that a Key stands for.
 type token struct {
 	issuer *config.Issuer
 	role   *template // gives the key its rights
-	print  jwt.Print // of the public key that verified it
+	print  jwt.Print // thumbprint of the public key that verified the token
 	times  jwt.Times
 }
 
@@ -76,7 +77,7 @@ func newConfigured(c *config.Key) *Key {
 	return k
 }
 
-// groupOf names the group that shares a key's cached prompts; empty: none.
+// groupOf returns the name of the group that shares a key's cached prompts; empty: none.
 func groupOf(c *config.Key) string {
 	if c.CacheGroup == "" {
 		return ""

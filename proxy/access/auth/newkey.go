@@ -18,14 +18,14 @@ const Prefix = "pstk_"
 
 const (
 	alphabet   = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-	secretLen  = 43 // of 62 characters each: 256 bits
-	checkLen   = 6  // holds 32 bits
+	secretLen  = 43 // 43 of 62 possible characters: 256 bits
+	checkLen   = 6  // 6 of 62 possible characters: 32 bits
 	keyLen     = len(Prefix) + secretLen + checkLen
 	hashPrefix = "sha256:"
 )
 
-// NewKey makes a key: the prefix, 256 random bits and a checksum, all in letters and digits. The
-// result hash is the form that the configuration holds. The error comes from the random source.
+// NewKey makes a key: the prefix, 256 random bits and a checksum, all in letters and digits. hash
+// is the key's hash, as the configuration holds it. An error comes from the random source.
 func NewKey() (plain, hash string, err error) {
 	return newKey(rand.Reader)
 }
@@ -39,8 +39,8 @@ func newKey(random io.Reader) (plain, hash string, err error) {
 			return "", "", fmt.Errorf("read random bytes for a key: %w", err)
 		}
 		for _, b := range buf {
-			// The values 62 and 63 are discarded: wrapped around, they would make two characters likelier
-			// than the others.
+			// The values 62 and 63 are discarded. Wrapped around, they would make two characters
+			// more likely than the others.
 			if b &= 63; int(b) < len(alphabet) && len(key) < len(Prefix)+secretLen {
 				key = append(key, alphabet[b])
 			}
@@ -50,14 +50,14 @@ func newKey(random io.Reader) (plain, hash string, err error) {
 	return string(key), Hash(string(key)), nil
 }
 
-// Hash returns the hash of a complete key of any form, as the configuration holds it: "sha256:" and
-// 64 hexadecimal digits.
+// Hash returns the hash of any complete key, as the configuration holds it: "sha256:" and 64
+// hexadecimal digits.
 func Hash(plain string) string {
 	sum := sha256.Sum256([]byte(plain))
 	return hashPrefix + hex.EncodeToString(sum[:])
 }
 
-// guessableLen is the length below which no key has the 128 bits that a fast hash needs.
+// guessableLen is the length below which a key cannot have the 128 bits that a fast hash requires.
 const guessableLen = 20
 
 // Guessable reports whether a key from elsewhere is too short or too uniform to withstand guessing
@@ -70,8 +70,8 @@ func Guessable(plain string) bool {
 	return len(plain) < guessableLen || len(different) < 8
 }
 
-// CheckKey returns an error for a key that could never be used: no header can carry it, or it has
-// our prefix but is not one of our keys.
+// CheckKey returns an error for a key that could never be used, because no header can carry it, or
+// because it has our prefix but a wrong checksum.
 func CheckKey(plain string) error {
 	for i := range len(plain) {
 		if c := plain[i]; c <= ' ' || c >= 0x7f {
@@ -85,7 +85,7 @@ func CheckKey(plain string) error {
 }
 
 // Checksum reports whether plain has the form of a key that NewKey makes, including the checksum.
-// It does not say whether the key exists.
+// It does not check whether the key exists.
 func Checksum(plain string) bool { return checksum([]byte(plain)) }
 
 func checksum(key []byte) bool {

@@ -37,7 +37,7 @@ func CheckQuery(query []byte) error {
 }
 
 // cutPair cuts at the next separator. The semicolon is also a separator: some servers still split
-// there, so it must not hide a parameter.
+// at semicolons, so a semicolon must not hide a parameter.
 func cutPair(query []byte) (pair, rest []byte) {
 	for i, b := range query {
 		if b == '&' || b == ';' {
@@ -55,24 +55,24 @@ const (
 	pairBroken
 )
 
-// maxName bounds how much of a reduced name is kept. It exceeds the length of every name in
-// credentialNames.
+// maxName is the maximum number of bytes kept of a reduced name. It exceeds the length of every
+// name in credentialNames.
 const maxName = 24
 
-// pairScan scans one name=value pair once, decodes it on the way, and does not allocate.
+// pairScan scans one name=value pair once, decodes it while scanning, and does not allocate.
 type pairScan struct {
 	src []byte
 	pos int
 
-	whole reduced // all of the name
+	whole reduced // the complete name
 	piece reduced // the name since the last bracket
-	own   keyScan // a key of our own, in the name or in the value
+	own   keyScan // one of our own keys, in the name or in the value
 }
 
 func (p *pairScan) scan() pairVerdict {
 	inValue, broken := false, false
 	for p.pos < len(p.src) {
-		splits := p.src[p.pos] == '=' && !inValue // an escaped = is part of the name
+		splits := p.src[p.pos] == '=' && !inValue // an escaped = belongs to the name
 		b, ok := p.next()
 		broken = broken || !ok
 		switch {
@@ -103,7 +103,7 @@ func (p *pairScan) scan() pairVerdict {
 	return pairHarmless
 }
 
-// next returns the next byte, decoded; the result ok is false for a malformed escape.
+// next returns the next byte, decoded. ok is false for a malformed escape.
 func (p *pairScan) next() (b byte, ok bool) {
 	b = p.src[p.pos]
 	p.pos++
@@ -135,7 +135,7 @@ func unhex(b byte) byte {
 	return 0xff
 }
 
-// reduced is the beginning of a name, reduced to lower-case letters and digits.
+// reduced is the start of a name, reduced to lower-case letters and digits.
 type reduced struct {
 	buf  [maxName]byte
 	n    int
@@ -164,7 +164,7 @@ func (r *reduced) isCredential() bool {
 }
 
 // keyScan collects a text that may be one of our own keys. It keeps just enough of the text to
-// decide whether it is one.
+// decide that.
 type keyScan struct {
 	buf [keyLen]byte
 	n   int
@@ -178,7 +178,7 @@ func (k *keyScan) add(b byte) {
 }
 
 func (k *keyScan) found() bool {
-	// The call of checksum makes its argument escape, so only a text that looks like a key is copied
-	// to the heap.
+	// The call of checksum makes its argument escape to the heap, so only a text that looks like a
+	// key is copied.
 	return k.n == keyLen && string(k.buf[:len(Prefix)]) == Prefix && checksum(bytes.Clone(k.buf[:]))
 }

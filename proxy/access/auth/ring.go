@@ -13,14 +13,14 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-// Ring is the set of keys of one configuration. It is immutable: a reload builds another one. All
+// Ring is the set of keys of one configuration. It is immutable: a reload builds a new Ring. All
 // methods may be called from any goroutine.
 type Ring struct {
 	byHash map[[sha256.Size]byte]entry
 	ids    map[string]struct{}
 
-	issuers      *issuers      // nil without any
-	certificates *certificates // nil without any
+	issuers      *issuers      // nil without issuers
+	certificates *certificates // nil if no key names a certificate
 	unknown      error         // the error for an unknown key
 }
 
@@ -31,8 +31,8 @@ type entry struct {
 	expires time.Time // zero: never
 }
 
-// NewRing builds a ring from a configuration's keys and from the issuers that identify other
-// callers. The error names the key or the issuer and says what to correct. It never contains a
+// NewRing builds a ring from a configuration's keys and from the issuers that identify callers
+// without a key. The error names the key or the issuer and what to correct. It never contains a
 // hash.
 func NewRing(keys []config.Key, from *Issuers) (*Ring, error) {
 	r := &Ring{
@@ -90,8 +90,8 @@ func (r *Ring) add(c *config.Key) error {
 // Find returns the key for the credential c, which may be a key or a token. For a key that is
 // unknown, expired or inactive, and for a token without a valid signature, the error is the same
 // 401, shared and read-only. The error is a 503 while an unknown key may be among the keys that
-// have not been read yet. The time now is compared by the wall clock. Find allocates only for a
-// token that is new to the ring and for a key that is new to its connection.
+// have not been read yet. Expiry times are compared with the wall clock of now. Find allocates only
+// for a token that is new to the ring and for a key that is new to its connection.
 func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
 	var sum [sha256.Size]byte
 	switch {
@@ -102,7 +102,7 @@ func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
 	default:
 		sum = sha256.Sum256(c.key)
 	}
-	e := r.byHash[sum] // an unknown key is compared with zeros, which takes the same time
+	e := r.byHash[sum] // an unknown key is compared with zeros, because that takes the same time
 	if subtle.ConstantTimeCompare(e.sum[:], sum[:]) != 1 || e.key == nil {
 		if r.issuers != nil {
 			if key, err := r.issuers.find(c.key, sum, now); !errors.Is(err, errInvalid) {
@@ -125,8 +125,8 @@ func (r *Ring) TakesCertificates() bool { return r.certificates != nil }
 
 // FindPeer returns the key that a client's certificate stands for, or nil without an error if no
 // key names the certificate. The error is the 401 of Find, or ErrConflict if two keys name the
-// certificate by different marks. The client p may be nil. FindPeer allocates only for a connection
-// that is new to the ring.
+// certificate by different marks. p may be nil. FindPeer allocates only for a connection that is
+// new to the ring.
 func (r *Ring) FindPeer(p *cert.Peer, now time.Time) (*Key, error) {
 	if p == nil || r.certificates == nil {
 		return nil, nil
@@ -134,13 +134,13 @@ func (r *Ring) FindPeer(p *cert.Peer, now time.Time) (*Key, error) {
 	return r.certificates.find(p, now)
 }
 
-// Holds reports whether calls of a key that this or another ring found may continue. It decides
-// what a reload does to the key's running streams. The ring must have an active key with the same
-// id, which must still have the hash under which the key was found and at least one hash that has
-// not expired. A removed hash is revoked together with its calls. Calls of an expired hash may end
-// normally if the key has a newer hash. A token's calls may continue after the token has expired as
-// long as its issuer, the public key that verified it and the template of its rights are in force.
-// A certificate's calls may continue as long as its authority and its key are in force.
+// Holds reports whether calls of a key that this or another ring found may continue. A reload uses
+// it to decide about the key's running streams. The ring must have an active key with the same id.
+// That key must still have the hash by which the key was found, and at least one hash that has not
+// expired. If a hash is removed, its calls end. Calls of an expired hash may end normally if the
+// key has a newer hash. A token's calls may continue even after the token has expired, as long as
+// its issuer, the public key that verified it and the template of its rights are in force. A
+// certificate's calls may continue as long as its authority and its key are in force.
 func (r *Ring) Holds(found *Key, now time.Time) bool {
 	if found.token != nil {
 		return r.issuers != nil && r.issuers.holds(found, now)
@@ -160,7 +160,8 @@ func (r *Ring) Holds(found *Key, now time.Time) bool {
 	return false
 }
 
-// Tiers returns the tiers that a key lists in this ring. Another ring may have found the key.
+// Tiers returns the tiers that a key lists in this ring. The key may have been found by another
+// ring.
 func (r *Ring) Tiers(found *Key) uint8 {
 	if found.token != nil {
 		return r.issuers.tiers(found)

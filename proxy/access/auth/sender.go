@@ -8,29 +8,30 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-// Sender is the connection that a request came on. The zero Sender is a connection about which
-// nothing is known.
+// Sender is the connection that a request was received on. The zero Sender is a connection about
+// which nothing is known.
 type Sender struct {
 	Peer *cert.Peer // the client that the connection's certificate identifies; nil without a certificate
 	Last *LastKey   // nil: nothing is remembered
 }
 
-// longestKept is the longest header value that a connection remembers. Tokens are longer.
+// longestKept is the maximum length of a header value that a connection remembers. Tokens are
+// longer.
 const longestKept = 128
 
-// LastKey is the last key that was presented on a connection, in the header's form, and the key's
+// LastKey is the last key that was presented on a connection, as the header has it, and the key's
 // hash. Clients present the same key with each request, and reading and hashing the key cost more
-// than the rest of the look-up. Nothing else is remembered, so that a ring's decision about a key
-// is never outdated. The zero LastKey is ready for use. A LastKey belongs to one connection, ends
-// with it, and is not safe for concurrent use.
+// than the rest of the look-up. LastKey remembers no ring's decision about the key, because a
+// decision may become outdated. The zero LastKey is ready for use. A LastKey belongs to one
+// connection, ends with it, and is not safe for concurrent use.
 type LastKey struct {
-	value []byte // of the header
+	value []byte // the header's value
 	key   []byte // within value
 	sum   [sha256.Size]byte
 	in    header
 }
 
-// header says which header carried a key.
+// header identifies the header that carried a key.
 type header uint8
 
 const (
@@ -48,7 +49,7 @@ func (l *LastKey) GoString() string { return "redacted" }
 
 // recall returns the credential of a request if it is the connection's last key. The comparison
 // takes constant time, because a proxy may send the requests of several clients on one connection.
-// The receiver may be nil.
+// l may be nil.
 func (l *LastKey) recall(r *Request) (c Credential, ok bool) {
 	if l == nil || l.in == inNone {
 		return c, false

@@ -4,10 +4,10 @@ import "iter"
 
 // Withhold removes rights to the given models from r's keys. A key loses its right to a model if
 // the key with the same id in the previous ring had no such right. A reload calls Withhold for keys
-// that take effect earlier than their file's models, or without them, because a right to a model in
-// the next file is not a right to the model that now runs under the same name. Likewise a key gets
-// no tier that it did not list before. Narrowed rights and removed keys are not affected. It must
-// be called before r is shared.
+// that take effect before their file's models, or without them. The reason is that a right to a
+// model in the next file is not a right to the model that now runs under the same name. For the
+// same reason a key gets no tier that it did not list before. Withhold does not affect removed keys
+// and rights that become narrower. It must be called before r is shared.
 func (r *Ring) Withhold(models []string, before *Ring) {
 	old := make(map[string]*Key, len(before.byHash))
 	for k := range before.all() {
@@ -15,7 +15,7 @@ func (r *Ring) Withhold(models []string, before *Ring) {
 	}
 	for k := range r.all() {
 		if len(models) > 0 {
-			k.Tiers &= tiersOf(old[k.ID]) // the next file may give the number to another tier
+			k.Tiers &= tiersOf(old[k.ID]) // in the next file the number may belong to another tier
 		}
 		for _, m := range models {
 			if !k.Allows(m) || old[k.ID].Allows(m) {
@@ -29,7 +29,8 @@ func (r *Ring) Withhold(models []string, before *Ring) {
 	}
 }
 
-// all yields every key of r once for each hash, and the keys that give tokens their rights.
+// all yields every key of r once for each of its hashes, and the keys that give tokens their
+// rights.
 func (r *Ring) all() iter.Seq[*Key] {
 	return func(yield func(*Key) bool) {
 		for _, e := range r.byHash {
@@ -50,7 +51,7 @@ func (r *Ring) all() iter.Seq[*Key] {
 	}
 }
 
-// tiersOf returns the tiers that a key lists. The parameter k may be nil.
+// tiersOf returns the tiers that a key lists. k may be nil.
 func tiersOf(k *Key) uint8 {
 	if k == nil {
 		return 0

@@ -1,15 +1,15 @@
 // Package enduser identifies the people who use clients' applications. A key often belongs to an
-// application, and only the application knows who is behind a request. The application can name
-// that person in a header, or in the request members that the APIs define for this purpose.
+// application, and only the application knows which person a request is for. The application can
+// name that person in a header, or in the request members that the APIs define for this purpose.
 //
 // The edge does not need the name itself, so it keeps a keyed hash: an HMAC with SHA-256 under the
 // configuration's secret, cut to 16 bytes. The holder of the secret can compute the hash of a known
-// end user. The hashes alone identify no end user, and names cannot even be tried without the
-// secret.
+// end user. The hashes alone identify no end user, and without the secret nobody can even test a
+// guessed name.
 //
 // A request never fails because of such a header or member. A value that is not a string, is empty
-// or is longer than MaxID names no end user. A duplicate member or header, which two readers could
-// read differently, names none either.
+// or is longer than MaxID names no end user. A duplicate member or header names none either,
+// because two readers could read it differently.
 package enduser
 
 import (
@@ -35,7 +35,7 @@ type Namer struct {
 	readers sync.Pool // of *reader
 }
 
-// reader holds what is needed to find and name the end user of one request.
+// reader holds the buffers for finding and naming the end user of one request.
 type reader struct {
 	doc  jsonx.Doc
 	mac  hash.Hash
@@ -43,7 +43,7 @@ type reader struct {
 	sum  [sha256.Size]byte
 }
 
-// New returns the namer of a configuration; nil if end users are not configured.
+// New returns the namer of a configuration, or nil if end users are not configured.
 func New(c *config.EndUsers) *Namer {
 	secret := []byte(c.Secret.Value())
 	if len(secret) == 0 {
@@ -54,7 +54,7 @@ func New(c *config.EndUsers) *Namer {
 	}}}
 }
 
-// Header returns the header with the end user; empty: none.
+// Header returns the name of the header that names the end user; empty: none.
 func (n *Namer) Header() string { return n.header }
 
 // Of returns the name of a request's end user. Only a JSON body can name an end user. The result is
@@ -64,7 +64,7 @@ func (n *Namer) Of(h *fasthttp.RequestHeader, body []byte) (name observe.EndUser
 	defer n.readers.Put(r)
 	if n.header != "" {
 		switch lines := h.PeekAll(n.header); {
-		case len(lines) > 1: // a proxy has added a line, so it is unknown which line counts
+		case len(lines) > 1: // a proxy has added a line, so it is unclear which line is valid
 			return name
 		case len(lines) == 1 && len(lines[0]) > 0:
 			return r.name(lines[0])
@@ -114,8 +114,8 @@ func (r *reader) find(body []byte) []byte {
 	return nil
 }
 
-// longestID is the length of the longest id in JSON: in quotes, with each byte escaped.
+// longestID is the maximum length of an id in JSON: in quotes, with each byte escaped.
 const longestID = 6*MaxID + 2
 
-// maxNodes bounds the memory for a body with many members.
+// maxNodes limits the memory for a body with many members.
 const maxNodes = 1 << 16

@@ -9,13 +9,13 @@ import (
 	"penstock/config/money"
 )
 
-// Cost is what calls use: tokens, and their price under the models' pricing.
+// Cost is the usage of calls: tokens, and their price under the models' pricing.
 type Cost struct {
 	Tokens int64
 	Spend  money.Amount
 }
 
-// Plus returns the sum.
+// Plus returns the sum of c and d.
 func (c Cost) Plus(d Cost) Cost { return Cost{c.Tokens + d.Tokens, c.Spend.Plus(d.Spend)} }
 
 func (c Cost) minus(d Cost) Cost { return Cost{c.Tokens - d.Tokens, c.Spend.Minus(d.Spend)} }
@@ -24,18 +24,19 @@ func (c Cost) minus(d Cost) Cost { return Cost{c.Tokens - d.Tokens, c.Spend.Minu
 // of running calls. The limits may change from call to call. Its methods may be called from any
 // goroutine.
 type Budget interface {
-	// Hold holds the expected use of a call; the caller must pass the result held to Settle.
+	// Hold holds the expected use of a call. The caller must pass held to Settle.
 	Hold(l *config.KeyLimits, expected Cost, now time.Time) (held Held, d Decision)
-	// Settle replaces what was held for a call by what the call has used.
+	// Settle replaces the amount that was held for a call by the amount that the call has used.
 	Settle(held Held, used Cost, now time.Time)
-	// Used returns the known use in a period, without what running calls hold.
+	// Used returns the known use in a period, without the amounts that running calls hold.
 	Used(period int, now time.Time) Cost
 }
 
-// Held is what a call holds of a budget.
+// Held is the amount that a call holds of a budget.
 type Held struct {
 	In [Periods]Cost
-	At [Periods]int64 // the numbers of the periods, if needed; 0: nothing is held
+	// the numbers of the periods in which the call holds an amount; 0: it holds nothing
+	At [Periods]int64
 }
 
 // Periods of budgets.
@@ -45,7 +46,7 @@ const (
 	Periods
 )
 
-// PeriodOf returns the number of a period, and the time at which the next one begins.
+// PeriodOf returns the number of a period, and the time at which the next period starts.
 func PeriodOf(period int, now time.Time) (number int64, renews time.Time) {
 	now = now.UTC()
 	y, m, d := now.Date()
@@ -83,8 +84,8 @@ func newLocalBudget(used [Periods]Cost, now time.Time) *localBudget {
 	return b
 }
 
-// rollOver starts the periods at the time now if they are later than the current ones. If the clock
-// is set back, the later period stays until the clock reaches it again.
+// rollOver starts the periods that contain now, if they are later than the current periods. If the
+// clock is set back, the later period stays until the clock reaches it again.
 func (b *localBudget) rollOver(now time.Time) {
 	for p := range b.at {
 		if at, _ := PeriodOf(p, now); at > b.at[p] {
@@ -111,7 +112,7 @@ func (b *localBudget) Hold(l *config.KeyLimits, expected Cost, now time.Time) (h
 	return Held{In: [Periods]Cost{Day: expected}}, allowed
 }
 
-// refusal describes a call that a period's budget refuses.
+// refusal describes the refusal of a call by a period's budget.
 func (b *localBudget) refusal(p int, budget, expected Cost) Refused {
 	return Refused{Budget: budget, Used: b.used[p], Expected: expected, Freed: b.freed(p, budget, expected)}
 }
@@ -124,7 +125,7 @@ func (b *localBudget) freed(p int, budget, expected Cost) bool {
 }
 
 // over reports whether a call exceeds a budget. A call that is expected to use more than the
-// complete budget is admitted if nothing of the budget is used or held.
+// complete budget is admitted if the budget is unused and no call holds any of it.
 func over(used, held, expected, budget int64) bool {
 	return used >= budget || used+held+min(expected, budget) > budget
 }
@@ -155,7 +156,7 @@ func (b *localBudget) Used(period int, now time.Time) Cost {
 	return b.used[period]
 }
 
-// add adds usage that was counted elsewhere.
+// add adds usage that other edges, or this edge before, have counted.
 func (b *localBudget) add(used [Periods]Cost, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,13 +166,13 @@ func (b *localBudget) add(used [Periods]Cost, now time.Time) {
 	}
 }
 
-// Refused holds the reason why a budget refuses a call.
+// Refused describes why a budget refuses a call.
 type Refused struct {
 	Budget, Used, Expected Cost
-	Freed                  bool // running calls hold the missing amount, and may give it back
+	Freed                  bool // running calls hold the missing amount and may give it back
 
-	// Parted means that this edge may grant no more than Part of what is left until it knows the usage
-	// at the fleet's other edges. Wait is the time until the edge knows, if known.
+	// Parted means that this edge may grant no more than Part of the remaining budget until it
+	// knows the usage at the fleet's other edges. Wait is the expected time until then, if known.
 	Parted bool
 	Part   Cost
 	Wait   time.Duration

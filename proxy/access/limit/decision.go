@@ -17,29 +17,31 @@ const (
 type Decision struct {
 	OK        bool
 	LimitName string // the limit that refused, one of the constants above; "" if OK
-	Group     string // the group whose limit refused; "": the key's own
+	Group     string // the group whose limit refused; "": the key's own limit
 	// Unavailable means that no decision is possible: the fleet's store is lost, and the configuration
 	// says to refuse calls.
 	Unavailable bool
-	RetryAfter  time.Duration // if refused: the time until a retry makes sense, above zero
-	Limit       int64         // if refused: the number that the limit allows; 0 for money
-	Quota       *Quota        // if a budget refused
+	RetryAfter  time.Duration // if refused: the time after which a retry makes sense, above zero
+	Limit       int64         // if refused: the configured limit; 0 for money
+	Quota       *Quota        // set if a budget refused
 }
 
-// Quota describes what is left of a budget that has refused a call, as numbers of tokens or decimal
-// amounts.
+// Quota describes a budget that has refused a call. Its texts are numbers of tokens or decimal
+// amounts of money.
 type Quota struct {
 	Limit, Used string
-	// What is left, and how much the call may need; empty if the budget is used up.
+	// Remaining is the unused amount, and Needed is how much the call may need. Both are empty if
+	// the budget is used up.
 	Remaining, Needed string
-	Part              string    // what this edge may give of Remaining for now; empty: all of it
-	Held              bool      // running calls may give back the missing amount at any moment
-	Renews            time.Time // when the next period begins
+	// the share of Remaining that this edge may grant now; empty: all of it
+	Part   string
+	Held   bool      // running calls may give back the missing amount at any time
+	Renews time.Time // when the next period starts
 }
 
-// allowed is the decision of a limit that has room, or of a limit that is not set.
+// allowed is the decision if a limit has room or is not set.
 var allowed = Decision{OK: true}
 
-// concurrencyRetry is the Retry-After for a call that must wait until another one ends, at an
-// unknown time.
+// concurrencyRetry is the Retry-After for a call that must wait until another call ends, because
+// nobody knows when that will be.
 const concurrencyRetry = time.Second

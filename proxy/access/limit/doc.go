@@ -1,5 +1,5 @@
-// Package limit enforces limits on keys, bodies, retries and guesses. The package only decides and
-// counts. It does no I/O, and time is always a parameter.
+// Package limit enforces limits on keys, bodies, retries and guesses. It only decides and counts.
+// It does no I/O, and gets the time as an argument.
 //
 // The package has six limits:
 //
@@ -15,33 +15,34 @@
 // # Design
 //
 // Requests per minute use the generic cell rate algorithm: one timestamp per key, moved forward by
-// compare-and-swap. The algorithm is exact under concurrency, costs a few nanoseconds, and yields
-// the time until the next request is allowed. The burst is one minute's worth: over any span of
-// length t, a key gets at most its limit plus t times its rate.
+// compare-and-swap. The algorithm is exact under concurrency, costs a few nanoseconds, and returns
+// the time until the next request is allowed. The maximum burst is the limit for one minute: in any
+// period of length t, a key gets at most its limit plus t times its rate.
 //
-// The number of tokens is known only when a call ends. So a call first holds an estimate, and at
-// its end is charged what it used. Held amounts do not decay; charged amounts do. The obvious
-// design would charge the estimate at once and refund the difference. That cannot be correct with
-// one timestamp: during a long call, time has already paid off the estimate. A refund then either
-// gives the same tokens twice or, if made safe, gives nothing back. The limit would in effect apply
-// to estimates. Held and charged amounts change together, under a mutex of the key.
+// The number of tokens is known only when a call ends. So a call first holds an estimate. When it
+// ends, it is charged for the tokens that it used. Held amounts do not decay, but charged amounts
+// do. The obvious design would charge the estimate at once and refund the difference at the end.
+// That cannot be correct with one timestamp, because time pays off the estimate during a long call.
+// A refund then either gives the same tokens twice or, if made safe, gives nothing back, so the
+// limit would apply to estimates. Held and charged amounts change together, under a mutex of the
+// key.
 //
-// An estimate above the limit is held as the complete limit. Such a call is admitted when no other
-// call of its key runs, and charged in full at its end, so the next call waits. A refusal would
-// need a Retry-After that no wait can satisfy.
+// A call with an estimate above the limit holds the complete limit. It is admitted when no other
+// call of its key runs. When it ends, it is charged in full, so the next call waits. Refusing it
+// instead would make no sense, because no Retry-After could be long enough.
 //
-// A budget does not refill. A budget counts the same as usage (proxy/telemetry/observe), so it
-// starts from the usage so far: after a restart from the ledger's, and after a reload that gives a
-// key a budget.
+// A budget does not refill during its period. It counts the same amounts as usage
+// (proxy/telemetry/observe), so it starts from the usage so far. After a restart it starts from the
+// usage in the ledger. If a reload gives a key a budget, it starts from the key's usage until then.
 //
-// State belongs to the id of a key and survives reloads; the numbers belong to the configuration.
-// Keys.Bind combines the two without changing either, so a reload that fails has changed nothing.
-// State is kept in nanoseconds, not in requests or tokens. When a limit changes, a key that had
-// used a third of its minute has thus still used a third.
+// State belongs to the id of a key and outlives reloads. The values of the limits belong to the
+// configuration. Keys.Bind combines the two without changing either, so a failed reload has changed
+// nothing. State is kept in nanoseconds, not in requests or tokens. Thus, when a limit changes, a
+// key that had used a third of its minute has still used a third.
 //
-// A group has the state and the limits of a key, under an id that no key has. Its budget starts
-// from what its current keys have used.
+// A group has state and limits like a key, under an id that no key has. Its budget starts from the
+// usage of its current keys.
 //
-// One edge counts for itself, and the edges of a fleet divide the limits (config.Fleet) or share
+// A single edge counts for itself. The edges of a fleet divide the limits (config.Fleet), or share
 // them through an Account and a SharedBudget.
 package limit

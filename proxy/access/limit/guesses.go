@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Guesses limits guesses at a secret by address. An address has guessBurst tries and gets one more
-// every guessEvery. While an address has no tries, the caller compares nothing that the address
-// sends, because a comparison would be another guess. The secrets are too long to be guessed at any
-// rate: the limit keeps guesses cheap for the edge and makes them visible. The zero value is ready
-// to use. Guesses is safe for concurrent use.
+// Guesses limits how often each address may guess a secret. An address has guessBurst tries and
+// gets one more every guessEvery. While an address has no tries, the caller must not compare any
+// secret from it, because a comparison would be another guess. The secrets are too long to be
+// guessed at any rate. The limit keeps guesses cheap for the edge and makes them visible. The zero
+// value is ready to use. Guesses is safe for concurrent use.
 type Guesses struct {
 	mu    sync.Mutex
 	tries map[netip.Addr]tries
@@ -19,19 +19,19 @@ type Guesses struct {
 // tries is how many guesses an address has left.
 type tries struct {
 	left float64
-	at   time.Time // as of this time
+	at   time.Time // the time at which left was computed
 }
 
 const (
 	guessBurst = 20
 	guessEvery = 3 * time.Second
-	// guessers is how many addresses are remembered. Beyond that, a new address replaces one that has
-	// all of its tries back or, if there is none, any address.
+	// guessers is the maximum number of remembered addresses. A further address replaces one that
+	// has all of its tries back or, if there is none, any address.
 	guessers = 4096
 )
 
-// guesserOf returns the address under which the address a counts. An IPv6 address counts as its /64
-// network, because a host can use any address in it.
+// guesserOf returns the address that the tries of a are counted under. An IPv6 address counts as
+// its /64 network, because a host can use any address in that network.
 func guesserOf(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if a.Is6() {
@@ -42,7 +42,7 @@ func guesserOf(a netip.Addr) netip.Addr {
 	return a
 }
 
-// Wait returns how long the address a has to wait for its next try; 0: it may try now.
+// Wait returns how long the address a has to wait for its next try, or 0 if it may try now.
 func (g *Guesses) Wait(a netip.Addr, now time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -78,7 +78,7 @@ func (t tries) by(now time.Time) float64 {
 	return min(guessBurst, t.left+float64(now.Sub(t.at))/float64(guessEvery))
 }
 
-// forget makes room for another address.
+// forget removes an address to make room for another.
 func (g *Guesses) forget(now time.Time) {
 	some := netip.Addr{}
 	for a, t := range g.tries {

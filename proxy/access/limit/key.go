@@ -13,15 +13,15 @@ type keyState struct {
 	requests gcra
 	tokens   tokenAccount
 	running  atomic.Int64
-	reading  atomic.Int64 // bytes
-	replies  atomic.Int64 // bytes
-	waiting  atomic.Int64 // messages over WebSocket
+	reading  atomic.Int64 // bytes of memory
+	replies  atomic.Int64 // bytes of memory
+	waiting  atomic.Int64 // WebSocket messages that wait to become calls
 
-	conversations atomic.Int64 // bytes
+	conversations atomic.Int64 // bytes of memory
 	shared        Account      // nil: this edge counts by itself
 	budget        Budget       // nil while the key has none
 
-	members atomic.Pointer[[]string] // of a group: the ids of its keys; nil otherwise
+	members atomic.Pointer[[]string] // if this is a group: the ids of its keys; otherwise nil
 }
 
 // usedBy returns a function that reports what the key has used. A group's usage is the sum over its
@@ -50,25 +50,26 @@ type Key struct {
 	budget Budget // nil without one
 
 	group     *Key   // the group whose limits the key shares with other keys; nil without a group
-	groupName string // of that group
+	groupName string // the name of that group
 }
 
-// since returns now on the clock of keyState. In production both times have a monotonic reading, so
-// a step of the wall clock changes nothing.
+// since converts now to the clock of keyState. In production both times have a monotonic reading,
+// so a step of the wall clock has no effect.
 func (k *Key) since(now time.Time) int64 { return int64(now.Sub(k.epoch)) }
 
-// Reading counts the bytes of memory that the key's incomplete bodies hold.
+// Reading returns the counter of the memory that the key's incomplete bodies use, in bytes.
 func (k *Key) Reading() *atomic.Int64 { return &k.state.reading }
 
-// Replies counts the bytes of memory that engines' replies to the key's calls hold.
+// Replies returns the counter of the memory that engines' replies to the key's calls use, in bytes.
 func (k *Key) Replies() *atomic.Int64 { return &k.state.replies }
 
-// Conversations counts the bytes of memory that the key's conversations over WebSocket hold.
+// Conversations returns the counter of the memory that the key's WebSocket conversations use, in
+// bytes.
 func (k *Key) Conversations() *atomic.Int64 { return &k.state.conversations }
 
-// Wait takes a place for a message that waits to become a call. A key has as many places as
-// concurrent calls, because further messages would only hold memory until they are refused.
-// StopWaiting returns the place.
+// Wait counts a message that waits to become a call, or refuses it. A key may have as many waiting
+// messages as concurrent calls, because further messages would only use memory until they are
+// refused. StopWaiting ends the wait.
 func (k *Key) Wait() Decision {
 	limit := int64(k.limits.Concurrency)
 	if n := k.state.waiting.Add(1); limit != 0 && n > limit {
@@ -78,7 +79,7 @@ func (k *Key) Wait() Decision {
 	return allowed
 }
 
-// StopWaiting returns a place taken by Wait.
+// StopWaiting uncounts a message that Wait has counted.
 func (k *Key) StopWaiting() { k.state.waiting.Add(-1) }
 
 // Take takes one of the requests per minute of the key and of its group. A refused request takes
@@ -99,7 +100,7 @@ func (k *Key) Take(now time.Time) Decision {
 	return k.byGroup(d)
 }
 
-// byGroup returns the refusal by a limit of the key's group.
+// byGroup returns a refusal as a refusal by a limit of the key's group.
 func (k *Key) byGroup(d Decision) Decision {
 	d.Group = k.groupName
 	return d
@@ -118,11 +119,11 @@ func (k *Key) take(now time.Time) Decision {
 
 // Reserve admits one call of the key. It takes a slot of the key's concurrency, and holds the
 // expected use of the key's tokens per minute and budgets. It does the same for the key's group. If
-// one of these limits refuses, Reserve takes nothing. On success r holds everything until Settle or
-// Cancel. Calls are counted even without a limit, so that a limit set by a later reload is exact
-// from the start.
+// one of these limits refuses, Reserve takes nothing. If it succeeds, r holds these amounts until
+// Settle or Cancel. Calls are counted even without a limit, so that a limit that a later reload
+// sets is exact from the start.
 //
-// The reservation r must be idle: new or settled. Reserve does not allocate.
+// r must be idle: new or settled. Reserve does not allocate.
 func (k *Key) Reserve(r *Reservation, expected Cost, now time.Time) Decision {
 	if r.state.Load() != reservationIdle {
 		panic("BUG: reservation taken twice")
@@ -140,7 +141,7 @@ func (k *Key) Reserve(r *Reservation, expected Cost, now time.Time) Decision {
 	return d
 }
 
-// reserve takes what a call needs from this key alone, or nothing.
+// reserve takes the amounts that a call needs from this key alone, or nothing.
 func (k *Key) reserve(h *holding, expected Cost, now time.Time) Decision {
 	if k.budget == nil {
 		return k.reserveMinute(h, expected.Tokens, now)
@@ -200,7 +201,7 @@ func (k *Key) acquireConcurrency() Decision {
 	}
 }
 
-// decide turns the wait for a limit, in nanoseconds, into a decision.
+// decide turns the wait for a limit, in nanoseconds, into a Decision.
 func decide(what string, wait, limit int64) Decision {
 	if wait > 0 {
 		return Decision{LimitName: what, RetryAfter: time.Duration(wait), Limit: limit}

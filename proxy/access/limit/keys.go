@@ -10,18 +10,18 @@ import (
 	"penstock/config"
 )
 
-// Keys holds the usage of every key, by id, for the life of the process. Its methods may be called
-// from any goroutine.
+// Keys holds the usage of every key, by id, until the process ends. Its methods may be called from
+// any goroutine.
 type Keys struct {
 	epoch   time.Time
 	account func(id string) Account // nil: this edge counts by itself
-	used    Used                    // nil: budgets begin at zero
+	used    Used                    // nil: budgets start from zero
 	budget  SharedBudget            // nil: this edge counts by itself
 
 	mu      sync.Mutex
 	live    map[string]*keyState
 	retired *lru.Cache[string, *keyState]
-	tokens  *lru.Cache[string, *Key] // of callers without a key of their own
+	tokens  *lru.Cache[string, *Key] // callers without a key of their own
 }
 
 // NewKeys returns an empty set. The time now is the start of its clock, and no later call may pass
@@ -40,14 +40,14 @@ func NewKeys(retired int, now time.Time) *Keys {
 	return &Keys{epoch: now, live: make(map[string]*keyState), retired: cache, tokens: tokens}
 }
 
-// rememberedTokens is the number of callers with tokens whose usage is remembered. The latest ones
-// are kept.
+// rememberedTokens is the maximum number of callers with tokens whose usage is remembered. The most
+// recent callers are kept.
 const rememberedTokens = 8192
 
-// OfToken returns the limits of a caller with a token, by the caller's id. The parameter from is
-// the configured key whose rights the token has. That key is in bound unless the configuration no
-// longer has it. Each caller has the key's limits separately, and shares the key's group. The
-// caller's usage is remembered across reloads.
+// OfToken returns the limits of a caller with a token, by the caller's id. from is the configured
+// key whose rights the token has. bound contains that key unless the configuration no longer has
+// it. The key's limits apply to each caller separately, and the limits of the key's group to all
+// callers together. The caller's usage is remembered across reloads.
 func (k *Keys) OfToken(id string, from *config.Key, bound Bound) *Key {
 	var group *Key
 	if of := bound[from.ID]; of != nil {
@@ -79,27 +79,27 @@ func (k *Keys) OfToken(id string, from *config.Key, bound Bound) *Key {
 	return next
 }
 
-// ShareBy counts the usage of each key in an account. It must be called before Bind.
+// ShareBy makes each key's usage be counted in an account. It must be called before Bind.
 func (k *Keys) ShareBy(account func(id string) Account) { k.account = account }
 
 // BeginWith makes budgets start from what their keys have used so far. It must be called before
 // Bind.
 func (k *Keys) BeginWith(used Used) { k.used = used }
 
-// SharedBudget returns a fleet-wide budget for a key or a group. The function by converts a
-// function that reports the usage of keys into one that reports the usage of this key or group.
+// SharedBudget returns a fleet-wide budget for a key or a group. by converts a function that
+// reports the usage of keys into one that reports the usage of this key or group.
 type SharedBudget func(id string, by func(Used) Used) Budget
 
-// ShareBudgetsBy makes shared budgets count what keys use. It must be called before Bind.
+// ShareBudgetsBy makes shared budgets count the usage of keys. It must be called before Bind.
 func (k *Keys) ShareBudgetsBy(budget SharedBudget) { k.budget = budget }
 
-// Bound holds the limits of the keys of one configuration, by id. It is not changed after Bind.
+// Bound holds the limits of the keys of one configuration, by id. It does not change after Bind.
 type Bound map[string]*Key
 
 // Bind returns the keys of a configuration with the state that they had before, each with its
 // group. It changes no limit of an earlier Bound: calls under it keep their limits and use the same
-// state. A key has its share of the fleet's limits unless an account counts for the fleet. The
-// configuration need not come into use afterwards.
+// state. A key has its share of the fleet's limits, unless an account counts for the fleet. The
+// configuration need not be put into use afterwards.
 func (k *Keys) Bind(keys []config.Key, groups []config.Group) Bound {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -136,7 +136,7 @@ func (k *Keys) Bind(keys []config.Key, groups []config.Group) Bound {
 	return bound
 }
 
-// bind returns a key, or a group, with its limits over its state.
+// bind returns a key or a group: its limits with its state.
 func (k *Keys) bind(of *config.Key, s *keyState) *Key {
 	limits := of.Share()
 	if k.account != nil {
@@ -165,8 +165,8 @@ func (k *Keys) budgetOf(id string, s *keyState, l *config.KeyLimits) Budget {
 	return s.budget
 }
 
-// Add adds what keys have used elsewhere to this edge's budgets. It is for usage that becomes known
-// after Bind.
+// Add adds usage of keys that was counted elsewhere to this edge's budgets. It is for usage that
+// becomes known after Bind.
 func (k *Keys) Add(used Used) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -19,11 +19,11 @@ func (k *Key) Limited() bool {
 	return k.limits.RequestsPerMinute != 0 || k.limits.TokensPerMinute != 0 || k.group != nil && k.group.Limited()
 }
 
-// Group returns the limits of the key's group, and its name; nil without one.
+// Group returns the limits of the key's group and its name, or nil if the key has no group.
 func (k *Key) Group() (of *Key, name string) { return k.group, k.groupName }
 
-// RequestsLeft returns the level of the requests per minute, of the key or its group, whichever has
-// less left. It returns false if neither has such a limit.
+// RequestsLeft returns the level of the requests per minute of the key or of its group, whichever
+// has fewer left. It returns false if neither has such a limit.
 func (k *Key) RequestsLeft(now time.Time) (Level, bool) {
 	l, ok := k.Requests(now)
 	if k.group == nil {
@@ -33,9 +33,9 @@ func (k *Key) RequestsLeft(now time.Time) (Level, bool) {
 	return less(l, ok, g, limited)
 }
 
-// TokensLeft is like RequestsLeft for tokens. It returns the level that will hold when the running
-// call with the reservation r has ended and used the given number of tokens. If r is nil, the
-// tokens that running calls hold count as used.
+// TokensLeft is like RequestsLeft for tokens. It returns the level after the running call with the
+// reservation r has ended and used the given number of tokens. If r is nil, the tokens that running
+// calls hold count as used.
 func (k *Key) TokensLeft(r *Reservation, used int64, now time.Time) (Level, bool) {
 	if r == nil {
 		r = new(Reservation)
@@ -59,7 +59,8 @@ func less(own Level, ok bool, group Level, limited bool) (Level, bool) {
 // Concurrency returns how many calls of the key may run at once; 0: no limit.
 func (k *Key) Concurrency() int { return k.limits.Concurrency }
 
-// Requests returns the level of the requests per minute, and false without such a limit.
+// Requests returns the level of the requests per minute. It returns false if there is no such
+// limit.
 func (k *Key) Requests(now time.Time) (Level, bool) {
 	limit := int64(k.limits.RequestsPerMinute)
 	if limit == 0 {
@@ -71,18 +72,18 @@ func (k *Key) Requests(now time.Time) (Level, bool) {
 	}
 	used := max(k.state.requests.tat.Load()-k.since(now), 0)
 	l := Level{Limit: limit, Remaining: limit, Reset: time.Duration(used)}
-	if one := cost(1, limit); one > 0 { // each request costs the same, rounded down
+	if one := cost(1, limit); one > 0 { // each request costs the same, because cost rounds down
 		l.Remaining = min(max(window-used, 0)/one, limit)
 	}
 	return l, true
 }
 
-// Tokens returns the level of the tokens per minute, and false without such a limit. Tokens that
-// running calls hold count as used.
+// Tokens returns the level of the tokens per minute. It returns false if there is no such limit.
+// Tokens that running calls hold count as used.
 func (k *Key) Tokens(now time.Time) (Level, bool) { return k.tokensAfter(&holding{}, 0, now) }
 
 // tokensAfter returns what Tokens will return when the call that holds h has ended and used the
-// given number of tokens. A fleet's account does not look ahead.
+// given number of tokens. A fleet's account returns the current level instead.
 func (k *Key) tokensAfter(h *holding, used int64, now time.Time) (Level, bool) {
 	limit := int64(k.limits.TokensPerMinute)
 	if limit == 0 {
@@ -99,10 +100,9 @@ func (k *Key) tokensAfter(h *holding, used int64, now time.Time) (Level, bool) {
 	return Level{Limit: limit, Remaining: unitsFor(max(window-due, 0), limit), Reset: time.Duration(due)}, true
 }
 
-// unitsFor returns how many units cost at most c, under a limit per minute. The cost c is at most a
-// window.
+// unitsFor returns how many units cost at most c, under a limit per minute. c is at most a window.
 func unitsFor(c, limit int64) int64 {
-	// The function cost rounds n×window/limit down, so n fits while n×window is below (c+1)×limit.
+	// cost rounds n×window/limit down, so n fits while n×window is below (c+1)×limit.
 	hi, lo := bits.Mul64(uint64(c)+1, uint64(limit))
 	n, rest := bits.Div64(hi, lo, uint64(window))
 	if rest == 0 {
@@ -114,7 +114,7 @@ func unitsFor(c, limit int64) int64 {
 // BudgetLevel is the usage of one of a key's budgets. A BudgetLevel has either tokens or money, not
 // both.
 type BudgetLevel struct {
-	Name        string // TokensPerDay and so on
+	Name        string // TokensPerDay or another limit's name
 	Limit, Used Cost
 	Spend       bool
 	Renews      time.Time
@@ -130,7 +130,8 @@ func (l *BudgetLevel) Share() float64 {
 
 func unitsOf(a money.Amount) float64 { return float64(a.Micros) + float64(a.Picos)/1e6 }
 
-// Budgets returns the levels of the key's budgets, days first; nil if it has none.
+// Budgets returns the levels of the key's budgets, daily budgets first. It returns nil if there are
+// none.
 func (k *Key) Budgets(now time.Time) (out []BudgetLevel) {
 	if k.budget == nil {
 		return nil

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Memory is the budget of bytes that request bodies, or engine replies, may hold at once. Its
-// methods may be called from any goroutine.
+// Memory is the budget of memory, in bytes, that request bodies or engine replies may use at once.
+// Its methods may be called from any goroutine.
 //
-// Released bytes may be garbage that occupies memory until the next collection. By itself the
-// collector leaves as much garbage as there is memory in use. Discard is for large buffers, which
-// count until the next collection. Reserve starts a collection when it needs their memory: at once
-// if they amount to 1/16 of the limit, and otherwise at most once a second.
+// Released buffers may be garbage that occupies memory until the next collection. The collector
+// lets garbage grow to the size of the memory in use. Discard is for large buffers: they count as
+// used until the next collection. Reserve starts a collection when it needs their memory. It does
+// so at once if they amount to 1/16 of the limit, and otherwise at most once a second.
 type Memory struct {
 	limit      atomic.Int64
 	used       atomic.Int64 // including garbage
 	garbage    atomic.Int64
 	collecting sync.Mutex // held during a collection
-	collected  time.Time  // when the last one ended; guarded by collecting
+	collected  time.Time  // when the last collection ended; guarded by collecting
 	collect    func()
 }
 
@@ -33,18 +33,18 @@ func NewMemory(limit int64) *Memory {
 // SetLimit changes the budget. Reserved bytes stay reserved, even beyond the new limit.
 func (m *Memory) SetLimit(limit int64) { m.limit.Store(limit) }
 
-// Reserve takes n bytes. If there is no room, it takes nothing and returns false. The sum of
-// reserved bytes never exceeds the limit. The bytes must be returned with Release or Discard.
+// Reserve takes n bytes. If fewer are left, it takes nothing and returns false. The sum of reserved
+// bytes never exceeds the limit. The bytes must be returned with Release or Discard.
 func (m *Memory) Reserve(n int64) bool {
 	return m.tryTake(n) || m.garbage.Load() > 0 && m.reclaim(n) && m.tryTake(n)
 }
 
 const (
-	// largeGarbage is the divisor of the limit that makes an amount of garbage large: 1/16. A large
-	// amount is collected as soon as its memory is needed.
+	// largeGarbage is the divisor of the limit from which garbage counts as large (1/16 of the
+	// limit). A large amount is collected once its memory is needed.
 	largeGarbage = 16
-	// collectEvery is how often a smaller amount of garbage is collected. A budget that stays nearly
-	// full must not cause a collection for each buffer that comes and goes.
+	// collectEvery is how often a smaller amount of garbage is collected. If a budget stays nearly
+	// full, the edge must not run a collection for each buffer.
 	collectEvery = time.Second
 )
 
@@ -65,14 +65,14 @@ func (m *Memory) reclaim(n int64) bool {
 	m.collecting.Lock()
 	defer m.collecting.Unlock()
 	room := m.limit.Load() - m.used.Load()
-	if n <= room { // another caller has already collected
+	if n <= room { // another caller has already collected garbage
 		return true
 	}
 	garbage := m.garbage.Load()
 	if n > room+garbage || garbage < m.limit.Load()/largeGarbage && time.Since(m.collected) < collectEvery {
 		return false
 	}
-	garbage = m.garbage.Swap(0) // garbage from here on may survive the collection
+	garbage = m.garbage.Swap(0) // garbage that is discarded from here on may survive the collection
 	m.collect()
 	m.collected = time.Now()
 	m.release(garbage)

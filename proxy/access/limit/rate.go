@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// window is the span of limits and bursts: an idle key may use a full minute's worth at once.
+// window is the period of limits and bursts. An idle key may use a full minute's limit at once.
 const window = int64(time.Minute)
 
-// maxCost bounds the debt that one charge can add to a key, whatever usage an engine reports.
+// maxCost is the maximum debt that one charge can add to a key, whatever usage an engine reports.
 const maxCost = int64(24 * time.Hour)
 
 // cost returns the price in nanoseconds of n units under a limit per minute. It rounds down, so
-// that a window always has room for as many units as the limit allows. The error is below a
-// nanosecond per charge.
+// that a window always has room for as many units as the limit allows. The rounding error is below
+// a nanosecond per charge.
 func cost(n, limit int64) int64 {
 	if n <= 0 || limit <= 0 {
 		return 0
@@ -27,12 +27,12 @@ func cost(n, limit int64) int64 {
 	return int64(min(q, uint64(maxCost)))
 }
 
-// gcra is a cell of the generic cell rate algorithm. It holds the theoretical arrival time, in
-// nanoseconds since an epoch: the time at which everything that was taken will be paid off.
+// gcra is a cell of the generic cell rate algorithm. It holds the theoretical arrival time (in
+// nanoseconds since an epoch), at which all units taken will be paid off.
 type gcra struct{ tat atomic.Int64 }
 
-// admit takes one unit under a limit per minute and returns zero, or returns the exact time until a
-// unit can be taken.
+// admit takes one unit under a limit per minute and returns zero. If no unit is available, it
+// returns the exact time until one is.
 func (m *gcra) admit(now, limit int64) (wait int64) {
 	c := cost(1, limit)
 	for {

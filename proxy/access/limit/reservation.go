@@ -5,34 +5,34 @@ import (
 	"time"
 )
 
-// Reservation is what an admitted call holds of its key and the key's group: a slot of the
-// concurrency and an estimate of tokens. The zero value is idle. A Reservation is a field of the
-// call, so it is not allocated. It must not be copied, and must be settled before the call is
+// Reservation is the amount that an admitted call holds of its key and the key's group: a slot of
+// the concurrency and an estimate of tokens. The zero value is idle. A Reservation is a field of
+// the call, so it is not allocated. It must not be copied, and must be settled before the call is
 // recycled.
 //
 // Settle and Cancel may be called from any goroutine and any number of times. Only the first call
-// counts; the others, and calls on an idle reservation, do nothing.
+// has an effect. Later calls, and calls on an idle reservation, do nothing.
 type Reservation struct {
 	state  atomic.Uint32
 	own    holding
-	shared holding // of the key's group
+	shared holding // held of the key's group
 }
 
-// holding is what a call holds of one key, or of one group.
+// holding is the amount that a call holds of one key, or of one group.
 type holding struct {
 	key      *Key // nil: it holds nothing
 	held     int64
-	expected Held // in the budgets
+	expected Held // amounts held in the budgets
 }
 
 const (
 	reservationIdle uint32 = iota
 	reservationHeld
-	reservationChanging // being settled: other callers do nothing
+	reservationChanging // one caller is settling it, so other callers do nothing
 )
 
-// Settle ends the reservation at the time now: it frees the slot, and charges the used tokens
-// instead of the held estimate. It reports whether this was the first call of Settle or Cancel.
+// Settle ends the reservation at the time now. It frees the slot, and charges the used tokens in
+// place of the held estimate. It reports whether this was the first call of Settle or Cancel.
 func (r *Reservation) Settle(used Cost, now time.Time) bool {
 	if !r.state.CompareAndSwap(reservationHeld, reservationChanging) {
 		return false
@@ -45,7 +45,8 @@ func (r *Reservation) Settle(used Cost, now time.Time) bool {
 	return true
 }
 
-// settle ends what a call holds of a key and charges what the call has used.
+// settle releases the amounts that a call holds of a key, and charges the amounts that the call has
+// used.
 func (h *holding) settle(used Cost, now time.Time) {
 	k, held, expected := h.key, h.held, h.expected
 	*h = holding{}
@@ -59,7 +60,7 @@ func (h *holding) settle(used Cost, now time.Time) {
 	}
 }
 
-// settle charges used tokens instead of a held estimate, and frees a slot.
+// settle charges the used tokens in place of a held estimate, and frees a slot.
 func (k *Key) settle(held, used int64, now time.Time) {
 	if limit := int64(k.limits.TokensPerMinute); limit != 0 {
 		k.state.tokens.charge(k.since(now), held, cost(used, limit))

@@ -9,9 +9,11 @@ import (
 )
 
 const (
-	// retrySpan is how many seconds the retry budget looks back, including the current one.
+	// retrySpan is the length of the retry budget's period in seconds, including the current
+	// second.
 	retrySpan = 10
-	// minRetries is what the budget allows in a span, however little traffic there is.
+	// minRetries is the number of retries that the budget allows in a period even if there are few
+	// calls.
 	minRetries = 3
 )
 
@@ -21,19 +23,19 @@ type Retries struct {
 	epoch time.Time
 	calls secondCounts
 
-	mu      sync.Mutex // makes Allow exact; calls without a retry never lock it
+	mu      sync.Mutex // makes Allow exact; a call without a retry never locks it
 	retries secondCounts
 }
 
-// NewRetries returns a budget. The time now is the start of its clock, and no later call may pass
-// an earlier time.
+// NewRetries returns a budget. Its clock starts at now, and no later call may pass an earlier time.
 func NewRetries(now time.Time) *Retries { return &Retries{epoch: now} }
 
 // Call counts a call. It takes no lock.
 func (r *Retries) Call(now time.Time) { r.calls.add(r.second(now)) }
 
 // Allow takes one retry from the budget and reports whether one was left. The retries of the last
-// ten seconds, including this one, are at most the given share of the calls in that time, or three.
+// ten seconds, including this one, are at most the given share of the calls in that time, or three
+// if that is more.
 func (r *Retries) Allow(now time.Time, share config.Percent) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,21 +55,23 @@ func (r *Retries) State(now time.Time, share config.Percent) (used, allowed int6
 	return r.retries.sum(second), max(minRetries, share.Of(r.calls.sum(second)))
 }
 
-// second returns the number of the current second. The numbers start above the span, so that a new
+// second returns the number of the current second. The numbers start at retrySpan, so that a new
 // cell, whose second is 0, counts as old.
 func (r *Retries) second(now time.Time) uint32 {
 	return uint32(max(now.Sub(r.epoch), 0)/time.Second) + retrySpan
 }
 
 // secondCounts counts events by second. A cell holds its second in the upper half and its count in
-// the lower, so that both change at once.
+// the lower half, so both change atomically.
 type secondCounts [retrySpan]atomic.Uint64
 
 func (c *secondCounts) add(second uint32) {
 	cell := &c[second%retrySpan]
 	for {
 		old := cell.Load()
-		next := old + 1 // even if the cell is ahead of a late caller, because it is better to count an event too long than never
+		// even if the cell's second is later than a late caller's: it is better to count an event
+		// too long than never
+		next := old + 1
 		if uint32(old>>32) < second {
 			next = uint64(second)<<32 | 1
 		}

@@ -5,12 +5,12 @@ import "sync"
 // tokenAccount is the token account of a key. All amounts are in nanoseconds; see cost.
 type tokenAccount struct {
 	mu   sync.Mutex
-	tat  int64 // theoretical arrival time: when all charges will have been paid off
-	held int64 // the estimates of running calls
+	tat  int64 // theoretical arrival time: when all charges will be paid off
+	held int64 // the sum of the estimates of running calls
 }
 
-// hold reserves c, which is at most a window, and returns zero. If there is no room, hold returns
-// the time until there is, assuming that the running calls end now and have used their estimates.
+// hold reserves c and returns zero. c is at most a window. If there is no room, hold returns the
+// time until there is room, assuming that the running calls end now and have used their estimates.
 func (t *tokenAccount) hold(now, c int64) (wait int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -29,7 +29,7 @@ func (t *tokenAccount) used(now int64) int64 {
 	return max(t.tat-now, 0) + t.held
 }
 
-// charge releases the held estimate and charges c instead.
+// charge releases a held estimate and charges c in its place.
 func (t *tokenAccount) charge(now, held, c int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -16,9 +16,9 @@ import (
 // MaxBody is the maximum length in bytes of an operator's request for a key.
 const MaxBody = 16 << 10
 
-// MistakeError says what is wrong with an operator's request. It contains no hash and no key.
+// MistakeError describes a mistake in an operator's request. It contains no hash and no key.
 type MistakeError struct {
-	Field   string // empty: the complete body
+	Field   string // empty: the whole body
 	Message string
 }
 
@@ -32,7 +32,7 @@ func (m *MistakeError) Error() string {
 // noHash stands for the hash of a key while an operator's members are checked without one.
 var noHash = config.HashPrefix + strings.Repeat("0", 64)
 
-// New makes the entry of a new key from the members that an operator has sent and the key's hash.
+// New makes the entry of a new key from the key's hash and the members that an operator has sent.
 // The error is a *MistakeError.
 func New(body []byte, hash string) (entry string, err error) {
 	members, err := membersOf(body)
@@ -46,13 +46,13 @@ func New(body []byte, hash string) (entry string, err error) {
 		return "", err
 	}
 	drop(members)
-	members["hash"], _ = json.Marshal(hash) // a string
+	members["hash"], _ = json.Marshal(hash) // marshalling a string never fails
 	return encode(members)
 }
 
 // Change returns an entry with changed members. Each member that an operator has sent replaces the
-// entry's, a null removes the entry's, and limits are replaced one by one (RFC 7396). The error is
-// a *MistakeError if the operator caused it.
+// member of the entry, and a null removes it. Limits are replaced one by one (RFC 7396). The error
+// is a *MistakeError if the operator caused it.
 func Change(entry string, patch []byte) (string, error) {
 	change, err := membersOf(patch)
 	if err != nil {
@@ -81,16 +81,15 @@ func Change(entry string, patch []byte) (string, error) {
 		}
 		maps.Copy(limits, some)
 		drop(limits)
-		change["limits"], _ = json.Marshal(limits) // of raw values that were parsed
+		change["limits"], _ = json.Marshal(limits) // never fails for parsed values
 	}
 	maps.Copy(members, change)
 	drop(members)
 	return encode(members)
 }
 
-// Rotate returns an entry with a further hash. The previous hashes expire at the time until. Rotate
-// omits hashes that have already expired, and all previous hashes if the time until is not after
-// the time now.
+// Rotate returns an entry with a further hash. The previous hashes expire at until. Rotate omits
+// hashes that have already expired. It omits all previous hashes if until is not after now.
 func Rotate(entry, hash string, until, now time.Time) (string, error) {
 	key, err := config.ReadKey(entry)
 	if err != nil {
@@ -115,7 +114,7 @@ func Rotate(entry, hash string, until, now time.Time) (string, error) {
 			all = append(all, one{h.Hash, &end})
 		}
 	}
-	members["hash"], _ = json.Marshal(all) // strings and times in this century
+	members["hash"], _ = json.Marshal(all) // never fails for strings and valid times
 	return encode(members)
 }
 
@@ -133,8 +132,8 @@ func membersOf(body []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// check applies the file's rules to the members, each of which may occur only once. The parameter
-// id is the key's id if the members have none.
+// check applies the rules of a keys_file to the members, each of which may occur only once. If the
+// members have no id, id is the key's id.
 func check(body []byte, id string) error {
 	var line bytes.Buffer
 	if err := json.Compact(&line, body); err != nil {
@@ -157,7 +156,7 @@ func check(body []byte, id string) error {
 	return err
 }
 
-// drop removes members that are null: null means the same as a missing member.
+// drop removes members that are null, because null means the same as a missing member.
 func drop(members map[string]json.RawMessage) {
 	maps.DeleteFunc(members, func(_ string, v json.RawMessage) bool { return string(v) == "null" })
 }
@@ -167,7 +166,7 @@ func decode(entry string) (members map[string]json.RawMessage, err error) {
 	return members, err
 }
 
-// encode writes an entry on one line, with its id and hash first, so that readers find them.
+// encode writes an entry on one line. Its id and hash are first, so that readers find them.
 func encode(members map[string]json.RawMessage) (string, error) {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(members)), func(n string) bool { return n == "id" || n == "hash" })
 	var out bytes.Buffer

@@ -21,7 +21,7 @@ import (
 	"penstock/proxy/telemetry/process"
 )
 
-// FileOptions configure a File: where it is, and what uses its keys.
+// FileOptions configure a File.
 type FileOptions struct {
 	Path string
 	// Use receives the keys whenever they change, in the order of the file. Calls do not overlap.
@@ -34,10 +34,10 @@ type File struct {
 	opts FileOptions
 
 	mu     sync.Mutex
-	lock   *os.File // held while this edge is the writer; nil: another edge is the writer, or none yet
-	lines  []entry  // as last read
+	lock   *os.File // held while this edge is the writer; nil: this edge is not the writer
+	lines  []entry  // the entries when the file was last read
 	known  bool     // lines have been read
-	text   []byte   // of the file when it was last read
+	text   []byte   // the text of the file when it was last read
 	broken error    // why the file cannot be read now
 }
 
@@ -96,7 +96,7 @@ func (f *File) unlock() {
 	}
 }
 
-// look reads the file again, and logs an error if it cannot be read.
+// look reads the file again, and logs an error if the file cannot be read.
 func (f *File) look() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -156,7 +156,7 @@ func (f *File) Entries(context.Context) (map[string]string, error) {
 // InForce implements Store.
 func (f *File) InForce() string { return "It is in force." }
 
-// Update implements Store. When it returns, the change is on the disk and in use.
+// Update implements Store. When it returns, the change has been written to disk and is in use.
 func (f *File) Update(_ context.Context, id string, change func(entry string) (string, error)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -261,7 +261,7 @@ func (f *File) takeLock() error {
 	return nil
 }
 
-// rights adds the remedy to an error about the folder.
+// rights adds the remedy to a permission error of the folder.
 func (f *File) rights(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w: give the user of the edge the right to write in %s", err, filepath.Dir(f.opts.Path))
@@ -284,7 +284,7 @@ func fileOf(lines []entry) string {
 	return out.String()
 }
 
-// parse reads the text of a file. It reuses entries in known.
+// parse reads the text of a file. It reuses the entries in known.
 func parse(path string, text []byte, known []entry) (lines []entry, err error) {
 	seen, before, headed, none := map[string]int{}, map[string]entry{}, false, false
 	for _, e := range known {
@@ -320,7 +320,7 @@ func parse(path string, text []byte, known []entry) (lines []entry, err error) {
 			lines = append(lines, e)
 		}
 	}
-	if !none && len(lines) == 0 { // a truncated file would look like this
+	if !none && len(lines) == 0 { // the text could be a truncated file
 		return nil, fail(max(n, 1), "the file lists no keys: an edge writes keys: [] where there are none")
 	}
 	return lines, nil

@@ -7,10 +7,10 @@ import (
 )
 
 // Authority holds the certificates of a file. A client's certificate is valid if one of them signed
-// it. It is immutable.
+// it. An Authority is immutable.
 type Authority struct{ roots *x509.CertPool }
 
-// ReadAuthority reads certificates in PEM form. Without bytes it returns nil.
+// ReadAuthority reads certificates in PEM form. It returns nil if pem is empty.
 func ReadAuthority(pem []byte) (*Authority, error) {
 	if len(pem) == 0 {
 		return nil, nil
@@ -22,7 +22,7 @@ func ReadAuthority(pem []byte) (*Authority, error) {
 	return &Authority{roots}, nil
 }
 
-// Roots returns the authority's certificates, for a handshake; nil for a nil Authority.
+// Roots returns the authority's certificates, for a handshake. It returns nil for a nil Authority.
 func (a *Authority) Roots() *x509.CertPool {
 	if a == nil {
 		return nil
@@ -31,7 +31,7 @@ func (a *Authority) Roots() *x509.CertPool {
 }
 
 // Trusts reports whether the authority has signed p's certificate for use by a client, and the
-// chain is valid at the time now. The result until is the time at which the chain's validity ends.
+// chain is valid at the time now. until is the time at which the chain's validity ends.
 func (a *Authority) Trusts(p *Peer, now time.Time) (until time.Time, ok bool) {
 	between := x509.NewCertPool()
 	for _, c := range p.chain[1:] {

@@ -3,15 +3,16 @@
 // # Design
 //
 // The handshake requests a certificate and verifies it against the authorities in force at that
-// moment. A connection may live for days, and a reload may remove authorities. Therefore, when a
-// request relies on a certificate, the certificate is checked again with the authorities in force.
-// The result is kept with the connection (Peer.Remember), so the check happens once for each
-// connection and configuration.
+// moment. A connection may stay open for days, and a reload may remove authorities. So when a
+// request relies on a certificate, the edge checks the certificate again with the authorities now
+// in force. The result is kept with the connection (Peer.Remember), so the second check happens
+// once for each connection and configuration.
 //
-// A key identifies a certificate in one of two ways. The hash of the certificate's public key
-// survives a renewal that keeps the key pair. A name in the certificate (DNS name, URI, mail or IP
-// address) survives any renewal, and is as trustworthy as the authority that signs it. An authority
-// checks each kind of name in its own way. Therefore the form of the name in the configuration
-// determines its kind, and a certificate's name of another kind does not match. The common name is
-// not used: its meaning was never settled (RFC 9525, 1.2).
+// A configured key identifies a certificate by one of two marks. The hash of the certificate's
+// public key stays the same after a renewal that keeps the key pair. A name in the certificate (DNS
+// name, URI, mail or IP address) stays the same after any renewal, and is as trustworthy as the
+// authority that signs it. An authority checks each kind of name in its own way. Therefore the
+// format of the name in the configuration determines its kind, and a name of another kind in a
+// certificate does not match. The common name is not used: its meaning was never settled (RFC 9525,
+// 1.2).
 package cert

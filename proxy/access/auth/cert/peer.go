@@ -14,7 +14,7 @@ import (
 // Peer is the client of one TLS connection that has presented a certificate. All methods may be
 // called from any goroutine.
 type Peer struct {
-	chain  []*x509.Certificate // its own first
+	chain  []*x509.Certificate // starts with the client's own certificate
 	marks  []string
 	start  time.Time
 	memory atomic.Pointer[memory]
@@ -25,8 +25,8 @@ type memory struct {
 	value  any
 }
 
-// NewPeer returns the client that presented a handshake's certificates, its own first; nil without
-// any.
+// NewPeer returns the client that presented the given certificates in a handshake. The first
+// certificate is the client's own. Without certificates NewPeer returns nil.
 func NewPeer(chain []*x509.Certificate) *Peer {
 	if len(chain) == 0 {
 		return nil
@@ -37,8 +37,8 @@ func NewPeer(chain []*x509.Certificate) *Peer {
 // Start returns the time at which the certificate was presented.
 func (p *Peer) Start() time.Time { return p.start }
 
-// Marks returns the marks by which a key may name the client's certificate, in the form of
-// PublicKey and Name.
+// Marks returns the marks by which a key may name the client's certificate, as PublicKey and Name
+// return them.
 func (p *Peer) Marks() []string { return p.marks }
 
 // Remember keeps a value with the connection. The value depends on the configuration with the given
@@ -54,21 +54,21 @@ func (p *Peer) Recall(number uint64) (value any, ok bool) {
 	return m.value, true
 }
 
-// hashPrefix begins the hash of a public key, like that of an API key.
+// hashPrefix starts the hash of a public key, as it starts the hash of an API key.
 const hashPrefix = "sha256:"
 
-// PublicKey returns the mark of a certificate's public key. The parameter hash is the SHA-256 of
-// the key's SubjectPublicKeyInfo: "sha256:" and 64 hexadecimal digits. For any other form the
-// result is false.
+// PublicKey returns the mark of a certificate's public key. hash is the SHA-256 of the key's
+// SubjectPublicKeyInfo, written as "sha256:" and 64 hexadecimal digits. For any other text
+// PublicKey returns false.
 func PublicKey(hash string) (mark string, ok bool) {
 	digits, ok := strings.CutPrefix(strings.ToLower(hash), hashPrefix)
 	sum, err := hex.DecodeString(digits)
 	return "key " + digits, ok && err == nil && len(sum) == sha256.Size
 }
 
-// Name returns the mark of a name among a certificate's subject alternative names. The form of the
-// name determines its kind: an IP address; a URI if it has a colon; a mail address if it has an @;
-// otherwise a DNS name. A name of another kind with the same text has another mark.
+// Name returns the mark of a name among a certificate's subject alternative names. The format of
+// the name determines its kind: an IP address; a URI if it has a colon; a mail address if it has an
+// @; otherwise a DNS name. A name of another kind with the same text has another mark.
 func Name(name string) (mark string) {
 	if ip, err := netip.ParseAddr(name); err == nil {
 		return "ip " + ip.Unmap().String()
@@ -76,7 +76,7 @@ func Name(name string) (mark string) {
 	if strings.Contains(name, ":") {
 		u, err := url.Parse(name)
 		if err != nil {
-			return "none " + name // no certificate has such a mark
+			return "none " + name // no certificate has a mark of this kind
 		}
 		return uriMark(u)
 	}
@@ -89,11 +89,11 @@ func Name(name string) (mark string) {
 func dnsMark(name string) string   { return "dns " + strings.ToLower(name) }
 func emailMark(name string) string { return "email " + strings.ToLower(name) }
 
-// uriMark ignores case in the scheme and the host only: in a SPIFFE ID these are case-insensitive,
-// but the path is not.
+// uriMark returns the mark of a URI. It ignores case in the scheme and the host only: in a SPIFFE
+// ID these are case-insensitive, but the path is not.
 func uriMark(u *url.URL) string {
 	folded := *u
-	folded.Host = strings.ToLower(u.Host) // parsing has lower-cased the scheme
+	folded.Host = strings.ToLower(u.Host) // url.Parse has lower-cased the scheme
 	return "uri " + folded.String()
 }
 

@@ -26,7 +26,7 @@ var client = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// fetch gets and parses the set at an address. The error shows only the status of the answer.
+// fetch gets and parses the set at an address. From the answer, the error shows only the status.
 func fetch(ctx context.Context, address string) (*jwt.Set, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {

@@ -14,26 +14,26 @@ import (
 
 const (
 	refreshEvery = 5 * time.Minute
-	leastPause   = 5 * time.Second // least time between fetches for tokens
+	leastPause   = 5 * time.Second // minimum time between fetches for tokens
 	mostBackoff  = time.Minute
 
-	longestWait  = time.Second      // longest wait of a token for a fetch
-	mostWaiting  = 64               // tokens of one issuer
-	absentFor    = 30 * time.Second // how long a kid is known not to be in the set
-	suspectPause = 30 * time.Second // between fetches because of bad signatures
-	mostAbsent   = 1024             // kids that are remembered
+	longestWait  = time.Second      // maximum time that a token waits for a fetch
+	mostWaiting  = 64               // maximum number of waiting tokens of one issuer
+	absentFor    = 30 * time.Second // how long a kid counts as absent from the set
+	suspectPause = 30 * time.Second // minimum time between fetches because of bad signatures
+	mostAbsent   = 1024             // maximum number of remembered kids
 )
 
-// Options of a Keeper.
+// Options configure a Keeper.
 type Options struct {
 	Log   *zap.Logger
 	Guard *guard.Guard
-	// OnLoss is called when a set has lost a key. Calls with tokens that the lost key signed may have
-	// to end.
+	// OnLoss is called when a set has lost a key. Calls with tokens that the lost key verified may
+	// have to end.
 	OnLoss func()
 }
 
-// Keeper keeps the key sets of issuers. Its methods may be called from any goroutine.
+// Keeper keeps the key sets of issuers up to date. Its methods may be called from any goroutine.
 type Keeper struct {
 	opts  Options
 	fetch func(ctx context.Context, url string) (*jwt.Set, error)
@@ -58,7 +58,7 @@ func (k *Keeper) Source(url string) *Source {
 	return s
 }
 
-// Follow makes the keeper follow the sets at these URLs, and no others.
+// Follow makes the keeper fetch the sets at these URLs, and no others.
 func (k *Keeper) Follow(urls []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -80,7 +80,7 @@ func (k *Keeper) Follow(urls []string) {
 	}
 }
 
-// Close ends all fetching.
+// Close stops all fetching.
 func (k *Keeper) Close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -98,37 +98,38 @@ type Source struct {
 	nudge  chan struct{}
 
 	set     atomic.Pointer[jwt.Set]
-	fetched atomic.Int64 // Unix time of the set; 0: there is none
+	fetched atomic.Int64 // Unix time at which the set was fetched; 0: there is no set
 	failed  atomic.Uint64
 	trouble atomic.Pointer[string] // why the last fetch failed
 
 	mu       sync.Mutex
 	fetching bool
-	good     bool                    // the last fetch succeeded
-	asked    bool                    // a token has requested a fetch that has not begun
-	ended    chan struct{}           // closed at the end of the running fetch, or of the next one
-	waiting  int                     // tokens
+	good     bool // the last fetch succeeded
+	asked    bool // a token has requested a fetch that has not started
+	// closed when the running fetch ends, or if none is running, the next fetch
+	ended    chan struct{}
+	waiting  int                     // number of waiting tokens
 	suspects time.Time               // when a bad signature last caused a fetch
 	absent   map[jwt.Print]time.Time // headers of tokens for which the set has no key, with the time until which they count as absent
 }
 
-// miss records that the set has no key for tokens with that header. The caller holds mu.
+// miss records that the set has no key for tokens with that header. The caller must hold mu.
 func (s *Source) miss(header jwt.Print, now time.Time) {
-	if len(s.absent) >= mostAbsent { // most are guessed kids; kids in use come back
+	if len(s.absent) >= mostAbsent { // most are guessed kids; kids in use are recorded again
 		clear(s.absent)
 	}
 	s.absent[header] = now.Add(absentFor)
 }
 
-// Keys returns the set that was fetched last, nil before the first fetch.
+// Keys returns the set that was fetched last, or nil before the first fetch.
 func (s *Source) Keys() *jwt.Set { return s.set.Load() }
 
 // Renew requests a newer set for a token that the current set does not verify, and waits for at
-// most a second until a fetch has ended. The parameter suspect means that the set has a key for the
-// token, but the signature is wrong under that key. The caller then calls Keys again. The result
-// final is true if the keys then decide about the token: a fetch that began after the call to Renew
-// has ended, or no fetch is due for such a token. It is false if the fetch has not ended or began
-// before the call, or if too many tokens wait.
+// most a second until a fetch has ended. suspect means that the set has a key for the token, but
+// the signature is wrong under that key. After Renew the caller calls Keys again. If final is true,
+// the keys decide about the token: a fetch that started after the call to Renew has ended, or no
+// fetch is due for such a token. final is false if the fetch has not ended, if it started before
+// the call, or if too many tokens wait.
 func (s *Source) Renew(t *jwt.Token, suspect bool) (final bool) {
 	ended, fresh, final := s.join(t, suspect, time.Now())
 	if ended == nil {
@@ -150,9 +151,8 @@ func (s *Source) Renew(t *jwt.Token, suspect bool) (final bool) {
 	return final
 }
 
-// join makes a token wait for the running fetch, or requests a new fetch, in which case the result
-// fresh is true. If join returns no channel, the token does not wait, and Renew returns the result
-// final of join.
+// join makes a token wait for the running fetch, or requests a new fetch, and then fresh is true.
+// If join returns no channel, the token does not wait, and Renew returns final.
 func (s *Source) join(t *jwt.Token, suspect bool, now time.Time) (ended <-chan struct{}, fresh, final bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,11 +180,11 @@ func (s *Source) join(t *jwt.Token, suspect bool, now time.Time) (ended <-chan s
 	return s.ended, !s.fetching, false
 }
 
-// State is what an operator sees of a source.
+// State is the state of a source, for operators.
 type State struct {
 	Keys     int
 	Fetched  time.Time // zero: never
-	Failures uint64    // since the start
+	Failures uint64    // failed fetches since the start
 	Trouble  string    // why the last fetch failed; empty if it succeeded
 }
 
@@ -213,7 +213,7 @@ func (s *Source) end() {
 	}
 }
 
-// follow fetches the set whenever a fetch is due, until ctx ends.
+// follow fetches the set whenever it is due, until ctx ends.
 func (s *Source) follow(ctx context.Context) {
 	pause := time.Duration(0)
 	asked := time.Time{} // when a token last caused a fetch
@@ -240,15 +240,14 @@ func (s *Source) follow(ctx context.Context) {
 	}
 }
 
-// wait waits until the next fetch is due. A fetch is due after the duration most, or when a token
-// requests one, but not before the duration least has passed. The result ok is false if ctx has
-// ended.
+// wait waits until the next fetch is due. A fetch is due after most, or earlier if a token requests
+// one, but never before least has passed. ok is false if ctx has ended.
 func (s *Source) wait(ctx context.Context, most, least time.Duration) (nudged, ok bool) {
 	due := time.NewTimer(most)
 	defer due.Stop()
 	quiet := time.NewTimer(least)
 	defer quiet.Stop()
-	var nudge chan struct{} // set once the last fetch for a token is long enough ago
+	var nudge chan struct{} // not nil once the last fetch for a token is long enough ago
 	for {
 		select {
 		case <-due.C:
@@ -263,7 +262,7 @@ func (s *Source) wait(ctx context.Context, most, least time.Duration) (nudged, o
 	}
 }
 
-// get fetches the set and keeps it, and releases the tokens that wait for it.
+// get fetches the set and keeps it, and releases the tokens that wait for the fetch.
 func (s *Source) get(ctx context.Context) (before, set *jwt.Set, err error) {
 	s.mu.Lock()
 	s.fetching, s.asked = true, false
@@ -272,7 +271,7 @@ func (s *Source) get(ctx context.Context) (before, set *jwt.Set, err error) {
 	default:
 	}
 	s.mu.Unlock()
-	defer func() { // after a panic, too
+	defer func() { // even after a panic
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.fetching, s.good = false, set != nil

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Text returns the text of a claim, or "" if there is no such claim. A name with dots is the name
-// of a claim, or the path to a claim: realm_access.roles.
+// Text returns the text of a claim, or "" if there is no such claim. A name with dots, such as
+// realm_access.roles, is the name of a claim or the path to a claim.
 func (c Claims) Text(name string) string {
 	text, _ := find(c.members, name).(string)
 	return text
 }
 
-// Any reports whether a claim contains a text for which the function is() returns true. The claim
-// may be a text, a list of texts, or an object whose member names are the texts. Scopes are a list
+// Any reports whether a claim contains a text for which is returns true. The claim may be a text, a
+// list of texts, or an object whose member names are the texts. A text of scopes is a list
 // separated by blanks (RFC 8693).
 func (c Claims) Any(name string, is func(string) bool) bool {
 	return slices.ContainsFunc(c.texts(name), is)
@@ -45,9 +45,9 @@ func listed(value any) (out []string) {
 	return out
 }
 
-// given returns the names that an object grants, which is how Zitadel writes roles: {"admin":
-// {"ORG": "DOMAIN"}}. A member grants its name if its value is an object or true. A member that is
-// false, empty or of another kind grants nothing. MaxToken bounds the number of members.
+// given returns the names that an object grants. Zitadel writes roles as such an object: {"admin":
+// {"ORG": "DOMAIN"}}. A member grants its name if its value is a non-empty object or true. A member
+// with any other value grants nothing. MaxToken limits the number of members.
 func given(members map[string]any) (names []string) {
 	for name, value := range members {
 		inner, ok := value.(map[string]any)
@@ -59,9 +59,9 @@ func given(members map[string]any) (names []string) {
 }
 
 // find follows a name through objects. A member with the complete name takes precedence over a path
-// along the name's dots. Among paths, those with a shorter first name take precedence. Each object
-// in a token is visited at most once, because the path to the object determines how much of the
-// name is left.
+// along the name's dots. Of two paths, the one with the shorter first name takes precedence. Each
+// object in a token is visited at most once, because the path to the object determines how much of
+// the name is left.
 func find(members map[string]any, name string) any {
 	if value, ok := members[name]; ok {
 		return value

@@ -17,15 +17,16 @@ import (
 )
 
 const (
-	// MaxSet is the maximum length of a set. The sets of large issuers have some 10 KiB.
+	// MaxSet is the maximum length of a set in bytes. The sets of large issuers have about 10 KiB.
 	MaxSet  = 256 << 10
 	maxKeys = 100
 
-	// mostTried is how many keys are tried for a token's signature. A set has one key for a kid, or a
-	// few keys while an issuer that uses no kids rotates. Each try costs up to a millisecond.
+	// mostTried is the maximum number of keys that are tried for a token's signature. A set has one
+	// key for a kid, or a few keys while an issuer that uses no kids rotates. Each try costs up to
+	// a millisecond.
 	mostTried = 8
 
-	leastRSA, mostRSA = 2048, 8192 // bits; with more, a verification would take milliseconds
+	leastRSA, mostRSA = 2048, 8192 // bits; longer keys would take milliseconds to verify with
 )
 
 // Print identifies a public key by its content: the thumbprint of RFC 7638.
@@ -45,8 +46,8 @@ type key struct {
 }
 
 // ParseSet reads a JWK Set. It omits keys that cannot verify any token that we accept: encryption
-// keys, keys of other types, short keys. A set with only such keys is an error. An empty list is
-// not an error, because an issuer uses it to withdraw all of its keys.
+// keys, keys of other types, and short keys. A set that contains only such keys is an error. An
+// empty list is not an error, because an issuer may withdraw all of its keys with it.
 func ParseSet(text []byte) (*Set, error) {
 	if len(text) > MaxSet {
 		return nil, fmt.Errorf("the key set is longer than %d KiB", MaxSet>>10)
@@ -54,7 +55,7 @@ func ParseSet(text []byte) (*Set, error) {
 	var raw struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if !stdjson.Valid(text) { // Valid bounds the nesting, which go-jose does not
+	if !stdjson.Valid(text) { // Valid limits the nesting, which go-jose does not limit
 		return nil, errors.New("the key set is not JSON")
 	}
 	if err := json.Unmarshal(text, &raw); err != nil || raw.Keys == nil {
@@ -80,7 +81,7 @@ func ParseSet(text []byte) (*Set, error) {
 	return s, nil
 }
 
-// parseKey reads one key; the result ok is false if the key does not verify tokens.
+// parseKey reads one key. ok is false if the key cannot verify tokens.
 func parseKey(text []byte) (k key, ok bool) {
 	var jwk jose.JSONWebKey
 	if json.Unmarshal(text, &jwk) != nil || !jwk.IsPublic() || !jwk.Valid() || jwk.Use != "" && jwk.Use != "sig" {
@@ -107,7 +108,7 @@ func parseKey(text []byte) (k key, ok bool) {
 	return k, true
 }
 
-// namesEd25519 reports whether a key names EdDSA by its newer name (RFC 9864).
+// namesEd25519 reports whether a key uses the newer name of EdDSA (RFC 9864).
 func namesEd25519(name string, a jose.SignatureAlgorithm) bool {
 	return name == "Ed25519" && a == jose.EdDSA
 }
@@ -139,8 +140,8 @@ func (s *Set) Knows(t *Token) bool {
 	return slices.ContainsFunc(s.keys, func(k key) bool { return k.fits(t) })
 }
 
-// of() returns the keys that a token's header may refer to. These are the keys with the header's
-// kid or, without a kid, all keys for its algorithm. It returns at most mostTried keys.
+// of returns the keys that a token's header may refer to: the keys with the header's kid or,
+// without a kid, all keys for its algorithm. It returns at most mostTried keys.
 func (s *Set) of(t *Token) (found []*key) {
 	for i := range s.keys {
 		if k := &s.keys[i]; k.fits(t) && len(found) < mostTried {

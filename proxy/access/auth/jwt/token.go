@@ -15,7 +15,7 @@ import (
 	"github.com/go-jose/go-jose/v4/json"
 )
 
-// MaxToken is the maximum length of a token. Header and claims take a few KiB.
+// MaxToken is the maximum length of a token in bytes. Header and claims take a few KiB.
 const MaxToken = 16 << 10
 
 // Leeway is the permitted difference between the clocks of the issuer and the edge.
@@ -31,19 +31,19 @@ var (
 	ErrNotYet     = errors.New("it is not valid yet")
 )
 
-// Looks reports whether a credential has the form of a token: three parts with dots between them.
+// Looks reports whether a credential has the format of a token: three parts separated by dots.
 func Looks(credential []byte) bool { return bytes.Count(credential, []byte{'.'}) == 2 }
 
 // Token is a parsed token. Nothing in it may be trusted before Verify.
 type Token struct {
-	Issuer    string // as the token states it
+	Issuer    string // as the token states it, unverified
 	Algorithm string
 	keyID     string
 	jws       *jose.JSONWebSignature
 	claims    map[string]any
 }
 
-// Parse parses a token. The error is ErrMalformed.
+// Parse parses a token. Its error is ErrMalformed.
 func Parse(credential []byte) (*Token, error) {
 	if len(credential) > MaxToken {
 		return nil, ErrMalformed
@@ -79,7 +79,7 @@ func Parse(credential []byte) (*Token, error) {
 	return t, nil
 }
 
-// plainHeader reports whether a header has nothing that changes the token's meaning.
+// plainHeader reports whether a header contains nothing that changes the token's meaning.
 func plainHeader(text []byte) bool {
 	header := object(text)
 	if header == nil {
@@ -112,8 +112,8 @@ func object(text []byte) (members map[string]any) {
 }
 
 // Verify checks the signature with keys of the issuer: the keys with the token's kid or, without a
-// kid, all keys for its algorithm, at most 8. It returns the token's claims and the print of the
-// key that verified it. The error is ErrUnknownKey or ErrSignature.
+// kid, all keys for its algorithm, at most 8. It returns the token's claims and the thumbprint of
+// the key that verified the token. The error is ErrUnknownKey or ErrSignature.
 func (t *Token) Verify(s *Set) (Claims, Print, error) {
 	keys := s.of(t)
 	if len(keys) == 0 {
@@ -127,21 +127,21 @@ func (t *Token) Verify(s *Set) (Claims, Print, error) {
 	return Claims{}, Print{}, ErrSignature
 }
 
-// Plausible reports whether the token's times and one of its audiences fit, so that only the
-// signature is left to check. A newer set is fetched only for a plausible token, because anyone can
-// write other tokens.
+// Plausible reports whether the token is valid now and has one of the audiences, so that only its
+// signature is unchecked. A newer set is fetched only for a plausible token.
 func (t *Token) Plausible(audiences []string, now time.Time) bool {
 	times, err := Claims{t.claims}.Check(audiences)
 	return err == nil && times.Hold(now) == nil
 }
 
-// Header returns a hash of what the token's header says about its key: the algorithm and the kid.
+// Header returns a hash of the header members that select the token's key: the algorithm and the
+// kid.
 func (t *Token) Header() Print { return sha256.Sum256([]byte(t.Algorithm + "\x00" + t.keyID)) }
 
-// Claims are what a verified token states.
+// Claims are the claims of a verified token.
 type Claims struct{ members map[string]any }
 
-// Times are the times between which a token is valid, including the leeway.
+// Times is the period in which a token is valid, including the leeway.
 type Times struct{ From, To time.Time }
 
 // Check verifies that the token is for one of the audiences, and returns the period in which the
