@@ -17,8 +17,8 @@ import (
 //go:embed troubleshooting.md
 var troubleshooting string
 
-// document is the API's description in one format. Every client gets it, with any credential or
-// none.
+// document is the API's description in one format. Every client gets it, with or without a
+// credential.
 type document struct {
 	path, contentType, etag string
 	body                    []byte
@@ -35,7 +35,7 @@ func newDocument(path, contentType string, body []byte) document {
 	return document{path, contentType, `"` + strconv.FormatUint(sum.Sum64(), 16) + `"`, body}
 }
 
-// serve answers GET and HEAD. The bytes change only with the build, so clients may cache them for
+// serve answers GET and HEAD. The bytes change only with a new build, so clients may cache them for
 // an hour.
 func (d *document) serve(ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
@@ -44,6 +44,6 @@ func (d *document) serve(ctx *fasthttp.RequestCtx) {
 	respondCached(ctx, d.contentType, d.etag, d.body)
 }
 
-// Alerts maps the names of the alerts in .deploy/alerts.yaml to what to do when they fire, as plain
-// text.
+// Alerts maps the names of the alerts in .deploy/alerts.yaml to plain texts that say what to do
+// when the alert fires.
 func Alerts() map[string]string { return status.AlertTexts(troubleshooting) }

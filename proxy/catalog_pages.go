@@ -18,12 +18,12 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Catalog requests and health checks are not calls: they take no lease, reach no engine and have no
-// access line.
+// Catalog requests and health checks are not calls. They take no lease, reach no engine and have no
+// access log line.
 
 // models answers GET /v1/models. It needs a key only if the configuration says so. A valid key
-// narrows the list, and a wrong key is refused. Further members are added if an agent's header or
-// query requests them.
+// narrows the list to that key's models, and a wrong key is refused. If an agent's header or query
+// requests further members, they are added.
 func (p *publicAPI) models(ctx *fasthttp.RequestCtx) {
 	snap, key, ok := p.optionalKey(ctx)
 	if !ok {
@@ -50,7 +50,7 @@ func (p *publicAPI) models(ctx *fasthttp.RequestCtx) {
 	p.respondPage(ctx, key, page, err)
 }
 
-// scopeOf returns the scope of a key in the catalog, and the id of the key whose rights it has.
+// scopeOf returns the catalog scope of a key, and the id of the key whose rights it has.
 func scopeOf(key *auth.Key) (scope, template string) {
 	if key == nil {
 		return catalog.Public, ""
@@ -66,8 +66,7 @@ func wantsMessages(ctx *fasthttp.RequestCtx) bool {
 	return len(ctx.Request.Header.Peek("Anthropic-Version")) > 0
 }
 
-// refusePage answers a catalog request with an error, in the form of the list that was
-// requested.
+// refusePage answers a catalog request with an error, in the dialect of the requested list.
 func (p *publicAPI) refusePage(ctx *fasthttp.RequestCtx, err *apierr.Error) {
 	d := endpoint.ModelsDialect
 	if wantsMessages(ctx) {
@@ -111,8 +110,8 @@ func (p *publicAPI) modelByID(ctx *fasthttp.RequestCtx) {
 	p.respondPage(ctx, key, page, err)
 }
 
-// optionalKey checks a request's credential if it has one or needs one. If the result ok is false,
-// optionalKey has answered the request.
+// optionalKey checks a request's credential if it has one or needs one. If ok is false, optionalKey
+// has already answered the request.
 func (p *publicAPI) optionalKey(ctx *fasthttp.RequestCtx) (snap *snapshot.Snapshot, key *auth.Key, ok bool) {
 	snap = p.services.Current()
 	key, err := snap.Authenticate(&ctx.Request.Header, ctx.URI().QueryString(), listen.SenderOf(ctx.Conn()), time.Now())
@@ -141,8 +140,8 @@ func (p *publicAPI) respondPage(ctx *fasthttp.RequestCtx, key *auth.Key, page *c
 	}
 	h := &ctx.Response.Header
 	endpoint.CommonHeaders(h, endpoint.AppendRequestID(nil))
-	// The public list also varies: a cache must not serve it to a key that has its own list, or to a
-	// client that reads another form.
+	// The public list also varies: a cache must not serve it to a key with its own list, or to a
+	// client that reads another dialect.
 	h.Set("Vary", "Authorization, x-api-key, anthropic-version")
 	if key != nil {
 		h.Set("Cache-Control", "private, max-age=15")
@@ -152,8 +151,8 @@ func (p *publicAPI) respondPage(ctx *fasthttp.RequestCtx, key *auth.Key, page *c
 	respondCached(ctx, "application/json", page.ETag, page.Body)
 }
 
-// respondCached answers with body, which is shared and not copied, or with 304 if the client
-// already has it.
+// respondCached answers with body, or with 304 if the client already has it. body is shared and not
+// copied.
 func respondCached(ctx *fasthttp.RequestCtx, contentType, etag string, body []byte) {
 	ctx.Response.Header.Set("ETag", etag)
 	if hasCurrent(ctx.Request.Header.Peek("If-None-Match"), etag) {
@@ -193,7 +192,7 @@ func (p *publicAPI) root(ctx *fasthttp.RequestCtx) {
 		`"openapi":"/openapi.json"}`)
 }
 
-// headRoot answers HEAD /, by which clients check the host.
+// headRoot answers HEAD /. Clients use it to check that the host answers.
 func (p *publicAPI) headRoot(ctx *fasthttp.RequestCtx) {
 	endpoint.CommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
 	ctx.SetStatusCode(fasthttp.StatusNoContent)

@@ -22,7 +22,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// secureSide holds what TLS needs. Members are nil for a listener without TLS.
+// secureSide holds the certificates and their sources. Its fields are nil for a listener without
+// TLS.
 type secureSide struct {
 	admin      *listen.Certificate
 	pair       *listen.Certificate
@@ -106,7 +107,7 @@ func keepCertificates(e *Edge) (end func()) {
 	return func() {
 		cancel()
 		if challenges != nil {
-			_ = challenges.Close() // the process ends
+			_ = challenges.Close() // an error does not matter, because the process ends
 		}
 		select {
 		case <-ended:
@@ -150,7 +151,7 @@ func certificateState(o *Options) *status.Certificate {
 	return out
 }
 
-// appendCertificates writes the metrics of the certificates that the edge obtains itself.
+// appendCertificates writes the metrics of the certificates that the edge itself obtains.
 func appendCertificates(b *bytes.Buffer, m *acme.Manager) {
 	if m == nil {
 		return

@@ -14,17 +14,17 @@ import (
 // balancer routes to the edge (Options.Direct), the listener accepts only while calls run. Then the
 // listener stops accepting, idle connections close, and running calls get timeouts.drain to finish.
 // Calls that still run after that get an error in their stream, and errorFlushTime to send it.
-// Finally drain cuts the remaining connections: those with half a head, a body that does not
-// arrive, or a client that does not read. Options.Hurry ends every wait except hurriedFlushTime.
+// Finally drain closes the remaining connections. Their clients have sent half a head, do not send
+// their body, or do not read. Options.Hurry ends every wait except hurriedFlushTime.
 func (e *Edge) drain() {
 	t, end := e.reloads.Running().Config.Timeouts, e.ending
 	e.log.Info("draining", zap.Int64("calls", end.calls()))
 	listen.NotifyStopping("draining")
 	if e.opts.SharedPort && e.admin != nil {
-		// The next process also has this port, and a monitor must not mistake that process for one that
-		// is not ready.
+		// The next process also has this port, and a monitor must not mistake the next process for
+		// one that is not ready.
 		e.admin.LeavePort()
-		_ = e.shutAdmin() // the listener ends with the process at the latest
+		_ = e.shutAdmin() // if this fails, the listener ends with the process
 	}
 	end.draining.Store(true)
 	e.services.Shadows.End()
@@ -55,7 +55,7 @@ func (e *Edge) drain() {
 	e.log.Info("drained", zap.Int64("calls", end.calls()))
 }
 
-// close shuts down what remains: the admin listener, the probes and the file watch.
+// close shuts down the remaining components: the admin listener, the probes and the file watch.
 func (e *Edge) close() error {
 	err := e.shutAdmin()
 	e.reloads.Running().Issued.Close()
@@ -67,7 +67,7 @@ func (e *Edge) close() error {
 	}
 	e.services.Hooks.Close()
 	e.services.Copies.Close()
-	_ = e.services.Tracer.Close(limit) // lost spans are not an error of the edge
+	_ = e.services.Tracer.Close(limit) // an edge that loses spans has no error to report
 	return err
 }
 

@@ -40,8 +40,8 @@ import (
 	"penstock/upstreams"
 )
 
-// Edge is the complete proxy: the public listener, the admin listener and everything between them
-// and the engines.
+// Edge is the complete proxy: the public listener, the admin listener, and all components between
+// them and the engines.
 type Edge struct {
 	opts     Options
 	log      *zap.Logger
@@ -50,20 +50,21 @@ type Edge struct {
 	registry observe.Registry // metrics of the upstreams
 	set      *upstreams.Set
 	reloads  *reload.Reloader
-	services *call.Services // what calls share
+	services *call.Services // the components that calls share
 	listener *listen.Listener
 	bound    connectionBound
 	away     turnedAway
 	server   *fasthttp.Server
 	admin    *admin.Server // nil without an admin listener
 	ending   *ending
-	fleet    *fleet.Fleet   // nil if the edge shares nothing with other edges
-	signer   *sign.Signer   // signs messages to other edges; nil: they are unsigned
-	board    *board.Board   // likewise
-	ledger   *ledger.Ledger // nil without a ledger
-	keys     *limit.Keys
-	shared   *keystore.Keys // nil if the store holds no keys
-	made     *runkeys.File  // nil unless a file holds keys made at run time
+	fleet    *fleet.Fleet // nil if the edge shares nothing with other edges
+	signer   *sign.Signer // signs messages to other edges; nil: they are unsigned
+	// where the edges of a fleet share their work; nil if the edge shares nothing
+	board  *board.Board
+	ledger *ledger.Ledger // nil without a ledger
+	keys   *limit.Keys
+	shared *keystore.Keys // nil if the store holds no keys
+	made   *runkeys.File  // nil unless a file holds keys made at run time
 
 	fleetUsage *fleet.Rows // nil if the edge shares nothing
 
@@ -71,11 +72,11 @@ type Edge struct {
 	sessions   *realtime.Sessions
 }
 
-// retiredKeys is how many removed keys keep the state of their limits.
+// retiredKeys is the maximum number of removed keys whose limit state is kept.
 const retiredKeys = 1024
 
-// New builds an edge that serves o.Config. It starts to probe the upstreams, but accepts no
-// connection before Serve.
+// New builds an edge that serves o.Config. New starts to probe the upstreams, but the edge accepts
+// no connection before Serve.
 func New(o Options) (*Edge, error) {
 	c := o.Config
 	if exposed := c.CheckOpen(o.addresses()).Err(); exposed != nil {
@@ -151,7 +152,7 @@ func New(o Options) (*Edge, error) {
 	return e, nil
 }
 
-// abandon stops what New had started when it failed.
+// abandon stops the components that New had started when it failed.
 func abandon(e *Edge) error {
 	e.services.Copies.Close()
 	e.reloads.Running().Issued.Close()
@@ -161,7 +162,7 @@ func abandon(e *Edge) error {
 	return e.set.Close(context.Background())
 }
 
-// newServices returns what calls share of the edge.
+// newServices returns the components that calls share.
 func (e *Edge) newServices(started time.Time) (*call.Services, error) {
 	c, memory := e.opts.Config, e.opts.MemoryLimit
 	s := &call.Services{
@@ -245,7 +246,7 @@ func (e *Edge) reloadOptions(started time.Time, queues *queue.Queues) reload.Opt
 	return o
 }
 
-// adminOptions returns the components of the edge that its operator sees and steers.
+// adminOptions returns the components that the operator monitors and controls.
 func (e *Edge) adminOptions(started time.Time) admin.Options {
 	return admin.Options{
 		Listener:   admin.Port{Listener: e.opts.Admin, Certificate: e.opts.AdminCertificate},
@@ -268,9 +269,10 @@ func (e *Edge) Reload(source string) { e.reloads.Trigger(source) }
 // LastReload returns the result of the last reload, or nil if there was none.
 func (e *Edge) LastReload() *reload.Result { return e.reloads.Last() }
 
-// Serve accepts connections until ctx ends, and then drains: the edge is no longer ready, still
-// accepts for timeouts.linger, and lets running calls finish within the drain time. Serve ends the
-// other calls with an error. It returns nil after an orderly shutdown.
+// Serve accepts connections until ctx ends, and then drains. During the drain the edge is not
+// ready, still accepts for timeouts.linger, and lets running calls finish within the drain time.
+// After that time Serve ends the remaining calls with an error. It returns nil after an orderly
+// shutdown.
 func (e *Edge) Serve(ctx context.Context) error {
 	work, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -298,7 +300,8 @@ func (e *Edge) Serve(ctx context.Context) error {
 	return errors.Join(err, e.close())
 }
 
-// serveAdmin serves operators until the edge drains. If it fails, the edge still serves clients.
+// serveAdmin serves operators until the edge drains. If it fails, the edge continues to serve
+// clients.
 func (e *Edge) serveAdmin() {
 	e.guard.Point("accept.admin")
 	if err := e.admin.Serve(); err != nil {
@@ -306,11 +309,11 @@ func (e *Edge) serveAdmin() {
 	}
 }
 
-// historyPeriod is the interval of the upstreams' short history.
+// historyPeriod is how often the upstreams' short history advances.
 const historyPeriod = time.Second
 
-// tick advances the short history of the upstreams and the history of the status page, as long as
-// streams run.
+// tick advances the short history of the upstreams and the history of the status page until ctx
+// ends.
 func (e *Edge) tick(ctx context.Context) {
 	t := time.NewTicker(historyPeriod)
 	defer t.Stop()
@@ -345,17 +348,17 @@ func warnOfCertificate(log *zap.Logger, setting string, c *listen.Certificate) {
 }
 
 // evictAfter is how long a client that sends no request keeps its connection once
-// limits.connections is reached. With a shorter time, the next request of a busy client could
-// coincide with the close.
+// limits.connections is reached. With a shorter time, a busy client could send its next request
+// just as the connection is closed.
 const evictAfter = time.Second
 
-// connectionBound is the last computed connection limit, as configured and as the descriptor limit
-// allows.
+// connectionBound is the last computed maximum number of connections: the configured one, and the
+// one that the descriptor limit allows.
 type connectionBound struct{ configured, affordable int }
 
-// of computes how many clients may be connected. If the descriptor limit does not allow the
-// configured number, of logs this, unless it has logged the same numbers before. It must not be
-// called concurrently.
+// of returns how many clients may be connected. If the descriptor limit does not allow the
+// configured number, of logs both numbers, unless they have not changed. It must not be called
+// concurrently.
 func (b *connectionBound) of(c *config.File, log *zap.Logger) int {
 	next := connectionBound{c.Limits.Connections, listen.AffordableConns(c.Limits.Connections, len(c.Upstreams))}
 	if next.affordable < next.configured && next != *b {

@@ -11,16 +11,16 @@ import (
 )
 
 // errorFlushTime is how long calls that the drain has ended may take to write their error, and
-// clients to read it. hurriedFlushTime replaces it after a second signal: within that time the
-// kernel gets the errors, which it sends even after the process has ended.
+// their clients to read it. After a second signal hurriedFlushTime replaces it. That time suffices
+// to pass the errors to the kernel, which sends them even after the process has ended.
 const (
 	errorFlushTime   = 2 * time.Second
 	hurriedFlushTime = 250 * time.Millisecond
 )
 
 // ending is the state of an edge's shutdown: whether the edge drains, and whether the operator's
-// second signal (hurry) has cut the drain short. Only the draining goroutine may call its waiting
-// methods. Any goroutine may read the atomic members.
+// second signal (hurry) has cut the drain short. Only the draining goroutine may call the methods
+// that wait. Any goroutine may read the atomic fields.
 type ending struct {
 	draining atomic.Bool
 	cut      atomic.Int64 // calls that were running when hurry ended a wait
@@ -36,9 +36,9 @@ func newEnding(o *Options, calls func() int64) *ending {
 	return &ending{log: o.Log, guard: o.Guard, hurry: o.Hurry, calls: calls}
 }
 
-// waitOrHurry waits until done returns true, for d at most, and not at all after the second signal.
-// It returns the result of done. The first wait that the second signal ends records how many calls
-// were running.
+// waitOrHurry waits until done returns true, for at most d, and not at all after the second signal.
+// It returns the last result of done. If the second signal ends a wait for the first time,
+// waitOrHurry records how many calls were running.
 func (e *ending) waitOrHurry(d time.Duration, done func() bool) bool {
 	all := poll(d, e.hurry, done)
 	select {
@@ -76,8 +76,8 @@ func (e *ending) shutdownContext() (context.Context, context.CancelFunc) {
 // drainPoll is the interval at which a drain checks whether it is done.
 const drainPoll = 5 * time.Millisecond
 
-// poll waits until done returns true, at most for d or until hurry is closed. It returns the result
-// of done.
+// poll waits until done returns true, at most for d or until hurry is closed. It returns the last
+// result of done.
 func poll(d time.Duration, hurry <-chan struct{}, done func() bool) bool {
 	over := time.NewTimer(d)
 	defer over.Stop()

@@ -24,7 +24,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// newFleet returns the edge's membership in the configured fleet; nil if the edge shares nothing
+// newFleet returns the edge's membership in the configured fleet, or nil if the edge shares nothing
 // with other edges.
 func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error) {
 	if !c.Fleet.Shared() {
@@ -55,7 +55,7 @@ func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error)
 }
 
 // storeOptions returns the options for the configured store. If sentinels replace the URL, the
-// options name no server for TLS: each connection verifies the name that it dialled.
+// options name no server for TLS, and each connection verifies the name that it dialled.
 func storeOptions(s *config.FleetStore) (o fleet.StoreOptions, err error) {
 	u, err := url.Parse(s.URL)
 	if err != nil {
@@ -81,8 +81,8 @@ func storeOptions(s *config.FleetStore) (o fleet.StoreOptions, err error) {
 	return o, nil
 }
 
-// newSharedKeys returns the keys in the store; nil if the configuration has no keys there. If the
-// edge has a local copy, the keys are in force from the first snapshot onwards.
+// newSharedKeys returns the keys in the store, or nil if the configuration has no keys there. If
+// the edge has a local copy, the keys are in force from the first snapshot onwards.
 func newSharedKeys(e *Edge) *keystore.Keys {
 	c := e.opts.Config
 	if e.fleet == nil || !c.Fleet.Keys.Enabled() {
@@ -118,10 +118,10 @@ func OpenKeys(c *config.File) (*keystore.Writer, error) {
 }
 
 // memberName returns the edge's name in its fleet: the machine's name and the port of the edge's
-// API. The port distinguishes the edges on one machine. The name survives restarts.
+// API. The port distinguishes edges on one machine. The name stays the same after a restart.
 func memberName(public net.Addr) string {
 	_, port, err := net.SplitHostPort(public.String())
-	if err != nil { // not TCP
+	if err != nil { // the listener is not a TCP listener
 		return hostName()
 	}
 	return hostName() + ":" + port
@@ -135,7 +135,7 @@ func hostName() string {
 	return "unnamed"
 }
 
-// newBoard returns the edge's side of the board, by which the edges of a fleet share their work;
+// newBoard returns the edge's access to the board where the edges of a fleet share their work, or
 // nil if the edge shares nothing.
 func newBoard(e *Edge) *board.Board {
 	if e.fleet == nil {
@@ -150,8 +150,8 @@ func newBoard(e *Edge) *board.Board {
 	return b
 }
 
-// slotAccount returns a function that makes the fleet-wide counter of an upstream's slots; nil if
-// the edge shares nothing.
+// slotAccount returns a function that makes the fleet-wide counter of an upstream's slots, or nil
+// if the edge shares nothing.
 func slotAccount(f *fleet.Fleet, queues *queue.Queues) func(*upstreams.Upstream) upstreams.SlotAccount {
 	if f == nil {
 		return nil
@@ -162,8 +162,8 @@ func slotAccount(f *fleet.Fleet, queues *queue.Queues) func(*upstreams.Upstream)
 	}
 }
 
-// share keeps the edge in its fleet until leave is called. If the store answers, leave returns the
-// edge's part of the shared limits.
+// share keeps the edge in its fleet until leave is called. If the store answers, leave gives the
+// edge's share of the shared limits back.
 func (e *Edge) share() (leave func()) {
 	if e.fleet == nil {
 		return func() {}
@@ -201,5 +201,5 @@ func (e *Edge) share() (leave func()) {
 	}
 }
 
-// leaveTime bounds how long a stopping edge waits for the store.
+// leaveTime is the maximum time that a stopping edge waits for the store.
 const leaveTime = 2 * time.Second

@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/running/reload"
 )
 
-// hooksOf returns a function that lists, for operators, the hooks of the running configuration that
+// hooksOf returns a function for operators. It lists the hooks of the running configuration that
 // gave no decision on some calls of the last minute.
 func hooksOf(r *reload.Reloader, hooks *hook.Client) func(now time.Time) []status.Hook {
 	return func(now time.Time) (all []status.Hook) {
@@ -29,8 +29,8 @@ func hooksOf(r *reload.Reloader, hooks *hook.Client) func(now time.Time) []statu
 	}
 }
 
-// copiesOf returns a function that lists the hooks of the running configuration that have lost
-// copies of calls in the last minute, for operators.
+// copiesOf returns a function for operators. It lists the hooks of the running configuration that
+// have lost copies of calls in the last minute.
 func copiesOf(r *reload.Reloader, c *copies.Copies) func(now time.Time) []status.Copies {
 	return func(now time.Time) (all []status.Copies) {
 		for _, l := range c.Lost(now) {

@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/running/reload"
 )
 
-// issuersOf returns a function that lists, for operators, the issuers of tokens in the running
+// issuersOf returns a function for operators. It lists the token issuers of the running
 // configuration.
 func issuersOf(r *reload.Reloader) func(now time.Time) []status.Issuer {
 	return func(now time.Time) (all []status.Issuer) {

@@ -14,8 +14,9 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// openLedger opens the edge's ledger; nil without one. An edge that shares the ports of another
-// process follows that process's ledger, and writes to the ledger once that process has ended.
+// openLedger opens the edge's ledger. It returns nil if none is configured. An edge that shares the
+// ports of another process follows that process's ledger, and writes to the ledger only after that
+// process has ended.
 func (e *Edge) openLedger(c *config.File) (*ledger.Ledger, error) {
 	var sinks []func(string, []observe.UsageRow)
 	if e.fleet != nil {
@@ -36,8 +37,8 @@ func (e *Edge) openLedger(c *config.File) (*ledger.Ledger, error) {
 	})
 }
 
-// usedIn returns a function that reports the usage of keys, from rows, in the current day and
-// month.
+// usedIn returns a function that reports the usage of keys in the current day and month. It
+// computes the usage from rows.
 func usedIn(rows []observe.UsageRow) limit.Used {
 	byKey := map[string][]observe.UsageRow{}
 	for _, r := range rows {
@@ -55,10 +56,10 @@ func usedIn(rows []observe.UsageRow) limit.Used {
 	})
 }
 
-// sharedBudget returns the budget of a key, or of a group, over the fleet; see limit.SharedBudget.
-// An edge with a ledger continues under the name that it had before a restart. An edge that still
-// follows the previous process's ledger has no name of its own yet: it reports its own usage, and
-// the previous process reports its usage.
+// sharedBudget returns the fleet-wide budget of a key or a group; see limit.SharedBudget. An edge
+// with a ledger continues under the name that it had before a restart. An edge that still follows
+// the previous process's ledger has no name of its own yet: it reports its own usage, and the
+// previous process reports its usage.
 func sharedBudget(e *Edge, id string, by func(limit.Used) limit.Used) limit.Budget {
 	name, usage := e.ledger.Edge(), e.services.Calls.Usage
 	if name != "" {
@@ -69,8 +70,8 @@ func sharedBudget(e *Edge, id string, by func(limit.Used) limit.Used) limit.Budg
 	})))
 }
 
-// inPeriods returns a function that reports a key's usage in the current day and month. It obtains
-// the usage from the function of, which reports a key's usage from one day to another.
+// inPeriods returns a function that reports a key's usage in the current day and month. of reports
+// a key's usage from one day to another.
 func inPeriods(of func(key string, from, to int64) observe.Amount) limit.Used {
 	return func(key string, now time.Time) (used [limit.Periods]limit.Cost) {
 		today := observe.DayOf(now)
@@ -82,7 +83,7 @@ func inPeriods(of func(key string, from, to int64) observe.Amount) limit.Used {
 	}
 }
 
-// keepLedger writes the ledger until end is called, after all calls have ended.
+// keepLedger writes the ledger until end is called. end must be called after all calls have ended.
 func (e *Edge) keepLedger() (end func()) {
 	if e.ledger == nil {
 		return func() {}

@@ -7,8 +7,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// openMadeKeys reads the file of keys made at run time; nil if the configuration names none. The
-// keys are in force from the first snapshot onwards.
+// openMadeKeys reads the file of keys made at run time. It returns nil if the configuration names
+// no file. The keys are in force from the first snapshot onwards.
 func openMadeKeys(e *Edge) (*runkeys.File, error) {
 	path := e.opts.Config.Admin.Keys.File
 	if path == "" {
@@ -17,7 +17,7 @@ func openMadeKeys(e *Edge) (*runkeys.File, error) {
 	return runkeys.Open(runkeys.FileOptions{Path: path, Use: e.reloads.UseShared, Log: e.log})
 }
 
-// keysAtRunTime returns the store for keys that operators make; nil if the configuration allows
+// keysAtRunTime returns the store for keys that operators make, or nil if the configuration allows
 // none.
 func keysAtRunTime(e *Edge) runkeys.Store {
 	switch {

@@ -111,7 +111,7 @@ func (e *Edge) writeMetrics(w io.Writer, openMetrics bool) error {
 }
 
 // writePassing writes the gauges of configuration versions and models. It reads them from the
-// running configuration, so that a removed model leaves no series behind.
+// running configuration, so a removed model leaves no series behind.
 func (e *Edge) writePassing(w io.Writer) {
 	var b bytes.Buffer
 	observe.AppendSample(&b, "penstock_build_info", "1", "version", build.Version(), "go", runtime.Version())

@@ -19,27 +19,28 @@ import (
 )
 
 // A refusal that does not depend on the body must not wait for the body. fasthttp reads the first
-// bytes of a body before it calls the handler, so its two earlier hooks decide here: headReceived
-// for a body with an announced length, and expectContinue for a body that waits for "100 Continue".
+// bytes of a body before it calls the handler, so two earlier hooks of fasthttp check the request.
+// headReceived checks requests with an announced length, and expectContinue those that wait for
+// "100 Continue".
 
-// precheckAbove is the announced length above which a request is checked before its body. A
+// precheckAbove is the announced length above which a request is checked before its body is read. A
 // smaller body nearly always arrives in the same packet as its head.
 const precheckAbove = 8 << 10
 
-// headReceived runs when a request's head has arrived. If the request is refused whatever its body
-// contains, headReceived removes the body's length. The handler then refuses the request at once,
-// and the connection is closed after that answer.
+// headReceived runs when a request's head has been received. If the request will be refused
+// whatever its body contains, headReceived removes the body's length. The handler then refuses the
+// request at once, and the connection is closed after that answer.
 func (p *publicAPI) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.RequestConfig) {
 	defer p.services.Guard.Catch(guard.Connection, nil)
 	p.services.Guard.Point("head.received")
 	httpserver.OriginForm(h)
 	n := h.ContentLength()
-	if n <= 0 && n != -1 { // no body: a length of 0, or none (-2); -1 is a chunked one
-		h.Del(fasthttp.HeaderExpect) // nobody waits for an invitation
+	if n <= 0 && n != -1 { // no body: the length is 0 or absent (-2); -1 means a chunked body
+		h.Del(fasthttp.HeaderExpect) // a request without a body does not wait for "100 Continue"
 		body.ForgetCutOff(h)
 		return conf
 	}
-	// This bounds the wait for the body's first byte. After that, package body applies its own
+	// This is the maximum wait for the body's first byte. After that, package body applies its own
 	// timeouts.
 	conf.ReadTimeout = p.services.Current().Config.Timeouts.ClientBody.D()
 	if n > precheckAbove && p.precheck(h, int64(n)) != nil {
@@ -48,8 +49,8 @@ func (p *publicAPI) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.Reque
 	return conf
 }
 
-// precheck returns the reason why a request will be refused whatever its body contains, or nil. The
-// parameter n is the body's announced length.
+// precheck returns the reason why a request will be refused whatever its body contains, or nil. n
+// is the body's announced length.
 func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 	if err := httpserver.CheckHead(h); err != nil {
 		return err
@@ -61,7 +62,8 @@ func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 	}
 	snap := p.services.Current()
 	var key *auth.Key
-	if !snap.Keys.TakesCertificates() { // a head does not show the client's certificate, which the handler checks
+	// the head does not show the client's certificate, but the handler will check it
+	if !snap.Keys.TakesCertificates() {
 		var err error
 		if key, err = call.Authenticate(snap, h, query, auth.Sender{}, ep, time.Now()); err != nil {
 			if a := (*apierr.Error)(nil); errors.As(err, &a) {
@@ -76,8 +78,8 @@ func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 }
 
 // expectContinue answers "Expect: 100-continue" (RFC 9110, 10.1.1). It asks for the body only if
-// precheck does not refuse the request. It returns the status of the answer. If that is a refusal,
-// the response is complete.
+// precheck does not refuse the request. It returns the status of the answer. If the answer is a
+// refusal, the response is complete.
 func (p *publicAPI) expectContinue(ctx *fasthttp.RequestCtx) (status int) {
 	defer p.services.Guard.Catch(guard.Connection, func() {
 		ctx.SetConnectionClose()

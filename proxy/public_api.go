@@ -31,8 +31,8 @@ type publicAPI struct {
 	draining   func() bool
 }
 
-// writeBuffer is the size of a write buffer. It holds a complete small answer or event, so that one
-// write suffices. Every held stream has such a buffer.
+// writeBuffer is the size of a write buffer. A complete small answer or event fits, so that one
+// write suffices. Every open stream has such a buffer.
 const writeBuffer = 2 << 10
 
 // server returns the HTTP server of the public listener.
@@ -41,7 +41,8 @@ func (p *publicAPI) server(c *config.File) *fasthttp.Server {
 	s.Handler, s.ErrorHandler = p.everyRequest(p.routes()), p.headError
 	s.HeaderReceived, s.ExpectHandler = p.headReceived, p.expectContinue
 	s.StreamRequestBody, s.DisablePreParseMultipartForm = true, true
-	s.MaxRequestBodySize = 1 // bounds fasthttp's read-ahead; package body has the limits
+	// limits how far fasthttp reads ahead; package body applies the real limits
+	s.MaxRequestBodySize = 1
 	s.WriteBufferSize = writeBuffer
 	s.Concurrency = math.MaxInt32 // the listener has its own limit, which follows reloads
 	s.ReduceMemoryUsage = true
@@ -49,7 +50,7 @@ func (p *publicAPI) server(c *config.File) *fasthttp.Server {
 	return s
 }
 
-// everyRequest wraps every handler: it refuses a head that two parsers could read differently, and
+// everyRequest wraps every handler. It refuses a head that two parsers could read differently, and
 // confines a panic to one request.
 func (p *publicAPI) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
@@ -96,7 +97,7 @@ func (p *publicAPI) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestH
 		if origin != "" {
 			browser.Share(&ctx.Response.Header, origin)
 		}
-		if p.draining() { // the current state, not that of the call's beginning
+		if p.draining() { // the current state, not the state at the start of the call
 			ctx.SetConnectionClose()
 		}
 	}
@@ -130,8 +131,8 @@ func chunkedForNobody(ctx *fasthttp.RequestCtx) bool {
 }
 
 // withoutAuth wraps handlers that need no credential and read none from the headers. They also
-// refuse a credential in the query string: it may already be in a proxy's log, and the client
-// should notice.
+// refuse a credential in the query string, so that the client notices that the credential may be in
+// a proxy's log.
 func (p *publicAPI) withoutAuth(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		var refused *apierr.Error

@@ -42,11 +42,12 @@ func (p *publicAPI) realtime(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// allowedAnywhere lists the methods that some path of the edge accepts.
+// allowedAnywhere lists the methods that at least one path of the edge accepts.
 const allowedAnywhere = "GET, HEAD, POST"
 
-// rejectConnect refuses CONNECT and TRACE before the router, which would answer with an Allow
-// header for a target that is not a path of the edge. It returns false for every other method.
+// rejectConnect refuses CONNECT and TRACE before they reach the router. The router would answer
+// with an Allow header for a target that is not a path of the edge. rejectConnect returns false for
+// every other method.
 func (p *publicAPI) rejectConnect(ctx *fasthttp.RequestCtx) bool {
 	if h := &ctx.Request.Header; !h.IsConnect() && !h.IsTrace() {
 		return false
@@ -69,8 +70,8 @@ func (p *publicAPI) notFound(ctx *fasthttp.RequestCtx) {
 		apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path. %s", hint))
 }
 
-// methodNotAllowed answers with the Allow header that the router has set. A GET that requests
-// WebSocket has no route of its own, so the header must not list GET if WebSocket is off.
+// methodNotAllowed answers with the Allow header that the router has set. A GET that requests a
+// WebSocket has no route of its own. So if WebSocket is off, the header must not list GET.
 func (p *publicAPI) methodNotAllowed(ctx *fasthttp.RequestCtx) {
 	if websocket.Wants(ctx) {
 		ctx.Response.Header.Del("Allow")

@@ -24,26 +24,27 @@ import (
 // RunOptions configures Run.
 type RunOptions struct {
 	Config *config.File
-	// Warnings come from reading the configuration. They are the first lines of the log.
+	// Warnings are the warnings from reading the configuration. They are the first lines of the
+	// log.
 	Warnings config.Problems
-	// Origin is the log's first line if Config is not from a file.
+	// Origin is the log's first line if Config was not read from a file.
 	Origin string
 	// Load reads the configuration again for a reload; nil when there is no file.
 	Load func() (*config.File, config.Problems)
 	// Parse reads a configuration that is not in use, to report what it would change.
 	Parse func(src []byte, called string) (*config.File, config.Problems)
-	// SharePort opens the ports so that a second process may listen on them at the same time
-	// (SO_REUSEPORT).
+	// SharePort opens the ports with SO_REUSEPORT, so that a second process may listen on them at
+	// the same time.
 	SharePort bool
-	// NextPort and NextAdminPort let a listener whose port is taken use the next free one. They
-	// are for a start without a configuration, where no client knows a port yet.
+	// NextPort and NextAdminPort let a listener use the next free port if its port is taken. They
+	// are for a start without a configuration, when no client knows a port yet.
 	NextPort, NextAdminPort bool
 	// Ready is called once when both listeners accept, with their base addresses
-	// ("http://127.0.0.1:4000"). The admin's address is empty if that listener is off.
+	// ("http://127.0.0.1:4000"). The admin address is empty if the admin listener is off.
 	Ready func(public, admin string)
 }
 
-// portOptions returns the options of a listener; the parameter next lets the listener use the next
+// portOptions returns the options of a listener. If next is true, the listener may use the next
 // free port.
 func (o *RunOptions) portOptions(next bool) listen.PortOptions {
 	how := listen.PortOptions{ReusePort: o.SharePort}
@@ -53,19 +54,19 @@ func (o *RunOptions) portOptions(next bool) listen.PortOptions {
 	return how
 }
 
-// onLoopback reports whether the listeners are reachable only from this machine. The parameter
-// admin may be nil.
+// onLoopback reports whether the listeners are reachable only from this machine. admin may be nil.
 func onLoopback(public, admin net.Listener) bool {
 	return config.OnLoopback(public.Addr().String()) && (admin == nil || config.OnLoopback(admin.Addr().String()))
 }
 
-// Load reads a configuration, the certificates and key sets that it names, and the beginning of
-// its ledger. The file is nil if a problem is more than a warning.
+// Load reads a configuration, the certificates and key sets that it names, and the start of its
+// ledger. It returns a nil file if a problem is more than a warning.
 func Load(name string) (*config.File, config.Problems) {
 	return config.LoadValid(name, engine.Known(), checkFiles)
 }
 
-// Parse is like Load for a configuration's text. Relative paths start from the folder of name.
+// Parse is like Load, but reads a configuration's text. Relative paths start from the folder of
+// name.
 func Parse(name string, src []byte) (*config.File, config.Problems) {
 	return config.ParseValid(name, src, engine.Known(), checkFiles)
 }
@@ -77,8 +78,9 @@ func checkFiles(f *config.File) config.Problems {
 	return append(files, config.CheckIssuers(f, func(set []byte) error { _, err := jwt.ParseSet(set); return err })...)
 }
 
-// LoadAgain returns a function that reads the file again for a reload. It gives the same warnings
-// as Load. The component that uses a named file finds other mistakes in that file.
+// LoadAgain returns a function that reads the file again for a reload. It returns the same warnings
+// as Load. Other mistakes in a file that the configuration names are found by the component that
+// uses that file.
 func LoadAgain(name string) func() (*config.File, config.Problems) {
 	return func() (*config.File, config.Problems) {
 		f, problems := config.LoadAgain(name, engine.Known())
@@ -86,8 +88,7 @@ func LoadAgain(name string) func() (*config.File, config.Problems) {
 	}
 }
 
-// withFileWarnings adds the warnings about the files that a configuration names. The parameter f
-// may be nil.
+// withFileWarnings adds the warnings about the files that a configuration names. f may be nil.
 func withFileWarnings(f *config.File, problems config.Problems) config.Problems {
 	if f == nil {
 		return problems
@@ -98,7 +99,7 @@ func withFileWarnings(f *config.File, problems config.Problems) config.Problems 
 }
 
 // ParseBeside returns a function that reads a configuration's text as if it were in the file's
-// folder. Problems name the text as its sender does.
+// folder. Problems refer to the text by the name that its sender gave.
 func ParseBeside(name string) func(src []byte, called string) (*config.File, config.Problems) {
 	return func(src []byte, called string) (*config.File, config.Problems) {
 		stands := filepath.Join(filepath.Dir(name), "candidate")
@@ -120,18 +121,18 @@ func ParseBeside(name string) func(src []byte, called string) (*config.File, con
 }
 
 // Run runs the serving process: listeners, log, memory limit, edge. It returns once a signal has
-// ended the process's work and the edge has drained. The error is *InterruptedError if a second
-// signal came before the edge had drained.
+// stopped the process and the edge has drained. The error is *InterruptedError if a second signal
+// arrived before the edge had drained.
 func Run(end *Shutdown, o RunOptions) error {
 	c, ctx := o.Config, end.Context
-	signal.Ignore(syscall.SIGPIPE) // the process that reads the log may end without ending the edge
+	signal.Ignore(syscall.SIGPIPE) // a log reader that ends must not end the edge
 	sink := observe.NewSink(os.Stderr, end.guard)
 	defer sink.Close() //nolint:errcheck // it has no error to give
 	log, err := observe.NewLogger(c.Log, sink)
 	if err != nil {
 		return err
 	}
-	defer zap.RedirectStdLog(log)() // libraries that use the standard logger write to this log, too
+	defer zap.RedirectStdLog(log)() // a library that uses the standard logger writes to this log, too
 	if o.Origin != "" {
 		log.Info(o.Origin)
 	}

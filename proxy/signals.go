@@ -16,15 +16,15 @@ import (
 )
 
 // Shutdown is the operator's request to end the process, by SIGTERM or SIGINT. The first signal
-// cancels Context and the edge drains. The second closes Hurry: calls that still run get an error
-// and end. The third kills the process. SIGQUIT and SIGABRT are for diagnosis: they write every
-// goroutine's stack to stderr and end the process at once. A service manager sends SIGABRT to a
-// process that hangs. Shutdown is safe for concurrent use.
+// cancels Context, and the edge drains. The second signal closes Hurry, and calls that still run
+// end with an error. The third signal kills the process. SIGQUIT and SIGABRT are for diagnosis.
+// They write every goroutine's stack to stderr and end the process at once. A service manager sends
+// SIGABRT to a process that hangs. Shutdown is safe for concurrent use.
 type Shutdown struct {
 	Context context.Context
 	Hurry   <-chan struct{}
 
-	guard   *guard.Guard // guard of the process; Shutdown is the first to use it
+	guard   *guard.Guard // guard of the process; Shutdown uses it before any other component
 	signals chan os.Signal
 	quit    chan os.Signal
 	stopped chan struct{}
@@ -39,7 +39,7 @@ func (s *Shutdown) typed() bool {
 	return first != nil && *first == syscall.SIGINT && term.IsTerminal(int(os.Stdin.Fd()))
 }
 
-// OnSignals handles the signals until Stop. The function exit ends the process at once with a code.
+// OnSignals handles the signals until Stop. exit ends the process at once with an exit code.
 func OnSignals(exit func(code int)) *Shutdown {
 	ctx, end := context.WithCancel(context.Background())
 	hurry := make(chan struct{})
@@ -53,7 +53,7 @@ func OnSignals(exit func(code int)) *Shutdown {
 		if sig, ok := s.next(s.quit); ok {
 			defer exit(exitSignal + int(sig))
 			s.guard.Point("shutdown.quit")
-			_ = process.WriteStacks(os.Stderr) // there is no other place to write an error to
+			_ = process.WriteStacks(os.Stderr) // an error from stderr can be written nowhere else
 		}
 	})
 	go s.guard.Loop(s.stopped, guard.Shutdown, func() {
@@ -67,11 +67,11 @@ func OnSignals(exit func(code int)) *Shutdown {
 			return
 		}
 		second, ok := s.next(s.signals)
-		for ok && second == syscall.SIGHUP { // a closed terminal sends it twice
+		for ok && second == syscall.SIGHUP { // a terminal that is closed sends SIGHUP twice
 			second, ok = s.next(s.signals)
 		}
 		if ok {
-			signal.Stop(s.signals) // a third signal gets the system's default
+			signal.Stop(s.signals) // a third signal has the system's default effect
 			s.second.Store(&second)
 			close(hurry)
 		}
@@ -80,8 +80,8 @@ func OnSignals(exit func(code int)) *Shutdown {
 }
 
 // AlsoHangup adds SIGHUP to the signals that end the process. It is for an edge without a
-// configuration to read again: when its terminal is closed, its calls end in order. A process that
-// was started to ignore SIGHUP (nohup) still ignores it.
+// configuration file, which SIGHUP would otherwise reload. When the terminal of such an edge is
+// closed, the edge drains. A process that was started to ignore SIGHUP (nohup) still ignores it.
 func (s *Shutdown) AlsoHangup() {
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(s.signals, syscall.SIGHUP)
@@ -107,8 +107,8 @@ func (s *Shutdown) Stop() {
 	})
 }
 
-// Err returns *InterruptedError if a second signal has cut calls, and nil otherwise: without cut
-// calls, the shutdown was orderly, only earlier.
+// Err returns *InterruptedError if a second signal has cut off calls. Otherwise it returns nil,
+// because the shutdown was orderly, only earlier.
 func (s *Shutdown) Err(cut int64) error {
 	if sig := s.second.Load(); sig != nil && cut > 0 {
 		return &InterruptedError{Signal: *sig, Calls: cut}
@@ -134,7 +134,7 @@ func (e *InterruptedError) Error() string {
 func (e *InterruptedError) Logged() bool { return true }
 
 // ExitCode returns the code that a shell reports for a process that a signal has ended: 130 for
-// SIGINT, 143 for SIGTERM.
+// SIGINT and 143 for SIGTERM.
 func (e *InterruptedError) ExitCode() int { return exitSignal + int(e.Signal) }
 
 // exitSignal plus a signal's number is the exit code of a process that the signal has ended.

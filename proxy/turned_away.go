@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Rejected clients have no access line, so the edge reports their number.
+// Rejected clients have no access log line, so the edge reports how many there were.
 const (
 	turnedAwayRecent = time.Minute // how long the verdict mentions rejected clients
 	turnedAwayPause  = time.Minute // between two log lines
@@ -18,12 +18,12 @@ const (
 type turnedAway struct {
 	mu     sync.Mutex
 	seen   uint64    // rejections at the last check
-	last   time.Time // the time of the last new rejections
+	last   time.Time // when the last new rejections were seen
 	logged uint64    // rejections when the last line was logged
-	line   time.Time // the time of the last line
+	line   time.Time // when the last line was logged
 }
 
-// look processes the number of rejections since the start. It logs new rejections at most once a
+// look takes the number of rejections since the start. It logs new rejections at most once a
 // minute.
 func (t *turnedAway) look(rejected uint64, now time.Time, open, most int64, log *zap.Logger) {
 	t.mu.Lock()

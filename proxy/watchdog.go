@@ -15,14 +15,15 @@ import (
 )
 
 // stayWatched notifies the service manager's watchdog, if there is one, until stop is called. It
-// notifies the watchdog whenever the public listener has answered a request that the edge itself
-// sent. A process that runs but answers no client is therefore restarted.
+// does so whenever the public listener has answered a request from the edge itself. A process that
+// runs but answers no client is therefore restarted.
 func (e *Edge) stayWatched(ctx context.Context) (stop func()) {
 	interval := listen.WatchdogInterval() / 2 // sd_watchdog_enabled(3) recommends half of it
 	if interval <= 0 {
 		return func() {}
 	}
-	ctx, stop = context.WithCancel(context.WithoutCancel(ctx)) // a drain is also watched
+	// the watchdog is notified during a drain, too
+	ctx, stop = context.WithCancel(context.WithoutCancel(ctx))
 	go e.guard.Loop(ctx.Done(), guard.Watchdog, func() {
 		tick := time.NewTicker(interval)
 		defer tick.Stop()
@@ -53,7 +54,7 @@ func answers(ln net.Listener, secure bool, within time.Duration, header func(fro
 	defer fasthttp.ReleaseResponse(res)
 	base, socket := baseURL(ln, scheme), ""
 	if unixsocket.Is(base) {
-		socket, _, _ = unixsocket.URL(base) // it is open, so its path is right
+		socket, _, _ = unixsocket.URL(base) // the socket is open, so its path is valid
 		base = scheme + "://localhost"
 	}
 	req.SetRequestURI(base + "/health")
