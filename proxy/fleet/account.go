@@ -17,18 +17,18 @@ type account struct {
 
 	mu     sync.Mutex
 	usage  usage
-	active time.Duration // when a call last took something
-	queued bool          // in the queue of accounts with something to report
+	active time.Duration // when a call last took an amount
+	queued bool          // the account is in the queue of accounts with something to report
 
-	turns *turns // the queue of calls that wait for slots; nil: calls are refused
+	turns *turns // the queue of calls that wait for slots; nil: calls do not wait, but are refused
 
-	number       uint64  // of the last message
-	born         string  // the account's birth id in the store, by the last answer
+	number       uint64  // the number of the last message
+	born         string  // the account's birth id in the store, according to the last answer
 	flying, next *flight // the message in flight, and the next one
 	sent         time.Duration
-	unheard      bool // the store may have lost what calls hold
+	unheard      bool // the store may have lost the amounts that calls hold
 	answered     time.Duration
-	unanswered   int // failed requests since the last answer
+	unanswered   int // number of failed requests since the last answer
 }
 
 func newAccount(t *terms, id string) *account {
@@ -46,8 +46,8 @@ func (a *account) Take(l config.KeyLimits, now time.Time) limit.Decision {
 	return a.take(limitsOf(l), needs{requests: 1}, now)
 }
 
-// GiveBack gives back a request that Take has just taken. The store may count it already, so the
-// next request is free in its place.
+// GiveBack gives back a request that Take has just taken. The store may have counted it already, so
+// the next request is free instead.
 func (a *account) GiveBack() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -70,19 +70,19 @@ func (a *account) refund(l needs, at time.Time) bool {
 	return true
 }
 
-// Reserve takes a place in the key's concurrency and holds an estimate of its tokens. The caller
-// must pass held to Settle.
+// Reserve takes a slot of the key's concurrency and holds an estimate of the call's tokens. The
+// caller must pass held to Settle.
 func (a *account) Reserve(l config.KeyLimits, estimate int64, now time.Time) (held int64, d limit.Decision) {
 	held = min(max(estimate, 0), int64(l.TokensPerMinute))
 	return held, a.take(limitsOf(l), needs{tokens: held, slots: 1}, now)
 }
 
-// Settle frees the slot, and charges the used tokens in place of the held ones.
+// Settle frees the slot, and charges the used tokens in place of the held tokens.
 func (a *account) Settle(held, used int64) {
 	a.settle(needs{tokens: held, slots: 1}, needs{tokens: used})
 }
 
-// settle charges what a call has used in place of what it held.
+// settle charges the amounts that a call has used in place of the amounts that it held.
 func (a *account) settle(held, used needs) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -91,8 +91,8 @@ func (a *account) settle(held, used needs) {
 	a.queue()
 }
 
-// take takes what a call needs from each cell, or takes nothing. If this edge does not hold enough,
-// take waits for the store.
+// take takes the amounts that a call needs from each cell, or nothing. If this edge does not hold
+// enough, take waits for the store.
 func (a *account) take(l needs, n needs, at time.Time) limit.Decision {
 	now := a.terms.since(at)
 	a.mu.Lock()
@@ -113,12 +113,11 @@ func (a *account) take(l needs, n needs, at time.Time) limit.Decision {
 	return a.askStore(n, now)
 }
 
-// fenceBefore is the time before the end of an edge's lease at which the edge gives up what it
-// holds.
+// fenceBefore is how long before the end of its lease an edge gives up the amounts that it holds.
 const fenceBefore = 2 * time.Second
 
 // waitedBefore reports whether the call that now reserves has already waited in vain when it took
-// its request, because no call waits twice. The caller holds mu.
+// its request. No call waits twice. The caller must hold mu.
 func (a *account) waitedBefore(n needs) bool {
 	if !a.usage.lost || n[slots] == 0 || a.unanswered == 0 {
 		return false
@@ -127,14 +126,14 @@ func (a *account) waitedBefore(n needs) bool {
 	return true
 }
 
-// patience is how long an edge trusts an answer that nothing is free.
+// patience is how long an edge relies on an answer that nothing is free.
 const patience = 25 * time.Millisecond
 
 // tryTake takes from what this edge holds, or refuses if the store has just answered that nothing
-// is free. The result ok is false if only the store can decide. The caller holds mu.
+// is free. ok is false if only the store can decide. The caller must hold mu.
 func (a *account) tryTake(n needs, now time.Duration) (d limit.Decision, ok bool) {
 	u := &a.usage
-	if u.lost || a.turns != nil && a.turns.waited() { // another edge may have its turn
+	if u.lost || a.turns != nil && a.turns.waited() { // it may be another edge's turn
 		return d, false
 	}
 	lacking := u.lacking(n, false, now, a.terms.edges())
@@ -142,8 +141,8 @@ func (a *account) tryTake(n needs, now time.Duration) (d limit.Decision, ok bool
 		u.hold(n)
 		return allowed, true
 	}
-	// Other edges may return what they hold, so an answer is valid only for a moment. Slots become
-	// free at any time, and a message in flight may be returning something.
+	// Other edges may return the amounts that they hold, so an answer is valid only for a moment.
+	// Slots become free at any time, and a message in flight may return amounts.
 	known := a.flying == nil && now-a.answered < patience
 	if c := &u.cells[lacking]; known && c.kind != slot && c.seen && u.missing(lacking, n, now) > 0 {
 		return u.refuse(lacking, n, now), true
@@ -151,7 +150,7 @@ func (a *account) tryTake(n needs, now time.Duration) (d limit.Decision, ok bool
 	return d, false
 }
 
-// takeAlone decides without the store. The caller holds mu.
+// takeAlone decides without the store. The caller must hold mu.
 func (a *account) takeAlone(n needs, now time.Duration) limit.Decision {
 	u, edges := &a.usage, a.terms.edges()
 	if !u.lost {
@@ -172,8 +171,8 @@ func (a *account) takeAlone(n needs, now time.Duration) limit.Decision {
 	return allowed
 }
 
-// Levels returns the remaining requests and tokens: what this edge holds, and what was free at the
-// last answer.
+// Levels returns the remaining requests and tokens: the amounts that this edge holds, and those
+// that were free at the last answer.
 func (a *account) Levels(l config.KeyLimits, now time.Time) (r, t limit.Level) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -13,27 +13,28 @@ var (
 
 // asked records the commands that the client has sent on a connection, so that an unsolicited reply
 // is noticed. It expects one reply for each command, as the client does. Messages that the store
-// sends by itself are not replies: these are pushes in RESP3, and arrays after a subscription in
-// RESP2. The exception is a subscription's first confirmation, which counts as a reply.
+// sends by itself are not replies. They are pushes in RESP3, and arrays after a subscription in
+// RESP2. A subscription's first confirmation is an exception and counts as a reply.
 type asked struct {
 	mu             sync.Mutex
 	sent, answered uint64         // numbers of commands
-	subscriptions  []subscription // without a reply yet
-	further        int            // confirmations still due after the last subscription's reply
-	arrays         []arrayReply   // without a reply yet
-	resp3, resp2   bool           // RESP3 was requested; a subscription was made in RESP2
+	subscriptions  []subscription // subscriptions without a reply so far
+	// confirmations still expected after the last subscription's reply
+	further      int
+	arrays       []arrayReply // commands with an array reply that is still expected
+	resp3, resp2 bool         // RESP3 was requested; a subscription was made in RESP2
 }
 
 // subscription is a command that subscribes.
 type subscription struct {
-	number   uint64 // the number of commands before it
+	number   uint64 // the number of commands before the subscription
 	channels int
 }
 
 // arrayReply is a command whose reply is an array. The client reads the array's first members
 // without checking the length.
 type arrayReply struct {
-	number uint64 // the number of commands before it
+	number uint64 // the number of commands before this one
 	least  int
 }
 
@@ -41,7 +42,7 @@ type arrayReply struct {
 func (a *asked) ask(f *replyForm) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	switch name := string(f.word[:f.letters]); { // the name and the first argument
+	switch name := string(f.word[:f.letters]); { // the command's name and its first argument
 	case name == "HELLO3":
 		a.resp3 = true
 	case strings.HasPrefix(name, "SUBSCRIBE"), strings.HasPrefix(name, "PSUBSCRIBE"),
@@ -50,7 +51,7 @@ func (a *asked) ask(f *replyForm) error {
 		a.resp2 = !a.resp3
 	case strings.HasPrefix(name, "UNSUBSCRIBE"), strings.HasPrefix(name, "PUNSUBSCRIBE"),
 		strings.HasPrefix(name, "SUNSUBSCRIBE"):
-		return errUnsubscribe // unsubscribing has several replies, each in another form
+		return errUnsubscribe // unsubscribing has several replies in different formats
 	case name == "ROLE":
 		a.arrays = append(a.arrays, arrayReply{a.sent, 1})
 	case name == "SENTINELGET-MASTER-ADDR-BY-NAME":
@@ -65,7 +66,8 @@ func (a *asked) hear(f *replyForm) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	word := f.member(0)
-	confirms, ends := false, false // of a subscription
+	// whether a reply confirms a subscription, and whether it ends one
+	confirms, ends := false, false
 	push := f.top == '>' || a.resp2 && strings.IndexByte("*~%", f.top) >= 0 && f.members > 0 && word != "pong"
 	if push && f.members > 1 {
 		switch word {
@@ -108,8 +110,8 @@ func (a *asked) hear(f *replyForm) error {
 	return nil
 }
 
-// spacesOf returns how many spaces, at least, a sentinel's message on a channel must have for the
-// client.
+// spacesOf returns the minimum number of spaces that the client requires in a sentinel's message on
+// a channel.
 func spacesOf(channel string) int {
 	switch channel {
 	case "+sentinel", "+reboot":

@@ -8,13 +8,13 @@ import (
 	"net"
 )
 
-// These constants bound one reply. The largest replies hold all keys of the store, or the rows of a
-// day. The bounds leave room for 130,000 keys with entries of 500 bytes.
+// The limits on one reply. The largest replies hold all keys of the store, or the rows of a day.
+// The limits leave room for 130,000 keys with entries of 500 bytes.
 const (
 	maxBulk     = 8 << 20  // bytes of one string
 	maxLine     = 64 << 10 // bytes of one line
-	maxElements = 1 << 18  // in all arrays of a reply; a map's pair counts as two
-	maxReply    = 64 << 20 // bytes
+	maxElements = 1 << 18  // elements in all arrays of a reply; a pair of a map counts as two
+	maxReply    = 64 << 20 // bytes of one reply
 	maxNesting  = 16
 )
 
@@ -27,7 +27,7 @@ var (
 	errReplySize    = errors.New("the store's reply is too long")
 )
 
-// dialBounded opens a connection with bounded replies.
+// dialBounded opens a connection that limits the size of replies.
 func dialBounded(ctx context.Context, address string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
 	var c net.Conn
 	var err error
@@ -42,15 +42,16 @@ func dialBounded(ctx context.Context, address string, d *net.Dialer, t *tls.Conf
 	return bound(c), nil
 }
 
-// boundedConn is a connection to the store. The client allocates what a reply announces before the
-// data has arrived. Therefore a reply above a bound ends the connection before the client sees the
-// announced number. The client also panics at an unsolicited reply, so such a reply ends the
-// connection before the client has received it completely.
+// boundedConn is a connection to the store. The client allocates memory for the length that a reply
+// announces, before it has received the data. So if a reply exceeds a limit, boundedConn ends the
+// connection before the client sees the announced number. An unsolicited reply would make the
+// client panic, so boundedConn also ends the connection before the client has received such a reply
+// completely.
 type boundedConn struct {
 	net.Conn
 	form  replyForm
 	err   error
-	sent  replyForm // commands have the form of replies
+	sent  replyForm // commands have the same format as replies
 	asked asked
 }
 
@@ -61,8 +62,8 @@ func bound(c net.Conn) *boundedConn {
 	return b
 }
 
-// Write sends commands. It counts them first, because a reply may arrive at once. The client calls
-// Write from one goroutine at a time.
+// Write sends commands. It counts them first, because a reply may be received at once. The client
+// calls Write from one goroutine at a time.
 func (c *boundedConn) Write(p []byte) (int, error) {
 	if _, err := c.sent.scan(p); err != nil {
 		return 0, err
@@ -83,20 +84,20 @@ func (c *boundedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// replyForm parses the form of replies (RESP2 and RESP3) byte by byte. It keeps only the beginning
-// of their content.
+// replyForm parses the format of replies (RESP2 and RESP3) byte by byte. It keeps only the first
+// bytes of their content.
 type replyForm struct {
 	next     replyPart
-	kind     byte // of the current value
-	line     int  // bytes of the current line so far
-	number   int  // announced by the line
+	kind     byte // the kind of the current value
+	line     int  // length of the current line so far
+	number   int  // the number that the line announces
 	negative bool
 	streamed bool // the line announces '?': elements follow until an end mark
 	cr       bool // the line's last byte was a CR
-	left     int  // remaining bytes of the string
+	left     int  // remaining bytes of the current string
 	parents  [maxNesting]parent
 	depth    int
-	elements int // in the whole reply
+	elements int // number of elements in the whole reply
 	bytes    int
 
 	ended   func(*replyForm) error // called with a complete reply before its last byte passes
@@ -106,10 +107,10 @@ type replyForm struct {
 	word    [48]byte               // the beginning of a string, or of an array's first members
 	letters int
 	ends    [3]int // the ends of the members in word
-	spaces  int    // spaces in a string, or in the last of those members
+	spaces  int    // number of spaces in a string, or in the last of those members
 }
 
-// member returns the beginning of one of the first members, or of a string outside an array.
+// member returns the first bytes of one of the first members, or of a string outside an array.
 func (f *replyForm) member(n int) string {
 	switch {
 	case f.members == 0 && n == 0:
@@ -122,34 +123,35 @@ func (f *replyForm) member(n int) string {
 	return string(f.word[f.ends[n-1]:f.ends[n]])
 }
 
-// replyPart says to what the next byte of a reply belongs.
+// replyPart tells what the next byte of a reply belongs to.
 type replyPart uint8
 
 const (
 	partKind    replyPart = iota
 	partText              // a line up to its end
 	partNumber            // a line that announces a length
-	partLineEnd           // its \n
+	partLineEnd           // the \n that ends a line
 	partString            // the remaining bytes of a string
 	partCR
 	partLF
 	partChunk // the kind byte of a chunk of a streamed string
 )
 
-// parent is an array, a map or the like whose elements are being read.
+// parent is an array, a map or a similar value whose elements are being read.
 type parent struct {
-	left      int  // elements to come; streaming: until the end mark
+	left      int  // remaining elements; if streaming, elements follow until the end mark
 	pairs     bool // a map or an attribute
-	attribute bool // describes the value that follows, without being a value
+	attribute bool // describes the value that follows it, and is no value itself
 	odd       bool // streaming: the number of elements so far is odd
 }
 
 const streaming = -1
 
-// scan parses bytes. It returns the number of valid bytes, and what is wrong with the next byte.
+// scan parses bytes. It returns the number of valid bytes, and an error for the next byte if that
+// byte is invalid.
 func (f *replyForm) scan(p []byte) (int, error) {
 	for i := 0; i < len(p); {
-		if f.next == partString { // the length has been checked against the reply's bound
+		if f.next == partString { // the length has been checked against the reply's limit
 			n := min(f.left, len(p)-i)
 			f.keep(p[i : i+n])
 			f.left -= n
@@ -254,7 +256,7 @@ func (f *replyForm) text(b byte) error {
 	return nil
 }
 
-// keep stores bytes of a string. A string that exceeds the field word matches no known word.
+// keep stores bytes of a string. A string that is longer than word matches no known word.
 func (f *replyForm) keep(p []byte) {
 	if f.depth > 1 || f.members >= f.kept {
 		return
@@ -263,7 +265,7 @@ func (f *replyForm) keep(p []byte) {
 	f.spaces += bytes.Count(p, []byte{' '})
 }
 
-// digit handles a byte of a length: digits, -1 or ?.
+// digit handles a byte of a length: a digit, the sign of -1, or a ?.
 func (f *replyForm) digit(b byte) error {
 	f.line++
 	switch {
@@ -282,7 +284,7 @@ func (f *replyForm) digit(b byte) error {
 	return nil
 }
 
-// fits checks the digits of a length that are known so far.
+// fits checks a length by the digits that have been received so far.
 func (f *replyForm) fits() error {
 	switch f.kind {
 	case '$', '!', '=', ';':
@@ -304,7 +306,7 @@ func (f *replyForm) announced() error {
 		return errReplyForm
 	}
 	if null && f.depth == 0 {
-		f.top = '_' // as the client does, for any kind of null
+		f.top = '_' // the client also treats every kind of null alike
 	}
 	switch f.kind {
 	case '$', '!', '=':
@@ -331,7 +333,7 @@ func (f *replyForm) announced() error {
 	return f.open()
 }
 
-// string starts the bytes of a string.
+// string prepares for the bytes of a string.
 func (f *replyForm) string() error {
 	if f.bytes+f.number > maxReply {
 		return errReplySize
@@ -359,7 +361,7 @@ func (f *replyForm) stringEnd() error {
 	return f.end(false)
 }
 
-// open starts the elements of an array or the like.
+// open prepares for the elements of an array or a similar value.
 func (f *replyForm) open() error {
 	p := parent{left: f.number, attribute: f.kind == '|'}
 	if p.pairs = f.kind == '%' || p.attribute; p.pairs {

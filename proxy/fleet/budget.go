@@ -10,17 +10,17 @@ import (
 )
 
 // Budgets are also accounts: one for each key and period. The period is part of the account's name,
-// so that a new period begins at zero. Time does not pay what was charged. An edge reports what it
-// has used since the period began, under the name of its ledger, which survives restarts. The store
-// may therefore forget everything, and an edge may end in any way: reported use is counted once,
-// and unreported use is reported later. What a dead edge held becomes free again, because the dead
-// edge may not have used it.
+// so a new period starts at zero. Charges are not paid off over time. An edge reports its use since
+// the start of the period under the name of its ledger, which stays the same after a restart. So
+// the store may lose all data, and an edge may crash: reported use is counted once, and unreported
+// use is reported later. Amounts that a dead edge held become free again, because the dead edge may
+// not have used them.
 
 // budgetKinds are the kinds of a budget's cells: requests (unused), tokens, and millionths of
 // money.
 var budgetKinds = [cells]kind{slot, budget, budget}
 
-const spent = slots // the cell of money
+const spent = slots // the cell that counts money
 
 var budgetNames = [limit.Periods][cells]string{
 	limit.Day:   {tokens: limit.TokensPerDay, spent: limit.SpendPerDay},
@@ -35,7 +35,7 @@ type keyBudget struct {
 
 	mu      sync.Mutex
 	current [limit.Periods]*periodBudget
-	before  [limit.Periods]*periodBudget // the previous periods, for calls that began in them
+	before  [limit.Periods]*periodBudget // the previous periods, for calls that started in them
 }
 
 // periodBudget is a budget in one period.
@@ -47,9 +47,8 @@ type periodBudget struct {
 	spent money.Amount // spent by this edge, exactly; the account counts in millionths
 }
 
-// NewBudget returns a key's budget over the fleet. The function used returns this edge's use. The
-// parameter edge is the name under which the edge has reported use before; empty without such a
-// name.
+// NewBudget returns a key's budget over the fleet. used returns this edge's use. edge is the name
+// under which the edge has reported use before, or empty if there is no such name.
 func NewBudget(f *Fleet, id, edge string, used limit.Used) limit.Budget {
 	return newKeyBudget(&f.terms, id, edge, used)
 }
@@ -58,14 +57,14 @@ func newKeyBudget(t *terms, id, edge string, used limit.Used) *keyBudget {
 	return &keyBudget{terms: t, id: id, edge: edge, used: used}
 }
 
-// of() returns the budget of the period at the time now. A new budget starts from this edge's use
+// of returns the budget of the period that contains now. A new budget starts from this edge's use
 // in the period.
 func (b *keyBudget) of(period int, now time.Time) *periodBudget {
 	number, _ := limit.PeriodOf(period, now)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := b.current[period]
-	if p != nil && p.number >= number { // after the clock was set back, the later period stays
+	if p != nil && p.number >= number { // if the clock was set back, the later period stays
 		return p
 	}
 	name := now.UTC().Format([limit.Periods]string{limit.Day: "2006-01-02", limit.Month: "2006-01"}[period])
@@ -85,7 +84,7 @@ func (b *keyBudget) of(period int, now time.Time) *periodBudget {
 	return next
 }
 
-// heldIn returns the budget of the period in which a call holds something; nil if there is none.
+// heldIn returns the budget of the period in which a call holds an amount, or nil if there is none.
 func (b *keyBudget) heldIn(period int, number int64) *periodBudget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -133,9 +132,9 @@ func (b *keyBudget) Hold(l *config.KeyLimits, expected limit.Cost, now time.Time
 	return held, allowed
 }
 
-// tell makes budget accounts report to the store: the account of the period in the parameter from,
-// and those of all longer periods. A refused call has not asked these accounts, but a new process
-// may have to report what the previous process used.
+// tell makes budget accounts report to the store: the account of the period from, and the accounts
+// of all longer periods. A refused call has not asked these accounts, but a new process may have to
+// report the use of the previous process.
 func (b *keyBudget) tell(l *config.KeyLimits, from int, now time.Time) {
 	for period := from; period < limit.Periods; period++ {
 		if of := limit.OfPeriod(l, period); of.Tokens > 0 || !of.Spend.Zero() {
@@ -148,7 +147,7 @@ func (b *keyBudget) tell(l *config.KeyLimits, from int, now time.Time) {
 	}
 }
 
-// atMost returns what a call holds: the expected cost, but at most the complete budget.
+// atMost returns the amount that a call holds: the expected cost, but at most the complete budget.
 func atMost(c, budget limit.Cost) limit.Cost {
 	if budget.Tokens > 0 {
 		c.Tokens = min(c.Tokens, budget.Tokens)
@@ -159,10 +158,10 @@ func atMost(c, budget limit.Cost) limit.Cost {
 	return c
 }
 
-// refusal returns what the fleet has used, as far as this edge knows. It also reports whether the
-// call would be admitted if the running calls ended without using anything. If the edge may grant
-// only a part of what is left, the refusal has that part, and the time until the edge knows what is
-// left.
+// refusal returns the fleet's use, as far as this edge knows. It also reports whether the call
+// would be admitted if the running calls ended without using anything. If the edge may grant only a
+// share of the remaining budget, the refusal has that share, and the time until the edge knows the
+// remaining budget.
 func (a *account) refusal(limits, n needs) limit.Refused {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -193,7 +192,7 @@ func costOf(n needs) limit.Cost {
 	return limit.Cost{Tokens: n[tokens], Spend: money.Amount{Micros: n[spent]}}
 }
 
-// Used implements limit.Budget. It returns what the fleet has used, as far as this edge knows.
+// Used implements limit.Budget. It returns the fleet's use, as far as this edge knows.
 func (b *keyBudget) Used(period int, now time.Time) limit.Cost {
 	a := b.of(period, now).account
 	a.mu.Lock()
@@ -223,7 +222,7 @@ func (b *keyBudget) Settle(held limit.Held, used limit.Cost, now time.Time) {
 	}
 }
 
-// charge counts what a call has used.
+// charge counts the use of a call.
 func (p *periodBudget) charge(used limit.Cost) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

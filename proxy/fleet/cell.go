@@ -18,54 +18,56 @@ const (
 // needs is how much a call takes from each cell.
 type needs [cells]int64
 
-// cell is this edge's view of one limit of a key, in units of the limit. The store grants what may
-// be used, and learns the use later, from the message that asks for more.
+// cell is this edge's view of one limit of a key, in units of the limit. The store grants amounts
+// in advance. It learns about their use later, from the message that asks for more.
 type cell struct {
 	kind  kind
-	limit int64 // of the whole fleet; 0: no limit
+	limit int64 // the limit of the whole fleet; 0: no limit
 
-	spare   int64 // granted and unused; negative after a call used more than its estimate
-	awaited int64 // part of spare: reserved for calls that have not yet taken or left it
-	running int64 // held by running calls
-	charged int64 // used for good since the edge began
-	acked   int64 // part of charged: reported in the last answered message
-	refunds int64 // part of charged: given back, so that as many calls charge nothing
+	spare   int64 // granted and unused amount; negative after a call used more than its estimate
+	awaited int64 // share of spare that is reserved for calls that have not yet taken or left it
+	running int64 // amount that running calls hold
+	charged int64 // amount used permanently since the edge started
+	acked   int64 // share of charged that was reported in the last answered message
+	refunds int64 // share of charged that was given back, so that as many calls charge nothing
 
-	// The following are as of the last answer, minus what time has paid since.
+	// The fields below have the values of the last answer, minus the amount paid off over time
+	// since then.
 	at   time.Duration
-	seen bool    // an answer has arrived
-	free float64 // neither held nor owed by any edge
-	debt float64 // of all edges
-	own  float64 // part of debt: charged by this edge
+	seen bool    // an answer has been received
+	free float64 // amount that no edge holds or owes
+	debt float64 // debt of all edges
+	own  float64 // share of debt that this edge has charged
 
-	// The following apply while the store is lost: what this edge may use on its own, as of aloneAt,
-	// and whether it admits one call regardless of the call's need.
+	// The fields below apply while the store is lost. alone is the amount that this edge may use by
+	// itself, computed at aloneAt. grace is true if the edge admits one call regardless of the
+	// call's need.
 	alone   float64
 	aloneAt time.Duration
 	grace   bool
-	owed    float64 // the debt that the store knows, which time pays first
-	forgone float64 // unreported use that time has paid, so that the store need not count it
+	owed    float64 // the debt that the store knows, which is paid off first
+	forgone float64 // unreported use that has been paid off, so that the store need not count it
 
-	// Other edges may hold or have used something that the store does not know. Until the doubt ends,
-	// this edge takes at most its part of the slots. It takes at most the amount in part of a budget,
-	// and at most that amount plus its own part of what time pays of a rate.
-	doubted  time.Duration // when the doubt began
+	// Other edges may hold or have used amounts that the store does not know. Until this doubt
+	// ends, this edge takes at most its share of the slots. Of a budget it takes at most part. Of a
+	// rate it takes at most part plus its own share of the amount that is paid off over time.
+	doubted  time.Duration // when the doubt started
 	doubtful time.Duration // when the doubt ends
 	part     float64
-	parted   bool // part also bounds the slots
+	parted   bool // part also limits the slots
 }
 
-// kind says what happens to the used amount of a cell.
+// kind determines what happens to the used amount of a cell.
 type kind uint8
 
 const (
 	slot   kind = iota // the amount is free again when the call ends
-	paid               // the amount is charged, and time pays it at a rate of limit a minute
+	paid               // the amount is charged, and paid off over time at a rate of limit a minute
 	budget             // the amount is charged until the period ends
-	turn               // in a message: a slot for which calls of this edge wait, and edges take turns
+	turn               // in a message: a slot that calls of this edge wait for; edges take turns
 )
 
-// part is what a message says about one cell.
+// part is what a message reports about one cell.
 type part struct {
 	kind    kind
 	limit   int64 // 0: no limit
@@ -76,16 +78,16 @@ type part struct {
 	want    int64
 }
 
-// grant is what an answer says about one cell.
+// grant is what an answer reports about one cell.
 type grant struct {
 	held int64
 	debt float64
-	free float64 // neither held nor owed by any edge
+	free float64 // amount that no edge holds or owes
 }
 
 // An edge prefetches: it holds a little more than it uses, so that most calls need no message. Far
-// from the limit, all edges together hold a tenth of what is free. Near the limit, each edge holds
-// a hundredth of the limit.
+// from the limit, all edges together prefetch a tenth of the free amount. Near the limit, each edge
+// prefetches a hundredth of the limit.
 const (
 	farPart  = 10
 	nearPart = 100
@@ -99,7 +101,7 @@ func (c *cell) target(edges int) int64 {
 	return c.limit / nearPart
 }
 
-// far reports whether much of the limit is free.
+// far reports whether more than half of the limit is free.
 func (c *cell) far() bool { return c.seen && c.free > float64(c.limit)/2 }
 
 // keep returns how long after the last call an edge keeps its unused amount. Near the limit, other
@@ -116,7 +118,7 @@ const (
 	keepNear = 4 * time.Second
 )
 
-// catchUp applies what time has paid since the cell's last update.
+// catchUp subtracts the amount that has been paid off since the cell's last update.
 func (c *cell) catchUp(now time.Duration) {
 	passed := (now - c.at).Seconds()
 	if c.at = now; c.kind != paid || passed <= 0 || !c.seen {
@@ -128,11 +130,11 @@ func (c *cell) catchUp(now time.Duration) {
 	}
 }
 
-// need returns what a call takes. A call that needs more than the limit takes all of the limit.
+// need returns the amount that a call takes. A call that needs more than the limit takes all of the
+// limit.
 func (c *cell) need(n int64) int64 { return min(n, c.limit) }
 
-// take makes a call hold n. The amount comes from the field spare or, without the store, from the
-// field alone.
+// take makes a call hold n. The amount is taken from spare or, without the store, from alone.
 func (c *cell) take(n int64, lost bool) {
 	c.running += n
 	c.grace = c.grace && n == 0
@@ -151,7 +153,7 @@ func (c *cell) settle(held, used int64, lost bool) {
 	c.back(held-used, lost)
 }
 
-// back makes n usable again, except for what all edges together hold beyond the limit.
+// back makes n usable again, except for the amount that all edges together hold beyond the limit.
 func (c *cell) back(n int64, lost bool) {
 	c.part += float64(n)
 	switch {
@@ -175,9 +177,9 @@ func (c *cell) base() int64 { return c.acked + int64(c.forgone) }
 // unclaimed returns the spare amount that is not reserved for waiting calls.
 func (c *cell) unclaimed() int64 { return c.spare - c.awaited }
 
-// report returns what a message says about the cell, and gives back the unclaimed amount above
-// target. Until the answer arrives, only the remaining amount can be used, because the message may
-// have reached the store even if no answer comes.
+// report returns the cell's part of a message, and gives back the unclaimed amount above target.
+// Until the answer is received, only the remaining amount can be used, because the message may
+// reach the store even if its answer is lost.
 func (c *cell) report(target, wanted int64) part {
 	c.spare = min(c.spare, c.awaited+max(target, 0))
 	least, own := c.running+max(c.spare, 0), c.own
@@ -201,9 +203,10 @@ func (c *cell) granted(said part, g grant, now time.Duration) {
 	c.own = min(c.own, c.debt)
 }
 
-// doubt begins the period after a loss of data in which the store may not know what other edges
-// hold. This edge keeps what it held and its part of what was free at the last answer. If the edge
-// has continued alone since then, it keeps what remains of that part.
+// doubt starts the period after a loss of data in which the store may not know the amounts that
+// other edges hold. This edge keeps the amount that it held and its share of the amount that was
+// free at the last answer. If the edge has continued alone since then, it keeps the remaining
+// amount of that share.
 func (c *cell) doubt(alone bool, now time.Duration, edges int) {
 	part := float64(max(c.spare, 0)) + max(c.free, 0)/float64(edges)
 	if alone {
@@ -215,9 +218,10 @@ func (c *cell) doubt(alone bool, now time.Duration, edges int) {
 	c.part, c.doubted, c.doubtful = part, now, now+lease
 }
 
-// doubtReturn begins a period in which other edges have yet to report what they used without the
-// store. If alone is true, this edge has also used its own part, and continues with the rest of
-// that part. Otherwise the edge gets its part of what is free according to the answer.
+// doubtReturn starts a period in which other edges still have to report their use without the
+// store. If alone is true, this edge has also used its own share without the store, and continues
+// with the remaining amount of that share. Otherwise it gets its share of the amount that is free
+// according to the answer.
 func (c *cell) doubtReturn(alone bool, now time.Duration, edges int) {
 	part := max(c.free+float64(c.spare), 0) / float64(edges)
 	if alone {
@@ -226,7 +230,7 @@ func (c *cell) doubtReturn(alone bool, now time.Duration, edges int) {
 	c.part, c.doubted, c.doubtful, c.parted = part, now, now+untilAllTold, false
 }
 
-// untilAllTold is how long, after its own heartbeat, an edge waits for the other edges to find the
+// untilAllTold is how long, after its own heartbeat, an edge waits for the other edges to reach the
 // store again.
 const untilAllTold = 2 * heartbeat
 
@@ -244,12 +248,13 @@ func (c *cell) withheld(n int64, now time.Duration, edges int) bool {
 	return c.part < float64(n)
 }
 
-// known returns the debt that the store knew at the last answer, minus what time has paid.
+// known returns the debt that the store knew at the last answer, minus the amount paid off since.
 func (c *cell) known() float64 { return max(0, c.debt-float64(c.charged-c.acked)) }
 
-// leave begins a period without the store. The edge continues with what it holds and its part of
-// what was free. If the last answer is not fresh, the edge admits one call, and begins with its
-// part of what time has paid since the store fell silent (its complete part after a minute).
+// leave starts a period without the store. The edge continues with the amount that it holds and its
+// share of the free amount. If the last answer is not fresh, the edge admits one call. It starts
+// with its share of the amount that has been paid off since the store stopped answering, which is
+// its complete share after a minute.
 func (c *cell) leave(now time.Duration, fresh bool, silence time.Duration, edges int) {
 	c.alone, c.aloneAt, c.grace, c.owed = float64(c.spare), now, !fresh, c.known()
 	switch {
@@ -267,9 +272,9 @@ func (c *cell) leave(now time.Duration, fresh bool, silence time.Duration, edges
 	c.spare = 0
 }
 
-// earn applies what time pays while the store is lost: each edge gets its part of the rate, up to
-// its part of the limit. The store must not count use that time has paid here, because otherwise
-// the time without the store would pay twice.
+// earn adds the amount that is paid off while the store is lost: each edge gets its share of the
+// rate, up to its share of the limit. The store must not count use that has been paid off here,
+// because otherwise the time without the store would pay it off twice.
 func (c *cell) earn(now time.Duration, edges int) {
 	passed := (now - c.aloneAt).Seconds()
 	c.aloneAt = now

@@ -18,13 +18,13 @@ import (
 // Options configure a fleet.
 type Options struct {
 	Store    StoreOptions
-	Timeout  time.Duration // the longest that a call waits for the store
-	Edges    int           // the expected number; more may appear. 0: unknown
+	Timeout  time.Duration // maximum time that a call waits for the store
+	Edges    int           // the expected number of edges; 0: unknown. There may be more
 	WhenLost string        // config.LostDivide, LostOpen or LostClosed
 
 	Signer  *sign.Signer // signs this edge's entries; nil: nothing is signed
 	Metrics *metrics.Set
-	Self    func() Member // what this edge reports about itself
+	Self    func() Member // returns this edge's report about itself
 	Log     *zap.Logger
 }
 
@@ -35,9 +35,9 @@ type Fleet struct {
 	log   *zap.Logger
 
 	signer  *sign.Signer
-	clock   storeTime   // by the last heartbeat
+	clock   storeTime   // the store's clock at the last heartbeat
 	unheard bool        // the answer to the last heartbeat was lost
-	ignored atomic.Bool // the last heartbeat had more members than are read
+	ignored atomic.Bool // the last heartbeat had more members than an edge reads
 
 	client  *atomic.Pointer[valkey.Client]
 	members atomic.Pointer[[]Member]
@@ -45,13 +45,14 @@ type Fleet struct {
 	told    atomic.Bool
 	refused atomic.Bool // the store refused the last heartbeat
 	late    atomic.Bool // the last heartbeat's answer was late
-	prefix  string      // of the store's keys and channels
+	prefix  string      // prefix of the store's keys and channels
 
-	forgotten atomic.Int64 // how often the store did not know this edge, or may not have known it
+	forgotten atomic.Int64 // how often the store had lost this edge's entry, or may have lost it
 
-	taken atomic.Bool // edges take turns for some slots
+	taken atomic.Bool // edges take turns for the slots of at least one upstream
 
-	edgesBefore int64 // edges seen before the store forgot them; valid until
+	// number of edges that were alive before the store lost them, and until when it is valid
+	edgesBefore int64
 	edgesUntil  time.Duration
 
 	mu        sync.Mutex
@@ -60,7 +61,7 @@ type Fleet struct {
 	ask       chan struct{}         // requests a heartbeat
 }
 
-// New returns an edge's membership in a fleet. Run connects to the store; until then the store
+// New returns an edge's membership in a fleet. Run connects to the store. Until then the store
 // counts as lost.
 func New(o Options) *Fleet {
 	r := newRemote(o.Store)
@@ -73,7 +74,7 @@ func New(o Options) *Fleet {
 
 func newFleet(o *Options, s store) *Fleet {
 	var id [8]byte
-	_, _ = rand.Read(id[:]) // it never fails
+	_, _ = rand.Read(id[:]) // Read never fails
 	f := &Fleet{
 		terms: terms{
 			edge: hex.EncodeToString(id[:]), epoch: time.Now(), clock: time.Now,
@@ -98,8 +99,8 @@ func (f *Fleet) SetEdges(n int) { f.terms.expected.Store(int64(n)) }
 // Available reports whether the store takes messages.
 func (f *Fleet) Available() bool { return f.terms.store.Available() }
 
-// Client returns the connection to the store, for other data in it. It returns an error until the
-// store has been reached once.
+// Client returns the connection to the store, for other data in the store. It returns an error
+// until the store has been reached once.
 func (f *Fleet) Client() (valkey.Client, error) {
 	if c := f.client.Load(); c != nil {
 		return *c, nil

@@ -8,23 +8,24 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// flight is a message and the calls that wait for it. The message's grant belongs to these calls
-// until each of them has taken or left its part. Until then no report returns the grant, and no
-// later call takes it.
+// flight is a message and the calls that wait for its answer. The granted amount belongs to these
+// calls until each of them has taken or left its share. Until then no report returns the amount,
+// and no later call takes it.
 type flight struct {
 	done   chan struct{}
 	err    error // set before done is closed
-	wanted needs // of the waiting calls
+	wanted needs // sum of the needs of the waiting calls
 }
 
 func newFlight() *flight { return &flight{done: make(chan struct{})} }
 
 // askStore asks the store with one message for all waiting calls of the key, and decides by the
-// answer. The caller holds mu, which is released while the message is in flight.
+// answer. The caller must hold mu, which is released while the message is in flight.
 func (a *account) askStore(n needs, now time.Duration) limit.Decision {
 	own := a.usage.needsOf(n)
 	f, leads := a.join(own)
-	ctx, cancel := context.WithTimeout(context.Background(), a.terms.timeout-a.terms.timeout/10) // a timer fires late
+	// less than the timeout, because a timer fires late
+	ctx, cancel := context.WithTimeout(context.Background(), a.terms.timeout-a.terms.timeout/10)
 	defer cancel()
 	began := time.Now()
 	a.terms.waiting.Add(1)
@@ -52,8 +53,8 @@ func (a *account) join(own needs) (f *flight, leads bool) {
 	return a.next, leads
 }
 
-// decide ends a call's wait: the call takes its part of the grant or leaves it. The caller holds
-// mu.
+// decide ends a call's wait: the call takes its share of the grant or leaves it. The caller must
+// hold mu.
 func (a *account) decide(f *flight, n, own needs, now time.Duration) limit.Decision {
 	answered := f.answered()
 	if answered {
@@ -84,7 +85,8 @@ func (f *flight) answered() bool {
 	}
 }
 
-// waitFor waits for the end of a flight. The caller holds mu, which is released during the wait.
+// waitFor waits for the end of a flight. The caller must hold mu, which is released during the
+// wait.
 func (a *account) waitFor(ctx context.Context, f *flight) {
 	a.mu.Unlock()
 	defer a.mu.Lock()
@@ -95,7 +97,7 @@ func (a *account) waitFor(ctx context.Context, f *flight) {
 }
 
 // lead sends the message that a flight's calls wait for, once the previous message has ended. It
-// reports whether the message was sent. The caller holds mu, which is released during the wait.
+// reports whether the message was sent. The caller must hold mu, which is released during the wait.
 func (a *account) lead(ctx context.Context, f *flight) bool {
 	for a.flying != nil && ctx.Err() == nil {
 		a.waitFor(ctx, a.flying)
@@ -110,8 +112,8 @@ func (a *account) lead(ctx context.Context, f *flight) bool {
 	return true
 }
 
-// send exchanges a message with the store. The caller holds mu, which is released while the message
-// is in flight.
+// send exchanges a message with the store. The caller must hold mu, which is released while the
+// message is in flight.
 func (a *account) send(ctx context.Context, f *flight) {
 	a.flying = f
 	a.sent = a.terms.now()
@@ -126,8 +128,8 @@ func (a *account) send(ctx context.Context, f *flight) {
 // errUnheard is the error for a message that was not sent because of a panic.
 var errUnheard = errors.New("the message was not sent")
 
-// message returns the next message. Until its answer comes, only the amount that the message keeps
-// can be used. The caller holds mu and has set flying.
+// message returns the next message. Until its answer is received, only the amount that the message
+// keeps can be used. The caller must hold mu and have set flying.
 func (a *account) message(now time.Duration) message {
 	a.number++
 	m := message{edge: a.edge, number: a.number, born: a.born}
@@ -147,18 +149,19 @@ func (a *account) message(now time.Duration) message {
 	return m
 }
 
-// idleKept is how long the store keeps an account without messages, except for a budget.
+// idleKept is how long the store keeps an account without messages. It keeps a budget's account
+// longer.
 const idleKept = 10 * time.Minute
 
 // lostAt reports whether an answer with the given birth shows that the store has lost the account.
-// An account that was idle for a long time has only expired, and no call holds anything of it. The
-// caller holds mu.
+// An account that was idle for a long time has only expired, and no call holds an amount of it. The
+// caller must hold mu.
 func (a *account) lostAt(now time.Duration, birth string) bool {
 	kept := now-a.answered < idleKept || a.usage.cells[tokens].kind == budget
 	return kept && a.born != "" && a.born != birth
 }
 
-// land ends the flight of a message with its answer. The caller holds mu.
+// land ends the flight of a message with its answer. The caller must hold mu.
 func (a *account) land(m *message, r reply, err error) {
 	f := a.flying
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"penstock/config"
 )
 
-// Link gives the packages of a fleet other than the limits access to the store. The outcomes of its
+// Link gives packages that share other data than limits access to the store. The outcomes of its
 // commands also count for the breaker. Any goroutine may call its methods.
 type Link struct {
 	Edge   string // this edge's id, which changes with every start
@@ -27,10 +27,10 @@ func NewLink(f *Fleet) *Link {
 // Available reports whether the store takes messages.
 func (l *Link) Available() bool { return l.remote.Available() }
 
-// Edges returns the number of edges that share what is free while the store is lost.
+// Edges returns the number of edges that divide the free amounts while the store is lost.
 func (l *Link) Edges() int { return l.terms.edges() }
 
-// Run runs a script on one key, to which it adds the fleet's prefix.
+// Run runs a script on one key. It adds the fleet's prefix to the key.
 func (l *Link) Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error) {
 	c := l.remote.client.Load()
 	if c == nil {
@@ -42,8 +42,7 @@ func (l *Link) Run(ctx context.Context, script *valkey.Lua, key string, args []s
 	return answer, err
 }
 
-// Append adds an entry to a stream. The stream keeps only the newest entries, about as many as the
-// parameter most.
+// Append adds an entry to a stream. The stream keeps only the newest entries, about most of them.
 func (l *Link) Append(ctx context.Context, key string, most int, entry []byte) error {
 	c := l.remote.client.Load()
 	if c == nil {
@@ -56,8 +55,8 @@ func (l *Link) Append(ctx context.Context, key string, most int, entry []byte) e
 	return err
 }
 
-// Read returns at most count entries of a stream, beginning after the entry with the given id, and
-// the last id.
+// Read returns up to count entries of a stream after the entry with the given id, and the id of the
+// last one.
 func (l *Link) Read(ctx context.Context, key, after string, count int) (entries [][]byte, last string, err error) {
 	c := l.remote.client.Load()
 	if c == nil {
@@ -66,7 +65,7 @@ func (l *Link) Read(ctx context.Context, key, after string, count int) (entries 
 	key = l.key(key)
 	began := time.Now()
 	read, err := (*c).Do(ctx, (*c).B().Xread().Count(int64(count)).Streams().Key(key).Id(after).Build()).AsXRead()
-	if valkey.IsValkeyNil(err) { // there is nothing new
+	if valkey.IsValkeyNil(err) { // there is no new entry
 		err = nil
 	}
 	l.remote.countOutcome(key, began, err)
@@ -83,9 +82,8 @@ func (l *Link) key(key string) string { return l.remote.options.Prefix + ":{" + 
 type Slots struct{ account *account }
 
 // NewSlots returns the account for an upstream's slots. Call it once for each upstream, because two
-// accounts would count against each other. The function waited reports whether calls of this edge
-// wait for a slot, and the function wake makes one such call try again. Neither function may block
-// on the account.
+// accounts would count against each other. waited reports whether calls of this edge wait for a
+// slot, and wake makes one such call try again. Neither may block on the account.
 func NewSlots(f *Fleet, upstream string, waited func() bool, wake func()) *Slots {
 	f.taken.Store(true)
 	a := newAccount(&f.terms, "u:"+upstream)

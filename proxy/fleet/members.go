@@ -16,13 +16,13 @@ import (
 
 // Member is an edge's report about itself in every heartbeat.
 type Member struct {
-	Name     string `json:"name"` // of the edge's machine
+	Name     string `json:"name"` // name of the edge's machine
 	Version  string `json:"version"`
 	Config   string `json:"config"` // digest of the configuration in force
 	Started  int64  `json:"started"`
 	InFlight int    `json:"in_flight"`
 
-	// The following are empty for an edge of an older version.
+	// The fields below are empty for an edge of an older version.
 	Generation uint64 `json:"generation,omitempty"` // the configuration's number
 	Calls      uint64 `json:"calls,omitempty"`      // calls that have ended since the start
 	Level      string `json:"level,omitempty"`      // the verdict's level, as on the status page
@@ -35,21 +35,21 @@ type Member struct {
 // membersMost is the maximum number of edges in a fleet. Further entries in the store are ignored.
 const membersMost = 256
 
-// storeTime is the store's clock at the last heartbeat. Only the goroutine of the heartbeats uses
-// it.
+// storeTime is the store's clock at the last heartbeat. Only the goroutine that sends heartbeats
+// uses it.
 type storeTime struct {
-	reading int64 // ms; 0: no heartbeat yet
+	reading int64 // milliseconds; 0: no heartbeat yet
 	at      time.Duration
 }
 
 func (t *storeTime) now(own time.Duration) int64 { return t.reading + (own - t.at).Milliseconds() }
 
 // heartbeat is the interval at which an edge announces itself, and the maximum time that it waits
-// for the answer.
+// for the store's answer.
 const heartbeat = time.Second
 
-// Heartbeats announces this edge to the others until ctx ends. While the store does not answer,
-// nothing but heartbeats asks it.
+// Heartbeats announces this edge to the other edges until ctx ends. While the store does not
+// answer, only heartbeats are sent to it.
 func (f *Fleet) Heartbeats(ctx context.Context) {
 	tick := time.NewTicker(heartbeat)
 	defer tick.Stop()
@@ -64,8 +64,8 @@ func (f *Fleet) Heartbeats(ctx context.Context) {
 	}
 }
 
-// beatNow sends a heartbeat at once. The heartbeat closes a breaker that a short silence has
-// opened.
+// beatNow sends a heartbeat at once. If the store answers it, the heartbeat closes a breaker that a
+// short silence has opened.
 func beatNow(f *Fleet) {
 	select {
 	case f.ask <- struct{}{}:
@@ -78,7 +78,8 @@ func (f *Fleet) beat(ctx context.Context) {
 	defer cancel()
 	m := f.self()
 	m.ID = f.terms.edge
-	if f.clock.reading > 0 { // unknown at first, so an edge counts from its second heartbeat onwards
+	// the clock is unknown at first, so an edge counts from its second heartbeat onwards
+	if f.clock.reading > 0 {
 		m.Expires = f.clock.now(f.terms.now()) + 2*lease.Milliseconds()
 	}
 	a, err := f.terms.store.Heartbeat(ctx, f.terms.edge, f.signer.Sign(sign.Member, m.ID, m))
@@ -90,7 +91,8 @@ func (f *Fleet) beat(ctx context.Context) {
 		f.clock = storeTime{int64(a.clock / 1000), now}
 		f.terms.lastHeartbeat.Store(int64(now))
 		f.meet(a.said)
-		if !a.known && before > 0 { // the store has also lost the other edges, which announce themselves again
+		// the store has also lost the other edges, which will announce themselves again
+		if !a.known && before > 0 {
 			f.edgesBefore, f.edgesUntil = before, now+lease
 		}
 		if now < f.edgesUntil {
@@ -99,14 +101,15 @@ func (f *Fleet) beat(ctx context.Context) {
 		if !a.known {
 			f.remind()
 		}
-		if !a.known || f.unheard { // a lost answer may have said so
+		// a lost answer may have said that the store did not know this edge
+		if !a.known || f.unheard {
 			f.forgotten.Add(1)
 		}
 		f.unheard = false
 	} else {
 		f.unheard = true
 	}
-	// A failed first heartbeat is logged although it changes no state.
+	// A failed first heartbeat is logged, although the state does not change.
 	up, told := f.terms.store.Available(), f.told.Swap(true)
 	if was := f.up.Swap(up); was != up || !told && err != nil {
 		if up && told {
@@ -119,8 +122,8 @@ func (f *Fleet) beat(ctx context.Context) {
 	}
 }
 
-// checkEviction warns if the store may drop accounts when its memory is full, because the accounts
-// would then start at zero.
+// checkEviction warns if the store may drop accounts when its memory is full, because dropped
+// accounts would start at zero.
 func (f *Fleet) checkEviction(ctx context.Context) {
 	if p := f.terms.store.Eviction(ctx); p != "" && p != "noeviction" {
 		f.log.Warn("the fleet's store may forget limits when its memory is full",
@@ -151,8 +154,8 @@ func (f *Fleet) tell(up bool, err error) {
 	f.log.Warn("the fleet's store does not answer: limits are held without it", lost, zap.Error(err))
 }
 
-// meet records the edges that are alive. It does not trust the entries: the writer may be an edge
-// of another version, or another program.
+// meet records the edges that are alive. It does not trust the entries, because the writer may be
+// an edge of another version or another program.
 func (f *Fleet) meet(all []string) {
 	members, ignored := make([]Member, 0, min(len(all), membersMost)), 0
 	seen := map[string]bool{}
@@ -163,7 +166,7 @@ func (f *Fleet) meet(all []string) {
 			continue
 		case m.ID == f.terms.edge:
 			m.Self = true
-		case len(members) >= membersMost-1 || !f.counts(&m, said): // one place belongs to this edge
+		case len(members) >= membersMost-1 || !f.counts(&m, said): // one member is this edge itself
 			ignored++
 			continue
 		}
@@ -207,7 +210,7 @@ type State struct {
 	Members      []Member `json:"members"`
 }
 
-// State returns the state of the fleet; nil without one.
+// State returns the state of the fleet, or nil without a fleet.
 func (f *Fleet) State() *State {
 	if f == nil {
 		return nil
@@ -227,7 +230,7 @@ func (s *State) Configurations() int {
 	return len(seen)
 }
 
-// Trouble returns what is wrong with the fleet, or "".
+// Trouble returns the fleet's problem as a text, or "" if there is none.
 func (s *State) Trouble() string {
 	if s == nil || s.StoreAnswers {
 		return ""

@@ -14,7 +14,7 @@ import (
 const storeRights = "+evalsha +eval +script|load +hmget +hgetall +hset +hdel +pexpire +time +xadd +xread +publish +subscribe +ping +hello +role +client|setname"
 
 // refusalOf returns the code of an error with which the store refuses a request, or "". After such
-// an error the store still works, and only this request is the problem. Other errors mean that the
+// an error the store still works, and only this request is refused. Other errors mean that the
 // store cannot be used now.
 func refusalOf(err error) string {
 	answer, ok := valkey.IsValkeyErr(err)
@@ -29,14 +29,14 @@ func refusalOf(err error) string {
 		return "NOPERM"
 	case unknownCommand(text):
 		return noCommand
-	case code != strings.ToUpper(code): // the client has removed ERR
+	case code != strings.ToUpper(code): // the client has removed the prefix ERR
 		return "ERR"
 	}
 	return ""
 }
 
 // noCommand is our code for a store that lacks, or has lost, a command that a fleet needs. The
-// store has no code for that.
+// store itself has no code for that.
 const noCommand = "NOCOMMAND"
 
 // unknownCommand reports whether an error names an unknown command, which either the client or a

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// These constants say when an edge reports use to the store. Near the limit it reports early,
-// because other edges wait for what is left.
+// The times after which an edge reports use to the store. Near the limit it reports early, because
+// other edges may wait for the remaining amount.
 const (
 	reportFar   = 500 * time.Millisecond
 	reportNear  = 50 * time.Millisecond
-	renewAfter  = 4 * time.Second // for holds of running calls
+	renewAfter  = 4 * time.Second // for amounts that running calls hold
 	reportTick  = 50 * time.Millisecond
-	reportsMost = 100 // in a tick: 2,000 messages a second
+	reportsMost = 100 // maximum number of messages in a tick: 2,000 a second
 )
 
-// queue schedules the account's report, if there is something to report. The caller holds the
+// queue schedules the account's report if there is something to report. The caller must hold the
 // account's mu.
 func (a *account) queue() {
 	at, something := a.nextReport()
@@ -36,8 +36,7 @@ func (f *Fleet) queue(a *account) {
 }
 
 // nextReport returns the time at which the account must report its use, its unneeded holds, or that
-// calls still run. The result something is false if there is nothing to report. The caller holds
-// mu.
+// calls still run. something is false if there is nothing to report. The caller must hold mu.
 func (a *account) nextReport() (at time.Duration, something bool) {
 	add := func(t time.Duration) {
 		if !something || t < at {
@@ -59,7 +58,8 @@ func (a *account) nextReport() (at time.Duration, something bool) {
 		switch {
 		case c.limit == 0:
 			continue
-		case c.far() && c.unclaimed() < target/2 && a.terms.now()-a.active < c.keep(): // otherwise the next calls would wait
+		// without a report the next calls would have to wait
+		case c.far() && c.unclaimed() < target/2 && a.terms.now()-a.active < c.keep():
 			add(a.sent)
 		case c.unacked() != 0:
 			add(a.sent + period)
@@ -77,8 +77,8 @@ func (a *account) nextReport() (at time.Duration, something bool) {
 	return at, something
 }
 
-// remind makes every account report again what its calls hold, because the store has forgotten the
-// holds.
+// remind makes every account report again the amounts that its calls hold, because the store has
+// lost them.
 func (f *Fleet) remind() {
 	for _, a := range f.queuedAccounts() {
 		a.mu.Lock()
@@ -91,7 +91,8 @@ func (f *Fleet) remind() {
 	}
 }
 
-// Reports reports use to the store until ctx ends, and then returns what this edge holds.
+// Reports reports use to the store until ctx ends. It then returns the amounts that this edge
+// holds.
 func (f *Fleet) Reports(ctx context.Context) {
 	tick := time.NewTicker(reportTick)
 	defer tick.Stop()
@@ -127,7 +128,7 @@ func (f *Fleet) queuedAccounts() []*account {
 
 // forget removes an account from the queue, unless it has something to report again.
 func (f *Fleet) forget(a *account) {
-	a.mu.Lock() // locked before f.mu, as when an account queues itself
+	a.mu.Lock() // locked before f.mu, in the same order as when an account queues itself
 	defer a.mu.Unlock()
 	if !a.queued {
 		f.mu.Lock()
@@ -136,8 +137,8 @@ func (f *Fleet) forget(a *account) {
 	}
 }
 
-// reportDue sends the due reports, up to the number left in this tick. It returns how many accounts
-// have something to report, now or later.
+// reportDue sends the reports that are due, up to the number that is left in this tick. It returns
+// how many accounts have something to report, now or later.
 func (f *Fleet) reportDue(now time.Duration, left *int) int {
 	all := f.queuedAccounts()
 	for _, a := range all {
@@ -155,8 +156,8 @@ func (f *Fleet) reportDue(now time.Duration, left *int) int {
 	return len(all)
 }
 
-// reportIfDue sends the account's report if it is due. The result queued is false if there is
-// nothing to report.
+// reportIfDue sends the account's report if it is due. queued is false if there is nothing to
+// report.
 func (a *account) reportIfDue(now time.Duration) (sent, queued bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -165,7 +166,7 @@ func (a *account) reportIfDue(now time.Duration) (sent, queued bool) {
 	case !something:
 		a.queued = false
 		return false, false
-	case now < at || a.flying != nil || a.next != nil: // a call's message will report the same
+	case now < at || a.flying != nil || a.next != nil: // the message of a call will report the same
 		return false, true
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), a.terms.timeout)
@@ -177,7 +178,7 @@ func (a *account) reportIfDue(now time.Duration) (sent, queued bool) {
 	return true, true
 }
 
-// giveBack makes every account return what it does not use. It takes at most a second.
+// giveBack makes every account return its unused amounts. It takes at most a second.
 func (f *Fleet) giveBack() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -14,14 +14,14 @@ import (
 )
 
 // The store has a hash of usage for each day, with a field for each key, model and edge. A field
-// holds the edge's sum for that day, so a row can be written twice, and readers add up the rows. A
-// second hash has end users in place of models; the rows of keys include their use. An edge with a
-// ledger keeps its name across restarts.
+// holds the edge's sum for that day, so writing a row twice does no harm. Readers add up the rows.
+// A second hash has end users in place of models, and the rows of keys include the use of end
+// users. An edge with a ledger keeps its name after a restart.
 
-// usageKept is how long the store keeps a day after its last row.
+// usageKept is how long the store keeps the rows of a day after the last write.
 const usageKept = 70 * 24 * time.Hour
 
-// rowsAtOnce bounds one command.
+// rowsAtOnce is the maximum number of rows in one command.
 const rowsAtOnce = 500
 
 // Rows sends an edge's usage to the store, and reads the usage of all edges. Any goroutine may call
@@ -32,10 +32,11 @@ type Rows struct {
 	forgotten func() int64
 	wake      chan struct{} // receives when there are new rows
 
-	mu       sync.Mutex
-	edge     string                               // the edge's name in the rows
-	reminded int64                                // value of forgotten when all rows were last sent again
-	pending  map[rowsOf]map[string]observe.Amount // by field
+	mu   sync.Mutex
+	edge string // the edge's name in the rows
+	// the value of forgotten when all rows were last sent again
+	reminded int64
+	pending  map[rowsOf]map[string]observe.Amount // pending rows, by hash and field
 }
 
 // rowsOf identifies the hash of a row.
@@ -44,8 +45,8 @@ type rowsOf struct {
 	users bool
 }
 
-// NewRows returns the rows of an edge's fleet. A store that has forgotten everything gets all rows
-// of the usage again.
+// NewRows returns the rows of an edge's fleet. A store that has lost all data gets all rows of the
+// usage again.
 func NewRows(f *Fleet, usage *observe.Usage) *Rows {
 	r, _ := f.terms.store.(*remote)
 	return &Rows{
@@ -69,7 +70,7 @@ func (r *Rows) Add(edge string, rows []observe.UsageRow) {
 	}
 }
 
-// add adds a row. The caller holds mu.
+// add adds a row. The caller must hold mu.
 func (r *Rows) add(row *observe.UsageRow) {
 	if row.Day == observe.DayBefore {
 		return
@@ -81,7 +82,7 @@ func (r *Rows) add(row *observe.UsageRow) {
 	r.pending[of][fieldOf(row.Key, name, r.edge)] = row.Amount
 }
 
-// remind adds all rows again if the store has forgotten them.
+// remind adds all rows again if the store has lost them.
 func (r *Rows) remind() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,7 +101,7 @@ func fieldOf(words ...string) string {
 }
 
 // Run sends new rows until ctx ends. Once a second it also sends rows that the store did not accept
-// or has forgotten. At the end it sends the remaining rows.
+// or has lost. Before it returns, it sends the remaining rows.
 func (r *Rows) Run(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -156,7 +157,7 @@ func (r *Rows) next() (of rowsOf, rows map[string]observe.Amount) {
 	return of, nil
 }
 
-// putBack makes rows pending again, except rows of which there is a newer version.
+// putBack makes rows pending again, except rows that have a newer version.
 func (r *Rows) putBack(of rowsOf, rows map[string]observe.Amount) {
 	if len(rows) == 0 {
 		return
@@ -199,7 +200,7 @@ func (r *Rows) write(ctx context.Context, of rowsOf, rows map[string]observe.Amo
 	return nil
 }
 
-// rowsTimeout bounds one command with rows. No call waits for it.
+// rowsTimeout is the maximum time for one command with rows. No call waits for it.
 const rowsTimeout = time.Second
 
 func (r *Rows) key(of rowsOf) string {
@@ -210,8 +211,8 @@ func (r *Rows) key(of rowsOf) string {
 	return key
 }
 
-// Read returns the rows of all edges for the kept days. If the parameter users is set, it includes
-// the rows of end users.
+// Read returns the rows of all edges for the kept days. If users is true, it includes the rows of
+// end users.
 func (r *Rows) Read(ctx context.Context, now time.Time, users bool) ([]observe.UsageRow, error) {
 	c := r.remote.client.Load()
 	if c == nil {

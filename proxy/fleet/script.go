@@ -19,22 +19,22 @@ var source string
 
 var script = valkey.NewLuaScript(source)
 
-// lease is how long the store keeps what an edge holds after the edge's last message. A killed
-// edge's slots must be usable again within ten seconds. The last of these seconds leaves other
-// edges time to ask.
+// lease is how long after an edge's last message the store keeps the amounts that the edge holds. A
+// killed edge's slots must be usable again within ten seconds. The last second leaves other edges
+// time to ask.
 const lease = 9 * time.Second
 
 // message is one message to an account.
 type message struct {
 	edge   string
-	number uint64 // from 1, within this process
+	number uint64 // starts from 1 in each process
 	born   string
 	parts  [cells]part
 }
 
-// args returns the script's arguments. The edge's messages are numbered from the parameter began. A
-// repeated message (repetition is 1) has its own number, which the store accepts after the first
-// message's number.
+// args returns the script's arguments. The edge's messages are numbered from began. A repeated
+// message (repetition is 1) has its own number, which the store accepts after the first message's
+// number.
 func (m *message) args(began, repetition uint64) []string {
 	out, number := make([]string, 0, 4+7*cells), began+2*m.number+repetition
 	out = append(out, m.edge, strconv.FormatUint(number, 10), strconv.FormatInt(lease.Milliseconds(), 10), m.born)
@@ -51,8 +51,8 @@ func (m *message) args(began, repetition uint64) []string {
 type reply struct {
 	birth  string
 	grants [cells]grant
-	later  uint64        // the number of the message that overtook this one
-	clock  time.Duration // the store's clock at the answer
+	later  uint64        // if a later message overtook this one, the number of the later message
+	clock  time.Duration // the store's clock when it answered
 }
 
 var errOvertaken = errors.New("a later message was there first")

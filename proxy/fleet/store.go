@@ -29,33 +29,34 @@ type store interface {
 	Misses() int
 	// Heartbeat announces this edge to the store. If the error is errLate, it also returns an answer.
 	Heartbeat(ctx context.Context, edge, said string) (alive, error)
-	// Eviction returns the store's maxmemory-policy; "" if the user has no right to read it.
+	// Eviction returns the store's maxmemory-policy, or "" if the user has no right to read it.
 	Eviction(ctx context.Context) string
 	Close()
 }
 
 // alive is the answer to a heartbeat.
 type alive struct {
-	said  []string // by all living edges
+	said  []string // entries of all living edges
 	known bool     // the store knew this edge
 	clock uint64   // the store's clock, in millionths of a second
 }
 
 // StoreOptions describe how to reach the store.
 type StoreOptions struct {
-	Addresses      []string // of the store, or of the sentinels
+	Addresses      []string // addresses of the store, or of the sentinels
 	SentinelMaster string
 	Cluster        bool
 	User, Password string
 
 	SentinelUser, SentinelPassword string
 
-	TLS    *tls.Config // nil: plain
-	Prefix string      // of the store's keys
+	TLS    *tls.Config // nil: connections without TLS
+	Prefix string      // prefix of the store's keys
 }
 
-// clientOptions disables the client's cache and its retries (the edge decides what is repeated),
-// keeps buffers small, detects a silent peer within a second, and bounds replies.
+// clientOptions returns the client's options. They disable its cache and its retries (the edge
+// decides which messages are repeated), keep buffers small, detect a silent peer within a second,
+// and limit the size of replies.
 func clientOptions(o *StoreOptions) valkey.ClientOption {
 	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: time.Second}
 	return valkey.ClientOption{
@@ -81,23 +82,25 @@ var membersSource string
 
 var membersScript = valkey.NewLuaScript(membersSource)
 
-// failuresToOpen is how many consecutive failures open the breaker: then no call waits for the
-// store until it answers a heartbeat. The first heartbeat is sent at once.
+// failuresToOpen is how many consecutive failures open the breaker. While it is open, no call waits
+// for the store, until the store answers a heartbeat. The first heartbeat is sent at once.
 const failuresToOpen = 3
 
 // remote is the store behind a client, with a breaker.
 type remote struct {
-	options  StoreOptions
-	client   atomic.Pointer[valkey.Client] // nil: the store has not been reached yet, or is lost
-	failures atomic.Int32                  // consecutive; the breaker is open from failuresToOpen onwards
+	options StoreOptions
+	client  atomic.Pointer[valkey.Client] // nil: the store has not been reached yet, or is lost
+	// consecutive failures; the breaker is open from failuresToOpen onwards
+	failures atomic.Int32
 	refused  refusals
-	opened   func()        // called when the breaker opens
-	late     time.Duration // longer than any call waits; 0: unknown
+	opened   func() // called when the breaker opens
+	// duration from which an answer is late, longer than any call waits; 0: unknown
+	late time.Duration
 
-	// Only the goroutine of the heartbeats uses the following.
+	// Only the goroutine that sends heartbeats uses the fields below.
 	failed      int  // consecutive failed heartbeats
-	redialAfter int  // the number of failed heartbeats
-	primary     bool // confirmed since the last failure
+	redialAfter int  // the number of failed heartbeats after which the client is replaced
+	primary     bool // the store was found to be a primary since the last failure
 
 	began atomic.Uint64 // the base of message numbers; 0: no heartbeat yet
 }
@@ -130,10 +133,10 @@ func (r *remote) connect() error {
 func Dial(o StoreOptions) (valkey.Client, error) { return valkey.NewClient(clientOptions(&o)) }
 
 // Exchange sends a message to an account. If the connection ends, Exchange sends the message once
-// more over another connection. It makes no difference whether the first message has arrived.
-// Messages are numbered from the store's time at the first heartbeat of this process, in millionths
-// of a second. An earlier process with the same name ended before that heartbeat, so all its
-// numbers are lower.
+// more over another connection. It makes no difference whether the store has received the first
+// message. Messages are numbered from the store's time at the first heartbeat of this process, in
+// millionths of a second. An earlier process with the same name ended before that heartbeat, so all
+// its numbers are lower.
 func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, error) {
 	c, first, began := r.client.Load(), r.began.Load(), time.Now()
 	if c == nil || first == 0 {
@@ -141,11 +144,12 @@ func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, er
 	}
 	key := []string{r.options.Prefix + ":{" + id + "}"}
 	answer, err := parseReply(script.Exec(ctx, *c, key, m.args(first, 0)))
-	if isReset(err) && ctx.Err() == nil { // a node reset it, or it was idle: the store may be healthy
+	// a node reset the connection, or it was idle: the store may be healthy
+	if isReset(err) && ctx.Err() == nil {
 		answer, err = parseReply(script.Exec(ctx, *c, key, m.args(first, 1)))
 	}
 	r.countOutcome(id, began, err)
-	if errors.Is(err, errOvertaken) { // the store's clock was set back before this process began
+	if errors.Is(err, errOvertaken) { // the store's clock was set back before this process started
 		r.began.CompareAndSwap(first, max(first, answer.later+unheardMost))
 	}
 	return answer, err
@@ -158,13 +162,13 @@ func isReset(err error) bool {
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// unheardMost is how many of a process's message numbers may still reach the store after the
-// process has ended.
+// unheardMost is how many messages of a process may still reach the store after the process has
+// ended.
 const unheardMost = 2000
 
-// countOutcome counts the outcome of a command on a key. An overtaken message has reached the
-// store. A refusal says nothing about other keys. An answer that took longer than the calls'
-// timeout does not show that calls would get an answer in time.
+// countOutcome counts the outcome of a command on a key. An overtaken message counts as answered,
+// because it has reached the store. A refusal concerns only its key. An answer that took longer
+// than the calls' timeout does not show that calls would get an answer in time.
 func (r *remote) countOutcome(key string, began time.Time, err error) {
 	if code := refusalOf(err); code != "" {
 		r.refused.tell(key, code, err)
@@ -175,7 +179,7 @@ func (r *remote) countOutcome(key string, began time.Time, err error) {
 	}
 }
 
-// isLate reports whether an answer that arrives now is too late for calls.
+// isLate reports whether an answer that is received now is too late for calls.
 func (r *remote) isLate(began time.Time) bool { return r.late > 0 && time.Since(began) > r.late }
 
 // outcome counts an outcome for the breaker. Only a heartbeat closes the breaker.
@@ -195,8 +199,8 @@ func (r *remote) Missed() { r.outcome(context.DeadlineExceeded) }
 
 func (r *remote) Misses() int { return int(r.failures.Load()) }
 
-// Heartbeat announces this edge to the store. It closes the breaker unless the answer is late, in
-// which case it returns errLate with the answer.
+// Heartbeat announces this edge to the store. If the answer is in time, Heartbeat closes the
+// breaker. If it is late, Heartbeat returns errLate with the answer.
 func (r *remote) Heartbeat(ctx context.Context, edge, said string) (a alive, err error) {
 	if err := r.connect(); err != nil {
 		return alive{}, err
@@ -205,7 +209,8 @@ func (r *remote) Heartbeat(ctx context.Context, edge, said string) (a alive, err
 	if err = r.refuseReplica(ctx); err == nil {
 		a, err = r.showSelf(ctx, edge, said)
 	}
-	if err == nil && r.isLate(began) { // repeated, because the first heartbeat may have had to send the script
+	// repeated, because the script may have had to be sent with the first heartbeat
+	if err == nil && r.isLate(began) {
 		began = time.Now()
 		if _, again := r.showSelf(ctx, edge, said); again != nil || r.isLate(began) {
 			err = errLate
@@ -222,7 +227,7 @@ func (r *remote) Heartbeat(ctx context.Context, edge, said string) (a alive, err
 // errLate is the error for a heartbeat whose answer took longer than the calls' timeout.
 var errLate = errors.New("it takes longer to answer than fleet.store.timeout")
 
-// showSelf sends the message of a heartbeat.
+// showSelf sends this edge's entry with a heartbeat.
 func (r *remote) showSelf(ctx context.Context, edge, said string) (alive, error) {
 	result := membersScript.Exec(ctx, *r.client.Load(), []string{r.options.Prefix + ":{members}"},
 		[]string{edge, strconv.FormatInt(lease.Milliseconds(), 10), said})
@@ -231,9 +236,9 @@ func (r *remote) showSelf(ctx context.Context, edge, said string) (alive, error)
 	}
 	a, err := parseMembers(result)
 	if err != nil {
-		return alive{}, errOther // it may be the answer to another command
+		return alive{}, errOther // the reply may belong to another command
 	}
-	r.began.CompareAndSwap(0, a.clock) // before the breaker closes
+	r.began.CompareAndSwap(0, a.clock) // set before the breaker closes
 	return a, nil
 }
 
@@ -254,12 +259,14 @@ var errOther = errors.New("the store's answer has an unexpected form")
 // refuseReplica asks the store for its role, at first and after each failure. A replica that
 // accepts writes would lose them at the next synchronization with its primary.
 func (r *remote) refuseReplica(ctx context.Context) error {
-	if r.primary || r.options.Cluster || r.options.SentinelMaster != "" { // these find primaries
+	// cluster and sentinel clients find primaries themselves
+	if r.primary || r.options.Cluster || r.options.SentinelMaster != "" {
 		return nil
 	}
 	c := *r.client.Load()
 	answer, err := c.Do(ctx, c.B().Role().Build()).ToArray()
-	if err != nil && refusalOf(err) == "" { // old users may lack the right, and some proxies lack ROLE
+	// a user may lack the right to ROLE, and some proxies lack the command
+	if err != nil && refusalOf(err) == "" {
 		return err
 	}
 	if len(answer) > 0 {
@@ -273,8 +280,8 @@ func (r *remote) refuseReplica(ctx context.Context) error {
 
 var errReplica = errors.New("READONLY it is a replica")
 
-// The client is replaced after redialFirst consecutive failed heartbeats, and after twice as many
-// each time.
+// The numbers of consecutive failed heartbeats after which the client is replaced: first
+// redialFirst, and then twice as many each time, up to redialMost.
 const (
 	redialFirst = 3
 	redialMost  = 30
@@ -301,7 +308,7 @@ func (r *remote) redial(err error) {
 func (r *remote) Eviction(ctx context.Context) string {
 	c := *r.client.Load()
 	policy, err := c.Do(ctx, c.B().ConfigGet().Parameter("maxmemory-policy").Build()).AsStrMap()
-	if err != nil { // most users of a store have no right to ask
+	if err != nil { // most users of a store may not read this
 		return ""
 	}
 	return policy["maxmemory-policy"]

@@ -9,18 +9,18 @@ import (
 
 // terms holds what all accounts of an edge share.
 type terms struct {
-	edge          string // new with every start, so that its messages are numbered from 1
+	edge          string // different after every start, so that messages are numbered from 1
 	epoch         time.Time
 	clock         func() time.Time
-	timeout       time.Duration // the longest that a call waits for the store
+	timeout       time.Duration // maximum time that a call waits for the store
 	whenLost      string
 	store         store
 	metrics       series
-	expected      atomic.Int64   // edges; 0: unknown
-	seen          atomic.Int64   // edges at the last heartbeat
-	waiting       atomic.Int64   // calls that wait for the store
-	back          atomic.Int64   // when the store was found again, on the clock of now; 0: it was never lost
-	lastHeartbeat atomic.Int64   // when the store last answered a heartbeat, on the clock of now; 0: not yet
+	expected      atomic.Int64   // expected number of edges; 0: unknown
+	seen          atomic.Int64   // number of edges at the last heartbeat
+	waiting       atomic.Int64   // number of calls that wait for the store
+	back          atomic.Int64   // when the store answered again; 0: never lost
+	lastHeartbeat atomic.Int64   // time of the last answered heartbeat; 0: none
 	report        func(*account) // schedules the account's report
 
 	storeClock storeClock
@@ -43,8 +43,8 @@ func (t *terms) silence(now time.Duration) time.Duration {
 	return now - time.Duration(t.lastHeartbeat.Load())
 }
 
-// edges returns the number of edges that share what is free while the store is lost: the expected
-// or the seen number, whichever is greater, or config.UnknownEdges if neither is known.
+// edges returns the number of edges that divide the free amounts while the store is lost. It is the
+// expected or the seen number, whichever is greater, or config.UnknownEdges if neither is known.
 func (t *terms) edges() int {
 	if t.edgesUnknown() {
 		return config.UnknownEdges

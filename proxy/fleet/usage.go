@@ -20,7 +20,7 @@ var names = [cells]string{limit.RequestsPerMinute, limit.TokensPerMinute, limit.
 
 var allowed = limit.Decision{OK: true}
 
-// follow adopts limits that a reload has changed. It gives back grants under the old limits.
+// follow applies limits that a reload has changed. It gives back grants under the old limits.
 func (u *usage) follow(l needs) {
 	if l == u.limits {
 		return
@@ -38,9 +38,9 @@ func limitsOf(l config.KeyLimits) needs {
 	return needs{int64(l.RequestsPerMinute), int64(l.TokensPerMinute), int64(l.Concurrency)}
 }
 
-// fenceAfter gives up what this edge holds before the store grants it to other edges, which happens
-// after a lease without an answer. The parameter silence is the time since the last answer. The
-// caller holds mu.
+// fenceAfter gives up the amounts that this edge holds before the store grants them to other edges.
+// The store does that after a lease without a message. silence is the time since the last answer.
+// The caller must hold mu.
 func (u *usage) fenceAfter(silence time.Duration) {
 	if silence <= lease-fenceBefore {
 		return
@@ -51,7 +51,7 @@ func (u *usage) fenceAfter(silence time.Duration) {
 }
 
 // lacking returns the first cell in which this edge does not hold enough for a call, or -1. A call
-// may use what was reserved for waiting calls only if the parameter drawn is true. The caller holds
+// may use amounts that are reserved for waiting calls only if drawn is true. The caller must hold
 // mu.
 func (u *usage) lacking(n needs, drawn bool, now time.Duration, edges int) int {
 	for i := range u.cells {
@@ -70,8 +70,8 @@ func (u *usage) lacking(n needs, drawn bool, now time.Duration, edges int) int {
 	return -1
 }
 
-// needsOf returns what a call takes from each cell. A call that needs more than a limit takes all
-// of the limit.
+// needsOf returns the amounts that a call takes from each cell. A call that needs more than a limit
+// takes all of the limit.
 func (u *usage) needsOf(n needs) needs {
 	for i := range n {
 		n[i] = u.cells[i].need(n[i])
@@ -79,21 +79,21 @@ func (u *usage) needsOf(n needs) needs {
 	return n
 }
 
-// await reserves the granted amount for waiting calls.
+// await reserves granted amounts for waiting calls.
 func (u *usage) await(n needs) {
 	for i := range u.cells {
 		u.cells[i].awaited += n[i]
 	}
 }
 
-// unawait undoes await for a call that takes or leaves its part.
+// unawait reverts await for a call that takes or leaves its share.
 func (u *usage) unawait(n needs) {
 	for i := range u.cells {
 		u.cells[i].awaited -= n[i]
 	}
 }
 
-// hold takes from every cell what a call needs. Every cell must hold enough.
+// hold takes the amounts that a call needs from every cell. Every cell must hold enough.
 func (u *usage) hold(n needs) {
 	for i := range u.cells {
 		c := &u.cells[i]
@@ -106,19 +106,19 @@ func (u *usage) hold(n needs) {
 	u.cells[requests].settle(n[requests], n[requests], u.lost) // a request is used as soon as it is taken
 }
 
-// giveBack gives back a request that was used for good.
+// giveBack gives back a request that was already charged.
 func (u *usage) giveBack() {
 	switch c := &u.cells[requests]; {
 	case c.limit == 0:
 	case !u.lost:
 		c.refunds++
-	case c.unacked() > 0: // no message has reported it
+	case c.unacked() > 0: // no message has reported the request yet
 		c.settle(0, -1, true)
 	}
 }
 
 // refund takes one of the requests that were given back. Their number is at most the debt, because
-// what time has paid is not owed again.
+// a request that has been paid off is not owed again.
 func (u *usage) refund(now time.Duration) bool {
 	c := &u.cells[requests]
 	c.catchUp(now)
@@ -148,15 +148,14 @@ func (u *usage) refuse(i int, n needs, now time.Duration) limit.Decision {
 	return d
 }
 
-// settle ends a call's holds and charges its use.
+// settle ends the holds of a call and charges its use.
 func (u *usage) settle(held, used needs) {
 	for i := range u.cells {
 		u.cells[i].settle(held[i], used[i], u.lost)
 	}
 }
 
-// leave switches to working without the store. The parameter silence is how long the store has been
-// silent.
+// leave switches to working without the store. silence is how long the store has not answered.
 func (u *usage) leave(now time.Duration, fresh bool, silence time.Duration, edges int) {
 	u.lost = true
 	for i := range u.cells {
@@ -164,7 +163,7 @@ func (u *usage) leave(now time.Duration, fresh bool, silence time.Duration, edge
 	}
 }
 
-// refuseAlone decides with the edge's own part.
+// refuseAlone decides by the edge's own share.
 func (u *usage) refuseAlone(n needs, edges int) limit.Decision {
 	for i := range u.cells {
 		c := &u.cells[i]
@@ -181,8 +180,8 @@ func (u *usage) refuseAlone(n needs, edges int) limit.Decision {
 	return allowed
 }
 
-// earn applies to every cell what time pays while the store is lost. An edge that admits nothing
-// during that time gets no part, because other edges may have used everything.
+// earn adds to every cell the amount that is paid off while the store is lost. An edge that admits
+// nothing in that time gets no share, because other edges may have used everything.
 func (u *usage) earn(now time.Duration, t *terms) {
 	if !u.lost || t.whenLost == config.LostClosed {
 		return
@@ -192,7 +191,7 @@ func (u *usage) earn(now time.Duration, t *terms) {
 	}
 }
 
-// level returns what is left of a limit, as far as this edge knows.
+// level returns the remaining amount of a limit, as far as this edge knows.
 func (u *usage) level(i int, now time.Duration) limit.Level {
 	c := &u.cells[i]
 	c.catchUp(now)

@@ -22,16 +22,17 @@ import (
 const (
 	busyPeriod = 50 * time.Millisecond  // while this edge or others have calls
 	idlePeriod = 250 * time.Millisecond // otherwise
-	wholeEvery = time.Second            // all of an edge's work, even if unchanged
-	freshFor   = 2 * time.Second        // how long an answer stays valid if no other follows
-	patience   = 200 * time.Millisecond // for one message
-	factsMost  = 64                     // for one message
+	// between two messages with all of an edge's work, even if unchanged
+	wholeEvery = time.Second
+	freshFor   = 2 * time.Second        // how long an answer is valid without a newer one
+	patience   = 200 * time.Millisecond // maximum time for one message
+	factsMost  = 64                     // maximum number of facts in one message
 )
 
 // Link is the connection to the store. *fleet.Link implements it.
 type Link interface {
 	Available() bool
-	// Edges returns how many edges share the limits while the store is lost.
+	// Edges returns how many edges divide the limits while the store is lost.
 	Edges() int
 	Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error)
 }
@@ -45,7 +46,7 @@ type Upstreams interface {
 
 // Options configure a board.
 type Options struct {
-	Edge      string // this edge's id, new with every start
+	Edge      string // this edge's id, different after every start
 	Link      Link
 	Upstreams Upstreams
 	Poison    Poison
@@ -54,39 +55,40 @@ type Options struct {
 	Metrics   *metrics.Set
 }
 
-// Board is this edge's side of the fleet's board. Any goroutine may call its methods.
+// Board is this edge's view of the fleet's board. Any goroutine may call its methods.
 type Board struct {
 	o        Options
 	exchange func(ctx context.Context, m *message) (reply, error)
 	clock    func() time.Time
-	seed     string // of a new board, together with the number of the message that creates it
+	// random value of a new board, together with the number of the message that creates it
+	seed     string
 	wake     chan struct{}
 	answered atomic.Int64 // Unix nanoseconds of the last answer; 0: none
 	edges    atomic.Int64
 
 	// Only Run uses these.
 	number uint64
-	told   string    // the work that is on the board; sameWork: unknown
+	told   string    // the work that the board has; sameWork: unknown
 	whole  time.Time // when all of the work was last sent
 	here   []upstreams.Here
 	busy   bool      // some edge has work
 	cared  time.Time // when this edge last checked the modes that it signs
 
 	mu      sync.Mutex
-	facts   map[string]string // of the whole fleet
+	facts   map[string]string // the facts of the whole fleet
 	version string
 	pending []fact // facts that the board has not received yet
-	numbers uint64 // the last number of a fact
+	numbers uint64 // the last number that a fact got
 	applied map[string]string
 	ignored map[string]string // invalid modes that were logged
 
 	corrected time.Time // when this edge last corrected the board's record of the first secret
 }
 
-// New returns an edge's side of the board. It exchanges nothing before Run.
+// New returns an edge's view of the board. It exchanges no messages before Run.
 func New(o Options) *Board {
 	var seed [16]byte
-	_, _ = rand.Read(seed[:]) // it never fails
+	_, _ = rand.Read(seed[:]) // Read never fails
 	b := &Board{
 		o: o, clock: time.Now, seed: hex.EncodeToString(seed[:]), wake: make(chan struct{}, 1), told: sameWork,
 		facts: map[string]string{}, applied: map[string]string{}, ignored: map[string]string{},
@@ -102,7 +104,7 @@ func New(o Options) *Board {
 	return b
 }
 
-// Run exchanges with the board until ctx ends.
+// Run exchanges messages with the board until ctx ends.
 func (b *Board) Run(ctx context.Context) {
 	t := time.NewTimer(0)
 	defer t.Stop()
@@ -175,8 +177,8 @@ func (b *Board) message(text string, now time.Time) *message {
 	return m
 }
 
-// lose switches to working without the board once its last answer is too old: the edge then has its
-// own part of the slots. The number of parts is the number of edges that divide the key limits.
+// lose makes the edge work without the board once the board's last answer is too old. The edge then
+// has its own share of the slots. There are as many shares as edges that divide the key limits.
 func (b *Board) lose(now time.Time) {
 	b.busy = false
 	if now.Sub(time.Unix(0, b.answered.Load())) >= freshFor {
@@ -198,7 +200,7 @@ func ownWork(here []upstreams.Here) works {
 	return w
 }
 
-// elsewhere returns the work of all edges minus this edge's.
+// elsewhere returns the work of all edges except this one.
 func (b *Board) elsewhere(r *reply, own works) *upstreams.Elsewhere {
 	e := &upstreams.Elsewhere{
 		Edges: r.edges, Works: make(map[upstreams.ID]upstreams.Work, len(b.here)),
@@ -229,8 +231,8 @@ func (b *Board) put(name, value string, life time.Duration) {
 	}
 }
 
-// putLocked is like put for a caller that holds mu. A later fact replaces a pending one of the same
-// name.
+// putLocked is like put for a caller that holds mu. A later fact replaces a pending fact with the
+// same name.
 func (b *Board) putLocked(name, value string, life time.Duration) {
 	b.numbers++
 	next := b.pending[:0:0]
@@ -240,13 +242,13 @@ func (b *Board) putLocked(name, value string, life time.Duration) {
 		}
 	}
 	if len(next) >= pendingMost {
-		next = next[1:] // the store has been away for a long time
+		next = next[1:] // the store has been unreachable for a long time
 	}
 	next = append(next, fact{b.numbers, name, value, life})
 	b.pending = next
 }
 
-// pendingMost bounds the facts that wait for the store.
+// pendingMost is the maximum number of facts that wait for the store.
 const pendingMost = 1024
 
 // learn adopts the facts in an answer, and drops the pending facts that the board has received.
@@ -280,8 +282,8 @@ func seedOf(version string) string {
 	return seed
 }
 
-// remember sends the permanent facts again to a board that has forgotten everything. The caller
-// holds mu.
+// remember sends the permanent facts again to a board that has lost all data. The caller must hold
+// mu.
 func (b *Board) remember(before map[string]string) {
 	for name, value := range before {
 		if _, there := b.facts[name]; !there && strings.HasPrefix(name, modePrefix) {

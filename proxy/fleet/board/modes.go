@@ -10,33 +10,35 @@ import (
 	"penstock/upstreams"
 )
 
-// modePrefix begins the names of facts that are operators' modes.
+// modePrefix starts the names of facts that are operators' modes.
 const modePrefix = "m:"
 
 // ModeSetting is an operator's mode for an upstream, at every edge.
 type ModeSetting struct {
-	Mode    string `json:"mode"`
-	Who     string `json:"who"`               // the operator who set it
-	When    int64  `json:"when"`              // Unix seconds
-	Edge    string `json:"edge,omitempty"`    // the edge that signed it
-	Expires int64  `json:"expires,omitempty"` // Unix seconds; the mode is invalid from then on unless signed again
+	Mode string `json:"mode"`
+	Who  string `json:"who"`            // the operator who set the mode
+	When int64  `json:"when"`           // Unix seconds
+	Edge string `json:"edge,omitempty"` // the edge that signed the mode
+	// Unix seconds at which the mode becomes invalid unless it is signed again
+	Expires int64 `json:"expires,omitempty"`
 }
 
-// A mode stays until an operator sets another one, so edges sign it again long before it expires.
-// The expiry limits how long an attacker can put a copy of a mode back into the store.
+// A mode stays until an operator sets another mode, so edges sign it again long before it expires.
+// After the expiry, an attacker can no longer put a copy of the mode back into the store.
 const (
 	modeLife  = 7 * 24 * time.Hour
-	renewMode = 6 * 24 * time.Hour // remaining time at which a mode is signed again
+	renewMode = 6 * 24 * time.Hour // remaining validity at which a mode is signed again
 	careEvery = time.Hour
 )
 
 // SetMode makes every other edge set an upstream's mode, which the caller has set at this edge.
-// SetMode returns at once: while the store is away, the other edges learn the mode later.
+// SetMode returns at once. If the store is unreachable, the other edges learn the mode later.
 func (b *Board) SetMode(id upstreams.ID, m upstreams.Mode, who string, now time.Time) {
 	name := modePrefix + Name(id)
 	b.mu.Lock()
 	s := ModeSetting{Mode: m.String(), Who: who, When: now.Unix()}
-	if last, err := parseMode(b.applied[name]); err == nil { // the edge that set the mode may have another clock
+	// the clock of the edge that set the mode may differ
+	if last, err := parseMode(b.applied[name]); err == nil {
 		s.When = max(s.When, last.When+1)
 	}
 	value := b.sign(name, s, now)
@@ -67,14 +69,14 @@ func (b *Board) counts(name, value string, s *ModeSetting, now time.Time) bool {
 	return b.o.Signer.Counts(sign.Mode, name, value, now) && (s.Expires == 0 || s.Expires >= now.Unix())
 }
 
-// isOlder reports whether a mode was set before the applied one. The caller holds mu.
+// isOlder reports whether a mode was set before the applied mode. The caller must hold mu.
 func (b *Board) isOlder(name string, s *ModeSetting) bool {
 	last, err := parseMode(b.applied[name])
 	return b.o.Signer != nil && err == nil && s.When < last.When
 }
 
-// Mode returns the last setting of an upstream's mode, with the operator who made it. The result ok
-// is false if there is none.
+// Mode returns the last setting of an upstream's mode, with the operator who made it. ok is false
+// if there is no setting.
 func (b *Board) Mode(id upstreams.ID) (s ModeSetting, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,8 +84,8 @@ func (b *Board) Mode(id upstreams.ID) (s ModeSetting, ok bool) {
 	return s, err == nil
 }
 
-// applyModes sets the modes that operators have set at other edges. It does not trust the entries:
-// the writer may be an edge of another version, or another program.
+// applyModes sets the modes that operators have set at other edges. It does not trust the entries,
+// because the writer may be an edge of another version or another program.
 func (b *Board) applyModes() {
 	type change struct {
 		up   *upstreams.Upstream
@@ -102,7 +104,7 @@ func (b *Board) applyModes() {
 			continue
 		}
 		s, err := parseMode(value)
-		if err != nil { // of another version
+		if err != nil { // written by another version
 			b.ignored[name] = value
 			continue
 		}
@@ -110,7 +112,8 @@ func (b *Board) applyModes() {
 			b.ignore(name, value, b.here[i].Upstream)
 			continue
 		}
-		if b.isOlder(name, &s) { // from an edge that did not know the later mode, or put back
+		// from an edge that did not know the later mode, or put back by an attacker
+		if b.isOlder(name, &s) {
 			b.facts[name] = b.applied[name]
 			b.putLocked(name, b.applied[name], 0)
 			continue
@@ -159,9 +162,9 @@ func (b *Board) careForModes(now time.Time) {
 // secretFact is the fact that records when the fleet's first secret appeared.
 const secretFact = "s:since"
 
-// heedSecret adopts the time at which the fleet's first secret appeared. It corrects the board's
-// value at most once a minute, because edges with other secrets may also correct it. The caller
-// holds mu.
+// heedSecret takes the time at which the fleet's first secret appeared from the board. It corrects
+// the board's value at most once a minute, because edges with other secrets may also correct it.
+// The caller holds mu.
 func (b *Board) heedSecret(now time.Time) {
 	correction := b.o.Signer.Appeared(b.facts[secretFact], now)
 	if correction != "" && now.Sub(b.corrected) >= time.Minute {

@@ -21,14 +21,13 @@ var source string
 var script = valkey.NewLuaScript(source)
 
 // lease is how long the board keeps an edge's work after its last message. The lease is short,
-// because a dead edge's calls also end at the engines.
+// because the engines also stop working on a dead edge's calls.
 const lease = 3 * time.Second
 
 // Name returns the name of an upstream in the store: a hash of its id.
 func Name(id upstreams.ID) string { return fmt.Sprintf("%016x", xxhash.Sum64String(string(id))) }
 
-// works is the work at upstreams, by name. The field down counts the edges that have found the
-// upstream down.
+// works is the work at upstreams, by name. down counts the edges that have found the upstream down.
 type works map[string]work
 
 type work struct {
@@ -71,10 +70,10 @@ func parseWorks(text string) (works, error) {
 	return w, nil
 }
 
-// fact is one fact on its way to the board.
+// fact is a fact that is sent to the board.
 type fact struct {
 	number      uint64
-	name, value string // empty value: the fact has ended
+	name, value string // an empty value ends the fact
 	life        time.Duration
 }
 
@@ -82,9 +81,9 @@ type fact struct {
 type message struct {
 	edge    string
 	number  uint64
-	work    string // sameWork: unchanged
+	work    string // sameWork: the work is unchanged
 	version string // version of the facts that the edge knows
-	seed    string // for a new board
+	seed    string // random value for a new board
 	facts   []fact
 }
 
@@ -105,13 +104,13 @@ type reply struct {
 	edges   int
 	works   works
 	version string
-	facts   map[string]string // nil: unchanged
+	facts   map[string]string // nil: the facts are unchanged
 }
 
 var errOvertaken = errors.New("a later message was there first")
 
-// parseReply reads the answer to a message. The parameter version is the version of the facts that
-// the edge knew.
+// parseReply reads the answer to a message. version is the version of the facts that the edge knew
+// when it sent the message.
 func parseReply(list []valkey.ValkeyMessage, version string) (r reply, err error) {
 	if len(list) == 1 {
 		return r, errOvertaken

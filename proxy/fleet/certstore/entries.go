@@ -10,7 +10,7 @@ type EntryKind string
 const (
 	EntryValue       EntryKind = "value"       // the value of one of certmagic's keys
 	EntryAccount     EntryKind = "account"     // the account's key, as PEM
-	EntryCertificate EntryKind = "certificate" // of a domain: a key and its certificates, as PEM
+	EntryCertificate EntryKind = "certificate" // a domain's key and its certificates, as PEM
 )
 
 // Known reports whether this version of the program reads the kind.
@@ -18,7 +18,7 @@ func (k EntryKind) Known() bool {
 	return k == EntryValue || k == EntryAccount || k == EntryCertificate
 }
 
-// EntryState says whether an entry is valid, or why it is refused.
+// EntryState tells whether an entry is valid, or why it is refused.
 type EntryState uint8
 
 // The states of entries.
@@ -41,7 +41,7 @@ type Entry struct {
 }
 
 var (
-	// ErrChanged means that nothing was written, because another edge was faster.
+	// ErrChanged means that nothing was written, because another edge changed the entry first.
 	ErrChanged = errors.New("another edge was faster")
 	// ErrLockLost means that an order was abandoned.
 	ErrLockLost = errors.New("the lock in the fleet's store was lost, so another edge continues")

@@ -34,7 +34,7 @@ var (
 const kept = 400 * 24 * time.Hour
 
 // atOnce is the maximum number of entries in one answer. A certificate with its key and its
-// intermediates takes some 10 KiB.
+// intermediates takes about 10 KiB.
 const atOnce = 16
 
 // Link is the connection to the store. *fleet.Link implements it.

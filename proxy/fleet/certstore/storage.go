@@ -14,37 +14,37 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Lease is how long a lock lasts without renewal. After that another edge replaces an edge that has
-// died.
+// Lease is how long a lock lasts without renewal. After that another edge can take over from an
+// edge that has died.
 const Lease = 10 * time.Second
 
 const (
 	leaseRenewed = Lease / 5              // the age at which a claim is renewed
 	leaseMargin  = time.Second            // how long before the lease expires an edge stops its work
 	askPeriod    = 500 * time.Millisecond // between two requests for a lock
-	answerTime   = 2 * time.Second        // the longest wait for the store
+	answerTime   = 2 * time.Second        // maximum time that Storage waits for the store
 )
 
-// Storage is certmagic's storage in the fleet's store. It keeps what it has read, and requests only
-// later changes from the store. Any goroutine may call its methods.
+// Storage is certmagic's storage in the fleet's store. It keeps the entries that it has read, and
+// requests only later changes from the store. Any goroutine may call its methods.
 type Storage struct {
 	store *Store
 	guard *guard.Guard
 
 	mu     sync.Mutex
 	values map[string]value  // by certmagic's key
-	before map[string]value  // by kind and name, from versions without certmagic
-	held   map[string]func() // each ends a lock's renewals
+	before map[string]value  // by kind and name; written by versions without certmagic
+	held   map[string]func() // by lock: the function that ends its renewals
 }
 
 type value struct {
-	text  []byte    // nil: sealed with keys that this edge lacks, so the value is left alone
-	since time.Time // when this edge last read or wrote it
+	text  []byte    // nil: sealed with keys that this edge lacks, so the value stays as it is
+	since time.Time // when this edge last read or wrote the value
 }
 
 var _ acme.Fleet = (*Storage)(nil)
 
-// NewStorage returns the storage of an edge's side of the entries.
+// NewStorage returns certmagic's storage on top of a Store.
 func NewStorage(s *Store, g *guard.Guard) *Storage {
 	return &Storage{store: s, guard: g, values: map[string]value{}, before: map[string]value{}, held: map[string]func(){}}
 }
@@ -72,7 +72,7 @@ func (s *Storage) read(ctx context.Context) error {
 		switch {
 		case e.State == Stale:
 			into[at] = value{nil, time.Now()}
-		case e.State != Good || len(e.Text) == 0: // it gets restored
+		case e.State != Good || len(e.Text) == 0: // the entry gets restored
 			delete(into, at)
 		default:
 			into[at] = value{e.Text, time.Now()}
@@ -216,7 +216,8 @@ func (s *Storage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, erro
 }
 
 // Lock implements certmagic.Locker. The lock is renewed until Unlock. If the renewal fails for too
-// long, Storage ends the attempt that holds the lock, because another edge may begin its own.
+// long, Storage ends the attempt that holds the lock, because another edge may start its own
+// attempt.
 func (s *Storage) Lock(ctx context.Context, name string) error {
 	for {
 		granted, err := s.TryLock(ctx, name)
@@ -236,7 +237,7 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	s.mu.Lock()
 	_, mine := s.held[name]
 	s.mu.Unlock()
-	if mine { // the store would grant the lock to this edge again
+	if mine { // this edge holds the lock, and the store would grant it again
 		return false, nil
 	}
 	sent := time.Now()

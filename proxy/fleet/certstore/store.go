@@ -18,12 +18,12 @@ import (
 	"penstock/translate/seal"
 )
 
-// Options configure an edge's side of the entries.
+// Options configure a Store.
 type Options struct {
 	Link      Link
 	Edge      string          // this edge's id, which changes with every start
 	Directory string          // URL of the authority's directory
-	Secrets   func() []string // the first one seals, all open
+	Secrets   func() []string // the first secret seals, all secrets open
 	Log       *zap.Logger
 	Metrics   *metrics.Set
 }
@@ -32,7 +32,7 @@ type Options struct {
 type Store struct {
 	o       Options
 	key     string                      // the hash's key, without the fleet's prefix
-	refused map[string]*metrics.Counter // by reason
+	refused map[string]*metrics.Counter // counters of refused entries, by reason
 
 	mu      sync.Mutex
 	secrets []string // the secrets of the current seal keys
@@ -50,7 +50,7 @@ type field struct {
 	blob    string // the last refused blob
 }
 
-// New returns an edge's side of the entries of a directory.
+// New returns a Store for the entries of a directory.
 func New(o Options) *Store {
 	sum := sha256.Sum256([]byte(o.Directory))
 	s := &Store{
@@ -67,8 +67,8 @@ func New(o Options) *Store {
 // Available reports whether the store takes messages.
 func (s *Store) Available() bool { return s.o.Link.Available() }
 
-// Changes returns the entries that have changed since the last call. The result whole is true if
-// these are all entries, as in the first call and if the parameter all is true.
+// Changes returns the entries that have changed since the last call. whole is true if these are all
+// entries. That is so in the first call, and if all is true.
 func (s *Store) Changes(ctx context.Context, all bool) (entries []Entry, whole bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,12 +109,12 @@ func (s *Store) sealAnew(ctx context.Context) {
 		return
 	}
 	for _, e := range old {
-		_ = s.write(ctx, e) // the next complete read finds the entry again
+		_ = s.write(ctx, e) // if this fails, the next complete read finds the entry again
 	}
 }
 
-// forget records which entries are gone. It keeps their versions, because an older entry may be put
-// back.
+// forget records which entries are gone. It keeps their versions, because an attacker may put an
+// older entry back.
 func (s *Store) forget(there []Entry) {
 	for name, f := range s.fields {
 		if !slices.ContainsFunc(there, func(e Entry) bool { return fieldOf(e.Kind, e.Name) == name }) {
@@ -125,13 +125,13 @@ func (s *Store) forget(there []Entry) {
 
 func fieldOf(kind EntryKind, name string) string { return "e:" + string(kind) + ":" + name }
 
-// open reads an entry in the store's form: its change number and the blob.
+// open reads an entry as the store has it: its change number and the blob.
 func (s *Store) open(name, value string) (e Entry, ok bool) {
 	kind, of, _ := strings.Cut(strings.TrimPrefix(name, "e:"), ":")
 	change, blob, _ := strings.Cut(value, " ")
 	e = Entry{Kind: EntryKind(kind), Name: of}
 	if !e.Kind.Known() {
-		return e, false // from a later version of the program
+		return e, false // written by a later version of the program
 	}
 	f := s.field(name)
 	f.change = change
@@ -202,8 +202,8 @@ func (s *Store) refuse(f *field, e Entry, blob string) {
 
 var errTooLong = errors.New("the entry is too long to be sealed")
 
-// Put replaces an entry that Changes has returned. It returns ErrChanged if another edge was
-// faster.
+// Put replaces an entry that Changes has returned. It returns ErrChanged if another edge changed
+// the entry first.
 func (s *Store) Put(ctx context.Context, e Entry) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,7 +232,7 @@ func (s *Store) write(ctx context.Context, e Entry) error {
 	return nil
 }
 
-// Claim requests a lock for the length of a Lease. To keep the lock, claim it again before the
+// Claim requests a lock for the duration of a Lease. To keep the lock, claim it again before the
 // lease expires.
 func (s *Store) Claim(ctx context.Context, name string) (granted bool, err error) {
 	words, err := s.words(ctx, claimScript, 1, name, s.o.Edge, milliseconds(Lease), milliseconds(kept))

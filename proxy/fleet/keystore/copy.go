@@ -26,7 +26,8 @@ func writeCopy(name string, all map[string]string) error {
 	if err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*") // mode 0600
+	// CreateTemp creates the file with mode 0600
+	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
 	if err != nil {
 		return err
 	}

@@ -13,12 +13,12 @@ import (
 	"penstock/config"
 )
 
-// entry is a key, or its revocation, in the store's form.
+// entry is a key, or its revocation, as the store has it.
 type entry struct {
 	id      string
 	version uint64
-	raw     string // as in the store
-	body    string // JSON
+	raw     string // the complete text in the store
+	body    string // the members of the key, as JSON
 	revoked bool
 	key     config.Key
 }
@@ -38,7 +38,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.err.Error() }
 
-// layout is the beginning of every entry. Another layout would have another number.
+// layout is the start of every entry. A different layout would have a different number.
 const layout = "1 "
 
 // mac returns the signature of an entry.
@@ -53,7 +53,7 @@ func seal(secret, id string, version uint64, body string) string {
 	return layout + strconv.FormatUint(version, 10) + " " + hex.EncodeToString(mac(secret, id, version, body)) + " " + body
 }
 
-// maxEntry is the longest accepted entry, in bytes.
+// maxEntry is the maximum length of an accepted entry in bytes.
 const maxEntry = 64 << 10
 
 // verify reads the version and the body of an entry that one of the secrets has signed.
@@ -66,7 +66,8 @@ func verify(secrets []string, id, raw string) (e entry, err error) {
 		return e, &refusal{forged, errors.New("it does not have the form of an entry")}
 	}
 	for _, secret := range secrets {
-		if hmac.Equal([]byte(raw), []byte(seal(secret, id, version, body))) { // compare the exact text
+		// compares the exact text
+		if hmac.Equal([]byte(raw), []byte(seal(secret, id, version, body))) {
 			return entry{id: id, version: version, raw: raw, body: body}, nil
 		}
 	}

@@ -19,12 +19,12 @@ import (
 
 // Options configure an edge's keys.
 type Options struct {
-	Secrets []string                      // the first one signs, all verify
+	Secrets []string                      // the first secret signs, all secrets verify
 	Client  func() (valkey.Client, error) // the store's client; an error until the store has been reached once
-	Prefix  string                        // of the store's keys
+	Prefix  string                        // prefix of the keys in the store
 	Cache   string                        // the file with a copy of the entries; "": no copy
 
-	Use     func([]config.Key) // gets the keys whenever they change, sorted by id
+	Use     func([]config.Key) // is called with the keys, sorted by id, whenever they change
 	Log     *zap.Logger
 	Metrics *metrics.Set
 }
@@ -32,14 +32,15 @@ type Options struct {
 // Keys holds the store's keys as this edge has read them. Run and Listen may be called once each.
 // Any goroutine may call Wait and Starting, even on a nil *Keys.
 type Keys struct {
-	opts    Options
-	nudge   chan struct{}
-	asked   chan chan struct{} // from Update: closed once the store's current content is in use
+	opts  Options
+	nudge chan struct{}
+	// requests from Update; closed once the store's current content is in use
+	asked   chan chan struct{}
 	ready   chan struct{}
-	refused map[string]*metrics.Counter // by reason
-	count   atomic.Int64                // keys that are not revoked
+	refused map[string]*metrics.Counter // counters of refused entries, by reason
+	count   atomic.Int64                // number of keys that are not revoked
 
-	// Only Run uses these.
+	// Only Run uses the fields below.
 	held        map[string]entry
 	lastRefused map[string]string // the last refused entry that was logged, by id
 	change      string            // the last change number that was read
@@ -80,7 +81,7 @@ func New(o Options) *Keys {
 	return k
 }
 
-// Starting returns what the edge still waits for before it is ready.
+// Starting returns what the edge is waiting for before it is ready.
 func (k *Keys) Starting() string {
 	if k == nil || k.isReady() {
 		return ""
@@ -88,7 +89,7 @@ func (k *Keys) Starting() string {
 	return "the keys in the fleet's store have not been read yet"
 }
 
-// Run follows the keys of the store until ctx ends.
+// Run keeps the keys up to date with the store until ctx ends.
 func (k *Keys) Run(ctx context.Context) {
 	if k.Starting() != "" {
 		k.opts.Log.Info("until the store's keys have been read, keys that the file does not have are refused with 503")
@@ -117,7 +118,7 @@ func (k *Keys) Listen(ctx context.Context) {
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		if c, err := k.opts.Client(); err == nil {
-			own, _ := c.Dedicate() // some stores accept no other commands on a connection with a subscription
+			own, _ := c.Dedicate() // some stores allow no other command on it
 			// Receive returns when the connection is lost.
 			changes := own.B().Subscribe().Channel(hashName(k.opts.Prefix)).Build()
 			_ = own.Receive(ctx, changes, func(valkey.PubSubMessage) { k.hurry() })
@@ -164,7 +165,7 @@ func (k *Keys) Update(ctx context.Context, id string, next func(entry string) (s
 	done := make(chan struct{})
 	select {
 	case k.asked <- done:
-	case <-ctx.Done(): // the change is in the store
+	case <-ctx.Done(): // the change is in the store, but not in use yet
 		return nil
 	}
 	select {
@@ -203,8 +204,8 @@ func (k *Keys) look(ctx context.Context) {
 	}
 }
 
-// tellAfter is the number of consecutive failed reads before a failure is logged, because at the
-// start the store is often reached a moment later.
+// tellAfter is the number of consecutive failed reads before a failure is logged. It is above 1
+// because at the start the store is often reached a moment later.
 const tellAfter = 3
 
 func (k *Keys) read(ctx context.Context, c valkey.Client) error {
@@ -244,8 +245,8 @@ func (k *Keys) read(ctx context.Context, c valkey.Client) error {
 	return nil
 }
 
-// changeOf reads the number of the last change. It returns "" if the next change would not raise
-// the number, or if there is no number. The entries are then read every time.
+// changeOf reads the number of the last change. It returns "" if the number is missing, or so large
+// that the next change would not raise it. The entries are then read every time.
 func changeOf(m valkey.ValkeyMessage) string {
 	text, _ := m.ToString() // nil: no key has been written yet
 	if n, err := strconv.ParseUint(text, 10, 64); err != nil || n >= changeMost {
@@ -254,7 +255,7 @@ func changeOf(m valkey.ValkeyMessage) string {
 	return text
 }
 
-// changeMost is the smallest number to which the store's scripts cannot add 1.
+// changeMost is the smallest number that the store's scripts cannot add 1 to.
 const changeMost = 1 << 53
 
 func (k *Keys) isReady() bool {
@@ -266,8 +267,9 @@ func (k *Keys) isReady() bool {
 	}
 }
 
-// merge adopts entries and reports whether the keys have changed. It calls restore for each entry
-// that is gone or older than the one that the edge holds. If restore is nil, nothing is corrected.
+// merge takes entries from the store and reports whether the keys have changed. It calls restore
+// for each entry that is missing or older than the edge's own copy. If restore is nil, nothing is
+// corrected.
 func (k *Keys) merge(all map[string]string, restore func(id, expected, raw string)) (changed bool) {
 	for id, raw := range all {
 		held, has := k.held[id]
@@ -313,7 +315,8 @@ func (k *Keys) refuse(id, raw string, err error) {
 		zap.String("reason", reason), zap.String("key", id), zap.Error(err))
 }
 
-// restore puts an entry back into the store unless another edge or an operator was faster.
+// restore puts an entry back into the store, unless another edge or an operator has changed the
+// entry first.
 func (k *Keys) restore(ctx context.Context, c valkey.Client, id, expected, raw string) {
 	if done, err := put(ctx, c, k.opts.Prefix, id, expected, raw); err == nil && done {
 		k.opts.Log.Warn("a key's entry was missing from the store, or older than before: the last one is restored",
@@ -321,7 +324,7 @@ func (k *Keys) restore(ctx context.Context, c valkey.Client, id, expected, raw s
 	}
 }
 
-// use passes on all keys that are not revoked.
+// use passes all keys that are not revoked to Options.Use.
 func (k *Keys) use() {
 	var keys []config.Key
 	for _, e := range k.held {
@@ -335,7 +338,7 @@ func (k *Keys) use() {
 	k.opts.Log.Info("the keys of the store are in force", zap.Int("keys", len(keys)))
 }
 
-// keep writes the copy to the file.
+// keep writes the copy of the entries to the file.
 func (k *Keys) keep() {
 	if k.opts.Cache == "" {
 		return

@@ -26,10 +26,10 @@ const (
 	changeField = "n"
 )
 
-// hashName is the name of the hash with the keys, and of the channel for changes.
+// hashName is the name of the hash with the keys, and of the channel that announces changes.
 func hashName(prefix string) string { return prefix + ":{keys}" }
 
-// put writes an entry if the store has the expected entry ("": no entry).
+// put writes an entry if the store holds the expected entry ("": none).
 func put(ctx context.Context, c valkey.Client, prefix, id, expected, raw string) (bool, error) {
 	done, err := putScript.Exec(ctx, c, []string{hashName(prefix)}, []string{id, expected, raw}).AsInt64()
 	return done == 1, err
@@ -54,7 +54,7 @@ func (w *Writer) Close() { w.client.Close() }
 type Listed struct {
 	Key     config.Key
 	Revoked bool
-	Trouble string // why edges refuse the entry
+	Trouble string // why edges refuse the entry; empty if they accept it
 }
 
 // String returns the key in one line, without its hash.
@@ -101,8 +101,8 @@ func (w *Writer) List(ctx context.Context) ([]Listed, error) {
 	return all, nil
 }
 
-// Add puts a new key, in the form of an entry of a keys_file, into the store. A new key may have
-// the id of a revoked key.
+// Add puts a new key into the store. fields are the members of an entry of a keys_file. A new key
+// may have the id of a revoked key.
 func (w *Writer) Add(ctx context.Context, fields map[string]any) error {
 	body, err := json.Marshal(fields)
 	if err != nil {
@@ -120,8 +120,8 @@ func (w *Writer) Add(ctx context.Context, fields map[string]any) error {
 	})
 }
 
-// Update replaces a key's entry with the result of next, which gets an empty entry if there is none
-// or if the key is revoked.
+// Update replaces a key's entry with the result of next, which gets an empty entry if there is no
+// entry or if the key is revoked.
 func (w *Writer) Update(ctx context.Context, id string, next func(entry string) (string, error)) error {
 	return w.change(ctx, id, func(e entry, there bool) (string, error) {
 		body := e.body
@@ -160,7 +160,7 @@ func (w *Writer) Revoke(ctx context.Context, id string) error {
 var errBusy = errors.New("this key is being changed elsewhere: try again")
 
 // change replaces the body of a key's entry with the result of next for the existing entry, unless
-// next returns an error. A forged entry is replaced like any other.
+// next returns an error. A forged entry is replaced like any other entry.
 func (w *Writer) change(ctx context.Context, id string, next func(e entry, there bool) (string, error)) error {
 	name := hashName(w.prefix)
 	for range 10 {

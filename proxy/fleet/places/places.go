@@ -18,10 +18,10 @@ import (
 
 const (
 	period    = 100 * time.Millisecond
-	patience  = 500 * time.Millisecond // for all exchanges of one period
-	entryMost = 64                     // placements in an entry
-	keptMost  = 60_000                 // entries of a route, in the store
-	readMost  = 1000                   // entries in one read
+	patience  = 500 * time.Millisecond // maximum time for all exchanges of one period
+	entryMost = 64                     // maximum number of placements in an entry
+	keptMost  = 60_000                 // maximum number of entries of a route in the store
+	readMost  = 1000                   // maximum number of entries in one read
 )
 
 // Link is the connection to the store.
@@ -31,7 +31,7 @@ type Link interface {
 	Read(ctx context.Context, key, after string, count int) (entries [][]byte, last string, err error)
 }
 
-// Options configure an edge's side of the streams.
+// Options configure an Exchange.
 type Options struct {
 	Link    Link
 	Secret  string // shared by all edges: the store's password
@@ -49,7 +49,7 @@ type Exchange struct {
 	fresh                 []routing.Placement
 }
 
-// New returns an edge's side of the streams. It exchanges nothing before Run.
+// New returns an Exchange. It exchanges nothing before Run.
 func New(o Options) *Exchange {
 	key := sha256.Sum256([]byte("placements of conversations\x00" + o.Secret))
 	block, err := aes.NewCipher(key[:])
@@ -69,7 +69,7 @@ func New(o Options) *Exchange {
 	}
 }
 
-// Run exchanges until ctx ends.
+// Run exchanges placements until ctx ends.
 func (e *Exchange) Run(ctx context.Context) {
 	t := time.NewTicker(period)
 	defer t.Stop()
@@ -83,7 +83,7 @@ func (e *Exchange) Run(ctx context.Context) {
 	}
 }
 
-// step exchanges what is pending.
+// step sends and reads the pending placements.
 func (e *Exchange) step(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -154,11 +154,11 @@ func (e *Exchange) sealed(model string, told []routing.Placement) []byte {
 		plain = binary.LittleEndian.AppendUint64(plain, t.Upstream)
 	}
 	out := make([]byte, e.seal.NonceSize(), e.seal.NonceSize()+len(plain)+e.seal.Overhead())
-	_, _ = rand.Read(out) // it never fails
+	_, _ = rand.Read(out) // Read never fails
 	return e.seal.Seal(out, out, plain, []byte(model))
 }
 
-// opened reads an entry. The result ok is false if no edge with this secret has written the entry.
+// opened reads an entry. ok is false if no edge with this secret has written the entry.
 func (e *Exchange) opened(model string, entry []byte) (told []routing.Placement, ok bool) {
 	n := e.seal.NonceSize()
 	if len(entry) < n {

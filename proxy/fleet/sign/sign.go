@@ -3,13 +3,13 @@
 // drain an engine.
 //
 // A signature is HMAC-SHA256 over the store's prefix, the kind and the name of the text, and the
-// text itself, which contains the edge and the time of expiry. Therefore no text is valid in
-// another fleet, under another name or after its expiry. The first secret signs and all secrets
-// verify, so that secrets can be replaced at one edge after the other.
+// text itself, which contains the edge and the time of expiry. So no text is valid in another
+// fleet, under another name or after its expiry. The first secret signs and all secrets verify, so
+// that secrets can be replaced at one edge after another.
 //
-// For a day after the fleet's first secret appeared, texts without a signature stay valid, because
-// edges that have no secret yet, and edges of an older version, send such texts. A text with a
-// wrong signature is never valid.
+// Edges that have no secret yet, and edges of an older version, send texts without a signature.
+// Such texts stay valid for a day after the fleet's first secret appeared. A text with a wrong
+// signature is never valid.
 package sign
 
 import (
@@ -28,21 +28,21 @@ const Grace = 24 * time.Hour
 
 // The kinds of signed texts.
 const (
-	Member = "member" // an edge; the name is its id
-	Mode   = "mode"   // an operator's mode; the name is the upstream's
-	Since  = "since"  // when the fleet's first secret appeared
+	Member = "member" // an edge's entry; the name is the edge's id
+	Mode   = "mode"   // an operator's mode; the name is the upstream's name
+	Since  = "since"  // the time at which the fleet's first secret appeared
 )
 
-// Signer signs and verifies. Any goroutine may call its methods. A nil Signer signs nothing and
-// accepts everything.
+// Signer signs and verifies texts. Any goroutine may call its methods. A nil Signer signs nothing
+// and accepts everything.
 type Signer struct {
 	prefix  string
 	secrets []string
-	since   atomic.Int64 // Unix seconds; 0: not known yet
+	since   atomic.Int64 // Unix seconds; 0: unknown
 }
 
-// New returns the signer of a fleet whose keys in the store begin with the given prefix; nil
-// without secrets.
+// New returns the signer of a fleet whose keys in the store start with the given prefix. It returns
+// nil if there are no secrets.
 func New(prefix string, secrets []string) *Signer {
 	if len(secrets) == 0 {
 		return nil
@@ -105,10 +105,10 @@ type appeared struct {
 	Since int64 `json:"since"` // Unix seconds
 }
 
-// Appeared adopts the store's record of when the first secret appeared; the earliest time counts.
-// It returns a correction for the store, or "" if the record is right. A record that an older
-// secret has signed is signed again, because otherwise the removal of that secret would begin
-// another day.
+// Appeared reads the store's record of when the first secret appeared. The earliest time counts. It
+// returns a correction for the store, or "" if the record is right. If an older secret has signed
+// the record, the record is signed again. Otherwise the removal of that secret would start another
+// day without required signatures.
 func (s *Signer) Appeared(stored string, now time.Time) (correction string) {
 	if s == nil {
 		return ""
