@@ -132,7 +132,7 @@ func Run(end *Shutdown, o RunOptions) error {
 	if err != nil {
 		return err
 	}
-	defer zap.RedirectStdLog(log)() // a library that uses the standard logger writes to this log, too
+	defer zap.RedirectStdLog(log)() // libraries that use the standard logger
 	if o.Origin != "" {
 		log.Info(o.Origin)
 	}
