@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// alarms logs the first sentence of the status page, so that the log alone says how bad a trouble
-// is and what to do. Only one goroutine uses it. The zero value is ready.
+// alarms logs the first sentence of the status page, so that the log alone tells how serious a
+// problem is and what to do. Only one goroutine uses it. The zero value is ready for use.
 type alarms struct {
 	said string    // the subject of the last line; "" while the edge is well
 	at   time.Time // of that line
@@ -19,21 +19,22 @@ type alarms struct {
 	failed time.Time
 	keys   map[keyLimit]told
 
-	refused map[keyLimit]time.Time // features that an upstream refuses, by its label
+	// when features that an upstream refuses were logged, by the upstream's label and the feature
+	refused map[keyLimit]time.Time
 }
 
-// told says what the log has on a limit of a key.
+// told describes the log lines about a limit of a key.
 type told struct {
 	at    time.Time
-	lines int // since the limit began to refuse calls
+	lines int // lines since the limit started to refuse calls
 }
 
-// keyLimit names a key and one of its limits that refuses calls.
+// keyLimit identifies a key and one of its limits that refuses calls.
 type keyLimit struct{ key, limit string }
 
 const (
-	// alarmLeast is the minimum time between two lines about the edge, because near a bound trouble
-	// comes and goes.
+	// alarmLeast is the minimum time between two lines about the edge, because a problem near a
+	// threshold comes and goes.
 	alarmLeast = 10 * time.Second
 	// failingLeast is how long the level must have been lower before a line says so.
 	failingLeast = time.Minute
@@ -41,8 +42,8 @@ const (
 	// covers a whole minute, and keyAgain the time to each further line.
 	keySecond = time.Minute
 	keyAgain  = 5 * time.Minute
-	// alarmKeys bounds the number of lines about keys per look and, with keyAgain, the memory that
-	// they take.
+	// alarmKeys is the maximum number of lines about keys in one check. Together with keyAgain it
+	// limits the memory for them.
 	alarmKeys = 20
 )
 
@@ -53,8 +54,8 @@ func (a *alarms) look(s *status.Status, log *zap.Logger) {
 	a.refusals(s, log)
 }
 
-// edge logs when the verdict's level, its subject or the alerts that describe it change. Changed
-// numbers alone do not make a line.
+// edge logs when the verdict's level, its subject or the alerts that describe it change. If only
+// numbers change, edge logs nothing.
 func (a *alarms) edge(s *status.Status, log *zap.Logger) {
 	v, subject, alerts := &s.Verdict, "", s.Runbooks()
 	if v.Level == status.LevelDraining || s.Now.Sub(a.at) < alarmLeast {
@@ -124,7 +125,7 @@ func (a *alarms) overLimits(s *status.Status, log *zap.Logger) {
 	}
 }
 
-// refusals logs the features that one upstream refuses and the others of its model do not.
+// refusals logs the features that one upstream refuses and the other upstreams of its model do not.
 func (a *alarms) refusals(s *status.Status, log *zap.Logger) {
 	for of, at := range a.refused {
 		if s.Now.Sub(at) >= keyAgain {

@@ -17,17 +17,18 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// Readiness is the answer of /-/ready.
+// Readiness is the answer to /-/ready.
 type Readiness struct {
-	Status string `json:"status"` // ready, starting, draining, failing
+	Status string `json:"status"` // ready, starting, draining or failing
 	Reason string `json:"reason,omitempty"`
 }
 
-// readyTimeout is how long RequestReady waits for the answer, which costs the edge no work.
+// readyTimeout is how long RequestReady waits for the answer, which is short because the answer
+// costs the edge no work.
 const readyTimeout = 2 * time.Second
 
-// RequestReady asks a running edge whether it takes new requests. If the edge takes none, the error
-// says why.
+// RequestReady asks a running edge whether it takes new requests. If it takes none, the error gives
+// the reason.
 func RequestReady(edge Edge) error {
 	edge.Token = "" // /-/ready needs no token
 	_, err := edge.get("/-/ready", readyTimeout)
@@ -72,7 +73,7 @@ func writeAnswer(out io.Writer, body []byte) error {
 	return err
 }
 
-// pageTimeout bounds how long Page waits: an edge with many calls takes a while to list its
+// pageTimeout is how long Page waits. An edge with many calls needs some time to list its
 // goroutines.
 const pageTimeout = 10 * time.Second
 
@@ -81,7 +82,7 @@ func Page(edge Edge, path string) ([]byte, error) {
 	return edge.get(path, pageTimeout)
 }
 
-// notReady returns why an edge takes no new requests.
+// notReady returns the reason why an edge takes no new requests.
 func notReady(body []byte) error {
 	var answer Readiness
 	if json.Unmarshal(body, &answer) == nil && answer.Reason != "" {
@@ -90,8 +91,8 @@ func notReady(body []byte) error {
 	return errors.New("the edge takes no new requests: it is draining")
 }
 
-// get returns the page at the given path of a running edge's admin listener. The error says what to
-// correct.
+// get returns the page at the given path of a running edge's admin listener. The error tells the
+// operator what to correct.
 func (e Edge) get(path string, timeout time.Duration) (body []byte, err error) {
 	body, _, err = e.ask(fasthttp.MethodGet, path, nil, timeout)
 	return body, err
@@ -167,8 +168,8 @@ func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body
 	return nil, "", fmt.Errorf("%s answers %d: that is not the admin listener of a penstock", edge, res.StatusCode())
 }
 
-// elsewhere says why the requested admin page is not at an address: the address belongs to the
-// public API, which has no admin pages, or the address contains a path.
+// elsewhere explains why the requested admin page is not at an address. The address may belong to
+// the public API, which has no admin pages, or it may contain a path.
 func elsewhere(edge string, req *fasthttp.Request, res *fasthttp.Response) error {
 	text := errorText(res.Body())
 	if strings.HasPrefix(text, nothingHere) && !strings.Contains(text, ownPages) {
@@ -180,7 +181,7 @@ func elsewhere(edge string, req *fasthttp.Request, res *fasthttp.Response) error
 	return nil
 }
 
-// errorText returns the message of an edge's error answer; empty if the body contains none.
+// errorText returns the message of an edge's error answer; or "" if the body contains none.
 func errorText(body []byte) string {
 	var answer struct {
 		Error struct {

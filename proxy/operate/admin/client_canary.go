@@ -27,7 +27,7 @@ type CanaryOptions struct {
 	For   time.Duration // compare calls from now on for this long; 0: all calls since the edge's start
 }
 
-// The exit codes of RequestCanary, besides the one for failures.
+// The exit codes of RequestCanary, in addition to the exit code for failures.
 const (
 	exitWorse   = 3
 	exitUnknown = 4
@@ -43,8 +43,8 @@ func (v verdictError) ExitCode() int { return int(v) }
 const armsTimeout = 5 * time.Second
 
 // RequestCanary compares each arm of a model with the upstreams without an arm, and writes the
-// result. If ctx ends early, it compares the calls until then. The error carries an exit code if an
-// arm is worse, or if an arm has too few calls.
+// result. If ctx ends early, it compares the calls up to that time. The error carries an exit code
+// if an arm is worse, or if an arm has too few calls.
 func RequestCanary(ctx context.Context, o CanaryOptions, w io.Writer) error {
 	arms, err := requestArms(&o)
 	if err != nil {
@@ -138,12 +138,12 @@ func knowsModel(o *CanaryOptions) error {
 		o.Model, o.Edge.Admin, suggest.DidYouMean(o.Model, ids))
 }
 
-// amount formats a number with its unit; a time below a second is in milliseconds.
+// amount formats a number with its unit. A time below a second is shown in milliseconds.
 func amount(v float64, unit string) string {
 	if unit == "s" && v < 1 {
 		v, unit = 1000*v, "ms"
 	}
-	digits := 3 // digits before the point are always written
+	digits := 3 // number of digits; digits before the decimal point are always written
 	for w := math.Abs(v); w >= 1000; w /= 10 {
 		digits++
 	}
@@ -170,7 +170,7 @@ func writeCanary(o *CanaryOptions, all []*canary.Comparison, w io.Writer) error 
 		for j := range c.Rows {
 			writeMeasure(t, &c.Rows[j])
 		}
-		_ = t.Flush() // a buffer accepts everything
+		_ = t.Flush() // writing to a buffer never fails
 		fmt.Fprintf(&out, "\n%s: %s\n", c.Arm, c.Verdict)
 	}
 	for line := range strings.Lines(out.String()) {

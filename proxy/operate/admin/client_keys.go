@@ -36,8 +36,8 @@ func (r *KeyRequest) Revoke(id string, out io.Writer) error {
 	return r.change(fasthttp.MethodDelete, "/-/keys/"+url.PathEscape(id), nil, out)
 }
 
-// List writes the edge's keys to out, one per line. Indented lines below say what the key's owner
-// must know: a limit that refuses calls, a budget that is used up, or the key's expiry.
+// List writes the edge's keys to out, one per line. Indented lines below a key tell what its owner
+// must know: a limit refuses calls, a budget is used up, or the key expires.
 func (r *KeyRequest) List(out io.Writer) error {
 	body, err := r.Edge.get("/-/keys", keysPatience+readyTimeout)
 	if err != nil {

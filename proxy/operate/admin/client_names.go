@@ -9,10 +9,10 @@ import (
 // Names holds the names of an edge's upstreams and models.
 type Names struct{ Upstreams, Models []string }
 
-// wholeState is the path of the state with all rows in its lists.
+// wholeState is the path of the state page with all rows in its lists.
 const wholeState = "/status?limit=1000000"
 
-// AskNames requests a running edge's Names.
+// AskNames requests the Names of a running edge.
 func AskNames(edge Edge, patience time.Duration) (n Names, err error) {
 	answer, err := edge.get(wholeState, patience)
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 	"penstock/proxy/running/reload"
 )
 
-// reloadTimeout is how long RequestReload waits, because the edge reads its files and probes new
-// upstreams.
+// reloadTimeout is how long RequestReload waits. It is long because the edge reads its files and
+// probes new upstreams.
 const reloadTimeout = 30 * time.Second
 
-// RequestReload asks a running edge to reload as q says, and writes to w what changed, or would
-// change. The edge sets q.Source. The error says why no configuration was applied: it lists every
-// problem in the files, one per line, or says why the edge could not be reached. With asJSON,
-// RequestReload writes the edge's answer in place of the text.
+// RequestReload makes a running edge reload as described by q. It writes the changes to w, or those
+// that a reload would make. The edge sets q.Source. If no configuration was applied, the error
+// lists every problem in the files, one per line, or tells why the edge could not be reached. With
+// asJSON, RequestReload writes the edge's answer in place of the text.
 func RequestReload(edge Edge, q reload.Request, asJSON bool, w io.Writer) error {
 	path := fmt.Sprintf("/-/reload?force=%t&dry_run=%t&back=%t", q.Force, q.DryRun, q.Back)
 	if q.Called != "" {
@@ -44,7 +44,7 @@ func RequestReload(edge Edge, q reload.Request, asJSON bool, w io.Writer) error 
 	return err
 }
 
-// report writes what a reload changed, or returns why it was refused.
+// report writes the changes of a reload, or returns the reason why it was refused.
 func report(r *reload.Result, w io.Writer) error {
 	var b strings.Builder
 	switch {

@@ -18,8 +18,8 @@ import (
 type TopOptions struct {
 	Edge         Edge
 	Out          io.Writer
-	JSON         bool          // once, as the edge sends it
-	Width        int           // of the lines of plain text, in characters
+	JSON         bool          // write the state once, as the edge sends it
+	Width        int           // width of the lines of plain text, in characters
 	In, Terminal *os.File      // if set, Top shows the state until the user quits
 	Interval     time.Duration // between two requests; at least minInterval
 	Colour       bool
@@ -28,7 +28,7 @@ type TopOptions struct {
 const (
 	minInterval = 100 * time.Millisecond
 	topTimeout  = 5 * time.Second
-	topRows     = 1000 // of each table
+	topRows     = 1000 // maximum number of rows of each table
 )
 
 // Top shows a running edge's state once, or in a terminal until the user quits or ctx ends. If the

@@ -20,7 +20,7 @@ import (
 type UsageOptions struct {
 	Edge   Edge
 	Fleet  bool // the usage at all edges that share the edge's store
-	ByUser bool // by end user, in place of models
+	ByUser bool // show end users in place of models
 	JSON   bool
 	// Period is a day (2026-01-31) or a month (2026-01) in UTC. Empty means everything.
 	Period string
@@ -28,7 +28,7 @@ type UsageOptions struct {
 
 const usageTimeout = 15 * time.Second
 
-// RequestUsage asks a running edge how much keys have used models, and writes the answer.
+// RequestUsage asks a running edge for the usage of keys and models, and writes the answer.
 func RequestUsage(o UsageOptions, w io.Writer) error {
 	query := url.Values{}
 	if o.Fleet {
@@ -60,7 +60,7 @@ func RequestUsage(o UsageOptions, w io.Writer) error {
 	return writeUsage(&r, o.ByUser, w)
 }
 
-// ParsePeriod checks a day or a month.
+// ParsePeriod checks a day or a month, and returns it.
 func ParsePeriod(day, month string) (string, error) {
 	if day != "" && month != "" {
 		return "", errors.New("--day and --month exclude each other")
@@ -74,7 +74,7 @@ func ParsePeriod(day, month string) (string, error) {
 	return day + month, nil
 }
 
-// writeUsage writes a table with the sum as its last line.
+// writeUsage writes a table whose last line is the sum.
 func writeUsage(r *observe.UsageReport, byUser bool, w io.Writer) error {
 	var out bytes.Buffer
 	t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -100,7 +100,7 @@ func writeUsage(r *observe.UsageReport, byUser bool, w io.Writer) error {
 		}
 	}
 	line("total", "", &r.Total)
-	_ = t.Flush() // a buffer accepts everything
+	_ = t.Flush() // writing to a buffer never fails
 	for text := range strings.Lines(out.String()) {
 		if _, err := io.WriteString(w, strings.TrimRight(text, " \n")+"\n"); err != nil {
 			return err

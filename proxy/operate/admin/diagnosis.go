@@ -11,16 +11,16 @@ import (
 	"penstock/translate/apierr"
 )
 
-// processFacts is what /-/process answers.
+// processFacts is the answer to /-/process.
 type processFacts struct {
 	Build string `json:"build"`
 	process.Facts
-	Descriptors int   `json:"descriptors_limit"`  // 0: unknown
+	Descriptors int   `json:"descriptors_limit"`  // limit on open descriptors; 0: unknown
 	Connections int64 `json:"client_connections"` // open connections
 	Affordable  int   `json:"client_connections_limit"`
 }
 
-// factsOf returns how much the process may use, for a bug report.
+// factsOf returns the limits of the process and its use of them, for a bug report.
 func factsOf(o *Options) processFacts {
 	f := o.Reloads.Running().Config
 	return processFacts{
@@ -29,8 +29,8 @@ func factsOf(o *Options) processFacts {
 	}
 }
 
-// profile answers with what the function write writes about the running process: only functions and
-// lines.
+// profile answers with the output of write about the running process. It contains only functions
+// and lines.
 func profile(write func(io.Writer) error) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		commonHeaders(ctx)

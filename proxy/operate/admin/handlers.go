@@ -26,8 +26,8 @@ import (
 	"penstock/upstreams"
 )
 
-// ready answers whether a balancer may send new requests: 503 while draining, and while a panic
-// keeps recurring.
+// ready answers whether a balancer may send new requests. It answers 503 while the edge drains, and
+// while a panic keeps recurring.
 func (s *Server) ready(ctx *fasthttp.RequestCtx) {
 	commonHeaders(ctx)
 	ctx.Response.Header.SetContentType("application/json")
@@ -45,19 +45,19 @@ func (s *Server) ready(ctx *fasthttp.RequestCtx) {
 	if answer.Status != "ready" {
 		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
 	}
-	body, _ := json.Marshal(answer) // it holds only strings
+	body, _ := json.Marshal(answer) // marshalling strings never fails
 	ctx.Response.SetBody(body)
 }
 
-// longestCalled is how many bytes long the name may be under which problems in a sent configuration
-// are shown.
+// longestCalled is the maximum length in bytes of the name under which problems in a sent
+// configuration are shown.
 const longestCalled = 4096
 
-// reload reloads and answers with what changed, or with what is wrong. With ?force=true it applies
-// even a configuration that leaves a model without a slot; with ?dry_run=true it applies nothing. A
-// dry run checks the configuration in the request's body, if there is one, and shows problems under
-// the name in ?called=. With ?back=true reload applies the configuration that ran before the
-// current one, except for its keys.
+// reload reloads the configuration and answers with the changes, or with the problems. With
+// ?force=true it applies even a configuration that leaves a model without a slot. With
+// ?dry_run=true it applies nothing. A dry run checks the configuration in the request's body, if
+// there is one, and shows problems under the name in ?called=. With ?back=true reload applies the
+// configuration that ran before the current one, except for its keys.
 func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 	q := reload.Request{Source: reload.SourceRequest}
 	args := ctx.QueryArgs()
@@ -75,7 +75,7 @@ func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 		}
 		*into = on
 	}
-	candidate := ctx.PostBody() // the server bounds the body's size
+	candidate := ctx.PostBody() // the server limits the body's size
 	switch {
 	case len(candidate) > 0 && !q.DryRun:
 		refuse(ctx, apierr.Invalid("dry_run", apierr.CodeInvalidValue,
@@ -191,7 +191,7 @@ func armsOf(o *Options) []observe.ModelArms {
 	return models
 }
 
-// fleetUsageTimeout bounds how long an operator waits for the store.
+// fleetUsageTimeout is the maximum time that an operator waits for the store.
 const fleetUsageTimeout = 5 * time.Second
 
 // metrics answers with the metrics in the text format, or on request as OpenMetrics. It compresses
@@ -206,11 +206,11 @@ func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
 	}
 	h.Set("Cache-Control", "no-store")
 	h.Set("Vary", "Accept, Accept-Encoding")
-	_ = s.opts.Exposition(ctx.Response.BodyWriter(), openMetrics) // a buffer accepts everything
+	_ = s.opts.Exposition(ctx.Response.BodyWriter(), openMetrics) // writing to a buffer never fails
 	if ctx.Request.Header.HasAcceptEncoding("gzip") {
 		var packed bytes.Buffer
 		w, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed) // the level is valid
-		_, _ = w.Write(ctx.Response.Body())                  // a buffer, too
+		_, _ = w.Write(ctx.Response.Body())                  // writing to a buffer never fails
 		_ = w.Close()
 		ctx.Response.SetBodyRaw(packed.Bytes())
 		h.SetContentEncoding("gzip")
@@ -218,8 +218,8 @@ func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
 }
 
 // mode answers POST /-/mode: it drains an upstream, puts it into maintenance, or lets it take calls
-// again. If a fleet has a store, that applies at every edge. A request needs an admin token,
-// because a client that merely reaches the port must not remove capacity.
+// again. If the fleet has a store, the mode applies at every edge. A request needs an admin token,
+// because a client that can reach the port must not be able to remove capacity.
 func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 	if !s.opts.Reloads.Running().Config.Admin.Guarded() {
 		refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
@@ -267,12 +267,12 @@ func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	commonHeaders(ctx)
-	ctx.Response.Header.Set("Location", "/") // the page with the form
+	ctx.Response.Header.Set("Location", "/") // redirects to the page with the form
 	ctx.SetStatusCode(fasthttp.StatusSeeOther)
 }
 
 // named returns the upstream with the given name, or the upstreams in a group (config.InGroup). If
-// there is none, the result near gives the name that was probably meant, or the existing names.
+// there is none, near is a text with the name that was probably meant, or with the existing names.
 func named(all []*upstreams.Upstream, name string) (found []*upstreams.Upstream, near string) {
 	var labels []string
 	for _, u := range all {
@@ -316,18 +316,18 @@ type ModeChange struct {
 type ModeRequest struct {
 	Upstream string `json:"upstream"` // a name, gpu-* for all names with that prefix, or tag:h100
 	Mode     string `json:"mode"`
-	Who      string `json:"who,omitempty"` // the operator; every edge of a fleet shows the name
+	Who      string `json:"who,omitempty"` // the operator's name, which every edge of a fleet shows
 	// KeepLast refuses the change with 409 if it would leave a model without an engine.
 	KeepLast bool `json:"keep_last,omitempty"`
 }
 
-// maxWho bounds the operator's name in a ModeRequest.
+// maxWho is the maximum length of the operator's name in a ModeRequest.
 const maxWho = 64
 
 var errNoForm = errors.New("the body has no member of the form")
 
 // modeAsked reads the page's form or a JSON object. It ignores the Content-Type, because curl -d
-// labels everything as a form.
+// labels every body as a form.
 func modeAsked(ctx *fasthttp.RequestCtx) (q ModeRequest, isJSON bool, err error) {
 	body := bytes.TrimSpace(ctx.PostBody())
 	if !bytes.HasPrefix(body, []byte("{")) {

@@ -21,10 +21,11 @@ import (
 	"penstock/translate/apierr"
 )
 
-// KeyView shows a key to an operator. It contains neither the key itself nor a hash.
+// KeyView is a key as an operator sees it. It contains neither the key itself nor a hash.
 type KeyView struct {
-	ID         string         `json:"id"`
-	Source     string         `json:"source"` // configuration, or runtime for keys made at run time
+	ID string `json:"id"`
+	// configuration, or runtime for a key made at run time
+	Source     string         `json:"source"`
 	Active     bool           `json:"active"`
 	Models     []string       `json:"models"`
 	Operations []string       `json:"operations"`
@@ -36,7 +37,7 @@ type KeyView struct {
 	Class      string         `json:"class,omitempty"`
 	Weight     int            `json:"weight"`
 	Secrets    []SecretView   `json:"secrets,omitempty"`
-	Notes      []string       `json:"notes,omitempty"` // only in the list: as in status.Key
+	Notes      []string       `json:"notes,omitempty"` // only in the list; see status.Key
 }
 
 // SecretView describes one of a key's secrets. A key has several during a rotation.
@@ -102,7 +103,7 @@ func timeOf(t time.Time) *time.Time {
 // keysPatience is how long an operator's request waits for the key store.
 const keysPatience = 5 * time.Second
 
-// listKeys answers GET /-/keys: the configuration's keys and those made at run time.
+// listKeys answers GET /-/keys with the configuration's keys and the keys made at run time.
 func (s *Server) listKeys(ctx *fasthttp.RequestCtx) {
 	views, err := s.keyViews()
 	if err != nil {
@@ -143,7 +144,7 @@ func noSuchKey(id string, ids []string) *apierr.Error {
 	return apierr.NotFound(apierr.CodeNotFound, "There is no key with that id%s", cmp.Or(suggest.DidYouMean(id, ids), "."))
 }
 
-// keyViews returns all keys by id. A key in the configuration hides one with the same id that was
+// keyViews returns all keys by id. A key in the configuration hides a key with the same id that was
 // made at run time.
 func (s *Server) keyViews() ([]KeyView, error) {
 	views := []KeyView{}
@@ -252,13 +253,13 @@ func (s *Server) rotateKey(ctx *fasthttp.RequestCtx) {
 	}})
 }
 
-// How long a rotation lets old and new secrets overlap.
+// The default and the maximum time for which old and new secrets are both valid after a rotation.
 const (
 	usualOverlap   = 24 * time.Hour
 	longestOverlap = 366 * 24 * time.Hour
 )
 
-// overlapOf reads how long a key's current secrets stay valid beside the new one.
+// overlapOf reads how long a key's current secrets stay valid after the rotation.
 func overlapOf(body []byte) (time.Duration, error) {
 	var members map[string]json.RawMessage
 	if len(body) == 0 {
@@ -288,17 +289,18 @@ func overlapOf(body []byte) (time.Duration, error) {
 // keyChange describes a change of a key.
 type keyChange struct {
 	id, event string
-	secret    string // of a new or rotated key
+	secret    string // the secret of a new or rotated key
 	next      func(entry string) (string, error)
 }
 
-// conflict says why a change is impossible in the current state.
+// conflict is the reason why a change is impossible in the current state.
 type conflict struct{ message string }
 
 func (c *conflict) Error() string { return c.message }
 
 // changeKey changes a key that was made at run time, and answers with the key's new state. A
-// request needs an admin token, because a client that merely reaches the port must not make keys.
+// request needs an admin token, because a client that can reach the port must not be able to make
+// keys.
 func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 	running, who := s.opts.Reloads.Running().Config, whoAsks(ctx)
 	refused := ""
@@ -322,7 +324,7 @@ func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 	defer cancel()
 	err := s.opts.Keys.Update(limit, c.id, func(old string) (string, error) {
 		entry, err := c.next(old)
-		text := cmp.Or(entry, old) // a revoked key's last entry
+		text := cmp.Or(entry, old) // for a revoked key, its last entry
 		if err == nil {
 			now, err = config.ReadKey(text)
 		}
@@ -365,8 +367,8 @@ func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 	}
 }
 
-// keyTrouble returns the answer if keys cannot be read or changed. A failure of the key store
-// itself is also logged.
+// keyTrouble returns the answer for an error from the key store. A failure of the store itself is
+// also logged.
 func (s *Server) keyTrouble(err error) *apierr.Error {
 	var mistake *runkeys.MistakeError
 	var wrong *config.KeyError

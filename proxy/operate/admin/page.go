@@ -37,7 +37,7 @@ func (s *Server) statusJSON(ctx *fasthttp.RequestCtx) {
 	respondJSON(ctx, state)
 }
 
-// partOf reads which rows of the long lists are requested: ?limit=N, ?offset=N. If these are not
+// partOf reads which rows of the long lists are requested: ?limit=N and ?offset=N. If these are not
 // numbers, it refuses the request and returns false.
 func partOf(ctx *fasthttp.RequestCtx) (p status.Part, ok bool) {
 	p = status.Part{Limit: status.PartDefault}
@@ -59,8 +59,8 @@ func partOf(ctx *fasthttp.RequestCtx) (p status.Part, ok bool) {
 }
 
 // callPage answers with the page about a call that is running or still kept. For any other call a
-// browser gets a page that says where else to look, with a command to copy. A malformed id gets no
-// such page, so that a link cannot put text into an operator's shell.
+// browser gets a page that tells where else to search, with a command to copy. A malformed id gets
+// no such page, because a link must not be able to put text into an operator's shell.
 func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
 	id, _ := ctx.UserValue("id").(string)
 	state := s.status(whoAsks(ctx))
@@ -82,8 +82,8 @@ func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
 	ctx.SetStatusCode(fasthttp.StatusNotFound)
 }
 
-// runbook answers with the page that says what to do when an alert fires. Each alarm on the status
-// page links to that page.
+// runbook answers with the page that tells what to do when an alert fires. Each alarm on the status
+// page links to it.
 func (s *Server) runbook(ctx *fasthttp.RequestCtx) {
 	body, err := status.RunbookPage(s.opts.Runbook, time.Now())
 	respondHTML(ctx, body, err)
@@ -105,11 +105,11 @@ func respondHTML(ctx *fasthttp.RequestCtx, body []byte, err error) {
 
 const (
 	pagePeriod = time.Second
-	pagesOpen  = 16 // pages kept up to date at the same time
+	pagesOpen  = 16 // maximum number of pages that are kept up to date at the same time
 	pageWrite  = 10 * time.Second
 )
 
-// statusEvents keeps an open page up to date: every second it sends the changes.
+// statusEvents keeps an open page up to date. Every second it sends the changes.
 func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
 	if site := string(ctx.Request.Header.Peek("Sec-Fetch-Site")); site == "cross-site" ||
 		site == "same-site" { // refused even if opened as a page: the answer never ends
@@ -137,7 +137,8 @@ func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
 		s.opts.Guard.Point(guard.StatusPage)
 		var shown status.Shown
 		for {
-			_ = conn.SetWriteDeadline(time.Now().Add(pageWrite)) // fails only if the connection is closed
+			// SetWriteDeadline fails only if the connection is closed
+			_ = conn.SetWriteDeadline(time.Now().Add(pageWrite))
 			if s.sendSections(w, &shown, part, who) != nil {
 				return
 			}
@@ -158,7 +159,8 @@ func (s *Server) sendSections(w *bufio.Writer, shown *status.Shown, part status.
 	if err != nil {
 		return err
 	}
-	_, _ = w.WriteString("event: sections\nretry: 2000\ndata: ") // a buffered writer keeps its error for Flush
+	// the buffered writer returns an error in Flush
+	_, _ = w.WriteString("event: sections\nretry: 2000\ndata: ")
 	data := json.NewEncoder(w)
 	data.SetEscapeHTML(false) // the script parses JSON, and most of it is markup
 	err = data.Encode(struct {

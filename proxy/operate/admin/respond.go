@@ -9,7 +9,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// refuse answers with an error. It does not count the error, because the metrics count only errors
+// refuse answers with an error. The error is not counted, because the metrics count only errors
 // that API clients get.
 func refuse(ctx *fasthttp.RequestCtx, err *apierr.Error) {
 	d := endpoint.ChatDialect

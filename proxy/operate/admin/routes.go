@@ -18,7 +18,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// New returns the admin listener's server. It accepts nothing before Serve.
+// New returns the server of the admin listener. It accepts no connection before Serve.
 func New(o Options) (*Server, error) {
 	s := &Server{opts: o, tokens: newTokenGate(o.Log, o.Metrics), port: newPortWatch(&o), closing: make(chan struct{})}
 	var err error
@@ -119,7 +119,7 @@ func (s *Server) headError(ctx *fasthttp.RequestCtx, err error) {
 // callerValue is the key under which a request stores its caller for the handlers.
 const callerValue = "caller"
 
-// whoAsks returns the caller of a request that operator has passed on.
+// whoAsks returns the caller of a request that operator has passed to its handler.
 func whoAsks(ctx *fasthttp.RequestCtx) caller {
 	who, _ := ctx.UserValue(callerValue).(caller)
 	return who
@@ -147,8 +147,8 @@ func (s *Server) operator(role string, next fasthttp.RequestHandler) fasthttp.Re
 	}
 }
 
-// keeper wraps a handler. It passes a request on if the request may change keys and its body is no
-// longer than a key's description may be.
+// keeper wraps a handler. It passes a request on if the request may change keys and its body is not
+// longer than runkeys.MaxBody.
 func (s *Server) keeper(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return s.operator(config.RoleKeys, func(ctx *fasthttp.RequestCtx) {
 		if len(ctx.PostBody()) > runkeys.MaxBody {
@@ -159,9 +159,8 @@ func (s *Server) keeper(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	})
 }
 
-// An edge's answers for unknown paths. By ownPages a client recognises which listener it has
-// reached.
+// Texts of an edge's answers for unknown paths. A client recognizes the admin listener by ownPages.
 const (
-	nothingHere = "There is nothing at this path." // both listeners
+	nothingHere = "There is nothing at this path." // used by both listeners
 	ownPages    = "The admin listener has"
 )

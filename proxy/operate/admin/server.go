@@ -23,7 +23,7 @@ import (
 	"penstock/upstreams"
 )
 
-// Options holds what an operator sees and controls of an edge.
+// Options holds the components of an edge that an operator sees and controls.
 type Options struct {
 	Listener Port
 	Log      *zap.Logger
@@ -37,18 +37,18 @@ type Options struct {
 	SharedPort bool // other processes may listen on the listener's port (SO_REUSEPORT)
 
 	Reloads     *reload.Reloader
-	Keys        runkeys.Store // keys made at run time; nil: none can be made
+	Keys        runkeys.Store // keys made at run time; nil: no keys can be made
 	Set         *upstreams.Set
 	Calls       *observe.Calls
 	Retries     *limit.Retries
 	Fleet       *fleet.Fleet               // nil if the edge shares nothing
-	FleetUsage  *fleet.Rows                // likewise
-	Board       *board.Board               // likewise
-	Certificate func() *status.Certificate // the public listener's; nil without TLS
+	FleetUsage  *fleet.Rows                // nil if the edge shares nothing
+	Board       *board.Board               // nil if the edge shares nothing
+	Certificate func() *status.Certificate // the public listener's certificate; nil without TLS
 
 	Draining    func() bool
-	Starting    func() string            // what the start still waits for; "": nothing
-	Connections func() int64             // of clients
+	Starting    func() string            // what the edge is waiting for at its start; "": nothing
+	Connections func() int64             // number of client connections
 	TurnedAway  func(now time.Time) bool // reports whether clients were rejected recently
 	Issuers     func(now time.Time) []status.Issuer
 	Hooks       func(now time.Time) []status.Hook
@@ -71,9 +71,9 @@ type Server struct {
 	tokens   tokenGate
 	port     *portWatch
 	watch    status.Watch
-	alarms   alarms                         // of Look
-	verdict  atomic.Pointer[status.Verdict] // of the last check
-	pages    atomic.Int64                   // open status pages
+	alarms   alarms                         // used by Look
+	verdict  atomic.Pointer[status.Verdict] // the verdict of the last check
+	pages    atomic.Int64                   // number of open status pages
 	closing  chan struct{}                  // closed before the server shuts down
 	shut     bool
 }
@@ -93,8 +93,8 @@ func (s *Server) Serve() error {
 func (s *Server) LeavePort() { _ = listen.CloseAfterBacklog(s.opts.Listener.Listener) }
 
 // Shutdown ends the server and waits until its connections close or ctx ends. Idle connections get
-// the same time as active ones, and closing them afterwards is not an error. A second call does
-// nothing. Shutdown must not be called concurrently.
+// the same time as active connections, and closing them after that time is not an error. A second
+// call does nothing. Shutdown must not be called concurrently.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if s.shut {
 		return nil

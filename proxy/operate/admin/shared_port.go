@@ -14,25 +14,26 @@ import (
 	"penstock/proxy/front/listen"
 )
 
-// These headers tell a command which of several processes has answered.
+// Headers that tell a command which of several processes has answered.
 const (
-	headerProcess   = "X-Penstock-Process"
-	headerProcesses = "X-Penstock-Processes" // how many processes listen on the port; absent for one
+	headerProcess = "X-Penstock-Process"
+	// the number of processes that listen on the port; absent if there is only one
+	headerProcesses = "X-Penstock-Processes"
 )
 
 // takeOver is how long two processes may share the admin port before the edge reports a mistake. A
-// new edge needs less than that to start beside the old one.
+// new edge needs less time to start while the old edge is running.
 const takeOver = time.Minute
 
 // portWatch notices other processes that listen on the admin port (--share-port). The kernel
-// distributes connections among them, so a reload or a drain reaches only one process. It is safe
-// for concurrent use.
+// distributes connections among them, so a reload or a drain reaches only one process. portWatch is
+// safe for concurrent use.
 type portWatch struct {
 	count func() int // counts other listeners on the port; nil if it is not shared
 	log   *zap.Logger
 	mu    sync.Mutex
-	since time.Time // when others appeared; zero: there are none
-	said  bool      // it was logged that they stay
+	since time.Time // when other listeners appeared; zero: there are none
+	said  bool      // a log line has reported that they stay
 }
 
 func newPortWatch(o *Options) *portWatch {
@@ -70,8 +71,8 @@ func (w *portWatch) look(now time.Time) (others int, stay bool) {
 	return others, w.said
 }
 
-// processName returns the name that answers give a process: the process number and, because numbers
-// are reused, when it started in seconds since 1970.
+// processName returns the name of a process in answers: the process number and the start time in
+// seconds since 1970. The time is included because process numbers are reused.
 func processName(started time.Time) string {
 	return fmt.Sprintf("%d-%d", os.Getpid(), started.Unix())
 }
@@ -84,7 +85,7 @@ func (s *Server) nameProcess(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// oneOfSeveral returns a note that names the process that answered a command; empty if only one
+// oneOfSeveral returns a note that names the process that answered a command; or "" if only one
 // process listens.
 func oneOfSeveral(h *fasthttp.ResponseHeader) string {
 	n, err := strconv.Atoi(string(h.Peek(headerProcesses)))
@@ -95,7 +96,7 @@ func oneOfSeveral(h *fasthttp.ResponseHeader) string {
 		n, h.Peek(headerProcess))
 }
 
-// warnOf writes the note, if there is one, as the last line of a command's output.
+// warnOf writes a note that is not empty as the last line of a command's output.
 func warnOf(note string, out io.Writer) {
 	if note != "" {
 		fmt.Fprintln(out, "warning: "+note)

@@ -18,10 +18,10 @@ import (
 	"penstock/upstreams"
 )
 
-// Look shows the state to the watch, so that the watch also sees events while no page is open. Call
-// it about every second. It omits the lists that only pages read: with thousands of calls or keys
-// they would be most of the edge's allocations. Changes of the verdict, and keys over their limits,
-// are logged. It must not be called concurrently.
+// Look passes the state to the watch, so that the watch also sees events while no page is open.
+// Call it about every second. It omits the lists that only pages read. With thousands of calls or
+// keys these lists would be most of the edge's allocations. Look logs changes of the verdict, and
+// keys over their limits. It must not be called concurrently.
 func (s *Server) Look() {
 	now := time.Now()
 	in := status.Input{Now: now, KeysOver: func(ids map[string]bool) []status.Key {
@@ -52,8 +52,8 @@ func (s *Server) status(who caller) *status.Status {
 	return out
 }
 
-// see fills in the rest of the input, and judges the state. The caller has set the input's time,
-// and may have set its lists.
+// see fills in the remaining input and judges the state. The caller has set the input's time, and
+// may have set its lists.
 func see(s *Server, in *status.Input) *status.Status {
 	snap, now, all := s.opts.Reloads.Running(), in.Now, s.opts.Set.All()
 	queues := map[string]*status.Queue{}
@@ -112,7 +112,7 @@ func see(s *Server, in *status.Input) *status.Status {
 	return out
 }
 
-// pageOf returns the reload r as the status page shows it, or nil if there was no reload.
+// pageOf returns a reload in the form that the status page shows, or nil if there was no reload.
 func pageOf(r *reload.Result) *status.Reload {
 	if r == nil {
 		return nil
@@ -158,7 +158,7 @@ func keysOf(snap *snapshot.Snapshot, calls *observe.Calls, ids map[string]bool, 
 	return out
 }
 
-// useOf returns a key or a group, with how much of each limit is used.
+// useOf returns a key or a group with the used amount of each of its limits.
 func useOf(id string, l *limit.Key, now time.Time) status.Key {
 	k := status.Key{ID: id, Concurrency: l.Concurrency()}
 	if level, ok := l.Requests(now); ok {

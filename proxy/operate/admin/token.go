@@ -19,7 +19,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// tokenGate checks admin tokens and slows guesses down. It is safe for concurrent use.
+// tokenGate checks admin tokens and limits guesses. It is safe for concurrent use.
 type tokenGate struct {
 	log            *zap.Logger
 	guesses        limit.Guesses
@@ -43,8 +43,8 @@ type caller struct {
 // mainToken is the name of admin.token, which has no name of its own.
 const mainToken = "admin.token"
 
-// callerOf looks up the given token in the configuration. How long this takes reveals nothing about
-// a token's first characters.
+// callerOf looks up the given token in the configuration. The time of the look-up reveals nothing
+// about a token's first characters.
 func callerOf(given []byte, a *config.Admin) (c caller, right bool) {
 	if a.Token != "" && subtle.ConstantTimeCompare(given, []byte(a.Token)) == 1 {
 		c, right = caller{mainToken, config.RoleAll}, true
@@ -63,10 +63,10 @@ func callerOf(given []byte, a *config.Admin) (c caller, right bool) {
 	return c, right
 }
 
-// check returns whose token a request carries, or the error that refuses the request. It slows down
-// an address that has sent too many wrong tokens. A right token from this address still passes
-// unless it is short, because a short token is protected from guesses only by this brake. If the
-// configuration has no tokens, every request may do everything. A request carries a token as a
+// check returns the caller whose token a request carries, or the error that refuses the request. It
+// slows down an address that has sent too many wrong tokens. A correct token from this address
+// still passes unless it is short, because only this limit protects a short token from guesses. If
+// the configuration has no tokens, every request may do everything. A request carries a token as a
 // bearer token or, from a browser, as the password of Basic authentication.
 func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Time) (caller, *apierr.Error) {
 	if !a.Guarded() {
@@ -89,7 +89,7 @@ func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Ti
 	if right {
 		return c, nil
 	}
-	if len(authorization) > 0 { // a request without a token is not a guess: a browser first asks without one
+	if len(authorization) > 0 { // a request without a token is no guess
 		g.noteWrong(peer, now)
 	}
 	return caller{}, apierr.New(fasthttp.StatusUnauthorized, apierr.CodeInvalidAPIKey,
@@ -109,7 +109,7 @@ func acceptsHTML(h *fasthttp.RequestHeader) bool {
 	return bytes.Contains(h.Peek(fasthttp.HeaderAccept), []byte("text/html"))
 }
 
-// addressOf returns the address from which a request came, without the port.
+// addressOf returns the address that a request came from, without the port.
 func addressOf(ctx *fasthttp.RequestCtx) netip.Addr {
 	if tcp, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr()

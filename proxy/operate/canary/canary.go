@@ -6,7 +6,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// Verdict says whether an arm is worse than the rest.
+// Verdict tells whether an arm is worse than the upstreams without an arm (the rest).
 type Verdict string
 
 // The verdicts.
@@ -16,23 +16,23 @@ const (
 	Unknown  Verdict = "not yet known"
 )
 
-// Enough is how many values each side needs before a measure is judged.
+// Enough is the number of values that each side needs before a measure is judged.
 const Enough = 50
 
-// How sure a verdict must be, in standard deviations. Shown intervals have 95 % confidence.
+// How certain a verdict must be, in standard deviations. Shown intervals have 95 % confidence.
 const (
-	sureWorse    = 3.29 // 1 in 2,000 on this side
+	sureWorse    = 3.29 // 1 in 2,000 on one side
 	sureNotWorse = 1.96
 	shown        = 1.96
 )
 
-// What "more than a little" and "tolerable" mean, for ratios and for shares of the calls.
+// The thresholds for "more than a little" and "tolerable", for ratios and for shares of the calls.
 const (
 	littleRatio, tolerableRatio = 0.05, 0.10
 	littleShare, tolerableShare = 0.005, 0.02
 )
 
-// Comparison compares an arm with the rest.
+// Comparison is the comparison of an arm with the rest.
 type Comparison struct {
 	Model   string  `json:"model"`
 	Arm     string  `json:"arm"`
@@ -42,20 +42,21 @@ type Comparison struct {
 	Rows    []Row   `json:"measures"`
 }
 
-// Row is one measure of both sides. A value is null if there are too few samples.
+// Row has one measure for both sides. A value is null if there are too few samples.
 type Row struct {
-	Measure string   `json:"measure"`
-	Unit    string   `json:"unit,omitempty"`  // for both sides: s, tokens/s, tokens; none for a share
+	Measure string `json:"measure"`
+	// the unit for both sides: s, tokens/s or tokens; none for a share
+	Unit    string   `json:"unit,omitempty"`
 	Share   bool     `json:"share,omitempty"` // the change is absolute; otherwise it is relative
 	Values  uint64   `json:"values"`
 	Rest    *float64 `json:"rest"`
 	Arm     *float64 `json:"arm"`
 	Change  *float64 `json:"change"`
-	Low     *float64 `json:"low"` // the bounds of the change, with 95 % confidence
+	Low     *float64 `json:"low"` // the confidence interval of the change (95 %)
 	High    *float64 `json:"high"`
 	Verdict Verdict  `json:"verdict,omitempty"` // empty: not judged
 
-	none bool // neither side has a value: for example, a model without streams has no first tokens
+	none bool // neither side has a value: for example, a model without streams has no TTFT
 }
 
 // Compare compares an arm with the rest of its model.
@@ -81,8 +82,8 @@ func Compare(model string, rest, arm *observe.Arm) *Comparison {
 	return c
 }
 
-// verdict combines the rows: one worse row makes the verdict worse, and at least one row must
-// measure speed.
+// verdict combines the rows: a single worse row makes the verdict worse. The verdict can be "not
+// worse" only if a row for speed was judged.
 func (c *Comparison) verdict() Verdict {
 	all, timed := NotWorse, false
 	for i := range c.Rows {
@@ -103,8 +104,8 @@ func (c *Comparison) verdict() Verdict {
 	return all
 }
 
-// ratio adds a row for a quantile. The parameter worse is 1 if more is worse, -1 if less is worse,
-// and 0 if the row is not judged.
+// ratio adds a row for a quantile. worse is 1 if more is worse, -1 if less is worse, and 0 if the
+// row is not judged.
 func (c *Comparison) ratio(measure, unit string, rest, arm observe.Spread, rank, worse float64) {
 	n, m := arm.Count(), rest.Count()
 	r := Row{Measure: measure, Unit: unit, Values: n, none: n+m == 0}
@@ -143,8 +144,8 @@ func (r *Row) show(rest, arm float64, change interval) {
 	r.Rest, r.Arm, r.Change, r.Low, r.High = &rest, &arm, &change.at, &change.low, &change.high
 }
 
-// judge judges a row by how much worse the arm is: surely more than a little, surely no more than
-// tolerable, or neither.
+// judge judges a row by how much worse the arm is. It is surely more than a little worse, surely
+// not more than tolerably worse, or neither.
 func (r *Row) judge(worse func(z float64) interval, little, tolerable float64) {
 	switch {
 	case r.Arm == nil:

@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// interval is an estimate with bounds for the true value.
+// interval is an estimate with a confidence interval for the true value.
 type interval struct{ low, at, high float64 }
 
 // minus returns the difference between two estimates.
@@ -17,8 +17,8 @@ func (a interval) minus(b interval) interval {
 	return interval{at - math.Hypot(a.at-a.low, b.high-b.at), at, at + math.Hypot(a.high-a.at, b.at-b.low)}
 }
 
-// quantile returns the logarithm of a spread's quantile, so that differences are ratios. The
-// parameter z is how many standard deviations wide the interval is on each side.
+// quantile returns the logarithm of a spread's quantile, so that differences are ratios. z is the
+// width of the interval on each side, in standard deviations.
 func quantile(s observe.Spread, rank, z float64) interval {
 	s = slices.SortedFunc(slices.Values(s), func(a, b [2]uint64) int { return cmp.Compare(a[0], b[0]) })
 	n := float64(s.Count())
@@ -27,7 +27,8 @@ func quantile(s observe.Spread, rank, z float64) interval {
 		before := 0.0
 		for i, b := range s {
 			if count := float64(b[1]); position < before+count || i == len(s)-1 {
-				inside := min(max((position-before)/count, 0), 1) - 0.5 // the position within the bucket, if values are spread evenly
+				// the position within the bucket, if its values are uniformly distributed
+				inside := min(max((position-before)/count, 0), 1) - 0.5
 				return math.Log(observe.Middle(b[0])) + inside*observe.BucketWidth
 			}
 			before += float64(b[1])

@@ -16,8 +16,8 @@
 // answer of the edge in the end-to-end tests fits its schema. Tests in proxy/e2e produce each
 // status that the document lists, and no others.
 //
-// The document's version is when it last changed, in ISO 8601. Set it by hand when you change
-// requests or answers of the API.
+// The document's version is the time of its last change, in ISO 8601. Set it by hand when you
+// change requests or answers of the API.
 //
 // Paths are relative to the server /v1; a path at the root of the host has a server of its own.
 // Schemas of answers leave objects open, because engines add members, and the edge may add some,

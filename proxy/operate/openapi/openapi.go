@@ -1,6 +1,6 @@
 package openapi
 
-import _ "embed" // for the two files
+import _ "embed" // for the two embedded files
 
 var (
 	//go:embed openapi.yaml

@@ -2,7 +2,7 @@
 // writes them.
 package reference
 
-import _ "embed" // for the pages below
+import _ "embed" // for the embedded pages
 
 // Errors is the table of error codes, each with its cause and remedy, as Markdown.
 //
@@ -10,7 +10,7 @@ import _ "embed" // for the pages below
 var Errors string
 
 // Log explains the lines of the log and the words that they share with the status page, as
-// Markdown. The sections Events, Outcomes, Causes and States have a table each of words and
+// Markdown. The sections Events, Outcomes, Causes and States each have a table of words and
 // meanings.
 //
 //go:embed log.md

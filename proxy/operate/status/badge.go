@@ -22,8 +22,7 @@ type Badge struct {
 	Lasts bool // Upstream.Since is how long this state has lasted
 }
 
-// Badge returns the badge for the worst of the upstream's mode, health, breaker and share of failed
-// attempts.
+// Badge returns the badge for the worst of the upstream's mode, health, breaker and failure rate.
 func (u *Upstream) Badge() Badge {
 	switch {
 	case u.Mode == "drain":
@@ -54,7 +53,7 @@ func (u *Upstream) Badge() Badge {
 	return Badge{"up", "up", "✓", true}
 }
 
-// down says how many targets are down; "" if none is.
+// down returns how many targets are down as a text, or "" if none is.
 func down(all []Target) string {
 	n := 0
 	for i := range all {

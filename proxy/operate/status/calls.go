@@ -18,19 +18,20 @@ const (
 	StateRefused = "refused" // before an engine was asked
 )
 
-// Call is one row of the table of calls. It holds numbers and configured names, and no text of a
+// Call is one row of the table of calls. It holds numbers and configured names, but no text from a
 // prompt or an answer.
 type Call struct {
-	ID       string    `json:"id"`
-	ProxyID  string    `json:"proxy_request_id,omitempty"` // given by a proxy of listen_trusted
-	Start    time.Time `json:"start"`
-	Key      string    `json:"key,omitempty"`
-	Dialect  string    `json:"dialect"`
-	Model    string    `json:"model"`
-	Asked    string    `json:"asked_model,omitempty"` // if Model answered instead
+	ID      string    `json:"id"`
+	ProxyID string    `json:"proxy_request_id,omitempty"` // id from a proxy in listen_trusted
+	Start   time.Time `json:"start"`
+	Key     string    `json:"key,omitempty"`
+	Dialect string    `json:"dialect"`
+	Model   string    `json:"model"`
+	// the requested model, if Model answered instead
+	Asked    string    `json:"asked_model,omitempty"`
 	Upstream string    `json:"upstream,omitempty"`
 	Pool     string    `json:"pool"`
-	Class    string    `json:"class,omitempty"` // unless it is the first class
+	Class    string    `json:"class,omitempty"` // empty for the first class
 	Stream   bool      `json:"stream"`
 	State    string    `json:"state"` // body, hook, queued, waiting, streaming; done, left, failed, refused
 	Status   int       `json:"status,omitempty"`
@@ -40,21 +41,22 @@ type Call struct {
 	Failed   []Attempt `json:"failed_attempts,omitempty"`
 	Resumed  int       `json:"resumed,omitempty"` // how often another upstream continued the stream
 
-	Cached    int  `json:"prompt_cached_tokens"`
-	Fresh     int  `json:"prompt_new_tokens"`
-	Expected  int  `json:"prompt_expected_cached_tokens,omitempty"` // expected to be cached when the upstream was picked
+	Cached int `json:"prompt_cached_tokens"`
+	Fresh  int `json:"prompt_new_tokens"`
+	// tokens expected to be cached when the upstream was picked
+	Expected  int  `json:"prompt_expected_cached_tokens,omitempty"`
 	Generated int  `json:"generated_tokens"`
 	Estimated bool `json:"tokens_estimated,omitempty"`
 
-	// Choice says why the upstream was picked among several, with a word of routing.Reason. It is
-	// empty if there was no choice. Estimates holds what was expected of the best upstreams, for
+	// Choice is the reason why the upstream was picked among several, as a word of routing.Reason.
+	// It is empty if there was no choice. Estimates holds the estimates for the best upstreams, for
 	// the call's page.
 	Choice    string             `json:"choice,omitempty"`
 	Estimates []observe.Estimate `json:"-"`
 
-	Hooks      float64 `json:"hook_ms,omitempty"`     // the wait for hooks
-	HookFailed string  `json:"hook_failed,omitempty"` // the last hook without a decision
-	HookDetail string  `json:"hook_detail,omitempty"` // what was wrong with its answer: a word of hook.Details
+	Hooks      float64 `json:"hook_ms,omitempty"`     // the time spent in hooks
+	HookFailed string  `json:"hook_failed,omitempty"` // the last hook that gave no decision
+	HookDetail string  `json:"hook_detail,omitempty"` // its fault: a word of hook.Details
 
 	Queue       float64  `json:"queue_ms"`
 	TTFT        float64  `json:"ttft_ms"` // 0: not yet, or never
@@ -70,7 +72,7 @@ type Attempt struct {
 	Upstream     string  `json:"upstream"`
 	Cause        string  `json:"cause"`                   // a word of upstreams.Causes
 	EngineStatus int     `json:"engine_status,omitempty"` // 0: the engine did not answer
-	After        float64 `json:"after_ms"`                // since the call began
+	After        float64 `json:"after_ms"`                // since the start of the call
 	Took         float64 `json:"took_ms"`
 }
 
@@ -92,8 +94,8 @@ func (c *Call) Slow() bool { return c.slow }
 // Millis returns a duration in milliseconds.
 func Millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// ShownEnded is how many ended calls are shown. As many more are shown of the calls that failed,
-// were slow or were refused.
+// ShownEnded is how many ended calls are shown. The same number of calls is shown in addition for
+// each of failed, slow and refused calls.
 const ShownEnded = 100
 
 func rows(flights []Call, ended []observe.Ended) []Call {
@@ -134,14 +136,14 @@ func rowOf(e *observe.Ended) Call {
 	default:
 		c.State = StateFailed
 	}
-	if r.Stream && r.UpstreamTTFT > 0 { // without this, it is unknown when reading the prompt ended
+	if r.Stream && r.UpstreamTTFT > 0 { // without this, the end of prefill is unknown
 		c.PromptSpeed = speed(float64(c.Fresh), r.UpstreamTTFT)
 		c.GenSpeed = speed(float64(r.CompletionTokens-1), e.End.Sub(r.Start)-r.TTFT)
 	}
 	return c
 }
 
-// speed returns tokens per second; null if a value is missing.
+// speed returns tokens per second, or null if a value is missing.
 func speed(tokens float64, d time.Duration) *float64 {
 	if tokens <= 0 || d < time.Millisecond {
 		return nil
@@ -150,23 +152,24 @@ func speed(tokens float64, d time.Duration) *float64 {
 	return &v
 }
 
-// Reason says why calls were refused before an engine was asked, or why they failed at an engine.
+// Reason is why calls were refused before an engine was asked, or why they failed at an engine.
 type Reason struct {
-	Code     string    `json:"code"`
-	Cause    string    `json:"cause,omitempty"` // for a failure at an engine: a word of upstreams.Causes
-	Status   int       `json:"status"`
-	Engine   int       `json:"engine_status,omitempty"` // 0: the engine did not answer
-	Limit    string    `json:"limit,omitempty"`         // of a key
-	Model    string    `json:"model,omitempty"`
-	Key      string    `json:"key,omitempty"`
-	Upstream string    `json:"upstream,omitempty"`
-	Failed   bool      `json:"failed,omitempty"` // the service failed; the request and its key are valid
-	Count    int       `json:"count"`
-	Minute   int       `json:"last_minute"` // how many of count came in the last minute
-	Last     time.Time `json:"last"`
+	Code     string `json:"code"`
+	Cause    string `json:"cause,omitempty"` // of a failure at an engine: a word of Causes
+	Status   int    `json:"status"`
+	Engine   int    `json:"engine_status,omitempty"` // 0: the engine did not answer
+	Limit    string `json:"limit,omitempty"`         // the name of a key's limit
+	Model    string `json:"model,omitempty"`
+	Key      string `json:"key,omitempty"`
+	Upstream string `json:"upstream,omitempty"`
+	// the service failed, and the request and its key were valid
+	Failed bool      `json:"failed,omitempty"`
+	Count  int       `json:"count"`
+	Minute int       `json:"last_minute"` // how many of count were in the last minute
+	Last   time.Time `json:"last"`
 }
 
-// ID identifies the reason as long as it is counted.
+// ID identifies the reason while it is counted.
 func (r *Reason) ID() string {
 	cause := r.Cause
 	if r.Engine != 0 {
@@ -175,7 +178,7 @@ func (r *Reason) ID() string {
 	return strings.Join([]string{r.Code, cause, r.Limit, r.Key, r.Model, r.Upstream}, " ")
 }
 
-// why returns in words why the calls failed.
+// why returns the reason for the failures in words.
 func (r *Reason) why() string { return reason(cmp.Or(r.Cause, r.Code), r.Engine) }
 
 func reasons(counts []observe.ReasonCount) []Reason {

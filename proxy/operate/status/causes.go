@@ -6,8 +6,8 @@ import (
 	"penstock/upstreams"
 )
 
-// words returns an operator's words for a cause, or for the code of an error that no engine caused.
-// Text that follows the cause and a colon stays unchanged.
+// words returns words that an operator understands for a cause, or for the code of an error that no
+// engine caused. Text after the cause and a colon stays unchanged.
 func words(cause string) string {
 	word, detail, more := strings.Cut(cause, ": ")
 	said := upstreams.Cause(word).Words()

@@ -10,9 +10,10 @@ type Domain struct {
 	Name      string    `json:"name"`
 	NotBefore time.Time `json:"not_before,omitzero"` // zero: no certificate yet
 	NotAfter  time.Time `json:"not_after,omitzero"`
-	Failures  int       `json:"failures"`          // consecutive failures to obtain or renew the certificate
-	Problem   string    `json:"problem,omitempty"` // why the last attempt failed, or what the next one waits for
-	Next      time.Time `json:"next,omitzero"`     // when the next check is due
+	Failures  int       `json:"failures"` // consecutive failures to obtain or renew the certificate
+	// why the last attempt failed, or what the next attempt waits for
+	Problem string    `json:"problem,omitempty"`
+	Next    time.Time `json:"next,omitzero"` // when the next check is due
 }
 
 // Text describes the domain in one line.
@@ -38,7 +39,7 @@ func (d Domain) attempts() string {
 		d.Next.UTC().Format(time.RFC3339), d.Problem)
 }
 
-// refused returns why clients cannot connect to the domain; "" if they can.
+// refused returns the reason why clients cannot connect to the domain, or "" if they can.
 func (d Domain) refused(now time.Time) string {
 	switch {
 	case d.NotAfter.IsZero() && d.Problem != "":

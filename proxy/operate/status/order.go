@@ -12,12 +12,12 @@ import (
 const (
 	rankOut = iota
 	rankTrouble
-	rankHold // taken out by the operator
+	rankHold // taken out of service by the operator
 	rankBusy
 	rankIdle
 )
 
-// rank returns the upstream's rank among the others.
+// rank returns the upstream's rank.
 func (u *Upstream) rank() int {
 	switch {
 	case u.Mode != "ready":
@@ -72,12 +72,12 @@ func (k *Key) inUse() bool {
 	return k.Requests != nil && k.Requests.Used > 0 || k.Tokens != nil && k.Tokens.Used > 0
 }
 
-// byTrouble returns the indexes of the upstreams, with those in trouble first.
+// byTrouble returns the indexes of the upstreams, those with a problem first.
 func (s *Status) byTrouble() []int {
 	return places(len(s.Upstreams), func(i int) int { return s.Upstreams[i].rank() })
 }
 
-// places returns the numbers below n, sorted by rank.
+// places returns the numbers from 0 to n-1, sorted by rank.
 func places(n int, rank func(i int) int) []int {
 	out := make([]int, n)
 	for i := range out {
@@ -87,7 +87,7 @@ func places(n int, rank func(i int) int) []int {
 	return out
 }
 
-// UpstreamRows returns the upstreams, those in trouble first.
+// UpstreamRows returns the upstreams, those with a problem first.
 func (s *Status) UpstreamRows() (out []*Upstream) {
 	for _, i := range s.byTrouble() {
 		out = append(out, &s.Upstreams[i])
@@ -95,7 +95,7 @@ func (s *Status) UpstreamRows() (out []*Upstream) {
 	return out
 }
 
-// ModelRows returns the models, those in trouble first.
+// ModelRows returns the models, those with a problem first.
 func (s *Status) ModelRows() (out []*Model) {
 	for _, i := range places(len(s.Models), func(i int) int { return s.Models[i].rank() }) {
 		out = append(out, &s.Models[i])
@@ -103,7 +103,8 @@ func (s *Status) ModelRows() (out []*Model) {
 	return out
 }
 
-// KeyRows returns the keys. Keys that are refused, have used up a budget or end soon come first.
+// KeyRows returns the keys. Keys whose calls are refused, that have used up a budget or that expire
+// soon come first.
 func (s *Status) KeyRows() (out []*Key) {
 	for _, i := range places(len(s.Keys), func(i int) int {
 		switch k := &s.Keys[i]; {

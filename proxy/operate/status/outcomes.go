@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// judge determines the models' states and troubles.
+// judge determines the models' states and problems.
 func (s *Status) judge() {
 	s.soles()
 	for i := range s.Models {
@@ -27,7 +27,7 @@ func (s *Status) judge() {
 	}
 }
 
-// soles finds the models for which only one upstream takes calls.
+// soles finds the upstreams that are the only ones to take calls for a model.
 func (s *Status) soles() {
 	of := map[string][]string{}
 	for i := range s.Models {
@@ -60,7 +60,7 @@ func (m *Model) servedBy() string {
 	return m.State
 }
 
-// failing reports whether most of the model's calls fail or find it full.
+// failing reports whether most of the model's calls fail or find no free slot.
 func (m *Model) failing() bool {
 	n := &m.History.Minute
 	return most(n.Failed+n.Full, n.Calls)
@@ -81,7 +81,7 @@ func standIns(s *Status, m *Model) (out []string) {
 	return out
 }
 
-// troublesOf describes the troubles that a model's calls have, worst first.
+// troublesOf describes the problems of a model's calls, worst first.
 func (s *Status) troublesOf(m *Model) (out []string) {
 	n, say := &m.History.Minute, func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if Bounds.Failed.share(n.Failed, n.Calls) {
@@ -99,7 +99,7 @@ func (s *Status) troublesOf(m *Model) (out []string) {
 	return out
 }
 
-// shareOf says in words that n of all calls in the last minute were affected.
+// shareOf describes in words that n out of all calls in the last minute were affected.
 func shareOf(n, all int) string {
 	return fmt.Sprintf("%d %% of its calls (%d of %d in the last minute)", percent(n, all), n, all)
 }
@@ -123,7 +123,7 @@ func takenSlots(n int) string {
 	return fmt.Sprintf("%d slots are", n)
 }
 
-// blame says where a model's calls failed in the last minute, and why.
+// blame describes where and why a model's calls failed in the last minute.
 func (s *Status) blame(model string) string {
 	where, why := map[string]int{}, map[string]int{}
 	for _, all := range [][]Reason{s.Failures, s.Refusals} {
@@ -149,7 +149,7 @@ func (s *Status) blame(model string) string {
 	return fmt.Sprintf(", on %s (%s)", count(len(where), "upstream"), code)
 }
 
-// hit names the key whose calls find a model full, if most of these calls come from one key.
+// hit names the key whose calls find no free slot at a model, if most of these calls use one key.
 func (s *Status) hit(model string) string {
 	whose := map[string]int{}
 	for i := range s.Refusals {
@@ -203,7 +203,7 @@ func (u *Upstream) failed() (n, all int) {
 	return m.Failed + m.Retried, m.Calls + m.Retried
 }
 
-// fails says what share of attempts fails, and why. The parameter why may be empty.
+// fails describes the share of attempts that fail, and why. why may be empty.
 func (u *Upstream) fails(why string) string {
 	n, all := u.failed()
 	text := fmt.Sprintf("fails %d %% of what it is asked (%d of %d in the last minute", percent(n, all), n, all)

@@ -28,7 +28,7 @@ var (
 
 // The page is one file with its style and its script inside, and the policy allows exactly these
 // two by their hashes. Only these two constants are typed as style and script. html/template
-// escapes every other value for its place.
+// escapes every other value for its context.
 var (
 	page   = template.Must(template.New("page").Funcs(helpers).Parse(pageHTML))
 	policy = "default-src 'none'; style-src '" + hash(string(pageCSS)) + "'; script-src '" + hash(string(pageJS)) + "'; connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -42,7 +42,7 @@ func hash(text string) string {
 // Policy is the page's Content-Security-Policy.
 func Policy() string { return policy }
 
-// Sections lists, by element id, the parts of the page that are renewed while it is open.
+// Sections lists, by element id, the sections of the page that are updated while it is open.
 var Sections = []string{
 	"verdict", "numbers", "edges", "refusals", "events", "models", "upstreams", "keys", "calls", "configuration",
 }
@@ -65,8 +65,8 @@ func (s *Status) CallPage(id string) ([]byte, error) {
 	return s.callPage("call", &s.Calls[i])
 }
 
-// ForgottenPage writes the page about a call that is no longer kept. The page says what to look for
-// in the log.
+// ForgottenPage writes the page about a call that is no longer kept. The page tells what to search
+// for in the log.
 func (s *Status) ForgottenPage(id string) ([]byte, error) {
 	return s.callPage("forgotten", &Call{ID: id})
 }
@@ -163,8 +163,8 @@ type folded struct {
 	What, State string
 }
 
-// crowdAbove is the number of upstreams above which idle ones are folded: that many one-line rows
-// fit on a screen.
+// crowdAbove is the number of upstreams above which idle upstreams are folded. That many one-line
+// rows fit on a screen.
 const crowdAbove = 60
 
 // foldedAbove is the number of rows above which a table folds its idle rows.
@@ -183,7 +183,7 @@ func idle[R idler](rows []R) (n int) {
 	return n
 }
 
-// takers says how many of a model's targets take calls.
+// takers describes how many of a model's targets take calls.
 func takers(all []Target) string {
 	return fmt.Sprintf("%d of %s", len(all)-len(missing(all)), count(len(all), "target"))
 }
@@ -212,7 +212,7 @@ func sum(a map[string]uint64, words []string) (n uint64) {
 	return n
 }
 
-// millis formats a duration in milliseconds for people; empty if unknown.
+// millis formats a duration in milliseconds for people, or returns "" if the duration is unknown.
 func millis(v float64) string {
 	switch {
 	case v <= 0:
@@ -244,7 +244,7 @@ func rateOf(v float64) string {
 	return strconv.Itoa(int(math.Round(v)))
 }
 
-// short shortens a request id to the characters by which people distinguish ids.
+// short shortens a request id to the characters that people distinguish ids by.
 func short(id string) string {
 	if len(id) > 12 {
 		return id[:12]
@@ -255,10 +255,10 @@ func short(id string) string {
 // barWidth is the length of a bar in its own units.
 const barWidth = 100.0
 
-// bar is a pool's bar: own leases, requests of other clients, and free slots.
+// bar is the bar of a pool: own leases, requests of other clients, and free slots.
 type bar struct {
 	Own, Others, Total   int
-	Elsewhere            int // how many of Own are at other edges
+	Elsewhere            int // how many of Own are calls at other edges
 	OwnWidth, OthersFrom float64
 	OthersWidth          float64
 	Full                 bool
@@ -285,8 +285,8 @@ type namedPool struct {
 	Sources       []string
 }
 
-// poolsOf returns a model's pools for the page: one pool if they are shared, otherwise those that
-// have slots. The pools of the higher tiers follow.
+// poolsOf returns a model's pools for the page: one pool if the pools share their slots, otherwise
+// each pool that has slots. The pools of the higher tiers follow.
 func poolsOf(m Model) []namedPool {
 	out := shownPools(m.Pools, m.Separate, "shared by all requests", "")
 	for i := range m.Tiers {
@@ -316,8 +316,8 @@ func shownPools(pools map[string]Pool, separate bool, shared, prefix string) (ou
 	return out
 }
 
-// ownPools returns an upstream's pools. As with models, calls of other edges are included, because
-// they hold slots, too.
+// ownPools returns an upstream's pools. As for models, calls of other edges are included, because
+// they also hold slots.
 func ownPools(u *Upstream) (out []namedPool) {
 	for _, p := range u.Pools {
 		active := p.Active + p.Elsewhere
@@ -331,8 +331,8 @@ func ownPools(u *Upstream) (out []namedPool) {
 	return out
 }
 
-// engineQueue returns how many requests wait within the engine, or -1 if the engine does not report
-// that now.
+// engineQueue returns how many requests wait within the engine, or -1 if there is no current
+// report.
 func engineQueue(u *Upstream) int {
 	if u.Report == nil || !u.ReportFresh {
 		return -1
@@ -348,7 +348,7 @@ func slotsInUse(u *Upstream) (n int) {
 	return n
 }
 
-// sparkline is a curve of the last minutes in SVG paths.
+// sparkline is a curve of the last minutes as SVG paths.
 type sparkline struct {
 	Line, Area string
 	Peak       float64
@@ -398,7 +398,7 @@ func spark(values []float64) sparkline {
 		}
 		coordinate(&line, op, x, y)
 		coordinate(&area, op, x, y)
-		if !drawing { // a single point is a dot
+		if !drawing { // a single value is drawn as a dot
 			coordinate(&line, 'L', x+0.1, y)
 		}
 		drawing = true

@@ -9,7 +9,8 @@ import (
 // pair describes a certificate in a file and the end of its validity, in one line.
 type pair struct {
 	Of, Text, Level string
-	Soon            string // in how long it ends, if it is not overdue yet but the headline mentions it
+	// time until it expires, if it is not overdue yet but the headline mentions it
+	Soon string
 }
 
 // pairsOf returns the certificates of the public and the admin listener that come from files.

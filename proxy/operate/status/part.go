@@ -2,21 +2,21 @@ package status
 
 import "fmt"
 
-// Part says which rows of the long lists are shown: models, upstreams and keys. With thousands of
-// rows the whole state would be megabytes, too much for a reader.
+// Part selects which rows of the long lists (models, upstreams and keys) are shown. With thousands
+// of rows the whole state would have megabytes, too much for a reader.
 type Part struct{ Limit, Offset int }
 
 // PartDefault is the number of rows shown by default.
 const PartDefault = 200
 
-// Excerpt says which rows of a list an answer holds.
+// Excerpt describes which rows of a list an answer contains.
 type Excerpt struct {
 	Total  int `json:"total"`
 	Offset int `json:"offset"`
 	Rows   int `json:"rows"`
 }
 
-// String describes the rows that an answer holds: "rows 201 to 400 of 1000, those in trouble
+// String describes the rows that an answer contains: "rows 201 to 400 of 1000, those in trouble
 // first".
 func (e *Excerpt) String() string {
 	if e.Rows == 0 {
@@ -27,7 +27,7 @@ func (e *Excerpt) String() string {
 
 // Show keeps only the rows of p in each of the long lists, in page order: the first rows are those
 // that need an operator. A list that fits stays unchanged. Statements about all rows, such as the
-// verdict, were made before and do not change.
+// verdict, have already been made and do not change.
 func (s *Status) Show(p Part) {
 	s.Excerpts = map[string]*Excerpt{}
 	s.Models = excerpt(s, "models", s.Models, s.ModelRows, p)

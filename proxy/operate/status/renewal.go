@@ -41,8 +41,7 @@ func (s *Status) Renewals(page *Shown) (map[string]Renewal, error) {
 	return changed, nil
 }
 
-// renew returns the update for a section with a new text. The result ok is false if nothing has
-// changed.
+// renew returns the update for a section with a new text. ok is false if nothing has changed.
 func (s *Shown) renew(section, text string) (r Renewal, ok bool) {
 	if s.whole == nil {
 		s.whole, s.frames, s.rows = map[string]string{}, map[string]string{}, map[string]map[string]string{}
@@ -85,7 +84,7 @@ func differs(before, row string) (text string, cells map[int]string) {
 	return "", cells
 }
 
-// cellsOf splits a table row into its beginning and its cells, each of which starts on a new line.
+// cellsOf splits a table row into its first tag and its cells, each of which starts on a new line.
 func cellsOf(row string) []string {
 	lines := strings.Split(row, "\n<t")
 	for i := range lines[1:] {
@@ -114,12 +113,13 @@ func cut(text string) (frame string, rows []string) {
 		return text, nil
 	}
 	for row := range strings.SplitSeq(body[at+len(begin):end], begin) {
-		rows = append(rows, begin[1:]+strings.TrimRight(row, "\n")) // like the other rows
+		// so that it looks like the other rows
+		rows = append(rows, begin[1:]+strings.TrimRight(row, "\n"))
 	}
 	return head + rowsMark + body[:at] + body[end:], rows
 }
 
-// rowID returns the id by which the page's script knows a row.
+// rowID returns the id by which the page's script identifies a row.
 func rowID(row string) string {
 	_, id, _ := strings.Cut(row, ` id="`)
 	id, _, _ = strings.Cut(id, `"`)

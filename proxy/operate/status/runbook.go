@@ -11,8 +11,8 @@ import (
 	"penstock/proxy/fleet"
 )
 
-// Runbook returns the alert of .deploy/alerts.yaml whose text says what to do about an upstream in
-// trouble, or "".
+// Runbook returns the alert of .deploy/alerts.yaml whose text tells what to do about an upstream
+// with a problem, or "".
 func (u *Upstream) Runbook() string {
 	switch {
 	case u.State == "down":
@@ -27,7 +27,7 @@ func (u *Upstream) Runbook() string {
 	return ""
 }
 
-// Runbooks returns the alerts whose texts say what to do about the verdict's troubles, each alert
+// Runbooks returns the alerts whose texts tell what to do about the verdict's problems, each alert
 // once.
 func (s *Status) Runbooks() (all []string) {
 	add := func(trouble bool, alert string) {
@@ -61,8 +61,8 @@ func (s *Status) Runbooks() (all []string) {
 	return all
 }
 
-// Remedies returns what to do about the verdict's troubles: commands, or what to change. It is never
-// empty.
+// Remedies returns remedies for the verdict's problems: commands, or settings to change. It is
+// never empty.
 func (s *Status) Remedies() (all []string) {
 	for _, alert := range s.Runbooks() {
 		all = append(all, "penstock explain "+alert)
@@ -105,7 +105,7 @@ type runbook struct {
 	Text []runText
 }
 
-// runText is a piece of a text, and whether it is code.
+// runText is a piece of a text, either code or prose.
 type runText struct {
 	Text string
 	Code bool
@@ -124,7 +124,7 @@ func sections(document string) (all [][2]string) {
 	return all
 }
 
-// AlertTexts returns what the troubleshooting document says to do when an alert fires, by the
+// AlertTexts returns the instructions of the troubleshooting document for each alert, by the
 // alert's name, without Markdown.
 func AlertTexts(document string) map[string]string {
 	all := map[string]string{}

@@ -15,39 +15,42 @@ import (
 	"penstock/upstreams"
 )
 
-// Status is the state of the edge at one moment, as the page and its JSON form show it. Times are
+// Status is the state of the edge at one moment, as the page and the JSON show it. Times are
 // absolute, durations have their unit in the name, and an unknown value is null or -1, never zero.
 type Status struct {
 	Verdict  Verdict   `json:"verdict"`
 	Build    string    `json:"build"`
-	Version  uint64    `json:"version"` // of the running configuration
+	Version  uint64    `json:"version"` // number of the running configuration
 	Since    time.Time `json:"version_since"`
 	Started  time.Time `json:"started"`
-	Process  string    `json:"process"` // its number and when it started, in seconds since 1970: 4711-1764315673
+	Process  string    `json:"process"` // process number and start in Unix seconds: 4711-1764315673
 	Now      time.Time `json:"now"`
 	Draining bool      `json:"draining"`
 	Faults
-	InFlight    int64        `json:"in_flight"` // calls
-	Finished    uint64       `json:"finished"`  // calls since the start
+	InFlight    int64        `json:"in_flight"` // running calls
+	Finished    uint64       `json:"finished"`  // ended calls since the start
 	Connections int64        `json:"connections"`
-	Certificate *Certificate `json:"certificate"` // the edge's own; null without TLS
+	Certificate *Certificate `json:"certificate"` // the edge's own certificate; null without TLS
 
-	AdminCertificate *Certificate `json:"admin_certificate,omitempty"` // the admin listener's
+	// the admin listener's certificate
+	AdminCertificate *Certificate `json:"admin_certificate,omitempty"`
 
-	Generations []Generation    `json:"generations"`
-	LastReload  *Reload         `json:"last_reload"`
-	Retries     Retries         `json:"retries"`
-	Upstreams   []Upstream      `json:"upstreams"`
-	Models      []Model         `json:"models"`
-	Hour        Hour            `json:"hour"`
-	Events      []Event         `json:"events"` // newest first
-	Keys        []Key           `json:"keys"`
-	Calls       []Call          `json:"calls"`           // in flight, oldest first, then ended, newest first
-	Refusals    []Reason        `json:"refusals"`        // before an engine was asked, by reason
-	Failures    []Reason        `json:"failures"`        // at an engine, likewise
-	Attempts    []Reason        `json:"failed_attempts"` // likewise, including attempts of calls that a retry saved
-	Total       observe.History `json:"total"`
-	Fleet       *fleet.State    `json:"fleet,omitempty"`
+	Generations []Generation `json:"generations"`
+	LastReload  *Reload      `json:"last_reload"`
+	Retries     Retries      `json:"retries"`
+	Upstreams   []Upstream   `json:"upstreams"`
+	Models      []Model      `json:"models"`
+	Hour        Hour         `json:"hour"`
+	Events      []Event      `json:"events"` // newest first
+	Keys        []Key        `json:"keys"`
+	Calls       []Call       `json:"calls"` // running, oldest first, then ended, newest first
+	// refusals before an engine was asked, by reason
+	Refusals []Reason `json:"refusals"`
+	Failures []Reason `json:"failures"` // failures at an engine, by reason
+	// by reason, including attempts of calls that a retry saved
+	Attempts []Reason        `json:"failed_attempts"`
+	Total    observe.History `json:"total"`
+	Fleet    *fleet.State    `json:"fleet,omitempty"`
 
 	Excerpts map[string]*Excerpt `json:"excerpts,omitempty"` // for each incomplete list, by name
 
@@ -55,11 +58,12 @@ type Status struct {
 
 	Discovered []DiscoveredModels `json:"discovered_models,omitempty"`
 
-	Issuers []Issuer `json:"issuers,omitempty"` // of tokens
+	Issuers []Issuer `json:"issuers,omitempty"` // issuers of tokens
 
-	Hooks []Hook `json:"hooks,omitempty"` // that gave no decision on some calls of the last minute
+	// hooks that gave no decision on some calls of the last minute
+	Hooks []Hook `json:"hooks,omitempty"`
 
-	Copies []Copies `json:"copies,omitempty"` // of hooks that have lost some in the last minute
+	Copies []Copies `json:"copies,omitempty"` // hooks that have lost copies in the last minute
 
 	Operable bool `json:"operable"` // upstreams can be drained, because an admin token is set
 }
@@ -68,8 +72,8 @@ type Status struct {
 type Verdict struct {
 	Level string `json:"level"` // ok, degraded, failing, out, draining
 	Text  string `json:"text"`
-	// About names the models and upstreams in trouble. As long as About is unchanged, nothing new
-	// has happened.
+	// About names the models and upstreams with a problem. While About is unchanged, there is no
+	// new problem.
 	About []string `json:"about,omitempty"`
 }
 
@@ -82,7 +86,7 @@ const (
 	LevelDraining = "draining"
 )
 
-// Faults are troubles of the edge itself.
+// Faults are problems of the edge itself.
 type Faults struct {
 	Panicking string  `json:"panicking,omitempty"`             // the place where panics recur: the edge is not ready
 	Unsaved   float64 `json:"unsaved_usage_seconds,omitempty"` // how long usage has been waiting for the ledger
@@ -92,7 +96,7 @@ type Faults struct {
 	AdminPortShared bool `json:"-"`                                 // for longer than a take-over
 }
 
-// unsavedMost is how many seconds usage may wait for the ledger before that counts as trouble.
+// unsavedMost is how many seconds usage may wait for the ledger before that counts as a problem.
 const unsavedMost = 5
 
 // Certificate holds the validity of the edge's own certificate.
@@ -100,7 +104,7 @@ type Certificate struct {
 	NotBefore time.Time `json:"not_before,omitzero"`
 	NotAfter  time.Time `json:"not_after,omitzero"`
 
-	Domains []Domain `json:"domains,omitempty"` // the domains whose certificates the edge obtains itself
+	Domains []Domain `json:"domains,omitempty"` // domains with certificates from the edge
 }
 
 // CertificateOf returns a certificate that is valid between two times, or nil if the times are
@@ -112,7 +116,7 @@ func CertificateOf(from, to time.Time) *Certificate {
 	return &Certificate{NotBefore: from, NotAfter: to}
 }
 
-// Trouble returns why clients refuse the certificate at a time; "" if they accept it.
+// Trouble returns the reason why clients refuse the certificate at a time, or "" if they accept it.
 func (c *Certificate) Trouble(now time.Time) string {
 	switch {
 	case c == nil:
@@ -149,10 +153,10 @@ func (d Discovery) Text() string {
 }
 
 // staleAfter is how many seconds a discovery may fail before the edge reports that, because a
-// discovery mostly recovers at once.
+// discovery usually recovers at once.
 const staleAfter = 10
 
-// Problem says how old the known endpoints are, and why; "" if they are up to date.
+// Problem describes how old the known endpoints are, and why, or returns "" if they are up to date.
 func (d Discovery) Problem() string {
 	if d.Stale < staleAfter {
 		return ""
@@ -164,7 +168,8 @@ func (d Discovery) Problem() string {
 type DiscoveredModels struct {
 	Upstream string `json:"upstream"`
 	Models   int    `json:"models"`
-	LeftOut  int    `json:"left_out"` // because of their names or number, or because the file lists them
+	// models left out because of their names or number, or because the file lists them
+	LeftOut int `json:"left_out"`
 }
 
 // Text describes the models in one line.
@@ -181,8 +186,8 @@ func (d DiscoveredModels) Text() string {
 type Issuer struct {
 	Name     string  `json:"name"`
 	Keys     int     `json:"keys"`
-	Age      float64 `json:"fetched_seconds_ago"` // -1: never, or the keys are in a file
-	Failures uint64  `json:"failures"`            // of fetches, since the start
+	Age      float64 `json:"fetched_seconds_ago"` // -1: never fetched, or the keys are in a file
+	Failures uint64  `json:"failures"`            // failed fetches since the start
 	Trouble  string  `json:"trouble,omitempty"`   // why the last fetch failed
 }
 
@@ -197,7 +202,8 @@ func (i Issuer) Text() string {
 	return "issuer " + i.Name + ": " + count(i.Keys, "key") + ", fetched " + Ago(secondsOf(i.Age)) + " ago"
 }
 
-// Problem returns why some of the issuer's keys may be missing; "" if none can be.
+// Problem returns the reason why some of the issuer's keys may be missing, or "" if none can be
+// missing.
 func (i Issuer) Problem() string {
 	switch {
 	case i.Trouble == "":
@@ -212,9 +218,9 @@ func (i Issuer) Problem() string {
 type Hook struct {
 	Name      string `json:"name"`
 	Calls     int    `json:"calls"`
-	Undecided int    `json:"undecided"`        // part of Calls
-	Cause     string `json:"cause"`            // of the last one without a decision: a word of upstreams.Causes
-	Detail    string `json:"detail,omitempty"` // what was wrong with its answer: a word of hook.Details
+	Undecided int    `json:"undecided"`        // how many of Calls had no decision
+	Cause     string `json:"cause"`            // of the last missing decision: a word of Causes
+	Detail    string `json:"detail,omitempty"` // its fault: a word of hook.Details
 	Words     string `json:"-"`                // the detail in words
 	Open      bool   `json:"open"`             // on_error: open
 }
@@ -233,7 +239,7 @@ func (h Hook) Text() string {
 		h.Name, h.Undecided, count(h.Calls, "call"), cause, then)
 }
 
-// Problem returns Text if the hook fails for too many calls; "" otherwise.
+// Problem returns Text if the hook fails for too many calls, and otherwise "".
 func (h Hook) Problem() string {
 	if Bounds.Failed.share(h.Undecided, h.Calls) {
 		return h.Text()
@@ -241,12 +247,12 @@ func (h Hook) Problem() string {
 	return ""
 }
 
-// Copies are the copies of the last minute's calls for a hook that has lost some of them.
+// Copies describes the copies of the last minute's calls for a hook that has lost some of them.
 type Copies struct {
 	Hook  string `json:"hook"`
 	Calls int    `json:"calls"`
-	Lost  int    `json:"lost"` // part of Calls
-	Why   string `json:"why"`  // of the last one that was lost, in words
+	Lost  int    `json:"lost"` // how many of Calls were lost
+	Why   string `json:"why"`  // why the last copy was lost, in words
 }
 
 // Text describes the copies in one line.
@@ -255,7 +261,7 @@ func (c Copies) Text() string {
 		count(c.Calls, "call"), c.Why)
 }
 
-// Problem returns Text if too many copies were lost; "" otherwise.
+// Problem returns Text if too many copies were lost, and otherwise "".
 func (c Copies) Problem() string {
 	if Bounds.Failed.share(c.Lost, c.Calls) {
 		return c.Text()
@@ -275,37 +281,39 @@ type Reload struct {
 	At        time.Time `json:"at"`
 	Source    string    `json:"source"`
 	OK        bool      `json:"ok"`
-	Unchanged bool      `json:"unchanged,omitempty"` // the file equals the running one
+	Unchanged bool      `json:"unchanged,omitempty"` // the file equals the running configuration
 	// KeysInForce reports that the file was refused but its keys came into force.
 	KeysInForce bool     `json:"keys_in_force,omitempty"`
 	Version     uint64   `json:"version"` // of the running configuration after the reload
 	Changes     []string `json:"changes,omitempty"`
-	Capacity    []string `json:"capacity,omitempty"` // of models: "llama: 48 -> 16 slots"
-	Restart     []string `json:"needs_restart,omitempty"`
-	Problems    []string `json:"problems,omitempty"`
-	Seconds     float64  `json:"seconds"`
+	// changed capacity of models: "llama: 48 -> 16 slots"
+	Capacity []string `json:"capacity,omitempty"`
+	Restart  []string `json:"needs_restart,omitempty"`
+	Problems []string `json:"problems,omitempty"`
+	Seconds  float64  `json:"seconds"`
 }
 
-// Retries holds how much of the retry budget was used in the last ten seconds.
+// Retries describes how much of the retry budget was used in the last ten seconds.
 type Retries struct {
 	Used    int64 `json:"used"`
 	Allowed int64 `json:"allowed"`
 }
 
-// Upstream is one upstream and its last minutes.
+// Upstream is one upstream with its last minutes.
 type Upstream struct {
 	upstreams.Status
-	ModeWho string          `json:"mode_who,omitempty"` // the operator who set the mode, in a fleet
-	SoleFor []string        `json:"sole_for,omitempty"` // models that have no other upstream now
+	ModeWho string `json:"mode_who,omitempty"` // the operator who set the mode, in a fleet
+	// models for which no other upstream takes calls now
+	SoleFor []string        `json:"sole_for,omitempty"`
 	History observe.History `json:"history"`
 	Hour    Hour            `json:"hour"`
 
-	// BreakerIdle reports that the breaker is half-open only because no call has come and the last
-	// failure is more than five minutes old. The next call tries the engine.
+	// BreakerIdle reports that the breaker is half-open only because there has been no call and the
+	// last failure is more than five minutes old. The next call tries the engine.
 	BreakerIdle bool `json:"breaker_idle,omitempty"`
 
-	// FailingSeconds and RefusingSeconds are how long it has failed too many of its attempts, and
-	// how long it has refused a feature.
+	// FailingSeconds is how long the upstream has failed too many of its attempts. RefusingSeconds
+	// is how long it has refused a feature.
 	FailingSeconds  float64 `json:"failing_seconds,omitempty"`
 	RefusingSeconds float64 `json:"refusing_seconds,omitempty"`
 }
@@ -330,19 +338,20 @@ type Model struct {
 	Deprecated     time.Time       `json:"deprecated,omitzero"`
 	Sunset         time.Time       `json:"sunset,omitzero"`
 	Troubles       []string        `json:"troubles,omitempty"`        // in the last minute, worst first
-	TroubleSeconds float64         `json:"trouble_seconds,omitempty"` // how long the trouble has lasted
+	TroubleSeconds float64         `json:"trouble_seconds,omitempty"` // duration of the problem
 	History        observe.History `json:"history"`
 	Hour           Hour            `json:"hour"`
 	Separate       bool            `json:"separate_pools"`
 	Pools          map[string]Pool `json:"pools"`
 	Queue          *Queue          `json:"queue"`
 	Targets        []Target        `json:"targets"`
-	Tiers          []Tier          `json:"tiers,omitempty"` // if several; Pools belongs to the first tier
-	Arms           []Arm           `json:"arms,omitempty"`
-	Shadow         *Shadow         `json:"shadow,omitempty"`
+	// if there are several; Pools belongs to the first tier
+	Tiers  []Tier  `json:"tiers,omitempty"`
+	Arms   []Arm   `json:"arms,omitempty"`
+	Shadow *Shadow `json:"shadow,omitempty"`
 }
 
-// Retirement describes when the model is deprecated and removed; "" without such dates.
+// Retirement describes when the model is deprecated and removed, or returns "" without such dates.
 func (m *Model) Retirement() string {
 	var parts []string
 	if !m.Deprecated.IsZero() {
@@ -356,9 +365,10 @@ func (m *Model) Retirement() string {
 
 // Tier is one tier of a model's targets.
 type Tier struct {
-	Tier     int             `json:"tier"`
-	When     string          `json:"when,omitempty"` // when it serves: while the tiers before it are full, or down
-	Serving  bool            `json:"serving"`        // the first tier that takes calls
+	Tier int `json:"tier"`
+	// when the tier serves: while the earlier tiers are full, or down
+	When     string          `json:"when,omitempty"`
+	Serving  bool            `json:"serving"` // the first tier that takes calls
 	Separate bool            `json:"separate_pools"`
 	Pools    map[string]Pool `json:"pools"`
 }
@@ -393,7 +403,7 @@ type Pool struct {
 	Available int      `json:"available"`
 	Elsewhere int      `json:"elsewhere,omitempty"` // how many of active are calls of the fleet's other edges
 	Others    int      `json:"others"`              // requests of other clients at these engines
-	Sources   []string `json:"sources"`             // where the limits come from
+	Sources   []string `json:"sources"`             // where the limits are from
 }
 
 // Queue is a model's queue.
@@ -409,21 +419,25 @@ type Key struct {
 	IsGroup     bool     `json:"is_group,omitempty"` // a group, with the sums of its keys
 	Group       string   `json:"group,omitempty"`    // the group whose limits the key shares
 	InFlight    int      `json:"in_flight"`
-	Concurrency int      `json:"concurrency,omitempty"`         // its limit
+	Concurrency int      `json:"concurrency,omitempty"`         // the concurrency limit
 	Requests    *Use     `json:"requests_per_minute,omitempty"` // null: no limit
-	Tokens      *Use     `json:"tokens_per_minute,omitempty"`   // likewise
-	Budgets     []Budget `json:"budgets,omitempty"`             // of days and months
-	Today       KeyDay   `json:"today"`                         // in UTC
-	Refused     int      `json:"refused_5m"`                    // before an engine was asked
-	OverLimit   int      `json:"over_limit_5m"`                 // how many of these a limit of the key refused
-	Full        int      `json:"full_5m"`                       // how many of these found no slot
-	Why         string   `json:"refused_by,omitempty"`          // the most frequent reason
+	Tokens      *Use     `json:"tokens_per_minute,omitempty"`   // null: no limit
+	Budgets     []Budget `json:"budgets,omitempty"`             // daily and monthly budgets
+	Today       KeyDay   `json:"today"`                         // the current day in UTC
+	// calls refused before an engine was asked
+	Refused int `json:"refused_5m"`
+	// how many of these calls a limit of the key refused
+	OverLimit int `json:"over_limit_5m"`
+	// how many of these calls found no slot
+	Full int `json:"full_5m"`
+	// the most frequent reason for refusals
+	Why string `json:"refused_by,omitempty"`
 
 	// Ends is when the key expires; a zero time means never.
 	Ends time.Time `json:"ends,omitzero"`
 
-	// Notes say, worst first, what the key's owner must know: a limit refuses calls, a budget is
-	// used up or nearly so, or the key expires soon.
+	// Notes tell the key's owner, worst first, that a limit refuses calls, that a budget is used up
+	// or nearly used up, or that the key expires soon.
 	Notes []string `json:"notes,omitempty"`
 	// Badge is the worst note as a word from a closed set: "over limit", "expired", "used up",
 	// "ends soon" or "nearly used up".
@@ -464,9 +478,9 @@ func (k *Key) limitNow(limit string) string {
 // budgetNear is the used share above which the page mentions a budget.
 const budgetNear = 0.9
 
-// describe sets the key's notes and its badge. The result urgent is how many notes, from the first,
-// are urgent: calls are being refused, or the key has just expired. The result shown is how many
-// the headline may show. It leaves out a key that expired more than a week ago.
+// describe sets the key's notes and its badge. urgent is how many notes, from the first, are
+// urgent: calls are being refused, or the key has just expired. shown is how many notes the
+// headline may show. It excludes the note about a key that expired more than a week ago.
 func (k *Key) describe(now time.Time) (urgent, shown int) {
 	var soon, old []string
 	k.Notes, k.Badge = nil, k.badgeOf(now)
@@ -486,7 +500,8 @@ func (k *Key) describe(now time.Time) (urgent, shown int) {
 		b := &k.Budgets[i]
 		text := "has used " + b.Used + " of " + b.Limit + " of its " + b.Name + ", until " + b.renewal()
 		switch {
-		case slices.ContainsFunc(k.over, func(o overLimit) bool { return k.budget(o.limit) == b }): // said above
+		// the note above already mentions it
+		case slices.ContainsFunc(k.over, func(o overLimit) bool { return k.budget(o.limit) == b }):
 		case b.Share >= 1:
 			k.Notes = append(k.Notes, text+k.remedy(b.Name))
 		case b.Share >= budgetNear:
@@ -512,7 +527,7 @@ func (k *Key) describe(now time.Time) (urgent, shown int) {
 	return urgent, shown
 }
 
-// remedy says, as the end of a sentence, what to do when a limit refuses calls.
+// remedy tells what to do when a limit refuses calls, as the end of a sentence.
 func (k *Key) remedy(limit string) string {
 	where := "keys[].limits."
 	if k.IsGroup {
@@ -523,13 +538,13 @@ func (k *Key) remedy(limit string) string {
 
 // OverLimit describes a limit that refuses calls of a key, for the log.
 type OverLimit struct {
-	Used, Limit string    // of a budget, else empty
-	Until       time.Time // likewise: when it begins anew
+	Used, Limit string    // of a budget, otherwise empty
+	Until       time.Time // of a budget: when its next period starts
 	Remedy      string
-	Over        bool // false: it was changed since, and has refused nothing after that
+	Over        bool // false: the limit has changed and has not refused a call since
 }
 
-// LimitOf describes a limit of a key, or with group_ in front a limit of its group.
+// LimitOf describes a limit of a key or, if the limit has the prefix group_, of its group.
 func (s *Status) LimitOf(key, limit string) OverLimit {
 	name, ofGroup := strings.CutPrefix(limit, groupLimit)
 	i := slices.IndexFunc(s.Keys, func(k Key) bool { return k.ID == key && !k.IsGroup })
@@ -549,7 +564,7 @@ func (s *Status) LimitOf(key, limit string) OverLimit {
 	return o
 }
 
-// budget returns the key's budget of that name; nil if it has none.
+// budget returns the key's budget with that name, or nil if it has none.
 func (k *Key) budget(limit string) *Budget {
 	limit = strings.TrimPrefix(limit, groupLimit)
 	for i := range k.Budgets {
@@ -575,7 +590,7 @@ const (
 	badgeNear    = "nearly used up"
 )
 
-// How notes begin.
+// The first words of notes.
 const (
 	noteOver = "is over its "
 	noteEnds = "ends in "
@@ -617,11 +632,11 @@ type Budget struct {
 	Name   string    `json:"name"` // tokens_per_day, tokens_per_month, spend_per_day, spend_per_month
 	Used   string    `json:"used"` // tokens, or money
 	Limit  string    `json:"limit"`
-	Share  float64   `json:"used_share"` // 1: used up
+	Share  float64   `json:"used_share"` // 1 means used up
 	Renews time.Time `json:"renews"`
 }
 
-// renewal returns when the budget begins anew.
+// renewal returns when the next period of the budget starts.
 func (b Budget) renewal() string { return b.Renews.UTC().Format("2006-01-02 15:04 UTC") }
 
 // Text describes the budget in one line.
@@ -633,7 +648,7 @@ func (b Budget) Text() string {
 	return text + b.Used + " of " + b.Limit + ", until " + b.renewal()
 }
 
-// fullest returns the used share of the fullest budget; -1 without a budget.
+// fullest returns the used share of the budget with the highest share, or -1 without a budget.
 func (k *Key) fullest() float64 {
 	most := -1.0
 	for i := range k.Budgets {
@@ -655,7 +670,7 @@ type Target struct {
 	Tier     int    `json:"tier,omitempty"`
 	Arm      string `json:"arm,omitempty"`
 	Eligible bool   `json:"eligible"`
-	Why      string `json:"why,omitempty"`  // why it takes no calls
+	Why      string `json:"why,omitempty"`  // why the target takes no calls
 	Down     bool   `json:"down,omitempty"` // the engine is down or stalled, or the breaker is open
 }
 
@@ -667,14 +682,14 @@ type Input struct {
 	Flights   []Call          // running calls; Of may reorder and extend them
 	Ended     []observe.Ended // newest first
 	Keys      []Key           // without their calls and refusals
-	// KeysOver, if it is set, returns the keys with these ids and their groups, in place of Keys. The
-	// ids are those of keys whose limits refused calls in the last minute.
+	// KeysOver returns the keys with the given ids and their groups. If it is set, it replaces
+	// Keys. The ids belong to keys whose limits refused calls in the last minute.
 	KeysOver func(ids map[string]bool) []Key
 	Queues   map[string]*Queue // by model
 	Now      time.Time
 }
 
-// Of describes the edge. The caller then sets the members that describe the process, and calls
+// Of describes the edge. The caller then sets the fields that describe the process, and calls
 // Judge.
 func Of(in *Input) *Status {
 	s := &Status{
@@ -717,7 +732,8 @@ func Of(in *Input) *Status {
 	return s
 }
 
-// overLimits returns the ids of keys whose limits refused calls in the last minute; nil without one.
+// overLimits returns the ids of the keys whose limits refused calls in the last minute, or nil if
+// there are none.
 func overLimits(refusals []observe.ReasonCount) (ids map[string]bool) {
 	for i := range refusals {
 		if r := &refusals[i]; r.Limit != "" && r.Minute > 0 {
@@ -747,7 +763,7 @@ func modelOf(r *routing.Route, now time.Time) Model {
 }
 
 // isDown reports whether an engine is lost. It returns false for an engine that an operator has
-// taken out, or that is busy.
+// taken out of service, or that is busy.
 func isDown(u *upstreams.Upstream, now time.Time) bool {
 	s := u.State()
 	return s == upstreams.StateDown || s == upstreams.StateStalled || u.Breaker.Position(now) == upstreams.BreakerOpen
@@ -777,7 +793,7 @@ func poolsNow(r *routing.Route, now time.Time) map[string]Pool {
 	return pools
 }
 
-// measure fills in what the last minutes show about models and upstreams.
+// measure fills in the measurements of the last minutes for models and upstreams.
 func (s *Status) measure(o *observe.Outlook) {
 	s.Total = o.Total
 	for i := range s.Upstreams {
@@ -800,8 +816,8 @@ func (s *Status) measure(o *observe.Outlook) {
 	}
 }
 
-// refusedBy sets how often a key was refused, and the most frequent reason. What a limit of the
-// key's group refused is counted for the group, too; group may be nil.
+// refusedBy sets how often a key was refused, and the most frequent reason. A refusal by a limit of
+// the key's group counts for the group, too. group may be nil.
 func (k *Key) refusedBy(all []observe.ReasonCount, group *Key) {
 	most := 0
 	for i := range all {
@@ -826,7 +842,7 @@ func (k *Key) refusedBy(all []observe.ReasonCount, group *Key) {
 	}
 }
 
-// exceeds adds calls of the last minute that a limit refused.
+// exceeds adds the calls of the last minute that a limit refused.
 func (k *Key) exceeds(r *observe.ReasonCount) {
 	if r.Minute == 0 {
 		return

@@ -25,17 +25,17 @@ type Table struct {
 // Column is one column of a table.
 type Column struct {
 	Title  string
-	Width  int  // in cells; text may be wider
+	Width  int  // in cells; the text may be wider
 	Number bool // aligned to the right, and never shortened
-	Spare  int  // if space is short, the column with the highest value goes first; 0: never
+	Spare  int  // if space is short, the column with the highest value is dropped first; 0: never
 }
 
 // Row is one row of a table.
 type Row struct {
-	ID    string   // unchanged while the state changes
+	ID    string   // stays the same while the state changes
 	Level string   // sets the colour, which repeats the row's words: ok, degraded, out or none
 	Cells []string // one for each column
-	Why   string   // what is wrong, in a sentence
+	Why   string   // what the problem is, in a sentence
 	Arms  []string
 	More  []string
 	Idle  bool
@@ -101,8 +101,8 @@ func newest(h *observe.History) string {
 	return rateOf(at(h.TokensPerSecond, len(h.TokensPerSecond)-1))
 }
 
-// cached formats the share of prompt tokens that engines had in their caches, and in brackets the
-// share that was expected when the engines were picked.
+// cached formats the share of prompt tokens that engines had in their caches. In brackets it adds
+// the share that was expected when the engines were picked.
 func cached(p observe.Prompts) string {
 	if p.Prompt == 0 {
 		return "–"
@@ -126,7 +126,7 @@ var modelColumns = []Column{
 	{"CACHED 5m", 11, true, 10},
 }
 
-// Text describes the arm's share, and the calls that have ended there.
+// Text describes the arm's share, and the number of calls that ended there.
 func (a *Arm) Text() string {
 	text := fmt.Sprintf("arm %s: %.3g%% of the calls, %d ended there", a.Name, 100*a.Share, a.Calls)
 	if a.Missed > 0 {
@@ -321,8 +321,8 @@ func callRow(c *Call) Row {
 	return r
 }
 
-// failedState returns the status of a failed call. If the status is a success, the code follows,
-// because a stream that broke began with 200.
+// failedState returns the status of a failed call. If the status is a success, the error code
+// follows, because a stream that broke started with 200.
 func failedState(c *Call) string {
 	if c.Status >= 400 || c.Code == "" {
 		return strconv.Itoa(c.Status)
@@ -391,7 +391,7 @@ func keyRow(k *Key) Row {
 	return r
 }
 
-// parts describes how many of the refused calls were over a limit of the key, and how many found no
+// parts describes how many of the refused calls exceeded a limit of the key, and how many found no
 // slot.
 func (k *Key) parts() string {
 	var parts []string

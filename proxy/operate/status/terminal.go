@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// leastWidth is how many cells wide a terminal must be.
+// leastWidth is the minimum width of a terminal in cells.
 const leastWidth = 40
 
 // Terminal writes the whole state as plain text. Its lines have at most the given width (80 is
@@ -31,7 +31,7 @@ func (s *Status) Terminal(width int) []byte {
 		p.out.WriteByte('\n')
 		p.line(what + r.At.Format("15:04:05"))
 		for _, problem := range r.Problems {
-			what, _, _ := strings.Cut(problem, "\n") // drops the excerpt
+			what, _, _ := strings.Cut(problem, "\n") // drops the excerpt from the file
 			p.wrap("", what)
 		}
 	}
@@ -46,8 +46,8 @@ func (s *Status) Numbers() string {
 		Ago(s.Now.Sub(s.Started)), s.Version)
 }
 
-// Notes says where upstreams and the keys for tokens come from, and what state the fleet's store is
-// in.
+// Notes describes where upstreams and the keys for tokens are from, and the state of the fleet's
+// store.
 func (s *Status) Notes() (out []string) {
 	if text := elsewhere(s); text != "" {
 		out = append(out, text)
@@ -81,7 +81,7 @@ func (s *Status) Notes() (out []string) {
 	return out
 }
 
-// elsewhere says whose calls hold the slots, if the edges of a fleet share slots.
+// elsewhere describes whose calls hold the slots, if the edges of a fleet share slots.
 func elsewhere(s *Status) string {
 	own, others := 0, 0
 	for i := range s.Upstreams {
@@ -96,7 +96,7 @@ func elsewhere(s *Status) string {
 }
 
 // printer writes lines of text. Names come from a file that other people write, so printer removes
-// from names everything that could move the cursor.
+// every character from them that could move the cursor.
 type printer struct {
 	out   bytes.Buffer
 	width int
@@ -113,8 +113,8 @@ func (p *printer) wrap(indent, text string) {
 	}
 }
 
-// printedRows is how many rows of calls, keys and similar lists are printed. Models, upstreams and
-// edges are printed completely.
+// printedRows is the maximum number of printed rows of calls, keys and similar lists. Models,
+// upstreams and edges are printed completely.
 const printedRows = 12
 
 func (p *printer) table(t *Table) {
@@ -144,10 +144,10 @@ func (p *printer) table(t *Table) {
 	}
 }
 
-// Grid holds the columns of a table that fit a width.
+// Grid holds the columns of a table that fit into a width.
 type Grid struct {
 	columns []Column
-	shown   []int // columns of the table
+	shown   []int // indexes of the shown columns
 	widths  []int
 }
 
@@ -157,8 +157,8 @@ const gap = 2
 // mostText is the maximum width of a text column.
 const mostText = 48
 
-// width returns the least width of a column. Numbers are never shortened, so their column is as
-// wide as the widest number: otherwise they would push the last column out of the line.
+// width returns the minimum width of a column. Numbers are never shortened, so their column is as
+// wide as the widest number. Otherwise they would push the last column out of the line.
 func (t *Table) width(column int) int {
 	c := &t.Columns[column]
 	width := c.Width
@@ -170,8 +170,8 @@ func (t *Table) width(column int) int {
 	return width
 }
 
-// Fit chooses the columns that fit a width. Text columns are as wide as their texts, if there is
-// room.
+// Fit chooses the columns that fit into a width. Text columns are as wide as their texts, if there
+// is room.
 func (t *Table) Fit(width int) *Grid {
 	g, total := &Grid{columns: t.Columns}, -gap
 	least := make([]int, len(t.Columns))

@@ -14,11 +14,11 @@ import (
 // UsageView selects what a usage page shows.
 type UsageView struct {
 	Fleet  bool // the usage at all edges that share the store
-	ByUser bool // by end user, in place of models
+	ByUser bool // show end users in place of models
 	Users  bool // there is a page by end user
 }
 
-// query returns the query string for the page and for its data.
+// query returns the query string of the page and of its data.
 func (v UsageView) query() string {
 	query := url.Values{}
 	if v.Fleet {
@@ -33,7 +33,7 @@ func (v UsageView) query() string {
 	return "?" + query.Encode()
 }
 
-// usageRow is what the page shows about the usage of a key, or of one of its end users.
+// usageRow is the usage of a key, or of one of its end users, on the page.
 type usageRow struct {
 	Key, Name        string
 	Day, Month, Ever observe.Amount

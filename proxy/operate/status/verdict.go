@@ -13,8 +13,8 @@ import (
 	"penstock/upstreams"
 )
 
-// Judge makes the verdict from the rest of the state. The watch, which may be nil, then sees the
-// state and adds how long it has lasted.
+// Judge derives the verdict from the other fields. It then passes the state to the watch, which
+// adds how long the state has lasted. w may be nil.
 func (s *Status) Judge(w *Watch) {
 	for i := range s.Upstreams {
 		s.Upstreams[i].rest(s.Now)
@@ -75,7 +75,7 @@ func (s *Status) Judge(w *Watch) {
 			others = append(others, c.text)
 		}
 	}
-	troubles = slices.Concat(own, troubles, others) // what fails now comes first
+	troubles = slices.Concat(own, troubles, others) // failures that happen now are first
 	switch {
 	case len(out) > 0:
 		s.Verdict = Verdict{LevelOut, "Out: no engine serves " + list(out) + ".", about}
@@ -118,16 +118,16 @@ func (u *Upstream) silence() string {
 
 // concern is a trouble that is not one of a model or an upstream.
 type concern struct {
-	of    string // its subject, unchanged while it lasts
+	of    string // its subject, which stays the same while the problem lasts
 	text  string
 	level string
-	own   bool // of the edge itself, so it stands before those of models
+	own   bool // it concerns the edge itself, so it precedes those of models
 }
 
 // reloadConcern is the subject of a refused configuration.
 const reloadConcern = "the configuration on disk"
 
-// concerns returns the troubles of everything but models and upstreams, worst first.
+// concerns returns the problems that concern neither models nor upstreams, worst first.
 func (s *Status) concerns() (all []concern) {
 	add := func(of, text string) {
 		if text != "" {
@@ -160,8 +160,8 @@ func (s *Status) concerns() (all []concern) {
 	return all
 }
 
-// trouble returns why the configuration on disk is not in force, with the first problem's place; ""
-// if it is.
+// trouble returns the reason why the configuration on disk is not in force, with the position of
+// the first problem, or "" if it is in force.
 func (r *Reload) trouble() string {
 	if r == nil || r.OK && !r.KeysInForce {
 		return ""
@@ -173,8 +173,8 @@ func (r *Reload) trouble() string {
 	return text + r.firstProblem()
 }
 
-// firstProblem returns the first problem of a refused file, with its place, in brackets; "" without
-// one.
+// firstProblem returns the first problem of a refused file and its position, in brackets, or "" if
+// there is none.
 func (r *Reload) firstProblem() string {
 	if len(r.Problems) == 0 {
 		return ""
@@ -188,8 +188,8 @@ func (r *Reload) firstProblem() string {
 	return " (" + text + ")"
 }
 
-// soon describes which keys are over a limit or have expired, and then which keys expire and which
-// budgets run out soon. Neither is a trouble of the edge.
+// soon describes which keys are over a limit or have expired, and then which keys expire soon and
+// which budgets are nearly used up. Neither is a problem with the edge.
 func (s *Status) soon() []string {
 	var all, soon []string
 	for i := range s.Keys {
@@ -229,7 +229,8 @@ func (s *Status) refusing() (all []string) {
 	return all
 }
 
-// RefusedOnlyBy returns the features that the upstream refuses and the others of its model do not.
+// RefusedOnlyBy returns the features that the upstream refuses and the other upstreams of its model
+// do not.
 func (s *Status) RefusedOnlyBy(u *Upstream) (all []upstreams.Refusing) {
 	for i := range u.Refuses {
 		if s.alone(u, &u.Refuses[i]) {
@@ -245,8 +246,8 @@ func refusesText(r *upstreams.Refusing) string {
 		featureWords(r.Feature), r.Status)
 }
 
-// refusal describes the first feature that the upstream refuses and the others of its model do not;
-// "" without one.
+// refusal describes the first feature that the upstream refuses and the other upstreams of its
+// model do not. It returns "" if there is none.
 func (s *Status) refusal(u *Upstream) string {
 	if len(u.Lacks) > 0 {
 		l := &u.Lacks[0]
@@ -290,8 +291,8 @@ func (v Verdict) sign() string {
 	return "↓"
 }
 
-// title returns the page's title. If there is trouble the sign comes first, because a narrow tab
-// shows only the beginning.
+// title returns the page's title. If there is a problem, the sign comes first, because a narrow tab
+// shows only the first characters.
 func (v Verdict) title() string {
 	if v.Level == LevelOK {
 		return "Penstock"
@@ -299,7 +300,7 @@ func (v Verdict) title() string {
 	return v.sign() + " Penstock"
 }
 
-// ownTroubles returns the troubles of the edge itself, worst first.
+// ownTroubles returns the problems of the edge itself, worst first.
 func ownTroubles(s *Status) (all []concern) {
 	add := func(level, of, text string) { all = append(all, concern{of, text, level, true}) }
 	if s.Panicking != "" {
@@ -327,13 +328,14 @@ func ownTroubles(s *Status) (all []concern) {
 	return all
 }
 
-// inPlace says which models answer the model's calls while no engine serves it.
+// inPlace describes which models answer the model's calls while no engine serves it.
 func (m *Model) inPlace() string { return "no engine serves " + m.ID + ", so " + m.fallsBack() }
 
 func (m *Model) fallsBack() string { return "its calls go to its fallback " + list(m.StandIns) }
 
-// waiting says how many calls wait for a slot, how many wait for their model's turn at an engine,
-// and how many requests wait within the engines, which also queue other clients' requests.
+// waiting describes how many calls wait for a slot, how many wait for their model's turn at an
+// engine, and how many requests wait within the engines. The engines also queue other clients'
+// requests.
 func (s *Status) waiting() string {
 	slot, turn, within := 0, 0, 0
 	for i := range s.Models {
@@ -367,7 +369,7 @@ func (s *Status) waiting() string {
 	return strings.Join(parts, ", ")
 }
 
-// since says how long a state has lasted, if that is worth mentioning.
+// since describes how long a state has lasted, if that is worth mentioning.
 func since(seconds float64) string {
 	if seconds < 1 {
 		return ""
@@ -395,7 +397,7 @@ func (u *Upstream) Since() float64 {
 // Busy explains the state of the same name.
 const Busy = "it has calls and does not answer its probes: no new calls until it does"
 
-// trouble returns why an upstream takes no calls; "" if it does.
+// trouble returns the reason why an upstream takes no calls, or "" if it takes calls.
 func (u *Upstream) trouble() string {
 	lasts := lasts(u.Since())
 	switch {
@@ -412,10 +414,10 @@ func (u *Upstream) trouble() string {
 	case u.Leaves:
 		return u.silence() + ". Look at its process and its log, or take it out (penstock drain " + u.Label + ")"
 	case u.State == "busy":
-		return "" // some engines are busy throughout each call
+		return "" // some engines are busy during each call
 	case u.State != "up":
 		return u.Label + " is " + u.State + lasts
-	case len(u.Lacks) > 0: // before the breaker, whose failure may be older
+	case len(u.Lacks) > 0: // checked before the breaker, whose failure may be older
 		l := u.Lacks[0]
 		return fmt.Sprintf("%s refuses calls with %s (status %d, %s), which others of its model answer%s: %s", u.Label,
 			featureWords(l.Feature), l.Status, refusedCalls(l.Refused), since(u.RefusingSeconds), l.Remedy())
@@ -429,8 +431,8 @@ func (u *Upstream) trouble() string {
 	return ""
 }
 
-// rest sets BreakerIdle. A half-open breaker waits for a call. On an idle edge none may come for
-// hours, and the failures that opened the breaker say nothing about the engine any more.
+// rest sets BreakerIdle. A half-open breaker waits for a call. An idle edge may get no call for
+// hours, and then the failures that opened the breaker say nothing about the engine any more.
 func (u *Upstream) rest(now time.Time) {
 	u.BreakerIdle = u.Breaker == upstreams.BreakerHalfOpen.String() && u.active() == 0 &&
 		u.LastFailure != nil && now.Sub(u.LastFailure.At) >= observe.ReasonWindow
@@ -443,8 +445,7 @@ func (u *Upstream) failsCalls() bool { return u.Breaker != "closed" && !u.Breake
 // that. A busy engine may answer late, and one or two failed reads do not matter.
 const reportLate = 60
 
-// unread says that an upstream takes calls but its metrics, which could be read before, cannot be
-// read any more.
+// unread reports, as a text, that an upstream takes calls but its metrics can no longer be read.
 func (u *Upstream) unread() string {
 	if u.Report == nil || u.ReportFresh || u.ReportAge < reportLate || u.State != "up" && u.State != "busy" {
 		return ""
@@ -456,8 +457,8 @@ func (u *Upstream) unread() string {
 // reason describes why a probe or a call failed.
 func reason(cause string, status int) string { return withStatus(words(cause), status) }
 
-// withStatus adds the status of the engine's answer. For two statuses it adds what to do, because a
-// probe often needs no key where calls do.
+// withStatus adds the status of the engine's answer. For two statuses it adds a remedy, because a
+// probe often needs no key where a call needs one.
 func withStatus(word string, status int) string {
 	if status != 0 {
 		if word != string(upstreams.CauseStatus) {
@@ -474,7 +475,7 @@ func withStatus(word string, status int) string {
 // reasonOf describes why an upstream was picked, given the word for it.
 func reasonOf(choice string) string { return routing.Reason(choice).Meaning() }
 
-// meaningOf says what a cause means.
+// meaningOf describes what a cause means.
 func meaningOf(cause string) string {
 	return strings.ReplaceAll(upstreams.Cause(cause).Meaning(), "`", "") // of Markdown
 }

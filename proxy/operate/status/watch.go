@@ -16,25 +16,25 @@ const (
 	hourMinutes = 60
 )
 
-// troubleEnds is how long a model must be without trouble before the trouble counts as over,
-// because near a bound trouble comes and goes.
+// troubleEnds is how long a problem must not be seen before it counts as over, because a problem
+// near a threshold comes and goes.
 const troubleEnds = time.Minute
 
-// Watch records what a single state cannot show: how long something has lasted, how often it has
-// happened, and what happened before. A Watch must see a Status about every second. The zero value
-// is ready; a nil *Watch records nothing. A Watch is safe for concurrent use.
+// Watch records facts that a single state cannot show: how long a state has lasted, how often it
+// has occurred, and which events preceded it. A Watch must see a Status about every second. The
+// zero value is ready for use. A nil *Watch records nothing. A Watch is safe for concurrent use.
 type Watch struct {
 	mu        sync.Mutex
-	looked    time.Time // when it last looked; zero: never
+	looked    time.Time // time of the last check; zero: none
 	reload    time.Time
 	upstreams map[string]*watched // by label
 	models    map[string]*watched
 	concerns  map[string]*lasting // by subject
-	keys      map[string]*lasting // that are over a limit, by label
-	limits    map[string]limitOf  // that refuse calls, by key and name
+	keys      map[string]*lasting // keys over a limit, by label
+	limits    map[string]limitOf  // limits that refuse calls, by key and name
 	total     watched
 	events    []Event // oldest first
-	noted     int     // events since the start
+	noted     int     // number of events since the start
 }
 
 // Event is an entry in the list of events.
@@ -59,7 +59,7 @@ type Hour struct {
 	DownSeconds     float64   `json:"down_seconds"`
 }
 
-// watched is what a Watch records about one upstream or model.
+// watched is the record of one upstream or model.
 type watched struct {
 	state, breaker, mode string
 	since, broken, moded time.Time // when these states began
@@ -76,7 +76,7 @@ type minute struct {
 	at                   int64 // minutes since 1970; in any other minute the row is stale
 	tokens, ttft, failed float64
 	downs                int
-	down                 float64 // seconds
+	down                 float64 // seconds of downtime
 }
 
 // limitOf is the value of a key's limit, and when it last changed.
@@ -85,8 +85,8 @@ type limitOf struct {
 	changed time.Time
 }
 
-// changed removes the limits that were changed since they last refused a call: the calls that they
-// refused before say nothing about the new limit.
+// changed removes limits whose value has changed since they last refused a call. The calls that
+// they refused before say nothing about the new value.
 func (w *Watch) changed(s *Status) {
 	if w == nil {
 		return
@@ -111,11 +111,11 @@ func (w *Watch) changed(s *Status) {
 	w.limits = now
 }
 
-// lasting is a trouble that comes and goes near a bound. It is over once it has not been seen for
-// troubleEnds.
+// lasting is a problem that comes and goes near a threshold. It is over once it has not been seen
+// for troubleEnds.
 type lasting struct{ began, seen time.Time }
 
-// look records whether the trouble is there. It reports whether it has just begun or is over.
+// look records whether the problem exists now. It reports whether it has just started or is over.
 func (l *lasting) look(there bool, now time.Time) (begins, over bool) {
 	switch {
 	case there:
@@ -129,7 +129,7 @@ func (l *lasting) look(there bool, now time.Time) (begins, over bool) {
 	return begins, over
 }
 
-// seconds returns how long the trouble has lasted.
+// seconds returns how long the problem has lasted.
 func (l *lasting) seconds(now time.Time) float64 {
 	if l.began.IsZero() {
 		return 0
@@ -137,7 +137,7 @@ func (l *lasting) seconds(now time.Time) float64 {
 	return now.Sub(l.began).Seconds()
 }
 
-// end forgets the trouble, and returns how long it lasted, in words.
+// end forgets the problem, and returns how long it lasted, in words.
 func (l *lasting) end() string {
 	took := l.seen.Sub(l.began)
 	*l = lasting{}
@@ -147,7 +147,7 @@ func (l *lasting) end() string {
 	return " after " + Ago(took)
 }
 
-// see records the changes since the last check, and fills in what only the watch knows.
+// see records the changes since the last check, and fills in the fields that only the watch knows.
 func (w *Watch) see(s *Status, concerns []concern) {
 	if w == nil {
 		return
@@ -189,11 +189,11 @@ func (w *Watch) see(s *Status, concerns []concern) {
 	slices.Reverse(s.Events)
 }
 
-// watchedKeys bounds how many keys over a limit have events at a time, so that they do not displace
-// all other events.
+// watchedKeys is the maximum number of keys over a limit that have events at the same time, so that
+// they do not displace all other events.
 const watchedKeys = 20
 
-// others records the troubles that are neither a model's nor an upstream's.
+// others records the problems that concern neither a model nor an upstream.
 func (w *Watch) others(s *Status, concerns []concern) {
 	now := s.Now
 	for i := range concerns {
@@ -308,8 +308,8 @@ func (w *Watch) upstream(s *Status, u *Upstream, step time.Duration) {
 	u.Hour = was.hour(now)
 }
 
-// fails records that an upstream fails its attempts, refuses a feature or is not heard, and how long
-// it has done so.
+// fails records that an upstream fails its attempts, refuses a feature or has no readable metrics,
+// and how long it has done so.
 func (w *watched) fails(s *Status, u *Upstream, say func(kind, level, format string, args ...any)) {
 	now, refusal := s.Now, s.refusal(u)
 	for _, t := range []struct {
@@ -333,8 +333,8 @@ func (w *watched) fails(s *Status, u *Upstream, say func(kind, level, format str
 	u.FailingSeconds, u.RefusingSeconds = w.trouble.seconds(now), w.refusing.seconds(now)
 }
 
-// between describes how often an upstream went down and came back, or the reverse, since the last
-// check. It omits the changes that the two states themselves show.
+// between describes how often an upstream went down and came back, or came back and went down,
+// since the last check. It omits the changes that the two states themselves show.
 func (w *watched) between(u *Upstream) (text string, n int) {
 	n = int(u.Downs - w.downs)
 	w.downs = u.Downs

@@ -71,7 +71,7 @@ func poolWord(name string) string {
 	return name
 }
 
-// featureWords returns an operator's words for what calls need from an engine.
+// featureWords returns words that an operator understands for a feature that calls need.
 func featureWords(feature string) string {
 	switch feature {
 	case "forced_tool":

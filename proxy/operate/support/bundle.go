@@ -18,13 +18,13 @@ type part struct {
 	name    string
 	about   string // a description, for the list
 	content []byte
-	missing string // why the part is missing
+	missing string // why the file is missing
 }
 
 // Options select what a bundle contains.
 type Options struct {
 	Config string // the configuration file; empty: unknown
-	// Edge is the edge to ask. The configuration supplies its empty members.
+	// Edge is the edge to ask. The configuration supplies its empty fields.
 	Edge    admin.Edge
 	Output  string // file name of the archive
 	Now     time.Time
@@ -53,8 +53,8 @@ func Write(o *Options, out io.Writer) error {
 	return err
 }
 
-// contents lists the parts, followed by the missing ones. The reason is not repeated if the next
-// part is missing for the same one.
+// contents lists the files, followed by the missing files. It gives the same reason only once in a
+// row.
 func contents(parts []part) string {
 	var has, lacks strings.Builder
 	before := ""

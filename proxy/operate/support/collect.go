@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/operate/admin"
 )
 
-// collect returns the parts, without secrets.
+// collect returns the files of the bundle, without secrets.
 func collect(o *Options) []part {
 	parts := []part{
 		{name: "version.txt", about: "version and build", content: []byte("penstock " + build.Line() + "\n")},
@@ -33,7 +33,7 @@ func collect(o *Options) []part {
 // defaultAdmin is the address of an edge's admin listener if its configuration names none.
 const defaultAdmin = "127.0.0.1:9090"
 
-// edgeOf returns the given edge, completed from its configuration.
+// edgeOf returns the given edge, completed from the edge's configuration.
 func edgeOf(given admin.Edge, says *config.Admin) admin.Edge {
 	given.Token = cmp.Or(given.Token, says.Token.Value())
 	if given.Admin == "" {
@@ -91,8 +91,8 @@ func configuration(name string) (config.Redacted, []part) {
 	return r, append(parts, check)
 }
 
-// checked returns what is wrong with a configuration. It omits excerpts from the file, because they
-// may contain secrets and the bundle contains the redacted file.
+// checked returns the problems of a configuration. It omits excerpts from the file, because they
+// may contain secrets, and the bundle contains the redacted file.
 func checked(name string) string {
 	f, problems := proxy.Load(name)
 	var b strings.Builder

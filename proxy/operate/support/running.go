@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/operate/admin"
 )
 
-// running returns the parts that a running edge supplies. If an edge does not answer, it is asked
+// running returns the files that a running edge supplies. If an edge does not answer, it is asked
 // only once.
 func running(at admin.Edge) []part {
 	parts := []part{
@@ -74,7 +74,7 @@ func stateOf(body []byte) (state, events []byte, err error) {
 }
 
 // issuersIn returns the names of the token issuers. The id of a caller with a token is
-// NAME/SUBJECT, and the issuer has chosen the subject.
+// NAME/SUBJECT, where the issuer has chosen SUBJECT.
 func issuersIn(all map[string]any) (names []string) {
 	list, _ := all["issuers"].([]any)
 	for _, i := range list {

@@ -10,8 +10,8 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// Bounds on the texts to search for. A shorter text would also match inside ordinary words. The
-// beginning of a long text counts as a secret, too, because messages truncate what they quote.
+// Limits on the texts to search for. A shorter text would also match inside ordinary words. The
+// prefix of a long text counts as a secret, too, because messages truncate their quotations.
 const (
 	shortestSecret = 6
 	longSecret     = 24

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// systemFacts describes the machine on which the command runs. The edge may run on another one.
+// systemFacts describes the machine on which the command runs. The edge may run on another machine.
 func systemFacts(environ []string) []byte {
 	var b strings.Builder
 	line := func(name, value string) {
@@ -36,8 +36,8 @@ func systemFacts(environ []string) []byte {
 	return []byte(b.String())
 }
 
-// firstLine finds the first line in a file that starts with the prefix begins, and returns the rest
-// of that line; empty if there is none.
+// firstLine finds the first line of a file that starts with begins, and returns the remainder of
+// that line. It returns "" if there is no such line.
 func firstLine(file, begins string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -51,7 +51,7 @@ func firstLine(file, begins string) string {
 	return ""
 }
 
-// readVariables lists the prefixes of the environment variables that an edge, or Go, reads.
+// readVariables lists the prefixes of the environment variables that an edge or Go reads.
 var readVariables = []string{
 	"PENSTOCK_", "OTEL_", "GOMEMLIMIT", "GOMAXPROCS", "GOGC", "GODEBUG", "LISTEN_", "NOTIFY_SOCKET",
 }

@@ -18,7 +18,7 @@ const marker = 2
 func (v *view) frame(width, height int) []line {
 	head := v.head(width, height)
 	foot := v.foot(width, height)
-	if room := height - len(head) - len(foot); room < 2 { // only the sentence fits
+	if room := height - len(head) - len(foot); room < 2 { // there is room only for the sentence
 		head, foot = head[:min(len(head), height)], nil
 	}
 	room := height - len(head) - len(foot)
@@ -65,8 +65,8 @@ func styleOf(level string) style {
 	return styleNone
 }
 
-// inTrouble returns how many rows of a table are in trouble. It returns 0 for calls and events,
-// which belong to the past.
+// inTrouble returns how many rows of a table have a problem. It returns 0 for calls and events,
+// because they are in the past.
 func inTrouble(t *status.Table) (n int) {
 	if t.Name != "Models" && t.Name != "Upstreams" {
 		return 0
@@ -79,7 +79,7 @@ func inTrouble(t *status.Table) (n int) {
 	return n
 }
 
-// tabs lists the tables, each with how many rows it has and how many of these are in trouble.
+// tabs lists the tables, each with its number of rows and how many of them have a problem.
 func (v *view) tabs(width int) line {
 	var long, short []string
 	for i := range v.tables {
@@ -101,8 +101,8 @@ func (v *view) tabs(width int) line {
 	return line{plaintext.Cut(text, width), styleHead}
 }
 
-// body returns the table from its first row on, and below it the details of that row. Rows in
-// trouble come first.
+// body returns the table from its first row on, followed by the details of the rows. Rows with a
+// problem come first.
 func (v *view) body(width, height int) (out []line) {
 	t := &v.tables[v.table]
 	g := t.Fit(max(1, width-marker))
@@ -114,7 +114,7 @@ func (v *view) body(width, height int) (out []line) {
 	room := height - 1 - len(more)
 	counted := len(t.Rows) > room && room > 1
 	if counted {
-		room-- // for the line that counts the hidden rows
+		room-- // for the line with the number of hidden rows
 	}
 	shown := min(len(t.Rows), room)
 	for i := range t.Rows[:shown] {
@@ -130,7 +130,7 @@ func (v *view) body(width, height int) (out []line) {
 	return append(out, more...)
 }
 
-// unseen says how many rows are not on the screen.
+// unseen describes how many rows are not on the screen.
 func unseen(rows []status.Row, shown int) string {
 	text := fmt.Sprintf("1 to %d of %d, %d more", shown, len(rows), len(rows)-shown)
 	if !slices.ContainsFunc(rows[shown:], func(r status.Row) bool { return !r.Idle }) {
@@ -157,7 +157,7 @@ func details(r *status.Row, width, most int) (out []line) {
 	return out
 }
 
-// foot returns what is wrong, and the available keys.
+// foot returns the current error, and the available keys.
 func (v *view) foot(width, height int) (out []line) {
 	if height < 6 {
 		return nil

@@ -20,7 +20,7 @@ const (
 	plain     = "\x1b[0m"
 )
 
-// style is how a line looks. It only repeats what the words say.
+// style is how a line looks. It only repeats the meaning of the words.
 type style string
 
 const (
@@ -44,7 +44,7 @@ type screen struct {
 	keys    bool            // single keys can be read
 	resized <-chan struct{} // the size may have changed
 
-	before  *term.State // the former mode of in
+	before  *term.State // the previous mode of in
 	restore []func()
 }
 
@@ -73,14 +73,14 @@ func (s *screen) close() {
 	_, _ = s.out.WriteString(closing)
 	if s.before != nil {
 		control(s.in, func(fd int) bool { return term.Restore(fd, s.before) == nil })
-		_ = s.in.SetReadDeadline(time.Unix(1, 0)) // ends the reader if the file supports deadlines
+		_ = s.in.SetReadDeadline(time.Unix(1, 0)) // ends the read if the file supports deadlines
 	}
 	for _, f := range s.restore {
 		f()
 	}
 }
 
-// size returns the terminal's size in cells; 80 by 24 if it reports none.
+// size returns the terminal's size in cells, or 80 by 24 if the terminal reports none.
 func (s *screen) size() (width, height int) {
 	control(s.out, func(fd int) bool {
 		var err error

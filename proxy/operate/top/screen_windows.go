@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// watchSize never reports a change: each frame reads the size, and there is one each second.
+// watchSize never reports a change. Each frame reads the size, and a frame is drawn every second.
 func watchSize() (resized <-chan struct{}, stop func()) { return nil, func() {} }
 
 // prepareOutput makes the console interpret escape sequences.

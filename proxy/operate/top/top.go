@@ -14,13 +14,13 @@ import (
 type Options struct {
 	Ask      func() (*status.Status, error)
 	First    *status.Status // an earlier answer from Ask
-	In, Out  *os.File       // the terminal; if In is none, no keys are read
+	In, Out  *os.File       // the terminal; if In is not a terminal, no keys are read
 	Interval time.Duration  // between two requests
 	Colour   bool
 }
 
-// Run shows the edge until ctx ends or the user quits. It shows a failed request on the screen and
-// asks the edge again.
+// Run shows the edge until ctx ends or the user quits. If a request fails, Run shows the error on
+// the screen and asks the edge again.
 func Run(ctx context.Context, o Options) error {
 	s, err := openScreen(o.In, o.Out)
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// view is what the screen shows.
+// view is the content of the screen.
 type view struct {
 	state  *status.Status
 	tables []status.Table
-	failed error // why the newest request has no answer
+	failed error // why the newest request failed
 
 	table  int // the index of the shown table
 	paused bool
@@ -23,7 +23,7 @@ func newView(s *status.Status) *view {
 	return v
 }
 
-// show adopts the edge's answer.
+// show takes over the edge's answer.
 func (v *view) show(s *status.Status, err error) {
 	if v.paused {
 		return
