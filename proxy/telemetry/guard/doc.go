@@ -4,9 +4,9 @@
 // # What a panic costs
 //
 // Each place documents what a panic there costs (places.go). All code that starts a goroutine of a
-// serving edge, directly or through a library, catches its panics under a place. A test reads the
-// sources and fails at a go statement without a guard. Before work restarts it pauses for 100 ms;
-// the pause doubles up to 10 s.
+// serving edge, directly or through a library, catches its panics under the name of a place. A test
+// reads the sources and fails if a go statement has no guard. Before work restarts, it pauses for
+// 100 ms. The pause doubles with each further panic, up to 10 s.
 //
 // # What is reported
 //
@@ -17,6 +17,6 @@
 //
 // # Tests
 //
-// Point marks where a test may make the edge panic. Under `-tags testing` Inject arms such a point;
-// in a release Point is an empty function that the compiler removes.
+// Point marks where a test may make the edge panic. With `-tags testing` Inject arms such a point.
+// In a release build Point is an empty function that the compiler removes.
 package guard

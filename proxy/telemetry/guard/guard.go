@@ -39,9 +39,9 @@ type record struct {
 	panics atomic.Uint64
 
 	mu     sync.Mutex
-	newest [stormPanics]time.Time // a ring; the index next is the oldest
+	newest [stormPanics]time.Time // a ring; next is the index of the oldest
 	next   int
-	storm  bool // the panics came too fast, and the place has not been calm since
+	storm  bool // panics were too frequent, and the place has not been calm since
 }
 
 // New returns a Guard that knows every place of Places.
@@ -64,7 +64,7 @@ func (g *Guard) Panics(place string) uint64 {
 	return 0
 }
 
-// Storm returns a place that is in a storm, or "". A storm begins with ten panics within ten
+// Storm returns a place that is in a storm, or "". A storm starts with ten panics within ten
 // seconds, and ends when the place has not panicked for thirty seconds.
 func (g *Guard) Storm(now time.Time) string {
 	for _, name := range places {
@@ -75,8 +75,8 @@ func (g *Guard) Storm(now time.Time) string {
 	return ""
 }
 
-// Catch must be deferred. It recovers from a panic, counts the panic for the place and calls the
-// function after, which may be nil. A panic in that function is caught and counted, too.
+// Catch must be deferred. It recovers from a panic, counts the panic for the place and calls after,
+// which may be nil. A panic in after is caught and counted, too.
 func (g *Guard) Catch(place string, after func()) {
 	if g == nil {
 		return
@@ -89,7 +89,7 @@ func (g *Guard) Catch(place string, after func()) {
 	}
 }
 
-// Once runs f. A panic ends only f.
+// Once runs f. If f panics, only f ends.
 func (g *Guard) Once(place string, f func()) { g.run(place, f) }
 
 // Loop runs f until it returns. After a panic it pauses and runs f again, unless stop is closed.
@@ -117,8 +117,8 @@ func (g *Guard) run(place string, f func()) (whole bool) {
 	return true
 }
 
-// countPanic counts a panic and logs it. It does not log the value, which may hold a client's text.
-// The log itself may have panicked.
+// countPanic counts a panic and logs it. It does not log the value, because it may contain a
+// client's text. It also catches a panic of the log.
 func (g *Guard) countPanic(place string, v any) {
 	defer func() { _ = recover() }()
 	if r := g.places[place]; r != nil {

@@ -10,7 +10,7 @@ var injected = struct {
 	times map[*Guard]map[string]int
 }{times: map[*Guard]map[string]int{}}
 
-// Inject makes as many of the next calls of Point with this name panic as the parameter times says.
+// Inject makes the next calls of Point with this name panic, as many as times says.
 func (g *Guard) Inject(point string, times int) {
 	injected.mu.Lock()
 	defer injected.mu.Unlock()

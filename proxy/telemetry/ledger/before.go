@@ -13,14 +13,14 @@ type condition int
 
 const (
 	written condition = iota
-	waiting           // the previous process writes it
+	waiting           // the previous process writes the ledger
 	failing
 )
 
 func conditionOf(err error) condition {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) && len(joined.Unwrap()) > 1 {
-		return failing // the ledger cannot even be read
+		return failing // the ledger cannot be read either
 	}
 	var locked *LockedError
 	switch {
@@ -32,18 +32,18 @@ func conditionOf(err error) condition {
 	return failing
 }
 
-// before holds what this process read of its predecessor's ledger while the predecessor still had
-// the lock.
+// before holds the rows that this process read from its predecessor's ledger while the predecessor
+// still had the lock.
 type before struct {
 	mu   sync.Mutex
 	rows map[rowID]observe.Amount
-	file os.FileInfo // at the last read
+	file os.FileInfo // the file at the last read
 }
 
 func (b *before) forget() { b.rows = nil }
 
-// add records rows from a file, and returns the usage in these rows that is new. A day that is no
-// longer kept individually was added while it was still kept.
+// add records rows from a file, and returns the usage in these rows that is new. It ignores days
+// that are no longer kept individually, because they were added while they were kept.
 func (b *before) add(rows []observe.UsageRow, all bool) (news []observe.UsageRow) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

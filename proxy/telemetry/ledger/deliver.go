@@ -18,7 +18,7 @@ type deliverer interface {
 	deliver(lines []byte, within time.Duration) error
 }
 
-// deliveryTime bounds one delivery.
+// deliveryTime is the maximum time for one delivery.
 const deliveryTime = 5 * time.Second
 
 func newDeliverer(s *Sink) deliverer {
@@ -56,7 +56,8 @@ func (path toFile) deliver(lines []byte, _ time.Duration) (err error) {
 	}()
 	var last [1]byte
 	if info, err := f.Stat(); err == nil && info.Size() > 0 {
-		if _, err := f.ReadAt(last[:], info.Size()-1); err == nil && last[0] != '\n' { // left by a failed write
+		// a failed write may have left an incomplete line
+		if _, err := f.ReadAt(last[:], info.Size()-1); err == nil && last[0] != '\n' {
 			lines = append([]byte("\n"), lines...)
 		}
 	}
@@ -86,7 +87,7 @@ func (u *toURL) deliver(lines []byte, within time.Duration) error {
 	request.SetConnectionClose() // the next delivery may be hours away
 	err := u.client.DoTimeout(request, answer, within)
 	if err != nil {
-		return err // both may still be in use
+		return err // the request and the response may still be in use
 	}
 	status := answer.StatusCode()
 	fasthttp.ReleaseRequest(request)

@@ -18,9 +18,9 @@ import (
 )
 
 // Export sends the ledger's rows to a sink. A row holds all usage of its day, as in the ledger, so
-// a sink may get a row twice. The sink keeps the last row of each id. Acknowledged rows are kept
-// beside the ledger in a file with the same format, from which an export resumes however the edge
-// ended. While a sink is away, only the last row of each id waits for it.
+// a sink may get a row twice. The sink keeps the last row of each id. Acknowledged rows are kept in
+// a file with the same format next to the ledger. An export resumes from that file, even after a
+// crash. While a sink is unreachable, only the last row of each id waits for it.
 type Export struct {
 	sink Sink
 	to   deliverer
@@ -53,8 +53,8 @@ func (s *Sink) place() string {
 	return s.URL
 }
 
-// shown returns the sink's file or URL without possible secrets, which webhooks have in their
-// paths.
+// shown returns the sink's file, or its URL without possible secrets. Webhooks have secrets in
+// their paths.
 func (s *Sink) shown() string {
 	u, err := url.Parse(s.URL)
 	if s.File != "" || err != nil {
@@ -63,16 +63,16 @@ func (s *Sink) shown() string {
 	return u.Scheme + "://" + u.Host
 }
 
-// exportedRow is a row as a sink gets it.
+// exportedRow is a row in the format that a sink gets.
 type exportedRow struct {
-	// ID consists of the edge, the day, the key, and the model or end user. Of two rows with one
-	// id, the one with more calls counts.
+	// ID consists of the edge, the day, the key, and the model or end user. If two rows have the
+	// same id, the row with more calls counts.
 	ID   string `json:"id"`
 	Edge string `json:"edge"`
 	Row
 }
 
-// rowsAtOnce bounds one delivery.
+// rowsAtOnce is the maximum number of rows in one delivery.
 const rowsAtOnce = 500
 
 func newExport(o *Options, n int) *Export {
@@ -105,7 +105,7 @@ func (x *Export) add(h header, rows []observe.UsageRow) {
 	defer x.mu.Unlock()
 	x.header = h
 	for i := range rows {
-		if rows[i].Day == observe.DayBefore { // the days in this sum were exported one by one
+		if rows[i].Day == observe.DayBefore { // the days in this sum were exported individually
 			continue
 		}
 		if len(x.pending) == 0 {
@@ -136,7 +136,8 @@ func (x *Export) Run(ctx context.Context) {
 func (x *Export) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = x.round(ctx, time.Second) // the ledger keeps the rest, which the next process sends
+	// the ledger keeps the remaining rows, and the next process sends them
+	_ = x.round(ctx, time.Second)
 	return x.file.close()
 }
 
@@ -167,7 +168,7 @@ func (x *Export) round(ctx context.Context, within time.Duration) error {
 	return err
 }
 
-// open reads the acknowledged rows, once the ledger is open, and adds the others to the pending
+// open reads the acknowledged rows, once the ledger is open, and adds all other rows to the pending
 // rows.
 func (x *Export) open() error {
 	x.mu.Lock()
@@ -182,7 +183,7 @@ func (x *Export) open() error {
 			return err
 		}
 		acked := map[rowID]observe.Amount{}
-		if c.header.Edge == h.Edge { // another ledger's acknowledgements do not count
+		if c.header.Edge == h.Edge { // acknowledgements of another ledger do not count
 			for i := range c.rows {
 				acked[idOf(&c.rows[i])] = c.rows[i].Amount
 			}

@@ -25,12 +25,12 @@ type file struct {
 	lock   *os.File
 	f      *os.File // nil until it is opened
 	header header
-	size   int64 // of complete lines
+	size   int64 // length of the complete lines
 	small  int64 // the size after the last rewrite
 }
 
-// growth is how far a file may exceed four times its size after the last rewrite, before it is
-// rewritten.
+// growth is how many bytes a file may grow beyond four times its size after the last rewrite,
+// before it is rewritten.
 const growth = 16 << 20
 
 // Check returns an error if the file at a path exists but was not written by an edge as its ledger.
@@ -78,14 +78,14 @@ func (r *firstLine) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// open takes the lock and reads the ledger. It creates only the lock file, and beside a foreign
-// file nothing at all.
+// open takes the lock and reads the ledger. It creates only the lock file. If the file is foreign,
+// it creates no file at all.
 func (f *file) open() (content, error) {
 	if err := Check(f.path); err != nil {
 		return content{}, fmt.Errorf("ledger: %w", err)
 	}
 	_, err := os.Stat(f.lockName())
-	used := err == nil && f.lock == nil // a new ledger has no lock file beside it
+	used := err == nil && f.lock == nil // a new ledger has no lock file yet
 	if err := f.takeLock(); err != nil {
 		return content{}, err
 	}
@@ -110,14 +110,14 @@ func (f *file) takeLock() error {
 	}
 	lock, err := os.OpenFile(f.lockName(), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		readable, readErr := os.Open(f.lockName()) // on a read-only disk
+		readable, readErr := os.Open(f.lockName()) // the disk may be read-only
 		switch {
 		case readErr == nil:
 			lock = readable
 		case errors.Is(err, os.ErrPermission):
 			return fmt.Errorf("%w: give the user of the edge the right to write in %s", err, filepath.Dir(f.path))
 		default:
-			return err // readErr may only say that there is no lock file yet
+			return err // readErr may only mean that there is no lock file yet
 		}
 	}
 	if err := process.Lock(lock); err != nil {
@@ -185,7 +185,7 @@ func syncFolder(path string) {
 func (f *file) grown() bool { return f.size > growth+4*f.small }
 
 // write appends lines and syncs them. After a failed write it truncates the file to the complete
-// lines. If that fails, too, the next write overwrites the rest.
+// lines. If that fails, too, the next write overwrites the incomplete line.
 func (f *file) write(lines []byte) error {
 	_, err := f.f.WriteAt(lines, f.size)
 	if err == nil {

@@ -21,17 +21,17 @@ import (
 type Options struct {
 	Path  string // empty: rows are only exported
 	Usage *observe.Usage
-	// Wait lets Open follow a ledger that another edge still writes, until that edge ends. Without
-	// Wait, Open refuses such a ledger.
+	// Wait lets Open follow a ledger that another edge still writes, until that edge ends. If Wait
+	// is false, Open refuses such a ledger.
 	Wait bool
-	// Restored is called with newly read usage that other processes counted, after that usage was
-	// added to Usage. Open does not call Restored.
+	// Restored is called with newly read usage that other processes have counted, after that usage
+	// was added to Usage. Open does not call Restored.
 	Restored func(rows []observe.UsageRow)
 
 	// Sinks get the changed rows once a second, with the name of the edge that counts them. A sink
 	// must not block.
 	Sinks []func(edge string, rows []observe.UsageRow)
-	// Exports get these rows, too, and resume after the last acknowledged ones. Exports need Path.
+	// Exports get the same rows, and resume after the last acknowledged row. Exports need Path.
 	Exports []Sink
 
 	Metrics *metrics.Set
@@ -45,14 +45,14 @@ type Ledger struct {
 	file    file
 	opened  bool                       // locked and read, with its rows added to usage
 	handed  bool                       // the sinks have received the pending rows
-	pending map[rowID]observe.UsageRow // not on disk yet
+	pending map[rowID]observe.UsageRow // rows that are not on disk yet
 	day     int64                      // the day of the last round
 	logged  condition                  // the last logged state
 	exports []*Export
 	before  before
 
 	rounds, failed, bad *metrics.Counter
-	behind              atomic.Int64 // when the oldest waiting row began to wait, Unix nanoseconds; 0: none waits
+	behind              atomic.Int64 // start of the oldest wait, Unix nanoseconds; 0: none
 }
 
 // period is the interval at which rows are written. A killed edge loses at most the usage of one
@@ -101,8 +101,8 @@ func Open(o Options) (*Ledger, error) {
 	return l, nil
 }
 
-// Edge returns the name under which other edges know this ledger's rows; empty until the ledger is
-// open.
+// Edge returns the name under which other edges know this ledger's rows. It returns "" until the
+// ledger is open.
 func (l *Ledger) Edge() string { return l.file.header.Edge }
 
 // Exports returns the exports. Each must run in its own goroutine.
@@ -133,7 +133,7 @@ func (l *Ledger) open() error {
 	return l.rewrite()
 }
 
-// adopt takes over the file's contents.
+// adopt loads the file's contents.
 func (l *Ledger) adopt(c *content) {
 	l.opened = true
 	if c.torn || c.bad > 0 {
@@ -148,7 +148,7 @@ func (l *Ledger) adopt(c *content) {
 	}
 	if l.file.header = c.header; c.header.Format == "" {
 		var id [8]byte
-		_, _ = rand.Read(id[:]) // it never fails
+		_, _ = rand.Read(id[:]) // Read never fails
 		l.file.header = header{format, version, hex.EncodeToString(id[:]), l.o.Now().UTC().Truncate(time.Second)}
 	}
 	if l.o.Path == "" {
@@ -177,7 +177,7 @@ func (l *Ledger) follow() error {
 		return err
 	}
 	defer in.Close()
-	c, err := read(in) // a cut last line is still being written
+	c, err := read(in) // a truncated last line is still being written
 	if err != nil {
 		return err
 	}
@@ -186,8 +186,8 @@ func (l *Ledger) follow() error {
 	return nil
 }
 
-// inherit adds the usage that a file holds and the counters lack. It adds rows of end users only if
-// the parameter all is true, because the row of a user who drops out of the list starts again with
+// inherit adds usage that is in a file but not in the counters. It adds rows of end users only if
+// all is true. The reason is that the row of a user who drops out of the list starts again with
 // fewer calls.
 func (l *Ledger) inherit(c *content, all bool) {
 	news := l.before.add(c.rows, all)
@@ -204,8 +204,9 @@ func (l *Ledger) inherit(c *content, all bool) {
 	}
 }
 
-// Inherited returns a key's usage between two days, both included, as it stood in a ledger that was
-// opened late. Other processes counted this usage, or this one did before its ledger had a name.
+// Inherited returns a key's usage between two days, both included, according to a ledger that was
+// opened late. The usage was counted by other processes, or by this process before its ledger had a
+// name.
 func (l *Ledger) Inherited(key string, from, to int64) observe.Amount {
 	return l.before.of(key, from, to)
 }
@@ -298,7 +299,7 @@ func (l *Ledger) countRound(err error) {
 		l.behind.Store(0)
 	case failing:
 		l.failed.Inc()
-	case waiting: // neither a success nor a failure
+	case waiting: // counts as neither a success nor a failure
 	}
 	if is == l.logged {
 		return

@@ -28,16 +28,16 @@ const (
 	version = 1
 )
 
-// Row is a row in its written form.
+// Row is a row as the file has it.
 type Row struct {
 	Day   string `json:"day"` // 2026-01-31, in UTC; empty: all days before those that are kept
 	Key   string `json:"key"`
 	Model string `json:"model,omitempty"`
-	User  string `json:"user,omitempty"` // a keyed hash, instead of a model
+	User  string `json:"user,omitempty"` // a keyed hash, in place of a model
 	observe.Amount
 }
 
-// rowOf returns the written form of a row.
+// rowOf returns a row as the file has it.
 func rowOf(r *observe.UsageRow) Row {
 	out := Row{Key: r.Key, Model: r.Model, User: r.User, Amount: r.Amount}
 	if r.Day != observe.DayBefore {
@@ -50,7 +50,7 @@ func rowOf(r *observe.UsageRow) Row {
 // overflow, and a key with negative usage would get its whole budget back.
 const mostCounted = 1 << 53
 
-// usage returns the row in the form that observe.Usage counts.
+// usage converts the row to the type that observe.Usage counts.
 func (r *Row) usage() (observe.UsageRow, error) {
 	out := observe.UsageRow{Key: r.Key, Model: r.Model, User: r.User, Day: observe.DayBefore, Amount: r.Amount}
 	if max(r.Calls, r.Prompt, r.Cached, r.Completion, r.Estimated) > mostCounted {
@@ -65,8 +65,8 @@ func (r *Row) usage() (observe.UsageRow, error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// userMark begins the lines of end users. An edge of an older version skips these lines; without
-// the mark it would mistake them for other rows of their keys.
+// userMark is the prefix of the lines of end users. It makes an edge of an older version skip these
+// lines. Without it, such an edge would mistake them for other rows of their keys.
 const userMark = "u"
 
 // appendLine appends a line with its checksum.
@@ -84,8 +84,8 @@ func appendLine(dst []byte, v any) []byte {
 
 var errLine = errors.New("the line does not fit its checksum")
 
-// parseLine parses a line from appendLine, without the line end, into the value to which into
-// points. If parseLine returns errLine, the value holds whatever could be read, so that a warning
+// parseLine parses a line from appendLine, without the line end, into the value that into points
+// to. If parseLine returns errLine, the value has the members that could be read, so that a warning
 // can name the row.
 func parseLine(line []byte, into any) error {
 	sum, text, found := bytes.Cut(bytes.TrimPrefix(line, []byte(userMark)), []byte(" "))
@@ -119,17 +119,17 @@ func (id rowID) String() string {
 	return "key " + id.key + of + ", " + day
 }
 
-// maxLine is far longer than any line that an edge writes.
+// maxLine is the maximum length of a line, far longer than any line that an edge writes.
 const maxLine = 64 << 10
 
-// content holds what was read from a file.
+// content is the content of a file.
 type content struct {
 	header header
 	rows   []observe.UsageRow // one for each day
-	good   int64              // bytes up to the end of the last complete line
-	torn   bool               // a truncated line follows
-	bad    int                // lines that were skipped
-	lost   []rowID            // rows of which only skipped lines remain, as far as readable
+	good   int64              // length up to the end of the last complete line
+	torn   bool               // a truncated line follows the last complete line
+	bad    int                // number of skipped lines
+	lost   []rowID            // rows of which only skipped lines remain, if they could be read
 	// emptied reports that the file was a ledger and is empty now.
 	emptied bool
 }
@@ -137,8 +137,8 @@ type content struct {
 // errForeign is the error for a file that no edge has written.
 var errForeign = errors.New("not the ledger of a penstock")
 
-// read reads a ledger. It refuses a file that does not begin like one, so that no other file is
-// ever overwritten.
+// read reads a ledger. It refuses a file that does not start like a ledger, so that no other file
+// is ever overwritten.
 func read(from io.Reader) (c content, err error) {
 	in, at := bufio.NewReaderSize(from, maxLine), map[rowID]int{}
 	for {

@@ -6,15 +6,16 @@ import (
 	"sync/atomic"
 )
 
-// For each arm of a model, and for the upstreams without an arm, the edge keeps what a comparison
-// needs: counts, and the spreads of the answers that the arm gave to its own calls at the first
-// attempt. If a call was redirected to another arm, that arm counts only that the call ended,
+// For each arm of a model, and for the upstreams without an arm, the edge keeps the data for a
+// comparison: counts, and the spreads of the answers that the arm gave to its own calls at the
+// first attempt. If a call is redirected to another arm, that arm counts only the end of the call,
 // because redirected calls are not a fair sample.
 
-// Spread counts values by size. Each element is the number of a bucket and its count, in order.
+// Spread counts values by size. Each element has the number of a bucket and its count. The elements
+// are sorted by bucket.
 type Spread [][2]uint64
 
-// A spread has 16 buckets an octave, each 4.4 % wide, from 2^-14, which is 61 µs, to 2^20.
+// A spread has 16 buckets per octave, each 4.4 % wide, from 2^-14, which is 61 µs, to 2^20.
 const (
 	perOctave    = 16
 	lowestOctave = -14
@@ -100,7 +101,7 @@ type ModelArms struct {
 	Arms  []Arm  `json:"arms"` // the upstreams without an arm come first
 }
 
-// Since returns what a has counted since the earlier state b.
+// Since returns the counts that were added to a since the earlier state b.
 func (a *Arm) Since(b *Arm) Arm {
 	finish := map[string]uint64{}
 	for word, n := range a.Finish {
@@ -114,15 +115,15 @@ func (a *Arm) Since(b *Arm) Arm {
 
 // armStats holds the counters of an arm.
 type armStats struct {
-	ended, missed                atomic.Int64 // calls that ended at the arm, and calls meant for it that ended elsewhere
+	ended, missed                atomic.Int64 // ended at the arm; its own calls that ended elsewhere
 	calls, failed, refused, left atomic.Uint64
 	ttft, speed, length          spread
 	finish                       [len(Finishes)]atomic.Uint64
 }
 
-// count counts a call that was meant for the arm, wherever it ended. A request that the arm refuses
-// counts as the arm's failure only if another arm answers the request. Otherwise the request is at
-// fault, or it reached the arm in another form.
+// count counts a call that was meant for the arm, no matter where it ended. A request that the arm
+// refuses counts as the arm's failure only if another arm answers it. Otherwise the request is at
+// fault, or it was changed before it reached the arm.
 func (a *armStats) count(r *Record, took float64) {
 	name, tried, rejected := r.ownArm(), false, false
 	a.calls.Add(1)
@@ -162,7 +163,7 @@ func (a *armStats) answered(r *Record, took float64) {
 	generated := r.CompletionTokens
 	if r.Stream {
 		took -= r.TTFT.Seconds()
-		generated-- // without the first token
+		generated-- // the first token does not count
 	} else {
 		took -= r.Queue.Seconds()
 	}
@@ -220,8 +221,7 @@ func (c *Calls) ArmsOf(model string, arms ...string) ModelArms {
 }
 
 // OfArm returns three counts: the model's calls that ended at the arm, the calls meant for the arm
-// that ended elsewhere, and those meant for the arm that it did not accept or for which it had no
-// slot.
+// that ended elsewhere, and the calls meant for the arm that it refused or had no slot for.
 func (c *Calls) OfArm(model, arm string) (ended, missed, refused int64) {
 	a, ok := c.series.arms.get(armKey{model, arm})
 	if !ok {

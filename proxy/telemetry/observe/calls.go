@@ -24,7 +24,7 @@ type Calls struct {
 
 	// Recent holds the newest calls and refusals, for the status page.
 	Recent *Recent
-	// Usage counts what keys use of models.
+	// Usage counts the usage of models by keys.
 	Usage *Usage
 }
 
@@ -40,8 +40,8 @@ func NewCalls(set *metrics.Set, log *zap.Logger, l config.Log) *Calls {
 	return c
 }
 
-// SetLog follows a reload: it turns access lines on or off, and sets the level of the whole log.
-// The format of the lines stays.
+// SetLog applies the log settings of a reload: it turns access lines on or off, and sets the level
+// of the whole log. The format of the lines does not change.
 func (c *Calls) SetLog(l config.Log) {
 	c.access.Store(l.Access)
 	c.log.setLevel(l.Level)
@@ -62,7 +62,8 @@ func (c *Calls) Finished() uint64 { return c.finished.Get() }
 func (c *Calls) Configured(models, upstreams, keys []string) { c.series.keep(models, upstreams, keys) }
 
 // Finish counts r, keeps it and writes its line. It is called exactly once for each Begin. The call
-// stays in flight until then, so that code that waits for the last call sees all calls counted.
+// stays in flight until it has been counted, so that code that waits for the last call sees
+// complete counts.
 func (c *Calls) Finish(r *Record, now time.Time) {
 	defer c.inflight.Add(-1)
 	c.finished.Inc()
@@ -103,8 +104,8 @@ func (c *Calls) OfClass(model, class string) int64 {
 	return 0
 }
 
-// FellBack returns how many of a model's calls the fallback model answered, or was the last to be
-// asked for. The parameter to names the fallback model.
+// FellBack returns how many of a model's calls the fallback model to answered, or was the last
+// model asked for.
 func (c *Calls) FellBack(model, to string) int64 {
 	if n, ok := c.series.fallbacks.get(fallbackKey{model, to}); ok {
 		return n.Load()
@@ -186,9 +187,9 @@ func (c *Calls) count(r *Record, now time.Time) {
 	}
 }
 
-// Meter measures one stream while it runs: the gaps between its events, and the tokens as they
-// arrive. All streams of a model share their counters, so each Meter collects its measurements for
-// a moment and then adds them all at once.
+// Meter measures one stream while it runs: the gaps between its events, and its tokens. All streams
+// of a model share their counters, so each Meter collects measurements for a moment and then adds
+// them all at once.
 type Meter struct {
 	model *modelSeries
 	pair  *history
@@ -196,15 +197,15 @@ type Meter struct {
 	seen  int
 	moved int // how many of seen came from previous upstreams
 
-	handed instant.Time // when the members below were last handed over
+	handed instant.Time // when the measurements below were last handed over
 	told   int          // how many of seen have been handed over
 	kept   int
-	gaps   [16]float64 // in seconds; only the first of them, as many as kept says, are valid
+	gaps   [16]float64 // in seconds; only the first kept elements are valid
 }
 
-// keepFor is how long a Meter keeps its measurements while events arrive. It is shorter than the
-// interval at which the counters are read. If the stream pauses, the last measurements wait for the
-// next event or the end.
+// keepFor is how long a Meter keeps its measurements while it receives events. It is shorter than
+// the interval at which the counters are read. If the stream pauses, the last measurements wait for
+// the next event or the end.
 const keepFor = 250 * time.Millisecond
 
 // Meter returns the meter for a new stream. Model and upstream are configured names.
@@ -222,8 +223,9 @@ func (c *Calls) Move(m *Meter, model, upstream string) {
 	}
 }
 
-// Note records how many events have arrived by now. Events that arrive together count as one gap,
-// because how reads split the bytes says nothing about how fast the engine generated the events.
+// Note records how many events have been received. Events that are received together count as one
+// gap, because the way in which reads split the bytes does not show how fast the engine generated
+// them.
 func (m *Meter) Note(events int, at instant.Time) {
 	if m.model == nil || events == m.seen {
 		return
@@ -252,7 +254,7 @@ func (m *Meter) handOver() {
 	m.kept, m.told = 0, m.seen
 }
 
-// End counts the rest, and copies the totals to the stream's record.
+// End counts the remaining measurements, and copies the totals to the stream's record.
 func (m *Meter) End(r *Record) {
 	if m.model != nil {
 		m.handOver()

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// Choice says why a call's upstream was picked among several.
+// Choice is the reason why a call's upstream was picked among several.
 type Choice struct {
 	Reason    string // a word of routing.Reason
 	Tokens    int    // the estimated prompt tokens
@@ -16,14 +16,15 @@ type Choice struct {
 	Estimates []Estimate
 }
 
-// Estimate holds what was expected of one upstream. The best estimate comes first.
+// Estimate is the estimate for one upstream. The best estimate comes first.
 type Estimate struct {
-	Upstream string  `json:"upstream"`
-	Seconds  float64 `json:"seconds,omitempty"` // until the answer's tenth token; 0: unknown
-	Cached   int     `json:"cached_tokens"`     // of the prompt
+	Upstream string `json:"upstream"`
+	// seconds until the answer's tenth token; 0: unknown
+	Seconds float64 `json:"seconds,omitempty"`
+	Cached  int     `json:"cached_tokens"` // cached tokens of the prompt
 }
 
-// copyTo copies the choice into to, and reuses the memory there.
+// copyTo copies the choice into to, and reuses the memory of to.
 func (c *Choice) copyTo(to *Choice) {
 	estimates := to.Estimates[:0]
 	*to = *c
@@ -31,8 +32,8 @@ func (c *Choice) copyTo(to *Choice) {
 	to.Estimates = estimates
 }
 
-// expect returns how many prompt tokens the engine was expected to have cached. The parameter
-// prompt is the engine's own count, and the result is in the same count.
+// expect returns how many prompt tokens the engine was expected to have cached. prompt is the
+// engine's own count of prompt tokens, and the result is scaled to that count.
 func (c *Choice) expect(prompt int) int {
 	if c.Tokens == 0 {
 		return 0
@@ -40,7 +41,7 @@ func (c *Choice) expect(prompt int) int {
 	return int(float64(prompt) * float64(c.Expected) / float64(c.Tokens))
 }
 
-// Prompts counts prompt tokens, as the engines reported them, for calls that had a choice of
+// Prompts counts prompt tokens, as the engines reported them, for calls that could choose among
 // engines.
 type Prompts struct {
 	Prompt   uint64 `json:"prompt_tokens"`
@@ -69,7 +70,7 @@ func (p *Prompts) add(o *Prompts) {
 	p.Prompt, p.Cached, p.Expected = p.Prompt+o.Prompt, p.Cached+o.Cached, p.Expected+o.Expected
 }
 
-// AppendChoices appends the metrics of calls that had a choice of engines.
+// AppendChoices appends the metrics of calls that could choose among engines.
 func (c *Calls) AppendChoices(b *bytes.Buffer) {
 	choices := c.series.choices.all()
 	for _, k := range slices.SortedFunc(maps.Keys(choices), func(x, y choiceKey) int {

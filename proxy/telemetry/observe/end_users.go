@@ -15,21 +15,20 @@ type EndUser [16]byte
 // String returns the hash in hexadecimal digits.
 func (u EndUser) String() string { return hex.EncodeToString(u[:]) }
 
-// endUsersListed is how many end users have visible accounts: those with the highest usage in the
-// kept days.
+// endUsersListed is how many end users have visible accounts. They are the users with the highest
+// usage in the kept days.
 const endUsersListed = 1000
 
 // endUsers holds the accounts of end users. The account of a key includes the accounts of its end
-// users. Usage that is in none of these counts for "all others", so each sum contains the usage of
-// an unlisted user exactly once.
+// users. Usage of unlisted users counts for "all others", so each sum contains it exactly once.
 //
-// In addition to the listed users, the same number of unlisted ones is counted. An unlisted user
-// with more usage than the last one on the list replaces that one. A client that invents a name for
-// each call therefore cannot displace users with more usage than such a call.
+// In addition to the listed users, the same number of unlisted users is counted. An unlisted user
+// with more usage than the last listed user replaces that user. So a client that invents a name for
+// each call cannot displace users with more usage than such a call.
 type endUsers struct {
 	mu    sync.Mutex
 	all   map[endUserOf]*endUserCell
-	today int64 // the newest day
+	today int64 // the newest day with usage
 }
 
 type endUserOf struct{ key, user string }
@@ -44,13 +43,13 @@ func (e *endUsers) add(of endUserOf, a Amount, day int64) {
 	defer e.mu.Unlock()
 	c := e.cell(of, day)
 	c.forget(e.today - UsageDays)
-	c.restore(day, a) // day comes from the key's account, whatever the user's newest day is
+	c.restore(day, a) // day is from the key's account, whatever the user's newest day is
 	if len(e.all) >= 2*endUsersListed {
 		e.rank()
 	}
 }
 
-// cell returns the account of an end user. The caller holds mu.
+// cell returns the account of an end user. The caller must hold mu.
 func (e *endUsers) cell(of endUserOf, day int64) *endUserCell {
 	if e.all == nil {
 		e.all = map[endUserOf]*endUserCell{}
@@ -64,8 +63,8 @@ func (e *endUsers) cell(of endUserOf, day int64) *endUserCell {
 	return c
 }
 
-// rank finds the users to list, and drops the unlisted ones if they have become many. The caller
-// holds mu.
+// rank finds the users to list, and drops unlisted users if there are many. The caller must hold
+// mu.
 func (e *endUsers) rank() {
 	type place struct {
 		of endUserOf
@@ -100,7 +99,7 @@ func (e *endUsers) rank() {
 	}
 }
 
-// forget drops the days up to the given one, included.
+// forget drops the days up to and including the given day.
 func (c *endUserCell) forget(day int64) {
 	for len(c.days) > 0 && c.days[0].day <= day {
 		c.total.sub(c.days[0].Amount)
@@ -170,18 +169,19 @@ func (e *endUsers) restore(rows []UsageRow) {
 	e.rank()
 }
 
-// UserUsage holds how much an end user of a key used all models.
+// UserUsage is the usage of all models by an end user of a key.
 type UserUsage struct {
 	User  string `json:"user"` // a keyed hash; empty: all others, and calls without a user
 	Total Amount `json:"total"`
 	Days  []Day  `json:"days"`
 }
 
-// ReportUsers returns the usage ordered by key and end user instead of model. For each key, all
-// unlisted users together come last, so that the sums equal those of Report.
+// ReportUsers returns the usage ordered by key and end user instead of model. For each key, the sum
+// of all unlisted users comes last, so that the sums equal those of Report.
 func (u *Usage) ReportUsers(since, now time.Time) *UsageReport {
 	users := map[string][]UserUsage{}
-	u.users.each(func(of endUserOf, c *endUserCell) { // before the keys, which then include all of it
+	// read before the keys, so that the keys include all of this usage
+	u.users.each(func(of endUserOf, c *endUserCell) {
 		m := c.read("")
 		users[of.key] = append(users[of.key], UserUsage{of.user, m.Total, m.Days})
 	})
@@ -198,7 +198,7 @@ func (u *Usage) ReportUsers(since, now time.Time) *UsageReport {
 	return out
 }
 
-// others returns how much of a key's usage belongs to none of its listed end users.
+// others returns the usage of a key that belongs to none of its listed end users.
 func (k *KeyUsage) others() (o UserUsage) {
 	o.Total, o.Days = k.Total, []Day{}
 	days := map[string]Amount{}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ownPrefix begins the names of the edge's metrics. Other metrics come from the runtime.
+// ownPrefix is the prefix of the names of the edge's metrics. Other metrics are from the runtime.
 const ownPrefix = "penstock_"
 
 // WriteText writes the metrics page in the Prometheus text format: every family once, with its HELP
@@ -21,8 +21,7 @@ func textHead(f *Family) string {
 	return "# HELP " + f.Name + " " + f.Help + "\n# TYPE " + f.Name + " " + string(f.Kind) + "\n"
 }
 
-// writePage writes the families with their samples, each family below its head. The text end comes
-// last.
+// writePage writes the families with their samples, each family below its head. It writes end last.
 func writePage(w io.Writer, head func(*Family) string, sample func(string) string, end string,
 	sources []func(io.Writer),
 ) error {
@@ -62,7 +61,7 @@ func writePage(w io.Writer, head func(*Family) string, sample func(string) strin
 	return err
 }
 
-// kinds is families by name.
+// kinds maps the names of the families to their kinds.
 var kinds = func() map[string]Kind {
 	out := make(map[string]Kind, len(families))
 	for _, f := range families {
@@ -85,8 +84,8 @@ func familyOf(line string) string {
 	return ""
 }
 
-// AppendSample appends one line of the text format to b. It serves gauges that exist only as long
-// as the object that they describe. pairs holds label names and values in turn.
+// AppendSample appends one line of the text format to b. It is for gauges that exist only as long
+// as the object that they describe. pairs alternates between label names and values.
 func AppendSample(b *bytes.Buffer, name string, value string, pairs ...string) {
 	b.WriteString(name)
 	if len(pairs) > 0 {

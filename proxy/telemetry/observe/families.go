@@ -3,14 +3,14 @@ package observe
 // Kind is the type of a metric family in the Prometheus text format.
 type Kind string
 
-// The kinds that occur.
+// The kinds that are used.
 const (
 	Counter   Kind = "counter"
 	Gauge     Kind = "gauge"
 	Histogram Kind = "histogram"
 )
 
-// Family describes one metric: its name, its type and its meaning in one sentence.
+// Family describes one metric: its name, its type, and its meaning in one sentence.
 type Family struct {
 	Name string
 	Kind Kind

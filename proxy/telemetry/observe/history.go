@@ -8,42 +8,42 @@ import (
 )
 
 // The history of a deployment, for the verdict and the sparklines of the status page, has
-// historySlots slots of historyStep each. A deployment that has had calls takes 11 KB.
+// historySlots slots of historyStep each. It takes 11 KB for a deployment that has had calls.
 const (
 	historyStep  = 5 * time.Second
 	historySlots = 60
 	minuteSlots  = int64(time.Minute / historyStep)
 )
 
-// history holds what one upstream did for one model in the last few minutes. Any goroutine may call
-// its methods.
+// history holds the results of one upstream for one model in the last few minutes. Any goroutine
+// may call its methods.
 type history struct {
-	live atomic.Int64 // events of running streams that are in no slot yet
+	live atomic.Int64 // events of running streams that have not been added to a slot yet
 
 	mu      sync.Mutex
-	prompts Prompts // since the start
+	prompts Prompts // sums since the start
 	slots   [historySlots]slot
 }
 
-// slot holds one step. The field at counts the steps since 1970.
+// slot holds one step. at is the number of the step since 1970.
 type slot struct {
 	at                      int64
 	in, out                 float64 // tokens
 	prompts                 Prompts
 	ok, failed, full, other uint32
-	retried                 uint32 // failed attempts that another attempt followed
+	retried                 uint32 // failed attempts that were followed by another attempt
 	ttft, wait              [len(historyBounds) + 1]uint16
 }
 
-// historyBounds are the upper ends of the classes into which times fall, in milliseconds. The
-// bounds include 1000 and 2000 because the verdict compares with these numbers: a quantile is known
-// only to the width of its class, but it is always on the correct side of a bound.
+// historyBounds are the upper bounds of the buckets for times, in milliseconds. They include 1000
+// and 2000 because the verdict compares quantiles with these values. A quantile is known only to
+// the width of its bucket, but it is always on the correct side of a bound.
 var historyBounds = [...]float64{
 	1, 2, 4, 7, 10, 15, 20, 30, 45, 70, 100, 150, 220, 330, 500, 750, 1000, 1400, 2000,
 	3000, 5000, 8000, 12000, 18000, 27000, 40000, 60000, 120000,
 }
 
-// times counts times by their class in historyBounds.
+// times counts times by bucket of historyBounds.
 type times [len(historyBounds) + 1]int
 
 func (t *times) add(o *times) {
@@ -61,7 +61,8 @@ func (t *times) count() (n int) {
 
 func stepOf(at time.Time) int64 { return at.UnixNano() / int64(historyStep) }
 
-// slot returns the slot of a step, and empties it if the step is new. The caller holds mu.
+// slot returns the slot of a step, and empties the slot if the step is new. The caller must hold
+// mu.
 func (h *history) slot(step int64) *slot {
 	s := &h.slots[step%historySlots]
 	if s.at != step {
@@ -80,8 +81,8 @@ func (h *history) fold(now time.Time) {
 	h.mu.Unlock()
 }
 
-// finish books an ended call. Tokens that no event announced are spread over the time in which they
-// were generated.
+// finish books an ended call. Tokens that were not counted as events are distributed over the time
+// in which they were generated.
 func (h *history) finish(r *Record, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -108,7 +109,7 @@ func (h *history) finish(r *Record, now time.Time) {
 	h.spread(float64(r.CompletionTokens-r.streamed), now.Add(-r.outputTime(now)), now)
 }
 
-// retry counts an attempt that failed here and that another attempt followed.
+// retry counts an attempt that failed here and was followed by another attempt.
 func (h *history) retry(now time.Time) {
 	h.mu.Lock()
 	h.slot(stepOf(now)).retried++
@@ -126,7 +127,7 @@ func (h *history) spread(tokens float64, from, to time.Time) {
 	}
 }
 
-// countUp increments n unless n is at its maximum, where another count would hardly change a
+// countUp increments n unless n is at its maximum, because another count would then hardly change a
 // quantile.
 func countUp(n *uint16) {
 	if *n < math.MaxUint16 {
@@ -145,7 +146,7 @@ func classOf(d time.Duration) int {
 }
 
 // quantile returns the q quantile of the counted times in milliseconds, within the width of a
-// class, or -1 if nothing was counted.
+// bucket, or -1 if nothing was counted.
 func quantile(counts *times, q float64) float64 {
 	total := counts.count()
 	if total == 0 {

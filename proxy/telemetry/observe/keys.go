@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// Key metrics. The first mostKeys keys, in configuration order, have their own series. The other
-// keys, and removed ones, share otherAccount. So the configuration and mostKeys bound the number of
+// Key metrics. The first mostKeys keys, in configuration order, have their own series. All other
+// keys, and removed keys, share otherAccount. So the configuration and mostKeys limit the number of
 // series, whatever clients send.
 const (
 	mostKeys     = 1000
@@ -22,7 +22,7 @@ const (
 type keySeries struct {
 	calls, prompt, cached, completion atomic.Int64
 
-	refusals table[string, *atomic.Int64] // by reason, from a closed set
+	refusals table[string, *atomic.Int64] // by reason, which is a word from a closed set
 }
 
 // Account returns the key under which a call is counted: the key that is the template for a token's
@@ -38,7 +38,7 @@ func (s *series) account(name string) *keySeries {
 	return k
 }
 
-// keepKeys creates the series of keys and drops all others. The caller holds mu.
+// keepKeys creates the series of keys and drops all other series. The caller must hold mu.
 func (s *series) keepKeys(keys []string) {
 	keys = slices.Concat([]string{noAccount, otherAccount}, keys[:min(len(keys), mostKeys)])
 	s.keys.change(func(all map[string]*keySeries) {
@@ -75,8 +75,8 @@ func (s *series) countKey(r *Record) {
 	n.Add(1)
 }
 
-// refusal returns why a call was refused: the exceeded limit of the key, or the error code. It
-// returns "" for calls that were not refused.
+// refusal returns the reason why a call was refused: the exceeded limit of the key, or the error
+// code. It returns "" for calls that were not refused.
 func (r *Record) refusal() string {
 	if r.Outcome == Limited || r.Attempts == 0 && r.Outcome != OK && r.Outcome != ClientGone {
 		return cmp.Or(r.Limit, dash(r.Code))
@@ -84,7 +84,7 @@ func (r *Record) refusal() string {
 	return ""
 }
 
-// AppendKeys appends the key metrics. The parameter running counts the running calls by Account.
+// AppendKeys appends the key metrics. running counts the running calls by Account.
 func (c *Calls) AppendKeys(b *bytes.Buffer, running map[string]int) {
 	all := c.series.keys.all()
 	inflight := map[string]int{}

@@ -24,7 +24,7 @@ func NewLogger(l config.Log, sink zapcore.WriteSyncer) (*zap.Logger, error) {
 		TimeKey: "ts", LevelKey: "level", MessageKey: "msg",
 		EncodeTime:     zapcore.TimeEncoderOfLayout("2006-01-02T15:04:05.000Z07:00"),
 		EncodeLevel:    zapcore.LowercaseLevelEncoder,
-		EncodeDuration: zapcore.StringDurationEncoder, // with its unit
+		EncodeDuration: zapcore.StringDurationEncoder, // durations have their unit
 	}
 	enc := zapcore.NewJSONEncoder(ec)
 	if l.Format == config.LogFormatConsole {
@@ -42,7 +42,7 @@ type leveled struct {
 	level zap.AtomicLevel
 }
 
-// fieldsOf is the largest number of fields in an access line. The fields after the first
+// fieldsOf is the maximum number of fields in an access line. The fields after the first
 // fieldsAlways appear only if they have a value.
 const (
 	fieldsAlways = 20
@@ -54,7 +54,7 @@ var fieldPool = sync.Pool{New: func() any { return new([fieldsOf]zap.Field) }}
 // accessLog writes the access lines.
 type accessLog struct {
 	log     *zap.Logger
-	console bool // for people
+	console bool // write lines for people
 }
 
 // setLevel sets the level of the whole log to one of the four levels of the configuration.
@@ -64,8 +64,8 @@ func (a accessLog) setLevel(level string) {
 	}
 }
 
-// level returns the level of a call's line. A filter by level thus shows the calls that the service
-// failed, whatever their status: a stream that broke began with 200.
+// level returns the level of a call's line. Thus a filter by level shows the calls that the service
+// failed, whatever their status. The status of a stream that broke is 200.
 func (o Outcome) level() zapcore.Level {
 	if o.Failed() {
 		return zapcore.WarnLevel
@@ -166,7 +166,7 @@ func (a accessLog) write(r *Record, now time.Time) {
 		}
 	}
 	ce.Write(fields...)
-	*f = [fieldsOf]zap.Field{} // the pool must not keep the record alive
+	*f = [fieldsOf]zap.Field{} // the pool must not keep the record in memory
 	fieldPool.Put(f)
 }
 

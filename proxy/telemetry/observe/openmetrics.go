@@ -12,8 +12,8 @@ import (
 const OpenMetricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 // WriteOpenMetrics writes the metrics page as OpenMetrics 1.0: the families and samples of
-// WriteText, but counter families are named without _total, units are added, and an end mark makes
-// a truncated page invalid.
+// WriteText, with three differences. Counter families are named without _total, units are added,
+// and an end mark makes a truncated page invalid.
 func WriteOpenMetrics(w io.Writer, sources ...func(io.Writer)) error {
 	return writePage(w, openMetricsHead, canonicalBounds, "# EOF\n", sources)
 }
@@ -22,7 +22,8 @@ func openMetricsHead(f *Family) string {
 	name, kind := f.Name, string(f.Kind)
 	if f.Kind == Counter {
 		name = strings.TrimSuffix(name, "_total")
-		if _, taken := kinds[name]; taken { // a gauge has this name, and two families cannot share one
+		// a gauge has this name, and two families must not share one
+		if _, taken := kinds[name]; taken {
 			name, kind = f.Name, "unknown"
 		}
 	}

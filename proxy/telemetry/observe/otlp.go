@@ -21,8 +21,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// WarnOfVariables logs which standard variables have no effect because the configuration file
-// decides, and what to write in the file instead. It does not log the variables' values.
+// WarnOfVariables logs which standard variables have no effect because the configuration file takes
+// precedence, and what to write in the file instead. It does not log the variables' values.
 func WarnOfVariables(c config.Tracing, log *zap.Logger) {
 	if c.OTLP == "" {
 		for _, name := range [...]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
@@ -53,7 +53,7 @@ func (sdkLog) Enabled(level int) bool { return level <= 1 }
 // Info logs a warning of the SDK.
 func (s sdkLog) Info(_ int, what string, _ ...any) { s.Error(nil, what) }
 
-// Error logs what the SDK failed to read.
+// Error logs that the SDK could not read a variable.
 func (s sdkLog) Error(_ error, what string, _ ...any) {
 	s.log.Warn("a variable of OpenTelemetry (OTEL_*) cannot be read", zap.String("what", what))
 }
@@ -76,10 +76,10 @@ func otlpEndpoint(configured string) (string, error) {
 	return u.String(), nil
 }
 
-// noRedirects is the function that chooses the proxy for each request of the exporter's transport.
-// It refuses a request that follows a redirect, because the headers may hold a credential for the
-// configured host only. An HTTP client with a redirect rule is not an alternative: with a client of
-// our own, the exporter ignores its variables for certificates and the timeout.
+// noRedirects is the Proxy function of the exporter's transport, which runs before each request. It
+// refuses a request that follows a redirect, because the headers may contain a credential for the
+// configured host only. An HTTP client with a redirect rule is no alternative, because with a
+// client of our own the exporter ignores its variables for certificates and the timeout.
 func noRedirects(r *http.Request) (*url.URL, error) {
 	if r.Response != nil {
 		return nil, errors.New("the endpoint redirects: write the URL that it names")
@@ -87,7 +87,7 @@ func noRedirects(r *http.Request) (*url.URL, error) {
 	return http.ProxyFromEnvironment(r)
 }
 
-// spansQueued is how many spans may wait for the exporter.
+// spansQueued is the maximum number of spans that wait for the exporter.
 const spansQueued = 4096
 
 // spanQueue counts the waiting spans in front of the SDK's batch processor. With this count the
@@ -115,11 +115,11 @@ func (q *spanQueue) OnEnd(s sdk.ReadOnlySpan) {
 	q.SpanProcessor.OnEnd(s)
 }
 
-// Shutdown implements sdk.SpanProcessor. It sends queued spans until ctx ends, and drops the rest.
-// It leaves no goroutine behind.
+// Shutdown implements sdk.SpanProcessor. It sends queued spans until ctx ends, and drops the
+// remaining spans. It leaves no goroutine behind.
 func (q *spanQueue) Shutdown(ctx context.Context) error {
 	err := q.SpanProcessor.Shutdown(ctx)
-	q.exporter.cancel() // the processor alone would continue until its own timeout
+	q.exporter.cancel() // without this, the processor would continue until its own timeout
 	<-q.exporter.stopped
 	return err
 }
@@ -181,7 +181,7 @@ type endpointHealth struct {
 // retellAfter is the minimum time between two log lines about a failing endpoint.
 const retellAfter = time.Minute
 
-// tell records the result of sending a batch, and how many spans were lost.
+// tell records the result of sending a batch and the number of lost spans.
 func (h *endpointHealth) tell(err error, lost int) {
 	switch {
 	case err != nil && !h.failing:
@@ -198,12 +198,13 @@ func (h *endpointHealth) tell(err error, lost int) {
 	}
 }
 
-// refused matches the SDK's error for an answer that it does not retry; its first group is the
+// refused matches the SDK's error for an answer that it does not retry. The first group is the
 // status.
 var refused = regexp.MustCompile(`^traces export: failed to send to \S+: (\d{3}) `)
 
-// exportFailure returns why a batch was not accepted. The SDK's own message contains the endpoint's
-// URL, whose path may be a credential, and the endpoint's answer, which may be any text.
+// exportFailure returns the reason why a batch was not accepted. It does not return the SDK's
+// message, which contains the endpoint's URL and answer. The URL's path may be a credential, and
+// the answer may be any text.
 func exportFailure(err error) string {
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
 		return failed.Err.Error()

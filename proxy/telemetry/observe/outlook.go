@@ -2,14 +2,14 @@ package observe
 
 import "time"
 
-// Outlook summarizes what models and upstreams did in the last few minutes, and why calls failed or
-// were refused.
+// Outlook summarizes the last few minutes of models and upstreams, and the reasons why calls failed
+// or were refused.
 type Outlook struct {
 	Total             History
 	Models, Upstreams map[string]*History
-	Failures          []ReasonCount // at an engine
+	Failures          []ReasonCount // failures at an engine
 	Attempts          []ReasonCount // failed attempts, of the same calls and of others
-	Refusals          []ReasonCount // before an engine was asked
+	Refusals          []ReasonCount // refusals before an engine was asked
 }
 
 // Model returns the history of a model. It is empty if the model has had no calls.
@@ -25,7 +25,7 @@ func orEmpty(h *History) History {
 	return *h
 }
 
-// Outlook returns the outlook for the last few minutes.
+// Outlook returns the summary of the last few minutes.
 func (c *Calls) Outlook(now time.Time) *Outlook {
 	models, upstreams, total := map[string]*sums{}, map[string]*sums{}, new(sums)
 	last := stepOf(now)

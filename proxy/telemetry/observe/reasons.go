@@ -7,35 +7,35 @@ import (
 	"time"
 )
 
-// ReasonWindow is how far back Reasons counts.
+// ReasonWindow is the period for which Reasons counts.
 const ReasonWindow = 5 * time.Minute
 
-// mostReasons bounds the number of reasons with a key, because a configuration may have thousands of
-// keys and models.
+// mostReasons is the maximum number of reasons with a key. It is needed because a configuration may
+// have thousands of keys and models.
 const mostReasons = 512
 
-// OtherKeys stands for the keys for which no row was left.
+// OtherKeys stands for the keys that found no free row.
 const OtherKeys = "(others)"
 
-// Reason says why calls were refused before an engine was asked, or failed at one.
+// Reason is why calls were refused before an engine was asked, or failed at an engine.
 type Reason struct {
 	Code     string
 	Status   int
 	Outcome  Outcome
 	Limit    string // the exceeded limit of the key; empty otherwise
 	Model    string
-	Key      string // of a refusal: the key's id
-	Upstream string // of a failure
-	Cause    string // of a failure: a word of upstreams.Causes
+	Key      string // key id, for a refusal
+	Upstream string // upstream, for a failure
+	Cause    string // for a failure: a word of upstreams.Causes
 
-	EngineStatus int // of a failure: the status of the engine's answer; 0: no answer
+	EngineStatus int // for a failure: the status of the engine's answer; 0: no answer
 }
 
 // ReasonCount counts the calls that ended for a reason within ReasonWindow.
 type ReasonCount struct {
 	Reason
 	Count  int
-	Minute int // how many of Count came in the last minute
+	Minute int // how many of Count ended in the last minute
 	Last   time.Time
 }
 
@@ -59,8 +59,8 @@ func (r *Reasons) add(reason Reason, now time.Time) {
 	row.last = now
 }
 
-// row finds or adds the row for a reason. If there is no room, rows whose counts are zero make room
-// first.
+// row finds or adds the row for a reason. If there is no room, it first removes rows whose counts
+// are zero.
 func (r *Reasons) row(reason Reason, now time.Time) *reasonRow {
 	if row := r.rows[reason]; row != nil {
 		return row

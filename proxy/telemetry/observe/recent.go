@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// recentRows is how many calls are kept, however they ended.
+// recentRows is how many calls are kept, no matter how they ended.
 const recentRows = 256
 
-// Of each kind that operators look for, Recent keeps keptRows calls, each for keptFor. The newest
-// calls of a busy edge span only a few seconds, and most of them succeeded.
+// Recent keeps keptRows calls of each kind that operators search for, each for keptFor. The newest
+// calls of a busy edge cover only a few seconds, and most of them have succeeded.
 const (
 	keptRows = 1000
 	keptFor  = time.Hour
 )
 
-// A call is slow if it waited longer than this for a slot, or if the first event of its stream
-// arrived later than this after an engine was asked.
+// A call is slow if it waited longer than this for a slot, or if an engine took longer than this to
+// send the first event of its stream.
 const (
 	SlowQueue      = time.Second
 	SlowFirstToken = 2 * time.Second
 )
 
 // Recent holds the newest calls for which an engine was asked. It holds calls that failed, were
-// slow or were refused separately, so that neither good calls nor a scanner without a key can
+// slow or were refused separately, so that neither successful calls nor a scanner without a key can
 // displace them. It counts failures and refusals by reason. Any goroutine may call its methods.
 type Recent struct {
 	calls                 ring
@@ -42,7 +42,7 @@ type Recent struct {
 type kept struct {
 	mu   sync.Mutex
 	rows []Ended // a ring once it is full
-	next int     // the oldest row of a full ring
+	next int     // index of the oldest row of a full ring
 }
 
 func (k *kept) add(r *Record, now time.Time) {
@@ -83,7 +83,7 @@ type ring struct {
 		r    Record
 		end  time.Time
 
-		choice Choice // the choice of r
+		choice Choice // storage for the choice of r
 	}
 }
 
@@ -98,7 +98,7 @@ func (r *ring) add(rec *Record, now time.Time) {
 	row.mu.Unlock()
 }
 
-// newest returns the rows, the call that ended last first.
+// newest returns the rows, starting with the call that ended last.
 func (r *ring) newest() []Ended {
 	out := make([]Ended, 0, recentRows)
 	for i := range r.rows {
@@ -118,7 +118,7 @@ func (r *ring) newest() []Ended {
 	return out
 }
 
-// Ended is a record and when its call ended.
+// Ended is the record of a call and the time at which the call ended.
 type Ended struct {
 	Record
 	End time.Time
@@ -169,7 +169,7 @@ func (r *Recent) add(rec *Record, now time.Time) {
 }
 
 // Newest returns the newest calls: at most n that reached an engine or were answered, and at most n
-// of each kind that is kept separately. Each call appears once. The call that ended last comes
+// of each kind that is kept separately. Each call appears only once. The call that ended last comes
 // first.
 func (r *Recent) Newest(n int, now time.Time) []Ended {
 	all := r.calls.newest()

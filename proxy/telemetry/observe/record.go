@@ -7,7 +7,7 @@ import (
 	"penstock/config/money"
 )
 
-// Outcome says how a call ended, for a metric label and the log.
+// Outcome is how a call ended, for a metric label and the log.
 type Outcome string
 
 // The closed set of outcomes.
@@ -43,48 +43,50 @@ const (
 	PhaseStalled   Phase = "stalled" // only at the end: the client stopped reading
 )
 
-// ID is a request id stored in place: "req_" and 26 characters. A Record holds it by value, so
+// ID is a request id stored in place: "req_" and 26 characters. A Record contains the id itself, so
 // storing an id allocates nothing.
 type ID [30]byte
 
 // String returns the id as clients see it.
 func (id ID) String() string { return string(id[:]) }
 
-// IsID reports whether s has the form of a request id.
+// IsID reports whether s has the format of a request id.
 func IsID(s string) bool {
 	rest, ok := strings.CutPrefix(s, "req_")
 	return ok && len(s) == len(ID{}) && strings.Trim(rest, "0123456789abcdefghijklmnopqrstuvwxyz") == ""
 }
 
-// Record holds everything that is reported about one call. Model, Upstream and Key are configured
+// Record holds all data that is reported about one call. Model, Upstream and Key are configured
 // names or empty, User and Session are keyed hashes, and Client is the peer's address if log.client
-// is set. ProxyRequestID is the text of a trusted proxy. No field can hold a client's text.
+// is set. ProxyRequestID is a text from a trusted proxy. No field can hold a client's text.
 type Record struct {
 	RequestID                                   ID
 	Key, Dialect, Model, Upstream, Pool, Client string
-	ProxyRequestID                              string  // given by a proxy of listen_trusted; empty: none
-	User                                        EndUser // of the key's application; zero: unknown
-	Session                                     Session // of the client; zero: unknown
-	Template                                    string  // the key that is the template for a token's rights
+	ProxyRequestID                              string // of a listed proxy; empty: none
+	// user of the key's application; zero: unknown
+	User     EndUser
+	Session  Session // session of the client; zero: unknown
+	Template string  // the key that is the template for a token's rights
 
 	Start            time.Time
 	Stream           bool
 	Status, Attempts int
 	Resumed          int    // how often another upstream continued the stream
-	Class            string // of the call; empty for the first class
+	Class            string // class of the call; empty for the first class
 	Asked            string // the model that the client requested, if Model answers in place of it
 	Nearest          string // the configured model that the client may have meant by an unknown name
-	Tier             int    // of the last upstream that was asked; 0: the first tier, or no tiers
-	// Arm is the arm of the last upstream that was asked, or the call's own arm if none was asked
-	// for lack of a slot. It is NoArm for upstreams without an arm, and empty if the model has no
-	// arms and no shadow.
+	// tier of the last upstream that was asked; 0: the first tier, or no tiers
+	Tier int
+	// Arm is the arm of the last upstream that was asked, or the call's own arm if no upstream was
+	// asked because there was no slot. It is NoArm for upstreams without an arm, and empty if the
+	// model has no arms and no shadow.
 	Arm       string
 	MissedArm string  // the call's own arm, or NoArm, if an upstream of another arm was asked
 	Choice    *Choice // why the last upstream was picked; nil: there was no choice
 	Code      string  // the error code of the refusal or failure
 	Finish    string  // how the answer ended, in the chat dialect's words
-	// Markup names, from a closed set, model markup at the beginning of the answer that the engine
-	// should have parsed.
+	// Markup names model markup at the start of the answer that the engine should have parsed. The
+	// name is from a closed set.
 	Markup           string
 	Dropped          []string // members omitted from the request, from a closed set
 	Limit            string   // the key's limit that refused the call; empty otherwise
@@ -94,13 +96,13 @@ type Record struct {
 	CompletionTokens int
 	CachedTokens     int  // how many of PromptTokens the engine had cached
 	ExpectedCached   int  // how many it was expected to have cached; see Choice
-	TokensEstimated  bool // the engine reported none
+	TokensEstimated  bool // the engine reported no tokens
 	Spend            money.Amount
 	Committed        bool // bytes of a stream were sent
 
-	Queue        time.Duration // the wait for a slot
+	Queue        time.Duration // time spent waiting for a slot
 	TTFT         time.Duration // until the first event; unstreamed: until the last byte
-	UpstreamTTFT time.Duration // from sending to the first event
+	UpstreamTTFT time.Duration // from sending the request to the first event
 	Overhead     time.Duration // the edge's own time before the first byte of the answer; 0: unknown
 
 	BytesIn, BytesOut int64
@@ -111,17 +113,17 @@ type Record struct {
 	Cause        string
 	EngineStatus int
 	Hooks        *Hooks // nil: no hook was asked
-	// Failed lists the failed attempts, oldest first, even if a later one was answered.
+	// Failed lists the failed attempts, oldest first, even if a later attempt was answered.
 	Failed []FailedAttempt
 
 	streamed int // events that a Meter counted while the stream ran
 }
 
-// Hooks says what hooks did to a call.
+// Hooks describes what the hooks did to a call.
 type Hooks struct {
-	Took   time.Duration // all waits for them
+	Took   time.Duration // total time of all hooks
 	Failed string        // the last hook without a decision; empty: none
-	Detail string        // what was wrong with its answer, a word of hook.Details; empty: it gave none
+	Detail string        // fault in its answer, a word of hook.Details; empty: it gave no answer
 }
 
 // SetTokens records the tokens of the prompt and the answer.
@@ -135,15 +137,15 @@ func (r *Record) SetTokens(prompt, completion, cached int, estimated bool) {
 // NoArm stands for upstreams without an arm, if other upstreams of the same model have one.
 const NoArm = "-"
 
-// FailedAttempt is a failed attempt.
+// FailedAttempt describes a failed attempt.
 type FailedAttempt struct {
 	Upstream     string
 	Cause        string        // a word of upstreams.Causes
-	EngineStatus int           // of the engine's answer; 0: no answer
-	Arm          string        // of the upstream, as in Record
+	EngineStatus int           // status of the engine's answer; 0: no answer
+	Arm          string        // arm of the upstream, as in Record
 	Rejected     bool          // the engine refused the request itself
 	Fault        bool          // it counts as a failure of the upstream
-	After        time.Duration // from when the call began to when the attempt began
+	After        time.Duration // from the start of the call to the start of the attempt
 	Took         time.Duration
 }
 

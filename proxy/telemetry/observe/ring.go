@@ -5,19 +5,19 @@ import "time"
 // RingSlot is the time that one slot of a Ring covers.
 const RingSlot = 10 * time.Second
 
-// Ring counts over a window of slots, so that old counts drop out by themselves. T holds the counts
-// of a slot.
+// Ring counts over a window of slots, so old counts expire by themselves. T holds the counts of a
+// slot.
 type Ring[T any] struct{ slots []ringSlot[T] }
 
 type ringSlot[T any] struct {
-	at     int64 // the slot's number since 1970; in another slot the counts are stale
+	at     int64 // the slot's number since 1970; counts with another number are stale
 	counts T
 }
 
 // NewRing returns a ring of n slots.
 func NewRing[T any](n int) Ring[T] { return Ring[T]{make([]ringSlot[T], n)} }
 
-// At returns the counts of the slot at the time now.
+// At returns the counts of the slot that contains now.
 func (r *Ring[T]) At(now time.Time) *T {
 	at := slotAt(now)
 	slot := &r.slots[at%int64(len(r.slots))]
@@ -27,7 +27,7 @@ func (r *Ring[T]) At(now time.Time) *T {
 	return &slot.counts
 }
 
-// Each calls f with the counts of the slots of the window before the time now, at most all slots.
+// Each calls f with the counts of the slots in the window that ends at now, at most all slots.
 func (r *Ring[T]) Each(now time.Time, window time.Duration, f func(*T)) {
 	newest := slotAt(now)
 	for i := range r.slots {

@@ -14,8 +14,8 @@ import (
 )
 
 // Histogram bounds, in seconds. Latencies range from a local embedding to a long generation. The
-// gaps within a stream range from an engine with over 1,000 tokens a second to one that swaps. The
-// last bounds are for the edge's own time.
+// gaps within a stream range from those of an engine with over 1,000 tokens a second to those of an
+// engine that swaps. The last bounds are for the edge's own time.
 var (
 	latencyBounds  = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 10, 20, 40, 80, 160, 320, 640}
 	gapBounds      = []float64{.0005, .001, .0025, .005, .01, .02, .03, .05, .075, .1, .15, .25, .5, 1, 2.5, 5, 15, 60}
@@ -36,7 +36,7 @@ var labelOf = map[string]string{
 	familyBroken: "code", familyDropped: "what",
 }
 
-// series finds the counters' handles. A lookup takes no lock and does not allocate; creating a
+// series finds the counters' handles. A lookup takes no lock and does not allocate. Creating a
 // handle does both.
 type series struct {
 	set *metrics.Set
@@ -98,7 +98,7 @@ func (t *table[K, V]) all() map[K]V {
 	return nil
 }
 
-// change stores a changed copy. The caller holds series.mu.
+// change stores a changed copy. The caller must hold series.mu.
 func (t *table[K, V]) change(f func(map[K]V)) {
 	next := maps.Clone(t.all())
 	if next == nil {
@@ -108,13 +108,14 @@ func (t *table[K, V]) change(f func(map[K]V)) {
 	t.m.Store(&next)
 }
 
-// drop removes the entries for which gone returns true. The caller holds series.mu.
+// drop removes the entries for which gone returns true. The caller must hold series.mu.
 func (t *table[K, V]) drop(gone func(K) bool) {
 	t.change(func(all map[K]V) { maps.DeleteFunc(all, func(k K, _ V) bool { return gone(k) }) })
 }
 
 // wordsKnown holds the label values of families with small sets. These series exist from the start,
-// at 0: if a series appeared only with its first event, increase and rate would miss that event.
+// with the value 0. If a series appeared only with its first event, increase and rate would miss
+// that event.
 var wordsKnown = map[string][]string{
 	familyAborts: {
 		string(PhaseBody), string(PhaseHook), string(PhaseQueued), string(PhaseWaiting), string(PhaseStreaming),
@@ -148,14 +149,15 @@ type modelSeries struct {
 	duration, ttft, queue, itl *metrics.PrometheusHistogram
 	prompt, completion, cached *metrics.Counter
 	estimated, full            *metrics.Counter
-	lastAt                     atomic.Int64 // when its last call ended, Unix nanoseconds; 0: no call yet
+	// Unix nanoseconds at which its last call ended; 0: no call yet
+	lastAt atomic.Int64
 }
 
 // upstreamSeries holds the series of one upstream.
 type upstreamSeries struct{ ttft *metrics.PrometheusHistogram }
 
-// model returns a model's series, or the series for no model if the model is not configured any
-// more.
+// model returns a model's series. If the model is no longer configured, it returns the series for
+// no model.
 func (s *series) model(dialect, model string) *modelSeries {
 	if m, ok := s.models.get(modelKey{dialect, model}); ok {
 		return m
@@ -202,7 +204,8 @@ func (m *modelSeries) ended(s *series, upstream string, o Outcome) *metrics.Coun
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m.dropped { // since the caller's lookup: a counter created here would outlive its model
+	// dropped since the caller's lookup: a counter created here would outlive its model
+	if m.dropped {
 		m = s.makeModel(m.key.dialect, m.key.model)
 	}
 	if upstream != "" && !s.configuredUpstream[upstream] {
@@ -229,7 +232,7 @@ func (m *modelSeries) observe(r *Record, now time.Time) {
 		return
 	}
 	m.duration.Update(now.Sub(r.Start).Seconds())
-	if r.Stream && r.TTFT > 0 { // an answer that is not streamed has no first token
+	if r.Stream && r.TTFT > 0 { // an unstreamed answer has no first token
 		m.ttft.Update(r.TTFT.Seconds())
 	}
 }
@@ -250,7 +253,7 @@ func (m *modelSeries) used(r *Record) {
 	}
 }
 
-// upstream returns an upstream's series. If the upstream is not configured any more, the series are
+// upstream returns an upstream's series. If the upstream is no longer configured, the series are
 // not exported.
 func (s *series) upstream(name string) *upstreamSeries {
 	if u, ok := s.upstreams.get(name); ok {
@@ -330,7 +333,7 @@ func (k failureKey) name() string {
 }
 
 // statusLabel returns an engine's status as a label. An engine may send any number, so all numbers
-// that HTTP does not define share one label.
+// that are no HTTP status share one label.
 func statusLabel(status int) string {
 	switch {
 	case status == 0:
@@ -341,7 +344,7 @@ func statusLabel(status int) string {
 	return strconv.Itoa(status)
 }
 
-// markup counts an answer that begins with markup, if its model is configured.
+// markup counts an answer that starts with markup, if its model is configured.
 func (s *series) markup(model, markup string) {
 	k := markupKey{model, markup}
 	if c, ok := s.markups.get(k); ok {

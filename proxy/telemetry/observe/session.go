@@ -15,16 +15,16 @@ type Session [8]byte
 // String returns the session as the log shows it.
 func (s Session) String() string { return hex.EncodeToString(s[:]) }
 
-// sessionSecret lasts as long as the process.
+// sessionSecret stays the same until the process ends.
 var sessionSecret = sync.OnceValue(func() []byte {
 	secret := make([]byte, sha256.Size)
-	_, _ = rand.Read(secret) // it never fails
+	_, _ = rand.Read(secret) // Read never fails
 	return secret
 })
 
 // SessionOf returns the Session for the hash of a session's name; a hash of 0 has none. The hash
-// that routing uses has no secret, and names may be easy to guess. Without this second hash a
-// reader of the log could therefore test names.
+// that routing uses has no secret, and names may be easy to guess. So without this second hash a
+// reader of the log could test guessed names.
 func SessionOf(hash uint64) (s Session) {
 	if hash == 0 {
 		return s

@@ -2,7 +2,7 @@ package observe
 
 import "sync/atomic"
 
-// ShadowEnd says how a call's copy ended. The set is closed.
+// ShadowEnd is how a call's copy ended. The set is closed.
 type ShadowEnd uint8
 
 // The ways in which a copy ends.
@@ -25,7 +25,7 @@ func (e ShadowEnd) String() string {
 	}[e]
 }
 
-// Shadows holds how the copies of a model's calls ended.
+// Shadows counts how the copies of a model's calls ended.
 type Shadows struct {
 	Ended              [shadowEnds]int64
 	Prompt, Completion int64 // tokens
@@ -37,12 +37,12 @@ type shadowStats struct {
 	prompt, completion atomic.Int64
 }
 
-// ShadowArm returns the name under which the copies that another model got are compared with a
-// model's own calls.
+// ShadowArm returns the name under which the copies at another model are compared with a model's
+// own calls.
 func ShadowArm(to string) string { return "shadow:" + to }
 
 // Shadowed counts a copy of a call for r.Model that went to another model. r has the copy's times
-// and tokens. Only copies that ended by themselves enter the comparison.
+// and tokens. Only copies that ended by themselves are compared.
 func Shadowed(c *Calls, r *Record, to string, end ShadowEnd, took float64) {
 	s := c.series.shadow(fallbackKey{r.Model, to})
 	s.ended[end].Add(1)
@@ -59,7 +59,7 @@ func Shadowed(c *Calls, r *Record, to string, end ShadowEnd, took float64) {
 	}
 }
 
-// ShadowsOf returns how the copies of a model's calls ended that went to another model.
+// ShadowsOf returns how the copies of a model's calls at another model ended.
 func ShadowsOf(c *Calls, model, to string) (out Shadows) {
 	if s, ok := c.series.shadows.get(fallbackKey{model, to}); ok {
 		for i := range s.ended {

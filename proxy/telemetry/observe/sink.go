@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// sinkBytes is how many bytes may wait to be written.
+	// sinkBytes is the maximum number of bytes that wait to be written.
 	sinkBytes = 1 << 20
-	// closeTime is how long writing the last lines may take: a blocked reader must not keep the
+	// closeTime is how long writing the last lines may take. A blocked reader must not keep the
 	// process from ending.
 	closeTime = 2 * time.Second
 )
 
-// Sink is an asynchronous, bounded io.Writer for log lines: Write never blocks on the destination.
+// Sink is an asynchronous, bounded io.Writer for log lines: Write never waits for the destination.
 // Lines that do not fit the buffer, and lines that the destination refuses, are dropped and
 // counted. Sink is safe for concurrent use and implements zapcore.WriteSyncer.
 type Sink struct {
@@ -55,7 +55,7 @@ func (s *Sink) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Sync implements zapcore.WriteSyncer. It does nothing: Close flushes.
+// Sync implements zapcore.WriteSyncer. It does nothing, because Close flushes.
 func (s *Sink) Sync() error { return nil }
 
 // Dropped returns the number of lines lost since the start.
@@ -94,8 +94,8 @@ func (s *Sink) run() {
 	}
 }
 
-// pass writes lines to the destination. With a closed pipe or a full disk it loses lines, but never
-// a request.
+// pass writes lines to the destination. If a pipe is closed or a disk is full, lines are lost, but
+// never a request.
 func (s *Sink) pass(chunk []byte) {
 	taken := 0
 	defer func() { s.dropped.Add(uint64(bytes.Count(chunk[taken:], []byte{'\n'}))) }()

@@ -9,7 +9,7 @@ type History struct {
 	TTFTP50Millis   float64   `json:"ttft_p50_ms_5m"`
 	TTFTP95Millis   float64   `json:"ttft_p95_ms_5m"`
 	Ended           int       `json:"calls_5m"`   // calls that ended at an engine, in any way
-	Failed          int       `json:"failed_5m"`  // how many of these failed
+	Failed          int       `json:"failed_5m"`  // how many of these calls failed
 	Retried         int       `json:"retried_5m"` // failed attempts that another attempt followed
 	Prompts         Prompts   `json:"prompts_5m"`
 	Minute          Minute    `json:"minute"`
@@ -18,17 +18,17 @@ type History struct {
 // Minute sums up the calls that ended in the last minute. Unknown values are -1.
 type Minute struct {
 	Calls   int     `json:"calls"`   // ended calls, including refused ones
-	Failed  int     `json:"failed"`  // failed at an upstream, or for lack of one
+	Failed  int     `json:"failed"`  // failed at an upstream, or because there was no upstream
 	Retried int     `json:"retried"` // failed attempts that a retry hid from the client
-	Full    int     `json:"full"`    // found all slots in use
+	Full    int     `json:"full"`    // found no free slot
 	Limited int     `json:"limited"` // exceeded a limit of their key
 	In      float64 `json:"prompt_tokens"`
 	Out     float64 `json:"generated_tokens"`
 
-	Streams       int     `json:"streams"` // that had a first token
+	Streams       int     `json:"streams"` // streams that had a first token
 	TTFTP50Millis float64 `json:"ttft_p50_ms"`
 	TTFTP95Millis float64 `json:"ttft_p95_ms"`
-	Queued        int     `json:"queued"` // waited for a slot and got one
+	Queued        int     `json:"queued"` // calls that waited for a slot and got one
 	QueueP95      float64 `json:"queue_p95_ms"`
 }
 
@@ -56,9 +56,9 @@ type sum struct {
 
 // sums adds up the last minutes of several deployments.
 type sums struct {
-	steps  [historySlots]sum // the current one is last
-	minute times             // to the first token, in the last minute
-	wait   times             // for a slot, in the last minute
+	steps  [historySlots]sum // the current step is last
+	minute times             // times to the first token in the last minute
+	wait   times             // waits for a slot in the last minute
 }
 
 // addTo adds h's last steps to each of the sums.
@@ -114,8 +114,7 @@ func (t *sums) add(o *sums) {
 	t.wait.add(&o.wait)
 }
 
-// read returns the sums for display. The last step is not over: only the given number of seconds
-// (present) has passed.
+// read returns the sums for display. Only present seconds of the last step have passed.
 func (t *sums) read(present float64) History {
 	out := t.recent()
 	for i := range t.steps {
@@ -129,7 +128,7 @@ func (t *sums) read(present float64) History {
 	return out
 }
 
-// recent is read without the values of single steps.
+// recent is like read, but without the values of single steps.
 func (t *sums) recent() History {
 	var all times
 	out := History{StepSeconds: historyStep.Seconds(), TokensPerSecond: []float64{}, TTFTMillis: []float64{}}

@@ -25,7 +25,7 @@ import (
 
 // Tracer makes one span per call and one per attempt, with the names from the GenAI semantic
 // conventions, and sends the spans to an OTLP/HTTP endpoint. A nil *Tracer, and the nil spans that
-// it returns, do nothing at no cost. A Tracer is safe for concurrent use.
+// it returns, do nothing and cost nothing. A Tracer is safe for concurrent use.
 type Tracer struct {
 	tracer trace.Tracer
 	queue  *spanQueue
@@ -33,12 +33,12 @@ type Tracer struct {
 
 // NewTracer returns a Tracer that sends spans to c.OTLP, an http or https URL, or to /v1/traces
 // there if the URL has no path. It dials nothing before the first batch. instance distinguishes the
-// edge from others. g catches a panic while sending, which loses the batch. The log reports when
-// the endpoint stops accepting spans, and when it accepts them again.
+// edge from others. g catches a panic while sending. Such a panic loses the batch. The log reports
+// when the endpoint stops accepting spans, and when it accepts them again.
 //
-// The variables of the OpenTelemetry SDK apply, except where the file or the edge decides: the
-// endpoint, the sampler if c.Sample is set, and the length of the queue. A variable that cannot be
-// read is logged without its value, which may be a credential. The edge starts nevertheless.
+// The variables of the OpenTelemetry SDK apply, with three exceptions: the endpoint, the sampler if
+// c.Sample is set, and the length of the queue. A variable that cannot be read is logged without
+// its value, which may be a credential. The edge starts nevertheless.
 func NewTracer(c config.Tracing, version, instance string, log *zap.Logger, g *guard.Guard) (*Tracer, error) {
 	warn := sdkLog{log}
 	otel.SetLogger(logr.New(warn))
@@ -79,13 +79,13 @@ func resourceOf(version, instance string) *resource.Resource {
 	if err != nil {
 		otel.Handle(err)
 	}
-	return all // all entries but the malformed ones
+	return all // contains all valid entries
 }
 
 // Dropped returns how many spans were lost since the start.
 func (t *Tracer) Dropped() uint64 { return t.queue.exporter.dropped.Load() }
 
-// Close sends queued spans until ctx ends, and then drops the rest.
+// Close sends queued spans until ctx ends, and then drops the remaining spans.
 func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -96,13 +96,13 @@ func (t *Tracer) Close(ctx context.Context) error {
 // CallSpan is the span of one call. Only the call's goroutine may use it.
 type CallSpan struct {
 	tracer *Tracer
-	ctx    context.Context // carries only the parent of the attempts
+	ctx    context.Context // carries only the parent span of the attempts
 	span   trace.Span
 }
 
-// Call begins the span of a call that started at the time start. traceparent is the client's
-// header, well formed, or nil; the client's decision whether to record is kept. operation is a word
-// from the conventions, such as chat.
+// Call starts the span of a call that started at start. traceparent is the client's well-formed
+// header, or nil. The client's decision whether to record is kept. operation is a word from the
+// conventions, such as chat.
 func (t *Tracer) Call(operation string, traceparent []byte, start time.Time) *CallSpan {
 	if t == nil {
 		return nil
@@ -125,7 +125,7 @@ func parentOf(traceparent []byte) (trace.SpanContext, bool) {
 	id, err1 := trace.TraceIDFromHex(s[3:35])
 	parent, err2 := trace.SpanIDFromHex(s[36:52])
 	c := trace.SpanContextConfig{TraceID: id, SpanID: parent, Remote: true}
-	if strings.IndexByte("13579bdf", s[54]) >= 0 { // the lowest bit
+	if strings.IndexByte("13579bdf", s[54]) >= 0 { // the lowest bit is set
 		c.TraceFlags = trace.FlagsSampled
 	}
 	return trace.NewSpanContext(c), err1 == nil && err2 == nil
@@ -181,7 +181,7 @@ func (s *CallSpan) End(r *Record, now time.Time) {
 	s.span.End(trace.WithTimestamp(now))
 }
 
-// operation returns the name with which the span began.
+// operation returns the name with which the span was started.
 func (r *Record) operation(s trace.Span) string {
 	if recorded, ok := s.(sdk.ReadOnlySpan); ok {
 		return recorded.Name()
@@ -189,17 +189,17 @@ func (r *Record) operation(s trace.Span) string {
 	return r.Dialect
 }
 
-// AttemptSpan is the span of one attempt, which is one upstream's work for the call.
+// AttemptSpan is the span of one attempt, which is the work of one upstream for the call.
 type AttemptSpan struct{ span trace.Span }
 
-// Attempt begins the span of an attempt. The arguments are configured names, the engine profile's
-// name and the base URL that is dialled.
+// Attempt starts the span of an attempt. The arguments are configured names, the name of the engine
+// profile, and the base URL that is dialled.
 func (s *CallSpan) Attempt(number int, upstream, engine, base, served string, now time.Time) *AttemptSpan {
 	if s == nil {
 		return nil
 	}
 	address, port := base, 0
-	if u, err := url.Parse(base); err == nil && u.Host != "" { // else a Unix socket
+	if u, err := url.Parse(base); err == nil && u.Host != "" { // otherwise base is a Unix socket
 		address = u.Hostname()
 		port, _ = strconv.Atoi(u.Port())
 	}

@@ -11,11 +11,11 @@ import (
 	"penstock/config/money"
 )
 
-// UsageDays is how many days Usage keeps individually: the current month and the previous one.
+// UsageDays is how many days Usage keeps individually: the current and the previous month.
 const UsageDays = 62
 
 // Usage keeps at most usagePairs pairs of a key and a model. It counts further pairs under
-// usageOther, so that the sums stay correct.
+// usageOther, so the sums stay correct.
 const (
 	usagePairs = 10_000
 	usageOther = "(other)"
@@ -38,12 +38,12 @@ type usageCell struct {
 	mu      sync.Mutex
 	total   Amount
 	changed bool       // one of the days has changed
-	days    []usageDay // ascending
+	days    []usageDay // in ascending order
 }
 
 type usageDay struct {
-	day     int64 // since 1970
-	changed bool  // since the last Changed
+	day     int64 // number of the day since 1970
+	changed bool  // changed since the last call of Changed
 	Amount
 }
 
@@ -121,7 +121,7 @@ func (u *Usage) cell(p usagePair) *usageCell {
 	return c
 }
 
-// add counts an amount on a day, and returns the day on which it was counted.
+// add counts an amount on a day. It returns the day on which the amount was counted.
 func (c *usageCell) add(a Amount, day int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,13 +148,13 @@ type UsageReport struct {
 
 // KeyUsage holds the usage of one key.
 type KeyUsage struct {
-	Key    string       `json:"key"` // its id; empty if no key is required
+	Key    string       `json:"key"` // id of the key; empty if no key is required
 	Total  Amount       `json:"total"`
 	Models []ModelUsage `json:"models,omitempty"`
 	Users  []UserUsage  `json:"users,omitempty"` // in place of the models, on request
 }
 
-// ModelUsage holds how much one key used one model.
+// ModelUsage is the usage of one model by one key.
 type ModelUsage struct {
 	Model string `json:"model"`
 	Total Amount `json:"total"`
@@ -167,8 +167,8 @@ type Day struct {
 	Amount
 }
 
-// Report returns all usage, ordered by key and model. It begins at the time since, or when the
-// restored ledger begins.
+// Report returns all usage, ordered by key and model. It starts at since, or earlier if the
+// restored ledger starts earlier.
 func (u *Usage) Report(since, now time.Time) *UsageReport {
 	u.mu.Lock()
 	if !u.since.IsZero() && u.since.Before(since) {
@@ -248,10 +248,10 @@ func within(period string, all []Day) (days []Day, sum Amount) {
 	return days, sum
 }
 
-// SavedBy sets the function that reports how long usage has been waiting for the disk.
+// SavedBy sets a function that reports how long usage has been waiting for the disk.
 func (u *Usage) SavedBy(unsaved func() time.Duration) { u.unsaved.Store(&unsaved) }
 
-// Unsaved returns how long usage has been waiting for the disk; 0 if it is not saved at all.
+// Unsaved returns how long usage has been waiting for the disk, or 0 if it is not saved at all.
 func (u *Usage) Unsaved() time.Duration {
 	if f := u.unsaved.Load(); f != nil {
 		return (*f)()

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// UsageRow holds how much a key used a model on one day, or how much an end user of the key used
-// all models. It covers the whole day, so a newer row replaces all older ones.
+// UsageRow is the usage of a model by a key on one day, or of all models by an end user of the key.
+// It covers the whole day, so a newer row replaces all older ones.
 type UsageRow struct {
 	Key, Model string
 	User       string // a keyed hash; such a row has no model, and the key's other rows include its usage
-	Day        int64  // since 1970, in UTC; DayBefore: all days that are not kept individually
+	Day        int64  // days since 1970, in UTC; DayBefore: all days that are not kept individually
 	Amount
 }
 
-// Changed calls f with the rows that have changed since the last Changed. Only one goroutine may
-// use it.
+// Changed calls f with the rows that have changed since the last call of Changed. Only one
+// goroutine may use it.
 func (u *Usage) Changed(f func(UsageRow)) {
 	for p, c := range u.pairs.all() {
 		c.mu.Lock()
@@ -59,8 +59,7 @@ func (u *Usage) Rows(f func(UsageRow)) {
 	u.users.rows(f)
 }
 
-// Restore adds earlier usage, which was counted from the time since on. It may run while calls are
-// counted.
+// Restore adds earlier usage, which was counted from since on. It may run while calls are counted.
 func (u *Usage) Restore(since time.Time, rows []UsageRow) {
 	u.mu.Lock()
 	if u.since.IsZero() || since.Before(u.since) {
@@ -75,7 +74,8 @@ func (u *Usage) Restore(since time.Time, rows []UsageRow) {
 	u.users.restore(rows)
 }
 
-// Since returns when the restored usage began to be counted; zero if nothing was restored.
+// Since returns when the counting of the restored usage started, or a zero time if no usage was
+// restored.
 func (u *Usage) Since() time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -101,7 +101,7 @@ func (c *usageCell) restore(day int64, a Amount) {
 	}
 }
 
-// Of returns how much a key used all models from one day to another, both included.
+// Of returns the usage of all models by a key from one day to another, both included.
 func (u *Usage) Of(key string, from, to int64) (sum Amount) {
 	for p, c := range u.pairs.all() {
 		if p.key != key {
@@ -118,7 +118,7 @@ func (u *Usage) Of(key string, from, to int64) (sum Amount) {
 	return sum
 }
 
-// Day returns how much each key used all models on a day, by key id.
+// Day returns the usage of all models by each key on a day, by key id.
 func (u *Usage) Day(day int64) map[string]Amount {
 	out := map[string]Amount{}
 	for p, c := range u.pairs.all() {
@@ -135,7 +135,7 @@ func (u *Usage) Day(day int64) map[string]Amount {
 	return out
 }
 
-// sub subtracts b, which a includes.
+// sub subtracts b, which must be included in a.
 func (a *Amount) sub(b Amount) {
 	a.Calls -= b.Calls
 	a.Prompt -= b.Prompt

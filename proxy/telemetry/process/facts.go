@@ -5,16 +5,17 @@ import (
 	"runtime"
 )
 
-// Facts hold how much of the machine the process may use, and how much it uses.
+// Facts are how much of the machine the process may use, and how much it uses.
 type Facts struct {
-	PID          int          `json:"pid"`
-	Processors   int          `json:"processors"`     // of the machine
-	MaxProcs     int          `json:"max_processors"` // usable at once (GOMAXPROCS)
+	PID        int `json:"pid"`
+	Processors int `json:"processors"` // processors of the machine
+	// processors usable at the same time (GOMAXPROCS)
+	MaxProcs     int          `json:"max_processors"`
 	MemoryLimit  int64        `json:"memory_limit_bytes,omitempty"`
 	MemorySource MemorySource `json:"memory_limit_source,omitempty"`
 	Goroutines   int          `json:"goroutines"`
-	Heap         uint64       `json:"heap_bytes"`    // objects, including garbage
-	HeapHeld     uint64       `json:"heap_os_bytes"` // taken from the system and not returned
+	Heap         uint64       `json:"heap_bytes"`    // bytes of objects, including garbage
+	HeapHeld     uint64       `json:"heap_os_bytes"` // bytes taken from the system and not returned
 	Stacks       uint64       `json:"stacks_bytes"`
 	Collections  uint32       `json:"collections"` // garbage collections since the start
 	NextGC       uint64       `json:"next_collection_at_bytes"`

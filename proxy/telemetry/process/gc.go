@@ -12,27 +12,27 @@ import (
 
 // The pace changes at these live heap sizes, in bytes. At the usual pace a tiny heap would be
 // collected after every few megabytes of small requests, each time with almost no gain. With a
-// large heap, memory is worth more than time: held streams own nearly all of the heap and allocate
-// next to nothing. Collections are then rare at any pace, and a lower percentage saves memory for
-// each stream.
+// large heap, memory matters more than time, because open streams use nearly all of the heap and
+// allocate almost nothing. Collections are then rare at any pace, and a lower percentage saves
+// memory for each stream.
 const (
 	tightAbove = 48 << 20
-	tightUntil = 32 << 20 // below this size the usual pace returns
+	tightUntil = 32 << 20 // below this size the usual pace is restored
 	looseBelow = 4 << 20
-	looseUntil = 6 << 20 // from this size on the usual pace returns
+	looseUntil = 6 << 20 // from this size on the usual pace is restored
 
 	loosePace = 400 // percent of the live heap that may be allocated until the next collection
 	usualPace = 100
 	tightPace = 40
 
-	boostRoom = 64 << 20 // what a boost may allocate without a collection
+	boostRoom = 64 << 20 // bytes that a boost may allocate without a collection
 )
 
-// While the process is busy, the collector does not collect a heap below the floor. If the process
-// may use less than floorFrom in total, there is no floor. A process becomes busy with two
+// While the process is busy, the collector does not collect a heap below the floor. There is no
+// floor if the process may use less than floorFrom in total. A process becomes busy if it has two
 // collections within busyBelow. It becomes idle after idleAfter without a collection, and then
 // returns the memory of the floor to the system. A busy process collects a few times less often
-// than an idle one, so the gap between the two times keeps the process from alternating between the
+// than an idle one. So the gap between the two times keeps the process from alternating between the
 // two states.
 const (
 	heapFloor = 64 << 20
@@ -47,8 +47,8 @@ const (
 const runtimeFloor = 4 << 20
 
 // PaceGC adapts the garbage collector's pace to the live heap size after each collection, for as
-// long as the process runs. The parameter memory is how many bytes the process may use. PaceGC does
-// not change a pace that the environment sets (GOGC). Further calls do nothing.
+// long as the process runs. memory is how many bytes the process may use. PaceGC does not change a
+// pace that the environment sets (GOGC). Further calls do nothing.
 func PaceGC(memory int64) {
 	paceOnce.Do(func() {
 		if os.Getenv("GOGC") != "" {
@@ -73,14 +73,14 @@ var gcPace = pacer{
 
 type pacer struct {
 	adaptive atomic.Bool
-	floor    uint64 // 0 for none
+	floor    uint64 // 0: no floor
 	set      func(percent int)
 	collect  func()
 
 	mu     sync.Mutex
 	pace   int // in force while no boost runs
 	usual  int // the last result of paceOf
-	boosts int // how many boosts run
+	boosts int // number of running boosts
 	last   time.Time
 	busy   bool
 }
@@ -91,7 +91,7 @@ type heap struct {
 	counted uint64 // live objects, stacks and globals: the pace is a percentage of them
 }
 
-// goal returns the heap size at which the next collection begins.
+// goal returns the heap size at which the next collection starts.
 func (h heap) goal(pace int) uint64 {
 	return max(h.live+h.counted*uint64(pace)/100, runtimeFloor*uint64(pace)/100)
 }
@@ -104,9 +104,9 @@ func (h heap) paceTo(floor uint64) int {
 	return int(min((floor-h.live)*100/max(h.counted, 1), floor*100/runtimeFloor))
 }
 
-// adapt chooses the pace after a collection that left the heap h. The pace takes effect once no
-// boost runs. A change stops the process for a moment, so adapt keeps the pace if the goal would
-// hardly change.
+// adapt chooses the pace after a collection. h is the heap after that collection. The pace takes
+// effect once no boost runs. A change stops the process for a moment, so adapt keeps the pace if
+// the goal would hardly change.
 func (p *pacer) adapt(h heap, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,10 +140,10 @@ func (p *pacer) beginBoost(h heap) {
 	}
 }
 
-// endBoost ends a boost. The last boost to end restores the pace. The heap has grown to size since
-// a collection left h. If size exceeds the goal of the pace, endBoost collects the heap first. A
-// collection that begins past its goal makes the next allocation do all of the marking at once, and
-// with one processor all other goroutines wait meanwhile.
+// endBoost ends a boost. The last boost to end restores the pace. size is the heap's current size,
+// and h is the heap after the last collection. If size exceeds the goal of the pace, endBoost
+// collects the heap first. If a collection starts beyond its goal, the next allocation must do all
+// of the marking at once. With one processor all other goroutines then wait.
 func (p *pacer) endBoost(size uint64, h heap) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -173,7 +173,7 @@ func readHeap() heap {
 	return heap{live: live, counted: live + readMetric("/gc/scan/stack:bytes") + readMetric("/gc/scan/globals:bytes")}
 }
 
-// usedHeap returns how many bytes live and uncollected objects take.
+// usedHeap returns the memory used by live and uncollected objects, in bytes.
 func usedHeap() uint64 { return readMetric("/memory/classes/heap/objects:bytes") }
 
 // Collections returns how often the heap has been collected.

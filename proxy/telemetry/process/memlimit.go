@@ -13,10 +13,10 @@ import (
 	"sync/atomic"
 )
 
-// MemorySource says where a memory limit comes from.
+// MemorySource is the source of a memory limit.
 type MemorySource string
 
-// The sources, in the order in which they are read.
+// The sources, in the order in which they are checked.
 const (
 	MemoryFromRuntime  MemorySource = "GOMEMLIMIT"
 	MemoryFromCgroup   MemorySource = "cgroup"
@@ -24,16 +24,16 @@ const (
 	MemoryAssumed      MemorySource = "assumed"
 )
 
-// assumedMemory is the limit on systems that report none.
+// assumedMemory is the limit on systems that report no memory.
 const assumedMemory = 1 << 30
 
 // cgroupShare is how much of a cgroup's memory the Go heap may use, from 0 to 1. The kernel also
 // counts memory outside of the heap, such as the sockets' buffers.
 const cgroupShare = 0.9
 
-// memoryLimit returns how many bytes this process may use, and where the number comes from: the Go
-// runtime's limit (GOMEMLIMIT), the tightest limit among the process's cgroup and its parents
-// (version 2 or 1), or the physical memory.
+// memoryLimit returns how many bytes this process may use, and the source of that limit. The source
+// is the Go runtime's limit (GOMEMLIMIT), the tightest limit of the process's cgroup and its
+// parents (version 2 or 1), or the physical memory.
 func memoryLimit() (int64, MemorySource) {
 	if n := debug.SetMemoryLimit(-1); n != math.MaxInt64 {
 		return n, MemoryFromRuntime
@@ -77,8 +77,8 @@ func systemMemory(root fs.FS) (int64, MemorySource) {
 }
 
 // cgroupMemory returns the tightest memory limit among the process's cgroups, or 0 if there is
-// none. Lines of /proc/self/cgroup are "id:controllers:path"; version 2 has one line with id 0 and
-// no controllers (cgroups(7)).
+// none. Lines of /proc/self/cgroup have the format "id:controllers:path". Version 2 has one line
+// with id 0 and no controllers (cgroups(7)).
 func cgroupMemory(root fs.FS) int64 {
 	file, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
@@ -106,7 +106,7 @@ func cgroupMemory(root fs.FS) int64 {
 }
 
 // tightestLimit returns the tightest limit from the cgroup up to the mount. Directories may be
-// missing: inside a container the path can be the host's, while the mount shows only the
+// missing: inside a container the path may be the host's path, while the mount shows only the
 // container's subtree.
 func tightestLimit(root fs.FS, mount, cgroup, name string) int64 {
 	var tightest int64
@@ -124,8 +124,8 @@ func tightestLimit(root fs.FS, mount, cgroup, name string) int64 {
 	}
 }
 
-// physicalMemory reads MemTotal, which is in KiB, from /proc/meminfo (proc(5)); 0 without that
-// file.
+// physicalMemory reads MemTotal, which is in KiB, from /proc/meminfo (proc(5)). It returns 0 if
+// there is no such file.
 func physicalMemory(root fs.FS) int64 {
 	f, err := root.Open("proc/meminfo")
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 )
 
 // WriteStacks writes the stack of every goroutine as functions and lines, with equal stacks merged.
-// Go's own dump at SIGQUIT prints raw memory beside each function: arguments and stale stack slots,
-// which may hold pieces of keys and prompts.
+// Go's own dump at SIGQUIT also prints raw memory for each function: arguments and stale stack
+// slots, which may contain pieces of keys and prompts.
 func WriteStacks(w io.Writer) error { return pprof.Lookup("goroutine").WriteTo(w, 1) }
 
 // WriteHeap writes a sample of the heap by the functions that allocated it, and the runtime's

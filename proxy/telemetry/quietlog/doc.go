@@ -1,11 +1,11 @@
-// Package quietlog silences the standard library's log while packages are initialised.
+// Package quietlog silences the standard library's log while packages are initialized.
 // VictoriaMetrics/metrics logs a line during its initialisation on every host without pressure
-// stall information. Each command of the program, even `key new`, would begin with that line.
+// stall information. The output of every command, even `key new`, would start with that line.
 //
 // # Design
 //
-// Go initialises packages in the order of their import paths, as far as their imports allow. This
+// Go initializes packages in the order of their import paths, as far as their imports allow. This
 // package imports only log, io and os. VictoriaMetrics/metrics must wait for net/http, whose last
-// imports come after "penstock/" in that order. Package quietlog is therefore initialised first
-// wherever it is linked. A test checks that on the built program.
+// imports come after "penstock/" in that order. So package quietlog is initialized first in every
+// program that links it. A test checks that on the built program.
 package quietlog
