@@ -19,10 +19,10 @@ import (
 const Public = ""
 
 // featureRetained marks a model whose calls are copied for a sink of the operator (hooks with
-// after). Without it nothing of a call is kept.
+// after). Without this feature no data of a call is kept.
 const featureRetained = "retained"
 
-// maxScopes bounds how many rendered lists are kept.
+// maxScopes is the maximum number of rendered lists that are kept.
 const maxScopes = 256
 
 // Catalog renders the models of one configuration. It is safe for concurrent use.
@@ -34,11 +34,11 @@ type Catalog struct {
 	names  []listedName // see View.Messages
 	strict bool
 
-	mu    sync.Mutex // one renderer at a time: concurrent pollers get one page
+	mu    sync.Mutex // locked by one renderer at a time, so that concurrent pollers get one page
 	pages *lru.Cache[pageKey, *Page]
 }
 
-// pageKey holds what a rendered list depends on. Only complete lists are cached.
+// pageKey identifies a rendered list. Only complete lists are cached.
 type pageKey struct {
 	scope           string
 	messages, codex bool
@@ -47,7 +47,7 @@ type pageKey struct {
 // Page is a rendered list. It is immutable and shared.
 type Page struct {
 	Body   []byte
-	ETag   string // weak: pages that differ only in updated_at share a tag
+	ETag   string // weak, because pages that differ only in updated_at share a tag
 	second int64
 }
 
@@ -64,8 +64,8 @@ func New(f *config.File, t *routing.Table, started time.Time) (*Catalog, error) 
 	return c, nil
 }
 
-// List returns the list of the models that a view may see. It renders the complete list for a scope
-// at most once a second in each form. The error is an *apierr.Error if the view requests a page
+// List returns the list of the models that a view may see. It renders each variant of the complete
+// list for a scope at most once a second. The error is an *apierr.Error if the view requests a page
 // that does not exist.
 func (c *Catalog) List(v *View, now time.Time) (*Page, error) {
 	if v.Messages && (v.After != "" || v.Before != "" || v.Limit > 0 && v.Limit < len(c.names)) {
@@ -90,11 +90,11 @@ func (c *Catalog) List(v *View, now time.Time) (*Page, error) {
 func (c *Catalog) render(v *View, now time.Time) (*Page, error) {
 	list := struct {
 		Object string `json:"object"`
-		Data   []any  `json:"data"` // each an entry or a namedEntry
+		Data   []any  `json:"data"` // each element is an entry or a namedEntry
 		*messagesPage
 		*codexPage
 	}{Object: "list", Data: []any{}}
-	shown := make(map[int]entry, len(c.static)) // keyed by the model's index
+	shown := make(map[int]entry, len(c.static)) // key: the index of the model
 	for i := range c.static {
 		if v.Allow(c.static[i].ID) {
 			shown[i] = c.at(i, v, now)
@@ -125,13 +125,13 @@ func (c *Catalog) render(v *View, now time.Time) (*Page, error) {
 	return newPage(list, now.Unix())
 }
 
-// Model returns the entry of the model at a route's index, as a view shows it. The parameter name is
-// the name that the client used.
+// Model returns the entry of the model at a route's index, as a view shows it. name is the name
+// that the client used.
 func (c *Catalog) Model(name string, index int, v *View, now time.Time) (*Page, error) {
 	e := c.at(index, v, now)
 	if v.Messages {
 		i := slices.IndexFunc(c.names, func(n listedName) bool { return n.id == name })
-		if i < 0 { // the name matched a pattern: use the model's own name
+		if i < 0 { // the name matched a pattern, so use the model's own name
 			i = slices.IndexFunc(c.names, func(n listedName) bool { return n.model == index })
 		}
 		return newPage(e.as(&c.names[i]), now.Unix())
@@ -149,8 +149,8 @@ func (c *Catalog) at(i int, v *View, now time.Time) entry {
 	return e
 }
 
-// endpoints returns which of the listed endpoints some engine of the route has, as far as the edge
-// knows now.
+// endpoints returns the listed endpoints that at least one engine of the route has, as far as the
+// edge knows now.
 func (c *Catalog) endpoints(listed []string, r *routing.Route) []string {
 	targets := r.Targets()
 	missing := func(path string) bool {
@@ -179,7 +179,7 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// tag returns a page's ETag: a hash of everything except the rendering time. A polling client then
+// tag returns a page's ETag: a hash of everything except the rendering time. Thus a polling client
 // learns that nothing has changed, instead of getting a page that differs only in the time.
 func tag(page []byte, second int64) string {
 	stamp := strconv.AppendInt([]byte(`"updated_at":`), second, 10)

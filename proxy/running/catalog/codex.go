@@ -1,7 +1,7 @@
 package catalog
 
 import (
-	_ "embed" // for the instructions
+	_ "embed" // for the embedded instructions
 	"slices"
 
 	"penstock/config"
@@ -15,8 +15,8 @@ import (
 //go:embed codex_instructions.txt
 var codexInstructions string
 
-// codexPage adds a list for Codex, which reads these entries instead of data. Without an entry
-// Codex guesses the model's context length.
+// codexPage adds a list for Codex. Codex reads its entries instead of data. Without an entry Codex
+// guesses the model's context length.
 type codexPage struct {
 	Models []codexModel `json:"models"`
 }
@@ -60,8 +60,8 @@ var effortTexts = map[string]string{
 	"high": "Reasons at length", "xhigh": "Reasons as long as it can",
 }
 
-// codexModelOf returns the Codex entry for a model that answers Responses. The parameter rank is
-// the model's position in the list; the first is preferred.
+// codexModelOf returns the Codex entry for a model that answers Responses. rank is the model's
+// position in the list. Codex prefers the first model.
 func codexModelOf(e *entry, rank int, strict bool) codexModel {
 	m := codexModel{
 		Slug: e.ID, DisplayName: e.Name, SupportedReasoningLevels: []codexEffort{},
@@ -89,8 +89,8 @@ func codexModelOf(e *entry, rank int, strict bool) codexModel {
 	return m
 }
 
-// defaultEffort returns medium if the model has it, otherwise the first effort, or "" if there are
-// none.
+// defaultEffort returns medium if the model has it, and otherwise the first effort. It returns ""
+// if there are none.
 func defaultEffort(efforts []string) string {
 	switch {
 	case len(efforts) == 0:

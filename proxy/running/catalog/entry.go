@@ -10,7 +10,7 @@ import (
 	"penstock/upstreams"
 )
 
-// entry is the contract's Model. Members without omitempty are always present.
+// entry is the Model object of the API description. Members without omitempty are always present.
 type entry struct {
 	ID                     string         `json:"id"`
 	Object                 string         `json:"object"`
@@ -59,7 +59,8 @@ type vision struct {
 type modelInfo struct {
 	SupportedReasoningEfforts []string `json:"supported_reasoning_efforts,omitzero"` // absent: no effort is refused
 	Deprecated                int64    `json:"deprecated,omitempty"`                 // Unix time, like Created
-	Sunset                    int64    `json:"sunset,omitempty"`                     // likewise
+	// Unix time, like Created
+	Sunset int64 `json:"sunset,omitempty"`
 }
 
 // newEntry fills in the members that do not change with time.
@@ -84,8 +85,8 @@ func newEntry(m *config.Model, started int64) entry {
 }
 
 // effortsOf returns the efforts that calls may request, or nil if it is unknown whether the model
-// reasons. If a model reasons and the file lists no efforts for it, calls may request any effort:
-// the engine gets the nearest one that it accepts.
+// reasons. If a model reasons and the file lists no efforts for it, calls may request any effort,
+// and the engine gets the nearest effort that it accepts.
 func effortsOf(m *config.Model) []string {
 	if m.SupportedReasoningEfforts == nil && slices.Contains(m.SupportedFeatures, chat.FeatureReasoning) {
 		return chat.Efforts
@@ -100,14 +101,15 @@ func (e *entry) live(m *config.Model, r *routing.Route, now time.Time) {
 	if m.ContextLength == 0 {
 		e.ContextLength = r.ContextLength(now)
 	}
-	if m.Kind == config.KindChat && m.InputModalities == nil && !r.TextOnly() { // the edge then passes images on
+	// the edge passes images on if no engine is text-only
+	if m.Kind == config.KindChat && m.InputModalities == nil && !r.TextOnly() {
 		e.InputModalities = []string{"text", "image"}
 	}
 	e.Capacity = capacityOf(m, r, now)
 }
 
 // capacityOf sums the pools that the model's kind uses. Separate pools are listed in addition to
-// their sum; a shared pool is not split. If only some upstreams share a pool, its slots count in
+// their sum. A shared pool is not split. If only some upstreams share a pool, its slots count in
 // every pool that may use them, but only once in the sum.
 func capacityOf(m *config.Model, r *routing.Route, now time.Time) capacity {
 	c := capacity{Unit: "concurrent_requests", UpdatedAt: now.Unix()}
@@ -130,7 +132,7 @@ func poolOf(c routing.Capacity) pool {
 	return pool{c.Available, c.Total, c.Active, c.Utilization}
 }
 
-// unixOf returns a date as Unix time, or 0 for no date.
+// unixOf returns a date as Unix time, or 0 if there is no date.
 func unixOf(at time.Time) int64 {
 	if at.IsZero() {
 		return 0

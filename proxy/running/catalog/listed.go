@@ -11,26 +11,26 @@ import (
 	"penstock/translate/apierr"
 )
 
-// View selects what one client sees of the catalog.
+// View selects the content of the catalog that one client sees.
 type View struct {
 	Scope string // Public, or the id of the client's key
 	// Template is the id of the key that gives the client's token its rights, or empty.
 	Template string
-	Allow    func(id string) bool // the models of the scope
-	// Messages adds the members that clients of Anthropic's API read, and an entry for each alias:
-	// these clients choose among names that look like Anthropic's.
+	Allow    func(id string) bool // reports whether the scope includes a model
+	// Messages adds the members that clients of Anthropic's API read, and an entry for each alias,
+	// because these clients choose among names that look like Anthropic's.
 	Messages bool
 	Codex    bool // adds the list that Codex reads
-	// With Messages, the page holds at most Limit entries (0: all), those after or before a given
-	// entry.
+	// With Messages, the page has at most Limit entries (0: all), which come after or before a
+	// given entry.
 	Limit         int
 	After, Before string
 }
 
-// MaxLimit is the largest Limit that clients may request.
+// MaxLimit is the maximum Limit that clients may request.
 const MaxLimit = 1000
 
-// messagesPage holds the members of Anthropic's list.
+// messagesPage holds the additional members of Anthropic's list.
 type messagesPage struct {
 	HasMore bool    `json:"has_more"`
 	FirstID *string `json:"first_id"`
@@ -44,14 +44,14 @@ type messagesEntry struct {
 	CreatedAt   string `json:"created_at"`
 }
 
-// listedName is a name under which a list with View.Messages shows a model.
+// listedName is a name under which a list with View.Messages has a model.
 type listedName struct {
 	id, display string
 	model       int
 }
 
 // claudePattern is the alias that maps every Claude name to a model. Claude Code lists only names
-// that begin with "claude-".
+// that start with "claude-".
 const claudePattern = "claude-*"
 
 // listedNames returns the models' ids, each followed by its aliases. An alias that is a pattern is

@@ -6,7 +6,7 @@ import (
 	"penstock/config"
 )
 
-// CapacityChange says how a reload affects one model.
+// CapacityChange describes how a reload affects one model.
 type CapacityChange struct {
 	Model       string `json:"model"`
 	Kind        string `json:"kind"` // added, removed or changed

@@ -20,7 +20,8 @@ type capacitySide struct {
 	file   *config.File
 	routes *routing.Table
 	limits func(*upstreams.Upstream) upstreams.Limits
-	has    func(upstreams.ID) bool // whether the upstream is configured, even if no model uses it; only on the new side
+	// reports whether an upstream is configured, even if no model uses it; only on the new side
+	has func(upstreams.ID) bool
 }
 
 // slotsOf sums, over a route's distinct upstreams, the slots that calls of the model's kind use.
@@ -53,8 +54,8 @@ func slotsFor(kind string, l upstreams.Limits) int {
 	return l.Text + l.Vision
 }
 
-// compareCapacity lists the models whose slots or upstreams change, in the order of the new file;
-// removed models come last. A route in lost counts as having no slots, because none of its
+// compareCapacity lists the models whose slots or upstreams change, in the order of the new file.
+// Removed models come last. A route in lost counts as having no slots, because none of its
 // upstreams would take a call.
 func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityChange {
 	before := map[string]*routing.Route{}
@@ -171,8 +172,8 @@ func (s *capacitySide) problem(r *routing.Route) config.Problem {
 }
 
 // WriteDiff writes, without a running edge, what would change if one configuration replaced
-// another: a line for each model whose slots change, then a line for each changed setting. Engines
-// are not asked, so slots that the files do not set are assumed.
+// another: first a line for each model whose slots change, then a line for each changed setting. It
+// does not ask the engines, so slots that the files do not set are assumed.
 func WriteDiff(w io.Writer, old, next *config.File) error {
 	var sides [2]capacitySide
 	for i, f := range []*config.File{old, next} {

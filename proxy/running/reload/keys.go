@@ -12,15 +12,15 @@ type fileRead struct {
 	*config.File
 	keys    snapshot.Credentials
 	over    *snapshot.Snapshot // the running snapshot when the file was read
-	changes []config.Change    // what the file changes compared with the running snapshot
+	changes []config.Change    // changes from the running snapshot to the file
 }
 
 // errSuperseded means that the files changed again before the models of this reload were checked.
 var errSuperseded = errors.New("the files have changed again meanwhile")
 
-// readKeys is the first half of a reload. It reads the file and, if the file is valid, puts the
-// keys into force, whatever happens to the rest. It waits only for the files, not for other
-// reloads. If readKeys returns no file, or adds a problem to res, nothing has changed.
+// readKeys is the first half of a reload. It reads the file and, if the file is valid, puts its
+// keys into force, whatever happens to the other settings. It waits only for the files, not for
+// other reloads. If readKeys returns no file, or adds a problem to res, nothing has changed.
 func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 	r.reading.Lock()
 	defer r.reading.Unlock()
@@ -74,7 +74,7 @@ func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 	if res.KeysInForce {
 		r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot {
 			ahead, bad := f.keys.AheadOf(running, next, r.shared.Load(), r.opts.Keys)
-			if bad != nil { // NewCredentials has already built the same ring
+			if bad != nil { // cannot happen, because NewCredentials has already built the same ring
 				err = bad
 				return running
 			}
@@ -84,7 +84,8 @@ func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 			r.opts.OnRevoke(f.keys.Keys)
 		}
 	}
-	res.KeysInForce = res.KeysInForce || r.current.Load().Ahead // perhaps by an earlier reload
+	// an earlier reload may have put them into force
+	res.KeysInForce = res.KeysInForce || r.current.Load().Ahead
 	return f, err
 }
 
@@ -96,19 +97,19 @@ func (o *Options) load(q *Request) (*config.File, config.Problems) {
 	return o.Load()
 }
 
-// UseShared puts keys from the fleet's store into force beside the file's keys. They replace the
-// store's previous keys, and wait neither for files nor for models. Only one goroutine may call
-// UseShared.
+// UseShared puts keys from the fleet's store into force in addition to the file's keys. They
+// replace the store's previous keys. UseShared waits neither for files nor for models. Only one
+// goroutine may call UseShared.
 func (r *Reloader) UseShared(keys []config.Key) {
 	r.shared.Store(&snapshot.SharedKeys{Keys: keys, Number: r.shared.Load().Number + 1})
-	if r.Running() == nil { // Start includes the keys
+	if r.Running() == nil { // Start will include the keys
 		return
 	}
 	r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot { return running })
 	r.ReviewKeys()
 }
 
-// ReviewKeys ends calls whose key or token is no longer in force, as on_revoke says.
+// ReviewKeys ends calls whose key or token is no longer in force, if on_revoke is abort.
 func (r *Reloader) ReviewKeys() {
 	if s := r.Running(); s.Config.OnRevoke == config.OnRevokeAbort {
 		r.opts.OnRevoke(s.Keys)

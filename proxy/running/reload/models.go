@@ -17,8 +17,8 @@ import (
 // has.
 const warmUp = 2 * time.Second
 
-// judge is the second half of a reload, for models, upstreams and everything else. After an error,
-// or with a problem in res, none of these has changed.
+// judge is the second half of a reload, for models, upstreams and all other settings except keys.
+// If it returns an error, or adds a problem to res, none of these has changed.
 func (r *Reloader) judge(q Request, f *fileRead, res *Result) error {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
@@ -26,7 +26,7 @@ func (r *Reloader) judge(q Request, f *fileRead, res *Result) error {
 	if !q.DryRun && f.keys.FileNumber < r.filesRead.Load() {
 		return errSuperseded
 	}
-	if old.Version != f.over.Version { // another reload has ended meanwhile
+	if old.Version != f.over.Version { // another reload has ended since the file was read
 		f.changes = slices.DeleteFunc(f.changes, func(c config.Change) bool { return !c.OfKeys() })
 		for _, c := range config.Diff(old.Config, f.File) {
 			if !c.RestartOnly && !c.OfKeys() {
@@ -79,19 +79,19 @@ func prepareCertificates(o *Options, f *config.File) (use func(), problems []str
 	return func() { usePublic(); useAdmin() }, problems
 }
 
-// candidate is a configuration that is about to become the running one.
+// candidate is a configuration that may become the running one.
 type candidate struct {
 	file   *config.File
 	keys   snapshot.Credentials
-	use    func() // puts the file's certificates into use; nil: the current ones stay
+	use    func() // puts the file's certificates into use; nil: the current ones stay in use
 	force  bool   // apply even if models lose their capacity
 	dryRun bool
 
-	previous *config.File // the file to which an operator can go back
+	previous *config.File // the file that an operator can go back to
 }
 
 // apply builds a complete snapshot of c and makes it the running one. After an error or a problem
-// nothing has changed. Running calls keep the snapshot that they began with.
+// nothing has changed. Running calls keep the snapshot that they started with.
 func (r *Reloader) apply(c candidate, res *Result) error {
 	old := r.Running()
 	f := withListed(r, c.file, old)

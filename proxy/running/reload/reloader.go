@@ -34,8 +34,8 @@ type Options struct {
 	// Load reads the configuration again. It returns the file, or nil and the problems found. A nil
 	// Load means that there is no file.
 	Load func() (*config.File, config.Problems)
-	// Parse parses the text of a candidate, as Load does with the edge's own file. If Parse is nil,
-	// Load is used.
+	// Parse parses the text of a candidate in the same way as Load parses the edge's own file. If
+	// Parse is nil, Load is used.
 	Parse func(src []byte, called string) (*config.File, config.Problems)
 	// Public and Admin are the addresses of the listeners. A reload cannot change them, so a reload
 	// is refused if its file would leave a listener open to other machines without keys.
@@ -48,7 +48,7 @@ type Options struct {
 	// reloads.
 	Draining func() bool
 	// OnCommit is called once a file's upstreams and certificates are in use, but before its models
-	// are. newCertificate is true if a certificate was read again.
+	// are in use. newCertificate is true if a certificate was read again.
 	OnCommit func(f *config.File, newCertificate bool)
 	// OnSwap is called once a file's snapshot has become the running one. newProfiles is true if
 	// the engines' profiles have changed.
@@ -66,25 +66,27 @@ type Reloader struct {
 	current  atomic.Pointer[snapshot.Snapshot]
 	versions versions
 	triggers chan string // holds at most one trigger for a reload that reads the files
-	// addresses and models hold at most one trigger each, from SourceAddresses and SourceModels.
+	// addresses and models hold at most one trigger each, for SourceAddresses and SourceModels.
 	addresses, models ofSet
 	last              atomic.Pointer[Result]
 	counters          counters
-	profiles          *engine.Profiles // of the running configuration; guarded by reloading
+	// profiles of the running configuration; guarded by reloading
+	profiles *engine.Profiles
 
 	reading   sync.Mutex    // held while a file is read and its keys come into force
 	newest    *config.File  // the newest valid file that was read; guarded by reading
 	filesRead atomic.Uint64 // counts valid files that differ from the previous one
-	reloading sync.Mutex    // held while the rest of the file is checked and comes into force
-	swapping  sync.Mutex    // held while one snapshot replaces another
+	// held while the other settings of the file are checked and come into force
+	reloading sync.Mutex
+	swapping  sync.Mutex // held while one snapshot replaces another
 	shared    atomic.Pointer[snapshot.SharedKeys]
 }
 
 // ofSet holds the triggers for reloads that read no file. Such a reload applies the running file
-// again, because upstreams have other addresses or other models.
+// again, because upstreams have new addresses or models.
 type ofSet struct {
 	triggers chan string
-	awaited  *atomic.Bool // a waiting reload will see all changes until it begins
+	awaited  *atomic.Bool // a waiting reload will see all changes until it starts
 }
 
 func newOfSet() ofSet { return ofSet{make(chan string, 1), new(atomic.Bool)} }
@@ -128,7 +130,8 @@ func (r *Reloader) Start(f *config.File) error {
 	if err = r.apply(candidate{file: f, keys: keys}, new(Result)); err != nil || len(f.Discover) == 0 {
 		return err
 	}
-	return r.reapply(Request{Source: SourceModels}, new(Result)) // with what the first probes found
+	// includes the results of the first probes
+	return r.reapply(Request{Source: SourceModels}, new(Result))
 }
 
 // Running returns the running configuration.
@@ -147,8 +150,8 @@ func (r *Reloader) Summary() string {
 		len(s.Config.Upstreams), s.Version)
 }
 
-// Reload reads the configuration and puts it into force: its keys at once, then the rest either
-// completely or not at all.
+// Reload reads the configuration and puts it into force: first its keys, and then the other
+// settings, either all or none of them.
 func (r *Reloader) Reload(q Request) *Result {
 	defer process.Boost()()
 	notify := !q.DryRun && !r.opts.Draining()
@@ -167,7 +170,8 @@ func (r *Reloader) Reload(q Request) *Result {
 	res.KeysInForce = res.KeysInForce && !res.OK
 	res.Version = r.Running().Version
 	res.Seconds = time.Since(begun).Seconds()
-	if !q.DryRun && !errors.Is(err, errSuperseded) { // the reload that superseded this one logs
+	// the reload that superseded this one writes the log
+	if !q.DryRun && !errors.Is(err, errSuperseded) {
 		r.record(q, res)
 	}
 	if notify {
@@ -212,16 +216,17 @@ func (r *Reloader) reapply(q Request, res *Result) error {
 	}, res)
 }
 
-// swap calls the function next with the running snapshot, and makes the returned snapshot the
-// running one. It runs in one goroutine at a time, so keys that another reload has just put into
-// force are not lost.
+// swap calls next with the running snapshot, and makes the returned snapshot the running one. It
+// runs in one goroutine at a time, so that keys that another reload has just put into force are not
+// lost.
 func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot) {
 	r.swapping.Lock()
 	defer r.swapping.Unlock()
 	s := next(r.current.Load())
-	if shared := r.shared.Load(); s.SharedNumber != shared.Number { // the shared keys have changed meanwhile
+	// the shared keys have changed since s was built
+	if shared := r.shared.Load(); s.SharedNumber != shared.Number {
 		other, err := s.WithShared(shared, r.opts.Keys)
-		if err != nil { // each key was checked before
+		if err != nil { // each key was checked before, so there is no error
 			panic("BUG: keys of the store that make no ring: " + err.Error())
 		}
 		s = other
@@ -234,9 +239,9 @@ func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot
 // holds the warning itself.
 const FileWarning = "the configuration file has a warning"
 
-// record stores, counts and logs the result of a reload. The stored result of a refused file is not
-// replaced by a reload for other addresses or models, nor by a request to go back that finds no
-// earlier configuration.
+// record stores, counts and logs the result of a reload. The stored result of a refused file is
+// replaced neither by a successful reload for new addresses or models, nor by a request to go back
+// that finds no earlier configuration.
 func (r *Reloader) record(q Request, res *Result) {
 	before := r.last.Load()
 	if !(q.Back && !res.OK) && (ofSetFor(r, res.Source) == nil || !res.OK || before == nil || before.OK) {

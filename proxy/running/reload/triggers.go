@@ -12,9 +12,9 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Trigger requests a reload and returns at once. Triggers that arrive while another one is waiting
-// are merged with that one. A trigger that arrives after the files were read causes another reload,
-// so the newest file is always read. Any goroutine may call Trigger.
+// Trigger requests a reload and returns at once. A trigger is merged with another trigger that is
+// still waiting. A trigger after the files were read causes another reload, so the newest file is
+// always read. Any goroutine may call Trigger.
 func (r *Reloader) Trigger(source string) {
 	waiting := r.triggers
 	if o := ofSetFor(r, source); o != nil { // a reload that reads no file cannot replace one that does
@@ -22,14 +22,14 @@ func (r *Reloader) Trigger(source string) {
 	}
 	select {
 	case waiting <- source:
-	default: // the reload of the waiting trigger will see the same files
+	default: // the reload of the waiting trigger will read the same files
 	}
 }
 
 // Run handles triggers until ctx ends. Each reload has its own goroutine, because a file's keys
 // must not wait for another reload that waits for names or engines. Run takes the next trigger once
-// the previous reload begins to read the files. So at most one reload waits for the files, however
-// fast signals arrive.
+// the previous reload starts to read the files. So at most one reload waits for the files, no
+// matter how many signals there are.
 func (r *Reloader) Run(ctx context.Context) {
 	for {
 		select {
@@ -38,7 +38,8 @@ func (r *Reloader) Run(ctx context.Context) {
 			begins := sync.OnceFunc(func() { close(reads) })
 			r.start(Request{Source: source, onRead: func() {
 				select {
-				case <-r.triggers: // the trigger arrived before the files are read, so this reload covers it
+				// this trigger precedes the reading of the files, so this reload covers it
+				case <-r.triggers:
 				default:
 				}
 				begins()
@@ -57,15 +58,14 @@ func (r *Reloader) Run(ctx context.Context) {
 // startOfSet starts a reload that reads no file, unless such a reload is already waiting.
 func startOfSet(r *Reloader, source string) {
 	o := ofSetFor(r, source)
-	if o.awaited.Swap(true) { // otherwise frequent triggers would pile up
+	if o.awaited.Swap(true) { // otherwise frequent triggers would accumulate
 		return
 	}
 	begins := sync.OnceFunc(func() { o.awaited.Store(false) })
 	r.start(Request{Source: source, onRead: begins}, begins)
 }
 
-// start runs one reload in a goroutine, and calls the function ended after it, even if the reload
-// panics.
+// start runs one reload in a goroutine, and calls ended after the reload, even if it panics.
 func (r *Reloader) start(q Request, ended func()) {
 	go r.opts.Guard.Once(guard.Reload, func() {
 		defer ended()
@@ -74,7 +74,7 @@ func (r *Reloader) start(q Request, ended func()) {
 }
 
 // watchInterval is how often files are checked when no event reports a change. A file that is
-// mounted by itself has no events, and its keys must take effect within a second, too.
+// mounted individually has no events, but its keys must also take effect within a second.
 const watchInterval = 500 * time.Millisecond
 
 // OnChange triggers a reload on SIGHUP and, with `watch`, when one of the configuration's files

@@ -14,13 +14,13 @@ type versions struct {
 	mu  sync.Mutex
 	all []*snapshot.ConfigVersion
 
-	// previous is the configuration that the running one replaced. It is nil if there is none, or
-	// if an operator has just gone back to it.
+	// previous is the configuration that the running one has replaced. It is nil if there is none,
+	// or if an operator has just gone back to it.
 	previous atomic.Pointer[config.File]
 }
 
-// back returns the previous configuration, but with the running configuration's keys: a revoked key
-// stays revoked.
+// back returns the previous configuration with the running configuration's keys, so that a revoked
+// key stays revoked.
 func (g *versions) back(running *config.File) (*config.File, config.Problems) {
 	before := g.previous.Load()
 	if before == nil {

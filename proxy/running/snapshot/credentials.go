@@ -11,11 +11,11 @@ import (
 	"penstock/proxy/front/browser"
 )
 
-// Credentials decide who may call. Of a new file, they take effect before the rest.
+// Credentials decide who may call. Credentials of a new file take effect before its other settings.
 type Credentials struct {
 	Keys       *auth.Ring
 	KeyLimits  limit.Bound
-	*Sources            // what they were built from
+	*Sources            // the inputs that they were built from
 	Hosts      []string // see browser.OwnHosts
 	FileNumber uint64   // the number of the file, in reading order
 	Ahead      bool     // the file's models are not in force yet
@@ -23,7 +23,7 @@ type Credentials struct {
 	SharedNumber uint64   // the number of the shared keys
 	changing     []string // models that the file changes, if Ahead
 
-	Ends map[string]time.Time // when each key that expires does so, by id
+	Ends map[string]time.Time // when each key expires, by id; only for keys that expire
 }
 
 // SharedKeys are the keys in the fleet's store. Only a complete set with a higher number replaces
@@ -37,7 +37,7 @@ type SharedKeys struct {
 type Sources struct {
 	Limits *limit.Keys
 	Issued *jwks.Keeper
-	Shared bool // the fleet's store has keys, too, which are unknown until they have a number
+	Shared bool // the fleet's store also has keys, which are unknown until they have a number
 }
 
 func (o *Sources) ring(f *config.File, all []config.Key, shared *SharedKeys) (*auth.Ring, error) {
@@ -68,7 +68,7 @@ func NewCredentials(f *config.File, shared *SharedKeys, o *Sources) (Credentials
 }
 
 // withShared returns the file's keys and the shared keys. If an id or a hash appears twice, the
-// file's key takes precedence, or else the first shared key.
+// file's key takes precedence, and otherwise the first shared key.
 func withShared(f *config.File, shared []config.Key) []config.Key {
 	if len(shared) == 0 {
 		return f.Keys
@@ -96,14 +96,15 @@ func withShared(f *config.File, shared []config.Key) []config.Key {
 	return all
 }
 
-// AheadOf returns the credentials for the file next while the models of s stay in force. Rights
-// that next removes from its keys end at once. Rights to models that next changes are withheld.
+// AheadOf returns the credentials of the file next for the time in which the models of s stay in
+// force. Rights that next removes from its keys end at once. Rights to models that next changes are
+// withheld.
 func (c Credentials) AheadOf(s *Snapshot, next *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
 	c.Ahead = true
 	if !s.Open() {
 		c.changing = s.Config.ModelsOtherThan(next)
 	}
-	if len(c.changing) == 0 { // nothing to withhold: a second ring would equal the first
+	if len(c.changing) == 0 { // no right is withheld, so a second ring would equal the first
 		return c, nil
 	}
 	ring, err := o.ring(next, withShared(next, shared.Keys), shared)
@@ -115,7 +116,7 @@ func (c Credentials) AheadOf(s *Snapshot, next *config.File, shared *SharedKeys,
 	return c, nil
 }
 
-// WithShared returns the snapshot with other shared keys beside the keys of its file.
+// WithShared returns the snapshot with other shared keys in addition to the keys of its file.
 func (s *Snapshot) WithShared(shared *SharedKeys, o *Sources) (*Snapshot, error) {
 	c, err := NewCredentials(s.Config, shared, o)
 	if err != nil {
@@ -126,9 +127,8 @@ func (s *Snapshot) WithShared(shared *SharedKeys, o *Sources) (*Snapshot, error)
 	return s.WithCredentials(c, s.Config), nil
 }
 
-// LimitsOf returns the limits of a key in force or of a token, or nil if the configuration no
-// longer has the key. A token that shares its template's limits gets the limits of the template's
-// entry.
+// LimitsOf returns the limits of a key or of a token. It returns nil if the configuration no longer
+// has the key. A token that shares its template's limits gets the limits of the template's entry.
 func (c *Credentials) LimitsOf(key *auth.Key) *limit.Key {
 	switch {
 	case key.Template == nil:

@@ -15,7 +15,8 @@ import (
 	"penstock/translate/chat"
 )
 
-// Model is one public model as the request path needs it: its route, its timeouts and its rules.
+// Model is one public model in the form that the request path uses: its route, its timeouts and its
+// rules.
 type Model struct {
 	Config    *config.Model
 	Route     *routing.Route
@@ -23,10 +24,11 @@ type Model struct {
 	Rules     chat.ModelRules
 	lowered   chat.ModelRules // the rules for dialects that lower an effort
 	endpoints []string
-	Queue     *queue.Queue // nil: a full pool is refused at once
+	Queue     *queue.Queue // nil: a call that finds no free slot is refused at once
 	Price     money.Price
 	Shadow    *Model // gets a copy of some calls; nil: no copies
-	// Deprecation and Sunset hold the values of the headers with these names; nil without a date.
+	// Deprecation and Sunset are the values of the headers with these names. They are nil without a
+	// date.
 	Deprecation, Sunset []byte
 }
 
@@ -80,7 +82,7 @@ func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.
 func (m *Model) Serves(path string) bool { return slices.Contains(m.endpoints, path) }
 
 // ChatRules returns the model's rules for a chat request. If the file does not set the context
-// length, ChatRules takes it from the engines' reports. The result is then stored in room.
+// length, ChatRules takes it from the engines' reports, and stores the rules in room.
 func (m *Model) ChatRules(now time.Time, lowerEffort bool, room *chat.ModelRules) *chat.ModelRules {
 	limits := &m.Rules
 	if lowerEffort {
@@ -102,4 +104,5 @@ func queueOf(m *config.Model, queues *queue.Queues) *queue.Queue {
 	return queues.ForModel(m.ID)
 }
 
-var _ [queue.MaxRanks - config.MaxClasses]struct{} // each class has a rank in a queue
+// fails to compile if there are more classes than ranks
+var _ [queue.MaxRanks - config.MaxClasses]struct{}

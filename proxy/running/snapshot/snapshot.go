@@ -20,19 +20,19 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Snapshot holds everything that a request needs from one configuration. It is complete and
-// immutable. Live state (health, calls in flight, limits in use) is kept elsewhere and found by
-// identity.
+// Snapshot holds all data that a request needs from one configuration. It is complete and
+// immutable. Live state (health, calls in flight, used limits) is kept elsewhere and found by the
+// identity of its object.
 type Snapshot struct {
 	*ConfigVersion
 	Config *config.File
 	Routes *routing.Table
 	Credentials
 	Catalog *catalog.Catalog
-	Models  []Model // by routing.Route.Index
+	Models  []Model // index: routing.Route.Index
 	Refused Refused
 	Secrets Secrets
-	// Floors holds the floor of each class, in the order of the classes; nil if no call has a
+	// Floors holds the floor of each class, in the order of the classes. It is nil if no call has a
 	// class.
 	Floors []config.Percent
 	// Flex reports that the file uses classes, so that a call that requests flex gets the last
@@ -43,7 +43,7 @@ type Snapshot struct {
 
 // Refused are the request members that steer engines.
 type Refused struct {
-	BySome *chat.RefusedMembers // members that steer some engine
+	BySome *chat.RefusedMembers // members that steer at least one engine
 	// ByAll holds the members that every model refuses, for a request whose model is not known yet.
 	ByAll *chat.RefusedMembers
 }
@@ -51,10 +51,10 @@ type Refused struct {
 // Secrets protect clients' data.
 type Secrets struct {
 	Seals    *seal.Keys     // encrypt reasoning that clients carry
-	EndUsers *enduser.Namer // names the users behind requests; nil: not configured
+	EndUsers *enduser.Namer // compute the names of end users; nil: not configured
 }
 
-// Source is what a snapshot is built from.
+// Source holds the inputs of a snapshot.
 type Source struct {
 	File        *config.File
 	Plan        *upstreams.Plan
@@ -119,7 +119,8 @@ func sealKeys(f *config.File, running *Snapshot) *seal.Keys {
 }
 
 // refusedMembers returns the request members that steer any of the engines. Such a member is
-// refused whichever engine a call would go to, so that a request means the same at every engine.
+// refused no matter which engine a call would go to, so that a request means the same at every
+// engine.
 func refusedMembers(all *engine.Profiles) *chat.RefusedMembers {
 	var out []string
 	seen := map[string]bool{}
@@ -214,9 +215,9 @@ func (s *Snapshot) QueueConfigs() []queue.Use {
 	return uses
 }
 
-// MayUse reports whether a model may answer a key's calls at all; a nil key means calls without
-// one. The key's patterns must allow the model, and the key's tiers must allow one of the model's
-// upstreams, unless a fallback may answer.
+// MayUse reports whether a model may answer a key's calls at all. A nil key stands for calls
+// without a key. The key's patterns must allow the model, and the key's tiers must allow one of the
+// model's upstreams, unless a fallback may answer.
 func (s *Snapshot) MayUse(key *auth.Key, m *Model) bool {
 	var tiers uint8
 	if key != nil {
@@ -237,8 +238,8 @@ func (s *Snapshot) MayUse(key *auth.Key, m *Model) bool {
 func (s *Snapshot) Authenticate(
 	h *fasthttp.RequestHeader, query []byte, from auth.Sender, now time.Time,
 ) (*auth.Key, error) {
-	// PeekAll's slice is valid only until the next PeekAll. Two values are enough to know that
-	// there are too many.
+	// PeekAll's slice is valid only until the next PeekAll. Two values are enough to know that a
+	// header occurs too often.
 	var bearer [2][]byte
 	n := copy(bearer[:], h.PeekAll(fasthttp.HeaderAuthorization))
 	cred, present, err := auth.Extract(&auth.Request{
