@@ -17,29 +17,29 @@ import (
 
 // Options are the command's options.
 type Options struct {
-	Name   string // of the agent, one of Names
+	Name   string // name of the agent, one of Names
 	URL    string // base URL of the edge's API
-	Model  string // id or alias; empty: the first ready model that the agent can use
+	Model  string // model id or alias; empty: the first ready model that the agent can use
 	KeyEnv string // environment variable that holds the key
 	Write  bool
-	JSON   bool // write one object to Out in place of the files' text
+	JSON   bool // write one object to Out instead of the files' text
 
-	Out, Notes io.Writer // the files, and notes about them
+	Out, Notes io.Writer // destinations of the files and of notes about them
 	Getenv     func(string) string
 	Home       string
 	Now        time.Time
 }
 
-// setup holds the facts from which an agent's files are made.
+// setup holds the data that an agent's files are made from.
 type setup struct {
-	base, key string // base: without /v1; key: the environment variable
+	base, key string // base has no /v1; key is the environment variable
 	models    []model
 	codex     []byte
 	websocket bool   // the edge takes calls over WebSocket; checked only for Codex
 	folder    string // the folder of the agent's configuration
 }
 
-// first() returns the model that the agent should use.
+// first returns the model that the agent should use.
 func (s *setup) first() *model { return &s.models[0] }
 
 // file is a file that an agent reads.
@@ -52,17 +52,17 @@ type file struct {
 type program struct {
 	endpoint string // the endpoint of its calls
 	folder   []string
-	// folderEnv is the environment variable with which users move the agent's folder; below is the
-	// path within it.
+	// folderEnv is the environment variable with which users move the agent's folder. below is the
+	// path within that folder.
 	folderEnv, below string
 	files            func(*setup) []file
 	run              func(*setup) string // returns the command line that starts the agent
 }
 
-// Names returns the agents for which Run can write a configuration.
+// Names returns the agents that Run can write a configuration for.
 func Names() []string { return []string{"claude", "codex", "opencode", "copilot"} }
 
-// longestName is longer than names of environment variables usually are, and shorter than most
+// longestName is longer than the names of environment variables usually are, and shorter than most
 // keys.
 const longestName = 40
 
@@ -70,8 +70,8 @@ const longestName = 40
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // IsVariable reports whether a word can be the name of the variable that holds the key. It returns
-// false for a word that may be the key itself, given by mistake. The parameter environment has the
-// form of os.Environ.
+// false for a word that may be the key itself, given by mistake. environment has the format of
+// os.Environ.
 func IsVariable(word string, environment []string) bool {
 	if !variable.MatchString(word) || len(word) > longestName || strings.HasPrefix(word, auth.Prefix) {
 		return false
@@ -109,8 +109,8 @@ var programs = map[string]program{
 // at returns a path within the agent's folder.
 func (s *setup) at(name string) string { return filepath.Join(s.folder, name) }
 
-// firstPrompt is roughly how many tokens an agent's first prompt has before the user has written
-// much.
+// firstPrompt is the approximate number of tokens in an agent's first prompt before the user has
+// written much.
 const firstPrompt = 20000
 
 // Run prints or writes an agent's configuration for a running edge.
@@ -160,7 +160,7 @@ func Run(ctx context.Context, o *Options) error {
 	return e.Encode(map[string]any{"model": s.first().ID, "files": files, "run": p.run(s)})
 }
 
-// note writes what the user should know beyond the files.
+// note tells the user what the files do not contain.
 func note(o *Options, s *setup, run string) {
 	m := s.first()
 	id := plaintext.Line(m.ID)

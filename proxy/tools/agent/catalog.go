@@ -17,9 +17,9 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// model holds what agents need from a catalog entry.
+// model holds the data of a catalog entry that agents need.
 type model struct {
-	ID                 string // or the requested alias
+	ID                 string // id of the model, or the requested alias
 	Name               string
 	Kind               string
 	SupportedEndpoints []string `json:"supported_endpoints"`
@@ -42,8 +42,8 @@ func (m *model) listed() string {
 	return m.ID
 }
 
-// output returns the longest answer that a call may request: the model's limit, or otherwise a
-// quarter of its context.
+// output returns the maximum length of an answer: the model's limit, or otherwise a quarter of its
+// context.
 func (m *model) output() int {
 	if m.MaxOutputLength > 0 {
 		return m.MaxOutputLength
@@ -71,7 +71,7 @@ type catalog struct {
 	codex  json.RawMessage // the list for Codex, of all models
 }
 
-// catalogTimeout bounds reading the catalog.
+// catalogTimeout is the maximum time for reading the catalog.
 const catalogTimeout = 5 * time.Second
 
 // readCatalog requests the catalog of the edge whose API is at base, without /v1. The key may be
@@ -135,7 +135,7 @@ func speaksWebSocket(ctx context.Context, base, key string) bool {
 	if key != "" {
 		r.Header.Set("Authorization", "Bearer "+key)
 	}
-	transport := http.Transport{DisableKeepAlives: true} // and no proxy, as for the catalog
+	transport := http.Transport{DisableKeepAlives: true} // without a proxy, as for the catalog
 	res, err := transport.RoundTrip(r)
 	if err != nil {
 		return false
@@ -145,7 +145,7 @@ func speaksWebSocket(ctx context.Context, base, key string) bool {
 }
 
 // choose returns the models that can work for an agent, with the wanted model first. Without a
-// wanted model, the first ready one comes first.
+// wanted model, the first ready model comes first.
 func (c *catalog) choose(endpoint, wanted string) ([]model, error) {
 	var fit []model
 	var names []string
@@ -175,8 +175,8 @@ func first(models []model, i int) []model {
 	return slices.Insert(slices.Delete(models, i, i+1), 0, m)
 }
 
-// baseOf returns the address of the edge's API without /v1, whether or not the user's address has
-// it.
+// baseOf returns the address of the edge's API without /v1, whether the user's address has it or
+// not.
 func baseOf(address string) (string, error) {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address

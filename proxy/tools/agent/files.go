@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// claudeFiles returns a settings file for Claude Code. The helper is a command that prints the key.
+// claudeFiles returns a settings file for Claude Code. Its helper is a command that prints the key.
 // The smaller models that Claude Code requests by itself are also mapped to this model.
 func claudeFiles(s *setup) []file {
 	m := s.first()
@@ -18,8 +18,9 @@ func claudeFiles(s *setup) []file {
 		{"ANTHROPIC_DEFAULT_OPUS_MODEL", m.ID},
 		{"ANTHROPIC_DEFAULT_SONNET_MODEL", m.ID},
 		{"ANTHROPIC_DEFAULT_HAIKU_MODEL", m.ID},
-		{"CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY", "1"}, // its model picker lists Anthropic-like names
-		{"ENABLE_TOOL_SEARCH", "false"},                     // otherwise it withholds the tools of MCP servers
+		// its model picker lists names that look like Anthropic's
+		{"CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY", "1"},
+		{"ENABLE_TOOL_SEARCH", "false"}, // otherwise it withholds the tools of MCP servers
 	}
 	if m.ContextLength > 0 {
 		env = append(env, member{"CLAUDE_CODE_MAX_CONTEXT_TOKENS", strconv.Itoa(m.ContextLength)},
@@ -28,9 +29,9 @@ func claudeFiles(s *setup) []file {
 	return []file{{s.at("penstock.json"), indented(object{{"apiKeyHelper", "printenv " + s.key}, {"env", env}})}}
 }
 
-// codexFiles returns a profile for Codex, which Codex merges over its own configuration, and the
-// catalog. Without the catalog Codex would assume a context length for any name that is not
-// OpenAI's.
+// codexFiles returns the catalog and a profile for Codex. Codex merges the profile over its own
+// configuration. Without the catalog Codex would guess the context length of every model that is
+// not OpenAI's.
 func codexFiles(s *setup) []file {
 	catalog, websocket := s.at("penstock-models.json"), ""
 	if s.websocket {
@@ -86,8 +87,8 @@ func opencodeFiles(s *setup) []file {
 	})}}
 }
 
-// copilotFiles returns a file of environment variables: Copilot has no other configuration for a
-// provider.
+// copilotFiles returns a file of environment variables, because Copilot has no other configuration
+// for a provider.
 func copilotFiles(s *setup) []file {
 	m := s.first()
 	var b strings.Builder
@@ -126,8 +127,7 @@ func (o object) MarshalJSON() ([]byte, error) {
 // indented returns v as JSON for people.
 func indented(v any) string { return encoded(v, "  ") }
 
-// encoded returns v as JSON. the value v consists of text, numbers and parsed JSON, so encoding
-// cannot fail.
+// encoded returns v as JSON. v consists of texts, numbers and parsed JSON, so encoding cannot fail.
 func encoded(v any, indent string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

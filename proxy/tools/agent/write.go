@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// write prints the changes, and then puts the file in place. An existing file that differs is kept
+// write prints the changes, and then puts the file in place. It keeps an existing file that differs
 // under another name.
 func (f *file) write(w io.Writer, now time.Time) error {
 	old, there, err := f.read()
@@ -25,7 +25,7 @@ func (f *file) write(w io.Writer, now time.Time) error {
 		return nil
 	}
 	path, kept := f.Path, os.DevNull
-	if target, err := filepath.EvalSymlinks(path); err == nil { // a link stays a link
+	if target, err := filepath.EvalSymlinks(path); err == nil { // a symbolic link stays a link
 		path = target
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -75,7 +75,7 @@ func (f *file) read() (text []byte, there bool, err error) {
 const stamp = "20060102-150405"
 
 // keep writes the old content to a new file and returns its name. It never overwrites a file that
-// was kept earlier within the same second.
+// was kept earlier in the same second.
 func (f *file) keep(old []byte, now time.Time) (string, error) {
 	stamped := f.Path + "." + now.UTC().Format(stamp)
 	name := stamped
@@ -100,7 +100,7 @@ func closed(f *os.File, text []byte) error {
 	return err
 }
 
-// difference shows the lines between the common beginning and the common end of two texts.
+// difference shows the lines between the common prefix and the common suffix of two texts.
 func difference(old, next string) string {
 	was, is := strings.SplitAfter(old, "\n"), strings.SplitAfter(next, "\n")
 	for len(was) > 0 && len(is) > 0 && was[0] == is[0] {

@@ -18,9 +18,9 @@ import (
 // Options are the command's options.
 type Options struct {
 	In, Out     string // paths
-	URL         string // of the edge's API
-	Key         string // empty: none is sent
-	Concurrency int    // the most requests at once
+	URL         string // URL of the edge's API
+	Key         string // the API key; empty: no key is sent
+	Concurrency int    // maximum number of requests at once
 	Notes       io.Writer
 }
 
@@ -28,7 +28,7 @@ type Options struct {
 const (
 	exitUsage       = 2
 	exitLines       = 3   // some lines were refused or unanswered
-	exitInterrupted = 130 // by a signal; the next start continues
+	exitInterrupted = 130 // ended by a signal; the next start continues
 )
 
 // Error ends the command with an exit code.
@@ -57,10 +57,10 @@ type run struct {
 	unanswered  chan struct{}          // receives after the run's first attempt without an answer
 	failures    atomic.Int64           // consecutive attempts without an answer
 	why         atomic.Pointer[string] // why the last attempt got no answer; nil if it got one
-	ok, refused atomic.Int64           // lines
+	ok, refused atomic.Int64           // numbers of lines
 }
 
-// check returns what is wrong with the options. Its errors never contain the key.
+// check returns an error for invalid options. Its errors never contain the key.
 func (o *Options) check() error {
 	if o.In == "-" || o.Out == "-" {
 		return errors.New("the input and the output must be files, since a batch resumes from them: - is not allowed")
@@ -92,7 +92,8 @@ func Run(ctx context.Context, o *Options) error {
 	}
 	r := &run{o: o, base: strings.TrimSuffix(strings.TrimRight(o.URL, "/"), "/v1"), gate: newGate(o.Concurrency)}
 	r.unanswered = make(chan struct{}, 1)
-	r.transport = &http.Transport{MaxIdleConnsPerHost: o.Concurrency, IdleConnTimeout: time.Minute} // and no proxy
+	// without a proxy
+	r.transport = &http.Transport{MaxIdleConnsPerHost: o.Concurrency, IdleConnTimeout: time.Minute}
 	defer r.transport.CloseIdleConnections()
 	if r.out, err = openOutput(o.Out); err != nil {
 		return err
@@ -114,7 +115,7 @@ func Run(ctx context.Context, o *Options) error {
 	return err
 }
 
-// all processes every line that is missing in the output.
+// all processes every line that is missing from the output.
 func (r *run) all(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -167,7 +168,7 @@ func (r *run) do(ctx context.Context, line *request) error {
 const reportEvery = 10 * time.Second
 
 // report reports the run's progress until stop is called. It reports at once after the first
-// attempt without an answer, so that a wrong address does not look like slow progress.
+// attempt without an answer, so that a wrong address is not mistaken for slow progress.
 func (r *run) report(todo int) (stop func()) {
 	over := make(chan struct{})
 	var said sync.WaitGroup
@@ -193,7 +194,7 @@ func (r *run) report(todo int) (stop func()) {
 	}
 }
 
-// progress describes the run's progress, and what the run waits for.
+// progress describes the run's progress, and what the run is waiting for.
 func (r *run) progress(todo int) string {
 	text := fmt.Sprintf("%d of %d lines, %d at once", r.ok.Load()+r.refused.Load(), todo, r.gate.atOnce())
 	if why := r.why.Load(); why != nil {

@@ -47,9 +47,9 @@ func (c *CLI) Run() error {
 	})
 }
 
-// keyOf returns the key in a file's text, which has the form that `penstock key new` writes: the
-// first line, followed by nothing but a blank line. Any other text is not a key, and is returned
-// unchanged.
+// keyOf returns the key in a file's text if the file has the format that `penstock key new` writes:
+// the key on the first line, followed by no text or by a blank line. Any other text is not a key,
+// and is returned unchanged.
 func keyOf(text string) string {
 	text = strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))
 	first, rest, _ := strings.Cut(text, "\n")

@@ -11,21 +11,21 @@ type gate struct {
 	ceiling int
 
 	mu        sync.Mutex
-	changed   chan struct{} // closed when another request may begin
+	changed   chan struct{} // closed when another request may start
 	running   int
 	limit     float64
 	refused   bool      // after a refusal the limit grows slowly
-	notBefore time.Time // no request begins before this time
+	notBefore time.Time // no request starts before this time
 }
 
-// firstLimit is the limit at the beginning of a run.
+// firstLimit is the limit at the start of a run.
 const firstLimit = 4
 
 func newGate(ceiling int) *gate {
 	return &gate{ceiling: ceiling, changed: make(chan struct{}), limit: float64(min(firstLimit, ceiling))}
 }
 
-// enter waits until a request may begin. It returns ctx's error.
+// enter waits until a request may start. It returns ctx's error.
 func (g *gate) enter(ctx context.Context) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -66,8 +66,8 @@ func (g *gate) leave() {
 	g.end()
 }
 
-// leaveRefused ends a request for which there was no slot or no engine. The parameter after is the
-// time until the next attempt.
+// leaveRefused ends a request for which there was no slot or no engine. after is the time until the
+// next attempt.
 func (g *gate) leaveRefused(after time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -79,7 +79,7 @@ func (g *gate) leaveRefused(after time.Duration) {
 	g.end()
 }
 
-// end counts a request as ended. The caller holds the lock.
+// end counts a request as ended. The caller must hold the lock.
 func (g *gate) end() {
 	g.running--
 	close(g.changed)
@@ -98,7 +98,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// atOnce returns how many requests run.
+// atOnce returns the number of running requests.
 func (g *gate) atOnce() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// longestLine bounds a line of a file, such as a request with images, or its answer.
+// longestLine is the maximum length of a line of a file. A line may be a request with images, or
+// its answer.
 const longestLine = 64 << 20
 
 // request is a line of the input.
@@ -20,10 +21,11 @@ type request struct {
 	Method   string          `json:"method"`
 	URL      string          `json:"url"`
 	Body     json.RawMessage `json:"body"`
-	number   int             // of its line
+	number   int             // number of its line
 }
 
-// problem returns what is wrong with a line, without quoting the line; empty if the line is valid.
+// problem returns what is wrong with a line, without quoting the line. It returns "" if the line is
+// valid.
 func (r *request) problem() string {
 	var body struct {
 		Stream json.RawMessage `json:"stream"`
@@ -43,7 +45,7 @@ func (r *request) problem() string {
 	return ""
 }
 
-// mostProblems is how many mistakes in an input are reported.
+// mostProblems is the maximum number of reported mistakes in an input.
 const mostProblems = 20
 
 // check reads the whole input and returns its number of lines. The error names each wrong line.

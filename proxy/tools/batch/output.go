@@ -15,7 +15,7 @@ import (
 	"penstock/proxy/telemetry/process"
 )
 
-// answer is a line of the output. It holds either a response or an error.
+// answer is a line of the output. It has either a response or an error.
 type answer struct {
 	ID       string    `json:"id"`
 	CustomID string    `json:"custom_id"`
@@ -29,14 +29,14 @@ type response struct {
 	Body      json.RawMessage `json:"body"`
 }
 
-// failure says why there is no response.
+// failure is the reason why there is no response.
 type failure struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
 
-// final reports whether the line is final: it was answered, or refused for its content, so that a
-// repetition would probably get the same answer.
+// final reports whether the line is final. It is final if it was answered, or refused for its
+// content, so that another attempt would probably get the same answer.
 func (a *answer) final() bool {
 	if a.Response == nil || retryable(a.Response.Status) {
 		return false
@@ -67,11 +67,11 @@ type output struct {
 	file *os.File
 	done map[string]bool // custom_ids in the file
 
-	refused int // number of lines in done without success
+	refused int // how many lines in done did not succeed
 }
 
-// openOutput opens the output, which an earlier run may have left. It removes a truncated line, and
-// lines that are not final. Until it is closed, only this run may use it.
+// openOutput opens the output, which may be from an earlier run. It removes a truncated line, and
+// lines that are not final. Until the output is closed, only this run may use it.
 func openOutput(path string) (*output, error) {
 	file, err := openLocked(path)
 	if err != nil {
@@ -114,8 +114,8 @@ func lock(file *os.File, path string) error {
 	return err
 }
 
-// mend reads the lines of an output, and rewrites the file if lines must be removed. A file that is
-// not an output stays unchanged, and the error says so.
+// mend reads the lines of an output, and rewrites the file if lines must be removed. If the file is
+// not an output, mend returns an error and leaves the file unchanged.
 func (o *output) mend(path string) error {
 	old := o.file
 	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
@@ -174,12 +174,10 @@ func (o *output) mend(path string) error {
 	return old.Close()
 }
 
-// cutStart is the beginning of each line. It distinguishes a truncated line from text of another
-// kind.
+// cutStart is the prefix of each line. It distinguishes a truncated line from other text.
 const cutStart = `{"id":"`
 
-// parseAnswer parses a line of an output. It returns nil if the line is of another kind or
-// truncated.
+// parseAnswer parses a line of an output. It returns nil if the line is truncated or no answer.
 func parseAnswer(line []byte) *answer {
 	a := &answer{}
 	if json.Unmarshal(line, a) != nil || a.ID == "" || a.CustomID == "" || (a.Response == nil) == (a.Error == nil) {

@@ -18,22 +18,22 @@ import (
 )
 
 const (
-	// mostAttempts is how often a line without an answer is sent. Refusals for lack of a slot do
-	// not count, because the line is not their cause.
+	// mostAttempts is how often a line without an answer is sent. Refusals because there is no free
+	// slot do not count, because the line did not cause them.
 	mostAttempts = 8
 	// mostFailures is how many consecutive attempts, of any lines, may get no answer before the run
 	// ends.
 	mostFailures = 3 * mostAttempts
-	// longestPause bounds the pause between two attempts. shortestRetry is the pause after a
+	// longestPause is the maximum pause between two attempts. shortestRetry is the pause after a
 	// refusal without a Retry-After.
 	longestPause  = time.Minute
 	shortestRetry = time.Second
-	// longestWait is the longest Retry-After that a line obeys. A longer one means that a budget is
-	// used up, and ends the run.
+	// longestWait is the maximum Retry-After that a line waits for. A longer one means that a
+	// budget is used up, and ends the run.
 	longestWait = 10 * time.Minute
 )
 
-// errKey ends the run, because all lines would fail.
+// errKey ends the run, because every line would fail.
 var errKey = errors.New("the edge refuses the key")
 
 // errPath also ends the run. A missing model is also a 404, but concerns only its own line.
@@ -83,7 +83,7 @@ func (r *run) work(ctx context.Context, line *request) (*answer, error) {
 		if err != nil {
 			select {
 			case r.unanswered <- struct{}{}:
-			default: // reported already
+			default: // already reported
 			}
 		}
 		switch {
@@ -124,7 +124,7 @@ func (r *run) send(ctx context.Context, line *request) (res *response, after tim
 		return nil, 0, err
 	}
 	var one bytes.Buffer
-	if json.Compact(&one, body) != nil { // not JSON: audio, or another server's page
+	if json.Compact(&one, body) != nil { // not JSON: audio, or the page of another server
 		one.Reset()
 		text, err := json.Marshal(body)
 		if err != nil {
@@ -136,11 +136,11 @@ func (r *run) send(ctx context.Context, line *request) (res *response, after tim
 		retryAfter(got.Header.Get("Retry-After")), nil
 }
 
-// retryAfter returns the wait that a header requests, in seconds; 0 if it requests none. Larger
-// values become the largest Duration.
+// retryAfter returns the wait in seconds that a header requests, or 0 if it requests none. A larger
+// value becomes the maximum Duration.
 func retryAfter(header string) time.Duration {
 	const most = math.MaxInt64 / int64(time.Second)
-	n, err := strconv.ParseInt(header, 10, 64) // if the value exceeds 64 bits, n is the largest number
+	n, err := strconv.ParseInt(header, 10, 64) // n is the maximum for larger values
 	if n <= 0 || err != nil && !errors.Is(err, strconv.ErrRange) {
 		return 0
 	}
@@ -159,7 +159,7 @@ func (r *response) words(err error) string {
 	return err.Error()
 }
 
-// code returns the code of the answer's error if the error is one of ours, otherwise "".
+// code returns the code of the answer's error if the edge wrote the error, and otherwise "".
 func (r *response) code() string {
 	var body struct {
 		Error struct {

@@ -37,7 +37,8 @@ type Reload struct {
 	operator
 }
 
-// Run requests the reload. Problems of the configuration are an error with exit code 1.
+// Run requests the reload. If the configuration has problems, Run returns an error with exit code
+// 1.
 func (r *Reload) Run() error {
 	q := reload.Request{Force: r.Force, DryRun: r.Diff, Back: r.Back}
 	if r.File != "" {
@@ -207,7 +208,7 @@ type Ready struct {
 	Upstream string `arg:"" values:"upstreams" optional:"" help:"Name of an upstream that was drained or in maintenance, or of a group such as tag:h100. Without it the edge is asked whether it takes new requests."`
 }
 
-// Run queries the edge. No answer is an error, and so is a draining edge.
+// Run queries the edge. It returns an error if the edge drains or does not answer.
 func (r *Ready) Run() error {
 	if r.Upstream != "" {
 		_, err := r.set(admin.ModeRequest{Upstream: r.Upstream, Mode: "ready"})

@@ -26,14 +26,16 @@ own configuration, which is not touched: the command line printed at the end nam
 
 // Run prints or writes the files.
 func (a *Agent) Run() error {
-	if !agent.IsVariable(a.KeyEnv, os.Environ()) { // not printed: it may be the key
+	// the value is not printed, because it may be the key
+	if !agent.IsVariable(a.KeyEnv, os.Environ()) {
 		return usageError("agent: --key-env is the name of the environment variable that holds the key, not the key")
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
 		return err
 	}
-	return agent.Run(context.Background(), &agent.Options{ // a signal may end it, because no file is left incomplete
+	// a signal may end it at any time, because it leaves no file incomplete
+	return agent.Run(context.Background(), &agent.Options{
 		Name: a.Name, URL: a.URL, Model: a.Model, KeyEnv: a.KeyEnv, Write: a.Write, JSON: a.Format == formatJSON,
 		Out: os.Stdout, Notes: os.Stderr, Getenv: os.Getenv, Home: home, Now: time.Now(),
 	})

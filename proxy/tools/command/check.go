@@ -26,7 +26,7 @@ type Check struct {
 // stdin is the name of standard input in problems.
 const stdin = "(standard input)"
 
-// Run prints the result for each file, and where the edge looks for the engines of upstreams.
+// Run prints the result for each file, and where the edge would find the engines of upstreams.
 func (c *Check) Run() error {
 	switch {
 	case c.Example:
@@ -90,8 +90,8 @@ func (c *Check) Run() error {
 	return nil
 }
 
-// load reads a file or, for -, standard input, for which it changes name. The returned file is nil
-// if it is unusable.
+// load reads a file or, for -, standard input. For standard input it changes name. The returned
+// file is nil if it is unusable.
 func load(name *string) (*config.File, config.Problems, error) {
 	if *name != "-" {
 		f, problems := proxy.Load(*name)
@@ -111,7 +111,7 @@ type finding struct {
 	File    string `json:"file"`
 	Line    int    `json:"line,omitempty"`
 	Column  int    `json:"column,omitempty"`
-	Level   string `json:"level"` // error, warning
+	Level   string `json:"level"` // error or warning
 	Setting string `json:"setting,omitempty"`
 	Message string `json:"message"`
 }
@@ -150,13 +150,13 @@ func (c *Check) write(w io.Writer, problems config.Problems) error {
 	return nil
 }
 
-// These escape characters that a workflow command must not contain.
+// githubText and githubProperty escape characters that a workflow command must not contain.
 var (
 	githubText     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	githubProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-// toldError ends a command with code 1 after its problems have been printed.
+// toldError ends a command with code 1 if its problems have already been printed.
 type toldError struct{}
 
 func (toldError) Error() string { return "" }
@@ -168,7 +168,7 @@ func (c *Check) compare(next *config.File) error {
 		return problems
 	}
 	if exposed := next.CheckOpen(old.Listen, old.Admin.Listen).Err(); exposed != nil {
-		return exposed // as an edge that runs the old file would
+		return exposed // as an edge with the old file would refuse it
 	}
 	return reload.WriteDiff(os.Stdout, old, next)
 }

@@ -42,8 +42,8 @@ func (c *Completion) Run(ctx *kong.Context) error {
 
 // place is the position in the grammar that a command line has reached.
 type place struct {
-	path  string // the commands so far, as in "bench run"; empty at the root
-	words []word // the possible next words, flags without their arguments
+	path  string // the commands so far, such as "bench run"; empty at the root
+	words []word // the possible next words: commands or values; flags without their arguments
 	flags []flag
 	kind  string // kind of further words: the names of a kind, files, or none
 }
@@ -54,20 +54,20 @@ type word struct{ text, help string }
 // flag is a flag with its dashes.
 type flag struct {
 	word
-	short  string   // short form; empty: none
-	value  bool     // another word follows
+	short  string   // the short flag; empty: none
+	value  bool     // the flag is followed by a value
 	values []string // its allowed values; none: any
 	kind   string   // kind of its value, as in place
 }
 
-// step returns the previous place and the word that leads to this one, as in "bench/run".
+// step returns the previous place and the word that leads to this one, such as "bench/run".
 func (p *place) step() string {
 	i := strings.LastIndexByte(p.path, ' ')
 	return p.path[:max(i, 0)] + "/" + p.path[i+1:]
 }
 
 // places returns the places of a grammar, the root first. The words of an optional command are also
-// offered one place above.
+// offered at the place above it.
 func (c *Completion) places(n *kong.Node) []place {
 	path := strings.TrimPrefix(strings.TrimPrefix(n.Path(), "penstock"), " ")
 	here := place{path: path}
@@ -118,8 +118,8 @@ func (c *Completion) choices(v *kong.Value) []string {
 	return v.EnumSlice()
 }
 
-// kindOf returns which kind of name a value is. The shell completes files, and the program all
-// other kinds.
+// kindOf returns the kind of name that a value is. The shell completes files, and the program
+// completes all other kinds.
 func kindOf(v *kong.Value) string {
 	switch kind := v.Tag.Get("values"); {
 	case kind == "scenarios":
@@ -134,7 +134,7 @@ func kindOf(v *kong.Value) string {
 // files is the kind that the shell completes.
 const files = "files"
 
-// frame is the script text that two shells share: it follows the commands on the line, and offers
+// frame is the script text that two shells share: It follows the commands on the line, and offers
 // the words of the place or the values of the previous flag.
 type frame struct{ head, end string }
 
@@ -173,7 +173,7 @@ compdef _penstock penstock
 	}
 )
 
-// asking is the script text that makes the program list names.
+// asking is the script text that makes the program print names.
 const asking = `  if [[ $current == -* ]]; then
     offer="$flags" kind=""
   elif [[ -n $kind && $kind != files ]]; then
@@ -224,7 +224,7 @@ func quoteFish(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(text) + "'"
 }
 
-// fishHead is the script text that finds the place of a line, and makes the program list names.
+// fishHead is the script text that finds the place of a line, and makes the program print names.
 const fishHead = `function __penstock_values
   set -l line (commandline -opc)
   command $line[1] completion-values $argv[1] -- $line[2..-1] 2>/dev/null

@@ -19,7 +19,7 @@ type CompletionValues struct {
 	Line []string `arg:"" optional:"" help:"The words of the line before the one to complete."`
 }
 
-// completionPatience is the longest time that a user who has pressed Tab has to wait.
+// completionPatience is the maximum time that a user who has pressed Tab has to wait.
 const completionPatience = 300 * time.Millisecond
 
 // Run prints the names, one to a line.
@@ -40,8 +40,8 @@ func (c *CompletionValues) Run() error {
 	return nil
 }
 
-// known returns the names that the running edge knows or, if the edge does not answer, those in the
-// configuration.
+// known returns the names that the running edge knows or, if the edge does not answer, the names in
+// the configuration.
 func (c *CompletionValues) known() []string {
 	edge := admin.Edge{
 		Admin: c.given("http://127.0.0.1:9090", "PENSTOCK_ADMIN", "--admin"),
@@ -77,8 +77,8 @@ func (c *CompletionValues) known() []string {
 	return names
 }
 
-// given returns the value of a flag on the line, otherwise of its environment variable, and
-// otherwise the default in the parameter usual.
+// given returns the value of a flag on the line, or else the value of its environment variable, or
+// else usual.
 func (c *CompletionValues) given(usual, variable string, flags ...string) string {
 	for i, word := range c.Line {
 		name, value, joined := strings.Cut(word, "=")
@@ -90,7 +90,7 @@ func (c *CompletionValues) given(usual, variable string, flags ...string) string
 			if value = c.Line[i+1]; value != "=" {
 				return value
 			}
-			if i+2 < len(c.Line) { // bash treats = as a word
+			if i+2 < len(c.Line) { // bash treats = as a separate word
 				return c.Line[i+2]
 			}
 		}
@@ -109,7 +109,7 @@ func explainable() (words []string) {
 			words = append(words, statuses(row)...)
 		}
 		for i, r := range row.name {
-			if r == '.' { // a group
+			if r == '.' { // the word names a group of settings
 				words = append(words, row.name[:i])
 			}
 		}

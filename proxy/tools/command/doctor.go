@@ -64,7 +64,7 @@ func (d *Doctor) Run() error {
 }
 
 // resolve replaces upstream names among the arguments by their URLs. An argument that may be a host
-// stays, unless it resembles a name.
+// stays as it is, unless it resembles a name.
 func (d *Doctor) resolve(all []config.Upstream) error {
 	urls, names := map[string]string{}, make([]string, len(all))
 	for i := range all {
@@ -84,7 +84,7 @@ func (d *Doctor) resolve(all []config.Upstream) error {
 	return nil
 }
 
-// discover prints the engines that the upstreams of a configuration find.
+// discover prints the engines that the upstreams of a configuration discover.
 func (d *Doctor) discover(f *config.File) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()

@@ -68,7 +68,8 @@ func logWords() (rows []explained) {
 // alertNamed matches the name of an alert.
 var alertNamed = regexp.MustCompile(`Penstock[A-Z]\w+`)
 
-// withAlerts adds the alerts that the meanings of words name, because they say what to do.
+// withAlerts adds the alerts that the meanings of words mention, because the alerts tell what to
+// do.
 func withAlerts(rows, all []explained) []explained {
 	var names []string
 	for i := range rows {
@@ -84,8 +85,8 @@ func withAlerts(rows, all []explained) []explained {
 	return rows
 }
 
-// references returns the rows of all codes and settings and of the words of the log, which are
-// generated from the code, and of the alerts.
+// references returns the rows of all codes, settings, log words and alerts. The rows of codes,
+// settings and log words are generated from the code.
 func references() []explained {
 	all := slices.Concat(rowsOf(reference.Errors, codeColumns), rowsOf(config.Reference(), settingColumns), logWords())
 	for _, d := range hook.Details() {

@@ -35,7 +35,7 @@ var meant = map[string][]string{
 }
 
 // about returns the rows about an everyday word. A setting matches if a step of its path is the
-// word or contains it, in the singular or the plural. A code matches if its cause or remedy
+// word or contains it, in the singular or the plural. A code matches if its cause or its remedy
 // contains the word.
 func about(all []explained, word string) (rows []explained) {
 	words := append([]string{word, word + "s", strings.TrimSuffix(word, "s")}, meant[word]...)

@@ -15,7 +15,7 @@ type engineKey struct {
 }
 
 // named returns the engines at the URLs. A configuration for them refers to the key by its
-// environment variable, which is set for this process if the flag gave the key.
+// environment variable. If a flag gave the key, named sets that variable for this process.
 func (k engineKey) named(urls []string) (local.Engines, error) {
 	if k.APIKey != "" {
 		if err := os.Setenv("ENGINE_API_KEY", k.APIKey); err != nil {

@@ -37,7 +37,7 @@ type keyStore struct {
 	Config string `short:"c" placeholder:"FILE" env:"PENSTOCK_CONFIG" help:"Configuration with fleet.store and fleet.keys."`
 }
 
-// storePatience bounds how long a command on the store may take.
+// storePatience is the maximum time for a command on the store.
 const storePatience = 10 * time.Second
 
 // open connects to the store. The caller must call done.
@@ -56,8 +56,8 @@ func (k *keyStore) open() (w *keystore.Writer, ctx context.Context, done func(),
 	return w, ctx, func() { cancel(); w.Close() }, nil
 }
 
-// given is the value of a flag that may be omitted but not empty. Otherwise an unset variable in a
-// script would make a key without the limit.
+// given is the value of a flag that may be omitted but must not be empty. Otherwise an unset
+// variable in a script would make a key without the limit.
 type given string
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -81,8 +81,8 @@ type keyRights struct {
 	Concurrency given    `placeholder:"N" help:"Short for --limits concurrency=N."`
 }
 
-// shorts copies the short forms of limits into the limits. An empty value would otherwise make a
-// key without the limit.
+// shorts copies the short flags for limits into Limits. It refuses an empty value, because the key
+// would then lack the limit.
 func (k *keyRights) shorts() error {
 	for limit, value := range k.Limits {
 		if value == "" {
@@ -112,7 +112,7 @@ func (k *keyRights) members(id string) map[string]any {
 		fields["expires"] = string(k.Expires)
 	}
 	if len(k.Limits) > 0 {
-		limits := map[string]any{} // as in JSON: numbers, and money as text
+		limits := map[string]any{} // as in JSON: numbers, and money as a text
 		for name, text := range k.Limits {
 			if n, err := strconv.Atoi(text); err == nil {
 				limits[name] = n
@@ -222,7 +222,7 @@ func (k *keyNew) Run() error {
 	return k.print(madeKey{Key: plain, Hash: hash}, "only its hash is stored. It is in force at all edges within a second.")
 }
 
-// madeKey is a new key, or the hash of one, in JSON.
+// madeKey is a new key, or the hash of a key, in JSON.
 type madeKey struct {
 	Key   string `json:"key,omitempty"`
 	Hash  string `json:"hash"`
@@ -239,7 +239,7 @@ func (k *keyNew) print(made madeKey, note string) error {
 }
 
 // appendKey adds a key's lines to a file in one step, so that an edge that watches the file never
-// reads an incomplete one.
+// reads an incomplete file.
 func appendKey(name, lines string) error {
 	mode := os.FileMode(0o600)
 	src, err := os.ReadFile(name)
@@ -275,7 +275,7 @@ func appendKey(name, lines string) error {
 func warnOfKey(name, id string) {
 	f, problems := config.LoadValid(name, engine.Known())
 	if f == nil {
-		return // a keys_file, or a file whose problems check explains
+		return // a keys_file, or a file with problems that check explains
 	}
 	n := slices.IndexFunc(f.Keys, func(key config.Key) bool { return key.ID == id })
 	at := "keys[" + strconv.Itoa(n) + "]."
@@ -346,7 +346,7 @@ func (k *keyList) Run() error {
 // sourceStore is the JSON value of the source for a key in the fleet's store.
 const sourceStore = "store"
 
-// print writes keys that do not come from a running edge.
+// print writes keys that are not from a running edge.
 func (k *keyList) print(all []keystore.Listed, source string) error {
 	if k.Format == formatJSON {
 		list := struct {
@@ -369,7 +369,7 @@ func (k *keyList) print(all []keystore.Listed, source string) error {
 type listedKey struct {
 	admin.KeyView
 	Revoked bool   `json:"revoked,omitempty"`
-	Trouble string `json:"trouble,omitempty"` // why edges refuse the entry
+	Trouble string `json:"trouble,omitempty"` // why edges refuse the entry; empty if they accept it
 }
 
 // ofFile prints the keys of the configuration and its keys_file.

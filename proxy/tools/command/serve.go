@@ -38,7 +38,8 @@ lines without anything of memory, and end it at once, with 131 or 134. Exit code
 
 // Run serves until SIGTERM or SIGINT and then drains. A second signal ends the running calls.
 func (s *Serve) Run() error {
-	if s.Config != nil && *s.Config == "" { // from an unset variable in a script; to serve something else would hide that
+	// the name may be from an unset variable in a script, so the edge must not serve something else
+	if s.Config != nil && *s.Config == "" {
 		return usageError("serve: the name in --config, or in PENSTOCK_CONFIG, is empty: name the file, or give neither to serve what is found on this machine")
 	}
 	if err := s.forAFile(); err != nil {
@@ -79,7 +80,8 @@ func (s *Serve) Run() error {
 	})
 }
 
-// forAFile refuses flags for settings that the configuration file holds, if there is a file.
+// forAFile refuses flags for settings that belong in the configuration file, if there is such a
+// file.
 func (s *Serve) forAFile() error {
 	if s.Config == nil {
 		return nil
@@ -104,8 +106,9 @@ func (s *Serve) forAFile() error {
 	return nil
 }
 
-// place returns where a start without a file listens. The configuration refers to the admin token
-// by its environment variable, which is set for this process if the flag gave the token.
+// place returns the addresses that an edge without a file listens on. The configuration refers to
+// the admin token by its environment variable. If a flag gave the token, place sets that variable
+// for this process.
 func (s *Serve) place() (local.Place, error) {
 	at := local.Place{
 		Listen: s.Listen, AdminListen: s.AdminListen, AdminToken: s.AdminToken, KeyFile: s.KeyFile, SharePort: s.SharePort,

@@ -14,15 +14,15 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// Exit codes: 1 for a run that failed, including a wrong configuration; 2 for wrong usage; 130 and
-// 143 for an edge whose drain a second SIGINT or SIGTERM cut short (proxy.InterruptedError); 131
-// and 134 for an edge that SIGQUIT or SIGABRT ended. `bench` has further codes: see bench/exit.
+// Exit codes. 1: the run failed, or the configuration is wrong. 2: wrong usage. 130 and 143: a
+// second SIGINT or SIGTERM ended the edge's drain early (proxy.InterruptedError). 131 and 134:
+// SIGQUIT or SIGABRT ended the edge. `bench` has further codes; see bench/exit.
 const (
 	exitFailed = 1
 	ExitUsage  = 2 // wrong usage
 )
 
-// Report writes an error to w in an operator's words, and returns the exit code.
+// Report writes an error to w in words for an operator, and returns the exit code.
 func Report(w io.Writer, err error) int {
 	code := exitFailed
 	var own interface{ ExitCode() int }
@@ -32,8 +32,9 @@ func Report(w io.Writer, err error) int {
 	var problems config.Problems
 	var told interface{ Logged() bool }
 	switch text := err.Error(); {
-	case errors.As(err, &told) && told.Logged(): // the log already has it, in its own format
-	case errors.As(err, &problems): // each line begins with the position in the file, as editors expect
+	// the log already contains the error in its own format
+	case errors.As(err, &told) && told.Logged():
+	case errors.As(err, &problems): // lines start with file positions for editors
 		fmt.Fprintln(w, plaintext.Text(text))
 	case text != "":
 		for _, e := range joined(err) {
@@ -43,7 +44,7 @@ func Report(w io.Writer, err error) int {
 	return code
 }
 
-// joined returns the errors that errors.Join has combined, so that each gets a line.
+// joined returns the errors that errors.Join has combined, so that each error gets a line.
 func joined(err error) []error {
 	if all, ok := err.(interface{ Unwrap() []error }); ok {
 		return all.Unwrap()
@@ -62,8 +63,8 @@ func Customary(args []string) []string {
 	return args
 }
 
-// Unknown refuses a first word that is not a command. Otherwise the grammar would read it as an
-// argument of serve, and suggest nothing.
+// Unknown refuses a first word that is not a command. Otherwise the grammar would read the word as
+// an argument of serve, and suggest no command.
 func Unknown(args []string, commands []*kong.Node) error {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return nil
@@ -109,7 +110,7 @@ func slipOfSubcommand(args []string, command *kong.Node) error {
 		args[0], command.Name, hint, args[0]))
 }
 
-// These match kong's errors: a flag at the end of the line without a value, a value outside the
+// Patterns for kong's errors: a flag at the end of the line without a value, a value outside the
 // allowed set, and missing arguments.
 var (
 	missingValue = regexp.MustCompile(`^(-\S+): (?:expected .* value but got "EOL" \(<EOL>\)|missing value, expecting .*)$`)
@@ -118,7 +119,7 @@ var (
 	missingWords = regexp.MustCompile(`^expected (?:one of )?(".*")(?:, \.\.\.)?$`)
 )
 
-// PlainUsage rewrites kong's errors for the operator who typed the command.
+// PlainUsage rewrites kong's errors in plain words for the operator who typed the command.
 func PlainUsage(err error) error {
 	if err == nil {
 		return nil
@@ -176,7 +177,7 @@ func serves(err error) bool {
 	return n == nil || n.Name == "serve"
 }
 
-// leftOut describes what a command line lacks, in the terms of the command's help.
+// leftOut describes the missing part of a command line, in the terms of the command's help.
 func leftOut(err error, missing string) string {
 	var at *kong.ParseError
 	if !errors.As(err, &at) || at.Context == nil || at.Context.Selected() == nil {

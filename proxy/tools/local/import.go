@@ -48,7 +48,8 @@ func Import(from string, to Toward) error {
 	return nil
 }
 
-// readForeign reads the file named by from or, for -, standard input, for which it changes from.
+// readForeign reads the file that from names or, for -, standard input. For standard input it
+// changes from.
 func readForeign(from *string) ([]byte, error) {
 	const most = 4 << 20
 	if *from != "-" {
@@ -62,8 +63,8 @@ func readForeign(from *string) ([]byte, error) {
 	return src, err
 }
 
-// setForNow gives unset environment variables a value with which a configuration can be read, until
-// end is called. It returns their names.
+// setForNow gives unset environment variables a value with which a configuration can be read. The
+// values stay set until end is called. It returns the variables' names.
 func setForNow(names []string) (unset []string, end func(), err error) {
 	end = func() {
 		for _, name := range unset {

@@ -17,7 +17,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// initHead is the beginning of a new file, above the engines and models.
+// initHead is the head of a new file, above the engines and models.
 const initHead = `# Written by "penstock init". Every setting and its meaning: penstock check --example. What is wrong: penstock check FILE.
 
 listen: 127.0.0.1:4000              # the API; for other machines 0.0.0.0:4000, behind TLS
@@ -33,11 +33,11 @@ seal: { keys: [%q] }
 # In front of busy engines calls wait in a model's queue; after its wait, or where it is full, they get 429.
 `
 
-// Toward says where Init writes.
+// Toward is the destination of a new configuration.
 type Toward struct {
-	File  string // "-": to Out
+	File  string // "-" means Out
 	Out   io.Writer
-	Notes io.Writer // messages outside the configuration, if the configuration goes to Out
+	Notes io.Writer // destination of other messages, if the configuration goes to Out
 }
 
 // Init writes a configuration for the engines that answer, with a key for seals, a new API key and
@@ -45,7 +45,7 @@ type Toward struct {
 // If no engine answers, Init fails. It never overwrites an existing file.
 func Init(ctx context.Context, named Engines, to Toward) error {
 	notes := to.notes()
-	if err := to.check(); err != nil { // before engines are queried; see also write
+	if err := to.check(); err != nil { // checked before engines are queried; see also write
 		return err
 	}
 	engines, missing, err := named.find(ctx, plaintext.Writer(notes))
@@ -91,7 +91,7 @@ func (to Toward) notes() io.Writer {
 	return to.Out
 }
 
-// check returns why the file cannot be created, as far as that can be known in advance.
+// check returns the reason why the file cannot be created, if that is known in advance.
 func (to Toward) check() error {
 	if to.File == "-" {
 		return nil

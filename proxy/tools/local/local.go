@@ -1,7 +1,7 @@
 // Package local implements the start without a configuration: it finds engines, makes a key, and
 // serves the engines or writes a configuration for them. engine.WriteConfig writes the
-// configuration, which is then read like any file, so that such a start takes the same code path as
-// any other.
+// configuration, which is then read like a file. Thus such a start uses the same code path as any
+// other start.
 package local
 
 import (
@@ -17,16 +17,16 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Engines are the engines that the user names. Without URLs, Engines looks for engines on the usual
-// ports of this machine.
+// Engines are the engines that the user names. If there are no URLs, engines are searched for on
+// the usual ports of this machine.
 type Engines struct {
 	URLs   []string
-	APIKey string // one key for all engines; a configuration refers to it as ${ENGINE_API_KEY}
+	APIKey string // one key for all engines; written as ${ENGINE_API_KEY}
 }
 
 // Serve serves engines at a place until end. If no engine is named or found, it serves the engine
-// that the function simulator starts, whose URL simulator returns. Serve describes to out what it
-// serves.
+// that simulator starts. simulator returns the engine's URL. Serve writes a description of what it
+// serves to out.
 func Serve(
 	end *proxy.Shutdown, out io.Writer, named Engines, at Place, simulator func() (url string, stop func(), err error),
 ) error {
@@ -71,7 +71,7 @@ func Serve(
 	})
 }
 
-// origin returns the first line of the log: why there is no file, and what is served.
+// origin returns the first line of the log. It tells why there is no file, and what is served.
 func origin(f *config.File) string {
 	var engines []string
 	for i := range f.Upstreams {
@@ -81,8 +81,8 @@ func origin(f *config.File) string {
 		" of " + strings.Join(engines, ", ") + ", for one key"
 }
 
-// serveHead and serveKeys are the beginning of the configuration for a start without a file, above
-// the engines and models.
+// serveHead and serveKeys are the head of the configuration for a start without a file, above the
+// engines and models.
 const serveHead = `log: { format: console }
 timeouts: { linger: 0s }
 listen: %q
@@ -108,15 +108,15 @@ func configuration(head string, engines []engine.Detection) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// findAll is like find, but fails unless each named engine answers.
+// findAll is like find, but fails if a named engine does not answer.
 func (e Engines) findAll(ctx context.Context, out io.Writer) ([]engine.Detection, error) {
 	engines, missing, err := e.find(ctx, out)
 	return engines, errors.Join(append(missing, err)...)
 }
 
-// find detects the named engines, or looks for engines on the usual ports of this machine and
-// reports to out which ones it omits. The result missing says why named engines are omitted: they
-// do not answer, or have no model that a client could name.
+// find detects the named engines. If none is named, it searches the usual ports of this machine,
+// and reports to out which engines it omits. missing tells why named engines are omitted: they do
+// not answer, or have no model that a client could name.
 func (e Engines) find(ctx context.Context, out io.Writer) (engines []engine.Detection, missing []error, err error) {
 	profiles, err := engine.LoadProfiles(nil)
 	if err != nil {
@@ -130,7 +130,7 @@ func (e Engines) find(ctx context.Context, out io.Writer) (engines []engine.Dete
 		switch {
 		case err != nil:
 			missing = append(missing, fmt.Errorf("no engine answers: %w", err))
-		case found.Among(engines): // it was named twice
+		case found.Among(engines): // the engine was named twice
 		case len(found.Served()) == 0:
 			missing = append(missing, errors.New(unserved(&found)))
 		default:

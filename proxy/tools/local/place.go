@@ -13,23 +13,23 @@ import (
 	"penstock/proxy/access/auth"
 )
 
-// Place says where a start without a configuration listens, and for which clients.
+// Place is where a start without a configuration listens, and for which clients.
 type Place struct {
 	Listen      string // HOST:PORT, :PORT or PORT; empty: the usual port, or the next free one
-	AdminListen string // the same, for the admin listener
+	AdminListen string // as Listen, for the admin listener
 	AdminToken  string // the configuration refers to it as ${PENSTOCK_ADMIN_TOKEN}
 	KeyFile     string // holds the clients' key; created if missing; empty: a key for this run
 	SharePort   bool
 }
 
-// Where a start without a configuration listens by default.
+// The default addresses of a start without a configuration.
 const (
 	usualListen      = "127.0.0.1:4000"
 	usualAdmin       = "127.0.0.1:9090"
-	usualAdminBeside = "127.0.0.1:9091" // used if the API has the port of usualAdmin
+	usualAdminBeside = "127.0.0.1:9091" // used if the API listens on the port of usualAdmin
 )
 
-// addresses returns where to listen. The error names the flag.
+// addresses returns the addresses to listen on. The error names the flag.
 func (p *Place) addresses() (public, admin string, err error) {
 	if public, err = address("--listen", cmp.Or(p.Listen, usualListen)); err != nil {
 		return "", "", err
@@ -50,10 +50,10 @@ func (p *Place) addresses() (public, admin string, err error) {
 	return public, admin, nil
 }
 
-// leastToken is the minimum length of the token if other machines reach the admin listener.
+// leastToken is the minimum length of the token if other machines can reach the admin listener.
 const leastToken = 16
 
-// address returns the address that a flag gives. A port alone means loopback.
+// address returns the address from a flag. A port alone means loopback.
 func address(flag, at string) (string, error) {
 	if _, err := strconv.ParseUint(at, 10, 16); err == nil {
 		return "127.0.0.1:" + at, nil
@@ -71,8 +71,8 @@ func address(flag, at string) (string, error) {
 // clientKey is the key that clients send.
 type clientKey struct {
 	plain, hash string
-	file        string // its file; empty: it was made for this run
-	made        bool   // it was just made
+	file        string // the file of the key; empty: the key was made for this run
+	made        bool   // the key is new
 }
 
 // key makes a key for this run, or reads the key from the file. If the file does not exist, key

@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// welcome returns what a start without a configuration prints: what is served, at which base URLs,
-// with which key, and a command to try it.
+// welcome returns the text that a start without a configuration prints: what is served, at which
+// base URLs, with which key, and a command to try it.
 func welcome(f *config.File, public, admin string, key clientKey) string {
 	var b strings.Builder
 	for _, u := range f.Upstreams {
@@ -53,8 +53,8 @@ func (k *clientKey) header() string {
 }
 
 // jsonForShells returns s for a JSON string between single quotes on a command line. An engine has
-// chosen s, and shells differ in what they accept between quotes. Therefore each character that
-// could have a meaning to some shell is written as a number.
+// chosen s, and shells differ in the characters that they accept between quotes. So each character
+// that could have a meaning to some shell is written as a number.
 func jsonForShells(s string) string {
 	var b strings.Builder
 	for _, unit := range utf16.Encode([]rune(s)) {

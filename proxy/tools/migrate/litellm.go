@@ -14,11 +14,11 @@ import (
 	"penstock/config"
 )
 
-// provider describes the engine that a prefix of a LiteLLM model stands for.
+// provider describes the engine that the prefix of a LiteLLM model stands for.
 type provider struct {
 	engine string // our profile; empty: the edge detects it
-	base   string // the engine's address if the file has none
-	key    string // the variable from which LiteLLM reads its key if the file has none
+	base   string // the engine's address if the file gives none
+	key    string // the variable that LiteLLM reads its key from if the file gives none
 }
 
 // providers lists the providers that speak OpenAI's API below /v1. Other providers cannot be
@@ -50,7 +50,7 @@ var providers = map[string]provider{
 	"infinity":      {},
 }
 
-// differences maps settings of LiteLLM to the reasons why our file does not have them.
+// differences maps settings of LiteLLM to the reasons why Penstock's file does not have them.
 var differences = map[string]string{
 	"rpm":                          "engines are bounded by their slots (upstreams[].concurrency), keys by keys[].limits.requests_per_minute",
 	"drop_params":                  "what an engine does not know reaches it unchanged; models[].allow_members lets more through",
@@ -132,7 +132,7 @@ func (p *plan) liteLLM(file *section) {
 	}
 }
 
-// most is the highest concurrency of an upstream.
+// most is the maximum concurrency of an upstream.
 const most = 1e6
 
 // liteModel reads an entry of model_list: a model at an engine.
@@ -178,7 +178,7 @@ func (p *plan) liteModel(entry *section) {
 }
 
 // liteEngine returns a model's upstream and the engine's name for the model. The upstream is nil if
-// the engine cannot be one.
+// the engine cannot be an upstream.
 func (p *plan) liteEngine(params *section, where, served string) (*upstream, string) {
 	prefix, rest, prefixed := strings.Cut(served, "/")
 	named := params.text("custom_llm_provider")
@@ -212,7 +212,7 @@ func (p *plan) liteEngine(params *section, where, served string) (*upstream, str
 	}
 	u.external = hosted(u.url)
 	if kind.key != "" && !u.external {
-		u.engine = "" // a self-hosted engine: the edge detects it
+		u.engine = "" // self-hosted, so the edge detects the engine
 	}
 	if kind.key != "" && u.external && u.apiKey == "" {
 		u.apiKey = p.variable(kind.key)
@@ -237,7 +237,7 @@ func hosted(address string) bool {
 	return false
 }
 
-// engineKey returns the key of an engine in our file's form.
+// engineKey returns the key of an engine as Penstock's file writes it.
 func (p *plan) engineKey(text string) string {
 	if name, ok := strings.CutPrefix(text, "os.environ/"); ok {
 		return p.variable(name)
@@ -245,8 +245,8 @@ func (p *plan) engineKey(text string) string {
 	return literal(text)
 }
 
-// address converts an upstream's base URL to our configuration's form, and names the upstream after
-// the URL.
+// address converts an upstream's base URL to the format of Penstock's file, and names the upstream
+// after the URL.
 func (p *plan) address(u *upstream, where, kind string) bool {
 	if name, ok := strings.CutPrefix(u.url, "os.environ/"); ok {
 		u.url, u.name = p.variable(name), slug(strings.ToLower(name))
@@ -283,7 +283,7 @@ var kinds = map[string]string{
 	"image_edit": config.KindImageEdit, "audio_transcription": config.KindTranscription, "audio_speech": config.KindSpeech,
 }
 
-// describe reads the settings of a model that the catalog shows.
+// describe reads the settings of a model that the catalog publishes.
 func (m *model) describe(p *plan, info, params *section) {
 	mode := info.text("mode")
 	if kind := kinds[mode]; m.kind == "" && kind != "" {
@@ -369,7 +369,7 @@ func (p *plan) liteAliases(s *section) {
 	})
 }
 
-// liteFallbacks reads which models answer in place of which others.
+// liteFallbacks reads which models answer in place of other models.
 func (p *plan) liteFallbacks(s *section) {
 	list, general := s.list("fallbacks"), s.names("default_fallbacks")
 	for _, entry := range list {

@@ -11,12 +11,12 @@ import (
 	"penstock/proxy/access/auth"
 )
 
-// Conversion is a configuration that was converted from another program's.
+// Conversion is the result of converting another program's configuration.
 type Conversion struct {
-	Program   string // the program whose configuration it was
+	Program   string // the program that the configuration was for
 	Text      []byte
 	NewKey    string   // a new key in plain text, if the other file had no key whose hash could be written
-	Notes     []string // settings without a counterpart, or to be checked
+	Notes     []string // settings that have no counterpart or must be checked
 	Variables []string // environment variables that Text names
 }
 
@@ -25,7 +25,7 @@ func Convert(src []byte, env Environment) (*Conversion, error) {
 	var root yaml.MapSlice
 	if err := yaml.UnmarshalWithOptions(src, &root, yaml.UseOrderedMap()); err != nil {
 		var syntax *yaml.SyntaxError
-		if errors.As(err, &syntax) { // without its excerpt, which may hold a key
+		if errors.As(err, &syntax) { // drops the excerpt, which may contain a key
 			return nil, fmt.Errorf("it is no YAML: line %d: %s", syntax.Token.Position.Line, syntax.Message)
 		}
 		return nil, errors.New("it is no YAML mapping")

@@ -40,7 +40,7 @@ type upstream struct {
 	name        string // a proposal until nameUpstreams runs
 	url         string
 	engine      string
-	apiKey      string // in its written form
+	apiKey      string // as the file writes it
 	concurrency int
 	weight      float64
 	external    bool
@@ -81,7 +81,7 @@ func (p *plan) note(format string, args ...any) {
 
 var variableName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// variable returns our file's reference to an environment variable; empty for an invalid name.
+// variable returns a reference to an environment variable, or "" for an invalid name.
 func (p *plan) variable(name string) string {
 	if !variableName.MatchString(name) {
 		p.note("a reference to the environment does not name a variable")
@@ -93,9 +93,8 @@ func (p *plan) variable(name string) string {
 	return "${" + name + "}"
 }
 
-// clientKey adds a client key by its hash. The parameter where is the setting that the key comes
-// from. The parameter variable is the environment variable that holds the key; empty if the file
-// itself holds it.
+// clientKey adds a client key by its hash. where is the setting that the key is from. variable is
+// the environment variable that holds the key, or "" if the file itself holds it.
 func (p *plan) clientKey(where, id, plain, variable string) {
 	if variable != "" {
 		if plain, _ = p.env(variable); plain == "" {

@@ -8,8 +8,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// section is a mapping of the other file, from which a reader removes the settings that it
-// understands.
+// section is a mapping in the other file. A reader removes the settings that it understands from
+// it.
 type section struct {
 	path  string // "" for the whole file
 	items yaml.MapSlice
@@ -21,7 +21,7 @@ func newSection(path string, v any) *section {
 	return &section{path: path, items: items, taken: map[string]bool{}}
 }
 
-// take removes a key and returns its value; nil if it is missing.
+// take removes a key and returns its value, or nil if the key is missing.
 func (s *section) take(key string) any {
 	s.taken[key] = true
 	for _, item := range s.items {
@@ -46,7 +46,7 @@ func scalar(v any) string {
 	}
 }
 
-// number takes a number above zero; anything else is 0.
+// number takes a number above zero. It returns 0 for any other value.
 func (s *section) number(key string) float64 {
 	n, err := strconv.ParseFloat(s.text(key), 64)
 	if err != nil || !(n > 0) || n > 1e12 {
@@ -55,7 +55,7 @@ func (s *section) number(key string) float64 {
 	return n
 }
 
-// integer takes a whole number above zero; anything else is 0.
+// integer takes a whole number above zero. It returns 0 for any other value.
 func (s *section) integer(key string) int { return int(s.number(key)) }
 
 // under takes a mapping.
@@ -99,8 +99,7 @@ func (s *section) ignore(keys ...string) {
 	}
 }
 
-// rest adds a note for each remaining key. The parameter why maps keys that many files have to the
-// reasons.
+// rest adds a note for each remaining key. why maps keys that many files have to the reasons.
 func (s *section) rest(p *plan, why map[string]string) {
 	for _, item := range s.items {
 		key := fmt.Sprint(item.Key)

@@ -156,7 +156,7 @@ func writeList(b *bytes.Buffer, name string, values []string) {
 	fmt.Fprintf(b, "    %s: [%s]\n", name, strings.Join(quoted, ", "))
 }
 
-// String returns the timeouts as a YAML mapping; empty if none is set.
+// String returns the timeouts as a YAML mapping, or "" if none is set.
 func (t timeouts) String() string {
 	var parts []string
 	for _, c := range []struct {
@@ -176,5 +176,5 @@ func (t timeouts) String() string {
 // quote quotes a text so that the text is read literally.
 func quote(s string) string { return strconv.Quote(literal(s)) }
 
-// literal escapes ${ in a text, so that nothing in the text is read as a variable.
+// literal escapes ${ in a text, so that no part of the text is read as a variable.
 func literal(s string) string { return strings.ReplaceAll(s, "${", "$${") }
