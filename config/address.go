@@ -14,8 +14,8 @@ import (
 	"penstock/config/unixsocket"
 )
 
-// OnLoopback reports whether a listen address can be reached only from this machine: it is on
-// loopback, or a Unix socket. A name other than localhost counts as reachable from outside.
+// OnLoopback reports whether a listen address can be reached only from this machine, because it is
+// on loopback or is a Unix socket. A name other than localhost counts as reachable from outside.
 func OnLoopback(listen string) bool {
 	if unixsocket.Is(listen) {
 		return true
@@ -104,7 +104,7 @@ func hostName(host string) bool {
 }
 
 // checkHTTP returns what is wrong with the address of a server that the edge calls. Its messages
-// never show the address, because it may hold a password.
+// never show the address, because it may contain a password.
 func checkHTTP(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
@@ -160,8 +160,8 @@ func CheckBaseURL(address string) error {
 	return checkBasePath(u.EscapedPath(), u.Scheme+"://"+u.Host)
 }
 
-// checkBasePath returns what is wrong with the path of an upstream's address, which begins with the
-// parameter before.
+// checkBasePath returns what is wrong with the path of an upstream's address. path starts with
+// before.
 func checkBasePath(path, before string) error {
 	if kept, _, found := strings.Cut(path+"/", "/v1/"); found {
 		return fmt.Errorf("write the base URL without /v1 and what follows it: %s", strings.TrimSuffix(before+kept, ":"))
@@ -195,10 +195,11 @@ func leadsTo(address, listen string) bool {
 	return here == there || here == everywhere && toHere || there == everywhere && OnLoopback(listen)
 }
 
-// everywhere listens on every address of this machine; a client that dials it reaches loopback.
+// everywhere makes a listener listen on every address of this machine. A client that dials it
+// reaches loopback.
 const everywhere = "0.0.0.0"
 
-// plainHost spells hosts with the same meaning alike.
+// plainHost returns the same text for hosts with the same meaning.
 func plainHost(host string) string {
 	switch ip, err := netip.ParseAddr(host); {
 	case host == "" || err == nil && ip.Unmap().IsUnspecified():
@@ -211,9 +212,9 @@ func plainHost(host string) string {
 	return strings.ToLower(host)
 }
 
-// CheckOpen returns the reasons against serving f on ports that are already open, whatever listen
-// and admin.listen say. Such a port belongs to a running process, which moves it only at a restart,
-// or was opened by a service manager. The parameters public and admin are the ports' addresses;
+// CheckOpen returns the reasons against serving f on ports that are already open, no matter what
+// listen and admin.listen are set to. Such a port belongs to a running process, which changes it
+// only at a restart, or was opened by a service manager. public and admin are the ports' addresses.
 // admin is empty without an admin listener. Validate checks only the addresses in the file. A file
 // that moves every listener to loopback may switch keys off, but a port that is already open would
 // stay reachable.
@@ -240,7 +241,8 @@ func (f *File) CheckOpen(public, admin string) Problems {
 // untilMoved names the remedy for an open port.
 const untilMoved = "until the edge restarts or, if a service manager opened it, until its socket unit has another address"
 
-// sanKinds are the prefixes by which "openssl x509 -ext subjectAltName" shows a name's kind.
+// sanKinds are the prefixes that "openssl x509 -ext subjectAltName" puts before a name to show its
+// kind.
 var sanKinds = []string{"dns:", "uri:", "email:", "ip:", "ip address:"}
 
 // checkSAN returns what is wrong with a subject alternative name.
@@ -294,8 +296,8 @@ func publicHost(address string) bool {
 // sharedAddresses is the range behind carrier-grade NAT and overlay networks (RFC 6598).
 var sharedAddresses = netip.MustParsePrefix("100.64.0.0/10")
 
-// houseDomains are the suffixes of private names, for which no public server answers (RFC 6761,
-// 6762, 8375, and common practice).
+// houseDomains are the suffixes of private names, which no public server resolves (RFC 6761, 6762,
+// 8375, and common practice).
 var houseDomains = []string{
 	"local", "localhost", "internal", "intranet", "lan", "home", "corp", "private", "arpa", "svc", "test", "invalid",
 }

@@ -19,12 +19,12 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// CheckCertificates loads every certificate pair and every CA file that f names, as serving would,
-// and reports those that do not load. It warns of pairs that are not valid now, because every
-// client refuses them, and of private keys that every user of the machine can read. It also warns
-// of a Kubernetes account whose token is missing, because the cluster may add the token later. Call
-// CheckCertificates before a start or a reload, because Validate opens no files. The File must have
-// been read from a file.
+// CheckCertificates loads every certificate pair and every CA file that f names, in the same way as
+// serving does, and reports those that do not load. It warns of pairs that are not valid now,
+// because every client refuses them. It also warns of private keys that every user of the machine
+// can read. It also warns of a Kubernetes account whose token is missing, because the cluster may
+// add the token later. Call CheckCertificates before a start or a reload, because Validate opens no
+// files. The File must have been read from a file.
 func (f *File) CheckCertificates() Problems {
 	c := f.checks().check
 	if !f.TLS.Enabled() && f.places().Has("tls.cert") {
@@ -53,7 +53,7 @@ func CheckLedger(f *File, check func(path string) error) Problems {
 	return c.Problems()
 }
 
-// client checks the TLS files with which the edge connects to a server.
+// client checks the TLS files that the edge uses to connect to a server.
 func (c *checker) client(path string, t *UpstreamTLS, server string) {
 	c.pair(path, t.Cert, t.Key)
 	if t.CA == "" {
@@ -92,7 +92,8 @@ func (c *checker) account(path string, k *Kubernetes) {
 	pem, err := os.ReadFile(ca)
 	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(pem) {
 		c.warn(path, "%s holds no certificate in PEM form, so the API server is not trusted", ca)
-	} else if err != nil && !os.IsNotExist(err) { // without it the system's certificates are used
+		// if there is no file, the system's certificates are used
+	} else if err != nil && !os.IsNotExist(err) {
 		c.warn(path, "%s, so the API server is not trusted", strictyaml.FileError(ca, err))
 	}
 }
@@ -148,9 +149,9 @@ func EndsSoon(from, until time.Time) time.Duration {
 }
 
 // RenewalOverdue returns the remaining times at which a certificate in a file should have been
-// renewed, and at which it must be renewed now. Programs renew when a third of the life is left
-// (certmagic, step) or earlier (SPIFFE, certbot for short lives). A certificate with less than a
-// quarter left was therefore forgotten. Long lives do not make these times longer than a week and a
+// renewed, and at which it must be renewed now. Programs renew when a third of the lifetime is left
+// (certmagic, step) or earlier (SPIFFE, certbot for short lifetimes). So a certificate with less
+// than a quarter left was forgotten. Even for long lifetimes, these times are at most a week and a
 // day.
 func RenewalOverdue(from, until time.Time) (overdue, urgent time.Duration) {
 	life := until.Sub(from)
@@ -168,7 +169,8 @@ func inDays(left time.Duration) string {
 // LetsEncrypt is the default directory.
 const LetsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
 
-// mostDomains bounds the domains of one edge, because each domain is a separate order.
+// mostDomains is the maximum number of domains of one edge. There is a maximum because each domain
+// is a separate order.
 const mostDomains = 100
 
 // acme checks how the edge obtains its certificates.
@@ -245,7 +247,7 @@ func (c processChecks) domains(path string, domains []string) {
 	}
 }
 
-// houseNames are name suffixes for which no public authority issues certificates.
+// houseNames are name suffixes that no public authority issues certificates for.
 var houseNames = []string{".internal", ".local", ".lan", ".home.arpa"}
 
 // privateName reports whether a domain has a meaning only within its own network.
@@ -303,7 +305,7 @@ func (c *checker) folder(a *ACME) {
 		return
 	}
 	const path = "tls.acme.folder"
-	there := a.Folder // or the parent in which the edge will create it
+	there := a.Folder // or the parent folder, in which the edge will create it
 	info, err := os.Stat(there)
 	for errors.Is(err, fs.ErrNotExist) && there != filepath.Dir(there) {
 		there = filepath.Dir(there)
@@ -316,7 +318,7 @@ func (c *checker) folder(a *ACME) {
 	if err == nil {
 		var probe *os.File
 		if probe, err = os.CreateTemp(there, ".penstock-check-*"); err == nil {
-			_ = probe.Close() // nothing was written
+			_ = probe.Close() // the probe file is empty, so an error does not matter
 			err = os.Remove(probe.Name())
 		}
 	}

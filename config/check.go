@@ -10,8 +10,8 @@ import (
 	"penstock/config/suggest"
 )
 
-// checks holds what all groups of checks share: the file, and the checker that collects the
-// problems.
+// checks holds the data that all groups of checks share: the file, and the checker that collects
+// the problems.
 type checks struct {
 	file   *File
 	places *strictyaml.Places
@@ -47,8 +47,8 @@ func (c *checker) report(warning bool, path, format string, args []any) {
 	c.Add(p)
 }
 
-// oneOf checks that a value belongs to a closed set. The parameter path leads to the value, and the
-// parameter set names the set by its path in the schema.
+// oneOf checks that a value belongs to a closed set. path leads to the value, and set is the path
+// of the set in the schema.
 func (c *checker) oneOf(path, set, what, value string) {
 	if allowed := words[set]; !slices.Contains(allowed, value) {
 		c.fail(path, "%s is not %s%s", c.places.Show(path, value), what, suggest.Choice(value, allowed))
@@ -82,7 +82,7 @@ func (c *checker) didYouMean(name string, candidates func() []string) string {
 	return suggest.DidYouMean(name, candidates())
 }
 
-// number checks that n lies between least and most, both included.
+// number checks that n is at least least and at most most.
 func (c *checker) number(path string, n, least, most int) {
 	if n < least || n > most {
 		c.fail(path, "%d is out of range: %d to %d", n, least, most)
@@ -112,7 +112,7 @@ func (c *checker) above0(path string, d Duration) {
 	}
 }
 
-// name checks a name that the operator chooses: it must be present and unique, and readable in log
+// name checks a name that the operator chooses. It must be present and unique, and readable in log
 // lines, metric labels and a shell.
 func (c *checker) name(path, missing, what, name string, seen map[string]string) {
 	c.visibleName(path, name)
@@ -136,7 +136,7 @@ func (c *checker) modelName(path, missing, what, name string, seen map[string]st
 
 func visible(r rune) bool { return unicode.IsPrint(r) && r != unicode.ReplacementChar }
 
-// presentable reports whether a model's id has an allowed form.
+// presentable reports whether a model's id has only allowed characters.
 func presentable(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool { return !visible(r) }) && strings.TrimSpace(name) == name
 }

@@ -14,7 +14,7 @@ type Sink struct{ URL, File, Socket string }
 // socketScheme marks the path of a Unix socket in Hook.After.
 const socketScheme = "unix:"
 
-// Sink returns where the hook's copies go; the zero value for a hook that decides.
+// Sink returns the destination of the hook's copies, or the zero value for a hook that decides.
 func (h *Hook) Sink() Sink {
 	switch path, socket := strings.CutPrefix(h.After, socketScheme); {
 	case socket:
@@ -25,7 +25,7 @@ func (h *Hook) Sink() Sink {
 	return Sink{File: h.After}
 }
 
-// String describes the sink without what may be secret: the path of a URL.
+// String describes the sink. It omits the path of a URL, which may be secret.
 func (s Sink) String() string {
 	switch u, err := url.Parse(s.URL); {
 	case s.Socket != "":
@@ -39,7 +39,8 @@ func (s Sink) String() string {
 	}
 }
 
-// Copies returns, in words, which calls are copied to where. It returns "" for a hook that decides.
+// Copies describes which calls the hook copies, and where to. It returns "" for a hook that
+// decides.
 func (h *Hook) Copies() string {
 	if h.After == "" {
 		return ""
@@ -52,7 +53,7 @@ func (h *Hook) Copies() string {
 }
 
 // Retained reports whether a hook copies calls of a key for a model. An empty key means a client
-// that shows none: then the answer is true if calls of any key are copied. The parameter template
+// that presents no key. In that case Retained returns true if calls of any key are copied. template
 // is the id of the entry that gives an issuer's token its rights, or empty.
 func (f *File) Retained(model, key, template string) bool {
 	return slices.ContainsFunc(f.Hooks, func(h Hook) bool {
@@ -60,7 +61,7 @@ func (f *File) Retained(model, key, template string) bool {
 	})
 }
 
-// The bounds of Hook.Bytes and Hook.Memory. A copy holds a request and an answer.
+// The limits of Hook.Bytes and Hook.Memory. A copy contains a request and an answer.
 const (
 	mostCopied     = 64 << 20
 	mostCopyMemory = 16 << 30
@@ -113,7 +114,7 @@ func (c copyChecks) all(at string, i int) {
 	c.sink(at, i)
 }
 
-// whose checks that a hook names whose calls it copies, since no call is copied by default.
+// whose checks that a hook names the calls that it copies, because no call is copied by default.
 func (c copyChecks) whose(path, name string, n int, more string) bool {
 	if n > 0 && c.places.Has(element(path, 0)) { // a null list has a place, too, but keeps the default: all
 		return true
@@ -125,7 +126,7 @@ func (c copyChecks) whose(path, name string, n int, more string) bool {
 	return false
 }
 
-// sink checks the place where copies go.
+// sink checks the destination of copies.
 func (c copyChecks) sink(at string, i int) {
 	h, path := &c.file.Hooks[i], at+".after"
 	to := h.Sink()

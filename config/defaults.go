@@ -124,10 +124,10 @@ func armName(all []Deployment, d *Deployment) string {
 	return d.Upstream
 }
 
-// Endpoints returns the paths at which clients may call the model: the file's list, or else the
-// paths of the model's kind. The endpoint that counts tokens belongs to messages. Engines may lack
-// some of these endpoints. The catalog lists an endpoint if at least one of the model's engines has
-// it.
+// Endpoints returns the paths at which clients may call the model. They are the file's list or, if
+// there is none, the paths of the model's kind. The endpoint that counts tokens belongs to
+// messages. Engines may lack some of these endpoints. The catalog lists an endpoint if at least one
+// of the model's engines has it.
 func (m *Model) Endpoints() []string {
 	if m.SupportedEndpoints != nil {
 		return m.SupportedEndpoints

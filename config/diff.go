@@ -14,7 +14,7 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// ChangeKind says how a value differs between two files.
+// ChangeKind is how a value differs between two files.
 type ChangeKind string
 
 // The kinds of a Change.
@@ -32,7 +32,7 @@ type Change struct {
 	RestartOnly bool // a reload keeps the old value and reports it
 }
 
-// OfKeys reports whether the change is one that WithKeys adopts.
+// OfKeys reports whether the change is one that WithKeys applies.
 func (c Change) OfKeys() bool {
 	switch c.Path {
 	case "auth", "keys", "groups", "keys_file", "on_revoke", "admin.token", "tls.client_ca":
@@ -51,10 +51,10 @@ func (c Change) String() string {
 	return s
 }
 
-// Diff returns the changes from old to next, ordered by path; nil when there are none. Both files
-// are complete, so a default that is written out is not a change. A different order of keys,
-// upstreams, models or engines is not a change either. If a certificate file keeps its name but its
-// contents differ, that is a change.
+// Diff returns the changes from old to next, ordered by path, or nil if there are none. Both files
+// are complete, so writing a default out is no change. A different order of keys, upstreams, models
+// or engines is no change either. It is a change if a certificate file keeps its name but has other
+// contents.
 func Diff(old, next *File) []Change {
 	d := &differ{}
 	old, next = written(old), written(next)
@@ -124,7 +124,7 @@ func (f *File) ModelsOtherThan(next *File) []string {
 }
 
 // serving returns a model's engines, each as a string with its address and the model's name there.
-// The map byName gives the positions of f's upstreams.
+// byName maps the names of f's upstreams to their positions.
 func (f *File) serving(m *Model, byName map[string]int) []string {
 	out := make([]string, 0, len(m.Deployments))
 	for _, d := range m.Deployments {
@@ -199,8 +199,8 @@ func (d *differ) compare(old, next reflect.Value) {
 	}
 }
 
-// equal reports whether two values of one type are deeply equal. Scalars and absent values, the
-// most frequent cases, are compared without a copy.
+// equal reports whether two values of one type are deeply equal. It compares scalars and absent
+// values, which are the most frequent, without a copy.
 func equal(a, b reflect.Value) bool {
 	switch kind := a.Kind(); {
 	case kind == reflect.String || kind == reflect.Bool || a.CanInt() || a.CanFloat():
@@ -244,8 +244,8 @@ func byName(list reflect.Value, field int) map[string]reflect.Value {
 	return out
 }
 
-// identity returns the index of the field that names an entry of type t, or -1 if such entries have
-// no name.
+// identity returns the index of the field that contains the name of an entry of type t, or -1 if
+// such entries have no name.
 func identity(t reflect.Type) int {
 	var name string
 	switch t {
@@ -261,8 +261,8 @@ func identity(t reflect.Type) int {
 	return strictyaml.FieldByKey(t, name)
 }
 
-// indivisible reports whether values of t are compared as one value, because their fields mean
-// nothing alone.
+// indivisible reports whether values of t are compared as one value, because their fields have no
+// meaning alone.
 func indivisible(t reflect.Type) bool {
 	return t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[money.Amount]() ||
 		t == reflect.TypeFor[Concurrency]() || t == reflect.TypeFor[Resolve]()
@@ -278,9 +278,9 @@ func empty(v reflect.Value) bool {
 	return false
 }
 
-// restartOnly lists the settings that a running process cannot change, because it has used them to
-// bind, open or size something. Diff marks these settings, KeepRestartOnly keeps their old values,
-// and a test compares the table with the README. Switching TLS on or off also needs a restart
+// restartOnly lists the settings that a running process cannot change, because it has already used
+// them, for example to open a port. Diff marks these settings, and KeepRestartOnly keeps their old
+// values. A test compares the table with the README. Switching TLS on or off also needs a restart
 // (switchesTLS, switchesAdminTLS).
 var restartOnly = []string{
 	"listen", "admin.listen", "admin.keys", "log.format", "tracing.otlp", "tracing.sample",
@@ -322,7 +322,7 @@ func (f *File) KeepRestartOnly(running *File) {
 	}
 }
 
-// setting returns the field of file that path names.
+// setting returns the field of file at path.
 func setting(file reflect.Value, path string) reflect.Value {
 	for name := range strings.SplitSeq(path, ".") {
 		file = file.Field(strictyaml.FieldByKey(file.Type(), name))

@@ -14,13 +14,13 @@ type Listed struct {
 	Aliases    []string
 }
 
-// maxDiscovered bounds the number of discovered models.
+// maxDiscovered is the maximum number of discovered models.
 const maxDiscovered = 256
 
 // WithListed returns f with the models that its discover entries publish from the engines' lists.
-// The map listed holds these lists by upstream. Models from earlier lists are dropped. Names in the
-// file take precedence: a model's id, an alias, or a deployment's served name. An adapter is
-// published under its own name with the settings of its base model.
+// listed holds these lists by upstream. Models from earlier lists are dropped. Names in the file
+// take precedence: a model's id, an alias, or a deployment's served name. An adapter is published
+// under its own name with the settings of its base model.
 func WithListed(f *File, listed map[string][]Listed) *File {
 	if len(f.Discover) == 0 {
 		return written(f)
@@ -53,7 +53,7 @@ func WithListed(f *File, listed map[string][]Listed) *File {
 	return &out
 }
 
-// Published returns f's discovered models in the form of the engines' lists, by upstream.
+// Published returns f's discovered models as engines' lists, by upstream.
 func Published(f *File) map[string][]Listed {
 	out := map[string][]Listed{}
 	for i := range f.Models {
@@ -73,8 +73,8 @@ type Discovered struct {
 	Models, LeftOut int
 }
 
-// DiscoveredModels returns what was discovered, with one entry for each upstream that a discover
-// entry names.
+// DiscoveredModels returns the numbers of discovered models, with one entry for each upstream that
+// a discover entry names.
 func DiscoveredModels(f *File) (out []Discovered) {
 	published := Published(f)
 	for i := range f.Discover {
@@ -121,8 +121,8 @@ type publisher struct {
 	ids     map[string]int // also to the model's index
 }
 
-// publish adds a model that an upstream lists. If a discovered model has that name, publish adds
-// the upstream to it. The result tells whether the model is published.
+// publish adds a model that an upstream lists. If a discovered model already has that name, publish
+// adds the upstream to it. publish reports whether the model is published.
 func (p *publisher) publish(d *Discover, l Listed) bool {
 	id, at := d.Prefix+l.Name, place{d.Upstream, l.Name}
 	if l.Name == "" || !CanBeModelID(id) {
@@ -162,7 +162,7 @@ func (p *publisher) model(d *Discover, l *Listed) (m Model) {
 		m = p.out.Models[base]
 		m.Name, m.Aliases, m.Created = "", nil, 0
 		of := func(of Deployment) bool { return of.Upstream == d.Upstream && of.Served == l.Parent }
-		if i := slices.IndexFunc(m.Deployments, of); i >= 0 { // the tier of the base, and the consent that it implies, apply
+		if i := slices.IndexFunc(m.Deployments, of); i >= 0 { // the base decides tier and consent
 			at.Tier, at.When = m.Deployments[i].Tier, m.Deployments[i].When
 		}
 	} else if m.Kind == KindChat && p.salted(d.Upstream) {
@@ -196,12 +196,11 @@ func (p *publisher) named(id string) bool {
 	return taken && i < p.written || p.aliased(id)
 }
 
-// maxVariant bounds the name of a variant.
+// maxVariant is the maximum length of a variant's name.
 const maxVariant = 8
 
 // WithoutVariant returns a model's name without a variant at its end, such as [1m]. Agents append a
-// variant to request a property of the model, for instance a long context. Only one variant is
-// removed.
+// variant to request a property of the model, such as a long context. Only one variant is removed.
 func WithoutVariant[T ~string | ~[]byte](model T) T {
 	n := len(model)
 	if n == 0 || model[n-1] != ']' {

@@ -1,6 +1,5 @@
-// Package config reads and checks Penstock's one YAML file. The package opens no socket, logs
-// nothing and knows nothing of HTTP. The rest of the program is built from the [File] that it
-// returns.
+// Package config reads and checks Penstock's one YAML file. The package opens no socket, does not
+// log, and has no HTTP code. The rest of the program is built from the [File] that it returns.
 //
 // # The file
 //
@@ -14,8 +13,8 @@
 //	    url: http://10.0.0.11:8000              # base URL without /v1
 //	    api_key: "${GPU_KEY}"                   # or file:PATH, or the text itself
 //	models:
-//	  - id: llama-3.3-70b                       # what clients ask for, and what answers say
-//	    aliases: ["claude-*"]                   # what else they may ask for
+//	  - id: llama-3.3-70b                       # the name in requests and answers
+//	    aliases: ["claude-*"]                   # other names that requests may use
 //	    deployments:
 //	      - { upstream: gpu-a, served: meta-llama/Llama-3.3-70B-Instruct } # the engine's name
 //
@@ -35,9 +34,9 @@
 //  3. readKeys: the keys_file goes through the same steps, and its keys are appended.
 //  4. complete: defaults that depend on other values, such as a deployment's served name.
 //
-// [File.Validate] then checks the rules that tie values together. [LoadValid] runs all steps even
-// if reading found mistakes, so that one run reports mistakes of every kind. Each mistake has its
-// line and an excerpt of the source; [Problems] prints them.
+// [File.Validate] then checks the rules that relate values to each other. [LoadValid] runs all
+// steps even if reading found mistakes, so that one run reports mistakes of every kind. Each
+// mistake has its line and an excerpt of the source; [Problems] prints them.
 //
 // # Changes
 //
@@ -45,19 +44,19 @@
 // running process cannot apply. Package filewatch reports when the content of files changed.
 //
 // [WithListed] returns a File with the models that engines list and `discover` publishes
-// (discover.go). These models are marked, so [Diff] ignores them and compares only what the file
-// says.
+// (discover.go). These models are marked, so [Diff] ignores them and compares only values from the
+// file.
 //
 // [Redact] rewrites a file so that it can be shown to others, for example in a bug report. The type
 // of a setting marks it as a secret, so a new setting of type Secret is hidden automatically.
 //
 // # Design
 //
-// Reading and checking are separate. Package strictyaml checks the form of single values and
+// Reading and checking are separate. Package strictyaml checks the format of single values and
 // records their positions. The checks here (validate*.go) implement the rules between values, and
 // skip values that could not be read.
 //
-// No message holds a secret. An excerpt ends where a secret, or a text that may be one, begins; the
-// rest of the line is not shown. Messages show ${VAR} and not its value, and never quote a hash, a
-// secret or a URL's user. A test plants canaries in every place we could think of.
+// No message contains a secret. An excerpt ends before a secret, or before a text that may be one,
+// and omits the remainder of the line. Messages show ${VAR} and not its value, and never quote a
+// hash, a secret or a URL's user. A test plants canaries in every place that we could think of.
 package config

@@ -19,7 +19,7 @@ var (
 func Example() []byte { return slices.Clone(example) }
 
 // Schema returns the JSON Schema (draft 2020-12) of the configuration for editors. It describes the
-// form of single values. Validate checks the rules between values. The caller owns the slice.
+// format of single values. Validate checks the rules between values. The caller owns the slice.
 func Schema() []byte { return slices.Clone(schema) }
 
 // Reference returns the table of all settings with their values, defaults and meanings. It is

@@ -329,8 +329,8 @@ const (
 	// QuirkContinuesAnswers: the engine continues an assistant message at the end without being asked
 	// to by a request member.
 	QuirkContinuesAnswers = "continues_answers"
-	// QuirkBuffersCalls: the engine holds a tool call back until it is complete, which may take
-	// minutes.
+	// QuirkBuffersCalls: the engine sends a tool call only when the call is complete, which may
+	// take minutes.
 	QuirkBuffersCalls = "buffers_calls"
 	// QuirkRanksTexts: rerank takes texts and return_text instead of documents and
 	// return_documents.
@@ -384,7 +384,7 @@ func (e *Engine) Over(base *Engine) Engine {
 	return out
 }
 
-// fill sets the zero members of dst from src; it merges structs member by member.
+// fill copies the fields of src to the zero fields of dst, and merges structs field by field.
 func fill(dst, src reflect.Value) {
 	for i := range dst.NumField() {
 		d, s := dst.Field(i), src.Field(i)
@@ -397,8 +397,9 @@ func fill(dst, src reflect.Value) {
 	}
 }
 
-// Problems lists what is wrong with a profile as written, each with the member's path
-// ("health.path: ..."). It does not check Like, because only the caller knows the other profiles.
+// Problems lists what is wrong with a profile as written. Each problem starts with the path of its
+// member ("health.path: ..."). It does not check Like, because only the caller knows the other
+// profiles.
 func (e *Engine) Problems() []string {
 	c := engineCheck{}
 	c.need(e.Name != "" && e.Name != "auto", "name: give the profile a name other than auto")

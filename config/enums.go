@@ -59,7 +59,7 @@ func HasClasses(f *File) bool {
 		slices.ContainsFunc(f.Models, func(m Model) bool { return m.Reserve > 0 })
 }
 
-// RankOf returns the position of a class in the order of classes; an unknown class has position 0.
+// RankOf returns the position of a class in the order of classes, or 0 for an unknown class.
 func RankOf(f *File, class string) int {
 	return max(0, slices.IndexFunc(ClassesOf(f), func(c Class) bool { return c.Name == class }))
 }
@@ -73,7 +73,7 @@ const (
 // MaxTier is the highest tier that a deployment may have.
 const MaxTier = 7
 
-// MaxArms bounds the arms of a model.
+// MaxArms is the maximum number of arms of a model.
 const MaxArms = 8
 
 // PrefillProven is the value of Upstream.Prefill.

@@ -28,7 +28,7 @@ type Fleet struct {
 	Secrets []Secret `yaml:"secrets"`
 }
 
-// SigningSecrets returns the secrets with which edges sign their messages to each other.
+// SigningSecrets returns the secrets that edges use to sign their messages to each other.
 func (f *Fleet) SigningSecrets() []Secret {
 	if len(f.Secrets) > 0 {
 		return f.Secrets
@@ -60,7 +60,7 @@ func (k *FleetKeys) Enabled() bool { return len(k.Secrets) > 0 }
 
 // KeyError reports what is wrong with a single key entry.
 type KeyError struct {
-	Field   string // such as limits.concurrency; empty: the entry as a whole
+	Field   string // such as limits.concurrency; empty: the whole entry
 	Message string
 }
 
@@ -182,9 +182,10 @@ func (f *Fleet) Parts() int {
 	return 1
 }
 
-// ShareOf returns one edge's part of a number that a fleet shares. It rounds down, so that the
-// parts together never exceed n. The part is at least 1, because an edge with 0 would serve
-// nothing. An n of 0 means no limit and stays 0. With 0 or 1 edges, n stays as it is.
+// ShareOf returns one edge's share of a number that a fleet divides. It rounds down, so that the
+// sum of the shares does not exceed n. The share is at least 1, because an edge with a share of 0
+// would serve no call. If n is 0, there is no limit, and ShareOf returns 0. With 0 or 1 edges it
+// returns n.
 func ShareOf(n, edges int) int {
 	if n <= 0 || edges <= 1 {
 		return n
@@ -258,12 +259,12 @@ func (c processChecks) indivisibleLimits(at string, edges int, l *KeyLimits) {
 		member{"tokens_per_day", l.TokensPerDay}, member{"tokens_per_month", l.TokensPerMonth})
 }
 
-// store checks the store's address, and the longest time that a call may wait for it.
+// store checks the store's address, and the maximum time that a call may wait for the store.
 func (c processChecks) store(s *FleetStore) {
 	const path = "fleet.store"
 	rest, found := strings.CutPrefix(strings.Replace(s.URL, "rediss://", "redis://", 1), "redis://")
 	u, err := checkHTTP("http://" + rest)
-	switch { // messages never show the address, which may hold a password
+	switch { // messages never show the address, because it may contain a password
 	case s.URL == "":
 	case strings.Contains(s.URL, "@"):
 		c.check.fail(path+".url", "the url must not hold a user or a password: set user and password beside it")
@@ -297,7 +298,7 @@ func (c processChecks) store(s *FleetStore) {
 	}
 }
 
-// secrets checks the secrets with which edges sign their messages to each other.
+// secrets checks the secrets that edges use to sign their messages to each other.
 func (c processChecks) secrets(f *Fleet) {
 	const path = "fleet.secrets"
 	c.leastSecrets(path, f.Secrets)
@@ -320,7 +321,8 @@ func (c processChecks) leastSecrets(path string, secrets []Secret) {
 	}
 }
 
-// storeKeys checks the secrets that sign key entries, and what an edge needs at its start.
+// storeKeys checks the secrets that sign key entries, and whether an edge may start without the
+// store.
 func (c processChecks) storeKeys(f *Fleet) {
 	const path = "fleet.keys"
 	k := &f.Keys
@@ -340,7 +342,7 @@ func (c processChecks) storeKeys(f *Fleet) {
 	}
 }
 
-// maxEdges is far above any real fleet, so that a typing error is noticed.
+// maxEdges is far above the size of any real fleet, so that a typing error is noticed.
 const maxEdges = 1000
 
 func (c processChecks) indivisible(path string, edges int, numbers ...member) {

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// tagPrefix begins a group that holds all upstreams with a tag, such as tag:h100.
+// tagPrefix is the prefix of a group of all upstreams with a tag, such as tag:h100.
 const tagPrefix = "tag:"
 
-// InGroup reports whether an upstream belongs to a group. The group gpu-* holds all upstreams whose
-// names begin with gpu-. The group tag:h100 holds all upstreams with the tag h100. InGroup returns
-// false if group has neither form.
+// InGroup reports whether an upstream belongs to a group. The group gpu-* contains all upstreams
+// whose names start with gpu-. The group tag:h100 contains all upstreams with the tag h100. InGroup
+// returns false if group has neither format.
 func InGroup(group, name string, tags []string) bool {
 	if tag, ok := strings.CutPrefix(group, tagPrefix); ok {
 		return slices.Contains(tags, tag)
@@ -19,7 +19,7 @@ func InGroup(group, name string, tags []string) bool {
 	return ok && strings.HasPrefix(name, prefix)
 }
 
-// isGroup reports whether a deployment's upstream has the form of a group.
+// isGroup reports whether a deployment's upstream is written as a group.
 func isGroup(name string) bool {
 	return strings.HasPrefix(name, tagPrefix) || strings.HasSuffix(name, "*")
 }
@@ -31,7 +31,7 @@ func (d Deployment) target() target { return target{d.Upstream, d.Served} }
 
 // withoutGroups replaces each group (InGroup) by its upstreams, except those that the list names
 // directly. The group's first upstream replaces the entry, and its other upstreams are appended to
-// the list, so that every entry keeps its position in the file. An empty group stays.
+// the list, so that every entry keeps its position in the file. An empty group stays in the list.
 func withoutGroups(written []Deployment, upstreams []Upstream) []Deployment {
 	if !slices.ContainsFunc(written, func(d Deployment) bool { return isGroup(d.Upstream) }) {
 		return slices.Clone(written) // the usual list: a file may have a thousand
@@ -59,7 +59,7 @@ func withoutGroups(written []Deployment, upstreams []Upstream) []Deployment {
 			d.Upstream = upstreams[j].Name
 			switch {
 			case d.Upstream == "" || !InGroup(group, d.Upstream, upstreams[j].Tags) || taken[d.Upstream]:
-			case targets[d.target()]: // an earlier group has it already
+			case targets[d.target()]: // an earlier group contains it, too
 			case first:
 				all[i], first, targets[d.target()] = d, false, true
 			default:

@@ -57,15 +57,15 @@ const (
 	HookBody = "body"
 )
 
-// MaxHooks bounds the hooks of a file, because their times add up.
+// MaxHooks is the maximum number of hooks in a file. There is a maximum because their times add up.
 const MaxHooks = 16
 
 // longestHook is the longest timeout of a hook.
 const longestHook = 60 * time.Second
 
-// SetDefaults gives an entry of hooks its defaults before it is read: it is asked about all calls,
-// without their prompts, and refuses them if it fails. The models and keys of a hook with after have
-// no default (copyChecks).
+// SetDefaults gives an entry of hooks its defaults before it is read. By default a hook is asked
+// about all calls, without their prompts, and calls are refused if it fails. The models and keys of
+// a hook with after have no default (copyChecks).
 func (h *Hook) SetDefaults() {
 	*h = Hook{
 		Timeout: seconds(2), OnError: HookClosed, Send: HookMeta, Models: []string{"*"}, Keys: []string{"*"},
@@ -204,7 +204,7 @@ func (c hookChecks) keys(path string, h *Hook) {
 	}
 }
 
-// pattern checks the form of a name in models or keys. It returns false if the name need not be
+// pattern checks the format of a name in models or keys. It returns false if the name need not be
 // looked up.
 func (c hookChecks) pattern(at, pattern string) bool {
 	switch {

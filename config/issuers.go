@@ -140,7 +140,7 @@ func (c issuerChecks) all() {
 	}
 }
 
-// source checks where an issuer's keys come from.
+// source checks where an issuer's keys are from.
 func (c issuerChecks) source(at string, is *Issuer) {
 	path := at + ".jwks"
 	if is.JWKS == "" {

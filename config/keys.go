@@ -65,7 +65,7 @@ type Class struct {
 	Floor Percent `yaml:"floor"`
 }
 
-// MaxClasses bounds the classes of calls.
+// MaxClasses is the maximum number of classes of calls.
 const MaxClasses = 8
 
 // Enabled reports whether the key may be used at all (Active is true unless the file says
@@ -83,9 +83,9 @@ type KeyCertificate struct {
 // Set reports whether a certificate is named.
 func (k KeyCertificate) Set() bool { return k != KeyCertificate{} }
 
-// canonical turns the name into the form that is compared: lower case, except after the host of a
-// URI. The kind of name follows from its form. A name that is not an IP address is a URI if it has
-// a colon, otherwise a mail address if it has an @, and otherwise a DNS name.
+// canonical converts the name to the text that is compared: lower case, except after the host of a
+// URI. The format of the name determines its kind. A name that is not an IP address is a URI if it
+// has a colon, otherwise a mail address if it has an @, and otherwise a DNS name.
 func (k *KeyCertificate) canonical() {
 	k.SPKI = strings.ToLower(k.SPKI)
 	if _, err := netip.ParseAddr(k.SAN); err == nil || !strings.Contains(k.SAN, ":") {
@@ -96,8 +96,8 @@ func (k *KeyCertificate) canonical() {
 	}
 }
 
-// Ends returns the time at which the key expires: when its last hash does, or at its own expiry if
-// that is earlier. Zero means never.
+// Ends returns the time at which the key expires. This is the expiry of its last hash, or its own
+// expiry if that is earlier. Zero means never.
 func (k *Key) Ends() time.Time {
 	end := time.Time{}
 	for _, h := range k.Hash {
@@ -122,8 +122,8 @@ type KeyHash struct {
 	Expires time.Time `yaml:"expires"`
 }
 
-// HashPrefix begins every KeyHash.Hash. The 64 hexadecimal digits after it are in lower case after
-// Load and Parse.
+// HashPrefix is the prefix of every KeyHash.Hash. After Load and Parse, the 64 hexadecimal digits
+// after it are in lower case.
 const HashPrefix = "sha256:"
 
 // KeyHashes is written as one string or as a list of {hash, expires}.
@@ -210,7 +210,7 @@ func (l *KeyLimits) Budgeted() bool {
 		!l.SpendPerDay.Zero() || !l.SpendPerMonth.Zero()
 }
 
-// keysFile is the form of a keys_file. A bare list is also accepted.
+// keysFile is the content of a keys_file. A bare list is also accepted.
 type keysFile struct {
 	Keys []Key `yaml:"keys"`
 }
@@ -245,7 +245,7 @@ func (f *File) readKeys() Problems {
 	problems := d.Problems()
 	switch {
 	case !d.HasContent || len(problems) > 0 || len(second.Keys) > 0:
-	case second.Keys == nil: // as in a truncated file
+	case second.Keys == nil: // the file may be truncated
 		at.places.MarkBroken("keys")
 		problems = append(problems, Problem{
 			File: f.KeysFile, Path: "keys",
@@ -260,7 +260,8 @@ func (f *File) readKeys() Problems {
 	return problems
 }
 
-// openToOthers warns when users other than the owner and the group can read a file that holds keys.
+// openToOthers warns if users other than the owner and the group can read a file that contains
+// keys.
 func openToOthers(path string, info os.FileInfo) Problems {
 	if !strictyaml.TooOpen(info) {
 		return nil
@@ -271,13 +272,13 @@ func openToOthers(path string, info os.FileInfo) Problems {
 	}}
 }
 
-// keysLine matches the line that begins a list of keys in block form; an empty list may follow on
+// keysLine matches the line that starts a list of keys in block style. An empty list may follow on
 // the same line.
 var keysLine = regexp.MustCompile(`^keys:[ \t]*(\[[ \t]*\][ \t]*)?(#.*)?$`)
 
 // AppendKey adds a key at the end of the keys of a keys_file or a configuration, and returns the
-// new text. The parameter lines holds the key's lines and begins with " - ". The rest of the text
-// stays as it is. An empty text becomes a keys_file.
+// new text. lines are the key's lines, which start with " - ". The other lines stay as they are. An
+// empty text becomes a keys_file.
 func AppendKey(src []byte, lines string) ([]byte, error) {
 	text := strings.Split(strings.TrimSuffix(string(src), "\n"), "\n")
 	content := func(line string) bool {
@@ -319,7 +320,7 @@ func AppendKey(src []byte, lines string) ([]byte, error) {
 	return out, onlyAppended(src, out)
 }
 
-// onlyAppended checks that the text after has the same keys as the text before, followed by one
+// onlyAppended checks that the text after has the same keys as the text before, followed by one key
 // with a new id.
 func onlyAppended(before, after []byte) error {
 	var older, newer keysFile

@@ -20,7 +20,7 @@ type Problem = strictyaml.Problem
 // Problems holds all problems that one run found.
 type Problems = strictyaml.Problems
 
-// origin holds what a File records about its sources.
+// origin holds information about the sources of a File.
 type origin struct {
 	places *strictyaml.Places
 	notes  Problems // warnings from reading, which Validate also returns
@@ -28,16 +28,16 @@ type origin struct {
 
 	certificates map[string][sha256.Size]byte // of certificate files, by path in a Change
 
-	keyless bool // the keys_file declares that it has no keys
-	private bool // the file itself holds keys or a secret
+	keyless bool // the keys_file states that it has no keys
+	private bool // the file itself contains keys or a secret
 
 	content hash.Hash // of the file and the keys_file
 }
 
-// Load reads the configuration at path with everything it refers to: environment variables, secrets
-// in files and the keys_file. The error has the type Problems and holds all problems found: wrong
-// syntax, unknown and repeated keys, malformed values, dangling references. Validate checks the
-// rules between values; LoadValid reads and validates.
+// Load reads the configuration at path with all its references: environment variables, secrets in
+// files and the keys_file. The error has the type Problems and contains all problems found: wrong
+// syntax, unknown and repeated keys, malformed values and dangling references. Validate checks the
+// rules between values. LoadValid reads and validates.
 func Load(path string) (*File, error) {
 	f, problems := load(path, strictyaml.ReadBounded)
 	if err := problems.Err(); err != nil {
@@ -58,21 +58,21 @@ func Parse(name string, src []byte) (*File, error) {
 }
 
 // LoadValid reads the configuration at path and checks it with Validate, so that one run finds
-// mistakes of every kind. If Problems.Err returns an error, the File is nil; otherwise the problems
-// are warnings. The parameter more holds the caller's own checks.
+// mistakes of every kind. If Problems.Err returns an error, the File is nil. Otherwise the problems
+// are warnings. more are the caller's own checks.
 func LoadValid(path string, k Known, more ...Check) (*File, Problems) {
 	f, problems := load(path, strictyaml.ReadBounded)
 	return valid(f, problems, k, more)
 }
 
-// LoadAgain is LoadValid for a reload. The file must be a regular one: a pipe, which is allowed at
-// the start, could block forever.
+// LoadAgain is LoadValid for a reload. The file must be a regular file. A pipe is allowed at the
+// start, but could block a reload forever.
 func LoadAgain(path string, k Known) (*File, Problems) {
 	f, problems := load(path, strictyaml.ReadRegular)
 	return valid(f, problems, k, nil)
 }
 
-// MaxFile bounds the size of a configuration, in bytes.
+// MaxFile is the maximum size of a configuration in bytes.
 const MaxFile = strictyaml.MaxFile
 
 // ReadText reads the text of a configuration without parsing it.
@@ -82,16 +82,16 @@ func ReadText(path string) ([]byte, error) { return strictyaml.ReadBounded(path,
 // tolerate.
 type Check func(*File) Problems
 
-// ParseValid is LoadValid for a source that is already in memory. The parameter name has the same
-// meaning as for Parse.
+// ParseValid is LoadValid for a source that is already in memory. name has the same meaning as for
+// Parse.
 func ParseValid(name string, src []byte, k Known, more ...Check) (*File, Problems) {
 	f, problems := parse(name, src)
 	return valid(f, problems, k, more)
 }
 
-// Decode binds one YAML document to the struct at the pointer into, as strictly as Load and by the
-// same yaml tags. It reads the files of other packages that share types with this one. Environment
-// variables are resolved. The error has the type Problems.
+// Decode binds one YAML document to the struct that into points to, as strictly as Load and by the
+// same yaml tags. Other packages read their files with it if they share types with this package.
+// Environment variables are resolved. The error has the type Problems.
 func Decode(name string, src []byte, into any) error {
 	return strictyaml.Read(name, src, into, strictyaml.Options{Least: "write it, or leave it out"}).Problems().Err()
 }
@@ -109,8 +109,8 @@ func (f *File) ProblemAt(path, message string) Problem {
 // Rename sets the file name that later problems in f show.
 func Rename(f *File, name string) { f.origin.places.Rename(name) }
 
-// places returns the positions of f's values in its source; nil for a File that was not read from a
-// text.
+// places returns the positions of f's values in its source, or nil for a File that was not read
+// from a text.
 func (f *File) places() *strictyaml.Places {
 	if f.origin == nil {
 		return nil
@@ -192,8 +192,8 @@ func parse(name string, src []byte) (*File, Problems) {
 }
 
 // Digest returns a short text that is the same for equal files, including the keys_file. The edges
-// of a fleet compare it to compare their configurations. It is empty for a File that was not read
-// from a text.
+// of a fleet compare their configurations by it. It is empty for a File that was not read from a
+// text.
 func (f *File) Digest() string {
 	if f.origin == nil {
 		return ""
@@ -201,7 +201,7 @@ func (f *File) Digest() string {
 	return hex.EncodeToString(f.origin.content.Sum(nil)[:6])
 }
 
-// normalize brings values into the form that the rest of the program expects.
+// normalize converts values to the format that the other code expects.
 func (f *File) normalize(dir string) {
 	store := &f.Fleet.Store.TLS
 	for _, p := range []*string{

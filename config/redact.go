@@ -9,7 +9,7 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// Redacted is a configuration that can be shown to others.
+// Redacted is a configuration without secrets, which can be shown to others.
 type Redacted struct {
 	Text []byte // nil: the file is not YAML, so its secrets are unknown
 	Keys []byte // the same for the keys_file
@@ -19,7 +19,7 @@ type Redacted struct {
 }
 
 // Redact reads the file at path and removes its secrets: values of type Secret, key hashes, the
-// parts of URLs that may hold credentials, words anywhere that look like credentials, and unknown
+// parts of URLs that may contain credentials, all words that look like credentials, and unknown
 // settings. It also removes comments. The file need not be valid.
 func Redact(path string) (Redacted, error) {
 	src, err := strictyaml.ReadBounded(path, strictyaml.MaxFile)
@@ -52,7 +52,7 @@ func (r *Redacted) read(src []byte, to reflect.Type) []byte {
 // isSecret reports whether values of the type are secrets. They are writeOnly in schema.json.
 func isSecret(t reflect.Type) bool { return t == reflect.TypeFor[Secret]() }
 
-// secretsIn returns the secrets within a value, as they are sent.
+// secretsIn returns the secrets within a value, in the format in which they are sent.
 func secretsIn(v reflect.Value) (all []string) {
 	if s, ok := v.Interface().(Secret); ok {
 		return []string{s.Value()}
@@ -71,8 +71,8 @@ func secretsIn(v reflect.Value) (all []string) {
 }
 
 // hiddenTexts are settings that are hidden although they are not of type Secret: names of persons,
-// and key hashes, which are also writeOnly in schema.json. URLs in pathsOfURLs may hold a secret in
-// their path, as the webhooks of many services do.
+// and key hashes, which are also writeOnly in schema.json. URLs in pathsOfURLs may have a secret in
+// their path. The webhooks of many services have one.
 var (
 	hiddenTexts = []string{"keys.hash", "keys.hash.hash", "tls.acme.email"}
 	pathsOfURLs = []string{"upstreams.wake.url", "ledger.export.url", "hooks.before", "hooks.after", "tracing.otlp"}
@@ -93,7 +93,7 @@ var credentials = regexp.MustCompile(`\b(?:` + strings.Join([]string{
 // misplaced returns the words of a text that look like credentials.
 func misplaced(text string) (words []string) {
 	for _, w := range credentials.FindAllString(text, -1) {
-		if strings.ContainsAny(w, "0123456789") { // without digits it is a long name
+		if strings.ContainsAny(w, "0123456789") { // a word without digits is a long name
 			words = append(words, w)
 		}
 	}

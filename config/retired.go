@@ -3,8 +3,8 @@ package config
 import "penstock/config/strictyaml"
 
 // retired are the settings of earlier versions, by path. When a setting is removed, add a line
-// here, so that a valid file stays valid and a warning says what to do. Unsafe marks a limit or a
-// consent, which a file must not lose silently.
+// here, so that a valid file stays valid and a warning tells what to do. Unsafe marks a limit or a
+// consent that a file must not lose silently.
 var retired = map[string]strictyaml.Retired{
 	"upstreams[].native":      {Remedy: "requests of every dialect are translated for every engine; delete it"},
 	"engines[].native":        {Remedy: "requests of every dialect are translated for every engine; delete it"},

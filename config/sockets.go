@@ -8,8 +8,9 @@ import (
 	"penstock/config/unixsocket"
 )
 
-// CheckSockets reports Unix sockets that a start could not open or reach, because of what is at their
-// paths. Call it before a start, like CheckCertificates. The socket of an engine may appear later.
+// CheckSockets reports Unix sockets that a start could not open or reach, because of the files at
+// their paths. Call it before a start, like CheckCertificates. The socket of an engine may appear
+// later.
 func (f *File) CheckSockets() Problems {
 	c := f.checks().check
 	for _, l := range []struct{ at, listen string }{

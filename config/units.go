@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Duration is a time span in Go's notation ("250ms", "10s", "5m", "1h30m"); a bare 0 means zero. It
+// Duration is a time span in Go's notation ("250ms", "10s", "5m", "1h30m"). A bare 0 means zero. It
 // is never negative after a successful parse.
 type Duration time.Duration
 
@@ -37,7 +37,7 @@ func ParseDuration(s string) (Duration, error) {
 // number of bytes. KB, MB and GB are the decimal units.
 type Bytes int64
 
-// byteUnits lists each suffix before any shorter suffix that it ends with: KiB before B.
+// byteUnits lists each suffix before any shorter suffix that it ends with, such as KiB before B.
 var byteUnits = []struct {
 	suffix string
 	factor float64
@@ -110,12 +110,12 @@ func (b *Bytes) UnmarshalYAML(src []byte) error { return parseScalar(src, ParseB
 // UnmarshalYAML implements the decoder's interface.
 func (p *Percent) UnmarshalYAML(b []byte) error { return parseScalar(b, ParsePercent, p) }
 
-// Resolve says how often an upstream's host name is looked up, and whether the lookup uses SRV
+// Resolve is how often an upstream's host name is looked up, and whether the lookup uses SRV
 // records. It is written as a Duration, or as "srv:NAME" with an optional blank and Duration
 // (default: 30 s).
 type Resolve struct {
 	Every Duration // 0: the name is one upstream
-	SRV   string   // the records' name; empty: addresses of the URL's host
+	SRV   string   // name of the SRV records; empty: look up addresses of the URL's host
 }
 
 // resolveSRV is the default interval of SRV lookups.
@@ -143,7 +143,7 @@ func ParseResolve(s string) (r Resolve, err error) {
 	return r, nil
 }
 
-// maxName bounds a DNS name.
+// maxName is the maximum length of a DNS name.
 const maxName = 253
 
 // String returns r as it is written in the file.

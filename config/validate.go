@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// Known holds what Validate needs from outside the configuration.
+// Known holds the data that Validate needs from outside the configuration.
 type Known struct {
 	// Engines are the names of the bundled engine profiles. Nil: engine names are not checked.
 	Engines []string
-	// Continuing are the bundled profiles whose engines continue an answer that the request begins.
+	// Continuing are the bundled profiles whose engines continue an answer whose start is in the
+	// request.
 	Continuing []string
 	// Ordering are the bundled profiles whose engines can order their queues by request priority.
 	Ordering []string
@@ -21,9 +22,10 @@ type Known struct {
 	Fixed []string
 }
 
-// Validate checks everything beyond the form of single values: unique names, references, addresses,
-// ranges, and values that contradict each other. It returns all problems, ordered by position, and
-// includes the warnings from reading. It changes nothing, and reads only f and the clock.
+// Validate checks all rules beyond the format of single values: unique names, references,
+// addresses, ranges, and values that contradict each other. It returns all problems, ordered by
+// position, and includes the warnings from reading. It changes nothing, and reads only f and the
+// clock.
 func (f *File) Validate(k Known) Problems {
 	c := f.checks()
 	profiles := engineChecks{c, k}

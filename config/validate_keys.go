@@ -60,13 +60,13 @@ func (c keyChecks) groups() {
 	}
 }
 
-// groupOf returns the index of a key's group; -1 if the key has none.
+// groupOf returns the index of a key's group, or -1 if the key has none.
 func (c keyChecks) groupOf(k *Key) int {
 	return slices.IndexFunc(c.file.Groups, func(g Group) bool { return k.Group != "" && g.ID == k.Group })
 }
 
-// group checks a key's group. Usage with an issuer's tokens is stored by caller, so a group's
-// budget would begin without that usage at every start.
+// group checks a key's group. Usage with an issuer's tokens is stored by caller, so at every start
+// a group's budget would lack that usage.
 func (c keyChecks) group(at string, k *Key) {
 	its := c.groupOf(k)
 	switch {
@@ -152,7 +152,7 @@ func (c keyChecks) somewhere(path string, k *Key) {
 }
 
 // together checks limits that all callers with an issuer's tokens share. Usage is stored by caller,
-// so a shared budget would begin anew at every start.
+// so at every start a shared budget would be full again.
 func (c keyChecks) together(at string, k *Key) {
 	l := &k.Limits
 	c.check.oneOf(at+".per", "keys.limits.per", "a choice", l.Per)
@@ -193,7 +193,7 @@ func (c keyChecks) spend(at string, k *Key) {
 	}
 }
 
-// inForce warns if there are keys but none is valid now. It reports whether one is.
+// inForce warns if there are keys but none is valid now. It reports whether at least one is valid.
 func (c keyChecks) inForce() (some bool) {
 	now := time.Now()
 	ended := func(at time.Time) bool { return !at.IsZero() && !now.Before(at) }
@@ -239,8 +239,8 @@ func (c keyChecks) ending(some bool) {
 	}
 }
 
-// hashes checks the form of one key's hashes, and that no other key has the same hash, because the
-// caller would then be ambiguous. Messages never show a hash.
+// hashes checks the format of one key's hashes, and that no other key has the same hash, because
+// the caller would then be ambiguous. Messages never show a hash.
 func (c keyChecks) hashes(path string, k *Key, seen map[string]string) {
 	if len(k.Hash) == 0 && !k.Certificate.Set() && !isTemplate(c.file.Issuers, k.ID) {
 		c.check.fail(path, `a key needs a hash: "penstock key new" makes a key and prints it; `+
@@ -325,14 +325,15 @@ func (c keyChecks) scopes(path string, k *Key) {
 	}
 }
 
-// anyModel reports whether a key's pattern matches the id of a model, or may match a discovered
-// one.
+// anyModel reports whether a key's pattern matches the id of a model, or may match the id of a
+// discovered model.
 func (c keyChecks) anyModel(pattern string) bool {
 	return slices.ContainsFunc(c.file.Models, func(m Model) bool { return matches(pattern, m.ID) }) ||
 		slices.ContainsFunc(c.file.Discover, func(d Discover) bool { return d.mayName(pattern) })
 }
 
-// aliased returns the index of a model whose alias a key's pattern matches; -1 if no alias matches.
+// aliased returns the index of a model whose alias a key's pattern matches, or -1 if no alias
+// matches.
 func (c keyChecks) aliased(pattern string) int {
 	named := func(alias string) bool { return matches(pattern, alias) || matches(alias, pattern) }
 	return slices.IndexFunc(c.file.Models, func(m Model) bool { return slices.ContainsFunc(m.Aliases, named) })

@@ -10,7 +10,7 @@ import (
 	"penstock/config/suggest"
 )
 
-// modelChecks check models: names, deployments, slots, and what the catalog shows.
+// modelChecks check models: their names, deployments, slots and catalog entries.
 type modelChecks struct {
 	checks
 	upstreams map[string]int // by name
@@ -65,7 +65,7 @@ func (c modelChecks) all() {
 	checkDiscover(c)
 }
 
-// turns warns of models that take turns at an upstream but have no queue in which to wait.
+// turns warns of models that take turns at an upstream but have no queue.
 func (c modelChecks) turns() {
 	models := map[string]map[string]bool{} // maps an upstream to its served names
 	for i := range c.file.Models {
@@ -122,7 +122,7 @@ func (c modelChecks) useless() {
 // largestPool returns the slots of the largest pool; 0 means that the engine reports them.
 func largestPool(c Concurrency) int { return max(c.Shared, c.Text, c.Vision, c.Audio) }
 
-// fallback checks the models that answer in place of m. The map ids holds all models' ids.
+// fallback checks the models that answer in place of m. ids contains all models' ids.
 func (c modelChecks) fallback(path string, m *Model, ids map[string]string) {
 	unsure := c.places.NamesBroken("models", "id")
 	all := func() []string { return slices.Sorted(maps.Keys(ids)) }
@@ -144,7 +144,7 @@ func (c modelChecks) fallback(path string, m *Model, ids map[string]string) {
 	}
 }
 
-// checkShadow checks the model that gets copies of m's calls. The map ids holds all models' ids.
+// checkShadow checks the model that gets copies of m's calls. ids contains all models' ids.
 func checkShadow(c modelChecks, path string, m *Model, ids map[string]string) {
 	at, id := path+".model", m.Shadow.Model
 	j := modelAt(c, id)
@@ -182,8 +182,8 @@ func checkShadowTurns(c modelChecks, at string, to *Model) {
 	}
 }
 
-// maxResumes bounds how often a stream may be resumed. Each resume makes an engine process the
-// prompt again.
+// maxResumes is the maximum number of times that a stream may be resumed. Each resume makes an
+// engine process the prompt again.
 const maxResumes = 3
 
 // resume checks whether the streams of a model can be resumed as configured.
@@ -478,7 +478,7 @@ func (c modelChecks) modelTimeouts(path string, t ModelTimeouts) {
 }
 
 // modalities warns of unknown modalities, which are probably misspelt. Any modality is allowed, but
-// with a misspelt "image" the model refuses every picture.
+// if "image" is misspelt, the model refuses every picture.
 func (c modelChecks) modalities(path string, values []string) {
 	common := []string{"text", "image", "audio", "video", "file"}
 	for i, v := range values {
@@ -520,8 +520,8 @@ func (c modelChecks) published(path string, m *Model) {
 		m.SupportedReasoningEfforts)
 }
 
-// checkRetirement checks the retirement dates of a model, and warns if it is still served after
-// them.
+// checkRetirement checks the retirement dates of a model, and warns if the model is still served
+// after them.
 func checkRetirement(check *checker, path string, m *Model) {
 	past := func(at time.Time) bool { return !at.IsZero() && at.Before(time.Now()) }
 	switch {

@@ -6,7 +6,7 @@ import (
 )
 
 // If an upstream's `concurrency` is a map, the upstream has separate pools, and a pool that the map
-// omits has no slots. Calls that need the omitted pool would always be refused as if the pool were
+// omits has no slots. Calls that need the omitted pool would always be refused, as if the pool were
 // full.
 
 // slots checks that a model's upstreams have slots for its kinds of calls.
@@ -40,7 +40,7 @@ func (c modelChecks) slots(path string, m *Model) {
 }
 
 // pool checks that at least one of the model's upstreams has slots in a pool, and warns of
-// upstreams that have none. The parameter calls describes the calls that need the pool.
+// upstreams that have none. calls describes the calls that need the pool.
 func (c modelChecks) pool(path string, m *Model, pool, calls string, slots func(Concurrency) int) {
 	missing, some := c.without(m, slots)
 	switch {
@@ -57,7 +57,7 @@ func (c modelChecks) pool(path string, m *Model, pool, calls string, slots func(
 	}
 }
 
-// without() returns the paths of the model's upstreams that have no slots in a pool, and whether
+// without returns the paths of the model's upstreams that have no slots in a pool, and whether
 // other upstreams have some. An upstream that does not exist, or whose slots could not be read,
 // counts as having slots, because that problem is reported elsewhere.
 func (c modelChecks) without(m *Model, slots func(Concurrency) int) (missing []string, some bool) {

@@ -58,9 +58,9 @@ func (c engineChecks) madeOfItself(e *Engine) bool {
 	return at != nil
 }
 
-// setBy follows `like` from the named profile to the first of the file's own profiles for which the
-// function sets returns true. If there is no such profile, it returns the bundled profile at the
-// end of the chain.
+// setBy follows `like` from the named profile to the first of the file's own profiles for which
+// sets returns true. If there is no such profile, it returns the bundled profile at the end of the
+// chain.
 func (c engineChecks) setBy(name string, sets func(*Engine) bool) (own *Engine, bundled string) {
 	for range len(c.file.Engines) + 1 { // stops at a cycle
 		i := slices.IndexFunc(c.file.Engines, func(e Engine) bool { return e.Name == name })
@@ -93,7 +93,7 @@ func (c engineChecks) known() bool {
 	return c.bundled.Engines != nil && !c.places.NamesBroken("engines", "name")
 }
 
-// names lists all profiles: the bundled ones and the file's own.
+// names lists all profiles: the bundled profiles and the file's own.
 func (c engineChecks) names() []string {
 	names := slices.Clone(c.bundled.Engines)
 	for i := range c.file.Engines {
@@ -222,7 +222,7 @@ func (c upstreamChecks) hosted(path string, u *Upstream) {
 // openAI is the profile for hosted APIs, and for engines without their own profile.
 const openAI = "openai"
 
-// profile returns the bundled profile on which an engine in the file is based.
+// profile returns the bundled profile that an engine in the file is based on.
 func (c upstreamChecks) profile(name string) string {
 	for range len(c.file.Engines) {
 		i := slices.IndexFunc(c.file.Engines, func(e Engine) bool { return e.Name == name })
@@ -293,7 +293,8 @@ func choices(profiles []string) []string {
 	return append([]string{EngineAuto}, named...)
 }
 
-// pools checks the numbers of a Concurrency. BindNode has checked that at least one is above 0.
+// pools checks the numbers of a Concurrency. BindNode has checked that at least one number is above
+// 0.
 func (c upstreamChecks) pools(path string, p Concurrency) {
 	const most = 1e6
 	if p.Shared != 0 {
@@ -317,7 +318,7 @@ func (c upstreamChecks) exact(path string, p Concurrency) {
 	}
 }
 
-// leastQuietInterval is the shortest probe interval that lets an engine show in time that it works.
+// leastQuietInterval is the minimum probe interval that lets an engine show in time that it works.
 const leastQuietInterval = 500 * time.Millisecond
 
 func (c upstreamChecks) probe(path string, p Probe) {
@@ -359,9 +360,9 @@ func (c checks) clientTLS(path string, t UpstreamTLS, url, plain, secure string)
 	}
 }
 
-// usedUpstreams returns the upstreams on which models are deployed. The result sure is false if a
-// deployment could not be read or names an unknown upstream, because that deployment may refer to
-// an upstream that seems unused.
+// usedUpstreams returns the upstreams that models are deployed on. sure is false if a deployment
+// could not be read or names an unknown upstream, because that deployment may refer to an upstream
+// that seems unused.
 func (c upstreamChecks) usedUpstreams() (used map[string]bool, sure bool) {
 	used, sure = map[string]bool{}, !c.places.NamesBroken("models", "deployments")
 	for i := range c.file.Models {
@@ -388,8 +389,8 @@ var selector = func() *regexp.Regexp {
 	return regexp.MustCompile(`^` + requirement + `(,` + requirement + `)*$`)
 }()
 
-// kubernetes checks the form of the settings that select an upstream's pods. It does not query the
-// cluster.
+// kubernetes checks the format of the settings that select an upstream's pods. It does not query
+// the cluster.
 func (c upstreamChecks) kubernetes(path string, u *Upstream) {
 	k := &u.Kubernetes
 	if !k.Set() && !c.places.Has(path) {

@@ -17,7 +17,8 @@ type dirWatch struct {
 func newDirWatch() *dirWatch {
 	n, err := fsnotify.NewWatcher()
 	if err != nil {
-		n = nil // most likely out of inotify instances: only the checks at intervals remain
+		// most likely the system has no free inotify instance, so only the periodic checks remain
+		n = nil
 	}
 	return &dirWatch{notify: n, dirs: map[string]bool{}}
 }

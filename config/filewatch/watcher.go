@@ -1,8 +1,8 @@
 // Package filewatch reports when the content of files changed.
 //
-// Only the content counts. Directory events come too often, too early or, over bind mounts and
-// network file systems, not at all, whereas a hash at intervals is always right. Events only
-// trigger an earlier check. A file that only a refused configuration names is not watched: touch
+// Only the content of files counts. Directory events may be too frequent or too early, and bind
+// mounts and network file systems may send none. A periodic hash is always right. Events only
+// trigger an earlier check. A file that only a refused configuration names is not watched, so touch
 // the configuration once the file exists.
 package filewatch
 
@@ -16,9 +16,9 @@ import (
 )
 
 // Watcher calls OnChange when the content of files changed. It compares hashes of their content at
-// every Interval; directory events only trigger an earlier check. It therefore works with editors
-// that rename, with swapped symlinks (as Kubernetes swaps ..data), with bind mounts, and on systems
-// without events.
+// every Interval. Directory events only trigger an earlier check. So it works with editors that
+// rename, with swapped symlinks (Kubernetes swaps ..data), with bind mounts, and on systems without
+// events.
 //
 // It reports a change once the content has been the same for 200 ms, so that a half-written file is
 // not read. A file that was added to the list since the last check counts as changed.
@@ -37,14 +37,14 @@ type Watcher struct {
 const (
 	watchInterval = 10 * time.Second
 	settleTime    = 200 * time.Millisecond
-	// missingTime is how long a file must be missing to count as removed: an editor may move the old
-	// file away before it writes the new one.
+	// missingTime is how long a file must be missing to count as removed. An editor may move the
+	// old file away before it writes the new one.
 	missingTime = 2 * time.Second
 )
 
-// Prime does the first check, with which Run compares later ones. Call Prime before the first read
-// of the files. Otherwise Run misses a change between that read and its own start. Without Prime,
-// Run does the first check itself. Do not call it after Run.
+// Prime does the first check. Run compares later checks with it. Call Prime before the first read
+// of the files, because otherwise Run misses a change between that read and its own start. If Prime
+// was not called, Run does the first check itself. Do not call Prime after Run.
 func (w *Watcher) Prime() { w.seen = w.look() }
 
 // Run watches until ctx ends. It starts no goroutines that outlive the call.
@@ -59,7 +59,7 @@ func (w *Watcher) Run(ctx context.Context) {
 
 // loop waits for a reason to check. It reports a change after two checks, a settle time apart, that
 // agree with each other and differ from the last reported state. While a file is missing, it
-// reports after missingTime. Every check begins a settle time. Events within this time wait for the
+// reports after missingTime. Every check starts a settle time. Events in this time only lead to the
 // check at its end, so a busy directory costs at most one check per settle time.
 func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 	interval := w.Interval
@@ -120,7 +120,7 @@ func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 // prints holds the fingerprint of each path.
 type prints map[string]print
 
-// print is the SHA-256 of a content, or a value with one byte set if there is no content.
+// print is the SHA-256 of a file's content, or a value with one byte set if there is no content.
 type print [sha256.Size]byte
 
 func (w *Watcher) look() prints {
@@ -155,8 +155,8 @@ func (p prints) lacks(old prints) bool {
 	return false
 }
 
-// fingerprint returns the hash of a regular file's content. If there is no content, the result
-// encodes the reason.
+// fingerprint returns the hash of a regular file's content. If there is no content, it returns a
+// value that encodes the reason.
 func fingerprint(path string) (sum print) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -5,19 +5,19 @@ package instant
 
 import "time"
 
-// Time is a point in time on the monotonic clock, in nanoseconds since a century before the process
-// began. The zero value means none. It lies so far in the past that any timeout measured from it
-// has passed.
+// Time is a point in time on the monotonic clock, in nanoseconds since a century before the start
+// of the process. The zero value means no time. It is so far in the past that any timeout measured
+// from it has passed.
 type Time int64
 
-// epoch is so long ago that the zero value also lies before all times in a synctest bubble, which
-// begins in the year 2000.
+// epoch is so long ago that the zero value also precedes all times in a synctest bubble, which
+// starts in the year 2000.
 var epoch = time.Now().Add(-100 * 365 * 24 * time.Hour)
 
 // Now reads the clock.
 func Now() Time { return Time(time.Since(epoch)) }
 
-// Of returns t as a Time. The zero time.Time becomes none.
+// Of returns t as a Time. It returns 0 for the zero time.Time.
 func Of(t time.Time) Time {
 	if t.IsZero() {
 		return 0
@@ -25,7 +25,7 @@ func Of(t time.Time) Time {
 	return Time(t.Sub(epoch))
 }
 
-// Std returns i as a time.Time. None becomes the zero time.Time.
+// Std returns i as a time.Time. It returns the zero time.Time for 0.
 func (i Time) Std() time.Time {
 	if i == 0 {
 		return time.Time{}

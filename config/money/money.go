@@ -75,10 +75,10 @@ func (a Amount) String() string {
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }
 
-// MarshalText returns a's text in the form of String.
+// MarshalText returns the same text as String.
 func (a Amount) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText parses a text from MarshalText.
 func (a *Amount) UnmarshalText(b []byte) error {
 	whole, rest, _ := strings.Cut(string(b), ".")
 	if len(rest) > 12 {
@@ -104,7 +104,7 @@ func (a *Amount) UnmarshalYAML(b []byte) (err error) {
 type Price struct{ Input, Cached, Output int64 }
 
 // PriceOf reads the prices of a million tokens from a model's pricing: input, cached_input (by
-// default as input) and output. Tokens without a price are free.
+// default the same as input) and output. Tokens without a price are free.
 func PriceOf(pricing map[string]any) (p Price) {
 	read := func(name string, otherwise int64) int64 {
 		if amount, err := Parse(fmt.Sprint(pricing[name])); err == nil {
@@ -117,7 +117,7 @@ func PriceOf(pricing map[string]any) (p Price) {
 	return p
 }
 
-// Of returns the cost of a call. The prompt's tokens include the cached ones.
+// Of returns the cost of a call. The prompt's tokens include the cached tokens.
 func (p Price) Of(prompt, cached, completion int) Amount {
 	cached = min(max(cached, 0), max(prompt, 0))
 	return cost(p.Input, prompt-cached).Plus(cost(p.Cached, cached)).Plus(cost(p.Output, completion))

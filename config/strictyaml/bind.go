@@ -15,7 +15,7 @@ import (
 	"penstock/config/suggest"
 )
 
-// Document is one file after reading.
+// Document is the result of reading one file.
 type Document struct {
 	Places     *Places
 	Files      []string // the files that values came from
@@ -26,14 +26,14 @@ type Document struct {
 
 // Retired is a setting that earlier versions had. A file that still has it can be served.
 type Retired struct {
-	// Remedy says what to do about the setting. It follows the setting's name in the message.
+	// Remedy tells what to do about the setting. It follows the setting's name in the message.
 	Remedy string
 	// Unsafe makes the setting an error. It is for a limit or a consent, without which the file would
 	// allow more than its author meant.
 	Unsafe bool
 }
 
-// Options are Read's parameters besides the text.
+// Options are the parameters of Read other than the text.
 type Options struct {
 	// Least is the remedy for an empty file.
 	Least string
@@ -42,11 +42,11 @@ type Options struct {
 	Retired map[string]Retired
 }
 
-// Read parses src and binds it to the struct at the pointer into. Problems show the parameter name
-// as the file's name, and relative paths in the file start from that file's folder. A value that
-// cannot be bound keeps its default, and Problems reports it.
+// Read parses src and binds it to the struct that into points to. Problems show name as the file's
+// name, and relative paths in the file start from that file's folder. A value that cannot be bound
+// keeps its default, and Problems reports it.
 func Read(name string, src []byte, into any, o Options) *Document {
-	const bytesPerValue = 20 // roughly, in a long file; for the first allocation
+	const bytesPerValue = 20 // an estimate for the first allocation, from a long file
 	places := &Places{marks: make(map[string]mark, len(src)/bytesPerValue), broken: map[string]bool{}}
 	d := &Document{Places: places, report: &report{src: newSource(name, src), places: places}}
 	body, size := d.report.parse(src, o.Least)
@@ -128,7 +128,7 @@ func (b *Binder) List(n Node, into any) { b.list(n, reflect.ValueOf(into).Elem()
 // Scalar binds a string, number or boolean to the value at the pointer into.
 func (b *Binder) Scalar(n Node, into any) { b.scalar(n, reflect.ValueOf(into).Elem()) }
 
-// bind stores the node n in v. On a mistake v keeps its value, which is the default.
+// bind stores the node n in v. If n has a mistake, v keeps its value, which is the default.
 func (b *Binder) bind(n Node, v reflect.Value) {
 	if b.report.Full() {
 		return
@@ -243,7 +243,8 @@ func (b *Binder) list(n Node, v reflect.Value) {
 			break
 		}
 		at := Entry(n.path, i)
-		if i == out.Cap() { // grow faster than append: these lists hold a file's keys
+		// faster than growing by append, because these lists contain a file's keys
+		if i == out.Cap() {
 			larger := reflect.MakeSlice(v.Type(), i, min(len(s.Values), 4*i))
 			reflect.Copy(larger, out)
 			out = larger

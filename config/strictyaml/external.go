@@ -14,7 +14,7 @@ type external struct {
 	files []string                    // files that values came from
 }
 
-// expand replaces every ${VAR} in a string with the variable's value; $${VAR} stands for the
+// expand replaces every ${VAR} in a string with the variable's value. $${VAR} stands for the
 // characters ${VAR}. A variable's value is not expanded again. It cannot change the structure of
 // the file, because the tree is already parsed.
 func (x *external) expand(text string) (string, error) {
@@ -55,8 +55,8 @@ func variableName(s string) bool {
 }
 
 // secretFile reads a secret from a file, without the line breaks at the end. An empty file is an
-// error: another process may be about to write it, and a missing token would allow access without
-// one. A file that every user of the machine can read causes a warning.
+// error, because another process may be about to write it, and a missing token would allow access
+// without a token. A file that every user of the machine can read causes a warning.
 func (x *external) secretFile(name string) (value, warning string, err error) {
 	if name == "" {
 		return "", "", errors.New("file: must be followed by a path")

@@ -10,12 +10,12 @@ import (
 )
 
 // The parser's memory grows with the square of three numbers: the levels (because every node keeps
-// its path), the members of one mapping, and the documents. A file is therefore first cut into
-// tokens, at a constant cost for each, and checked before it is parsed. No sane configuration comes
-// near these bounds.
+// its path), the members of one mapping, and the documents. So a file is first cut into tokens, at
+// a constant cost for each, and checked before it is parsed. No sane configuration comes close to
+// these limits.
 const (
 	maxDepth     = 64      // levels of nesting
-	maxMarks     = 1 << 19 // structural marks; an API key has some ten
+	maxMarks     = 1 << 19 // structural marks; an API key has about ten
 	maxMembers   = 1000    // members of one mapping
 	maxDocuments = 16
 	maxBlank     = 200      // consecutive empty lines: after a block text their cost is quadratic
@@ -24,7 +24,7 @@ const (
 
 // tooLargeError is the error for a file that would cost the parser too much.
 type tooLargeError struct {
-	at  *token.Token // where the excerpt is; nil: no excerpt
+	at  *token.Token // position of the excerpt; nil: no excerpt
 	why string
 }
 
@@ -56,8 +56,8 @@ func tokens(src string) (all token.Tokens, err error) {
 	}
 }
 
-// structure counts possible structural marks. There are about as many tokens, and each takes some
-// 250 bytes.
+// structure counts possible structural marks. There are about as many tokens as marks, and each
+// token takes about 250 bytes.
 func structure(src string) (n int) {
 	for i := range len(src) {
 		switch src[i] {

@@ -13,8 +13,8 @@ import (
 )
 
 // parse returns the body of the one document in src and its number of tokens. Unless src has
-// exactly one document, it reports the reason and returns nil. The parameter least is the remedy
-// for an empty file.
+// exactly one document, it reports the reason and returns nil. least is the remedy for an empty
+// file.
 func (r *report) parse(src []byte, least string) (body ast.Node, size int) {
 	for i, line := range r.src.lines {
 		if !utf8.ValidString(line) || strings.Contains(line, "\x00") {
@@ -79,10 +79,10 @@ func (r *report) unparsed(err error) {
 	}
 }
 
-// beforeStar matches a value that begins with *, which YAML reads as an alias.
+// beforeStar matches a value that starts with *, which YAML reads as an alias.
 var beforeStar = regexp.MustCompile(`(\[|[,:-] )\*`)
 
-// syntax reports a syntax error. Without a tree the secrets on the line are unknown, so everything
+// syntax reports a syntax error. Without a tree the secrets on the line are unknown, so all text
 // after a key that may hold a secret is hidden.
 func (r *report) syntax(err *yaml.SyntaxError) {
 	at := r.mark(err.Token, "")

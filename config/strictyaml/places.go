@@ -19,7 +19,7 @@ type mark struct {
 	raw          string // the text before a ${VAR} was replaced; messages show it instead of the value
 }
 
-// show quotes the value at m for a message, cut to a bounded length.
+// show quotes the value at m for a message, cut to a maximum length.
 func (m mark) show(text string) string {
 	if m.raw != "" {
 		text = m.raw
@@ -32,7 +32,8 @@ func (m mark) show(text string) string {
 
 // problem makes a Problem without its excerpt. The excerpt is added later (source.excerpts), once
 // all secrets in the file are known. The message may quote names from the file, so control
-// characters become blanks. The message thus stays on one line and cannot control a terminal.
+// characters are replaced by blanks. Thus the message stays on one line and cannot control a
+// terminal.
 func (m mark) problem(message string) Problem {
 	message = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -48,7 +49,7 @@ func (m mark) problem(message string) Problem {
 }
 
 // Places records, by path (upstreams[1].probe.fall), each value's position and whether the value
-// could be read. A nil Places belongs to values that come from no file: they have no positions, and
+// could be read. A nil Places is for values that are not from a file. They have no positions, and
 // all count as read.
 type Places struct {
 	marks  map[string]mark
@@ -58,7 +59,7 @@ type Places struct {
 // Rename sets the name of the first source in later problems.
 func (p *Places) Rename(name string) { p.marks[""].src.name = name }
 
-// nearest returns the mark of path, or of the nearest enclosing value that has one. A value missing
+// nearest returns the mark of path, or of the nearest enclosing value that has one. A missing value
 // at the top level has no line.
 func (p *Places) nearest(path string) mark {
 	if p == nil {
@@ -146,8 +147,8 @@ func (p *Places) BrokenWithin(path string) bool {
 }
 
 // NamesBroken reports whether a list's names are incomplete because one could not be read. A
-// reference to an unknown name may then be right. The parameter fields lists the fields in the
-// list's entries that hold names.
+// reference to an unknown name may then be right. fields are the fields of the list's entries that
+// contain names.
 func (p *Places) NamesBroken(list string, fields ...string) bool {
 	return p.anyBroken(list, func(rest string) bool {
 		_, member, inside := strings.Cut(rest, "].")
@@ -156,8 +157,8 @@ func (p *Places) NamesBroken(list string, fields ...string) bool {
 	})
 }
 
-// anyBroken reports whether a broken path begins with prefix and its rest satisfies the function
-// is.
+// anyBroken reports whether there is a broken path that starts with prefix and whose remainder
+// satisfies is.
 func (p *Places) anyBroken(prefix string, is func(rest string) bool) bool {
 	if p == nil {
 		return false
@@ -190,7 +191,7 @@ func (p *Places) Append(list string, second *Places, count int) {
 	}
 }
 
-// moveEntry turns list[i] into list[i+by] at the beginning of a path.
+// moveEntry replaces list[i] by list[i+by] at the start of a path.
 func moveEntry(path, list string, by int) (string, bool) {
 	rest, ok := strings.CutPrefix(path, list+"[")
 	if !ok || by == 0 {

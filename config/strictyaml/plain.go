@@ -8,9 +8,9 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// The parser takes some 60 µs for an API key, which is half a second in a reload with ten thousand
-// keys. The plain reader therefore reads files in the usual form line by line into the same tree.
-// All other files go to the parser: those with block texts, anchors, tags, empty values, escapes,
+// The parser takes about 60 µs for an API key, which is half a second in a reload with ten thousand
+// keys. So the plain reader reads files in the usual format line by line into the same tree. All
+// other files are read by the parser: files with block texts, anchors, tags, empty values, escapes,
 // characters outside ASCII, or a syntax error.
 
 // plainLine is a line that is not blank.
@@ -19,8 +19,8 @@ type plainLine struct {
 	text           string // without the indent, a comment, and the blanks before the comment
 }
 
-// plainReader reads a file in the usual form. Once odd is set, its results are meaningless and the
-// parser must read the file.
+// plainReader reads a file in the usual format. Once odd is set, its results are meaningless and
+// the parser must read the file.
 type plainReader struct {
 	lines []plainLine // remaining
 	depth int
@@ -28,9 +28,9 @@ type plainReader struct {
 	odd   bool
 }
 
-// plainTree returns the tree that the parser would return for a file in the usual form, and
-// approximately the parser's number of tokens. It returns nil if the file has another form or
-// exceeds a bound.
+// plainTree returns the tree that the parser would return for a file in the usual format, and
+// approximately the parser's number of tokens. It returns nil if the file has another format or
+// exceeds a limit.
 func plainTree(src string) (body ast.Node, size int) {
 	if structure(src) > maxMarks || longBlank(src) > 0 {
 		return nil, 0
@@ -49,8 +49,8 @@ func plainTree(src string) (body ast.Node, size int) {
 	return body, 2 * p.size
 }
 
-// maxPlainLine bounds a line, in bytes, so that little work is wasted on a file that has an odd
-// line near its end.
+// maxPlainLine is the maximum length of a line in bytes, so that little work is wasted on a file
+// that has an odd line near its end.
 const maxPlainLine = 1000
 
 // cut splits the text into lines.
@@ -85,11 +85,11 @@ func (p *plainReader) cut(src string) {
 	}
 }
 
-// maxPlainKey bounds a key, in bytes.
+// maxPlainKey is the maximum length of a key in bytes.
 const maxPlainKey = 64
 
 // keyHead returns the length of the key at the start of a string, including the colon and the
-// blanks after it. It returns 0 if the string does not begin with a key.
+// blanks after it. It returns 0 if the string does not start with a key.
 func keyHead(text string) int {
 	n := 0
 	for n < len(text) && n < maxPlainKey && inKey(text[n], n == 0) {
@@ -108,7 +108,7 @@ func keyHead(text string) int {
 	return n + blanks
 }
 
-// inKey reports whether a key may contain the byte c or, if first is true, begin with it.
+// inKey reports whether a key may contain c or, if first is true, start with c.
 func inKey(c byte, first bool) bool {
 	return c == '_' || isLetter(c) || !first && (c == '-' || isDigit(c))
 }
@@ -141,12 +141,12 @@ func isPlainText(text string) bool {
 	return true
 }
 
-// inPlainText reports whether the first word of an unquoted value, or a later one, may hold c.
+// inPlainText reports whether the first word of an unquoted value, or a later word, may contain c.
 func inPlainText(c byte, first bool) bool {
 	return isLetter(c) || isDigit(c) || strings.IndexByte("/$_.+@=*~-", c) >= 0 || first && (c == '{' || c == '}')
 }
 
-// block reads the list, mapping or value that begins on the first line.
+// block reads the list, mapping or value that starts on the first line.
 func (p *plainReader) block() ast.Node {
 	p.depth++
 	defer func() { p.depth-- }()
@@ -226,7 +226,7 @@ var (
 	plainQuoted = regexp.MustCompile(`^(?:"[^"\\]*"|'[^']*')`)
 )
 
-// value reads the rest of a line as a value.
+// value reads the remainder of a line as a value.
 func (p *plainReader) value(text string, line, column int) ast.Node {
 	at := &token.Position{Line: line, Column: column}
 	if text[0] != '{' && text[0] != '[' && text[0] != '"' && text[0] != '\'' {
@@ -239,7 +239,7 @@ func (p *plainReader) value(text string, line, column int) ast.Node {
 	return n
 }
 
-// scalar makes a node from an unquoted string. The string's form decides the type.
+// scalar makes a node from an unquoted string. The string's characters determine the type.
 func (p *plainReader) scalar(text string, at *token.Position) ast.Node {
 	p.size++
 	switch t := token.New(text, text, at); t.Type { //nolint:exhaustive // the parser reads the others
@@ -259,7 +259,7 @@ func (p *plainReader) scalar(text string, at *token.Position) ast.Node {
 // flow reads a value in brackets or quotes on one line.
 type flow struct {
 	*plainReader
-	rest string // the rest of the line
+	rest string // the remainder of the line
 	at   *token.Position
 }
 
@@ -311,8 +311,8 @@ func (f *flow) value() ast.Node {
 	return f.scalar(text, at)
 }
 
-// members reads the members in brackets. The next byte must be the opening bracket, and the
-// parameter last is the closing bracket.
+// members reads the members in brackets. The next byte must be the opening bracket. last is the
+// closing bracket.
 func (f *flow) members(last byte, member func()) {
 	f.skip(1)
 	for first := true; !f.odd; first = false {

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Problem is one mistake in a configuration, with its position and its remedy. No field ever holds
-// a secret: an excerpt ends where a secret begins.
+// Problem is one mistake in a configuration, with its position and its remedy. No field ever
+// contains a secret, because an excerpt ends before a secret.
 type Problem struct {
-	File    string // the file, as named to Read
+	File    string // the name of the file, as given to Read
 	Path    string // the value, such as upstreams[1].probe.fall; empty: the whole file
-	Message string // what is wrong and the remedy, in one line
-	Excerpt string // the source line with a caret below it; empty when there is no line
+	Message string // the mistake and its remedy, in one line
+	Excerpt string // the source line with a caret below it; empty if there is no line
 	Line    int    // counted from 1; 0: no line
 	Column  int    // in characters, counted from 1; 0: no column
 	Warning bool   // the file is usable nevertheless
@@ -44,14 +44,14 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// MaxProblems bounds the errors, and also the warnings, that are reported for one file. A file with
-// more problems is evidently the wrong file.
+// MaxProblems is the maximum number of errors, and also of warnings, that are reported for one
+// file. A file with more problems is evidently the wrong file.
 const MaxProblems = 100
 
 // Findings collects problems, up to MaxProblems errors and as many warnings.
 type Findings struct {
 	problems         Problems
-	errors, warnings int // the number found, including discarded ones
+	errors, warnings int // number of problems found, including discarded ones
 }
 
 // Add keeps a problem unless MaxProblems of its kind have been found before.
@@ -72,13 +72,13 @@ func (f *Findings) count(p Problem) *int {
 	return &f.errors
 }
 
-// Keep adds earlier problems without a bound.
+// Keep adds earlier problems without a limit.
 func (f *Findings) Keep(ps Problems) { f.problems = append(f.problems, ps...) }
 
 // Full reports whether enough errors were found to stop looking.
 func (f *Findings) Full() bool { return f.errors >= MaxProblems }
 
-// Problems returns what was found, ordered by position.
+// Problems returns the problems found, ordered by position.
 func (f *Findings) Problems() Problems {
 	f.problems.Sort()
 	return f.problems
@@ -97,8 +97,8 @@ func (ps Problems) Error() string {
 	return strings.Join(texts, "\n")
 }
 
-// Err returns ps as an error if it has more than warnings, and nil otherwise. Use Err to turn
-// Problems into an error, because nil Problems in an error variable are not a nil error.
+// Err returns ps as an error if it contains more than warnings, and nil otherwise. Use Err to
+// convert Problems to an error, because a nil Problems in an error variable is not a nil error.
 func (ps Problems) Err() error {
 	if len(ps.Errors()) == 0 {
 		return nil

@@ -12,7 +12,7 @@ import (
 // Removed replaces a text that Redact hides.
 const Removed = "(removed)"
 
-// Redaction decides what Redact hides.
+// Redaction defines what Redact hides.
 type Redaction struct {
 	// Secret reports whether values of the type are secrets.
 	Secret func(t reflect.Type) bool
@@ -21,10 +21,10 @@ type Redaction struct {
 	Text func(path, text string) string
 }
 
-// Redact returns the document in src in a form that can be shown to others, and the texts that it
-// removed. It hides values whose type is secret by the rules, and values that have no field in the
-// type. It drops comments. Variables are shown by name, and aliases as their values. The result ok
-// is false if src is not YAML.
+// Redact returns the document in src without its secrets, and the texts that it has removed. It
+// hides values whose type is secret by the rules, and values that have no field in the type. It
+// drops comments. Variables are shown by name, and aliases as their values. ok is false if src is
+// not YAML.
 func Redact(src []byte, to reflect.Type, rules Redaction) (text []byte, left []string, ok bool) {
 	places := &Places{marks: map[string]mark{}, broken: map[string]bool{}}
 	r := &report{src: newSource("", src), places: places}
@@ -47,7 +47,7 @@ type redactor struct {
 	left  []string
 }
 
-// value returns the redacted form of n: text on the same line, or further lines.
+// value returns n without its secrets: a text on the same line, or further lines.
 func (x *redactor) value(n Node, t reflect.Type) (inline string, lines []string) {
 	n, ok := x.tree.resolve(n)
 	for t.Kind() == reflect.Pointer {
@@ -85,7 +85,7 @@ func (x *redactor) value(n Node, t reflect.Type) (inline string, lines []string)
 		only := Fields(t)[0]
 		return x.value(n.In(Join(n.path, only.Key)), t.Field(only.Index).Type)
 	}
-	return strconv.Quote(Removed), nil // a value of another form may be anything
+	return strconv.Quote(Removed), nil // a value of another kind may contain any text
 }
 
 // hasParts reports whether values of the type contain others.
@@ -102,7 +102,7 @@ func hasParts(t reflect.Type) bool {
 // plainName matches a possible name of a setting.
 var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z_-]{0,40}$`)
 
-// members writes a mapping. The function typeOf returns nil for a name whose value is hidden.
+// members writes a mapping. typeOf returns nil for a name whose value is hidden.
 func (x *redactor) members(n Node, typeOf func(name string) reflect.Type) (inline string, lines []string) {
 	all, ok := x.tree.entries(n)
 	if !ok || len(all) == 0 {

@@ -94,8 +94,8 @@ func secretName(name string) bool {
 	return false
 }
 
-// countsTokens reports whether a key that is named like a secret holds a number of tokens, as
-// max_tokens does.
+// countsTokens reports whether a key that is named like a secret holds a number of tokens, such as
+// max_tokens.
 func countsTokens(name, value string) bool {
 	counts := false
 	for word := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '_' || r == '-' || r == ' ' }) {

@@ -12,8 +12,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// text returns a scalar's text without quotes and with its ${VAR} resolved. The parameter want
-// names the expected value, for the message if n is a list or mapping.
+// text returns a scalar's text without quotes and with its ${VAR} resolved. want is the name of the
+// expected value, for the message if n is a list or a mapping.
 func (b *Binder) text(n Node, want string) (string, bool) {
 	raw, ok := rawText(n.ast)
 	if !ok {
@@ -70,7 +70,7 @@ func (b *Binder) scalar(n Node, v reflect.Value) {
 			return
 		}
 		if raw, _ := rawText(n.ast); strings.Contains(raw, "://") && strings.ContainsAny(raw, "@?") {
-			b.Hide(n) // it may hold a password or a key
+			b.Hide(n) // the value may be a password or a key
 		}
 		v.SetString(text)
 	case reflect.Bool:
@@ -101,7 +101,7 @@ func (b *Binder) scalar(n Node, v reflect.Value) {
 	}
 }
 
-// time binds a time in RFC 3339, or a date, which means the date's first moment in UTC.
+// time binds a time in RFC 3339 format, or a date. A date means its first moment in UTC.
 func (b *Binder) time(n Node, into *time.Time) {
 	text, ok := b.text(n, "a time")
 	if !ok {

@@ -12,7 +12,7 @@ import (
 type source struct {
 	name   string
 	lines  []string
-	hidden map[int]int // maps a line to the column at which a secret begins
+	hidden map[int]int // maps a line to the column at which a secret starts
 }
 
 func newSource(name string, text []byte) *source {
@@ -23,13 +23,13 @@ func newSource(name string, text []byte) *source {
 	return &source{name: name, lines: lines, hidden: map[int]int{}}
 }
 
-// Bounds on quoted values, in bytes. Messages quote names, and a line may be as long as the file.
+// Limits on quoted values, in bytes. Messages quote names, and a line may be as long as the file.
 const (
 	maxMessage = 1000
 	maxPath    = 300
 )
 
-// cut shortens a long text to its beginning.
+// cut shortens a long text to a prefix.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -40,8 +40,8 @@ func cut(text string, most int) string {
 	return text[:most] + "..."
 }
 
-// hide keeps a line from the given column on, and the following lines up to line last, out of every
-// excerpt. This may hide more than the secret, which is safe.
+// hide excludes a line from the given column on, and the following lines up to line last, from
+// every excerpt. This may hide more than the secret, which is safe.
 func (s *source) hide(line, column, last int) {
 	for n := line; n <= last; n++ {
 		from := 1
@@ -54,7 +54,7 @@ func (s *source) hide(line, column, last int) {
 	}
 }
 
-// excerptWidth bounds a shown line, in characters.
+// excerptWidth is the maximum length of a shown line in characters.
 const excerptWidth = 120
 
 // excerpt returns the source line with a caret under column. Tabs become one blank and other
@@ -100,8 +100,8 @@ func (s *source) excerpt(line, column int) string {
 	return fmt.Sprintf("%5d | %s%s%s\n      | %s", line, before, string(window), after, caret)
 }
 
-// keyHash matches a key's hash. Excerpts show stars in place of the hash, and show the text after
-// the hash.
+// keyHash matches a key's hash. Excerpts show stars in place of the hash, but show the text after
+// it.
 var keyHash = regexp.MustCompile(`sha256:[0-9A-Fa-f]+`)
 
 func masked(hash string) string {
@@ -129,9 +129,9 @@ func (s *source) excerpts(ps Problems) {
 	}
 }
 
-// secretColumn returns the column at which a secret may begin in a line, or 0 if the line cannot
-// hold a secret. A line without a key is judged by the last line with a key, whose value it may
-// continue.
+// secretColumn returns the column at which a secret may start in a line, or 0 if the line cannot
+// contain a secret. A line without a key may continue the value of the last line with a key, so
+// that key decides.
 func (s *source) secretColumn(line int) int {
 	column, keyed := afterSecretName(s.lines[line-1])
 	for above := line - 1; !keyed && above >= 1; above-- {

@@ -32,12 +32,12 @@ func (n Node) IsList() bool {
 	return ok
 }
 
-// IsReference reports whether n refers to a secret as ${VAR} or file:PATH, instead of containing
+// IsReference reports whether n refers to a secret by ${VAR} or file:PATH, instead of containing
 // it.
 func (n Node) IsReference() bool { return isReference(n.ast) }
 
-// tree resolves anchors, aliases, merge keys and tags, within bounds: aliases can multiply a small
-// file.
+// tree resolves anchors, aliases, merge keys and tags. It has limits, because aliases can multiply
+// a small file.
 type tree struct {
 	report  *report
 	anchors map[string]ast.Node
@@ -45,7 +45,7 @@ type tree struct {
 	paths   int // bytes of the paths of visited nodes
 }
 
-// aliasNodes bounds the nodes that aliases may add to the file's own.
+// aliasNodes is the maximum number of nodes that aliases may add to the file's own nodes.
 const aliasNodes = 100_000
 
 // newTree collects the anchors of a document with size tokens, including anchors below keys that
@@ -69,7 +69,7 @@ func (v anchorVisitor) Visit(n ast.Node) ast.Visitor {
 	return v
 }
 
-// boundsMark is a path that no file can have. It is marked as broken once an exceeded bound has
+// boundsMark is a path that no file can have. It is marked as broken once an exceeded limit has
 // been reported.
 const boundsMark = "\x00"
 
@@ -165,7 +165,7 @@ func (t *tree) entries(n Node) ([]entry, bool) {
 	return own, true
 }
 
-// mergedEntries lists the members that a merge key adds from one or several mappings.
+// mergedEntries lists the members that a merge key adds from one or more mappings.
 func (t *tree) mergedEntries(n Node) []entry {
 	n, ok := t.resolve(n)
 	if !ok {

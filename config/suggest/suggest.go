@@ -24,12 +24,13 @@ func Choice(name string, candidates []string) string {
 	return ": choose " + List(candidates)
 }
 
-// maxCandidates bounds the words that are compared, and thus the time that a suggestion takes.
+// maxCandidates is the maximum number of words that are compared. It limits the time that a
+// suggestion takes.
 const maxCandidates = 1000
 
 // Nearest returns the candidate that is most similar to name, or "" if none is similar enough. A
-// similar candidate differs from name only in spelling style, in at most a third of the letters, or
-// by an added or missing word.
+// candidate is similar if it differs from name only in spelling style, in at most a third of the
+// letters, or by an added or missing word.
 func Nearest(name string, candidates []string) string {
 	plain := Normalize(name)
 	best, least := "", max(1, len(plain)/3)+1
@@ -67,7 +68,7 @@ func Normalize(s string) string {
 }
 
 // distance returns how many letters must be inserted, deleted, replaced or swapped with a neighbour
-// to turn a into b.
+// to convert a to b.
 func distance(a, b string) int {
 	previous, current, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range current {

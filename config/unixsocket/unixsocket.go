@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Prefix begins every address of a Unix socket.
+// Prefix is the prefix of every address of a Unix socket.
 const Prefix = "unix:"
 
 // DefaultMode lets the edge's user and group connect to a listener.
@@ -49,7 +49,7 @@ func URL(address string) (file, base string, err error) {
 // Address returns the address of a socket's path.
 func Address(file string) string { return Prefix + file }
 
-// pathOf returns what follows the prefix, with one slash at its beginning.
+// pathOf returns the text after the prefix, with one slash at its start.
 func pathOf(address string) string {
 	rest := strings.TrimPrefix(address, Prefix)
 	if strings.HasPrefix(rest, "///") {

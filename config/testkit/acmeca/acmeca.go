@@ -34,7 +34,7 @@ type Reach func(ctx context.Context, domain, port string) (net.Conn, error)
 
 // Options configure an authority.
 type Options struct {
-	Life  time.Duration // of its certificates; default 90 days
+	Life  time.Duration // lifetime of its certificates; default 90 days
 	Reach Reach
 	// Validate, if set, replaces the check through Reach, for tests without a network.
 	Validate func(kind, domain, token, keyAuthorization string) error
@@ -49,8 +49,9 @@ type Mishaps struct {
 	RateLimited int           // refused orders
 	RetryAfter  time.Duration // sent with these refusals
 	Down        bool          // every request gets a 503
-	Pending     int           // polls of an order before it is ready, and again before it is issued
-	Wait        chan struct{} // orders are answered once it is closed
+	// number of polls of an order before it is ready, and again before it is issued
+	Pending int
+	Wait    chan struct{} // orders are answered once this is closed
 	// Window is the suggested renewal window of every certificate (RFC 9773).
 	WindowStart, WindowEnd time.Time
 }
@@ -159,7 +160,7 @@ func (c *CA) Count() (accounts, orders, issued int) {
 	return len(c.accounts), len(c.orders), c.issued
 }
 
-// Requests returns the number of requests whose path begins with prefix.
+// Requests returns the number of requests whose path starts with prefix.
 func (c *CA) Requests(prefix string) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -210,7 +211,7 @@ func refuse(status int, kind, text string) error {
 
 // request is a signed and verified request.
 type request struct {
-	account string // its URL; empty: signed by a key alone
+	account string // the account's URL; empty: signed by a key alone
 	key     *jose.JSONWebKey
 	url     string
 	body    []byte
@@ -528,7 +529,7 @@ func (c *CA) finalize(w http.ResponseWriter, n int, o *order, q *request) (int, 
 	return c.show(w, n, o)
 }
 
-// String describes what the authority has done.
+// String describes the history of the authority.
 func (c *CA) String() string {
 	accounts, orders, issued := c.Count()
 	return fmt.Sprintf("%d accounts, %d orders, %d certificates", accounts, orders, issued)

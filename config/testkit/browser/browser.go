@@ -35,9 +35,9 @@ func Find() string {
 	return ""
 }
 
-// Open returns a tab for chromedp.Run. Width and height are in pixels; with dark the page sees a
-// dark colour scheme. The browser has its own profile, ends with the test, and stops after two
-// minutes.
+// Open returns a tab for chromedp.Run. width and height are in pixels. If dark is true, the page
+// sees a dark colour scheme. The browser has its own profile, ends with the test, and stops after
+// two minutes.
 func Open(t testing.TB, width, height int64, dark bool) context.Context {
 	t.Helper()
 	path := Find()

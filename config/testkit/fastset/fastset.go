@@ -1,5 +1,5 @@
-// Package fastset skips long tests in the fast set, `go test -short ./...`, so that it can run for
-// every change. It imports no package of ours, so tests of any package can use it.
+// Package fastset skips long tests in the fast set, `go test -short ./...`, so that the fast set
+// can run for every change. It imports no package of ours, so tests of any package can use it.
 package fastset
 
 import (
@@ -11,7 +11,7 @@ import (
 // on build machines.
 func On() bool { return testing.Short() && os.Getenv("CI") == "" }
 
-// LeaveOut skips a long test, and prints what remains untested.
+// LeaveOut skips a long test, and prints which property stays untested.
 func LeaveOut(t testing.TB, what string) {
 	t.Helper()
 	if On() {

@@ -40,8 +40,8 @@ func File(t *testing.T, name string, got []byte) {
 	}
 }
 
-// Archives runs f in a subtest for each archive in a folder. The function f reads the input
-// sections and sets the output sections. Then the archive must equal the file.
+// Archives runs f in a subtest for each archive in a folder. f reads the input sections and sets
+// the output sections. After that the archive must equal the file.
 func Archives(t *testing.T, folder string, f func(t *testing.T, a *Archive)) {
 	t.Helper()
 	for name, a := range All(t, folder) {
@@ -86,7 +86,7 @@ func Read(t testing.TB, file string) *Archive {
 // Archive holds the sections of one case, in the order of the file.
 type Archive struct{ txtar.Archive }
 
-// Section returns a section's text; nil if there is none.
+// Section returns a section's text, or nil if there is none.
 func (a *Archive) Section(name string) []byte {
 	if i := a.index(name); i >= 0 {
 		return a.Files[i].Data

@@ -59,8 +59,8 @@ type event struct {
 }
 
 // kind returns the event type for a watch with selectors. The type is DELETED for an object that no
-// longer matches, ADDED for one that begins to match, and "" for an object that the watch does not
-// see.
+// longer matches, ADDED for an object that starts to match, and "" for an object that the watch
+// does not see.
 func (e *event) kind(q url.Values) string {
 	was, is := e.before != nil && matches(e.before, q), !e.gone && matches(e.object, q)
 	switch {
@@ -184,7 +184,7 @@ func (s *Server) Delete(collection, name string) {
 	s.change(event{collection: collection, before: o, object: o, gone: true})
 }
 
-// change appends an event and returns its object with the new version. The caller holds mu.
+// change appends an event and returns its object with the new version. The caller must hold mu.
 func (s *Server) change(e event) Object {
 	s.version++
 	metadata := maps.Clone(e.object["metadata"].(Object))
@@ -278,7 +278,8 @@ func status(code int, reason string) Object {
 	}
 }
 
-// list answers with a page. Its continue token holds the next position and the version of the list.
+// list answers with a page. The page's continue token contains the next position and the version of
+// the list.
 func (s *Server) list(w http.ResponseWriter, path string, q url.Values) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -110,8 +110,8 @@ func (s *Server) URL() string {
 	return "http://" + s.Listener.Addr().String()
 }
 
-// Request reads a complete request and returns it with its body. The result ok is false when no
-// more requests come.
+// Request reads a complete request and returns it with its body. ok is false if there are no more
+// requests.
 func (p *Peer) Request() (r *http.Request, body string, ok bool) {
 	r, err := http.ReadRequest(p.Reader)
 	if err != nil {

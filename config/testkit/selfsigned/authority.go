@@ -44,8 +44,8 @@ func NewAuthority(t testing.TB, name string) *Authority {
 	return &Authority{string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), cert, key}
 }
 
-// Client returns a client certificate that is valid for an hour around now. The function set may
-// change its template.
+// Client returns a client certificate that is valid for an hour around now. set may change its
+// template.
 func (a *Authority) Client(t testing.TB, set func(*x509.Certificate)) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

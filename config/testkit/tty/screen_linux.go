@@ -17,7 +17,7 @@ type cell struct {
 type screen struct {
 	width, height int
 	cells         [][]cell
-	before        [][]cell // the main screen while a program uses the alternate one
+	before        [][]cell // the main screen while a program uses the alternate screen
 	row, column   int
 	style         string
 	alternate     bool
@@ -71,7 +71,7 @@ func (s *screen) write(b []byte) {
 	s.rest = append([]byte(nil), b...)
 }
 
-// escape executes a sequence and returns its length; 0 if its end is missing.
+// escape executes a sequence and returns its length, or 0 if the end of the sequence is missing.
 func (s *screen) escape(b []byte) int {
 	if len(b) < 3 {
 		return 0

@@ -90,8 +90,8 @@ func (t *Terminal) setSize(width, height int) {
 	})
 }
 
-// Resize changes the terminal's size, as dragging its window does. Content outside the new size is
-// lost. The system notifies the program if the terminal is its controlling terminal.
+// Resize changes the terminal's size, as if a user had dragged its window. Content outside the new
+// size is lost. The system notifies the program if the terminal is its controlling terminal.
 func (t *Terminal) Resize(width, height int) {
 	t.mu.Lock()
 	t.screen.resize(width, height)
@@ -125,7 +125,7 @@ type View struct {
 	Lines     []string // without trailing blanks
 	Colours   bool     // some text has a colour or a style
 	Alternate bool     // the program's own screen
-	Cursor    bool     // it is visible
+	Cursor    bool     // the cursor is visible
 	Wrapped   bool     // since the cursor was at home, output went beyond its line or the screen
 }
 
