@@ -204,7 +204,8 @@ func TestFault85_OneKeyFloods(t *testing.T) {
 		ask("other", other)
 		release()
 		wg.Wait()
-		var order []string // in which the engine was asked: replies that are ready may be read in any order
+		// the order in which the engine was asked, because ready replies may be read in any order
+		var order []string
 		for _, r := range p.Engines[0].Recorded() {
 			for _, who := range []string{"flood", "other"} {
 				if strings.Contains(string(r.Body), `"user":"`+who+`"`) {
@@ -250,7 +251,8 @@ func TestQueue(t *testing.T) {
 		t.Parallel()
 		p := start(t, rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 1", Model: "queue: { depth: 2, wait: 30s }"})
 		p.Engines[1].SetFault(sim.Fault{Spec: "status=502"})
-		release := p.hold(1, p.Chat(endless)) // on the first engine, whichever was asked before
+		// on the first engine, no matter which one was asked before
+		release := p.hold(1, p.Chat(endless))
 		got := make(chan *rig.Reply, 1)
 		go func() { got <- p.Post(chatPath, p.Chat("")) }()
 		rig.WaitFor(t, rig.Patience, "it has failed and waits", func() bool {
@@ -489,7 +491,7 @@ func TestManyStreams(t *testing.T) {
 	}
 	p := start(t, rig.Setup{Engines: engines, Upstream: "concurrency: " + strconv.Itoa(streams) + ", " + rig.QuietProbes, Limits: "connections: 5000", Timeouts: "connect: 1m"})
 	for _, e := range p.Engines {
-		e.SetSlots(0) // no call is answered until all have arrived
+		e.SetSlots(0) // no call is answered until all have been received
 	}
 	client := rig.NewClient(t)
 	client.Transport.(*http.Transport).MaxConnsPerHost = 0
@@ -572,7 +574,7 @@ func TestFramingIsNotObservable(t *testing.T) {
 	}
 }
 
-// anonymous removes everything that differs between answers: ids and times.
+// anonymous removes the ids and times in which answers differ.
 func anonymous(body string) string {
 	var b strings.Builder
 	for line := range strings.Lines(body) {

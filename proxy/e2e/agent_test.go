@@ -64,9 +64,9 @@ func TestAgentWebSocket(t *testing.T) {
 	}
 }
 
-// TestAgentEndsBySignal checks that a signal ends the command whatever the command waits for. A
-// shell makes background programs ignore an interrupt. Child programs inherit an ignored signal,
-// but not a handler.
+// TestAgentEndsBySignal checks that a signal ends the command, no matter what the command waits
+// for. A shell makes background programs ignore an interrupt. Child programs inherit an ignored
+// signal, but not a handler.
 func TestAgentEndsBySignal(t *testing.T) {
 	listens := make(chan os.Signal, 1)
 	signal.Notify(listens, syscall.SIGINT)

@@ -70,7 +70,7 @@ func answers(t *testing.T, out string) (status map[string]int) {
 }
 
 // TestBatch checks that a batch fills an edge without a queue, and waits after refusals. A second
-// start sends nothing.
+// start sends no line.
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "concurrency: 3"})
@@ -113,7 +113,7 @@ func TestBatchLineErrors(t *testing.T) {
 		}
 	}
 	invalid := strings.Replace(wrong, `"model":"none"`, `"model":5`, 1)
-	for _, text := range []string{wrong, invalid, invalid} { // the model may exist by now; the last start sends nothing
+	for _, text := range []string{wrong, invalid, invalid} { // the model may exist by now
 		if err := os.WriteFile(args[1], []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -7,8 +7,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestBench checks that the load generator, which sends Messages and Responses in conversations
-// with tools and images, streamed and plain, finds no fault in the edge's streams.
+// TestBench checks that the load generator finds no fault in the edge's streams. It sends Messages
+// and Responses in conversations with tools and images, streamed and plain.
 func TestBench(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

@@ -76,9 +76,9 @@ func TestCostlyMembers(t *testing.T) {
 	}
 }
 
-// TestUnfinishedBodies checks that a key's unfinished bodies hold at most half of the memory for
-// bodies, however the bodies arrive, so that other keys' bodies find room. A key without
-// competition, and a single body, may use all of it.
+// TestUnfinishedBodies checks that a key's unfinished bodies use at most half of the memory for
+// bodies, no matter how the client sends them, so that other keys' bodies find room. A key without
+// competition, and a single body, may use all of the memory.
 func TestUnfinishedBodies(t *testing.T) {
 	t.Parallel()
 	other, hash, err := auth.NewKey()
@@ -123,8 +123,8 @@ func TestUnfinishedBodies(t *testing.T) {
 	}
 }
 
-// TestAnnouncedBodies checks that a body holds memory for the bytes that have arrived, not for
-// those that its client announces.
+// TestAnnouncedBodies checks that a body uses memory for the bytes that have been received, not for
+// the bytes that its client has announced.
 func TestAnnouncedBodies(t *testing.T) {
 	t.Parallel()
 	const announced, part = 8 << 20, 256 << 10

@@ -27,9 +27,9 @@ func twoKeys(t *testing.T, s rig.Setup) (p *penstock, other func(more string) *r
 // failing is a request at which the healthy engine fails.
 const failing = `"sim":{"fault":"status=500"}`
 
-// TestOneClientLeavesTheEngineToOthers checks that other clients are served whatever the engine
-// answers to one client, and however often. After each failure the edge's own probe checks that the
-// engine still works; no client's call is used for that.
+// TestOneClientLeavesTheEngineToOthers checks that other clients are served, no matter what the
+// engine answers to one client, and how often. After each failure the edge's own probe checks that
+// the engine still works; no client's call is used for that.
 func TestOneClientLeavesTheEngineToOthers(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]string{
@@ -131,8 +131,8 @@ func TestEngineThatFailsEverything(t *testing.T) {
 }
 
 // TestHalfOpenIsNotOneClients checks that after a client's call has failed as the trial of a
-// half-open breaker, the next trial is the edge's own probe. A recovered engine therefore serves
-// all clients again, whatever that client sends.
+// half-open breaker, the next trial is the edge's own probe. So a recovered engine serves all
+// clients again, no matter what that client sends.
 func TestHalfOpenIsNotOneClients(t *testing.T) {
 	t.Parallel()
 	p, other := twoKeys(t, rig.Setup{Upstream: rig.QuietProbes})
@@ -158,7 +158,8 @@ func TestHalfOpenIsNotOneClients(t *testing.T) {
 		p.Post(chatPath, p.Chat(failing)) // must not reach the engine
 		return false
 	})
-	if n := p.Metric("penstock_upstream_attempts_total", `result="bad_response"`); n > trials+1 { // one more may come right after the breaker closes
+	// there may be one more probe right after the breaker closes
+	if n := p.Metric("penstock_upstream_attempts_total", `result="bad_response"`); n > trials+1 {
 		t.Errorf("%v more calls of that client were trials", n-trials)
 	}
 	if p.Metric("penstock_upstream_generation_probes_total", `result="ok"`) != 1 {
@@ -167,10 +168,10 @@ func TestHalfOpenIsNotOneClients(t *testing.T) {
 	other("").WantStatus(200)
 }
 
-// TestKindsWithoutGenerationProbe checks model kinds for which the edge has no generation probe,
-// such as images, where a probe would cost too much. Without keys, requests with different bodies
-// show whether an engine works, and a repeated request shows nothing. A single client with a key
-// shows nothing either.
+// TestKindsWithoutGenerationProbe checks model kinds for which the edge has no generation probe.
+// For images, for example, a probe would cost too much. Without keys, requests with different
+// bodies show whether an engine works. A repeated request does not show that, and neither does a
+// single client with a key.
 func TestKindsWithoutGenerationProbe(t *testing.T) {
 	t.Parallel()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// brokenAnswers are faults that let an engine begin every answer and complete none.
+// brokenAnswers are faults with which an engine starts every answer and completes none.
 var brokenAnswers = []string{"error-in-stream=3", "cut-after=4", "reset-after=4", "no-finish"}
 
 // TestEngineThatBreaksEveryAnswer checks that such an engine is taken out within two seconds for

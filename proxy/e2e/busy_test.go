@@ -22,7 +22,7 @@ import (
 // busyProbe makes three consecutive probes fail within four seconds.
 const busyProbe = "concurrency: 1, probe: { interval: 500ms, timeout: 500ms }"
 
-// workKind is a kind of work for which an engine sends nothing before the complete answer.
+// workKind is a kind of work for which an engine sends no byte before the complete answer.
 type workKind struct {
 	name, kind, path, body string
 	media                  string // of the body; empty: JSON
@@ -51,8 +51,8 @@ func (k *workKind) ask(p *penstock) *rig.Reply {
 	return p.Post(k.path, k.body, media)
 }
 
-// serialPainter is an image server that handles one request at a time, including those for its
-// health page. It works until done is closed.
+// serialPainter is an image server that handles one request at a time, including requests for its
+// health endpoint. It works until done is closed.
 func serialPainter(t *testing.T, done <-chan struct{}) string {
 	var one sync.Mutex
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -187,9 +187,9 @@ func frozen(t *testing.T) (url string, engine *rig.Process) {
 	return engine.Says(`(http://127\.0\.0\.1:\d+)`)[1], engine
 }
 
-// TestStoppedEngine suspends an engine's process, for which the kernel still accepts connections.
-// If the stopped engine is the only one, it is down within a minute of its last sign of life, and
-// its calls end then. If another engine works, every new call goes to that engine, and the stopped
+// TestStoppedEngine suspends an engine's process. The kernel still accepts connections for it. If
+// the stopped engine is the only one, it is down within a minute of its last sign of life, and its
+// calls end then. If another engine works, every new call goes to that engine, and the stopped
 // engine's calls follow after half a minute of silence.
 func TestStoppedEngine(t *testing.T) {
 	fastset.LeaveOut(t, "an engine that is stopped for a minute")
@@ -204,7 +204,7 @@ func TestStoppedEngine(t *testing.T) {
 			alone := start(t, s)
 			s.Engines = []sim.Options{{}}
 			both := start(t, s)
-			both.Engines[0].SetSlots(0) // the first call goes to the other engine, or waits at this one
+			both.Engines[0].SetSlots(0) // the first call goes elsewhere or waits
 			held := make(chan *rig.Reply)
 			for _, p := range []*penstock{alone, both, both} {
 				go func() { held <- k.ask(p) }()

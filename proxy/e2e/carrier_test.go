@@ -31,7 +31,7 @@ func TestConnectionAfterStream(t *testing.T) {
 			_ = c.Send(p.Request(chatPath, p.Chat("")))
 			c.Reply("POST").WantStatus(200)
 		}
-		// The connection has the idle timeout of a kept connection, not of a new one.
+		// The connection has the idle timeout of a keep-alive connection, not of a new one.
 		stream(c)
 		time.Sleep(1200 * time.Millisecond)
 		stream(c)

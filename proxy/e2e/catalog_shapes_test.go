@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests read the catalog in the forms that agents use.
+// These tests read the catalog in the variants that agents use.
 
 const shapesConfig = `
 keys:

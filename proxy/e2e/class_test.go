@@ -46,8 +46,8 @@ func TestFreeSlotIsTakenFirst(t *testing.T) {
 	calls.Wait()
 }
 
-// TestRunningCallsStay checks that a call that finds no slot is refused or waits, whatever the
-// class of the running calls. The log names a call's class unless it is the first class.
+// TestRunningCallsStay checks that a call that finds no slot is refused or waits, no matter which
+// class the running calls have. The log names a call's class unless it is the first class.
 func TestRunningCallsStay(t *testing.T) {
 	t.Parallel()
 	user, hash, _ := auth.NewKey()

@@ -49,7 +49,7 @@ func wantFreed(t *testing.T, p *penstock, phase string) {
 	rig.WaitFor(t, rig.Patience, "the connection to the engine is closed", func() bool { return e.Stats().Conns <= 1 })
 }
 
-// TestLeavesAtOnce checks that a client that disconnects before its call begins counts like a
+// TestLeavesAtOnce checks that a client that disconnects before its call starts counts like a
 // client that disconnects while it sends its body.
 func TestLeavesAtOnce(t *testing.T) {
 	t.Parallel()

@@ -26,7 +26,8 @@ import (
 // command runs the program until it ends.
 func command(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	t.Helper()
-	program := rig.Binary(t) // the first test builds it, which must not count as the command's time
+	// the first test builds the program, and that time must not count for the command
+	program := rig.Binary(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
@@ -257,7 +258,7 @@ func TestDoctorKnowsAnotherEdge(t *testing.T) {
 	}
 }
 
-// TestCheckForEditors checks that the line of each problem, including the first, begins with its
+// TestCheckForEditors checks that the line of each problem, including the first, starts with its
 // position.
 func TestCheckForEditors(t *testing.T) {
 	t.Parallel()

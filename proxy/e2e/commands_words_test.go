@@ -48,8 +48,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestQuietStart checks that no library logs before main, whatever this host lacks. The trace shows
-// the order of initialisation.
+// TestQuietStart checks that no library logs before main, no matter which features this host lacks.
+// The trace shows the order of initialization.
 func TestQuietStart(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command(rig.Binary(t), "version")

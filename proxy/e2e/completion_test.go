@@ -82,7 +82,7 @@ func installedShells(t *testing.T) (all []completer) {
 	return all
 }
 
-// TestCompletion checks that a shell offers exactly the words that may come next.
+// TestCompletion checks that a shell offers exactly the words that are possible next.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "tags: [h100]"})
@@ -133,7 +133,8 @@ func TestCompletion(t *testing.T) {
 			} {
 				want := strings.Fields(row.want)
 				slices.Sort(want)
-				// Completion does not wait long for a running edge, which a busy machine delays.
+				// Completion waits only briefly for a running edge, and a busy machine delays the
+				// edge.
 				rig.WaitFor(t, rig.Patience, fmt.Sprintf("penstock %s: %q", row.line, row.want), func() bool {
 					return shell.offers(t, row.env, row.line) == strings.Join(want, " ")
 				})
@@ -142,8 +143,8 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestCompletion_Readline checks that completion works with readline, which treats : and = as
-// separate words and inserts only the text after them.
+// TestCompletion_Readline checks that completion works with readline. Readline treats : and = as
+// separate words, and inserts only the text after them.
 func TestCompletion_Readline(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Config: "keys: [{ id: a, hash: \"sha256:" + strings.Repeat("0", 64) + "\" }]\n" +
@@ -175,7 +176,7 @@ func TestCompletion_Readline(t *testing.T) {
 // values give no offers, and that names that a shell could execute are omitted.
 func TestCompletionValues(t *testing.T) {
 	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and sends nothing
+	ln, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and sends no byte
 	if err != nil {
 		t.Fatal(err)
 	}

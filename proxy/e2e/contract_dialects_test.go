@@ -24,8 +24,8 @@ type member struct {
 	unsaid []string
 }
 
-// rows makes one rule from each member. The parameter base is the smallest valid request, whose
-// members are required.
+// rows makes one rule from each member. base is the smallest valid request, and its members are
+// required.
 func rows(table, path, schemaName string, base map[string]string, members []member) []rule {
 	var out []rule
 	for _, m := range members {
@@ -277,7 +277,7 @@ func TestEffortsOfTheModel(t *testing.T) {
 }
 
 // TestBareCompletion checks that a client gets what the contract and the SDKs' types promise, even
-// from an engine whose answer has nothing but the text.
+// from an engine whose answer has only the text.
 func TestBareCompletion(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, func(w http.ResponseWriter, _ *http.Request) {

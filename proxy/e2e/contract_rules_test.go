@@ -75,7 +75,8 @@ var modelRows = []rule{
 	{line: "Model, supported_endpoints", check: func(t *testing.T, p *penstock) {
 		for _, id := range p.list().ids() {
 			for _, path := range p.entry(id)["supported_endpoints"].([]any) {
-				if path == any("/v1/realtime") { // a GET over WebSocket, which OpenAPI cannot describe
+				// a GET for a WebSocket, which OpenAPI cannot describe
+				if path == any("/v1/realtime") {
 					continue
 				}
 				if rig.Published(t).Operation("POST", path.(string)) == nil {

@@ -109,7 +109,7 @@ var goldenRequests = []struct{ folder, section, accepted, schema string }{
 	{"responses/testdata/request/", "request.json", "chat.json", "ResponsesRequest"},
 }
 
-// goldenKinds must all be found by TestGolden, so that it cannot pass by finding nothing.
+// goldenKinds must all be found by TestGolden. Otherwise the test could pass without finding any.
 var goldenKinds = []string{
 	"chat ChatCompletion", "chat ChatCompletionEvent",
 	"messages CountTokensRequest", "messages Message", "messages MessageEvent",
@@ -149,7 +149,7 @@ func checkAnswer(file, section string, check func(schema, text string)) {
 	}
 }
 
-// answerSchema returns the schema of a body, which it recognizes by the body's constants.
+// answerSchema returns the schema of a body. It recognizes the schema by the body's constants.
 func answerSchema(body string) string {
 	var v struct{ Object, Type string }
 	if json.Unmarshal([]byte(body), &v) != nil {

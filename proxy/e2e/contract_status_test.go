@@ -28,12 +28,12 @@ type surface struct {
 	request func(model string, stream bool) (body, media string)
 	streams bool // clients may ask for streams
 	local   bool // engine failures do not affect it
-	upload  bool // a form whose file may come before the model
+	upload  bool // a form whose file may precede the model
 	drawn   bool // served by painter instead of the simulator
 }
 
-// asJSON returns a request function for a JSON format, in which %q is the model and %v the stream
-// flag.
+// asJSON returns a request function for a JSON format. In the format, %q is the model and %v the
+// stream flag.
 func asJSON(format string) func(string, bool) (string, string) {
 	return func(model string, stream bool) (string, string) {
 		if strings.Contains(format, "%v") {

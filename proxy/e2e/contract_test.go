@@ -20,8 +20,8 @@ import (
 // rule is one line of the contract.
 type rule struct {
 	line string // its position: the heading, then the row or the number
-	// good are accepted chat requests: either a member to add to a plain request, or a complete body
-	// if it begins with {.
+	// good are accepted chat requests: either a member to add to a plain request, or a complete
+	// body if it starts with {.
 	good []string
 	// bad are chat requests that are refused with 400 and the parameter.
 	bad []refused
@@ -31,7 +31,7 @@ type rule struct {
 	tests []string
 }
 
-// refused is a chat request in the form of rule.good, with the answer's param.
+// refused is a chat request in the format of rule.good, with the answer's param.
 type refused struct {
 	request, param string
 	// unsaid is true if a schema cannot express the rule.

@@ -173,8 +173,8 @@ func TestCopiesForms(t *testing.T) {
 	}
 }
 
-// TestCopiesByConsent checks that nothing is copied but the calls of the named keys for the named
-// models, and that catalog and answers tell each client about its own calls.
+// TestCopiesByConsent checks that only the calls of the named keys for the named models are copied,
+// and that the catalog and the answers tell each client about its own calls.
 func TestCopiesByConsent(t *testing.T) {
 	t.Parallel()
 	sink, url := newCopySink(t)
@@ -248,8 +248,8 @@ func TestCopiesByConsent(t *testing.T) {
 	}
 }
 
-// TestCopiesOfCutStream checks that the copy of a stream whose client leaves has what the client
-// was sent.
+// TestCopiesOfCutStream checks that the copy of a stream whose client leaves contains the bytes
+// that the client was sent.
 func TestCopiesOfCutStream(t *testing.T) {
 	t.Parallel()
 	sink, url := newCopySink(t)
@@ -322,8 +322,8 @@ func TestCopiesToSocket(t *testing.T) {
 	}
 }
 
-// TestCopiesBadSink checks that a sink which hangs, refuses or is away costs calls nothing, and
-// that metrics, verdict and log say so without content.
+// TestCopiesBadSink checks that a sink that hangs, refuses or is unreachable does not affect calls.
+// Metrics, verdict and log must report the sink without any content.
 func TestCopiesBadSink(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

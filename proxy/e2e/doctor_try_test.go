@@ -13,7 +13,7 @@ import (
 )
 
 // TestDoctorTries makes the program try every text engine that the simulator imitates. All of them
-// pass, whatever their dialect details. Audio engines get no text requests.
+// pass, no matter how their dialects differ. Audio engines get no text requests.
 func TestDoctorTries(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"openai", "vllm", "sglang", "llamacpp", "llamacpp-router", "ollama", "tgi", "trtllm", "lmstudio", "kokoro", "whisper"} {
@@ -37,8 +37,8 @@ func TestDoctorTries(t *testing.T) {
 	}
 }
 
-// TestInitOfAnotherEdge checks that the configuration has all models of another edge's catalog,
-// whatever their names.
+// TestInitOfAnotherEdge checks that the configuration has all models of another edge's catalog, no
+// matter how they are named.
 func TestInitOfAnotherEdge(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {Profile: "kokoro"}}, Config: `
@@ -75,8 +75,8 @@ models:
 	}
 }
 
-// TestRealDoctorTries tries llama.cpp with everything that tools and reasoning need, and without
-// its template.
+// TestRealDoctorTries tries llama.cpp once with all options for tools and reasoning, and once
+// without its template.
 func TestRealDoctorTries(t *testing.T) {
 	for _, c := range []struct {
 		flag string

@@ -89,9 +89,9 @@ func balanced(t *testing.T, path string) {
 	}
 }
 
-// TestSignalAtRest checks an edge to which other machines may route: it lingers after SIGTERM and
-// logs this, and a second signal ends the linger cleanly. On loopback the edge ends at once,
-// whatever timeouts.linger says, because no balancer needs to notice.
+// TestSignalAtRest checks an edge that other machines may route to. It lingers after SIGTERM and
+// logs this, and a second signal ends the linger cleanly. On loopback the edge ends at once, no
+// matter what timeouts.linger is, because no balancer needs to notice.
 func TestSignalAtRest(t *testing.T) {
 	t.Parallel()
 	const lingering = `"msg":"lingering: calls are accepted until balancers notice (timeouts.linger)","linger":"1m0s"`

@@ -23,8 +23,8 @@ import (
 // recognised is the detected profile, if it differs from the simulator's name for the engine.
 var recognised = map[string]string{"openai": "sim", "vllm-omni": "vllm"}
 
-// facts are what the edge must read from each engine's pages: its slots, and whether it reports its
-// load.
+// facts are the facts that the edge must read from each engine's endpoints: its slots, and whether
+// it reports its load.
 var facts = map[string]struct {
 	slots, load bool
 	models      string
@@ -147,7 +147,7 @@ func TestEngines_Text(t *testing.T) {
 }
 
 // TestEngines_Tools checks that a Messages client gets the tool calls of every engine as tool uses,
-// however the engine splits, numbers and finishes them.
+// no matter how the engine splits, numbers and finishes them.
 func TestEngines_Tools(t *testing.T) {
 	t.Parallel()
 	for _, name := range textEngines {
@@ -221,8 +221,8 @@ models: [{ id: talk, context_length: 2048, deployments: [{ upstream: bare }] }]
 	}
 }
 
-// TestEngines_Full checks that a call moves from a full engine to another one, whatever the full
-// engine answers.
+// TestEngines_Full checks that a call moves from a full engine to another one, no matter what the
+// full engine answers.
 func TestEngines_Full(t *testing.T) {
 	t.Parallel()
 	for _, name := range textEngines {

@@ -52,7 +52,7 @@ func TestFault91_OnlyTheAPIIsPublic(t *testing.T) {
 			t.Errorf("admin %s: status %d", path, res.StatusCode)
 		}
 	}
-	// A web page that calls the admin listener gets nothing.
+	// A web page that calls the admin listener gets no answer that it can read.
 	for _, header := range []string{"Origin: http://evil.example", "Host: evil.example"} {
 		req, _ := http.NewRequest("GET", p.Admin+"/metrics", nil)
 		name, value, _ := strings.Cut(header, ": ")
@@ -173,7 +173,7 @@ func TestFault95_EngineHeadersStayHere(t *testing.T) {
 }
 
 // TestFault96_NothingIsKept sends canaries through every place that a client can write to, in valid
-// and invalid calls, and searches everything that the edge shows to others. (The rig searches the
+// and invalid calls, and searches all output that the edge shows to others. (The rig searches the
 // log of every test for the prompt.)
 func TestFault96_NothingIsKept(t *testing.T) {
 	t.Parallel()

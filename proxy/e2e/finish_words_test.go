@@ -9,8 +9,8 @@ import (
 )
 
 // TestFailureWords checks the finish reasons with which an engine gives up an answer. The call goes
-// to another engine as long as the client has received nothing; after that it ends as broken. Other
-// unknown finish reasons mean a normal end.
+// to another engine as long as the client has received no bytes. After that it ends as broken.
+// Other unknown finish reasons mean a normal end.
 func TestFailureWords(t *testing.T) {
 	t.Parallel()
 	const gaveUp = "finish=insufficient_system_resource"

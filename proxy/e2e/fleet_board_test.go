@@ -110,7 +110,7 @@ func TestFleetBoard(t *testing.T) {
 func TestExactSlots(t *testing.T) {
 	_, a, b := twoEdges(t, "concurrency: { shared: 4, fleet: exact }", "")
 	release := a.hold(3, a.Chat(endless))
-	more := b.hold(1, b.Chat(endless)) // at once, whatever the store's load board says
+	more := b.hold(1, b.Chat(endless)) // at once, no matter what the store's load board contains
 	for _, edge := range []*penstock{a, b} {
 		edge.Post(chatPath, edge.Chat("")).WantStatus(429)
 	}

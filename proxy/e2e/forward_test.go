@@ -103,8 +103,8 @@ func TestCompletions_Stream(t *testing.T) {
 	}
 }
 
-// TestWhole_Aborted checks that an unstreamed answer that an engine has given up, as Ollama does
-// when its runner dies, is not passed on, whatever it contains.
+// TestWhole_Aborted checks that an unstreamed answer that an engine has given up is not passed on,
+// no matter what it contains. Ollama gives up an answer when its runner dies.
 func TestWhole_Aborted(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -137,8 +137,8 @@ func TestCompletions_NoChoices(t *testing.T) {
 	}
 }
 
-// numbersOnly is an engine that answers embeddings with numbers whatever the encoding_format, like
-// SGLang, LM Studio and older versions of Ollama. Input i has i/2 in its first dimension.
+// numbersOnly is an engine that answers embeddings with numbers whatever the encoding_format is,
+// like SGLang, LM Studio and older versions of Ollama. Input i has i/2 in its first dimension.
 func numbersOnly(t *testing.T) *httptest.Server {
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -175,8 +175,8 @@ func numbersOnly(t *testing.T) *httptest.Server {
 	return engine
 }
 
-// TestEmbeddings_Form checks that a client gets the engine's numbers in the form that it requests.
-// OpenAI's SDKs for Node and Python request base64 and decode any answer as base64.
+// TestEmbeddings_Form checks that a client gets the engine's numbers in the format that it
+// requests. OpenAI's SDKs for Node and Python request base64 and decode any answer as base64.
 func TestEmbeddings_Form(t *testing.T) {
 	t.Parallel()
 	engine := numbersOnly(t)
@@ -440,8 +440,8 @@ models:
 	}
 }
 
-// startBare starts an edge with one model, talk, at an engine that lists it and answers everything
-// else with serve.
+// startBare starts an edge with one model, talk, at an engine that lists it and answers all other
+// requests with serve.
 func startBare(t *testing.T, serve http.HandlerFunc) *penstock {
 	t.Helper()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -473,9 +473,9 @@ func TestCompletions_EndpointMissing(t *testing.T) {
 	}
 }
 
-// TestStreams_NullFrames checks llama.cpp's stream for a completion with several prompts, which
-// begins with the frame null. The edge skips the frame null, and does not count it as the first
-// event.
+// TestStreams_NullFrames checks llama.cpp's stream for a completion with several prompts. Such a
+// stream starts with the frame null. The edge skips the frame null, and does not count it as the
+// first event.
 func TestStreams_NullFrames(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, func(w http.ResponseWriter, r *http.Request) {

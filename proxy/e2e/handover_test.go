@@ -103,8 +103,8 @@ func parsed(controls string) (m map[string]any) {
 }
 
 // TestKeepaliveDoesNotCommit checks that an engine that fails after keep-alives, or after it has
-// announced an answer, is replaced by another engine, and that the second engine's answer fits what
-// the first engine announced.
+// announced an answer, is replaced by another engine, and that the second engine's answer is
+// consistent with the first engine's announcement.
 func TestKeepaliveDoesNotCommit(t *testing.T) {
 	t.Parallel()
 	const controls = `"tokens":20,"ttft_ms":400`
@@ -231,7 +231,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestNotResumed checks that a stream ends with an error, as without resumption, if its beginning
+// TestNotResumed checks that a stream ends with an error, as without resumption, if its text so far
 // cannot be given to another engine, or if no engine is known to continue answers.
 func TestNotResumed(t *testing.T) {
 	t.Parallel()

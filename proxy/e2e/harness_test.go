@@ -13,7 +13,7 @@ import (
 //	p := start(t, rig.Setup{})              // one engine, one model "sim", one key
 //	r := p.Post(chatPath, p.Chat(""))       // the key is sent by itself
 //	r.WantStatus(200)
-//	p.Engines[0].Stats()                    // what the engine saw
+//	p.Engines[0].Stats()                    // the requests that the engine got
 
 // penstock is an edge under test with its engines.
 type penstock struct{ *rig.Local }

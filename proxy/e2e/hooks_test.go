@@ -43,7 +43,7 @@ type hookQuestion struct {
 	Body         json.RawMessage `json:"body"`
 }
 
-// newHook starts a hook that allows everything.
+// newHook starts a hook that allows every call.
 func newHook(t testing.TB) *hookServer {
 	h := &hookServer{}
 	h.says(`{"action":"allow"}`)
@@ -214,7 +214,7 @@ func TestHookAdmitsAnew(t *testing.T) {
 		return p.Post(chatPath, rig.Chat.Body("sim", prompt, ""), narrow)
 	}
 	rewrite := func(body string) { h.says(`{"action":"rewrite","body":` + body + `}`) }
-	for range 3 { // each call returns what it held
+	for range 3 { // each call releases the memory that it used
 		h.says(`{"action":"route","model":"other"}`)
 		ask("Hi").WantError(403, "permission_error", "model_not_allowed")
 		rewrite(`{"model":"other","messages":[{"role":"user","content":"Hi"}]}`)
@@ -248,7 +248,7 @@ func TestHookFailures(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, cause, detail, more string
-		answer                    http.HandlerFunc // nil: nothing listens
+		answer                    http.HandlerFunc // nil: no server listens
 	}{
 		{"refuses connections", "hook_unreachable", "", "", nil},
 		{"dies in its answer", "hook_answer", "breaks_off", "", func(w http.ResponseWriter, _ *http.Request) {
@@ -329,7 +329,7 @@ func TestHookFailures(t *testing.T) {
 	}
 }
 
-// TestHookClientLeaves checks that a client that leaves ends the wait for the hook, which does not
+// TestHookClientLeaves checks that a client that leaves ends the wait for the hook. This does not
 // count as a failure of the hook.
 func TestHookClientLeaves(t *testing.T) {
 	t.Parallel()

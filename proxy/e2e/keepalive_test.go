@@ -109,8 +109,8 @@ func TestWholeKeepalive_Failure(t *testing.T) {
 	}
 }
 
-// TestWholeKeepalive_Never checks that bytes and text get no white space, which would change them,
-// and that HTTP/1.0 clients get none, because HTTP/1.0 has no chunks. A quick failure keeps its
+// TestWholeKeepalive_Never checks that bytes and text get no white space, because it would change
+// them. HTTP/1.0 clients get none either, because HTTP/1.0 has no chunks. A quick failure keeps its
 // status.
 func TestWholeKeepalive_Never(t *testing.T) {
 	t.Parallel()

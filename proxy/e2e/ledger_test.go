@@ -79,7 +79,7 @@ func TestLedger(t *testing.T) {
 	want(3)
 	call(p.Chat(`"max_tokens":10,"sim":{"tokens":10}`))
 	p.Rest()
-	p.Signal(syscall.SIGTERM) // at once, because a drain loses nothing
+	p.Signal(syscall.SIGTERM) // at once, because a drain loses no usage
 	p.Exits(20*time.Second, 0)
 	p.Relaunch()
 	want(4)
@@ -271,7 +271,7 @@ func TestFleetUsage(t *testing.T) {
 }
 
 // TestFleetBudget checks that the edges of a fleet use up one budget together. A store that has
-// lost its data gets the usage again, and an edge that loses the store does not begin a new budget.
+// lost its data gets the usage again, and an edge that loses the store does not start a new budget.
 func TestFleetBudget(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)

@@ -153,7 +153,7 @@ func pace(t *testing.T, calls int, p, control *penstock) {
 	}
 }
 
-// TestBlockedLog checks that calls are not slowed down while the log goes to a pipe that nothing
+// TestBlockedLog checks that calls are not slowed down while the log goes to a pipe that nobody
 // reads.
 func TestBlockedLog(t *testing.T) {
 	t.Parallel()

@@ -59,7 +59,7 @@ func TestKeysAtRunTime(t *testing.T) {
 	p.Post(chatPath, p.Chat(`"service_tier":"flex"`)).WantStatus(200)
 	call(made.Key, 200)
 	p.keys(200, keeperToken, "PATCH", "/guest", `{"limits":{"requests_per_minute":1},"models":["sim"]}`)
-	call(made.Key, 200) // a new limit begins with a full minute's allowance
+	call(made.Key, 200) // a new limit starts with a full minute's allowance
 	call(made.Key, 429)
 	p.keys(200, keeperToken, "PATCH", "/guest", `{"limits":{"requests_per_minute":null}}`)
 	p.keys(200, keeperToken, "PATCH", "/guest", `{"group":"team-a"}`)

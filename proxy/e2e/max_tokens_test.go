@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Coding agents request 32,000 tokens whatever the context length, and give up at the first
-// refusal.
+// Coding agents request 32,000 tokens no matter what the context length is, and give up at the
+// first refusal.
 
 const (
 	smallContext = 24_576
@@ -27,8 +27,8 @@ var limitWays = []struct{ path, member, body string }{
 	{"/v1/completions", "max_tokens", `"prompt":%q`},
 }
 
-// promptOf returns a prompt of about the given number of simulator tokens, which asks for a short
-// answer.
+// promptOf returns a prompt of about the given number of simulator tokens. The prompt asks for a
+// short answer.
 func promptOf(tokens int) string {
 	return strings.Repeat("a tiny ", tokens*4/7) + `[[sim {"tokens":4}]]`
 }
@@ -55,8 +55,8 @@ func sentLimits(t *testing.T, e *sim.Engine) (limits []int) {
 	return limits
 }
 
-// eachLimitWay runs f for every endpoint with a token limit, unstreamed and streamed. The function
-// body makes a request with the given limit.
+// eachLimitWay runs f for every endpoint with a token limit, unstreamed and streamed. body makes a
+// request with the given limit.
 func eachLimitWay(t *testing.T, f func(t *testing.T, path string, body func(prompt string, asked int) string)) {
 	t.Helper()
 	for _, w := range limitWays {
@@ -125,8 +125,8 @@ func TestMaxTokens_AboveTheContext(t *testing.T) {
 }
 
 // TestMaxTokens_Misjudged checks that the engine's own count decides if the edge underestimates a
-// prompt. The edge sends a second request, which the client does not notice and the retry budget
-// does not count.
+// prompt. The edge sends a second request. The client does not notice it, and the retry budget does
+// not count it.
 func TestMaxTokens_Misjudged(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"vllm", "sglang", "tgi"} {

@@ -21,8 +21,8 @@ import (
 
 // These tests check token counts of Messages, in streams and from the endpoint that counts tokens.
 
-// TestMessages_EarlyUsage checks message_start, the only event from which LangChain reads the
-// prompt's size, and in which vLLM reports it.
+// TestMessages_EarlyUsage checks message_start, in which vLLM reports the prompt's size. It is the
+// only event that LangChain reads that size from.
 func TestMessages_EarlyUsage(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "", Config: `
@@ -156,8 +156,8 @@ models: [{ id: sim, deployments: [{ upstream: up-0, served: served }] }]
 	}
 }
 
-// TestCounts_Estimated checks that if the engine does not count tokens, the client sees what its
-// key is charged, including the prompt.
+// TestCounts_Estimated checks that if the engine does not count tokens, the client sees the tokens
+// that its key is charged for, including the prompt.
 func TestCounts_Estimated(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, func(w http.ResponseWriter, r *http.Request) {

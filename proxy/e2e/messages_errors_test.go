@@ -20,7 +20,7 @@ import (
 // These tests check failures of Messages: refusals, failing engines, broken streams, and clients
 // that disconnect.
 
-// wantAPIError checks an error in the form in which the SDK reads it.
+// wantAPIError checks an error as the SDK reads it.
 func wantAPIError(t *testing.T, err error, status int, kind, code, param string) *anthropic.Error {
 	t.Helper()
 	var e *anthropic.Error
@@ -136,7 +136,7 @@ func TestMessages_EngineFailures(t *testing.T) {
 
 // TestMessages_AnswerTooLong checks that if a prompt would fit with a smaller max_tokens, the error
 // has the numbers that agents parse. If the engine has not counted the complete prompt, the numbers
-// come from the edge's estimate.
+// are from the edge's estimate.
 func TestMessages_AnswerTooLong(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -202,7 +202,7 @@ func TestMessages_BrokenStreams(t *testing.T) {
 		rig.WantNoLeak(t, "the answer", e.RawJSON(), "127.0.0.1:")
 		p.heal()
 	}
-	// If an engine dies during a tool call, nothing looks like a complete call.
+	// If an engine dies during a tool call, the client must not see a complete call.
 	p.Engines[0].SetFault(sim.Fault{Spec: "cut-after=3"})
 	params := say("Weather?", "")
 	params.Tools = weatherTools()

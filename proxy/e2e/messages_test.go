@@ -26,8 +26,7 @@ func (p *penstock) claude(more ...option.RequestOption) *anthropic.Client {
 	return &c
 }
 
-// say returns a Messages request with one user message. The parameter controls holds members for
-// the simulator.
+// say returns a Messages request with one user message. controls are members for the simulator.
 func say(text, controls string) anthropic.MessageNewParams {
 	if controls != "" {
 		text += " [[sim {" + controls + "}]]"
@@ -228,8 +227,8 @@ func TestMessages_Ping(t *testing.T) {
 	}
 }
 
-// TestMessages_Shape checks that an error on these paths has the shape of Messages, whichever layer
-// sends it.
+// TestMessages_Shape checks that an error on these paths has the shape of Messages, no matter which
+// layer sends it.
 func TestMessages_Shape(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 16KiB", Keys: "", Key: "operations: [messages, chat]"})
@@ -303,8 +302,8 @@ func (p *penstock) sent(engine int) (path, body string) {
 	return r.Target, string(r.Body)
 }
 
-// TestMessages_Prefill checks conversations that end with an assistant turn, which is the beginning
-// of the answer. Engines that would start a new answer get members that make them continue; other
+// TestMessages_Prefill checks conversations that end with an assistant turn. This turn is the start
+// of the answer. Engines that would start a new answer get members that make them continue. Other
 // engines continue by themselves.
 func TestMessages_Prefill(t *testing.T) {
 	t.Parallel()

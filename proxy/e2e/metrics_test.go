@@ -184,8 +184,8 @@ func TestLintFindsFaults(t *testing.T) {
 	}
 }
 
-// wantShown fails the test for each described family that the function among selects and the page
-// lacks.
+// wantShown fails the test for each described family that among selects and that is missing from
+// the page.
 func wantShown(t *testing.T, page string, among func(name string) bool) {
 	t.Helper()
 	for _, f := range observe.Families() {
@@ -269,7 +269,8 @@ func TestMetricsPage(t *testing.T) {
 	if sum, n := p.Metric("penstock_overhead_seconds_sum"), p.Metric("penstock_overhead_seconds_count"); sum/n > 0.1+begun.Step().Seconds() {
 		t.Errorf("the edge says that it adds %v s a call: it counts somebody else's time as its own", sum/n)
 	}
-	rig.WaitFor(t, rig.Patience, "gaps between the tokens are measured", func() bool { // on a busy machine tokens arrive in bunches
+	// on a busy machine tokens are received in bunches
+	rig.WaitFor(t, rig.Patience, "gaps between the tokens are measured", func() bool {
 		p.Post(chatPath, streamed).WantStatus(200)
 		return p.Metric("penstock_itl_seconds_count") >= 5
 	})
@@ -309,8 +310,8 @@ func TestDashboards(t *testing.T) {
 	}
 }
 
-// TestIdleModel checks that a model's idle time, which a scaler reads, is 0 while a call runs, and
-// grows afterwards.
+// TestIdleModel checks that a model's idle time, which an autoscaler reads, is 0 while a call runs,
+// and grows after that.
 func TestIdleModel(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

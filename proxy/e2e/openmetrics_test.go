@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// openMetricsFamily is a family's metadata, which precedes its samples.
+// openMetricsFamily is the metadata of a family. It precedes the family's samples.
 type openMetricsFamily struct {
 	kind, unit, help string
 	sampled, closed  bool
@@ -31,8 +31,8 @@ var (
 )
 
 // lintOpenMetrics returns a page's violations of the OpenMetrics 1.0 text format. It checks the end
-// mark, that metadata comes once and before the samples, that each family is in one place and has a
-// distinct name, suffixes and units, and canonical bounds.
+// mark, suffixes and units, and canonical bounds. It also checks that each family has a distinct
+// name and is in one place, and that its metadata occurs once and before its samples.
 func lintOpenMetrics(page string) (problems []string) {
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	page, ended := strings.CutSuffix(page, "# EOF\n")
@@ -120,7 +120,7 @@ func (f *openMetricsFamily) tell(what, name, told string, bad func(format string
 	*into = told
 }
 
-// canonical reports whether a bound has the format's canonical form.
+// canonical reports whether a bound is written in the format's canonical way.
 func canonical(bound string) bool {
 	v, err := strconv.ParseFloat(bound, 64)
 	want := strconv.FormatFloat(v, 'g', -1, 64)

@@ -25,9 +25,9 @@ func panicked(t *testing.T, g *guard.Guard, place string, n uint64) {
 	rig.WaitFor(t, rig.Patience, "the panic of "+place, func() bool { return g.Panics(place) >= n })
 }
 
-// TestPanicOfACall checks that a panic anywhere in a call ends only that call, and that everything
-// it held is released exactly once: its slot, the key's only concurrent call, and the memory of its
-// body. Its stream does not look complete unless it was complete.
+// TestPanicOfACall checks that a panic anywhere in a call ends only that call, and that its
+// resources are released exactly once: its slot, the key's only concurrent call, and the memory of
+// its body. Its stream does not look complete unless it was complete.
 func TestPanicOfACall(t *testing.T) {
 	t.Parallel()
 	const whole, stream = "", `"stream":true,"sim":{"text":"hello there"}`
@@ -121,7 +121,7 @@ func TestPanicOfAHead(t *testing.T) {
 		if text, closed := c.Closed(rig.Patience); !closed || !strings.HasPrefix(text, test.want) {
 			t.Errorf("%s: closed %v after %.200q, want %q", test.point, closed, text, test.want)
 		}
-		panicked(t, g, guard.Connection, uint64(i+1)) // it may come after the answer
+		panicked(t, g, guard.Connection, uint64(i+1)) // it may be counted after the answer
 		if n := g.Panics(guard.Connection); n != uint64(i+1) {
 			t.Errorf("%s: %d panics, want %d", test.point, n, i+1)
 		}

@@ -156,7 +156,7 @@ func openProcessStream(t *testing.T, base, key, control string) *rig.Stream {
 	return rig.Connect(t, base, key).OpenStream(chatPath, rig.ChatBody("sim", `"stream":true,"sim":{`+control+`}`))
 }
 
-// wantLastWord reads a stream to its end, which must be an error event.
+// wantLastWord reads a stream to its end. The last event must be an error.
 func wantLastWord(t *testing.T, s *rig.Stream) {
 	t.Helper()
 	var last rig.Event
@@ -212,9 +212,9 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// TestSecondSignalIsSoon checks that no connected client, whatever it waits for or sends, delays
-// the exit after a second signal. The best of several attempts counts, because the machine may be
-// busy.
+// TestSecondSignalIsSoon checks that no connected client delays the exit after a second signal, no
+// matter what it waits for or sends. The best of several attempts counts, because the machine may
+// be busy.
 func TestSecondSignalIsSoon(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{})

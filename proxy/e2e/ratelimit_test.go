@@ -102,8 +102,8 @@ func TestRateHeaders(t *testing.T) {
 	})
 }
 
-// TestBracketedModelNames checks model names to which agents append a variant in brackets that no
-// engine here serves.
+// TestBracketedModelNames checks model names with a variant in brackets. Agents append such
+// variants, but no engine here serves them.
 func TestBracketedModelNames(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{

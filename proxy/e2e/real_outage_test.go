@@ -79,14 +79,14 @@ func (l *realLoad) stop() []realSent {
 	return l.since(time.Time{})
 }
 
-// since returns the requests so far that began at or after a time.
+// since returns the requests so far that started at or after a time.
 func (l *realLoad) since(begun time.Time) []realSent {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(l.sent), func(s realSent) bool { return s.begun.Before(begun) })
 }
 
-// waitServed waits until an upstream has answered a request that began after a time, and returns
+// waitServed waits until an upstream has answered a request that started after a time, and returns
 // how long that took.
 func (l *realLoad) waitServed(limit time.Duration, upstream string, after time.Time) time.Duration {
 	l.p.T.Helper()
@@ -133,7 +133,7 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, timeouts: { first_event: 3
 			}
 		}
 	}
-	// outage runs one outage: the function fail makes the engine fail, and mend brings it back.
+	// outage runs one outage: fail makes the engine fail, and mend restores it.
 	outage := func(what string, fail, mend func()) {
 		t.Helper()
 		failed := time.Now()

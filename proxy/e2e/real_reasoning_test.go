@@ -116,8 +116,8 @@ func (c *turns) prompt() string {
 	return text
 }
 
-// chat runs the turns on chat through the function ask. It sends the first turn's reasoning back
-// under the given name, or not at all.
+// chat runs the turns on chat through ask. It sends the first turn's reasoning back under the given
+// name, or not at all.
 func (c *turns) chat(ask func(string, object) object, model, name string, more object) (answer object, reasoning string) {
 	c.t.Helper()
 	c.flush()

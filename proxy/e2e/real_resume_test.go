@@ -138,7 +138,7 @@ models: [{ id: talk, retry: { resume: 1 }, deployments: [{ upstream: a, served: 
 			want := p.read(t, d.path, body, 0, nil)
 			var killed string
 			var got heard
-			for range 3 { // on a busy machine the rest may arrive before the kill
+			for range 3 { // on a busy machine the remaining text may be received before the kill
 				got = p.read(t, d.path, body, k, func(upstream string) {
 					killed = upstream
 					engines[upstream].kill()

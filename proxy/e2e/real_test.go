@@ -187,8 +187,8 @@ func (p *penstock) realUp() int {
 	return int(p.Metric("penstock_upstream_up"))
 }
 
-// startRealChat runs llama.cpp with a model, and the program in front of llama.cpp, which calls the
-// model "talk". The program's file has only two lines about the engine.
+// startRealChat runs llama.cpp with a model, and the program in front of llama.cpp. The program
+// calls the model "talk", and its file has only two lines about the engine.
 func startRealChat(t *testing.T, model string) (*penstock, *realEngine) {
 	t.Helper()
 	e := startLlama(t, realPort(t), model)

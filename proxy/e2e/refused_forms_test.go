@@ -167,7 +167,7 @@ func TestAdjacentTurns(t *testing.T) {
 }
 
 // TestAdjacentTurns_Settings checks that a profile can join adjacent turns from the start, and that
-// a strict edge changes nothing.
+// a strict edge changes no turn.
 func TestAdjacentTurns_Settings(t *testing.T) {
 	t.Parallel()
 	engines := []sim.Options{{AlternateRoles: true, Record: true}}
@@ -186,7 +186,7 @@ func TestAdjacentTurns_Settings(t *testing.T) {
 }
 
 // TestForms checks that a named tool, no tools, JSON mode and a message without content have the
-// same effect at every engine, whichever forms the engine reads.
+// same effect at every engine, no matter which forms the engine reads.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	const tools = `"tools":[{"type":"function","function":{"name":"first","parameters":{"type":"object"}}},` +

@@ -12,7 +12,7 @@ import (
 )
 
 // TestWorkIsNotAskedForTwice checks that the edge does not repeat a request if the engine works for
-// a while and then closes a kept connection without sending a byte.
+// a while and then closes a keep-alive connection without sending a byte.
 func TestWorkIsNotAskedForTwice(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64

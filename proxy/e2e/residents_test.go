@@ -74,8 +74,8 @@ func TestColdLoadOutlastsFirstEvent(t *testing.T) {
 	}
 }
 
-// TestTurnInCatalog checks that the catalog shows no room for a model whose turn it is not, however
-// many slots the engine has.
+// TestTurnInCatalog checks that the catalog shows no free slots for a model while it is another
+// model's turn, no matter how many slots the engine has.
 func TestTurnInCatalog(t *testing.T) {
 	t.Parallel()
 	const profile = "llamacpp-router"

@@ -24,7 +24,7 @@ import (
 // These tests use the official SDK's Responses client. The translation drops unknown members, so
 // the tests control the simulator through the text of the user message.
 
-// input returns a conversation of one user message; the parameter control is for the simulator.
+// input returns a conversation of one user message. control is for the simulator.
 func input(control string) responses.ResponseNewParamsInputUnion {
 	text := rig.Canary
 	if control != "" {
@@ -353,7 +353,7 @@ func TestResponses_BrokenStream(t *testing.T) {
 		"error-in-stream=4": "server_error", "error-in-stream=4;code=429": "rate_limit_exceeded", "error-in-stream=4;code=400": "invalid_prompt",
 		"invalid-json=4": "server_error", "stall-after=4": "server_error", "bad-chunk=4": "server_error",
 	} {
-		s := rig.Setup{} // a separate edge with a fresh breaker
+		s := rig.Setup{} // a separate edge, whose breaker has no history
 		if strings.HasPrefix(fault, "stall") {
 			s.Timeouts = "idle: 2s"
 		}

@@ -17,10 +17,10 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// These tests check zero retention: a word is sent to every endpoint, under every fault, at every
-// log level and during a reload. Afterwards nothing that the edge writes or shows, or sends to
-// anyone but the client and the engine, may contain the word. (TestPanicIsAnInternalError in
-// package proxy checks that the value of a panic is not shown, because no client can cause one.)
+// These tests check zero retention. A word is sent to every endpoint, under every fault, at every
+// log level and during a reload. After that, no output of the edge may contain the word, except for
+// its messages to the client and the engine. (TestPanicIsAnInternalError in package proxy checks
+// that the value of a panic is not shown, because no client can cause one.)
 
 // retained is the word. No other test may use it, because the temporary folder is searched for it.
 const retained = "ZQRETENTIONCANARYQZ"

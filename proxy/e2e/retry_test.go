@@ -176,12 +176,13 @@ func TestRetryOnce(t *testing.T) {
 	})
 }
 
-// TestRetryTakesANewConnection checks that a retry is not lost on a kept connection that has just
-// died.
+// TestRetryTakesANewConnection checks that a retry is not lost on a keep-alive connection that has
+// just died.
 func TestRetryTakesANewConnection(t *testing.T) {
 	t.Parallel()
 	both(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin"}, func(t *testing.T, p *penstock, body string) {
-		p.Engines[1].SetFault(sim.Fault{Spec: "keepalive-close;when=next"}) // the engine answers, and closes the connection when the next request comes
+		// the engine answers, and closes the connection when it receives the next request
+		p.Engines[1].SetFault(sim.Fault{Spec: "keepalive-close;when=next"})
 		for range 4 {
 			p.Post(chatPath, body).WantStatus(200)
 		}

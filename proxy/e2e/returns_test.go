@@ -12,8 +12,8 @@ import (
 )
 
 // TestReturningEngineGetsCalls checks that one of two equal engines gets its share of the calls
-// again when it comes back, with one call at a time and with many, whatever the edge has learned
-// about the other engine.
+// again when it works again, with one call at a time and with many, no matter what the edge has
+// learned about the other engine.
 func TestReturningEngineGetsCalls(t *testing.T) {
 	fastset.LeaveOut(t, "an engine that is lost under load")
 	for _, clients := range []int{1, 8} {

@@ -20,9 +20,8 @@ import (
 
 // These tests check which engines are picked, by the calls that the engines get.
 
-// crowd sends requests from n clients in closed loops until stop is called. The function stop
-// returns the number of answers by status, and the function next the body of a client's next
-// request.
+// crowd sends requests from n clients in closed loops until stop is called. stop returns the number
+// of answers by status. next returns the body of a client's next request.
 func (p *penstock) crowd(n int, next func(client, turn int) string) (stop func() map[int]int) {
 	var (
 		wg    sync.WaitGroup
@@ -48,7 +47,7 @@ func (p *penstock) crowd(n int, next func(client, turn int) string) (stop func()
 }
 
 // TestSpeedIsLearned checks that the edge learns each engine's speed from streams. The metrics and
-// the status show it, and calls that come one at a time go to the faster engine.
+// the status show it, and calls that are sent one at a time go to the faster engine.
 func TestSpeedIsLearned(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{TokenRate: 40}, {TokenRate: 8}}, Upstream: "concurrency: 64"})
@@ -165,7 +164,7 @@ func TestFastFailureAttractsNoCalls(t *testing.T) {
 					}
 					return all
 				}
-				// By number, not only by time: the share counts, whatever the machine's speed.
+				// By number, not only by time: the share counts, whatever the machine's speed is.
 				for end := time.Now().Add(4 * rig.Patience); requests() < 200 && time.Now().Before(end); {
 					time.Sleep(50 * time.Millisecond)
 				}

@@ -27,8 +27,8 @@ func sharedFleet(t *testing.T, address, lost, limits string) (a, b *penstock) {
 	return a, b
 }
 
-// TestSharedLimits checks that two edges with one store together allow as much as one edge,
-// whichever of them gets the calls.
+// TestSharedLimits checks that two edges with one store together allow as much as one edge, no
+// matter which of them gets the calls.
 func TestSharedLimits(t *testing.T) {
 	t.Parallel()
 	a, b := sharedFleet(t, miniredis.RunT(t).Addr(), "divide", "{ requests_per_minute: 9, tokens_per_minute: 100000, concurrency: 2 }")

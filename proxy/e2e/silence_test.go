@@ -16,8 +16,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Some Responses clients end a turn if no event arrives for a while, as Codex does after
-// stream_idle_timeout_ms. For them, comments are not events.
+// Some Responses clients end a turn if they receive no event for a while. Codex does so after
+// stream_idle_timeout_ms. For these clients, comments are not events.
 
 // slowEngine sends the pieces of a stream. Before each piece it is silent until the test makes it
 // continue, or it repeats engine events that clients do not see.

@@ -17,8 +17,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests check speech: formats, engines that break off or send something else, old clients,
-// and clients that disconnect.
+// These tests check speech: formats, engines that break off or send no speech, old clients, and
+// clients that disconnect.
 
 func TestSpeech(t *testing.T) {
 	t.Parallel()
@@ -164,7 +164,8 @@ func TestSpeech_OldClientEvents(t *testing.T) {
 	ask(sound).WantError(502, "api_error", "upstream_bad_response")
 }
 
-// TestSpeech_EventsRefused checks that a strict edge refuses events, which are not in the contract.
+// TestSpeech_EventsRefused checks that a strict edge refuses events, because the contract does not
+// have them.
 func TestSpeech_EventsRefused(t *testing.T) {
 	t.Parallel()
 	const body = `{"model":"voice","input":"one two","stream_format":"sse"}`
@@ -173,8 +174,8 @@ func TestSpeech_EventsRefused(t *testing.T) {
 	p.Post(speech, strings.Replace(body, `"stream_format":"sse"`, `"response_format":"aac"`, 1)).WantError(400, "invalid_request_error", "invalid_value")
 }
 
-// TestSpeech_Broken checks that half an audio file does not look complete, and that nothing is
-// committed before the first bytes.
+// TestSpeech_Broken checks that half an audio file does not look complete, and that no status is
+// sent before the first bytes.
 func TestSpeech_Broken(t *testing.T) {
 	t.Parallel()
 	body := `{"model":"voice","input":"` + strings.Repeat("word ", 50) + `"}`

@@ -16,10 +16,10 @@ import (
 // A stall is noticed after 10 s at the earliest, so these tests take that long. They wait in
 // parallel.
 
-// stallTime bounds the time until a stall is noticed: 15 s, plus some for a busy machine.
+// stallTime is the maximum time until a stall is noticed: 15 s, and some more for a busy machine.
 const stallTime = 15*time.Second + rig.Grace
 
-// stallRig starts two engines, the first of which can be wedged. A call on each has already shown
+// stallRig starts two engines, and the first one can be wedged. A call on each has already shown
 // its progress.
 func stallRig(t *testing.T, more string) *penstock {
 	return stallRigOf(t, rig.Setup{Model: "policy: round_robin", Upstream: more})
@@ -191,7 +191,7 @@ func TestLostCall(t *testing.T) {
 }
 
 // TestSlowHealth checks that an engine that does not answer its health page in time stays in use as
-// long as its answers arrive.
+// long as it sends its answers.
 func TestSlowHealth(t *testing.T) {
 	p := stallRig(t, "concurrency: 64, probe: { timeout: 1s }")
 	var calls sync.WaitGroup

@@ -67,7 +67,7 @@ func (p *idp) set() []byte {
 	return text
 }
 
-// sign returns a token for an hour in an Authorization header. The parameter more holds further
+// sign returns an Authorization header with a token that is valid for an hour. more are further
 // claims.
 func (p *idp) sign(sub, more string) string { return p.signUntil(time.Now().Add(time.Hour), sub, more) }
 
@@ -253,7 +253,7 @@ func TestKeyMetrics(t *testing.T) {
 
 // TestIssuerRotatesItsKeys checks that the first token that a new key has signed makes the edge
 // fetch that key. Tokens of a withdrawn key are refused, and with on_revoke: abort their streams
-// end. A dead issuer changes nothing.
+// end. A dead issuer has no effect.
 func TestIssuerRotatesItsKeys(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)

@@ -96,8 +96,8 @@ func TestTranscriptions_Retry(t *testing.T) {
 	}
 }
 
-// TestTranscriptions_RetryOfLarge checks that a failed connection attempt consumes nothing of the
-// upload, however large it is.
+// TestTranscriptions_RetryOfLarge checks that a failed connection attempt consumes no byte of the
+// upload, no matter how large the upload is.
 func TestTranscriptions_RetryOfLarge(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {}}, Config: `

@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These streams wait for a slot. Their clients get keep-alives after commit_after, which do not
-// change the wait itself.
+// These streams wait for a slot. Their clients get keep-alives after commit_after. Keep-alives do
+// not change the wait itself.
 
 const (
 	oneSlot   = "concurrency: 1"

@@ -14,8 +14,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// script simulates an operator's script at wake.url: on request it starts an engine, which takes a
-// moment.
+// script simulates an operator's script at wake.url. On request it starts an engine, and that takes
+// a moment.
 type script struct {
 	*httptest.Server
 	requests atomic.Int32

@@ -153,7 +153,7 @@ func TestByTLS(t *testing.T) {
 var listening = regexp.MustCompile(`challenges of the authority are answered.*"listen":"([^"]+)"`)
 
 // TestByHTTP checks that the second listener answers the challenge, redirects browsers to https,
-// and serves nothing else.
+// and refuses all other requests.
 func TestByHTTP(t *testing.T) {
 	t.Parallel()
 	var world internet

@@ -60,7 +60,7 @@ func realStore(t *testing.T) string {
 	return at
 }
 
-// two starts an edge that orders the certificate, and an edge that does not. The order begins when
+// two starts an edge that orders the certificate, and an edge that does not. The order starts when
 // both have reached the store.
 func two(t *testing.T, ca *acmeca.CA, setup rig.Setup) (orders, other *rig.Program) {
 	t.Helper()
@@ -89,7 +89,7 @@ func challenges(t *testing.T, p *rig.Program) (at string) {
 
 // TestFleet checks that two edges with one store order one certificate and both present it. The
 // authority's check reaches the edge that did not order. The store holds the certificate only in
-// encrypted form, and an edge that starts later without a folder orders nothing.
+// encrypted form, and an edge that starts later without a folder orders no certificate.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	for name, store := range map[string]func(t *testing.T) string{
@@ -144,8 +144,8 @@ func TestFleetEdgeKilled(t *testing.T) {
 	}
 }
 
-// TestFleetStoreLost checks that an edge without the store orders nothing and logs what it waits
-// for, and that an edge with a folder serves.
+// TestFleetStoreLost checks that an edge without the store orders no certificate and logs what it
+// waits for, and that an edge with a folder serves.
 func TestFleetStoreLost(t *testing.T) {
 	t.Parallel()
 	var world internet

@@ -101,8 +101,7 @@ var (
 	noSlug  = regexp.MustCompile("[^a-z0-9 _-]")
 )
 
-// anchors returns the anchors of a document, in the form that the hosting site derives from
-// headings.
+// anchors returns the anchors of a document, as the hosting site derives them from headings.
 func anchors(t *testing.T, doc string) (names []string) {
 	t.Helper()
 	for _, m := range heading.FindAllStringSubmatch(read(t, doc), -1) {

@@ -85,8 +85,8 @@ func TestRun(t *testing.T) {
 // build is the command that builds the program.
 var build = regexp.MustCompile(`(?m)^.*go build -o penstock .*$`)
 
-// loadTest matches a command that exits with 98 if the machine was too busy for a valid result,
-// which is not the document's fault.
+// loadTest matches a command that exits with 98 if the machine was too busy for a valid result.
+// That is not a fault of the document.
 var loadTest = regexp.MustCompile(`(?m)^(\S*penstock bench [^#\n]*)`)
 
 // writeBlocks adds the run blocks to a script and reports whether there were any.
@@ -113,7 +113,7 @@ func writeBlocks(t *testing.T, script *strings.Builder, blocks []block) (any boo
 	return any
 }
 
-// runInNetwork runs a script, which must succeed.
+// runInNetwork runs a script. The script must succeed.
 func runInNetwork(t *testing.T, script string) {
 	program, err := os.Executable()
 	if err != nil {

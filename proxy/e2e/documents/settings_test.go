@@ -78,7 +78,8 @@ func writeSettings(t *testing.T, b *strings.Builder, s *schema, path string, req
 // default of 0: if 0 is explained and there is no other default, 0 is the default.
 var zeroMeans = regexp.MustCompile(`(?:^|\. )(0s?)(?::| sets )`)
 
-// sentences matches every valid description. A Go name, such as ClientCA, never begins one.
+// sentences matches every valid description. No description starts with a Go name, such as
+// ClientCA.
 var sentences = regexp.MustCompile(`^([A-Z][a-z]*|[A-Z:]+|5xx)[ ,].*\.$`)
 
 // kinds describes the allowed forms of a value.

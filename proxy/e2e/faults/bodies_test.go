@@ -164,7 +164,7 @@ func TestFault59_BodyTooLarge(t *testing.T) {
 	})
 	t.Run("declared and sent", func(t *testing.T) {
 		t.Parallel()
-		// Like some clients, this one sends everything before it reads.
+		// Like some clients, this one sends its whole request before it reads.
 		c := e.Dial()
 		_ = c.SetDeadline(time.Now().Add(time.Minute))
 		_ = c.Send(e.Head("POST", rig.Chat.Path, "Content-Type: application/json", "Content-Length: "+strconv.Itoa(over)))

@@ -32,9 +32,9 @@ func (e *edge) certificateShown() string {
 	return c.ConnectionState().PeerCertificates[0].Subject.CommonName
 }
 
-// TestFault74_CertificateRotated checks that a new pair is used for new connections while old ones
-// live on. A pair that does not match, is expired or is malformed changes nothing and is reported
-// with its file.
+// TestFault74_CertificateRotated checks that a new pair is used for new connections while old
+// connections stay open. A pair that does not match, has expired or is malformed has no effect and
+// is reported with its file.
 func TestFault74_CertificateRotated(t *testing.T) {
 	t.Parallel()
 	year := time.Now().Add(365 * 24 * time.Hour)
@@ -91,7 +91,7 @@ func TestFault74_CertificateRotated(t *testing.T) {
 }
 
 // behindTLS puts a TLS server in front of an engine. The server presents the pair in show, and
-// accepts clients whose certificates the CA in the parameter client has signed.
+// accepts clients whose certificates are signed by the CA in client.
 func behindTLS(t *testing.T, engine string, show *atomic.Pointer[tls.Certificate], client string) (url string) {
 	t.Helper()
 	clients := x509.NewCertPool()
@@ -127,7 +127,7 @@ func behindTLS(t *testing.T, engine string, show *atomic.Pointer[tls.Certificate
 }
 
 // TestFault74_UpstreamCertificates checks that the CA and the client certificate for an engine are
-// read again when their files change. Malformed files change nothing.
+// read again when their files change. Malformed files have no effect.
 func TestFault74_UpstreamCertificates(t *testing.T) {
 	t.Parallel()
 	year := time.Now().Add(365 * 24 * time.Hour)

@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover rows 38 to 40: clients that send nothing, or next to nothing.
+// These tests cover rows 38 to 40: clients that send no bytes, or almost none.
 
 // tooLate is the refusal of a client that sends too slowly.
 var tooLate = rig.Refusal{Status: 408, Kind: "invalid_request_error", Code: "request_timeout", After: ""}
@@ -140,7 +140,8 @@ func TestFault39_BodyEndsEarly(t *testing.T) {
 	}
 }
 
-// TestFault39_BodyDrips checks that a body without pauses must still arrive at a minimum rate.
+// TestFault39_BodyDrips checks that a client must send a body at a minimum rate, even if it never
+// pauses.
 func TestFault39_BodyDrips(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{
@@ -166,8 +167,8 @@ func TestFault39_BodyDrips(t *testing.T) {
 	}
 }
 
-// TestFault39_LargeBodyDrips checks that a large announced body must arrive faster than a small
-// one.
+// TestFault39_LargeBodyDrips checks that a client must send a large announced body faster than a
+// small one.
 func TestFault39_LargeBodyDrips(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})

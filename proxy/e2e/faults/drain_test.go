@@ -21,7 +21,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests check how the program ends, and how the next process begins.
+// These tests check how the program ends, and how the next process starts.
 
 // TestFault78_Drain sends SIGTERM under traffic, repeatedly. New calls may be refused, but no
 // admitted call is cut. PENSTOCK_FULL=1 runs twenty drains for each row instead of three.
@@ -119,8 +119,8 @@ func TestFault78_DrainOrder(t *testing.T) {
 	})
 }
 
-// TestFault78_SilentConnections checks that neither silent new connections nor kept connections
-// without a request delay a drain.
+// TestFault78_SilentConnections checks that neither silent new connections nor keep-alive
+// connections without a request delay a drain.
 func TestFault78_SilentConnections(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "drain: 30s"})
@@ -187,7 +187,7 @@ func sharePort(e *edge) (run func() *rig.Process) {
 	return run
 }
 
-// TestUpgradeKeepsBudgets checks that a process that replaces another one begins with the old
+// TestUpgradeKeepsBudgets checks that a process that replaces another one starts with the old
 // process's budgets and usage, even while the old process drains. Later usage of the old process
 // also counts, and the log has no error.
 func TestUpgradeKeepsBudgets(t *testing.T) {
@@ -374,7 +374,7 @@ func newManager(t *testing.T, names ...string) (m *manager, addrs []string) {
 }
 
 // run starts the program as a service manager would. LISTEN_PID must be the program's own process
-// id, which only a shell can fill in.
+// id, and only a shell can set it to that.
 func (m *manager) run(names, config string, env ...string) *rig.Process {
 	m.t.Helper()
 	cmd := exec.Command("sh", "-c", `export LISTEN_PID=$$; exec "$@"`, "sh", rig.Binary(m.t), "serve", "--config", config)
@@ -383,7 +383,7 @@ func (m *manager) run(names, config string, env ...string) *rig.Process {
 	return rig.StartCommand(m.t, cmd)
 }
 
-// hears waits for notifications that contain a text, and returns how many have arrived.
+// hears waits for notifications that contain a text, and returns how many have been received.
 func (m *manager) hears(part string, atLeast int) int {
 	m.t.Helper()
 	n := 0
@@ -415,7 +415,7 @@ func (m *manager) catchUp() {
 }
 
 // TestSocketActivation checks that the program serves on the sockets that it inherits and notifies
-// the manager of its state. A restart loses no connection, not even one that arrives while no
+// the manager of its state. A restart loses no connection, not even one that is opened while no
 // process runs.
 func TestSocketActivation(t *testing.T) {
 	t.Parallel()

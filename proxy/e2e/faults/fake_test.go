@@ -36,8 +36,8 @@ type fakeCall struct {
 	engine *fakeEngine
 }
 
-// fake starts a fake engine. The function script answers one request. It returns when the
-// connection can carry the next request, or after it has closed the connection.
+// fake starts a fake engine. script answers one request. It returns when the connection can carry
+// the next request, or after it has closed the connection.
 func fake(t testing.TB, script func(c *fakeCall)) *fakeEngine {
 	t.Helper()
 	f := &fakeEngine{t: t, script: script}
@@ -112,8 +112,8 @@ func (f *fakeEngine) serve(c net.Conn) {
 	}
 }
 
-// seen returns how many calls have arrived, not counting probes, and how many of their connections
-// the edge has closed.
+// seen returns how many calls the engine has received, not counting probes, and how many of their
+// connections the edge has closed.
 func (f *fakeEngine) seen() (calls, closed int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

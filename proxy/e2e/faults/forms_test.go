@@ -18,8 +18,7 @@ import (
 // ears is a transcription model at the first engine.
 const ears = "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }"
 
-// part returns one part of a form with the boundary B; the parameter more holds further header
-// lines.
+// part returns one part of a form with the boundary B. more are further header lines.
 func part(name, more, value string) string {
 	return "--B\r\nContent-Disposition: form-data; name=\"" + name + "\"" + more + "\r\n\r\n" + value + "\r\n"
 }
@@ -96,8 +95,8 @@ func TestFault61_BadForms(t *testing.T) {
 	})
 }
 
-// TestFault62_ModelAfterTheFile checks that a file that comes before the model's name is held in
-// memory, within the limit for bodies.
+// TestFault62_ModelAfterTheFile checks that a file before the model's name is held in memory,
+// within the limit for bodies.
 func TestFault62_ModelAfterTheFile(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Models: ears, Limits: "body_memory: 10%", Under: []string{"env", "GOMEMLIMIT=100MiB"}})
@@ -152,7 +151,7 @@ func TestFault63_LargeUploads(t *testing.T) {
 	}
 }
 
-// TestFault87_BodyMemory checks that the memory of all bodies together is bounded. Beyond the bound
+// TestFault87_BodyMemory checks that the memory of all bodies together is limited. Beyond the limit
 // new large bodies are refused, while small ones are still accepted.
 func TestFault87_BodyMemory(t *testing.T) {
 	e := start(t, rig.Setup{Limits: "body_memory: 20%", Timeouts: "client_body: 30s", Under: []string{"env", "GOMEMLIMIT=100MiB"}})

@@ -17,7 +17,7 @@ import (
 // badRequest is the refusal that malformed HTTP gets.
 var badRequest = rig.Refusal{Status: 400, Kind: "invalid_request_error", Code: "bad_request", After: ""}
 
-// answers sends text, closes the client's sending side, and returns everything that comes back.
+// answers sends text, closes the client's sending side, and returns all bytes that it receives.
 func (e *edge) answers(t testing.TB, text string) string {
 	t.Helper()
 	c := e.Dial()
@@ -270,8 +270,8 @@ func TestFault44_Framing(t *testing.T) {
 	}
 }
 
-// TestFault44_TwoLengths checks that a head with two lengths is refused because of the head,
-// however much of a body arrives in the same segment.
+// TestFault44_TwoLengths checks that a head with two lengths is refused because of the head, no
+// matter how much of a body is in the same segment.
 func TestFault44_TwoLengths(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -401,5 +401,5 @@ func TestFault45_MultipartEpilogue(t *testing.T) {
 	}
 }
 
-// statusLine matches the beginning of an answer.
+// statusLine matches the start of an answer.
 var statusLine = regexp.MustCompile(`HTTP/1\.1 \d\d\d `)

@@ -9,7 +9,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover rows 43 and 46 at the beginning and end of a head: its exact size, and bytes
+// These tests cover rows 43 and 46 at the start and the end of a head: its exact size, and bytes
 // before its first line.
 
 // headLimit is limits.header of these edges, in bytes.
@@ -45,8 +45,8 @@ var inPieces = map[string]func(c *rig.Raw, text string){
 }
 
 // TestFault43_ExactHeads checks that a head of exactly limits.header bytes is served, and that a
-// head with one more byte is refused in the endpoint's dialect. The result does not depend on how
-// the head is split, or on what comes before and after it.
+// head with one more byte is refused in the endpoint's dialect. The result depends neither on how
+// the head is split, nor on the bytes before and after it.
 func TestFault43_ExactHeads(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {

@@ -254,8 +254,8 @@ func TestFault49_Versions(t *testing.T) {
 	})
 }
 
-// TestFault49_OtherProtocols checks that bytes that cannot begin a request are refused at the first
-// byte, however slowly the rest arrives.
+// TestFault49_OtherProtocols checks that bytes that cannot start a request are refused at the first
+// byte, no matter how slowly the following bytes are sent.
 func TestFault49_OtherProtocols(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "client_header: 5m"})

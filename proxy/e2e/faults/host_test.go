@@ -174,7 +174,7 @@ func TestFault77_OutOfDescriptors(t *testing.T) {
 		t.Errorf("none of %d clients inside is served", len(pending))
 	}
 	used, looked := e.ProcessorTime(), time.Now()
-	time.Sleep(500 * time.Millisecond) // time in which it would spin
+	time.Sleep(500 * time.Millisecond) // time for a busy loop to show
 	if used = e.ProcessorTime() - used; used > time.Since(looked)*3/5 {
 		t.Errorf("it worked for %v of %v", used, time.Since(looked))
 	}
@@ -345,8 +345,8 @@ func TestFault89_ConnectionsByTheThousand(t *testing.T) {
 	flood.Wait()
 }
 
-// TestFault77_IdleAtTheAdminPort opens connections to the admin port that send nothing or half a
-// head, which needs no token. These connections neither stop the edge nor keep out clients, engines
+// TestFault77_IdleAtTheAdminPort opens connections to the admin port that send no bytes or half a
+// head. That needs no token. These connections neither stop the edge nor keep out clients, engines
 // or the operator.
 func TestFault77_IdleAtTheAdminPort(t *testing.T) {
 	t.Parallel()

@@ -15,8 +15,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// vanishing is a fake engine on a host that can disappear: the kernel then drops all packets for
-// its sockets before TCP sees them, so that nothing is acknowledged, refused or reset.
+// vanishing is a fake engine on a host that can disappear. The kernel then drops all packets for
+// its sockets before TCP sees them, so no packet is acknowledged, and no connection is refused or
+// reset.
 type vanishing struct {
 	*fakeEngine
 	ln *net.TCPListener
@@ -66,7 +67,7 @@ func dropAll(t testing.TB, of syscall.Conn) {
 	}
 }
 
-// TestHostVanishesUnderCalls makes the engine's host vanish after it has acknowledged everything. A
+// TestHostVanishesUnderCalls makes the engine's host vanish after it has acknowledged all bytes. A
 // stream whose content the client has seen ends in good time. Another engine answers each call that
 // has no content yet, even after keep-alives, and even if such calls exceed the retry budget.
 func TestHostVanishesUnderCalls(t *testing.T) {

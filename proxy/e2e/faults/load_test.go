@@ -308,7 +308,7 @@ func look(w rig.Way, control string) string {
 // TestFault84_TenTimesCapacity checks that with ten times as many clients as slots the engine does
 // as much work as with one client per slot, and that the other clients are refused at once.
 // Clients, edge and engine share a few processors with other work on the machine. Therefore the
-// test is not parallel, one of three rounds must pass, and the bound on the slowest refusals is
+// test is not parallel, one of three rounds must pass, and the limit on the slowest refusals is
 // generous.
 func TestFault84_TenTimesCapacity(t *testing.T) {
 	const slots, rounds = 4, 3
@@ -371,8 +371,8 @@ func (e *edge) load(w rig.Way, clients int, control string, length time.Duration
 }
 
 // TestFault90_RequestThatKills sends a request that crashes engines. It takes down two engines, and
-// no third one while those are down, however often the client repeats the request. Other requests
-// are served, and once an engine is back the request is sent again.
+// no third one while those are down, no matter how often the client repeats the request. Other
+// requests are served, and once an engine is back the request is sent again.
 func TestFault90_RequestThatKills(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.AllWays, rig.Setup{Engines: append(rig.Two(), rig.Two()...), Upstream: "probe: { interval: 500ms, fall: 1, rise: 1 }"}, func(e *edge, w rig.Way) {

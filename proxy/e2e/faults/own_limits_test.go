@@ -10,7 +10,7 @@ import (
 )
 
 // TestOwnBodyLimits checks that the smaller of the file's and the key's body limits applies. A
-// larger body is refused before it has arrived, in the endpoint's dialect.
+// larger body is refused before it has been received, in the endpoint's dialect.
 func TestOwnBodyLimits(t *testing.T) {
 	t.Parallel()
 	const wide = "a-key-without-limits-of-its-own"

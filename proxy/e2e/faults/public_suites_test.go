@@ -13,7 +13,8 @@ import (
 // of Http11Probe that demand a refusal and that TestFault44_Framing does not have. Both suites expect
 // an echo of each POST at "/"; here a valid POST is a chat completion instead.
 
-// TestPublic_H1SpecFragments checks that the edge waits for the rest of each beginning of a request.
+// TestPublic_H1SpecFragments checks that the edge waits for the remaining bytes after each fragment
+// of a request.
 func TestPublic_H1SpecFragments(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})

@@ -16,8 +16,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests cover row 26 for a single engine that was started without a flag, and refuses what
-// the model's other engines answer.
+// These tests cover row 26 for a single engine that was started without a flag, and refuses
+// requests that the model's other engines answer.
 
 const chatPath = "/v1/chat/completions"
 
@@ -26,7 +26,7 @@ type refuser struct {
 	url     string
 	refused atomic.Int64 // requests that it has refused
 	passed  atomic.Int64 // requests that it has answered
-	off     atomic.Bool  // it refuses nothing
+	off     atomic.Bool  // it refuses no request
 }
 
 // noParser is the error of a vLLM that was started without the flags for tools.
@@ -61,7 +61,7 @@ func startRefuser(t *testing.T, status int, answer string, refuses func(path, bo
 
 func hasTools(_, body string) bool { return strings.Contains(body, `"tools"`) }
 
-// toolCall returns a chat call with a tool; the parameter i makes its body unique.
+// toolCall returns a chat call with a tool. i makes its body unique.
 func toolCall(i int) string {
 	return fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":"call %d"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]}`, i)
 }
@@ -90,8 +90,8 @@ func vllmConfig(refuser string, good int) string {
 		"models: [{ id: sim, policy: round_robin, deployments: [" + deployments + "] }]\n"
 }
 
-// TestFault26_OneEngineRefusesAFeature sends many bodies with one key. The refusing engine, and no
-// other, loses that feature and nothing else, and the operator learns which flag is missing.
+// TestFault26_OneEngineRefusesAFeature sends many bodies with one key. Only the refusing engine
+// loses that feature, and it loses no other feature. The operator learns which flag is missing.
 func TestFault26_OneEngineRefusesAFeature(t *testing.T) {
 	t.Parallel()
 	for _, engines := range []int{2, 4} {
@@ -141,8 +141,8 @@ func TestFault26_OneEngineRefusesAFeature(t *testing.T) {
 	}
 }
 
-// TestFault26_OneBodyProvesNothing checks that a single refused request, however often it is sent,
-// takes no feature from the engine.
+// TestFault26_OneBodyProvesNothing checks that a single refused request takes no feature from the
+// engine, no matter how often it is sent.
 func TestFault26_OneBodyProvesNothing(t *testing.T) {
 	t.Parallel()
 	bad := startRefuser(t, 400, noParser, hasTools)

@@ -18,8 +18,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Reloads never lose requests, however the file is replaced. PENSTOCK_FULL=1 runs the full length:
-// fifty reloads a second apart, and a minute of reloads without a pause.
+// Reloads never lose requests, no matter how the file is replaced. PENSTOCK_FULL=1 runs the full
+// length: fifty reloads a second apart, and a minute of reloads without a pause.
 
 // full reports whether to run the long form, and logs which form runs.
 func full(t testing.TB) bool {
@@ -29,7 +29,7 @@ func full(t testing.TB) bool {
 }
 
 // rewriting is an edge whose configuration is rewritten again and again. The variants differ in
-// upstreams, weights, limits, aliases and policies, so that every reload changes something.
+// upstreams, weights, limits, aliases and policies, so every reload has a change.
 type rewriting struct {
 	*edge
 	n int
@@ -163,7 +163,7 @@ func TestFault68_Replaced(t *testing.T) {
 }
 
 // TestFault73_ReloadStorm checks that reloads without a pause, with files replaced in all ways at
-// the same time, lose nothing, and that the newest file is in use at the end.
+// the same time, lose no request, and that the newest file is in use at the end.
 func TestFault73_ReloadStorm(t *testing.T) {
 	t.Parallel()
 	length := 3 * time.Second

@@ -57,7 +57,7 @@ func (e *edge) rewrite(old, next string) {
 }
 
 // apply replaces one piece of the configuration and reloads it. On a slow machine the watcher of
-// the file reloads it first, and the answer is that nothing has changed since.
+// the file reloads it first, and the answer reports no change.
 func (e *edge) apply(old, next string) reloaded {
 	e.T.Helper()
 	version := e.Status().Version
@@ -195,7 +195,7 @@ func TestFault67_PartialWrite(t *testing.T) {
 		time.Sleep(3 * time.Second)
 	}
 	told := reports()
-	time.Sleep(3 * time.Second) // a check at the interval finds nothing new
+	time.Sleep(3 * time.Second) // a periodic check finds no change
 	e.Ask(rig.Chat, "").WantStatus(200)
 	if n := reports(); n != told || !slow && n != 1 {
 		t.Errorf("told of %v times, then %v", told, n)
@@ -242,7 +242,7 @@ func TestFault69_RestartOnly(t *testing.T) {
 	e := start(t, rig.Setup{Untidy: true}) // not every call is logged
 	e.rewrite("log: { level: debug }", "log: { level: error, format: console }")
 	e.rewrite("id: sim,", "id: sim, aliases: [moved],")
-	r, status := e.askReload("") // the watcher may have applied the rest
+	r, status := e.askReload("") // the watcher may already have applied the change
 	if status != 200 || len(r.Restart) != 1 || !strings.Contains(r.Restart[0], "log.format") || !r.Unchanged && !strings.Contains(strings.Join(r.Changes, ""), "aliases") {
 		t.Errorf("status %d: %+v", status, r)
 	}

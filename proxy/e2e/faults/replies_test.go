@@ -20,12 +20,13 @@ import (
 // others are models whose answers are passed on.
 const others = "- { id: vectors, kind: embedding, deployments: [{ upstream: up-0, served: sim }] }"
 
-// gibi sets a memory limit of 4 GiB, of which 1 % is 41 MiB, whatever the machine's memory.
+// gibi sets a memory limit of 4 GiB, whatever the machine's memory. 1 % of it is 41 MiB.
 var gibi = []string{"env", "GOMEMLIMIT=4GiB"}
 
 var replyMemory = rig.Refusal{Status: 503, Kind: "api_error", Code: "no_reply_memory", After: ""}
 
-// wantPeak calls WantPeak, except under the race detector, which multiplies the use of memory.
+// wantPeak calls WantPeak. It does nothing under the race detector, which multiplies the use of
+// memory.
 func (e *edge) wantPeak(limit int64) {
 	if !raced.On {
 		e.WantPeak(limit)
@@ -66,8 +67,8 @@ func TestFault87_ReplyMemory(t *testing.T) {
 	}
 }
 
-// TestFault87_ReplyAnnounced checks that an announced length reserves nothing, so that an answer
-// that never arrives holds no memory.
+// TestFault87_ReplyAnnounced checks that an announced length reserves no memory, so an answer that
+// never arrives uses none.
 func TestFault87_ReplyAnnounced(t *testing.T) {
 	f := fake(t, func(c *fakeCall) {
 		c.send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 33554432\r\n\r\n{\"id\":\"x\",")
@@ -82,8 +83,8 @@ func TestFault87_ReplyAnnounced(t *testing.T) {
 	e.wantPeak(64 << 20)
 }
 
-// TestFault87_StreamEnd tests a Responses stream, which repeats its complete text at the end. If
-// there is no memory for the text, the stream ends with a failure that the client sees.
+// TestFault87_StreamEnd tests a Responses stream. Such a stream repeats its complete text at the
+// end. If there is no memory for the text, the stream ends with a failure that the client sees.
 func TestFault87_StreamEnd(t *testing.T) {
 	piece := "data: {\"id\":\"x\",\"object\":\"chat.completion.chunk\",\"model\":\"sim\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"" +
 		strings.Repeat("a", 60_000) + "\"},\"finish_reason\":null}]}\n\n"
@@ -112,7 +113,7 @@ func TestFault87_ErrorBodies(t *testing.T) {
 	e.fault("status=400;message=no-such-tool+padded=8388608;at=end")
 	var calls sync.WaitGroup
 	clients := 40
-	if raced.On { // under the race detector the error body arrives after the edge's timeout
+	if raced.On { // under the race detector the error body is received after the edge's timeout
 		clients = 6
 	}
 	for i := range clients {
@@ -158,8 +159,8 @@ func TestFault87_RepliesNotRead(t *testing.T) {
 }
 
 // TestFault87_StreamEvents checks that large stream events and assembled texts count against the
-// reply memory. A call that finds no room gets an error in the stream, or a status if nothing has
-// been sent.
+// reply memory. A call that finds no memory gets an error in the stream, or a status if no bytes
+// have been sent.
 func TestFault87_StreamEvents(t *testing.T) {
 	inWays(t, rig.StreamWays, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Limits: "reply_memory: 1%", Under: []string{"env", "GOMEMLIMIT=400MiB"}}, func(e *edge, w rig.Way) {
 		e.fault("huge-event=6000000;at=3")
@@ -181,7 +182,7 @@ func TestFault87_StreamEvents(t *testing.T) {
 }
 
 // TestFault87_PassedOn checks that a large answer that the edge only passes on needs no reply
-// memory, and arrives complete.
+// memory and is complete.
 func TestFault87_PassedOn(t *testing.T) {
 	e := start(t, rig.Setup{Limits: "reply_memory: 0.001%", Models: others, Under: gibi})
 	for _, fault := range []string{"padded=20000000", "chunked+padded=20000000;at=end", "padded=100000"} {

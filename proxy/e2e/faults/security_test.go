@@ -24,7 +24,8 @@ import (
 // not contain a plain key.
 func TestSecurity1_Keys(t *testing.T) {
 	t.Parallel()
-	form := regexp.MustCompile(`^` + regexp.QuoteMeta(auth.Prefix) + `[0-9A-Za-z]{49}$`) // 256 bits and a checksum, which scanners recognize
+	// 256 bits and a checksum, which secret scanners recognize
+	form := regexp.MustCompile(`^` + regexp.QuoteMeta(auth.Prefix) + `[0-9A-Za-z]{49}$`)
 	seen := map[string]bool{}
 	for range 5 {
 		out, _, code := rig.RunProgram(t, "", "key", "new", "--name", "team", "--models", "sim")

@@ -27,10 +27,10 @@ import (
 // soakFor is how long TestSoak runs.
 var soakFor = flag.Duration("soak", 30*time.Minute, "how long TestSoak loads the program")
 
-// TestSoak loads the program for a long time with everything at once: all dialects and endpoints,
-// clients that disconnect in every phase or send half a request, engines that fail in every way and
-// die, and a reload every second, of which every fourth has an invalid file. At the end no slot,
-// goroutine or descriptor may have leaked, and memory must not have grown.
+// TestSoak loads the program for a long time, with all kinds of work at once. It uses all dialects
+// and endpoints, clients that disconnect in every phase or send half a request, and engines that
+// fail in every way and die. It reloads every second, and every fourth reload has an invalid file.
+// At the end no slot, goroutine or descriptor may have leaked, and memory must not have grown.
 func TestSoak(t *testing.T) {
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -48,7 +48,7 @@ func TestSoak(t *testing.T) {
 		Stderr: log,
 	})
 	s := &soak{e: e, done: make(chan struct{}), results: map[string]int{}}
-	for _, w := range rig.AllWays { // allocate everything once before counting
+	for _, w := range rig.AllWays { // makes every allocation once before counting
 		e.Ask(w, "").Text(w)
 	}
 	e.Client.CloseIdleConnections()
@@ -73,7 +73,7 @@ func TestSoak(t *testing.T) {
 	}
 	e.Client.CloseIdleConnections()
 
-	for _, w := range rig.AllWays { // everything still works
+	for _, w := range rig.AllWays { // every endpoint still works
 		rig.WaitFor(t, rig.Patience, "the engines are well again", func() bool { return e.Ask(w, "").Status == 200 })
 	}
 	e.Client.CloseIdleConnections()
@@ -118,8 +118,8 @@ type soak struct {
 // books holds the numbers of resources that an idle program has.
 type books struct{ goroutines, descriptors int }
 
-// like reports whether two counts are equal, except for what changes by itself: a probe, a timer,
-// an engine's kept connection.
+// like reports whether two counts are equal, except for changes that happen by themselves: a probe,
+// a timer, an engine's keep-alive connection.
 func (b books) like(other books) bool {
 	return b.goroutines <= other.goroutines+6 && b.descriptors <= other.descriptors+6
 }
@@ -287,7 +287,7 @@ func (s *soak) upload() {
 		s.note("upload cut", nil)
 		return
 	}
-	_, _ = io.WriteString(c, head+form) // an answer may arrive before the end
+	_, _ = io.WriteString(c, head+form) // an answer may be received before the end
 	status := make([]byte, len("HTTP/1.1 200"))
 	if _, err := io.ReadFull(c, status); err != nil {
 		s.note("upload", err)

@@ -10,7 +10,7 @@ import (
 )
 
 // These tests cover rows 12 to 17: engine faults after the client has received a stream's first
-// bytes. The client gets what has arrived, followed by the dialect's error, and the call is not
+// bytes. The client gets the received bytes, followed by the dialect's error, and the call is not
 // sent again.
 
 // broken runs a fault in a stream of every dialect and checks the outcome at the client, at the

@@ -17,9 +17,10 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// traffic simulates clients while an operator works on the edge: requests on kept connections,
-// requests on new ones, and held streams. It has its own HTTP client, because an HTTP library would
-// repeat a request that was lost on a kept connection, and the tests search for lost requests.
+// traffic simulates clients while an operator works on the edge: requests on keep-alive
+// connections, requests on new connections, and long streams. It has its own HTTP client, because
+// an HTTP library would repeat a request that was lost on a keep-alive connection, and the tests
+// search for lost requests.
 type traffic struct {
 	t    testing.TB
 	addr func() string // where to connect now
@@ -88,7 +89,7 @@ func (tr *traffic) wantNothingLost() {
 }
 
 // client simulates one client that sends requests repeatedly, either on one connection as long as
-// it lives or on a new one each time.
+// it is open, or on a new one each time.
 func (tr *traffic) client(keep bool, w rig.Way, control string) {
 	body := w.Body("sim", rig.Prompt, control)
 	request := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: edge\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
@@ -144,8 +145,8 @@ func (tr *traffic) client(keep bool, w rig.Way, control string) {
 	})
 }
 
-// answer reads one answer and checks that it is complete. The result last reports whether the
-// connection ends with the answer.
+// answer reads one answer and checks that it is complete. last reports whether the connection ends
+// with the answer.
 func (tr *traffic) answer(in *bufio.Reader, w rig.Way) (last bool, err error) {
 	res, err := http.ReadResponse(in, &http.Request{Method: "POST"})
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 func TestFault09_BodyDripsOrStalls(t *testing.T) {
 	t.Parallel()
 	for fault, timeouts := range map[string]string{
-		"slow-body;gap=50ms": "answer: 1500ms", // another byte always arrives, so only the total bound ends it
+		// there is always another byte, so only the total timeout ends it
+		"slow-body;gap=50ms": "answer: 1500ms",
 		"stall-after":        "idle: 1s",
 	} {
 		t.Run(fault, func(t *testing.T) {
@@ -74,7 +75,8 @@ func TestFault20_Endless(t *testing.T) {
 			e.fault("endless-json")
 			if r := e.Ask(w, ""); w != rig.Transcription {
 				r.WantRefused(w, rig.BadResponse)
-			} else if r.Status != 200 || r.Err == nil { // the answer is passed on as it arrives, so it can only be cut
+				// the answer is passed on while it is received, so it can only be cut
+			} else if r.Status != 200 || r.Err == nil {
 				e.T.Errorf("status = %d, %v; want 200 and a cut answer", r.Status, r.Err)
 			}
 			e.wantAborted(1)

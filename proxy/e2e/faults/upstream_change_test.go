@@ -11,8 +11,8 @@ import (
 )
 
 // TestFault71_UpstreamRemoved checks that an upstream removed from the file gets no new calls,
-// finishes its running ones, and is no longer probed. When the upstream comes back, it has its old
-// state.
+// finishes its running calls, and is no longer probed. When the upstream is added again, it has its
+// old state.
 func TestFault71_UpstreamRemoved(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Forgets: true, Engines: []sim.Options{{}, {}}, Upstream: "probe: { interval: 500ms }"})

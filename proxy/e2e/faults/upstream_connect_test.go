@@ -196,11 +196,12 @@ func TestFault32_EngineRestarts(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.EveryWay, rig.Setup{Engines: rig.Two(), Upstream: "probe: { interval: 500ms, rise: 1 }"}, func(e *edge, w rig.Way) {
 		e.wantElsewhere(w, 8)
-		for range 5 { // half of the connections are lost and the engine stays, so clients notice nothing
+		// half of the connections are lost but the engine stays up, so clients notice nothing
+		for range 5 {
 			e.Engines[0].Drop(.5, true)
 			e.wantElsewhere(w, 4)
 		}
-		// The engine goes down and comes back; meanwhile requests go elsewhere.
+		// The engine goes down and comes back. In that time requests go elsewhere.
 		e.Engines[0].Unlisten()
 		e.Engines[0].Drop(1, true)
 		e.wantElsewhere(w, 20)
@@ -231,7 +232,8 @@ func TestFault32_EngineRestarts(t *testing.T) {
 				return e.Status().Upstreams[0].Breaker != "closed"
 			})
 			e.Engines[0].Reset()
-			e.fault("status=500;delay=3s") // long enough that all of them arrive during the trial
+			// long enough that the engine receives all of them during the trial
+			e.fault("status=500;delay=3s")
 			rig.WaitFor(e.T, rig.Patience, "the breaker is half-open", func() bool { return e.Status().Upstreams[0].Breaker == "half-open" })
 			bodies := make(chan *rig.Reply, 12)
 			for range cap(bodies) {

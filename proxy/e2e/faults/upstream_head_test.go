@@ -100,7 +100,7 @@ func TestFault07_Closed(t *testing.T) {
 func TestFault08_HeaderDrips(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 1500ms, answer: 1500ms"}, func(e *edge, w rig.Way) {
-		e.fault("slow-header;gap=50ms") // a byte at a time, for longer than a minute
+		e.fault("slow-header;gap=50ms") // one byte at a time, for longer than a minute
 		r := e.Ask(w, "")
 		r.WantRefused(w, rig.TooSlow)
 		r.Within(4 * time.Second)
@@ -170,7 +170,7 @@ func TestFault11_Surplus(t *testing.T) {
 			})
 		})
 	}
-	t.Run("late", func(t *testing.T) { // the forgery arrives when the connection is already in the pool
+	t.Run("late", func(t *testing.T) { // sent when the connection is in the pool
 		t.Parallel()
 		for _, w := range rig.AllWays {
 			t.Run(w.String(), func(t *testing.T) {

@@ -154,7 +154,8 @@ func TestFault28_ModelGone(t *testing.T) {
 		{"of the path", "Invalid URL (POST /v1/x)", rig.EngineFailed, "upstream_fail"},
 		{"framework", "Not Found", rig.EngineFailed, "upstream_fail"},
 	} {
-		t.Run(c.name, func(t *testing.T) { // the error is not about the model, which stays available
+		// the error does not concern the model, which stays available
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.Engines[0].SetFault(sim.Fault{Spec: "status=404;message=" + c.message, Count: 6})

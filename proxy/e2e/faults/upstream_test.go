@@ -82,7 +82,7 @@ func (e *edge) wantResult(result string, want float64) {
 }
 
 // wantElsewhere checks that n requests are answered although one engine fails. Each request fails
-// at one engine at most. That engine may have got the request twice, the first time on a kept
+// at one engine at most. That engine may have got the request twice, the first time on a keep-alive
 // connection that turned out to be dead.
 func (e *edge) wantElsewhere(w rig.Way, n int) {
 	e.T.Helper()

@@ -62,7 +62,7 @@ func board(t *testing.T, model string) (queries []string) {
 
 // TestQueriesAndAlerts runs a Prometheus that scrapes edges with calls of all kinds. Each query of
 // the dashboard and each alert rule is evaluated without an error and finds series. Comparisons are
-// evaluated as numbers, because on a calm edge most alerts find nothing. Each selector is also
+// evaluated as numbers, because on a calm edge most alerts find no series. Each selector is also
 // queried by itself, because "or vector(0)" hides a selector that finds nothing.
 func TestQueriesAndAlerts(t *testing.T) {
 	fastset.LeaveOut(t, "the board and the alerts in a running Prometheus")
@@ -124,7 +124,7 @@ func (s *server) wantSeries(queries []string) {
 }
 
 // wantEvaluated waits until Prometheus has evaluated each rule without an error, and has noticed
-// the troubles of this test.
+// the problems in this test.
 func (s *server) wantEvaluated() {
 	s.t.Helper()
 	left := ""

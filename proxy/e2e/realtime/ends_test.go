@@ -169,7 +169,7 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// TestTooLarge checks that a message that is too large is refused before it has arrived.
+// TestTooLarge checks that a message that is too large is refused before it has been received.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, vllm("limits: { request_body: 100KB }\n"))

@@ -157,7 +157,7 @@ func (c *peer) hear() event {
 	return e
 }
 
-// want reads the next message, which must have the given type.
+// want reads the next message. The message must have the given type.
 func (c *peer) want(kind string) event {
 	c.t.Helper()
 	e := c.hear()

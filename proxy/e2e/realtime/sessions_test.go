@@ -57,7 +57,7 @@ func TestVLLM(t *testing.T) {
 	}
 }
 
-// TestSpeaches checks a session at an engine with OpenAI's events, which detects speech itself.
+// TestSpeaches checks a session at an engine that has OpenAI's events and detects speech itself.
 func TestSpeaches(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, speaches(""))
@@ -110,8 +110,8 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// TestInvalidMessages checks that an invalid message is an error that ends nothing, and that each
-// counts as a request of the key.
+// TestInvalidMessages checks that an invalid message gets an error but does not end the session,
+// and that each counts as a request of the key.
 func TestInvalidMessages(t *testing.T) {
 	t.Parallel()
 	s := vllm("")

@@ -103,9 +103,9 @@ func StreamText(t testing.TB, w Way, events []Event) (text string, whole bool) {
 	return b.String(), whole
 }
 
-// WantBroken checks a stream that failed after its first bytes. The client has what came before the
-// failure, the dialect's error is last (the parameter code is its name in chat), nothing marks the
-// answer as complete, and the body itself ended properly.
+// WantBroken checks a stream that failed after its first bytes. The client has the bytes before the
+// failure, and the dialect's error is last (code is its name in chat). The answer is not marked as
+// complete, and the body itself ended properly.
 func (r *Reply) WantBroken(w Way, code string) *APIError {
 	r.T.Helper()
 	r.WantStatus(200)

@@ -85,8 +85,8 @@ func checkBooks(e *Edge) {
 	e.T.Errorf("%d access lines, and %d calls were counted, %d of them by model", lines, finished, counted)
 }
 
-// checkLog checks that every call is logged exactly once, and that the log contains nothing
-// forbidden.
+// checkLog checks that every call is logged exactly once, and that the log contains no forbidden
+// text.
 func (e *Edge) checkLog() {
 	e.T.Helper()
 	WantNoLeak(e.T, "the log", e.Log.String(), e.Key)

@@ -36,9 +36,9 @@ type Reply struct {
 	Took   time.Duration
 }
 
-// Post sends body as JSON with the setup's key and reads the complete answer. The parameter header
-// holds further "Name: value" lines. An Authorization line replaces the key. A line without a value
-// removes that header.
+// Post sends body as JSON with the setup's key and reads the complete answer. header has further
+// "Name: value" lines. An Authorization line replaces the key. A line without a value removes that
+// header.
 func (e *Edge) Post(path, body string, header ...string) *Reply {
 	e.T.Helper()
 	return e.Do("POST", path, body, header...)
@@ -62,8 +62,8 @@ func (e *Edge) Do(method, path, body string, header ...string) *Reply {
 	return r
 }
 
-// Fetch requests a page of the admin listener, or any URL, without a key. The parameter header has
-// the same meaning as for Post.
+// Fetch requests a page of the admin listener, or any URL, without a key. header has the same
+// meaning as for Post.
 func (e *Edge) Fetch(method, url string, header ...string) *Reply {
 	e.T.Helper()
 	r, err := e.tryFetch(method, url, header...)
@@ -138,9 +138,9 @@ func (r *Reply) WantStatus(want int) *Reply {
 	return r
 }
 
-// Chat returns the body of a chat request for the model "sim", with the canary in its prompt. The
-// parameter more holds further members: `"stream":true,"sim":{"tokens":5}`. The member "sim"
-// controls the simulator (see bench/sim).
+// Chat returns the body of a chat request for the model "sim", with the canary in its prompt. more
+// are further members: `"stream":true,"sim":{"tokens":5}`. The member "sim" controls the simulator
+// (see bench/sim).
 func (e *Edge) Chat(more string) string { return ChatBody("sim", more) }
 
 // ChatBody is like Edge.Chat for any model.
@@ -151,8 +151,8 @@ func ChatBody(model, more string) string {
 	return `{"model":"` + model + `","messages":[{"role":"user","content":"` + Prompt + `"}]` + more + `}`
 }
 
-// Within checks that an answer did not wait for an unrelated timeout. The parameter limit is the
-// time allowed on an idle machine. The unrelated timeout must exceed limit + Grace.
+// Within checks that an answer did not wait for an unrelated timeout. limit is the time allowed on
+// an idle machine. The unrelated timeout must exceed limit + Grace.
 func (r *Reply) Within(limit time.Duration) {
 	r.T.Helper()
 	if r.Took > limit+Grace {

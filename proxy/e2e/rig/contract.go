@@ -123,8 +123,8 @@ func closeAnswers(root map[string]any) {
 	}
 }
 
-// closeObject closes v and the objects in it. The parameter branch is true if v is an alternative
-// within an object that is itself closed.
+// closeObject closes v and the objects in it. branch is true if v is an alternative within an
+// object that is itself closed.
 func closeObject(v any, branch bool) {
 	s, ok := v.(map[string]any)
 	if !ok {
@@ -215,8 +215,8 @@ func (c *Contract) allows(at string, v any) error {
 // Schema returns the pointer of a named schema.
 func Schema(name string) string { return "/components/schemas/" + name }
 
-// Operation returns the operation of a request; nil if the document does not describe it. The
-// parameter target may have a query.
+// Operation returns the operation of a request, or nil if the document does not describe it. target
+// may have a query.
 func (c *Contract) Operation(method, target string) *Operation {
 	path, _, _ := strings.Cut(target, "?")
 	for _, op := range c.Operations {

@@ -9,24 +9,25 @@
 //
 //	r := p.Post("/v1/chat/completions", p.Chat(""))   // the key is sent by itself
 //	r.WantStatus(200)
-//	p.Engines[0].Stats()                              // what the engine saw
+//	p.Engines[0].Stats()                              // the requests that the engine got
 //
 // A Setup describes the engines and the configuration. Its zero value means one engine, one model
 // "sim" and one key. A Way is a kind of request (a dialect, streamed or not). A Refusal is an error
 // that a client gets instead of an answer. Raw is a client that behaves as no library would.
 //
-// After a test the rig waits until the edge is idle. Then it checks what must hold after every
-// test. No call, lease, slot or body byte is left on the state page, in the catalog or in the
-// metrics. No engine works. Every call has exactly one line in the log, under its own request id,
-// and is counted once. No panic was recovered. No part of a prompt, a key or an engine's internals
-// is in the log, the metrics, the state page or on standard output. The edge stops on request and
-// without an error. Main, which every suite's TestMain calls, checks for leaked goroutines.
+// After a test the rig waits until the edge is idle. Then it checks the following conditions. No
+// call, lease, slot or body byte is left on the state page, in the catalog or in the metrics. No
+// engine works. Every call has exactly one line in the log, under its own request id, and is
+// counted once. No panic was recovered. No part of a prompt, a key or an engine's internals is in
+// the log, the metrics, the state page or on standard output. The edge stops on request and without
+// an error. Main, which every suite's TestMain calls, checks for leaked goroutines.
 //
 // # A busy machine
 //
-// The tests wait most of the time and run in parallel, on machines that have other work. Therefore
-// the rig is patient unless a test measures: it waits for conditions, up to Patience, which a busy
-// machine extends, and never for a fixed time. A test that still runs shortly before the deadline
-// of its package loses its edge, so that it fails alone. By default a Setup gives probes and connections long timeouts, so that a good
-// engine that is late does not count as a bad one. Measurements have Slack.
+// The tests wait most of the time and run in parallel, on machines that have other work. So the rig
+// is patient unless a test measures. It waits for conditions and never for a fixed time. It waits
+// for at most Patience, and longer on a busy machine. A test that still runs shortly before the
+// deadline of its package loses its edge, so that it fails alone. By default a Setup gives probes
+// and connections long timeouts, so that a working engine that is late does not count as broken.
+// Measurements have Slack.
 package rig

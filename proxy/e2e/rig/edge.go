@@ -24,12 +24,13 @@ type Edge struct {
 	Addr  string // 127.0.0.1:PORT
 	Admin string // base URL of the admin listener
 
-	// Log holds what the edge has written to its log; empty if the setup sends the log elsewhere.
+	// Log returns the text that the edge has written to its log. It is empty if the setup sends the
+	// log elsewhere.
 	Log *Buffer
 }
 
-// Connect returns an Edge for a running edge of which only the API's address and a key are known.
-// Post and similar methods work.
+// Connect returns an Edge for a running edge if only the API's address and a key are known. Post
+// and similar methods work.
 func Connect(t testing.TB, url, key string) *Edge {
 	return &Edge{T: t, URL: url, Key: key, Client: NewClient(t), Log: new(Buffer)}
 }
@@ -47,14 +48,14 @@ func newEdge(t testing.TB, s Setup) *Edge {
 	return e
 }
 
-// stacks writes the stacks of the process once, however many tests are late.
+// stacks writes the stacks of the process once, no matter how many tests are late.
 var stacks sync.Once
 
 // endInTime stops the edge with end when the test still runs shortly before the deadline of its
 // package. Requests and streams that wait for the edge then fail, so that this test ends and the
 // others report their results. Without it the deadline ends the process.
 func (e *Edge) endInTime(end func()) {
-	const enough = 30 * time.Second // for the rest of the package
+	const enough = 30 * time.Second // for the remaining tests of the package
 	d, ok := e.T.(interface{ Deadline() (time.Time, bool) })
 	if !ok {
 		return

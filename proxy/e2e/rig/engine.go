@@ -54,7 +54,7 @@ func Listen(t testing.TB) net.Listener {
 func Two() []sim.Options { return []sim.Options{{}, {}} }
 
 // QuietProbes keeps probes out of a test's counts: the first probe succeeds before the edge counts
-// as started, and the next one comes after an hour.
+// as started, and the next one is an hour later.
 const QuietProbes = "probe: { interval: 1h, timeout: 15s }"
 
 // WantUnserved checks that at most the given number of requests have reached the first engine.

@@ -28,7 +28,7 @@ func (p *Process) Memory(name string) int64 {
 	return 0
 }
 
-// WantPeak checks the program's peak memory in bytes. It checks nothing under the race detector,
+// WantPeak checks the program's peak memory in bytes. It does nothing under the race detector,
 // which multiplies memory.
 func (p *Process) WantPeak(limit int64) {
 	p.t.Helper()
@@ -50,7 +50,8 @@ func (p *Process) Descriptors() int {
 // ProcessorTime returns the processor time that the program has used so far.
 func (p *Process) ProcessorTime() time.Duration {
 	p.t.Helper()
-	_, rest, _ := strings.Cut(p.account("stat"), ") ") // after the name, which may contain anything
+	// after the name, because the name may contain any text
+	_, rest, _ := strings.Cut(p.account("stat"), ") ")
 	fields := strings.Fields(rest)
 	user, err1 := strconv.Atoi(fields[11])
 	system, err2 := strconv.Atoi(fields[12])

@@ -111,7 +111,7 @@ func (p *Local) Prepare(s Setup) {
 // Ask makes the edge reload, and does not wait.
 func (p *Local) Ask() { p.edge.Reload("test") }
 
-// LastReload returns the result of the edge's last reload; nil if there was none.
+// LastReload returns the result of the edge's last reload, or nil if there was none.
 func (p *Local) LastReload() *reload.Result { return p.edge.LastReload() }
 
 // AskReload makes the edge reload, and waits for the result.

@@ -17,7 +17,7 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// ownEnv is the environment before a test changes it. With another HOME the build would begin with
+// ownEnv is the environment before a test changes it. With another HOME the build would start with
 // an empty cache and download its modules again.
 var ownEnv = os.Environ()
 
@@ -78,7 +78,7 @@ func Command(t testing.TB, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// RunProgram runs the program until it exits, which must happen within three minutes.
+// RunProgram runs the program until it exits. It must exit within three minutes.
 func RunProgram(t testing.TB, stdin string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	path := Binary(t) // the build does not count

@@ -122,7 +122,7 @@ func (p *Program) End() {
 			p.Rest()
 			checkBooks(p.Edge)
 		}
-		p.Client.CloseIdleConnections() // the edge waits up to a second for kept connections
+		p.Client.CloseIdleConnections() // the edge waits up to a second for keep-alive connections
 		p.Signal(syscall.SIGTERM)
 		if !p.Setup.Untidy {
 			p.Exits(Patience+5*time.Second, 0)

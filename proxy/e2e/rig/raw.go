@@ -18,11 +18,11 @@ import (
 type Raw struct {
 	net.Conn
 	T  testing.TB
-	In *bufio.Reader // what the edge has sent
+	In *bufio.Reader // the bytes that the edge has sent
 }
 
 // Dial connects to the public listener. The connection is closed when the test ends, and its
-// deadline is three times Patience from now, to which a busy machine may extend a wait.
+// deadline is three times Patience from now, because a wait may take that long on a busy machine.
 func (e *Edge) Dial() *Raw {
 	e.T.Helper()
 	c, err := net.Dial("tcp", e.Addr)
@@ -94,8 +94,8 @@ func withLength(res *http.Response) http.Header {
 	return res.Header
 }
 
-// Closed reads the rest until the edge closes the connection. ok is false if the edge did not close
-// it within limit, which a busy machine extends.
+// Closed reads the remaining bytes until the edge closes the connection. ok is false if the edge
+// did not close it within limit. On a busy machine limit is extended.
 func (c *Raw) Closed(limit time.Duration) (rest string, ok bool) {
 	begun := StartWatch()
 	for step := limit; ; step = time.Second {

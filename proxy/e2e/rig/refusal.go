@@ -64,8 +64,8 @@ func (r *Reply) WantError(status int, kind, code string) *APIError {
 	return e
 }
 
-// wantRecord checks everything in an error answer except the dialect of its shape, which it
-// returns.
+// wantRecord checks the whole error answer except the dialect of its shape. It returns that
+// dialect.
 func (r *Reply) wantRecord(want Refusal) (record *APIError, messages bool) {
 	r.T.Helper()
 	r.WantStatus(want.Status)

@@ -15,7 +15,7 @@ const Canary = "CANARY-7f3a-prompt"
 const Prompt = "Say something about " + Canary + "."
 
 // WantNoLeak checks that text contains neither the canaries of prompts and faulty engines nor the
-// given secrets. The parameter where describes the text.
+// given secrets. where describes the text.
 func WantNoLeak(t testing.TB, where, text string, secrets ...string) {
 	t.Helper()
 	for _, secret := range append(secrets, Canary, sim.LeakedHost, sim.LeakedPath, sim.LeakedSecret, sim.ForgedText) {

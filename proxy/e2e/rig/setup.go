@@ -31,8 +31,8 @@ type Setup struct {
 	// ("- { id: … }" lines).
 	Top, Keys, Upstreams, Models string
 
-	// Config replaces everything above except the engines. It is a complete configuration without
-	// listeners, in which {{up-0}}, {{up-1}}, … stand for the URLs of the engines, {{hash}} for the
+	// Config replaces all settings above except the engines. It is a complete configuration without
+	// listeners. In it, {{up-0}}, {{up-1}}, … stand for the URLs of the engines, {{hash}} for the
 	// hash of the key, and {{dir}} for the configuration's directory.
 	Config string
 

@@ -119,7 +119,7 @@ type Model struct {
 	} `json:"capacity"`
 }
 
-// Catalog reads the public list of models, which may be up to a second old.
+// Catalog reads the public list of models. The list may be up to a second old.
 func (e *Edge) Catalog() []Model {
 	e.T.Helper()
 	var list struct{ Data []Model }

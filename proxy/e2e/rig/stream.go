@@ -59,7 +59,7 @@ type Stream struct {
 	cancel   context.CancelFunc
 }
 
-// OpenStream sends a streamed request and returns once the answer's head has arrived.
+// OpenStream sends a streamed request and returns once the answer's head has been received.
 func (e *Edge) OpenStream(path, body string, header ...string) *Stream {
 	e.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -73,7 +73,7 @@ func (e *Edge) OpenStream(path, body string, header ...string) *Stream {
 	return &Stream{T: e.T, Response: res, lines: bufio.NewReader(res.Body), cancel: cancel}
 }
 
-// Next returns the next event; the result ok is false at the end.
+// Next returns the next event. ok is false at the end.
 func (s *Stream) Next() (e Event, ok bool) {
 	for {
 		line, err := s.lines.ReadString('\n')

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Patience is how long the rig waits for something that should happen at once. Patience is long
+// Patience is how long the rig waits for an event that should happen at once. Patience is long
 // because the machine may be busy.
 const Patience = 20 * time.Second
 
@@ -16,7 +16,7 @@ const Patience = 20 * time.Second
 // that a faulty edge would wait for.
 const Grace = 8 * time.Second
 
-// AtOnce is how long something immediate may take on an otherwise idle machine.
+// AtOnce is how long an immediate action may take on an otherwise idle machine.
 const AtOnce = 5 * time.Second
 
 // WaitFor polls until cond holds, and fails the test if it does not hold within limit. It returns
@@ -41,8 +41,8 @@ func WaitFor(t testing.TB, limit time.Duration, what string, cond func() bool) t
 }
 
 // Receive returns the next value of from, or the zero value if from is closed. It fails the test if
-// nothing comes within limit, which a busy machine extends, so that a missing event does not block
-// the package until its timeout.
+// there is no value within limit, so that a missing event does not block the package until its
+// timeout. On a busy machine limit is extended.
 func Receive[T any](t testing.TB, limit time.Duration, what string, from <-chan T) T {
 	t.Helper()
 	for begun := StartWatch(); ; {
@@ -57,7 +57,7 @@ func Receive[T any](t testing.TB, limit time.Duration, what string, from <-chan 
 	}
 }
 
-// StopWatch measures a time, and how busy the machine was during it.
+// StopWatch measures an elapsed time, and how busy the machine was in that time.
 type StopWatch struct {
 	begun time.Time
 	late  int64
@@ -99,8 +99,7 @@ func (w StopWatch) WantAtOnce(t testing.TB, what string) {
 // nap is how long the goroutine of watchMachine sleeps at a time.
 const nap = 5 * time.Millisecond
 
-// lateness is the total delay, in nanoseconds, with which a goroutine that only sleeps has woken
-// up.
+// lateness is the total delay, in nanoseconds, of the wake-ups of a goroutine that only sleeps.
 var lateness atomic.Int64
 
 // watchMachine updates lateness until stop is called.

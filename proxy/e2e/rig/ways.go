@@ -12,7 +12,7 @@ type Way struct {
 	Stream  bool
 }
 
-// The audio ways have one form of answer each: speech is passed on as it arrives, and a
+// The audio ways have one form of answer each: speech is passed on while it is received, and a
 // transcription is read completely.
 var (
 	Transcription = Way{"transcription", "/v1/audio/transcriptions", false}
@@ -68,8 +68,8 @@ func (w Way) String() string {
 	return w.Dialect
 }
 
-// Body returns a request for model with prompt as the user's text. The parameter control holds
-// members for the simulator, such as `"tokens":5,"delay_ms":20` (see bench/sim).
+// Body returns a request for model with prompt as the user's text. control has members for the
+// simulator, such as `"tokens":5,"delay_ms":20` (see bench/sim).
 func (w Way) Body(model, prompt, control string) string {
 	if control != "" {
 		prompt += " [[sim {" + control + "}]]"

@@ -56,8 +56,8 @@ func violations(t *testing.T, tab context.Context, program string) string {
 	return lines.String()
 }
 
-// TestPagesAreAccessible checks that axe-core has no findings in the pages of an edge in
-// trouble and in a bench report, on a desktop and on a phone, light and dark.
+// TestPagesAreAccessible checks that axe-core has no findings in the pages of an edge with problems
+// and in a bench report, on a desktop and on a phone, light and dark.
 func TestPagesAreAccessible(t *testing.T) {
 	program := axe(t)
 	l := startFleet(t)

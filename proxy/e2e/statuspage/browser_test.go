@@ -22,8 +22,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// These tests open the status page of a live edge in a real browser: what an operator sees while a
-// model fills, an engine dies and comes back, and a click drains an upstream.
+// These tests open the status page of a live edge in a real browser. They check what an operator
+// sees while a model fills, an engine dies and recovers, and a click drains an upstream.
 
 // live is an edge with two simulated engines of one slot each.
 type live struct {
@@ -66,8 +66,7 @@ func (l *live) stream(begun bool) (leave func()) {
 	return leave
 }
 
-// openPage opens the page as an operator with the token. The function complaints returns the
-// browser's errors.
+// openPage opens the page as an operator with the token. complaints returns the browser's errors.
 func (l *live) openPage(width, height int64, dark bool) (tab context.Context, complaints func() string) {
 	tab = browser.Open(l.t, width, height, dark)
 	var mu sync.Mutex
@@ -150,7 +149,7 @@ func TestStatusPageIsLive(t *testing.T) {
 	leaveToo()
 	l.sees(tab, "that the clients left", `document.querySelectorAll("#calls tr.left").length == 3`)
 
-	// An engine dies and comes back.
+	// An engine dies and recovers.
 	l.Engines[0].Unlisten()
 	l.Engines[0].Drop(1, true)
 	l.sees(tab, "the engine down, in words", row0+`.dataset.state == "down" && `+row0+`.innerText.includes("✕ down") && document.querySelector(".verdict.out, .verdict.degraded").innerText.includes("up-0 is down")`)
@@ -189,8 +188,8 @@ func TestStatusPageIsLive(t *testing.T) {
 	}
 }
 
-// TestStatusPageFits checks that nothing overflows and that the first paint is complete, on a phone
-// and on a desktop, light and dark, with and without the page's script.
+// TestStatusPageFits checks that no content overflows and that the first paint is complete, on a
+// phone and on a desktop, light and dark, with and without the page's script.
 func TestStatusPageFits(t *testing.T) {
 	fastset.LeaveOut(t, "the status page in a browser")
 	l := startLive(t)

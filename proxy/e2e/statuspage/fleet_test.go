@@ -97,8 +97,8 @@ func (l *live) traffic(greedy string) {
 	send(200*time.Millisecond, "model-08", `"sim":{"tokens":2}`, "Authorization: Bearer "+greedy)
 }
 
-// logCost logs what a page cost the browser, which draws without a graphics card here. The test
-// does not judge the cost, because machines differ.
+// logCost logs the browser's cost for a page. The browser draws without a graphics card here. The
+// test does not judge the cost, because machines differ.
 func logCost(t *testing.T, tab context.Context, took time.Duration) {
 	t.Helper()
 	got, err := chromedp.Call(tab, performance.GetMetrics, cdp.Empty{})
@@ -131,7 +131,7 @@ func TestStatusPageOfAFleet(t *testing.T) {
 	}
 	const visible = `[...document.querySelectorAll("#upstreams tbody tr")].filter(r => r.offsetParent)`
 
-	// Trouble comes first: in the summary and in the first rows, with idle rows folded.
+	// Problems come first: in the summary and in the first rows, with idle rows folded.
 	l.sees(tab, "which model fails, where and why", `/model-21 fails \d+ % of its calls .*on gpu-21/.test(document.querySelector(".verdict").innerText)`)
 	l.sees(tab, "the model without an engine first, and since when", `(r => r.dataset.model == "model-29" && /✕ no engine/.test(r.innerText) && /for \d+ s/.test(r.innerText))(document.querySelector("#models tbody tr"))`)
 	l.sees(tab, "the full model", `/is full for \d+ %/.test(document.querySelector('[data-model="model-25"]').innerText) && document.querySelector('[data-model="model-25"]').innerText.includes("full")`)
@@ -191,7 +191,7 @@ func TestStatusPageOfAFleet(t *testing.T) {
 	do(`location.hash = "upstream-gpu-44"`)
 	l.sees(tab, "the linked row", `document.querySelector('[data-upstream="gpu-44"]').offsetParent`)
 
-	// Nothing is announced while the trouble stays the same.
+	// Nothing is announced while the problem stays the same.
 	do(`window.said = 0, new MutationObserver(() => window.said++).observe(document.getElementById("say"), {childList: true, characterData: true, subtree: true})`)
 	for range 3 {
 		at, _ = chromedp.Run(tab, chromedp.Evaluate[string](before))

@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// arms runs edges with two engines, the second of which gets a share of the calls.
+// arms runs edges with two engines. The second engine gets a share of the calls.
 func arms(t *testing.T, edges int, traffic, model string) []*rig.Local {
 	t.Helper()
 	var all []*rig.Local
@@ -86,7 +86,7 @@ func turn(conversation, turn int, more string) string {
 }
 
 // TestArms checks that a share of the conversations, each with all of its turns, goes to an arm at
-// every edge, whatever the policy.
+// every edge, no matter which policy is set.
 func TestArms(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"least_loaded", "prefix_affinity"} {

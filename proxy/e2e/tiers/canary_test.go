@@ -16,8 +16,8 @@ import (
 	"penstock/proxy/operate/canary"
 )
 
-// canaryEdge starts an edge with an arm for half of the conversations. The parameters old and fresh
-// are the engines' times to the first token.
+// canaryEdge starts an edge with an arm for half of the conversations. old and fresh are the
+// engines' times to the first token.
 func canaryEdge(t *testing.T, old, fresh time.Duration) *rig.Local {
 	t.Helper()
 	s := armsSetup("50%", "")
@@ -74,8 +74,8 @@ func compareArms(t *testing.T, p *rig.Local, model, arm string) (c []canary.Comp
 	return c, code, nil
 }
 
-// TestCanary checks that an arm whose first tokens arrive later is judged worse, and that few calls
-// do not suffice for a judgement.
+// TestCanary checks that an arm with later first tokens is judged worse, and that few calls do not
+// suffice for a verdict.
 func TestCanary(t *testing.T) {
 	t.Parallel()
 	p := canaryEdge(t, 200*time.Millisecond, 600*time.Millisecond)

@@ -19,7 +19,7 @@ import (
 // sentinel is in every prompt of a key without consent for external engines.
 const sentinel = "sentinel-of-the-house-4711"
 
-// outside is an engine that records everything that reaches it.
+// outside is an engine that records every request that reaches it.
 type outside struct {
 	mu  sync.Mutex
 	all strings.Builder
@@ -81,9 +81,9 @@ var prompts = map[string]string{
 	"/v1/messages/count_tokens": `{"model":"sim","messages":[{"role":"user","content":"` + sentinel + `"}]%s}`,
 }
 
-// TestConsent checks that no call of a key without consent reaches an external engine, whatever
-// happens to the in-house engines, while a key with consent gets answers from it. A client without
-// consent gets the refusal of the in-house engines.
+// TestConsent checks that no call of a key without consent reaches an external engine, no matter
+// what happens to the in-house engines, while a key with consent gets answers from it. A client
+// without consent gets the refusal of the in-house engines.
 func TestConsent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

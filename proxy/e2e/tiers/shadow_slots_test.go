@@ -152,7 +152,7 @@ func TestShadowIsReloadedAway(t *testing.T) {
 	before, _, _ := strings.Cut(s.Config, "  - { name: new")
 	s.Config = before + "models: [{ id: sim, deployments: [{ upstream: old }] }]\n"
 	p.Reload(s)
-	time.Sleep(100 * time.Millisecond) // time in which the reload would have ended the copy
+	time.Sleep(100 * time.Millisecond) // enough time for the reload to end the copy
 	if n := p.Engines[1].Stats().Running; n != 1 {
 		t.Errorf("%d copies run after the reload", n)
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // shadowSetup returns a setup whose model "sim" sends copies of a share of its calls to the model
-// "copy" at another engine. The parameter more holds members of "copy".
+// "copy" at another engine. more are members of "copy".
 func shadowSetup(share, more string) rig.Setup {
 	return rig.Setup{
 		Engines: []sim.Options{{Slots: 64, Record: true}, {Slots: 64, Record: true}},
@@ -228,8 +228,8 @@ func TestShadowTakesFreeSlots(t *testing.T) {
 	}
 }
 
-// TestShadowFails checks that the client gets its answer and the breaker stays closed, whatever the
-// copy's engine does.
+// TestShadowFails checks that the client gets its answer and the breaker stays closed, no matter
+// what the copy's engine does.
 func TestShadowFails(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"status=500", "status=429", "reset-before", "garbage-head", "head-cut", "cut-after=2", "reset-after=2"} {

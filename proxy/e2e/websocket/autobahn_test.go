@@ -101,8 +101,8 @@ func autobahn() map[string]autobahnCase {
 	return cases
 }
 
-// autobahnCase holds what a client sends, the code that then closes the connection, and what the
-// client gets before the close.
+// autobahnCase has the frames that a client sends, the close code that follows, and the frames that
+// the client gets before the close.
 type autobahnCase struct {
 	sent  string
 	code  int

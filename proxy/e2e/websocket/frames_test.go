@@ -146,7 +146,8 @@ func (c *raw) closed(code int) {
 
 const hello = `{"type":"response.create","model":"sim","input":"` + rig.Canary + `"}`
 
-// TestFragments checks that a message may arrive in any pieces, with pings and pongs between them.
+// TestFragments checks that a message may be sent in any fragments, with pings and pongs between
+// them.
 func TestFragments(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -266,8 +267,8 @@ func TestLargeMessages(t *testing.T) {
 	}
 }
 
-// TestAnnounced checks that a message that announces too large a length is refused before it
-// arrives, whichever frame announces the length.
+// TestAnnounced checks that a message that announces too large a length is refused before it is
+// received, no matter which frame announces the length.
 func TestAnnounced(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 1MiB", Timeouts: "client_body: 1h"})
@@ -290,7 +291,7 @@ func TestAnnounced(t *testing.T) {
 }
 
 // TestEmptyFragments checks that a message may have empty pieces, and that the call is answered.
-// Without a bound on empty pieces a client could keep the edge busy forever.
+// Without a limit on empty pieces a client could keep the edge busy forever.
 func TestEmptyFragments(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -323,7 +324,7 @@ func TestMessageMemory(t *testing.T) {
 	c.closed(1009)
 }
 
-// TestSlowMessage checks that a message must arrive within the timeout for bodies.
+// TestSlowMessage checks that a message must be complete within the timeout for bodies.
 func TestSlowMessage(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Timeouts: "client_body: 500ms"})
@@ -399,8 +400,8 @@ func TestHandshakeWithBody(t *testing.T) {
 	c.Reply("GET").WantStatus(101)
 }
 
-// TestEarlyFrames checks that the edge reads frames that come with the upgrade request, before its
-// answer.
+// TestEarlyFrames checks that the edge reads frames that a client sends with the upgrade request,
+// before the edge's answer.
 func TestEarlyFrames(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})
@@ -410,8 +411,8 @@ func TestEarlyFrames(t *testing.T) {
 	(&raw{c, t}).until(`"type":"response.completed"`)
 }
 
-// TestFuzzedFrames checks that the edge serves other clients and leaks nothing, whatever frames
-// arrive.
+// TestFuzzedFrames checks that the edge serves other clients and leaks no resource, no matter which
+// frames it receives.
 func TestFuzzedFrames(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})

@@ -32,7 +32,7 @@ func TestLimits(t *testing.T) {
 }
 
 // TestLimits_Numbers checks that a refusal names the configured limit of the edge or the key,
-// without what the edge adds to a message.
+// without the bytes that the edge adds to a message.
 func TestLimits_Numbers(t *testing.T) {
 	t.Parallel()
 	for number, s := range map[string]rig.Setup{

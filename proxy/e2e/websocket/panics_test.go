@@ -12,7 +12,7 @@ import (
 )
 
 // TestPanics checks that after a panic at any point of a connection the client gets 1011, or an
-// event for the failed call, and everything that the connection held is released. Other connections
+// event for the failed call, and all resources of the connection are released. Other connections
 // continue.
 func TestPanics(t *testing.T) {
 	t.Parallel()

@@ -189,8 +189,8 @@ func TestLanes(t *testing.T) {
 	c.completed()
 }
 
-// TestLargeAnswer checks that an answer that is written in pieces is one message, whatever members
-// the edge adds to it.
+// TestLargeAnswer checks that an answer that is written in pieces is one message, no matter which
+// members the edge adds to it.
 func TestLargeAnswer(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{MaxModelLen: 1 << 21}}})
