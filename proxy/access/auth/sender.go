@@ -19,7 +19,7 @@ type Sender struct {
 // longer.
 const longestKept = 128
 
-// LastKey is the last key that was presented on a connection, as the header has it, and the key's
+// LastKey is the last key that was presented on a connection, as sent in the header, and the key's
 // hash. Clients present the same key with each request, and reading and hashing the key cost more
 // than the rest of the look-up. LastKey remembers no ring's decision about the key, because a
 // decision may become outdated. The zero LastKey is ready for use. A LastKey belongs to one

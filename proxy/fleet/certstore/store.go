@@ -125,7 +125,7 @@ func (s *Store) forget(there []Entry) {
 
 func fieldOf(kind EntryKind, name string) string { return "e:" + string(kind) + ":" + name }
 
-// open reads an entry as the store has it: its change number and the blob.
+// open reads an entry in the format of the store: its change number and the blob.
 func (s *Store) open(name, value string) (e Entry, ok bool) {
 	kind, of, _ := strings.Cut(strings.TrimPrefix(name, "e:"), ":")
 	change, blob, _ := strings.Cut(value, " ")

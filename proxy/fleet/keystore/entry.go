@@ -13,7 +13,7 @@ import (
 	"penstock/config"
 )
 
-// entry is a key, or its revocation, as the store has it.
+// entry is a key, or its revocation, in the format of the store.
 type entry struct {
 	id      string
 	version uint64

@@ -28,7 +28,7 @@ const (
 	version = 1
 )
 
-// Row is a row as the file has it.
+// Row is a row in the format of the file.
 type Row struct {
 	Day   string `json:"day"` // 2026-01-31, in UTC; empty: all days before those that are kept
 	Key   string `json:"key"`
@@ -37,7 +37,7 @@ type Row struct {
 	observe.Amount
 }
 
-// rowOf returns a row as the file has it.
+// rowOf returns a row in the format of the file.
 func rowOf(r *observe.UsageRow) Row {
 	out := Row{Key: r.Key, Model: r.Model, User: r.User, Amount: r.Amount}
 	if r.Day != observe.DayBefore {
