@@ -180,7 +180,8 @@ func TestOpenFolderOfCertificates(t *testing.T) {
 			t.Fatal(err)
 		}
 		write(t, file, []byte("key"))
-		for path, mode := range map[string]fs.FileMode{dir: c.folder, filepath.Dir(file): c.below, file: c.file} { // whatever the umask
+		// no matter what the umask is
+		for path, mode := range map[string]fs.FileMode{dir: c.folder, filepath.Dir(file): c.below, file: c.file} {
 			if err := os.Chmod(path, mode); err != nil {
 				t.Fatal(err)
 			}

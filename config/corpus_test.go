@@ -13,7 +13,7 @@ import (
 // TestBadCorpus compares the output for every mistake with the exact text that an operator sees. An
 // archive's comment describes the mistake, its file `env` holds NAME=value lines, and its file
 // `want` the output. The test checks config.yaml, with all other files beside it. The comment
-// begins with "Five mistakes" or "Two mistakes" if there are that many, and with "Warning" if the
+// starts with "Five mistakes" or "Two mistakes" if there are that many, and with "Warning" if the
 // configuration is usable.
 func TestBadCorpus(t *testing.T) {
 	golden.Archives(t, "testdata/bad", func(t *testing.T, a *golden.Archive) {

@@ -100,7 +100,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestLargeFile checks that the bounds leave room for large but valid files.
+// TestLargeFile checks that the limits leave room for large but valid files.
 func TestLargeFile(t *testing.T) {
 	f, problems := ParseValid("test.yaml", large(5000, 1000), bundled)
 	if f == nil || len(problems) > 0 {

@@ -8,7 +8,7 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// bundled replaces the engine profiles, which live outside the package.
+// bundled replaces the engine profiles, which are outside the package.
 var bundled = Known{Engines: []string{
 	"vllm", "sglang", "llamacpp", "ollama", "tgi", "trtllm", "lmstudio", "whisper", "speaches", "kokoro", "openai", "sim",
 }, Continuing: []string{"vllm"}, Ordering: []string{"vllm", "sglang"}, Salting: []string{"vllm", "sglang", "trtllm"}, Fixed: []string{"vllm", "sglang", "tgi"}}

@@ -253,7 +253,7 @@ func TestExampleIsComplete(t *testing.T) {
 }
 
 // switchedOn returns the example with all commented settings switched on, except the lines that
-// begin with one of the texts in without.
+// start with one of the texts in without.
 func switchedOn(t *testing.T, without ...string) *File {
 	t.Helper()
 	for _, line := range without {
