@@ -203,7 +203,7 @@ func TestTokenEnds(t *testing.T) {
 }
 
 // TestTokenOfAnUnknownKey: a token whose claims fit waits for newer keys. The token is refused if
-// the newer keys include none for it, and gets a 503 if they have not arrived.
+// the newer keys include none for it, and gets a 503 if they were not fetched in time.
 func TestTokenOfAnUnknownKey(t *testing.T) {
 	const role = `"sub":"alice","groups":"staff"`
 	far := fmt.Sprint(now.Add(2 * time.Minute).Unix())

@@ -106,7 +106,7 @@ func wantLevels(t *testing.T, k *Key, at time.Time, shares ...float64) {
 	}
 }
 
-// TestPeriods: days and months are in UTC, whatever a time's zone.
+// TestPeriods: days and months are in UTC, no matter which zone a time has.
 func TestPeriods(t *testing.T) {
 	day, renews := PeriodOf(Day, evening)
 	month, renewsMonth := PeriodOf(Month, evening.In(time.FixedZone("", 5*3600))) // December there

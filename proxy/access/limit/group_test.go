@@ -53,7 +53,7 @@ func TestGroupTakes(t *testing.T) {
 }
 
 // TestGroupReserves: a call that the group refuses holds nothing of its key, and a call that ends
-// releases what it held of the key and the group.
+// releases the amounts that it held of the key and the group.
 func TestGroupReserves(t *testing.T) {
 	now := time.Now()
 	keys := NewKeys(8, now)

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestGuesses: however an address spaces its guesses, it has guessBurst guesses and one more every
-// guessEvery. Other addresses are not affected.
+// TestGuesses: an address has guessBurst guesses and one more every guessEvery, no matter how it
+// spaces them. Other addresses are not affected.
 func TestGuesses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var g Guesses

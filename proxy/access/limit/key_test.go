@@ -119,7 +119,7 @@ func TestTokens(t *testing.T) {
 	if d := k.Reserve(&b, Cost{Tokens: 3000}, now.Add(time.Minute)); d.OK {
 		t.Fatalf("Reserve of 3000 a minute later = %+v, want a refusal", d)
 	}
-	// After settling with 1000, 3000 come back at once.
+	// After settling with 1000, 3000 are free again at once.
 	now = now.Add(time.Minute)
 	if !a.Settle(Cost{Tokens: 1000}, now) || a.Settle(Cost{Tokens: 1000}, now) || a.Cancel() {
 		t.Fatal("a reservation settles once")
@@ -173,8 +173,8 @@ func TestAbsurdUsageLocksForADayAtMost(t *testing.T) {
 	}
 }
 
-// TestTokensNeverExceedRate: as long as no call uses more than it held, usage in any span stays
-// within the burst and the rate, whatever the order of calls. When all calls have ended, the
+// TestTokensNeverExceedRate: as long as no call uses more than it held, usage in any period stays
+// within the burst and the rate, no matter in which order calls run. When all calls have ended, the
 // account is exact to the nanosecond.
 func TestTokensNeverExceedRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

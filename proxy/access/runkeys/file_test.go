@@ -167,7 +167,7 @@ func TestTwoEdges(t *testing.T) {
 	second.want(t, "b")
 }
 
-// TestBroken: a broken file changes nothing and is not overwritten; a missing file is written again
+// TestBroken: a broken file has no effect and is not overwritten. A missing file is written again
 // with all keys.
 func TestBroken(t *testing.T) {
 	good := fileOf([]entry{{id: "a", text: `{"id":"a","hash":"` + hashOf("a") + `"}`}})
@@ -214,7 +214,7 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// TestUnwritable: while the file cannot be written, nothing changes, neither on the disk nor in the
+// TestUnwritable: while the file cannot be written, no key changes, neither on the disk nor in the
 // edge.
 func TestUnwritable(t *testing.T) {
 	dir := t.TempDir()

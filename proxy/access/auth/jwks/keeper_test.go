@@ -63,7 +63,7 @@ func (i *issuer) keeper() *Keeper {
 	return k
 }
 
-// later lets time pass, and waits until everything that is due has run.
+// later lets time pass, and waits until all work that is due has run.
 func later(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -166,8 +166,8 @@ func TestRenew(t *testing.T) {
 		later(leastPause)
 		renew("of a live one again", "y", false, true, 1, 0) // the kid was not known to be absent
 
-		// While a fetch runs, tokens beyond the bound do not wait, and the others wait no longer
-		// than the limit.
+		// While a fetch runs, tokens beyond the maximum number do not wait, and all other tokens
+		// wait no longer than the maximum time.
 		later(leastPause)
 		i.hang.Store(true)
 		results := make(chan bool, mostWaiting)
@@ -241,7 +241,7 @@ func TestWithdrawnKey(t *testing.T) {
 			t.Errorf("a key withdrawn: %d losses, %d keys", i.lost.Load(), s.Keys().Len())
 		}
 		k.Close()
-		k.Follow([]string{address}) // a reload that comes late starts nothing
+		k.Follow([]string{address}) // a late reload starts no fetch
 	})
 }
 
