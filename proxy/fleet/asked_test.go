@@ -177,8 +177,8 @@ func TestUnaskedReplies(t *testing.T) {
 	}
 }
 
-// surviveReply makes a store replace its reply to a command with the given one. The parameter to is
-// the command ("": any). A push is sent in addition to the store's own reply.
+// surviveReply makes a store replace its reply to a command with the given one. to is the command
+// ("": any). A push is sent in addition to the store's own reply.
 func surviveReply(t *testing.T, store *miniredis.Miniredis, reply, to string) {
 	var sends atomic.Bool
 	store.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {

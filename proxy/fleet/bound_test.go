@@ -99,7 +99,7 @@ var badReplies = []struct {
 	{"$0000000000000000000", "0\r\n", errReplyForm},
 }
 
-// TestBadReplies checks that the valid bytes before an invalid one pass, and nothing after them.
+// TestBadReplies checks that the valid bytes before an invalid one pass, and no byte after them.
 func TestBadReplies(t *testing.T) {
 	for _, test := range badReplies {
 		for _, before := range []string{"", "+OK\r\n%1\r\n+a\r\n:1\r\n"} {
@@ -122,8 +122,8 @@ func TestLongReply(t *testing.T) {
 	}
 }
 
-// TestSplitReplies checks that the same bytes pass however they are split, and that parsing does
-// not allocate.
+// TestSplitReplies checks that the same bytes pass no matter how they are split, and that parsing
+// does not allocate.
 func TestSplitReplies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		replies := slices.Clone(goodReplies)

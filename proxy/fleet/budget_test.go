@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// budgetEdge is an edge with a ledger that loses nothing.
+// budgetEdge is an edge with a ledger that loses no usage.
 type budgetEdge struct {
 	fleet  *Fleet
 	line   *line
@@ -56,8 +56,8 @@ func (e *budgetEdge) unknown(told *twinEdge) (c limit.Cost) {
 }
 
 // TestBudgetOfAFleet loses, delays, repeats and reorders messages, kills and restarts edges, and
-// makes the store forget everything. In the end the store's account equals the use of all edges. A
-// call is admitted only if it fits into the budget together with what is used and held, with one
+// makes the store lose all data. In the end the store's account equals the use of all edges. A call
+// is admitted only if it fits into the budget together with what is used and held, with one
 // allowance: whenever an edge's lease expires, its unreported use and holds are added to the
 // budget.
 func TestBudgetOfAFleet(t *testing.T) {
@@ -188,8 +188,8 @@ func TestRefusedDayTellsMonth(t *testing.T) {
 	}
 }
 
-// TestForgottenBudget checks that a budget does not start at zero when the store forgets it,
-// whichever edges ask first. Only what was left by the edges' last answers is available.
+// TestForgottenBudget checks that a budget does not start at zero when the store loses it, no
+// matter which edges ask first. Only what was left by the edges' last answers is available.
 func TestForgottenBudget(t *testing.T) {
 	limits := config.KeyLimits{TokensPerDay: 5000}
 	w := newWorld(3, config.KeyLimits{}, config.LostDivide)

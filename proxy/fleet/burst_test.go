@@ -114,7 +114,7 @@ type interleaved struct {
 	held   []needs
 }
 
-// begin starts a call for which the key has room.
+// begin starts a call that the key has room for.
 func (w *interleaved) begin() {
 	n := needs{requests: 1}
 	if rapid.Bool().Draw(w.T, "tokens and a slot") {
@@ -187,7 +187,7 @@ func (w *interleaved) step() {
 }
 
 // TestNoneIsRefusedForWhomThereIsRoom checks that no call is refused if the key has room for the
-// call, however an edge's calls, messages and reports interleave.
+// call, no matter how an edge's calls, messages and reports interleave.
 func TestNoneIsRefusedForWhomThereIsRoom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := config.KeyLimits{

@@ -98,7 +98,7 @@ func (l *lossy) Heartbeat(context.Context, string, string) (alive, error) {
 }
 
 // TestLostAnswer checks that rows are sent again after a heartbeat without an answer. The store may
-// have heard it after it had forgotten everything, and would know this edge from then on.
+// have received it after it had lost all data, and would know this edge from then on.
 func TestLostAnswer(t *testing.T) {
 	f := newWorld(1, config.KeyLimits{}, config.LostDivide).edges[0]
 	s := &lossy{store: f.terms.store}

@@ -9,7 +9,7 @@ import (
 	"penstock/config"
 )
 
-// exact keeps an exact account of everything that the fleet admits: the debt, the holds and the
+// exact keeps an exact account of all amounts that the fleet admits: the debt, the holds and the
 // running calls.
 type exact struct {
 	*rapid.T

@@ -147,7 +147,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestReturn checks that calls that began or ended while the store was lost leave nothing behind.
+// TestReturn checks that calls that started or ended while the store was lost leave no amounts
+// behind.
 func TestReturn(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 4000, Concurrency: 8}
 	w := newWorld(2, limits, config.LostDivide)
@@ -260,8 +261,8 @@ func TestDeadEdge(t *testing.T) {
 	}
 }
 
-// TestForgetfulStore checks that when the store forgets everything, each edge keeps its part and
-// the fleet stays within its limit.
+// TestForgetfulStore checks that when the store loses all data, each edge keeps its share and the
+// fleet stays within its limit.
 func TestForgetfulStore(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600}
 	w := newWorld(3, limits, config.LostDivide)
@@ -357,8 +358,8 @@ func TestForgottenSlots(t *testing.T) {
 	}
 }
 
-// TestForgottenOnce checks that an edge that gets no answer after the store has forgotten
-// everything reports its part again, and that the store counts it once.
+// TestForgottenOnce checks that an edge that gets no answer after the store has lost all data
+// reports its share again, and that the store counts it once.
 func TestForgottenOnce(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600}
 	w := newWorld(1, limits, config.LostDivide)

@@ -68,8 +68,8 @@ func (w *world) messages() (n uint64) {
 	return n
 }
 
-// TestUse checks that the fleet admits as much of a load as one edge would, however the load is
-// distributed.
+// TestUse checks that the fleet admits as much of a load as one edge would, no matter how the load
+// is distributed.
 func TestUse(t *testing.T) {
 	for _, edges := range []int{4, 16} {
 		for _, perMinute := range []int{60, 600, 6000} {

@@ -42,8 +42,8 @@ func newRealStore(t testing.TB, args ...string) *realStore {
 	})
 }
 
-// newRealProgram starts a redis-server with the arguments that the function args returns for its
-// port. Without a redis-server on the machine the test is skipped, except in CI.
+// newRealProgram starts a redis-server with the arguments that args returns for its port. Without a
+// redis-server on the machine the test is skipped, except in CI.
 func newRealProgram(t testing.TB, args func(port string) []string) *realStore {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -149,7 +149,7 @@ type realEdges struct {
 }
 
 // slowMachine is longer than a store takes for any answer on a busy machine. If one edge gives up
-// and the others do not, it uses its part in addition to what they use.
+// and the other edges do not, it uses its share in addition to the amounts that they use.
 const slowMachine = 300 * time.Millisecond
 
 func newRealEdges(t *testing.T, n int, s StoreOptions) *realEdges {

@@ -69,7 +69,7 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// TestGiveBack_NoLimit: without a limit nothing is given back, and a later limit is exact.
+// TestGiveBack_NoLimit: without a limit no request is given back, and a later limit is exact.
 func TestGiveBack_NoLimit(t *testing.T) {
 	w := newWorld(1, config.KeyLimits{}, config.LostClosed)
 	for range 5 {

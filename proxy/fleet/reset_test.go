@@ -20,7 +20,7 @@ type resetting struct {
 	net.Listener
 	store string
 	armed atomic.Int32 // how many of the next messages to an account it resets
-	after bool         // the message arrives, but not its answer
+	after bool         // the store receives the message, but its answer is lost
 	done  atomic.Int32
 	conns sync.WaitGroup
 }
@@ -102,8 +102,8 @@ func containsAccount(p []byte) bool {
 }
 
 // TestReset checks that no call loses its answer because a connection is reset. The message is sent
-// once more, whether or not the first one has arrived, and the account counts it once. The breaker
-// stays closed. If the second message is also lost, that counts as one failure.
+// once more, no matter whether the store has received the first one, and the account counts it
+// once. The breaker stays closed. If the second message is also lost, that counts as one failure.
 func TestReset(t *testing.T) {
 	for name, after := range map[string]bool{"before the store has the message": false, "after it": true} {
 		t.Run(name, func(t *testing.T) {

@@ -34,7 +34,7 @@ func TestRowsAtOnce(t *testing.T) {
 			read, err := rows.Read(t.Context(), time.Now(), false)
 			return err == nil && len(read) == 1 && read[0].Calls == row.Calls
 		})
-		if calls > 0 { // the first one may come just before a count
+		if calls > 0 { // the first call may precede a count
 			best = min(best, time.Since(began))
 		}
 	}

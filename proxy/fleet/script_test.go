@@ -102,7 +102,7 @@ func TestScript(t *testing.T) {
 }
 
 // TestForgedNumbers checks that an account whose numbers no script has written is reset. The
-// account grants no more than the limit, and keeps nothing of the forged values.
+// account grants no more than the limit, and keeps none of the forged values.
 func TestForgedNumbers(t *testing.T) {
 	for _, field := range []string{"all", "e:one", "known", "ahead"} {
 		for _, number := range []string{"nan", "-nan", "inf", "-inf", "1e300", "word"} {

@@ -53,7 +53,7 @@ func (h hostileSentinel) dial(context.Context, string, *net.Dialer, *tls.Config)
 			if err != nil {
 				return
 			}
-			// Each command begins with its name: *N $N NAME
+			// Each command starts with its name: *N $N NAME
 			answer := ""
 			for _, command := range strings.Split(string(heard[:n]), "*")[1:] {
 				switch {

@@ -50,7 +50,7 @@ func newSoakEdge(s StoreOptions) *soakEdge {
 }
 
 // TestSoakFleet runs four edges that take and return a key's slots, while edges are killed with
-// running calls, and the store hangs, dies, comes back empty and loses its clients. There are never
+// running calls, and the store hangs, dies, restarts empty and loses its clients. There are never
 // more slots in use than exist, except for slots that an emptied store has forgotten for a moment.
 // At the end no slot is missing.
 func TestSoakFleet(t *testing.T) {

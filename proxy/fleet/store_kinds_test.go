@@ -265,7 +265,7 @@ func waitSaid(t *testing.T, what string, holds func() bool) {
 }
 
 // freePort returns an unused port below those that the kernel gives to connections and to other
-// listeners, so that a killed store finds its port free when it comes back. The port for traffic
+// listeners, so that a killed store finds its port free when it restarts. The port for traffic
 // between a cluster's nodes is 10,000 higher. That port is also below the kernel's range, but above
 // all ports that freePort returns, because it accepts clients' connections and resets them, and
 // could be mistaken for the store.

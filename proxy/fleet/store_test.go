@@ -194,8 +194,8 @@ func TestSilentStore(t *testing.T) {
 	}
 }
 
-// TestMembers checks that members come and go, and that another edge's malformed entry does no
-// harm.
+// TestMembers checks that members can join and leave, and that another edge's malformed entry does
+// no harm.
 func TestMembers(t *testing.T) {
 	store := miniredis.RunT(t)
 	began := time.Unix(1e9, 0)

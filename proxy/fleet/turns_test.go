@@ -85,7 +85,7 @@ func (h *hall) take(i int) bool {
 	return true
 }
 
-// settle runs everything that takes no time: reports that are due at once, published turns, and the
+// settle runs all work that takes no time: reports that are due at once, published turns, and the
 // attempts of waiting calls.
 func (h *hall) settle() {
 	for range 1000 {
@@ -140,7 +140,7 @@ func (h *hall) fair(settled bool) {
 	}
 }
 
-// TestTurns lets calls arrive and end at several edges in any order. No call waits for long while
+// TestTurns lets calls start and end at several edges in any order. No call waits for long while
 // other calls are served. No slot is free while a call waits, even if the store's message about a
 // turn is lost. There are never more calls than slots.
 func TestTurns(t *testing.T) {
@@ -189,7 +189,8 @@ func TestTurns(t *testing.T) {
 }
 
 // TestTurnsOfABusyEdge checks that a queue that never empties does not block other edges. An edge
-// that has all slots gives one to each waiting edge in turn, however many of its own calls wait.
+// that has all slots gives one to each waiting edge in turn, no matter how many of its own calls
+// wait.
 func TestTurnsOfABusyEdge(t *testing.T) {
 	h := newHall(t, 3, 4)
 	for range 30 {

@@ -181,7 +181,7 @@ func (l *line) Exchange(_ context.Context, id string, m *message) (reply, error)
 	again := sent
 	hear := func() { _, _ = l.twin.answer(id, &again) }
 	if l.lose() {
-		if l.delay() { // the message arrives for the first time long after the edge has given up
+		if l.delay() { // the store first receives the message long after the edge has given up
 			l.late = append(l.late, hear)
 		}
 		return reply{}, context.DeadlineExceeded

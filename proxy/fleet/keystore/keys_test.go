@@ -232,8 +232,8 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// TestNeverBack checks that an edge adopts nothing unsigned and never returns to an older entry,
-// whatever the store contains.
+// TestNeverBack checks that an edge uses no unsigned entry and never returns to an older entry, no
+// matter what the store contains.
 func TestNeverBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := New(Options{Secrets: []string{secret}, Use: func([]config.Key) {}, Log: zap.NewNop(), Metrics: metrics.NewSet()})
@@ -312,8 +312,8 @@ func TestNudge(t *testing.T) {
 	}
 }
 
-// TestForgedChangeNumber checks that a revocation takes effect at the next read, whatever replaces
-// the change number in the store.
+// TestForgedChangeNumber checks that a revocation takes effect at the next read, no matter what
+// replaces the change number in the store.
 func TestForgedChangeNumber(t *testing.T) {
 	for _, number := range []string{"1e300", "1e15", "9007199254740993", "99999999999999999999", "-1", "-1e300", "nan", "inf", "text"} {
 		store := miniredis.RunT(t)

@@ -109,7 +109,7 @@ func TestExchange(t *testing.T) {
 	})
 }
 
-// TestForeignEntries checks that an edge with another secret reads nothing and counts the entries.
+// TestForeignEntries checks that an edge with another secret reads no entry and counts the entries.
 // Entries from another model's stream, truncated entries and tampered entries are also ignored.
 func TestForeignEntries(t *testing.T) {
 	s := &streams{kept: map[string][][]byte{}, fail: never}
