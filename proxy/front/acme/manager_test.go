@@ -148,8 +148,8 @@ func oldKey(t *testing.T, key *ecdsa.PrivateKey) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
-// TestTakenOver checks that the first start after a version before certmagic orders nothing, and
-// that the next order uses the same account.
+// TestTakenOver checks that the first start after a version before certmagic orders no certificate,
+// and that the next order uses the same account.
 func TestTakenOver(t *testing.T) {
 	for _, email := range []string{"", "Ops@example.com"} {
 		p := listenPublic(t)

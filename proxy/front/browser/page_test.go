@@ -10,7 +10,7 @@ import (
 	"penstock/config"
 )
 
-// keylessFile returns a configuration without keys that begins with top.
+// keylessFile returns a configuration without keys that starts with top.
 func keylessFile(t *testing.T, top string) *config.File {
 	t.Helper()
 	const rest = `

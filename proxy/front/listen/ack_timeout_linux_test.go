@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vanish makes the client's host disappear. Packets are dropped before TCP sees them, so nothing
-// is acknowledged or reset.
+// vanish makes the client's host disappear. Packets are dropped before TCP sees them, so no packet
+// is acknowledged and the connection is not reset.
 func vanish(t *testing.T, client *net.TCPConn) {
 	t.Helper()
 	program := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
@@ -60,7 +60,7 @@ func TestHostVanishes(t *testing.T) {
 		defer c.Unwatch(w)
 	}
 	write(late, 8<<20)
-	vanish(t, quietClient) // with nothing in flight
+	vanish(t, quietClient) // with no bytes in flight
 	time.Sleep((ackTimeoutChecks + 3) * every)
 	vanish(t, goneClient)
 	write(gone, 1)

@@ -113,7 +113,7 @@ func TestCloseGracefullyServesReceivedRequests(t *testing.T) {
 	working.idle.complete()
 	for _, c := range []*Conn{server, silent} {
 		c.asked = true
-		c.idle.since.Store(1) // idle since the process began
+		c.idle.since.Store(1) // idle since the process started
 	}
 	if _, err := io.WriteString(client, "request"); err != nil {
 		t.Fatal(err)

@@ -226,7 +226,7 @@ func TestConnectionLimitTLS(t *testing.T) {
 	}
 }
 
-// TestMakeRoom checks that, with MakeRoom, a connection over the bound evicts the one that has
+// TestMakeRoom checks that, with MakeRoom, a connection over the maximum evicts the one that has
 // waited longest for a complete request (all have the same address here). A connection whose
 // request is being answered stays. If all connections are like that, the new one is rejected.
 func TestMakeRoom(t *testing.T) {
@@ -235,7 +235,7 @@ func TestMakeRoom(t *testing.T) {
 	SetActive(busy)
 	RequestReceived(busy)
 	half, halfClient := pair(t, l)
-	SetActive(half) // only the first byte of a request has arrived
+	SetActive(half) // only the first byte of a request has been received
 	silent, silentClient := pair(t, l)
 	for i, row := range []struct {
 		left   *Conn

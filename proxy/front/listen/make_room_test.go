@@ -109,7 +109,7 @@ func TestMayGo(t *testing.T) {
 	}
 }
 
-// TestMakeRoom_Crowd checks that one address cannot fill the bound by renewing its connections.
+// TestMakeRoom_Crowd checks that one address cannot occupy all connections by renewing its own.
 func TestMakeRoom_Crowd(t *testing.T) {
 	l := open(t, Options{MaxConns: 4, MakeRoom: true, EvictAfter: time.Hour})
 	oldest, _ := pair(t, l)
@@ -149,7 +149,7 @@ func TestMakeRoom_Spares(t *testing.T) {
 	waitFor(t, func() bool { return hasUnread(asking.sock) })
 	silent, _ := pair(t, l)
 	half, _ := pair(t, l)
-	SetActive(half) // only the first byte of its head has arrived
+	SetActive(half) // only the first byte of its head has been received
 	for range 2 {
 		newcomer, _ := pair(t, l)
 		RequestReceived(newcomer)

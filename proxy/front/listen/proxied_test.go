@@ -24,7 +24,7 @@ const (
 	tcp6 = "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x1f\x90\x0f\xa0"
 )
 
-// TestProxyHeader checks how connections may begin. The edge must either read the request and know
+// TestProxyHeader checks how connections may start. The edge must either read the request and know
 // the client, or close and count the connection.
 func TestProxyHeader(t *testing.T) {
 	const missing, unlisted, invalid = "missing", "unlisted", "invalid"
@@ -109,8 +109,8 @@ func TestProxyHeader(t *testing.T) {
 	}
 }
 
-// TestProxyHeader_PerAddress checks that the bound on the connections of one address applies to
-// the clients behind a proxy.
+// TestProxyHeader_PerAddress checks that the maximum number of connections of one address applies
+// to the clients behind a proxy.
 func TestProxyHeader_PerAddress(t *testing.T) {
 	l := open(t, Options{MaxPerAddress: 1})
 	l.SetProxies([]netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, false)
