@@ -14,8 +14,8 @@ import (
 )
 
 // TestAlarms checks that the log gets one line when the edge's state changes, with numbers and the
-// name of the text that says what to do, and one line for each key limit that refuses calls.
-// Changed numbers, and a state that comes and goes within seconds, write nothing.
+// name of the text that tells what to do, and one line for each key limit that refuses calls.
+// Changed numbers, and a state that comes and goes within seconds, are not logged.
 func TestAlarms(t *testing.T) {
 	core, seen := observer.New(zapcore.InfoLevel)
 	log, now := zap.New(core), time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

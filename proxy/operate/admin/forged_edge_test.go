@@ -61,7 +61,7 @@ func forge(v reflect.Value, depth int) {
 }
 
 // TestForgedEdge checks that a program that poses as an edge cannot control its caller's terminal,
-// whatever its answers contain.
+// no matter what its answers contain.
 func TestForgedEdge(t *testing.T) {
 	var s status.Status
 	forge(reflect.ValueOf(&s).Elem(), 0)

@@ -14,7 +14,7 @@ import (
 )
 
 // TestRoles checks that each token has its own role, whether the file holds the token or its hash,
-// and that admin.token may do everything.
+// and that admin.token has all rights.
 func TestRoles(t *testing.T) {
 	const main, reader, keeper, wrong = "0123456789abcdef0", "0123456789abcdef1", "0123456789abcdef2", "0123456789abcdef3"
 	named := config.Admin{Token: main, Tokens: []config.AdminToken{

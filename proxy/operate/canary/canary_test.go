@@ -91,7 +91,7 @@ func TestIntervals(t *testing.T) {
 }
 
 // TestWithoutStreams checks that a model without streams is judged by its other measures, and that
-// the verdict is "not yet known" if nothing is timed.
+// the verdict is "not yet known" if no time is measured.
 func TestWithoutStreams(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 3))
 	rest, arm := side(rng, 40_000, 0.2, 50, 0), side(rng, 20_000, 0.2, 50, 0)

@@ -17,8 +17,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestCalmAtEachBound checks that calls just below a bound raise no alarm in any second of ten
-// minutes, and that calls just above the bound raise one within a minute.
+// TestCalmAtEachBound checks that calls just below a threshold raise no alarm in any second of ten
+// minutes, and that calls just above it raise one within a minute.
 func TestCalmAtEachBound(t *testing.T) {
 	slow := func(r *observe.Record) { r.UpstreamTTFT = 7 * time.Second }
 	waits := func(r *observe.Record) { r.Queue = 4 * time.Second }
@@ -100,8 +100,8 @@ func TestCalmAtEachBound(t *testing.T) {
 	}
 }
 
-// TestBoundsAreBuckets checks that each bound on a time is the limit of a histogram bucket, so that
-// an alert does not place a quantile on the wrong side of the bound.
+// TestBoundsAreBuckets checks that each threshold for a time is the bound of a histogram bucket, so
+// that an alert does not place a quantile on the wrong side of the threshold.
 func TestBoundsAreBuckets(t *testing.T) {
 	var page strings.Builder
 	set := metrics.NewSet()

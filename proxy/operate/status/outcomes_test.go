@@ -225,11 +225,11 @@ func TestFewAreNoTrouble(t *testing.T) {
 	})
 }
 
-// comparison matches a bound in an alert's expression.
+// comparison matches a threshold in an alert's expression.
 var comparison = regexp.MustCompile(`(?:>=|>) ([0-9.]+)`)
 
-// TestAlertsHaveTheBounds checks that the alerts have the same bounds as the verdict, and count the
-// same outcomes as failed.
+// TestAlertsHaveTheBounds checks that the alerts have the same thresholds as the verdict, and count
+// the same outcomes as failed.
 func TestAlertsHaveTheBounds(t *testing.T) {
 	text, err := os.ReadFile("../../../.deploy/alerts.yaml")
 	if err != nil {

@@ -20,8 +20,7 @@ import (
 )
 
 // counters is a script that runs before the page's own. It counts which nodes the page's script
-// creates and in which rows it touches nodes. The function renew in counters passes updates to the
-// page.
+// creates and in which rows it touches nodes. Its function renew passes updates to the page.
 const counters = `(() => {
 	const size = (node) => 1 + [...(node.content || node).childNodes].reduce((n, child) => n + size(child), 0);
 	let made = 0;

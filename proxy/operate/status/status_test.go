@@ -164,9 +164,9 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestDiscoveries checks that the page and the terminal show where upstreams come from and how old
-// that knowledge is. If a source does not answer, they show since when and why, and that counts as
-// trouble.
+// TestDiscoveries checks that the page and the terminal show where upstreams are discovered and how
+// old that information is. If a source does not answer, they show since when and why, and that
+// counts as a problem.
 func TestDiscoveries(t *testing.T) {
 	s := sample()
 	s.Upstreams, s.LastReload = s.Upstreams[:1], nil

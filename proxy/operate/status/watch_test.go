@@ -117,8 +117,8 @@ func TestWatchIsBounded(t *testing.T) {
 	}
 }
 
-// TestRowsByTrouble checks that rows in trouble come first, that idle rows can be folded, and that
-// changing numbers do not change the order.
+// TestRowsByTrouble checks that rows with a problem come first, that idle rows can be folded, and
+// that changing numbers do not change the order.
 func TestRowsByTrouble(t *testing.T) {
 	up := func(name, state, mode string, ended int) Upstream {
 		return Upstream{Status: upstreams.Status{Label: name, State: state, Mode: mode, Breaker: "closed"}, History: observe.History{Ended: ended}}

@@ -31,8 +31,8 @@ func TestState(t *testing.T) {
 	}
 }
 
-// TestScrub checks that known secrets are found everywhere, the longest first, including the
-// beginning of a truncated long secret.
+// TestScrub checks that known secrets are found everywhere, the longest first, including the prefix
+// of a truncated long secret.
 func TestScrub(t *testing.T) {
 	long := "abcdefghijklmnopqrstuvwxyz0123456789"
 	s := newScrubber([]string{"secret", "secret-and-more", long, "abc", ""})

@@ -57,7 +57,7 @@ func sit(t *testing.T, width, height int, colour bool) *desk {
 	return d
 }
 
-// until waits until the function wanted returns true for the screen.
+// until waits until wanted returns true for the screen.
 func (d *desk) until(what string, wanted func(v *tty.View) bool) tty.View {
 	d.t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
