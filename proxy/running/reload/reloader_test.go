@@ -27,8 +27,8 @@ type reloads struct {
 	*Reloader
 	t      *testing.T
 	texts  chan string   // what the file contains, one text for each reading
-	read   chan struct{} // receives a value when a reading begins
-	commit chan struct{} // receives a value when a commit begins
+	read   chan struct{} // receives a value when a reading starts
+	commit chan struct{} // receives a value when a commit starts
 	goOn   chan struct{} // a commit waits for a value from it
 
 	results chan *Result // the results of begin's reloads
@@ -121,7 +121,7 @@ func (r *reloads) run() {
 func TestSameFileReadAgain(t *testing.T) {
 	r := newReloads(t)
 	r.begin(sourceFile, variant(1))
-	<-r.commit // the others wait; each has read its file when the next one begins to read
+	<-r.commit // all other reloads wait; each has read its file when the next one starts to read
 	r.begin(SourceRequest, variant(2))
 	r.begin(sourceSignal, variant(2))
 	r.begin(sourceFile, variant(2))
@@ -160,7 +160,7 @@ func TestNewerFileReadMeanwhile(t *testing.T) {
 	}
 }
 
-// TestBack checks that the previous configuration comes back once, but without a revoked key.
+// TestBack checks that the previous configuration is restored once, but without a revoked key.
 func TestBack(t *testing.T) {
 	r := newReloads(t)
 	close(r.goOn)
