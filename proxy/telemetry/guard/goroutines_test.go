@@ -176,7 +176,7 @@ func (s *sources) started(pkg string, c *ast.CallExpr) string {
 	return ""
 }
 
-// run returns the place of a function that begins with a Catch. The expression is a function
+// run returns the place of a function that starts with a Catch. The expression is a function
 // literal or a method's name.
 func (s *sources) run(pkg string, e ast.Expr) string {
 	var bodies []*ast.BlockStmt

@@ -17,7 +17,7 @@ import (
 const secret = "CANARY-guard"
 
 // TestCatch checks that a panic ends only the functions below Catch, and is counted for its place
-// and logged without its value. Panics in the function after and in the log are caught, too.
+// and logged without its value. Panics in after and in the log are caught, too.
 func TestCatch(t *testing.T) {
 	var log bytes.Buffer
 	g := guard.New()

@@ -89,8 +89,8 @@ func exportTo(path string, now time.Time, to deliverer) (*edge, error) {
 
 func (e *edge) kill2() { _ = e.file.close(); _ = e.exports[0].file.close() }
 
-// TestExportIsWhatWasCounted checks that the sink finally has what was counted, however the sink
-// fails and however edges end, and that a restarted edge sends no row again that the sink has
+// TestExportIsWhatWasCounted checks that the sink finally has the counted usage, no matter how the
+// sink fails and how edges end. A restarted edge must not send a row again that the sink has
 // acknowledged.
 func TestExportIsWhatWasCounted(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
@@ -114,7 +114,7 @@ func TestExportIsWhatWasCounted(test *testing.T) {
 			case 0:
 				now = now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "hours")) * time.Hour)
 				e.now = now
-			case 1: // the disk has everything, and the sink what it received
+			case 1: // the disk has all rows, and the sink has the rows that it received
 				if err := e.round(); err != nil {
 					t.Fatal(err)
 				}
@@ -153,7 +153,7 @@ func TestExportIsWhatWasCounted(test *testing.T) {
 }
 
 // TestExportToFile checks that the file gets the lines of each delivery, that a delivery after a
-// truncated line begins a new line, and that the file may be moved away.
+// truncated line starts a new line, and that the file may be moved away.
 func TestExportToFile(t *testing.T) {
 	path := tempLedger(t)
 	out := filepath.Join(filepath.Dir(path), "out.jsonl")

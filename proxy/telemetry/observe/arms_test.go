@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestArmsCount checks that a call counts for the arm that it was meant for, however it ended, and
-// that only the arm's answers at the first attempt are measured.
+// TestArmsCount checks that a call counts for the arm that it was meant for, no matter how it
+// ended, and that only the arm's answers at the first attempt are measured.
 func TestArmsCount(t *testing.T) {
 	failed := []FailedAttempt{{Upstream: "a", Arm: "new"}}
 	rejected := []FailedAttempt{{Upstream: "a", Arm: "new", Rejected: true}}

@@ -199,8 +199,8 @@ func TestSuspectMarkup(t *testing.T) {
 	}
 }
 
-// TestSeriesUnderReloads ends calls while models come and go. Afterwards only configured names have
-// series.
+// TestSeriesUnderReloads ends calls while models are added and removed. After that only configured
+// names have series.
 func TestSeriesUnderReloads(t *testing.T) {
 	c, page := newTestCalls(t)
 	var wg sync.WaitGroup
@@ -270,7 +270,7 @@ func TestUndescribedStaysVisible(t *testing.T) {
 	}
 }
 
-// TestHistory checks that events of running streams count soon after they arrive, that tokens
+// TestHistory checks that events of running streams count soon after they are received, that tokens
 // without an event count in the steps in which they were generated, and that old steps vanish.
 func TestHistory(t *testing.T) {
 	c, _ := newTestCalls(t)
@@ -374,7 +374,7 @@ func TestRecent(t *testing.T) {
 }
 
 // TestRecentKinds checks that calls that failed, were slow or were refused are kept for an hour in
-// bounded memory, however many good calls and refusals follow.
+// limited memory, no matter how many successful calls and refusals follow.
 func TestRecentKinds(t *testing.T) {
 	c, _ := newTestCalls(t)
 	now := time.Now()

@@ -52,7 +52,7 @@ func wantWhole(t interface{ Errorf(string, ...any) }, u *Usage, at time.Time) *U
 }
 
 // TestEndUsers checks that end users have accounts within the account of their key, and that the
-// rest belongs to the others.
+// remaining usage belongs to all others.
 func TestEndUsers(t *testing.T) {
 	var u Usage
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -82,7 +82,7 @@ func TestEndUsers(t *testing.T) {
 }
 
 // TestEndUsersAreBounded checks that, of very many users, those with the highest usage are listed,
-// whatever the names of the others, and that all sums are correct.
+// no matter how the others are named, and that all sums are correct.
 func TestEndUsersAreBounded(t *testing.T) {
 	var u Usage
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)

@@ -30,7 +30,7 @@ func BenchmarkOutlook(b *testing.B) {
 }
 
 // TestOutlookAddsUp checks that the history of a model with many upstreams is the sum of its
-// histories at these upstreams, however many calls there are.
+// histories at these upstreams, no matter how many calls there are.
 func TestOutlookAddsUp(t *testing.T) {
 	calls, _ := newTestCalls(t)
 	var upstreams []string

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// sick accepts the first bytes of every write and refuses the rest.
+// sick accepts the first bytes of every write and refuses the remaining bytes.
 type sick struct {
 	takes int
 	got   bytes.Buffer
@@ -40,7 +40,7 @@ func TestSinkCountsWhatIsRefused(t *testing.T) {
 	}
 }
 
-// TestSinkNeverBlocks checks that a destination that accepts nothing loses the lines beyond the
+// TestSinkNeverBlocks checks that a destination that accepts no bytes loses the lines beyond the
 // buffer, but delays neither writers nor the end of the process.
 func TestSinkNeverBlocks(t *testing.T) {
 	t.Parallel()

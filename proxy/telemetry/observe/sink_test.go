@@ -14,9 +14,9 @@ import (
 	"penstock/config"
 )
 
-// TestSinkNeverWaits checks that Write never waits for a destination that accepts nothing, and that
-// only complete lines are dropped, and counted. The kept lines are written once the destination
-// accepts bytes again.
+// TestSinkNeverWaits checks that Write never waits for a destination that accepts no bytes, and
+// that only complete lines are dropped, and counted. The kept lines are written once the
+// destination accepts bytes again.
 func TestSinkNeverWaits(t *testing.T) {
 	r, w := io.Pipe()
 	sink := NewSink(w, nil)

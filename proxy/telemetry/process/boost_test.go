@@ -69,7 +69,7 @@ func TestBoostProcessor(t *testing.T) {
 	})
 }
 
-// TestBoostCollects checks that, with PaceGC, nothing is collected during a boost that allocates
+// TestBoostCollects checks that, with PaceGC, there is no collection during a boost that allocates
 // some megabytes, and that the boost collects its garbage when it ends.
 func TestBoostCollects(t *testing.T) {
 	if os.Getenv("GOGC") != "" {
