@@ -233,7 +233,7 @@ func TestProgressSaysWhy(t *testing.T) {
 	}
 }
 
-// TestSilentAddress checks that a run reports at once, and only once, that nothing answers.
+// TestSilentAddress checks that a run reports at once, and only once, that no server answers.
 func TestSilentAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -343,8 +343,8 @@ func TestGateFindsTheRoom(t *testing.T) {
 	})
 }
 
-// TestGateWaits checks that a refusal stops all requests until its Retry-After has passed if
-// nothing else runs.
+// TestGateWaits checks that a refusal stops all requests until its Retry-After has passed if no
+// other request runs.
 func TestGateWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, begun := newGate(1), time.Now()

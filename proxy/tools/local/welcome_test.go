@@ -11,8 +11,8 @@ import (
 	"penstock/config"
 )
 
-// TestWelcomeCommand checks that the printed command can be pasted, whatever the name of an
-// engine's model: the command requests that model and runs nothing else.
+// TestWelcomeCommand checks that the printed command can be pasted, no matter how an engine's model
+// is named. The command requests that model and runs no other command.
 func TestWelcomeCommand(t *testing.T) {
 	shell, err := exec.LookPath("sh")
 	if err != nil {

@@ -101,7 +101,7 @@ func TestKeyNamesNoFile(t *testing.T) {
 	}
 }
 
-// FuzzConvert checks that the result of converting any file passes the check.
+// FuzzConvert checks that the conversion of any file passes the check.
 func FuzzConvert(f *testing.F) {
 	for _, a := range golden.All(f, "testdata") {
 		f.Add(a.Section("from.yaml"))
