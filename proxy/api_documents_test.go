@@ -13,7 +13,7 @@ import (
 )
 
 // TestDocumentNamesEveryEndpoint checks that every endpoint is described. A test in proxy/e2e
-// checks that nothing else is described.
+// checks that no other endpoint is described.
 func TestDocumentNamesEveryEndpoint(t *testing.T) {
 	var doc struct {
 		Paths map[string]map[string]json.RawMessage

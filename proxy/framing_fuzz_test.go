@@ -57,7 +57,8 @@ const (
 )
 
 // framingSeeds are inputs for FuzzFraming, each with the number of requests that the edge accepts.
-// Without this number, nothing would show that the edge refuses requests that net/http accepts.
+// Without this number, the test would not notice that the edge refuses requests that net/http
+// accepts.
 var framingSeeds = []struct {
 	seen int
 	text string
@@ -151,7 +152,7 @@ var framingSeeds = []struct {
 }
 
 // TestFramingSeeds checks that the edge accepts the expected number of requests from each seed,
-// whether the bytes arrive at once or one at a time.
+// whether the bytes are sent at once or one at a time.
 func TestFramingSeeds(t *testing.T) {
 	t.Parallel()
 	w := newWitness()
@@ -198,7 +199,8 @@ func FuzzFraming(f *testing.F) {
 		switch {
 		case len(mine) == 0:
 		case len(mine) == 1 && refused && pickier(mine[0], text):
-		case len(mine) == 1 && cut && len(reference) > 0: // the body was malformed; nothing follows here
+		// the body was malformed, so no request follows here
+		case len(mine) == 1 && cut && len(reference) > 0:
 		default:
 			t.Fatalf("the edge alone sees %q in\n%q\nnet/http goes on to see %q", mine, text, reference)
 		}

@@ -52,6 +52,6 @@ keys:
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.admin.Look() // the first look begins the history
+	e.admin.Look() // the first check starts the history
 	return testing.AllocsPerRun(20, e.admin.Look)
 }
