@@ -82,7 +82,7 @@ func (c *checker) didYouMean(name string, candidates func() []string) string {
 	return suggest.DidYouMean(name, candidates())
 }
 
-// number checks that n is at least least and at most most.
+// number checks that n lies between the parameters least and most, both included.
 func (c *checker) number(path string, n, least, most int) {
 	if n < least || n > most {
 		c.fail(path, "%d is out of range: %d to %d", n, least, most)
