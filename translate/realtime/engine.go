@@ -140,8 +140,12 @@ func (t *Talk) failed(item jsonx.Value) []byte {
 	} else {
 		dst = append(dst, `""`...)
 	}
-	e := apierr.New(502, apierr.CodeUpstreamFailed, "The engine failed to transcribe the audio.")
-	return append(e.AppendObject(append(dst, `,"content_index":0,"error":`...)), '}')
+	return append(untranscribed().AppendObject(append(dst, `,"content_index":0,"error":`...)), '}')
+}
+
+// untranscribed is what a client sees of an engine's failure.
+func untranscribed() *apierr.Error {
+	return apierr.New(502, apierr.CodeUpstreamFailed, "The engine failed to transcribe the audio.")
 }
 
 // count reads the engine's token counts.
@@ -166,7 +170,7 @@ func (t *Talk) complaint(h *Heard, src []byte, root jsonx.Value, redact func(*en
 	if code, ok := root.Get("code").Text(); ok {
 		fault = fault || clientFaults[string(code)]
 	}
-	e := apierr.New(502, apierr.CodeUpstreamFailed, "The engine failed to transcribe the audio.")
+	e := untranscribed()
 	if fault {
 		why := engineerror.Parse(400, "application/json", src)
 		redact(&why)

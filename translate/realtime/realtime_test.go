@@ -148,6 +148,11 @@ func TestEvents(t *testing.T) {
 			`c {"type":"error","event_id":"event_S2","error":{"message":"no ears","type":"invalid_request_error","code":"rejected_by_engine","param":null}}`,
 			`< {"type":"error","error":{"type":"server_error","message":"at /srv/app.py"}}`,
 			`c {"type":"error","event_id":"event_S3","error":{"message":"The engine failed to transcribe the audio.","type":"api_error","code":"upstream_failed","param":null}}`,
+			`< {"type":"conversation.item.input_audio_transcription.failed","item_id":"i7","error":{"message":"at /srv/app.py"}}`,
+			`c {"type":"conversation.item.input_audio_transcription.failed","event_id":"event_S4","item_id":"i7","content_index":0,"error":{"message":"The engine failed to transcribe the audio.","type":"api_error","code":"upstream_failed","param":null}}`,
+			`> {"type":"session.update","session":{"turn_detection":{"type":"server_vad","threshold":0.` + strings.Repeat("5", 100) + `}}}`,
+			`e {"type":"session.update","session":{"input_audio_transcription":{"model":"served","language":"de"}}}`, // a long number is dropped
+			`c {"type":"session.updated","event_id":"event_S5","session":{"id":"sess_S","object":"realtime.transcription_session","type":"transcription","audio":{"input":{"format":{"type":"audio/pcm","rate":24000},"noise_reduction":null,"transcription":{"model":"ears","language":"de"},"turn_detection":{"type":"server_vad"}}},"include":null,"input_audio_format":"pcm16","input_audio_transcription":{"model":"ears","language":"de"},"turn_detection":{"type":"server_vad"}}}`,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
