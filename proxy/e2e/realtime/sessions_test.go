@@ -223,6 +223,9 @@ func TestCatalog(t *testing.T) {
 		t.Errorf("%s", r.Body)
 	}
 	strict := rig.Start(t, vllm("strict: true\n"))
+	if _, res, err := tryDial(t, strict.Edge, "?intent=transcription", nil); err == nil || res == nil || res.StatusCode != 404 {
+		t.Errorf("strict, without a model: %v, %+v, want 404", err, res)
+	}
 	for _, p := range []*rig.Local{none, strict} {
 		if _, res, err := tryDial(t, p.Edge, "?model=ears", nil); err == nil || res == nil || res.StatusCode != 404 {
 			t.Errorf("%v, %+v", err, res)
