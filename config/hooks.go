@@ -80,6 +80,12 @@ func (h *Hook) HasModel(id string) bool { return matchesAny(h.Models, id) }
 // key, at an edge that asks for no keys.
 func (h *Hook) HasKey(id string) bool { return matchesAny(h.Keys, id) }
 
+// Concerns reports whether the hook is for a key's calls for a model. template is the template of a
+// key that an issuer's token stands for; it is empty for other keys.
+func (h *Hook) Concerns(model, key, template string) bool {
+	return h.HasModel(model) && (h.HasKey(key) || template != "" && h.HasKey(template))
+}
+
 func matchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, name) })
 }

@@ -27,7 +27,7 @@ func (e *Edge) drain() {
 		_ = e.shutAdmin() // if this fails, the listener ends with the process
 	}
 	end.draining.Store(true)
-	e.services.Shadows.End()
+	e.shadows.End()
 	direct := e.opts.Direct != nil && e.opts.Direct()
 	if t.Linger > 0 && !direct {
 		e.log.Info("lingering: calls are accepted until balancers notice (timeouts.linger)", zap.String("linger", t.Linger.String()))
@@ -66,7 +66,7 @@ func (e *Edge) close() error {
 		err = errors.Join(err, e.admin.Release())
 	}
 	e.services.Hooks.Close()
-	e.services.Copies.Close()
+	e.copies.Close()
 	_ = e.services.Tracer.Close(limit) // an edge that loses spans has no error to report
 	return err
 }

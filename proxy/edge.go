@@ -27,6 +27,7 @@ import (
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/hook"
 	"penstock/proxy/request/hook/copies"
+	"penstock/proxy/request/participant"
 	"penstock/proxy/request/poison"
 	"penstock/proxy/request/realtime"
 	"penstock/proxy/request/shadow"
@@ -51,6 +52,8 @@ type Edge struct {
 	set      *upstreams.Set
 	reloads  *reload.Reloader
 	services *call.Services // the components that calls share
+	copies   *copies.Copies
+	shadows  *shadow.Shadows
 	listener *listen.Listener
 	bound    connectionBound
 	away     turnedAway
@@ -154,7 +157,7 @@ func New(o Options) (*Edge, error) {
 
 // abandon stops the components that New had started when it failed.
 func abandon(e *Edge) error {
-	e.services.Copies.Close()
+	e.copies.Close()
 	e.reloads.Running().Issued.Close()
 	if e.made != nil {
 		e.made.Close()
@@ -175,11 +178,9 @@ func (e *Edge) newServices(started time.Time) (*call.Services, error) {
 		ServeNext: func(conn net.Conn) error { return e.server.ServeConn(conn) },
 		Poison:    poison.New(),
 		Hooks:     hook.NewClient(e.metrics),
-		Copies:    copies.New(copies.Options{Log: e.log, Guard: e.guard, Metrics: e.metrics}),
 	}
-	s.Shadows = shadow.New(shadow.Options{
-		Guard: e.guard, Replies: s.Replies, Calls: s.Calls,
-	})
+	e.copies, e.shadows = copies.New(copies.Options{Log: e.log, Guard: e.guard, Metrics: e.metrics}), s.NewShadows()
+	s.Features = []participant.Feature{e.copies, e.shadows}
 	observe.WarnOfVariables(c.Tracing, e.log)
 	if c.Tracing.OTLP == "" {
 		return s, nil
@@ -225,7 +226,7 @@ func (e *Edge) reloadOptions(started time.Time, queues *queue.Queues) reload.Opt
 			s := e.services
 			s.Calls.Configured(modelNames(f), upstreamNames(f), keyIDs(f))
 			s.Calls.SetLog(f.Log)
-			s.Copies.Apply(f.Hooks)
+			e.copies.Apply(f.Hooks)
 			s.Bodies.SetLimit(f.Limits.BodyMemory.Of(e.opts.MemoryLimit))
 			s.Replies.SetLimit(f.Limits.ReplyMemory.Of(e.opts.MemoryLimit))
 			if e.fleet != nil {
@@ -258,7 +259,7 @@ func (e *Edge) adminOptions(started time.Time) admin.Options {
 		Draining: e.ending.draining.Load, Connections: e.listener.Open, Exposition: e.writeMetrics,
 		TurnedAway: e.away.recent,
 		Starting:   e.shared.Starting, Issuers: issuersOf(e.reloads), Hooks: hooksOf(e.reloads, e.services.Hooks),
-		Copies:   copiesOf(e.reloads, e.services.Copies),
+		Copies:   copiesOf(e.reloads, e.copies),
 		InFlight: func(now time.Time) []status.Call { return call.InFlight(e.listener, now) },
 	}
 }

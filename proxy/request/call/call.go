@@ -13,7 +13,6 @@ import (
 	"penstock/proxy/request/body"
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/failure"
-	"penstock/proxy/request/hook/copies"
 	"penstock/proxy/telemetry/guard"
 	"penstock/proxy/telemetry/observe"
 	"penstock/upstreams"
@@ -23,26 +22,26 @@ import (
 // last byte of the answer. The connection's goroutine owns it. Other goroutines may call only the
 // methods that end the call from outside. Calls are pooled: do not keep a reference after finish.
 type Call struct {
-	shared  *Services
-	ep      *endpoint.Endpoint
-	client  client
-	config  configuration
-	rates   allowance
-	body    body.Body // a JSON body; the codec holds a form
-	request endpoint.Request
-	tokens  tokens
-	memory  attempt.Memory // memory for engines' replies
-	abort   attempt.Abort
-	tries   tries
-	attempt attempt.Attempt // the running attempt, or the one that answers
-	relay   *relay          // the relay of a committed answer
-	poison  fingerprint
-	public  publicState
-	times   times
-	trace   trace
-	meter   observe.Meter
-	record  observe.Record
-	copy    *copies.Copy // for the sinks of hooks; nil: the call is not copied
+	shared       *Services
+	ep           *endpoint.Endpoint
+	client       client
+	config       configuration
+	rates        allowance
+	body         body.Body // a JSON body; the codec holds a form
+	request      endpoint.Request
+	tokens       tokens
+	memory       attempt.Memory // memory for engines' replies
+	abort        attempt.Abort
+	tries        tries
+	attempt      attempt.Attempt // the running attempt, or the one that answers
+	relay        *relay          // the relay of a committed answer
+	poison       fingerprint
+	public       publicState
+	times        times
+	trace        trace
+	meter        observe.Meter
+	record       observe.Record
+	participants participants // nil: no feature takes part in the call
 
 	finished bool
 }
@@ -246,9 +245,7 @@ func (c *Call) account() {
 	}
 	c.shared.Calls.Finish(&c.record, now)
 	c.trace.span.End(&c.record, now)
-	if c.copy != nil {
-		copied{c}.end(now)
-	}
+	c.endParticipants(now)
 	if c.request != nil {
 		c.request.Recycle()
 		c.request = nil

@@ -116,7 +116,7 @@ func (h changer) target(lease *upstreams.Lease, target *routing.Target) endpoint
 		Refused:  c.shared.refusals.of(refusalKey{up.ID(), target.Served}, c.times.asked).And(c.tries.refused),
 	}
 	if c.ep.CachesPrompts {
-		to.Salt = c.shared.salt(cacheOwner(c.rates.key, m), m, up)
+		to.Salt = c.shared.salt(m.CacheOwner(c.rates.key), m, up)
 	}
 	return to
 }

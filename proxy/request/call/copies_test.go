@@ -40,7 +40,7 @@ func TestCopies(t *testing.T) {
 				e := calltest.New(t, oneEngine(fmt.Sprintf("hooks: [{ name: archive, after: %q, models: [m], keys: [\"*\"] }]", path),
 					"  - {id: other, deployments: [{upstream: a, served: m}]}\n"), a)
 				answer := e.Send(&calltest.Client{Stays: c.stays}, c.path, c.body)
-				e.Services.Copies.Close()
+				e.Copies.Close()
 				text, _ := os.ReadFile(path)
 				if told := string(answer.Header.Peek("X-Penstock-Retained")); (told == "true") != (c.outcome != "") {
 					t.Errorf("the header is %q", told)

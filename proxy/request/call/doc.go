@@ -111,9 +111,10 @@
 // the call ends with the outcome of a client that left. The edge still sends the reason, because
 // the client may have closed only its sending side.
 //
-// A copy of a call for another model (models[].shadow) starts once the call has been sent to its
-// first engine. It is not part of the call (package shadow); the call only ends the copy when the
-// client leaves.
+// Features that copy or measure calls are participants (package participant): copies for hooks and
+// copies for another model (models[].shadow). A call reports to them when it is admitted, sent to
+// an engine, shown to the client and ended (participants.go). Neither the loop nor the relay names
+// them.
 //
 // A panic ends only the call or the round of work in which it occurs (package guard). A call
 // releases its slot, its key's concurrency slot and its memory step by step, and takes each step

@@ -51,6 +51,7 @@ func (c *Call) enter() *failure.Failure {
 	if err := (gate{c}).admit(); err != nil {
 		return failure.FromClient(err)
 	}
+	c.join()
 	if len(c.config.snapshot.Config.Hooks) > 0 {
 		if f := (hooks{c}).ask(); f != nil {
 			return f

@@ -25,10 +25,9 @@ type hooks struct{ call *Call }
 // call, or nil if the call continues.
 func (h hooks) ask() *failure.Failure {
 	c := h.call
-	copied{c}.begin() // before a hook changes the request
 	list := c.config.snapshot.Config.Hooks
 	for i := range list {
-		if list[i].Before == "" || !h.concerns(&list[i]) {
+		if list[i].Before == "" || !list[i].Concerns(c.record.Model, c.record.Key, c.record.Template) {
 			continue
 		}
 		c.setPhase(&phaseHook)
@@ -41,13 +40,6 @@ func (h hooks) ask() *failure.Failure {
 		c.body.DropOriginal()
 	}
 	return nil
-}
-
-// concerns reports whether a hook applies to the call.
-func (h hooks) concerns(of *config.Hook) bool {
-	c := h.call
-	return of.HasModel(c.record.Model) &&
-		(of.HasKey(c.record.Key) || c.record.Template != "" && of.HasKey(c.record.Template))
 }
 
 // obey asks one hook and carries out its decision.

@@ -72,9 +72,7 @@ func (l loop) ask(now time.Time) (standing, *failure.Failure) {
 	l.beginTry(lease, target, now.Add(l.call.record.Queue-queued))
 	fitter(l).lower(target)
 	f := l.open(lease, target, lease.Exchange())
-	if l.call.config.model.Shadow != nil {
-		shadowed(l.call)
-	}
+	l.call.sentToEngine()
 	return asked, f
 }
 

@@ -290,7 +290,7 @@ func (p picker) prefixBlocks() []uint64 {
 		if messages == nil {
 			return nil
 		}
-		seed := routing.Seed(m.Config.ID, cacheOwner(p.call.rates.key, m), tools)
+		seed := routing.Seed(m.Config.ID, m.CacheOwner(p.call.rates.key), tools)
 		t.talk.prefix, t.talk.text = routing.HashBlocks(t.talk.prefix, seed, messages), len(messages)
 	}
 	return t.talk.prefix

@@ -91,8 +91,8 @@ func (r *relay) run(to chunkWriter) (n int64, err error) {
 		err = failure.ErrPanicked // cuts the connection: the bytes that were sent must not look complete
 	})
 	c.shared.Guard.Point("relay.run")
-	if c.copy != nil {
-		to = copyingWriter{to, c.copy}
+	if len(c.participants) > 0 {
+		to = participantsWriter{to, c.participants}
 	}
 	for {
 		if r.done {

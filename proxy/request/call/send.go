@@ -5,11 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"penstock/config"
 	"penstock/proxy/request/attempt"
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/failure"
-	"penstock/proxy/request/shadow"
 	"penstock/proxy/telemetry/observe"
 	"penstock/routing"
 	"penstock/upstreams"
@@ -92,19 +90,4 @@ func (l loop) send(lease *upstreams.Lease, target *routing.Target, x *http1.Exch
 		l.call.record.Stream = l.call.request.Streams() // a form's last field may have requested events
 	}
 	return err
-}
-
-// shadowed sends a copy of the call to another model if the call is in the share of calls to be
-// copied. It runs after the call itself was sent to its first engine, so that the copy does not
-// delay the call.
-func shadowed(c *Call) {
-	if c.tries.targets > 1 || c.record.Asked != "" || c.ep.Local != nil || c.request.Chat() == nil {
-		return
-	}
-	c.shared.Shadows.Begin(&shadow.Call{
-		Model: c.config.model, Endpoint: c.ep, Body: &c.body, Request: c.request, Snapshot: c.config.snapshot,
-		RequestID: c.client.requestID, Key: c.record.Key, Tiers: picker{c}.tiers(),
-		Pool: c.tries.pool, Tokens: c.tokens.prompt, Rank: config.MaxClasses, Abort: &c.abort, Formats: &c.shared.formats, Changes: &c.shared.refusals,
-		Owner: cacheOwner(c.rates.key, c.config.model.Shadow), Salt: c.shared.salt,
-	})
 }

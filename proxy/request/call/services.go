@@ -9,12 +9,11 @@ import (
 	"go.uber.org/zap"
 
 	"penstock/config"
-	"penstock/proxy/access/auth"
 	"penstock/proxy/access/limit"
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/failure"
 	"penstock/proxy/request/hook"
-	"penstock/proxy/request/hook/copies"
+	"penstock/proxy/request/participant"
 	"penstock/proxy/request/poison"
 	"penstock/proxy/request/shadow"
 	"penstock/proxy/running/snapshot"
@@ -37,9 +36,8 @@ type Services struct {
 	Replies  *limit.Memory // for engines' replies
 	Retries  *limit.Retries
 	Poison   *poison.Requests
-	Shadows  *shadow.Shadows
+	Features []participant.Feature // what takes part in calls; see package participant
 	Hooks    *hook.Client
-	Copies   *copies.Copies
 	Calls    *observe.Calls
 	Tracer   *observe.Tracer // nil: traces are off
 	Counters Counters
@@ -50,6 +48,7 @@ type Services struct {
 
 	formats    endpoint.Formats
 	refusals   refusals
+	used       features
 	saltWarned sync.Map // engine profiles without salts that were warned about
 }
 
@@ -95,6 +94,14 @@ func NewCounters(set *metrics.Set) Counters {
 	}
 }
 
+// NewShadows returns the feature that copies calls to other models' engines. It shares with the calls
+// what is known about engines.
+func (s *Services) NewShadows() *shadow.Shadows {
+	return shadow.New(shadow.Options{
+		Guard: s.Guard, Replies: s.Replies, Calls: s.Calls, Formats: &s.formats, Changes: &s.refusals, Salt: s.salt,
+	})
+}
+
 // Forget drops what the services remember about engines' profiles, because a reload may change
 // them.
 func (s *Services) Forget() {
@@ -117,15 +124,6 @@ func (s *Services) takeRetry(budget config.Percent) bool {
 // If a model's prompt_cache is per_key, each key has a separate cache, or shares one with the keys
 // of its group. To that end the edge sends the engine a salt, and prefix affinity keeps the prompts
 // of different owners apart.
-
-// cacheOwner returns the owner whose cached prompts an engine may use for the calls of a key. An
-// empty owner means the prompts of all owners.
-func cacheOwner(key *auth.Key, m *snapshot.Model) string {
-	if key == nil || m.Config.PromptCache != config.CachePerKey {
-		return ""
-	}
-	return key.CacheOwner
-}
 
 // salt returns the salt that keeps an owner's prompts apart at an engine. For an engine that does
 // not support salts, it returns a salt without a member name and logs a warning once.

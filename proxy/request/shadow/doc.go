@@ -1,6 +1,8 @@
 // Package shadow sends copies of calls to another model's engines (models[].shadow). It reads and
 // counts the answers, then discards them.
 //
+// Shadows takes part in calls (package participant).
+//
 // # What a copy may not do
 //
 // A copy must not affect the call. The edge sends the request to the call's own engine before it

@@ -31,7 +31,7 @@ func (p *shadow) run() {
 		return
 	}
 	if p.without != (endpoint.Refused{}) {
-		p.changes.Learn(p.place.lease.Upstream().ID(), p.place.target.Served, p.without, time.Now())
+		p.of.o.Changes.Learn(p.place.lease.Upstream().ID(), p.place.target.Served, p.without, time.Now())
 	}
 	p.end = observe.ShadowOK
 	p.attempt.Answered(p.record.CompletionTokens)
@@ -97,7 +97,7 @@ func (p *shadow) change(why *failure.Failure) bool {
 		return false
 	}
 	to := p.target()
-	limit, refused, ok := p.changes.After(why, endpoint.SentOf(p.request, &to))
+	limit, refused, ok := p.of.o.Changes.After(why, endpoint.SentOf(p.request, &to))
 	if !ok {
 		return false
 	}
@@ -114,9 +114,9 @@ func (p *shadow) target() endpoint.Target {
 	up, served := p.place.lease.Upstream(), p.place.target.Served
 	return endpoint.Target{
 		Upstream: up, Model: p.model, Served: served, Stream: p.request.AsksStream(up.Engine()),
-		Salt: p.place.salt, Formats: p.formats,
+		Salt: p.place.salt, Formats: p.of.o.Formats,
 		Priority: endpoint.PriorityOf(up, p.model, max(1, len(p.snapshot.Floors))),
-		Refused:  p.changes.Known(up.ID(), served, p.record.Start).And(p.without),
+		Refused:  p.of.o.Changes.Known(up.ID(), served, p.record.Start).And(p.without),
 	}
 }
 

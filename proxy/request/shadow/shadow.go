@@ -2,14 +2,17 @@ package shadow
 
 import (
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
+	"penstock/config"
 	"penstock/proxy/access/limit"
 	"penstock/proxy/request/attempt"
 	"penstock/proxy/request/body"
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/failure"
+	"penstock/proxy/request/participant"
 	"penstock/proxy/running/snapshot"
 	"penstock/proxy/telemetry/guard"
 	"penstock/proxy/telemetry/observe"
@@ -23,9 +26,13 @@ type Options struct {
 	Guard   *guard.Guard
 	Replies *limit.Memory
 	Calls   *observe.Calls
+	Formats *endpoint.Formats
+	Changes Changes
+	// Salt returns the salt that keeps an owner's prompts apart in an engine's cache.
+	Salt func(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.Salt
 }
 
-// Shadows holds the running copies of calls.
+// Shadows holds the running copies of calls. It implements participant.Feature.
 type Shadows struct {
 	o Options
 
@@ -36,28 +43,6 @@ type Shadows struct {
 
 // New returns a Shadows without copies.
 func New(o Options) *Shadows { return &Shadows{o: o, running: map[*shadow]struct{}{}} }
-
-// Call describes a call to copy. Begin keeps only the models and the members that do not change.
-type Call struct {
-	Model     *snapshot.Model // with a Shadow
-	Endpoint  *endpoint.Endpoint
-	Body      *body.Body
-	Request   endpoint.Request // chat underneath
-	Snapshot  *snapshot.Snapshot
-	RequestID []byte
-	Key       string // id of the client's key
-	Tiers     uint8  // the tiers that the key lists
-	Pool      upstreams.Pool
-	Tokens    int // the prompt's tokens, estimated
-	Rank      int // after every class of calls
-	Abort     *attempt.Abort
-	Formats   *endpoint.Formats
-	Changes   Changes
-	// Owner is the owner of the prompts. A salt keeps the prompts of different owners apart in the
-	// other model's engines.
-	Owner string
-	Salt  func(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.Salt
-}
 
 // Changes remembers how requests must be changed so that engines that refused them accept them.
 type Changes interface {
@@ -75,8 +60,6 @@ type shadow struct {
 	of       *Shadows
 	model    *snapshot.Model // the model that answers the copy
 	snapshot *snapshot.Snapshot
-	formats  *endpoint.Formats
-	changes  Changes
 	without  endpoint.Refused // what the engine has refused in the copy
 	place    place
 	id       []byte
@@ -99,16 +82,40 @@ type place struct {
 	salt   chat.Salt
 }
 
-// Begin starts a copy of a call if the call is in the share to be copied and a slot is free.
-func (s *Shadows) Begin(c *Call) {
-	to := c.Model.Shadow
-	number := routing.CallNumber(c.Key, chat.Beginning(c.Request.Chat()))
+// Uses implements participant.Feature.
+func (*Shadows) Uses(s *snapshot.Snapshot) bool {
+	return slices.ContainsFunc(s.Models, func(m snapshot.Model) bool { return m.Shadow != nil })
+}
+
+// Join implements participant.Feature. Only Sent knows the model, because a hook may change it.
+func (s *Shadows) Join(*participant.Call) participant.Participant { return copier{of: s} }
+
+// copier copies one call once its first engine has it, so that the copy does not delay the call.
+type copier struct {
+	participant.Nothing
+	of *Shadows
+}
+
+// Sent implements participant.Participant.
+func (c copier) Sent(call *participant.Call) {
+	if call.Model.Shadow != nil && call.Engines == 1 && !call.Fallback && call.Request.Chat() != nil {
+		c.of.begin(call)
+	}
+}
+
+// begin starts a copy of a call if the call is in the share to be copied and a slot is free.
+func (s *Shadows) begin(c *participant.Call) {
+	to, key := c.Model.Shadow, ""
+	if c.Key != nil {
+		key = c.Key.ID
+	}
+	number := routing.CallNumber(key, chat.Beginning(c.Request.Chat()))
 	if !routing.InShare(to.Route, number, c.Model.Config.Shadow.Share) {
 		return
 	}
 	now := time.Now()
 	p := &shadow{
-		of: s, model: to, snapshot: c.Snapshot, formats: c.Formats, changes: c.Changes, tiers: c.Tiers, tokens: c.Tokens,
+		of: s, model: to, snapshot: c.Snapshot, tiers: c.Tiers, tokens: c.Tokens,
 		id: append([]byte(nil), c.RequestID...), implied: c.Request.Chat().Implied,
 		request: endpoint.ChatCopy(c.Endpoint.Dialect), memory: attempt.Memory{Budget: s.o.Replies},
 		record: observe.Record{Model: c.Model.Config.ID, Start: now}, end: observe.ShadowFailed,
@@ -133,7 +140,7 @@ func (s *Shadows) Begin(c *Call) {
 
 // refused decides whether the call is copied. If not, it records why and returns true. Otherwise it
 // returns false, and the copy has a slot.
-func (p *shadow) refused(c *Call, number uint64, now time.Time) bool {
+func (p *shadow) refused(c *participant.Call, number uint64, now time.Time) bool {
 	switch {
 	case !routing.Open(p.model.Route, c.Tiers):
 		p.end = observe.ShadowForbidden
@@ -147,14 +154,14 @@ func (p *shadow) refused(c *Call, number uint64, now time.Time) bool {
 
 // acquire takes a slot beyond the model's reserve, at an upstream that is healthy and less than
 // half busy.
-func (p *shadow) acquire(c *Call, number uint64, now time.Time) bool {
+func (p *shadow) acquire(c *participant.Call, number uint64, now time.Time) bool {
 	if p.model.Crowded() {
 		return false
 	}
-	route := p.model.Route
+	route, owner := p.model.Route, p.model.CacheOwner(c.Key)
 	q := routing.Query{
 		Pool: c.Pool, Tokens: c.Tokens, Tiers: c.Tiers, Arms: routing.ArmsOf(route, number, c.Tiers),
-		UpOnly: true, Reserve: p.model.Config.Reserve, Rank: c.Rank, Now: now, Rand: rand.Uint64(),
+		UpOnly: true, Reserve: p.model.Config.Reserve, Rank: config.MaxClasses, Now: now, Rand: rand.Uint64(),
 	}
 	targets := route.Targets()
 	for i := range targets {
@@ -165,14 +172,14 @@ func (p *shadow) acquire(c *Call, number uint64, now time.Time) bool {
 	q.Exclude = route.AppendTooShort(q.Exclude, c.Tokens)
 	if route.WantsPrefix() {
 		tools, messages := c.Request.Prefix()
-		q.Prefix = routing.HashBlocks(nil, routing.Seed(p.model.Config.ID, c.Owner, tools), messages)
+		q.Prefix = routing.HashBlocks(nil, routing.Seed(p.model.Config.ID, owner, tools), messages)
 		q.Text = len(messages)
 	}
 	lease, target, err := route.Acquire(&q)
 	if err != nil {
 		return false
 	}
-	p.place = place{lease, target, c.Salt(c.Owner, p.model, lease.Upstream())}
+	p.place = place{lease, target, p.of.o.Salt(owner, p.model, lease.Upstream())}
 	return true
 }
 

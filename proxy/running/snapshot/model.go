@@ -10,6 +10,7 @@ import (
 
 	"penstock/config"
 	"penstock/config/money"
+	"penstock/proxy/access/auth"
 	"penstock/routing"
 	"penstock/routing/queue"
 	"penstock/translate/chat"
@@ -80,6 +81,15 @@ func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.
 
 // Serves reports whether the model answers on the endpoint at path.
 func (m *Model) Serves(path string) bool { return slices.Contains(m.endpoints, path) }
+
+// CacheOwner returns the owner whose cached prompts an engine may use for the calls of a key. An
+// empty owner means the prompts of all owners. A nil key is that of a client without a key.
+func (m *Model) CacheOwner(key *auth.Key) string {
+	if key == nil || m.Config.PromptCache != config.CachePerKey {
+		return ""
+	}
+	return key.CacheOwner
+}
 
 // ChatRules returns the model's rules for a chat request. If the file does not set the context
 // length, ChatRules takes it from the engines' reports, and stores the rules in room.

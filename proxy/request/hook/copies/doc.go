@@ -1,8 +1,8 @@
 // Package copies sends copies of calls to the sinks that the operator's file names (hooks with
 // after): a URL, a file or a Unix socket. README.md describes the format of a copy.
 //
-// Package call makes a Copy of each call to which such a hook applies. It adds the bytes of the
-// request and of the answer, and then ends the Copy.
+// Copies takes part in calls (package participant). For each call to which such a hook applies, it
+// makes a Copy, adds the bytes of the request and of the answer, and then ends the Copy.
 //
 // # Design
 //

@@ -31,8 +31,8 @@ import (
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/hook"
 	"penstock/proxy/request/hook/copies"
+	"penstock/proxy/request/participant"
 	"penstock/proxy/request/poison"
-	"penstock/proxy/request/shadow"
 	"penstock/proxy/running/snapshot"
 	"penstock/proxy/telemetry/guard"
 	"penstock/proxy/telemetry/observe"
@@ -46,6 +46,7 @@ type Edge struct {
 	Services *call.Services
 	Set      *upstreams.Set
 	Metrics  *metrics.Set
+	Copies   *copies.Copies
 
 	t       testing.TB
 	running atomic.Pointer[snapshot.Snapshot]
@@ -83,9 +84,9 @@ func New(t testing.TB, yaml string, engines ...*Engine) *Edge {
 		Log: zap.NewNop(), Guard: g, Current: e.running.Load, Calls: calls,
 		Bodies: limit.NewMemory(256 << 20), Replies: replies, Retries: limit.NewRetries(time.Now()),
 		Counters: call.NewCounters(e.Metrics), Poison: poison.New(), Hooks: hook.NewClient(e.Metrics),
-		Copies:  copies.New(copies.Options{Log: zap.NewNop(), Guard: g, Metrics: e.Metrics}),
-		Shadows: shadow.New(shadow.Options{Guard: g, Replies: replies, Calls: calls}),
 	}
+	e.Copies = copies.New(copies.Options{Log: zap.NewNop(), Guard: g, Metrics: e.Metrics})
+	e.Services.Features = []participant.Feature{e.Copies, e.Services.NewShadows()}
 	e.keys = &snapshot.Sources{
 		Limits: limit.NewKeys(16, time.Now()), Issued: jwks.New(jwks.Options{Log: zap.NewNop(), Guard: g, OnLoss: func() {}}),
 	}
@@ -124,7 +125,7 @@ func (e *Edge) Load(yaml string) {
 	e.Set.WaitProbed(context.Background(), plan)
 	e.queues.Apply(next.QueueConfigs())
 	e.running.Store(next)
-	e.Services.Copies.Apply(f.Hooks)
+	e.Copies.Apply(f.Hooks)
 	e.Set.Retire(plan)
 	e.queues.OfferAll()
 	e.Services.Calls.Configured(ids(f.Models, func(m *config.Model) string { return m.ID }),
@@ -139,7 +140,7 @@ func ids[T any](all []T, id func(*T) string) (out []string) {
 }
 
 func (e *Edge) close() {
-	e.Services.Copies.Close()
+	e.Copies.Close()
 	if s := e.running.Load(); s != nil {
 		s.Issued.Close()
 	}

@@ -1,0 +1,119 @@
+package call_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"penstock/proxy/request/internal/calltest"
+	"penstock/proxy/request/participant"
+	"penstock/proxy/running/snapshot"
+	"penstock/proxy/telemetry/observe"
+)
+
+// scratch is a feature that is not part of the edge: all of it is in this file. It takes part in the
+// calls of configurations with the model m, and writes down what it is told.
+type scratch struct {
+	unwanted bool // Join returns nil
+	uses     int  // number of calls of Uses
+	events   []string
+	shown    strings.Builder
+}
+
+func (s *scratch) Uses(snap *snapshot.Snapshot) bool {
+	s.uses++
+	_, ok := snap.ModelByID("m")
+	return ok
+}
+
+func (s *scratch) Join(c *participant.Call) participant.Participant {
+	s.events = append(s.events, "join "+c.Model.Config.ID)
+	if s.unwanted {
+		return nil
+	}
+	c.Response.Set("X-Scratch", "yes")
+	return s
+}
+
+func (s *scratch) Sent(c *participant.Call) {
+	s.events = append(s.events, "sent "+string(rune('0'+c.Engines)))
+}
+
+func (s *scratch) Shown(b []byte) { s.shown.Write(b) }
+
+func (s *scratch) End(_ *participant.Call, r *observe.Record) {
+	s.events = append(s.events, "end "+string(r.Outcome))
+}
+
+// TestParticipant checks what a feature is told about a call, in order, and that a new feature needs
+// nothing but one file and its entry in the list.
+func TestParticipant(t *testing.T) {
+	events := events(false, delta("one"), delta("two"), `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, "[DONE]")
+	tests := []struct {
+		name, body  string
+		first, then http.HandlerFunc // the answers to the first request and to later ones, of both engines
+		stays       int              // calltest.Client.Stays
+		unwanted    bool
+		want        []string
+	}{
+		{"whole", chat(""), calltest.Say("hi"), nil, 0, false, []string{"join m", "sent 1", "end ok"}},
+		{"stream", chat(stream), events, nil, 0, false, []string{"join m", "sent 1", "end ok"}},
+		{"another engine", chat(""), calltest.BreakOff, calltest.Say("hi"), 0, false, []string{"join m", "sent 1", "sent 2", "end ok"}},
+		{"no engine answers", chat(""), calltest.BreakOff, calltest.BreakOff, 0, false, []string{"join m", "sent 1", "sent 2", "end upstream_fail"}},
+		{"the client leaves", chat(stream), events, nil, 1, false, []string{"join m", "sent 1", "end client_gone"}},
+		{"takes no part", chat(""), calltest.Say("hi"), nil, 0, true, []string{"join m"}},
+		{"refused before it joins", strings.Replace(chat(""), `"m"`, `"none"`, 1), nil, nil, 0, false, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var asked atomic.Bool
+				answer := func(w http.ResponseWriter, r *http.Request) {
+					if asked.Swap(true) {
+						tt.then(w, r)
+					} else {
+						tt.first(w, r)
+					}
+				}
+				a, b := pair(answer, answer)
+				e, s := calltest.New(t, twoEngines("", ""), a, b), &scratch{unwanted: tt.unwanted}
+				e.Services.Features = append(e.Services.Features, s)
+				got := e.Send(&calltest.Client{Stays: tt.stays}, chatPath, tt.body)
+				if !slices.Equal(s.events, tt.want) {
+					t.Errorf("got the events %q, want %q", s.events, tt.want)
+				}
+				joined := tt.want != nil && !tt.unwanted
+				if header := string(got.Header.Peek("X-Scratch")); (header == "yes") != joined {
+					t.Errorf("got the header %q, want it set only if the feature takes part: %v", header, joined)
+				}
+				if shown := s.shown.String(); joined && shown != got.Body || !joined && shown != "" {
+					t.Errorf("the feature was shown %q, the client got %q", shown, got.Body)
+				}
+			})
+		})
+	}
+}
+
+// TestFeaturesOfAConfiguration checks that a feature that the configuration does not use is not
+// asked about its calls, and that it is asked again after a reload.
+func TestFeaturesOfAConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, s := only(nil), &scratch{}
+		e := calltest.New(t, strings.ReplaceAll(oneEngine("", ""), "id: m", "id: other"), a)
+		e.Services.Features = append(e.Services.Features, s)
+		for range 3 {
+			e.Post(chatPath, strings.Replace(chat(""), `"m"`, `"other"`, 1))
+		}
+		if s.uses != 1 || len(s.events) > 0 {
+			t.Errorf("got %d questions and the events %q, want one question and no events", s.uses, s.events)
+		}
+		e.Load(oneEngine("", ""))
+		e.Post(chatPath, chat(""))
+		if s.uses != 2 || len(s.events) == 0 {
+			t.Errorf("after the reload: got %d questions and the events %q, want two and some", s.uses, s.events)
+		}
+	})
+}

@@ -1,0 +1,66 @@
+package copies
+
+import (
+	"slices"
+
+	"penstock/config"
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/request/participant"
+	"penstock/proxy/running/snapshot"
+	"penstock/proxy/telemetry/observe"
+)
+
+// Uses implements participant.Feature.
+func (c *Copies) Uses(s *snapshot.Snapshot) bool {
+	return slices.ContainsFunc(s.Config.Hooks, func(h config.Hook) bool { return h.After != "" })
+}
+
+// Join implements participant.Feature. It starts the copies for the hooks that name the call's key
+// and model, and tells the client about them in a header. The model is the one that the client
+// requested, even if a hook or a fallback chooses another one, because the catalog announces the
+// copies in the entry of the requested model.
+func (c *Copies) Join(call *participant.Call) participant.Participant {
+	if call.Endpoint == endpoint.Realtime { // the messages are not copied, so neither is the call
+		return nil
+	}
+	key, template := "", ""
+	if call.Key != nil {
+		key = call.Key.ID
+		if call.Key.Template != nil {
+			template = call.Key.Template.ID
+		}
+	}
+	model, list := call.Model.Config.ID, call.Snapshot.Config.Hooks
+	var all *Copy
+	for i := range list {
+		if list[i].After != "" && list[i].Concerns(model, key, template) {
+			all = c.Begin(&list[i], model, all)
+		}
+	}
+	if all == nil {
+		return nil
+	}
+	if !call.Endpoint.Form { // a form passes through and is not held
+		all.Request(call.Body.Client())
+	}
+	call.Response.Set(endpoint.HeaderRetained, "true")
+	return copied{of: all}
+}
+
+// copied is the part of the copies in their call.
+type copied struct {
+	participant.Nothing
+	of *Copy
+}
+
+// Shown implements participant.Participant.
+func (k copied) Shown(b []byte) { k.of.Answer(b) }
+
+// End implements participant.Participant.
+func (k copied) End(c *participant.Call, r *observe.Record) {
+	k.of.End(&Facts{
+		RequestID: string(c.RequestID), Key: r.Key, Model: r.Model, Endpoint: c.Endpoint.Path, Stream: r.Stream,
+		Start: r.Start, Took: c.Now.Sub(r.Start), TTFT: r.TTFT,
+		Status: r.Status, Outcome: string(r.Outcome), Code: r.Code,
+	})
+}
