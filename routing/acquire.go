@@ -13,27 +13,33 @@ import (
 
 // Acquire picks the best eligible target and takes a lease on it. The caller owns the lease and
 // must release it exactly once. The error is ErrNoUpstream, ErrStarting or a *FullError.
-func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
-	q.full, q.within, q.Turn = q.full[:0], 0, turns.Turn{}
+func (r *Route) Acquire(query *Query) (*upstreams.Lease, *Target, error) {
+	q := search{Query: *query}
 	if q.Why != nil {
 		q.Why.Reason, q.Why.Estimates = "", q.Why.Estimates[:0]
 	}
-	claims := q.RetryAfter > 0 && q.Key != ""
-	kept := claims && r.claims.before(r, q)
-	lease, target, err := acquireAny(r, q)
-	if err == nil && q.Weight > 0 && !r.line.Quiet() {
-		q.Turn = r.line.Begin(q.Key, q.Weight, turns.Weight(lease.Prompt().Uncached, 0), q.Now)
+	if q.RetryAfter == 0 || q.Key == "" {
+		return acquireAny(r, &q)
 	}
-	if claims {
-		r.claims.after(r, q, kept, err)
-	}
+	kept := r.claims.before(r, &q)
+	lease, target, err := acquireAny(r, &q)
+	r.claims.after(r, query, kept, err)
 	return lease, target, err
+}
+
+// BeginTurn begins the turn of the query's key after Acquire has returned the lease l. The turn books
+// the service of the call; the caller owns it. It is the zero Turn while no key waits for slots.
+func BeginTurn(r *Route, q *Query, l *upstreams.Lease) turns.Turn {
+	if q.Weight == 0 || r.line.Quiet() {
+		return turns.Turn{}
+	}
+	return r.line.Begin(q.Key, q.Weight, turns.Weight(l.Prompt().Uncached, 0), q.Now)
 }
 
 // acquireAny picks like Acquire but without claims. If no other engine takes calls, acquireAny asks
 // engines that lack a needed feature: their refusal is more useful to the client than "no
 // upstream".
-func acquireAny(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
+func acquireAny(r *Route, q *search) (*upstreams.Lease, *Target, error) {
 	q.anyway = false
 	lease, target, err := acquireFit(r, q)
 	if q.Needs == 0 || !errors.Is(err, ErrNoUpstream) || errors.Is(err, ErrStarting) {
@@ -44,7 +50,7 @@ func acquireAny(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 }
 
 // acquireFit picks among the engines that the query may use now.
-func acquireFit(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
+func acquireFit(r *Route, q *search) (*upstreams.Lease, *Target, error) {
 	if r.Tiers != nil || q.Arms != 0 {
 		return descend(r, q)
 	}
@@ -58,7 +64,7 @@ type take func(*upstreams.ServedModel, string, upstreams.Pool, upstreams.Prompt,
 // acquire picks and leases a target of one route. A call that loses the race for its picked target
 // scans again. The second scan determines the error: a lost slot means a full pool, and a lost
 // trial means no upstream.
-func acquire(r *Route, q *Query, take take) (*upstreams.Lease, *Target, error) {
+func acquire(r *Route, q *search, take take) (*upstreams.Lease, *Target, error) {
 	start := 0
 	if n := len(r.targets); n > 1 {
 		start = int(r.rotor.Add(1) % uint32(n))
@@ -75,7 +81,7 @@ func acquire(r *Route, q *Query, take take) (*upstreams.Lease, *Target, error) {
 		case !eligible:
 			return nil, nil, ErrNoUpstream
 		case best == nil, lost > len(r.targets):
-			return nil, nil, r.Full(q)
+			return nil, nil, fullFor(r, q)
 		}
 		if lease, ok := take(best.model, q.Key, q.Pool, q.promptAt(best), q.Reserve, q.Now); ok {
 			if r.directory != nil {
@@ -94,7 +100,7 @@ func acquire(r *Route, q *Query, take take) (*upstreams.Lease, *Target, error) {
 
 // pick chooses among the targets, starting at index start. Targets that were never probed are asked
 // only if no target of the route is up, and stalled targets only if there is no other target.
-func (r *Route) pick(q *Query, start int) (best *Target, eligible bool) {
+func (r *Route) pick(q *search, start int) (best *Target, eligible bool) {
 	q.at = upstreams.At(q.Now)
 	c := choice{r: r, q: q, start: start}
 	for _, c.state = range states {
@@ -121,7 +127,7 @@ func (r *Route) choose(c *choice) (best *Target, eligible bool) {
 
 // descend picks for a route with tiers or arms. It wakes a sleeping engine even if another tier
 // takes the call. The error comes from the first full tier.
-func descend(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
+func descend(r *Route, q *search) (*upstreams.Lease, *Target, error) {
 	defer func() { q.notStalled = false }()
 	var full, starting error
 	for _, q.notStalled = range [...]bool{true, false} {
@@ -134,7 +140,7 @@ func descend(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 			case err == nil:
 				return lease, target, nil
 			case errors.Is(err, ErrStarting):
-				tier.Wake(q)
+				wake(tier, q)
 				starting = err
 			case !errors.Is(err, ErrNoUpstream):
 				full = cmp.Or(full, err)
@@ -142,7 +148,7 @@ func descend(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 				if r.Tiers == nil {
 					return nil, nil, err
 				}
-				full = cmp.Or(full, fullAt(tier, q))
+				full = cmp.Or(full, fullAt(tier, &q.Query))
 			}
 		}
 		if full != nil || q.UpOnly {
@@ -154,7 +160,7 @@ func descend(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 
 // acquireArm picks in one tier for a query that belongs to an arm or to no arm. Once no other
 // target takes calls, the query may go to any target.
-func acquireArm(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
+func acquireArm(r *Route, q *search) (*upstreams.Lease, *Target, error) {
 	own := q.Arms &^ rest
 	if own != 0 && q.notStalled && slices.ContainsFunc(r.targets, func(t Target) bool { return t.of(own) }) {
 		q.within = own
@@ -162,7 +168,7 @@ func acquireArm(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 		if err == nil {
 			return l, t, nil
 		}
-		r.Wake(q) // wakes the arm's engine if it sleeps
+		wake(r, q) // wakes the arm's engine if it sleeps
 	}
 	q.within = 0
 	if q.notStalled {

@@ -92,12 +92,13 @@ func BenchmarkPick(b *testing.B) {
 				r.directory.learn(blocks, &r.targets[7], 7)
 			}
 			b.ReportAllocs()
+			from := search{Query: q}
 			for b.Loop() {
-				q.Rand++
+				from.Rand++
 				if r.directory != nil {
-					r.directory.look(q.Prefix, r.targets, &q.known)
+					r.directory.look(q.Prefix, r.targets, &from.known)
 				}
-				if best, _ := r.pick(&q, int(q.Rand%32)); best == nil {
+				if best, _ := r.pick(&from, int(from.Rand%32)); best == nil {
 					b.Fatal("nobody was picked")
 				}
 			}
@@ -134,12 +135,13 @@ func TestPickDoesNotAllocate(t *testing.T) {
 			if known && r.directory != nil {
 				r.directory.learn(blocks, &r.targets[7], 0)
 			}
+			from := search{Query: q}
 			n := testing.AllocsPerRun(100, func() {
-				q.Rand++
+				from.Rand++
 				if r.directory != nil {
-					r.directory.look(q.Prefix, r.targets, &q.known)
+					r.directory.look(q.Prefix, r.targets, &from.known)
 				}
-				_, _ = r.pick(&q, int(q.Rand%32))
+				_, _ = r.pick(&from, int(from.Rand%32))
 			})
 			if n != 0 {
 				t.Errorf("%s: %v allocations for a pick", policy, n)

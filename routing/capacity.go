@@ -106,8 +106,8 @@ type Room struct {
 
 // Room returns what Acquire would find at u for a query. Only the query's pool, excluded upstreams
 // and time count. A half-open breaker has one slot, for a trial.
-func (r *Route) Room(u *upstreams.Upstream, q *Query) Room {
-	q.at = upstreams.At(q.Now)
+func (r *Route) Room(u *upstreams.Upstream, query *Query) Room {
+	q := &search{Query: *query, at: upstreams.At(query.Now)}
 	tier, at := opening(r, q)
 	if at < 0 {
 		return Room{None: !starting(r, q)}
@@ -129,7 +129,7 @@ func (r *Route) Room(u *upstreams.Upstream, q *Query) Room {
 
 // opening returns the tier that a query may go to or wait for. at is the index of its targets'
 // state in states. It is negative if there is no such tier. Some of the tier's targets may be full.
-func opening(r *Route, q *Query) (tier *Route, at int) {
+func opening(r *Route, q *search) (tier *Route, at int) {
 	const stalled = len(states) - 1
 	for _, last := range [...]bool{false, true} {
 		from, to := 0, stalled
@@ -155,7 +155,7 @@ func opening(r *Route, q *Query) (tier *Route, at int) {
 }
 
 // anyAllowed reports whether a query may go to any target in a state.
-func (r *Route) anyAllowed(q *Query, s upstreams.State) bool {
+func (r *Route) anyAllowed(q *search, s upstreams.State) bool {
 	for i := range r.targets {
 		if q.allows(&r.targets[i], s) {
 			return true
@@ -275,12 +275,15 @@ func (r *Route) SeparatePools() bool {
 
 // Full returns the error that refuses a query if every eligible target is at its limit, or must
 // first be woken.
-func (r *Route) Full(q *Query) error {
+func (r *Route) Full(q *Query) error { return fullFor(r, &search{Query: *q}) }
+
+// fullFor is Full for a search.
+func fullFor(r *Route, q *search) error {
 	if starting(r, q) {
 		return ErrStarting
 	}
 	tier, _ := opening(r, q)
-	return fullAt(tier, q)
+	return fullAt(tier, &q.Query)
 }
 
 // fullAt returns the error that refuses a query because all targets of a tier are at their limits
@@ -293,7 +296,7 @@ func fullAt(tier *Route, q *Query) error {
 
 // starting reports whether none of the route's engines is available, but at least one may be woken
 // or is being woken.
-func starting(r *Route, q *Query) (starting bool) {
+func starting(r *Route, q *search) (starting bool) {
 	q.at = upstreams.At(q.Now)
 	for i := range r.targets {
 		t := &r.targets[i]
@@ -307,7 +310,7 @@ func starting(r *Route, q *Query) (starting bool) {
 }
 
 // wakes reports whether the target's engine may be woken, or is being woken, for the query.
-func (t *Target) wakes(q *Query) bool {
+func (t *Target) wakes(q *search) bool {
 	u := t.Upstream
 	return u.State() == upstreams.StateDown && u.Mode() == upstreams.ModeReady &&
 		!q.excludes(t) && t.of(q.within) && t.OpenTo(q.Tiers) && u.Health.Wake.Possible(q.Now)
@@ -315,7 +318,10 @@ func (t *Target) wakes(q *Query) bool {
 
 // Wake asks for an engine to be woken, unless one is being woken already. The chosen engine is the
 // first of the route's engines, in configuration order, that may be woken.
-func (r *Route) Wake(q *Query) {
+func (r *Route) Wake(q *Query) { wake(r, &search{Query: *q}) }
+
+// wake is Wake for a search.
+func wake(r *Route, q *search) {
 	var first *upstreams.Upstream
 	for i := range r.targets {
 		t := &r.targets[i]

@@ -90,7 +90,7 @@ func (c *Claims) Yielded() uint64 { return c.yielded.Load() }
 // whether there are any such slots. No lock is held between the calls of before and after, because
 // taking a slot may ask a fleet's store. Passing the step between these calls as a function would
 // put the query on the heap.
-func (c *Claims) before(r *Route, q *Query) (kept bool) {
+func (c *Claims) before(r *Route, q *search) (kept bool) {
 	if c.live.Load() > 0 {
 		c.keep(r, q)
 	}
@@ -116,12 +116,12 @@ func (c *Claims) after(r *Route, q *Query, kept bool, err error) {
 }
 
 // keep marks upstreams as full if claims that go before q reserve their free slots.
-func (c *Claims) keep(r *Route, q *Query) {
+func (c *Claims) keep(r *Route, q *search) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sweep(q.Now)
 	for _, g := range c.groups {
-		if !g.keeps(r, q) {
+		if !g.keeps(r, &q.Query) {
 			continue
 		}
 		for i := range g.route.targets {

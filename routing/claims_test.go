@@ -258,7 +258,7 @@ func TestClaimsHoldNoLock(t *testing.T) {
 	claims := c.route.claims
 	ask := func(key string, meanwhile func()) {
 		q := Query{Key: key, Now: t0, RetryAfter: retryAfter}
-		kept := claims.before(c.route, &q)
+		kept := claims.before(c.route, &search{Query: q})
 		meanwhile()
 		claims.after(c.route, &q, kept, &FullError{})
 	}

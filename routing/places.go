@@ -96,7 +96,7 @@ func (d *directory) placed(places *Places, blocks []uint64, k *knowledge) {
 
 // tell queues a report to the other edges that a prompt was sent to an upstream, unless the other
 // edges can infer this: a conversation normally stays at its engine.
-func (p *Places) tell(q *Query, t *Target) {
+func (p *Places) tell(q *search, t *Target) {
 	if len(q.Prefix) == 0 {
 		return
 	}

@@ -69,7 +69,7 @@ func mix(x uint64) uint64 {
 // target.
 type choice struct {
 	r     *Route
-	q     *Query
+	q     *search
 	start int             // position of the first target
 	state upstreams.State // the state that a target must be in
 }

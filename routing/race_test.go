@@ -76,7 +76,7 @@ func TestLostRace(t *testing.T) {
 				broken(t, r)
 			}
 			races := c.races
-			l, _, err := acquire(r, &Query{Now: after}, func(m *upstreams.ServedModel, key string, p upstreams.Pool, prompt upstreams.Prompt, free config.Percent, now time.Time) (*upstreams.Lease, bool) {
+			l, _, err := acquire(r, &search{Query: Query{Now: after}}, func(m *upstreams.ServedModel, key string, p upstreams.Pool, prompt upstreams.Prompt, free config.Percent, now time.Time) (*upstreams.Lease, bool) {
 				if races > 0 {
 					races--
 					for i := range r.targets {
@@ -106,7 +106,7 @@ func TestLostRace(t *testing.T) {
 	t.Run("a trial that is given back", func(t *testing.T) {
 		r := broken(t, lookup(t, table(t, plan(t, upstream("a", 4)), model("m", "", "a")), "m"))
 		tries := 0
-		l, _, err := acquire(r, &Query{Now: after}, func(m *upstreams.ServedModel, key string, p upstreams.Pool, prompt upstreams.Prompt, free config.Percent, now time.Time) (*upstreams.Lease, bool) {
+		l, _, err := acquire(r, &search{Query: Query{Now: after}}, func(m *upstreams.ServedModel, key string, p upstreams.Pool, prompt upstreams.Prompt, free config.Percent, now time.Time) (*upstreams.Lease, bool) {
 			if tries++; tries > 1 {
 				return m.TryLease(key, p, prompt, free, now)
 			}

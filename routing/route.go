@@ -31,7 +31,8 @@ type Target struct {
 // Percent is a share in hundredths.
 type Percent = config.Percent
 
-// Query describes one call to Acquire, which does not keep the Query.
+// Query describes a call that needs an engine. The methods of Route neither change nor keep it, except
+// for Why.
 type Query struct {
 	Pool    upstreams.Pool
 	Key     string   // id of the client's key, empty without one
@@ -61,11 +62,12 @@ type Query struct {
 	Rank       int     // the rank of the call's class: claims from earlier classes go first
 	Reserve    Percent // share of an upstream's slots, rounded down, that it must leave free
 	Why        *Why    // receives the reasons for the pick; nil: not wanted
+}
 
-	// Acquire sets Turn while keys take turns at the model. Turn books the service of the call. It
-	// belongs to the caller after Acquire has returned.
-	Turn turns.Turn
-
+// search is the state of one search for a target. It holds a copy of the Query, because a pointer
+// would move each caller's Query to the heap.
+type search struct {
+	Query
 	at         upstreams.Moment // Now, once a pick has begun
 	notStalled bool             // skip stalled upstreams for now
 	anyway     bool             // no engine has every needed feature: ask engines that lack some
@@ -86,7 +88,7 @@ func (q *Query) excludes(t *Target) bool {
 
 // allows reports whether the target is in the state, open to the key, has the model, and was not
 // tried by this call.
-func (q *Query) allows(t *Target, s upstreams.State) bool {
+func (q *search) allows(t *Target, s upstreams.State) bool {
 	return t.of(q.within) && t.Upstream.EligibleFor(q.Key, s, q.at) && t.model.Available() && t.OpenTo(q.Tiers) &&
 		(q.anyway || !t.model.Lacks(q.Needs, q.at)) &&
 		(len(q.Exclude) == 0 || !q.excludes(t))
@@ -118,7 +120,7 @@ func External(r *Route) bool {
 }
 
 // readLoad sets l to the target's load as the query would find it.
-func (t *Target) readLoad(l *upstreams.Load, q *Query) {
+func (t *Target) readLoad(l *upstreams.Load, q *search) {
 	t.Upstream.ReadLoad(l, q.Pool, q.at)
 	t.model.Weigh(l, q.Now)
 	if q.Reserve > 0 {

@@ -35,9 +35,9 @@ func TestHintNeverOverridesLoad(t *testing.T) {
 			}
 			q := Query{
 				Session: rapid.Uint64().Draw(rt, "session"), CacheKey: rapid.Uint64().Draw(rt, "key"), Prefix: randomBlocks(6), Tokens: 700,
-				Rand: rapid.Uint64().Draw(rt, "chance"), Now: t0, at: upstreams.At(t0),
+				Rand: rapid.Uint64().Draw(rt, "chance"), Now: t0,
 			}
-			c, all := choice{r: r, q: &q, state: r.targets[0].Upstream.State()}, scores{known: known}
+			c, all := choice{r: r, q: &search{Query: q, at: upstreams.At(t0)}, state: r.targets[0].Upstream.State()}, scores{known: known}
 			if !c.score(&all) || all.n != len(r.targets) {
 				rt.Fatalf("scores of %d targets", all.n)
 			}

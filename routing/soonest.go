@@ -34,7 +34,7 @@ type need struct {
 }
 
 // needs computes the number of tokens of the prompt.
-func (q *Query) needs() need {
+func (q *search) needs() need {
 	tokens := float64(q.Tokens)
 	if q.known.n == 0 {
 		return need{all: tokens, fresh: tokens}
@@ -58,7 +58,7 @@ func (n *need) at(k *knowledge, t *Target) (uncached, charged float64) {
 }
 
 // promptAt returns the figures that a lease at the target books for the call's prompt.
-func (q *Query) promptAt(t *Target) upstreams.Prompt {
+func (q *search) promptAt(t *Target) upstreams.Prompt {
 	n := q.needs()
 	uncached, _ := n.at(&q.known, t)
 	p := upstreams.Prompt{Tokens: q.Tokens, Uncached: int(uncached)}
@@ -194,7 +194,7 @@ func (s *scores) add(at int, held, score float64) {
 // cache key is not used if conversations with that key are known to have the same prefix, since the
 // key would gather them at one engine. If an engine knows the conversation, or nothing
 // distinguishes the conversation, homeKey returns 0.
-func (q *Query) homeKey() uint64 {
+func (q *search) homeKey() uint64 {
 	own := q.known.own()
 	switch {
 	case q.known.blocks() > own:

@@ -63,8 +63,9 @@ func TestProductOf(t *testing.T) {
 func at(t *testing.T, r *Route, q Query) int {
 	t.Helper()
 	q.Now = t0
-	r.directory.look(q.Prefix, r.targets, &q.known)
-	best, eligible := r.pick(&q, 0)
+	from := search{Query: q}
+	r.directory.look(q.Prefix, r.targets, &from.known)
+	best, eligible := r.pick(&from, 0)
 	if !eligible || best == nil {
 		return -1
 	}

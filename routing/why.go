@@ -44,7 +44,7 @@ type Estimate struct {
 }
 
 // explain records why a pick chose best.
-func (q *Query) explain(targets []Target, s *scores, best *Target, home bool) {
+func (q *search) explain(targets []Target, s *scores, best *Target, home bool) {
 	w := q.Why
 	var top [maxEstimates]scored // the lowest scores, in ascending order
 	n, held := 0, 0

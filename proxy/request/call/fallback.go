@@ -63,7 +63,7 @@ func (f fallbacks) from(m *snapshot.Model, now time.Time) (*upstreams.Lease, *ro
 		c.config.model, t.pool, t.talk.prefix, t.excluded = before, pool, t.talk.prefix[:0], t.excluded[:excluded]
 		return nil, nil, false
 	}
-	t.takeTurn(q.Turn)
+	t.takeTurn(routing.BeginTurn(m.Route, &q, lease))
 	if c.record.Asked == "" {
 		c.record.Asked = c.record.Model
 	}

@@ -40,7 +40,7 @@ func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error
 	}
 	lease, target, err := m.Route.Acquire(&q)
 	if err == nil {
-		p.call.tries.takeTurn(q.Turn)
+		p.call.tries.takeTurn(routing.BeginTurn(m.Route, &q, lease))
 		return lease, target, nil
 	}
 	var full *routing.FullError
@@ -148,7 +148,7 @@ func (p picker) Leave() bool {
 	if err != nil {
 		return false
 	}
-	c.tries.next = place{lease, target, q.Turn}
+	c.tries.next = place{lease, target, routing.BeginTurn(c.config.model.Route, &q, lease)}
 	return true
 }
 
@@ -224,7 +224,9 @@ func (p picker) await() (lease *upstreams.Lease, target *routing.Target, err err
 	}
 	p.leaveQueue()
 	if waited == nil {
-		c.tries.takeTurn(w.query.Turn)
+		if err == nil {
+			c.tries.takeTurn(routing.BeginTurn(c.config.model.Route, &w.query, lease))
+		}
 		c.setPhase(&phaseWaiting)
 		return lease, target, err
 	}
@@ -247,7 +249,7 @@ func (p picker) overflow(q *routing.Query, full error) (*upstreams.Lease, *routi
 	q.Overflow, c.tries.overflow = true, true
 	lease, target, err := route.Acquire(q)
 	if err == nil {
-		c.tries.takeTurn(q.Turn)
+		c.tries.takeTurn(routing.BeginTurn(route, q, lease))
 		c.setPhase(&phaseWaiting)
 	}
 	return lease, target, err
