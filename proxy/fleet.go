@@ -144,7 +144,7 @@ func newBoard(e *Edge) *board.Board {
 	link := fleet.NewLink(e.fleet)
 	b := board.New(board.Options{
 		Edge: link.Edge, Link: link, Upstreams: e.set, Poison: e.services.Poison, Metrics: e.metrics,
-		Signer: e.signer, Log: e.log,
+		Signer: e.signer, Log: e.log, Timeout: e.opts.Config.Fleet.Store.Timeout.D(),
 	})
 	e.services.Poison.ShareBy(b)
 	return b

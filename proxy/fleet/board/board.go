@@ -25,7 +25,7 @@ const (
 	// between two messages with all of an edge's work, even if unchanged
 	wholeEvery = time.Second
 	freshFor   = 2 * time.Second        // how long an answer is valid without a newer one
-	patience   = 200 * time.Millisecond // maximum time for one message
+	patience   = 200 * time.Millisecond // maximum time for one message, if the store's timeout is shorter
 	factsMost  = 64                     // maximum number of facts in one message
 )
 
@@ -51,8 +51,10 @@ type Options struct {
 	Upstreams Upstreams
 	Poison    Poison
 	Signer    *sign.Signer // signs operators' modes; nil: nothing is signed
-	Log       *zap.Logger
-	Metrics   *metrics.Set
+	// Timeout is how long calls wait for the store. A message may take at least as long.
+	Timeout time.Duration
+	Log     *zap.Logger
+	Metrics *metrics.Set
 }
 
 // Board is this edge's view of the fleet's board. Any goroutine may call its methods.
@@ -142,7 +144,7 @@ func (b *Board) step(ctx context.Context) {
 	own := ownWork(b.here)
 	text := own.String()
 	m := b.message(text, now)
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, max(patience, b.o.Timeout))
 	defer cancel()
 	r, err := b.exchange(ctx, m)
 	if err != nil {
