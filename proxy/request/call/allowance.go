@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"penstock/proxy/access/auth"
 	"penstock/proxy/access/limit"
 	"penstock/proxy/running/snapshot"
@@ -146,50 +144,51 @@ var groupLabels = func() map[string]string {
 // Every answer reports how much is left of the key's or its group's limits per minute, so that
 // clients can slow down before they are refused. The headers have OpenAI's names. Answers in the
 // Messages dialect also have headers with Anthropic's names, which Anthropic's clients read. A
-// limit that is not set has no header.
+// limit that is not set has no header. The names are in fasthttp's canonical form.
 
-// rateNames holds the header names for one limit, in fasthttp's canonical form, so that fasthttp
-// need not convert them.
-type rateNames struct{ limit, remaining, reset []byte }
+// rateLines holds the header lines for one limit, each up to its value. Every line begins with the
+// end of the previous one.
+type rateLines struct{ limit, remaining, reset string }
 
 var (
-	openAIRequests    = namesOf("X-Ratelimit-", "Limit-Requests", "Remaining-Requests", "Reset-Requests")
-	openAITokens      = namesOf("X-Ratelimit-", "Limit-Tokens", "Remaining-Tokens", "Reset-Tokens")
-	anthropicRequests = namesOf("Anthropic-Ratelimit-", "Requests-Limit", "Requests-Remaining", "Requests-Reset")
-	anthropicTokens   = namesOf("Anthropic-Ratelimit-", "Tokens-Limit", "Tokens-Remaining", "Tokens-Reset")
+	openAIRequests    = linesOf("X-Ratelimit-", "Limit-Requests", "Remaining-Requests", "Reset-Requests")
+	openAITokens      = linesOf("X-Ratelimit-", "Limit-Tokens", "Remaining-Tokens", "Reset-Tokens")
+	anthropicRequests = linesOf("Anthropic-Ratelimit-", "Requests-Limit", "Requests-Remaining", "Requests-Reset")
+	anthropicTokens   = linesOf("Anthropic-Ratelimit-", "Tokens-Limit", "Tokens-Remaining", "Tokens-Reset")
 )
 
-func namesOf(prefix, limit, remaining, reset string) rateNames {
-	return rateNames{[]byte(prefix + limit), []byte(prefix + remaining), []byte(prefix + reset)}
+func linesOf(prefix, limit, remaining, reset string) rateLines {
+	prefix = "\r\n" + prefix
+	return rateLines{prefix + limit + ": ", prefix + remaining + ": ", prefix + reset + ": "}
 }
 
-// setRateHeaders sets the headers that report the levels of a key's limits after the call that
+// appendRates appends the header lines that report the levels of a key's limits after the call that
 // holds r. used is the number of tokens that the call has used. If r is nil, the number is not
-// known yet. If inAnthropic is true, setRateHeaders also sets the headers under Anthropic's names.
-func setRateHeaders(
-	h *fasthttp.ResponseHeader, key *limit.Key, r *limit.Reservation, used int64, inAnthropic bool, now time.Time,
-) {
+// known yet. If inAnthropic is true, appendRates also appends the lines under Anthropic's names.
+func appendRates(
+	dst []byte, key *limit.Key, r *limit.Reservation, used int64, inAnthropic bool, now time.Time,
+) []byte {
 	if l, ok := key.RequestsLeft(now); ok {
-		setLevel(h, &openAIRequests, &anthropicRequests, &l, inAnthropic, now)
+		dst = appendLevel(dst, &openAIRequests, &anthropicRequests, &l, inAnthropic, now)
 	}
 	if l, ok := key.TokensLeft(r, used, now); ok {
-		setLevel(h, &openAITokens, &anthropicTokens, &l, inAnthropic, now)
+		dst = appendLevel(dst, &openAITokens, &anthropicTokens, &l, inAnthropic, now)
 	}
+	return dst
 }
 
-func setLevel(
-	h *fasthttp.ResponseHeader, openAI, anthropic *rateNames, l *limit.Level, inAnthropic bool, now time.Time,
-) {
-	var room [40]byte
-	h.SetCanonical(openAI.limit, strconv.AppendInt(room[:0], l.Limit, 10))
-	h.SetCanonical(openAI.remaining, strconv.AppendInt(room[:0], l.Remaining, 10))
-	h.SetCanonical(openAI.reset, appendSeconds(room[:0], l.Reset))
+func appendLevel(
+	dst []byte, openAI, anthropic *rateLines, l *limit.Level, inAnthropic bool, now time.Time,
+) []byte {
+	dst = strconv.AppendInt(append(dst, openAI.limit...), l.Limit, 10)
+	dst = strconv.AppendInt(append(dst, openAI.remaining...), l.Remaining, 10)
+	dst = appendSeconds(append(dst, openAI.reset...), l.Reset)
 	if !inAnthropic {
-		return
+		return dst
 	}
-	h.SetCanonical(anthropic.limit, strconv.AppendInt(room[:0], l.Limit, 10))
-	h.SetCanonical(anthropic.remaining, strconv.AppendInt(room[:0], l.Remaining, 10))
-	h.SetCanonical(anthropic.reset, now.Add(l.Reset).UTC().AppendFormat(room[:0], time.RFC3339))
+	dst = strconv.AppendInt(append(dst, anthropic.limit...), l.Limit, 10)
+	dst = strconv.AppendInt(append(dst, anthropic.remaining...), l.Remaining, 10)
+	return now.Add(l.Reset).UTC().AppendFormat(append(dst, anthropic.reset...), time.RFC3339)
 }
 
 // appendSeconds appends a duration in seconds with up to three decimals, rounded up: "0s",

@@ -3,6 +3,7 @@
 package call
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"penstock/config"
 	"penstock/proxy/access/limit"
+	"penstock/proxy/request/endpoint"
 )
 
 func TestAppendSeconds(t *testing.T) {
@@ -23,30 +25,58 @@ func TestAppendSeconds(t *testing.T) {
 	}
 }
 
-// TestRateHeadersAllocateNothing checks keys with and without limits.
-func TestRateHeadersAllocateNothing(t *testing.T) {
+// TestRateLinesAllocateNothing checks keys with and without limits.
+func TestRateLinesAllocateNothing(t *testing.T) {
 	now := time.Now()
 	keys := limit.NewKeys(1, now).Bind([]config.Key{
 		{ID: "limited", Limits: config.KeyLimits{RequestsPerMinute: 60, TokensPerMinute: 1_000_000}},
 		{ID: "free"},
 		{ID: "grouped", Group: "g"},
 	}, []config.Group{{ID: "g", Limits: config.GroupLimits{RequestsPerMinute: 60, TokensPerMinute: 1_000_000}}})
-	var h fasthttp.ResponseHeader
 	var held limit.Reservation
 	for id, names := range map[string]int{"limited": 12, "free": 0, "grouped": 12} {
+		lines := make([]byte, 0, 1024)
 		tell := func() {
-			h.Reset()
-			h.SetNoDefaultContentType(true)
-			if keys[id].Limited() {
-				setRateHeaders(&h, keys[id], &held, 7, true, time.Now())
+			if lines = lines[:0]; keys[id].Limited() {
+				lines = appendRates(lines, keys[id], &held, 7, true, time.Now())
 			}
 		}
 		tell()
-		if n := h.Len(); n != names {
+		if n := bytes.Count(lines, []byte("\r\n")); n != names {
 			t.Errorf("%s: %d headers, want %d", id, n, names)
 		}
 		if got := testing.AllocsPerRun(100, tell); got != 0 {
 			t.Errorf("%s: got %v allocations, want 0", id, got)
+		}
+	}
+}
+
+// TestSetLines compares headers that are set all at once with headers that are set one by one.
+func TestSetLines(t *testing.T) {
+	now := time.Now()
+	keys := limit.NewKeys(1, now).Bind([]config.Key{
+		{ID: "limited", Limits: config.KeyLimits{RequestsPerMinute: 60, TokensPerMinute: 1_000_000}},
+	}, nil)
+	for _, proxyID := range []string{"", "a-proxy:1"} {
+		for _, rates := range []bool{false, true} {
+			lines := endpoint.AppendCommonLines(nil, endpoint.AppendRequestID(nil), proxyID)
+			if rates {
+				lines = appendRates(lines, keys["limited"], nil, 0, true, now)
+			}
+			var once, each fasthttp.ResponseHeader
+			for _, h := range []*fasthttp.ResponseHeader{&once, &each} {
+				h.SetContentType(jsonType)
+				h.Set("X-Client-Request-Id", "before")
+			}
+			endpoint.SetLines(&once, lines)
+			endpoint.SetEach(&each, lines)
+			for _, h := range []*fasthttp.ResponseHeader{&once, &each} {
+				h.Set("X-After", "after")
+				h.SetContentLength(7)
+			}
+			if once.String() != each.String() {
+				t.Errorf("proxy %q, rates %v: at once\n%s\none by one\n%s", proxyID, rates, &once, &each)
+			}
 		}
 	}
 }

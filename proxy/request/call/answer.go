@@ -22,21 +22,17 @@ import (
 // answer makes a call's response: the headers common to all answers, a whole body, or an error.
 type answer struct{ call *Call }
 
-// setHeaders sets the headers common to all answers.
+// setHeaders sets the headers common to all answers. After a panic they may be set already. Whoever
+// passes an error on to a WebSocket's client reads its headers one by one.
 func (a answer) setHeaders() {
 	c := a.call
 	h := &c.client.ctx.Response.Header
-	endpoint.CommonHeaders(h, c.client.requestID)
-	if c.record.ProxyRequestID != "" {
-		h.Set("X-Request-Id", c.record.ProxyRequestID)
-	}
-	if l := c.rates.limits; l != nil && l.Limited() {
-		var settled *limit.Reservation
-		u := &c.tokens.usage
-		if !c.record.Committed || u.Known {
-			settled = &c.rates.held
+	if lines := &c.client.lines; len(*lines) == 0 {
+		if *lines = a.appendLines(*lines); c.record.Status == fasthttp.StatusOK {
+			endpoint.SetLines(h, *lines)
+		} else {
+			endpoint.SetEach(h, *lines)
 		}
-		setRateHeaders(h, l, settled, int64(u.Prompt+u.Completion), c.ep.Dialect.AnthropicRates, c.times.ended())
 	}
 	if len(c.record.Dropped) > 0 {
 		h.Set(endpoint.HeaderDropped, strings.Join(c.record.Dropped, ", "))
@@ -69,6 +65,21 @@ func (a answer) setHeaders() {
 		}
 		h.Set("X-Penstock-Queue-Ms", strconv.FormatInt(c.record.Queue.Milliseconds(), 10))
 	}
+}
+
+// appendLines appends the header lines that every answer has, apart from the end of the last one.
+func (a answer) appendLines(dst []byte) []byte {
+	c := a.call
+	dst = endpoint.AppendCommonLines(dst, c.client.requestID, c.record.ProxyRequestID)
+	if l := c.rates.limits; l != nil && l.Limited() {
+		var settled *limit.Reservation
+		u := &c.tokens.usage
+		if !c.record.Committed || u.Known {
+			settled = &c.rates.held
+		}
+		dst = appendRates(dst, l, settled, int64(u.Prompt+u.Completion), c.ep.Dialect.AnthropicRates, c.times.ended())
+	}
+	return dst
 }
 
 var headerDeprecation, headerSunset = []byte("Deprecation"), []byte("Sunset")

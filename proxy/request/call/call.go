@@ -254,10 +254,10 @@ func (c *Call) account() {
 
 // recycle returns the call to the pool and keeps its reusable buffers.
 func recycle(c *Call) {
-	id, why := c.client.requestID, c.tries.why
+	id, lines, why := c.client.requestID, c.client.lines[:0], c.tries.why
 	excluded, prefix := c.tries.excluded[:0], c.tries.talk.prefix[:0]
 	*c = Call{} // in place: a new value with the kept fields would be built first and then copied
-	c.client.requestID, c.tries.why = id, why
+	c.client.requestID, c.client.lines, c.tries.why = id, lines, why
 	c.tries.excluded, c.tries.talk.prefix = excluded, prefix
 	pool.Put(c)
 }

@@ -17,6 +17,7 @@ type client struct {
 	ctx       *fasthttp.RequestCtx // nil once the answer has left fasthttp
 	conn      connection           // nil: the connection cannot be watched
 	requestID []byte
+	lines     []byte // the header lines that every answer has, once they are set
 	http11    bool
 }
 

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"strconv"
 
@@ -54,6 +55,35 @@ func CommonHeaders(h *fasthttp.ResponseHeader, id []byte) {
 	h.SetCanonical(headerRequestID, id)
 	h.SetCanonical(headerXRequestID, id)
 	h.SetCanonical(headerCacheControl, noStore)
+}
+
+// AppendCommonLines appends the header lines that CommonHeaders sets, apart from the end of the last
+// one. proxyID replaces the value of the second one unless it is empty.
+func AppendCommonLines(dst, id []byte, proxyID string) []byte {
+	dst = append(append(dst, "Request-Id: "...), id...)
+	if dst = append(dst, "\r\nX-Request-Id: "...); proxyID != "" {
+		dst = append(dst, proxyID...)
+	} else {
+		dst = append(dst, id...)
+	}
+	return append(dst, "\r\nCache-Control: no-store"...)
+}
+
+// SetLines sets the headers in lines all at once, which costs a fifth of setting each. fasthttp
+// writes a canonical name as it is, so it gets all lines up to the last value as one name. For
+// fasthttp's other methods the headers do not exist. The names must be canonical, the values must
+// contain neither CR nor LF, and the last value no blank.
+func SetLines(h *fasthttp.ResponseHeader, lines []byte) {
+	blank := bytes.LastIndexByte(lines, ' ')
+	h.SetCanonical(lines[:blank-1], lines[blank+1:])
+}
+
+// SetEach sets each of the headers in lines by itself.
+func SetEach(h *fasthttp.ResponseHeader, lines []byte) {
+	for line := range bytes.SplitSeq(lines, []byte("\r\n")) {
+		name, value, _ := bytes.Cut(line, []byte(": "))
+		h.SetCanonical(name, value)
+	}
 }
 
 // WriteError makes e, as returned by ErrorOf, the response of ctx.

@@ -111,7 +111,7 @@ func replace(dst, refusal *fasthttp.Response) {
 	dst.SetStatusCode(refusal.StatusCode())
 	for name, value := range refusal.Header.All() {
 		if string(name) != fasthttp.HeaderContentLength {
-			dst.Header.SetBytesKV(name, value)
+			dst.Header.SetCanonical(name, value)
 		}
 	}
 	dst.SetBody(refusal.Body())
