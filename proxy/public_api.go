@@ -103,14 +103,13 @@ func (p *publicAPI) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestH
 	}
 }
 
-const (
-	headerClientID  = "X-Client-Request-Id"
-	longestClientID = 512
-)
+const longestClientID = 512
+
+var headerClientID = []byte("X-Client-Request-Id")
 
 // echoClientID sends the client's own request id back to the client. No log contains that id.
 func echoClientID(ctx *fasthttp.RequestCtx) {
-	id := ctx.Request.Header.Peek(headerClientID)
+	id := ctx.Request.Header.PeekCanonical(headerClientID)
 	if len(id) == 0 || len(id) > longestClientID {
 		return
 	}
@@ -119,7 +118,7 @@ func echoClientID(ctx *fasthttp.RequestCtx) {
 			return
 		}
 	}
-	ctx.Response.Header.SetBytesV(headerClientID, id)
+	ctx.Response.Header.SetCanonical(headerClientID, id)
 }
 
 // chunkedForNobody reports whether a request has a chunked body that no endpoint will read to the

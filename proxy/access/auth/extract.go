@@ -11,10 +11,23 @@ import (
 
 // Request holds what Extract reads from a request. All bytes are borrowed.
 type Request struct {
-	Authorization [][]byte // every occurrence of the Authorization header, in order
-	APIKey        [][]byte // every occurrence of the x-api-key header, in order
+	Authorization Header
+	APIKey        Header   // x-api-key
 	Query         []byte   // the query string as it was sent, without the question mark
 	Last          *LastKey // the connection's last key; nil: nothing is remembered
+}
+
+// Header is a header of a request.
+type Header struct {
+	first []byte
+	times int // how often the header occurs
+}
+
+// Add adds an occurrence of the header.
+func (h *Header) Add(value []byte) {
+	if h.times++; h.times == 1 {
+		h.first = value
+	}
 }
 
 // Credential is an API key as the client sent it. It borrows the request's bytes and must not
@@ -79,26 +92,26 @@ func Extract(r *Request) (c Credential, present bool, err error) {
 	if c, again := r.Last.recall(r); again {
 		return c, true, nil
 	}
-	if len(r.Authorization) > 1 || len(r.APIKey) > 1 {
+	if r.Authorization.times > 1 || r.APIKey.times > 1 {
 		return Credential{}, false, ErrConflict
 	}
-	if len(r.Authorization) == 1 && len(r.APIKey) == 1 {
-		switch noBearer, noKey := emptyBearer(r.Authorization[0]), len(trim(r.APIKey[0])) == 0; {
+	if r.Authorization.times == 1 && r.APIKey.times == 1 {
+		switch noBearer, noKey := emptyBearer(r.Authorization.first), len(trim(r.APIKey.first)) == 0; {
 		case noBearer && !noKey:
 			return Credential{}, false, errEmptyAuthorization
 		case noKey && !noBearer:
 			return Credential{}, false, errEmptyAPIKey
 		}
 	}
-	if len(r.Authorization) == 1 {
-		key, err := parseBearer(r.Authorization[0])
+	if r.Authorization.times == 1 {
+		key, err := parseBearer(r.Authorization.first)
 		if err != nil {
 			return Credential{}, false, err
 		}
-		c, present = Credential{key: key, value: r.Authorization[0], in: inAuthorization, last: r.Last}, true
+		c, present = Credential{key: key, value: r.Authorization.first, in: inAuthorization, last: r.Last}, true
 	}
-	if len(r.APIKey) == 1 {
-		key, err := parseKey(trim(r.APIKey[0]))
+	if r.APIKey.times == 1 {
+		key, err := parseKey(trim(r.APIKey.first))
 		if err != nil {
 			return Credential{}, false, err
 		}
@@ -106,7 +119,7 @@ func Extract(r *Request) (c Credential, present bool, err error) {
 		if present && !bytes.Equal(key, c.key) {
 			return Credential{}, false, ErrConflict
 		}
-		c, present = Credential{key: key, value: r.APIKey[0], in: c.in | inAPIKey, last: r.Last}, true
+		c, present = Credential{key: key, value: r.APIKey.first, in: c.in | inAPIKey, last: r.Last}, true
 	}
 	return c, present, nil
 }

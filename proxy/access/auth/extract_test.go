@@ -11,12 +11,11 @@ import (
 	"penstock/translate/apierr"
 )
 
-func headers(values ...string) [][]byte {
-	var out [][]byte
+func headers(values ...string) (h Header) {
 	for _, v := range values {
-		out = append(out, []byte(v))
+		h.Add([]byte(v))
 	}
-	return out
+	return h
 }
 
 // code returns the status and code of err, which must be an API error, or "" for no error.
@@ -159,7 +158,7 @@ func TestExtractQuery(t *testing.T) {
 		{"a=%zz&api_key=1", inQuery},
 		{"api_key%zz=%zz", badQuery},
 	} {
-		for _, authorization := range [][][]byte{nil, headers("Bearer k1")} {
+		for _, authorization := range []Header{{}, headers("Bearer k1")} {
 			_, present, err := Extract(&Request{Authorization: authorization, Query: []byte(c.query)})
 			if code(t, err) != c.err {
 				t.Errorf("query %q: error %v, want %q", c.query, err, c.err)
@@ -200,7 +199,7 @@ func FuzzAuthorization(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
-		c, present, err := Extract(&Request{Authorization: [][]byte{value}})
+		c, present, err := Extract(&Request{Authorization: headers(string(value))})
 		if present != (err == nil) {
 			t.Fatalf("present %v beside error %v", present, err)
 		}

@@ -3,7 +3,7 @@ package auth
 import (
 	"bytes"
 	"crypto/sha256"
-	"crypto/subtle"
+	"encoding/binary"
 
 	"penstock/proxy/access/auth/cert"
 )
@@ -54,14 +54,30 @@ func (l *LastKey) recall(r *Request) (c Credential, ok bool) {
 	if l == nil || l.in == inNone {
 		return c, false
 	}
-	values, other := r.Authorization, r.APIKey
+	header, other := &r.Authorization, &r.APIKey
 	if l.in == inAPIKey {
-		values, other = other, values
+		header, other = other, header
 	}
-	if len(values) != 1 || len(other) > 0 || subtle.ConstantTimeCompare(l.value, values[0]) != 1 {
+	if header.times != 1 || other.times > 0 || !same(l.value, header.first) {
 		return c, false
 	}
 	return Credential{key: l.key, last: l, again: true}, true
+}
+
+// same reports whether two values are the same. The time depends only on their lengths.
+// crypto/subtle compares one byte at a time.
+func same(a, b []byte) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	var differ uint64
+	for ; len(a) >= 8 && len(b) >= 8; a, b = a[8:], b[8:] {
+		differ |= binary.LittleEndian.Uint64(a) ^ binary.LittleEndian.Uint64(b)
+	}
+	for i := range a {
+		differ |= uint64(a[i] ^ b[i])
+	}
+	return differ == 0
 }
 
 // remember keeps a key that a ring has found.

@@ -3,6 +3,7 @@ package auth
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -150,4 +151,22 @@ func TestLastKeyProperty(t *testing.T) {
 			"time":    func(t *rapid.T) { at = at.Add(time.Second) },
 		})
 	})
+}
+
+func TestSame(t *testing.T) {
+	text := []byte("0123456789abcdef0123456789")
+	for n := range text {
+		if same(text[:n], text[:n+1]) {
+			t.Errorf("%d and %d bytes are the same", n, n+1)
+		}
+		if !same(text[:n], slices.Clone(text[:n])) {
+			t.Errorf("%d bytes differ from themselves", n)
+		}
+		for i := range n {
+			other := slices.Clone(text[:n])
+			if other[i] ^= 1; same(text[:n], other) {
+				t.Errorf("%d bytes: a difference at %d is missed", n, i)
+			}
+		}
+	}
 }

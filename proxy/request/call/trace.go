@@ -76,7 +76,11 @@ func tracestateOf(b []byte) []byte {
 	return b
 }
 
-func clientTraceparent(h *fasthttp.RequestHeader) []byte { return traceparentOf(h.Peek("Traceparent")) }
+var headerTraceparent = []byte("Traceparent")
+
+func clientTraceparent(h *fasthttp.RequestHeader) []byte {
+	return traceparentOf(h.PeekCanonical(headerTraceparent))
+}
 
 // traceparentOf returns the W3C trace context that engines get, or nil if b is malformed. A newer
 // version starts with the fields of version 00 and is read as version 00. Version ff is invalid

@@ -238,16 +238,16 @@ func (s *Snapshot) MayUse(key *auth.Key, m *Model) bool {
 func (s *Snapshot) Authenticate(
 	h *fasthttp.RequestHeader, query []byte, from auth.Sender, now time.Time,
 ) (*auth.Key, error) {
-	// PeekAll's slice is valid only until the next PeekAll. Two values are enough to know that a
-	// header occurs too often.
-	var bearer [2][]byte
-	n := copy(bearer[:], h.PeekAll(fasthttp.HeaderAuthorization))
-	cred, present, err := auth.Extract(&auth.Request{
-		Authorization: bearer[:n],
-		APIKey:        h.PeekAll("X-Api-Key"),
-		Query:         query,
-		Last:          from.Last,
-	})
+	asked := auth.Request{Query: query, Last: from.Last}
+	for name, value := range h.All() {
+		switch string(name) {
+		case fasthttp.HeaderAuthorization:
+			asked.Authorization.Add(value)
+		case "X-Api-Key":
+			asked.APIKey.Add(value)
+		}
+	}
+	cred, present, err := auth.Extract(&asked)
 	if err != nil || s.Open() {
 		return nil, err
 	}
