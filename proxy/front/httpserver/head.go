@@ -19,12 +19,15 @@ func Check(ctx *fasthttp.RequestCtx) *apierr.Error {
 	if wrong := listen.FramingError(ctx.Conn()); wrong != nil {
 		return Misframed(wrong)
 	}
-	return CheckHead(&ctx.Request.Header)
+	return checkHead(&ctx.Request.Header, listen.PlainHead(ctx.Conn()))
 }
 
 // CheckHead refuses request heads that fasthttp accepts but another parser on the path may read
 // differently. Each such difference allows request smuggling. CheckHead checks nothing else.
-func CheckHead(h *fasthttp.RequestHeader) *apierr.Error {
+func CheckHead(h *fasthttp.RequestHeader) *apierr.Error { return checkHead(h, false) }
+
+// checkHead is CheckHead for a head that package listen has found plain or not.
+func checkHead(h *fasthttp.RequestHeader, plain bool) *apierr.Error {
 	if p := h.Protocol(); !bytes.Equal(p, protoHTTP11) && !bytes.Equal(p, protoHTTP10) {
 		return apierr.HTTPVersion("Only HTTP/1.1 and HTTP/1.0 are spoken here.")
 	}
@@ -35,7 +38,10 @@ func CheckHead(h *fasthttp.RequestHeader) *apierr.Error {
 	if bytes.IndexByte(uri, '#') >= 0 { // fasthttp ends the path there, but other parsers do not
 		return apierr.BadRequest("The request target has a fragment.")
 	}
-	hosts, reason := scanHead(h.RawHeaders())
+	hosts, reason := 1, "" // fasthttp has refused a plain head with two hosts, or with none in HTTP/1.1
+	if !plain {
+		hosts, reason = scanHead(h.RawHeaders())
+	}
 	switch {
 	case reason == reasonExpect:
 		return apierr.New(417, apierr.CodeBadRequest, reasonExpect)

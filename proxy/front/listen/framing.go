@@ -70,6 +70,7 @@ type framingChecker struct {
 	state         framingState
 	chunked       bool
 	hasLength     bool            // the head has a Content-Length
+	oddHead       bool            // the head has a line that package httpserver must read itself
 	contentLength uint64          // of the body
 	bodyLeft      uint64          // bytes of the body that are not yet received
 	chunks        chunked.Decoder // of a chunked body
@@ -221,7 +222,7 @@ func (f *framingChecker) failLineEnd(p []byte) {
 func (f *framingChecker) beginRequest() {
 	f.begun++
 	f.inHead, f.emptyLines = true, 0
-	f.headComplete, f.chunked, f.hasLength = false, false, false
+	f.headComplete, f.oddHead, f.chunked, f.hasLength = false, false, false, false
 	f.contentLength, f.chunks, f.requestLineLen = 0, chunked.Decoder{}, 0
 }
 
@@ -271,9 +272,17 @@ func (f *framingChecker) afterHead() framingState {
 }
 
 // headerField reads the length of the body from a header line. fasthttp checks the rest of the
-// line.
+// line, but it accepts a line that goes on in the next one, a blank in a name, and any Expect
+// header.
 func (f *framingChecker) headerField(line []byte, length int) {
-	if c := line[0] | 0x20; c != 'c' && c != 't' {
+	blank := bytes.IndexByte(line, ' ')
+	f.oddHead = f.oddHead || line[0] == '\t' || len(line) < length || blank >= 0 && (blank == 0 || line[blank-1] != ':')
+	switch line[0] | 0x20 {
+	case 'e':
+		f.oddHead = true
+		return
+	case 'c', 't':
+	default:
 		return
 	}
 	end := bytes.IndexByte(line, ':')
@@ -285,14 +294,15 @@ func (f *framingChecker) headerField(line []byte, length int) {
 		name = httptoken.TrimBlanks(name)
 	}
 	switch {
-	case len(name) == len("Content-Length") && bytes.EqualFold(name, []byte("Content-Length")):
+	case httptoken.EqualFold(name, "content-length"):
 		value = httptoken.TrimBlanks(value)
 		n, err := strconv.ParseUint(string(value), 10, 63)
 		if err != nil || length > keptLineBytes || f.hasLength && n != f.contentLength {
 			f.err = ErrLength
 		}
 		f.hasLength, f.contentLength = true, n
-	case len(name) == len("Transfer-Encoding") && bytes.EqualFold(name, []byte("Transfer-Encoding")):
+	case httptoken.EqualFold(name, "transfer-encoding"):
+		f.oddHead = true
 		value = httptoken.TrimBlanks(value)
 		if !bytes.EqualFold(value, []byte("chunked")) || length > keptLineBytes || f.chunked {
 			f.err = ErrCoding

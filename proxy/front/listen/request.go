@@ -52,6 +52,13 @@ func FramingError(c net.Conn) error {
 	return nil
 }
 
+// PlainHead reports whether the head of the request that is being served on c has no line that
+// fasthttp may read differently from another parser.
+func PlainHead(c net.Conn) bool {
+	l := framingOf(c)
+	return l != nil && l.current() && l.headComplete && !l.oddHead
+}
+
 // BodyFramingError is FramingError for a request whose body was read to its end. It also returns
 // ErrFraming if the body is incomplete, because the end of the connection is not the end of a
 // chunked body.
