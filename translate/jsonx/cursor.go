@@ -86,17 +86,18 @@ func (c *Cursor) Next() (name []byte, ok bool) {
 
 // name reads a member's name and the colon after it.
 func (c *Cursor) name() (name []byte, ok bool) {
-	if s, i := c.src, c.at+1; c.left > 0 && len(s)-i >= 17 && s[i-1] == '"' { // short and without spaces
-		end := i
-		m := special(binary.LittleEndian.Uint64(s[i:]))
-		if m == 0 {
-			end += 8
-			m = special(binary.LittleEndian.Uint64(s[i+8:]))
-		}
-		if end += bits.TrailingZeros64(m) >> 3; m != 0 && s[end] == '"' && s[end+1] == ':' {
-			c.at = end + 2
-			c.left--
-			return s[i:end], true
+	if s, i := c.src, c.at+1; c.left > 0 && i < len(s) && s[i-1] == '"' { // without spaces
+		for end := i; len(s)-end > 8; end += 8 {
+			m := special(binary.LittleEndian.Uint64(s[end:]))
+			if m == 0 {
+				continue
+			}
+			if end += bits.TrailingZeros64(m) >> 3; s[end] == '"' && s[end+1] == ':' {
+				c.at = end + 2
+				c.left--
+				return s[i:end], true
+			}
+			break
 		}
 	}
 	if c.left--; c.left < 0 || c.Peek() != '"' {
@@ -134,11 +135,8 @@ func (c *Cursor) Digits() (n int) {
 	s, i := c.src, c.at
 	for ; i < len(s) && s[i]-'0' <= 9; i++ {
 		n = n*10 + int(s[i]-'0')
-		if n >= 1e15 {
-			break
-		}
 	}
-	if i == c.at || n >= 1e15 || i > c.at+1 && s[c.at] == '0' {
+	if i == c.at || i > c.at+15 || i > c.at+1 && s[c.at] == '0' {
 		c.Refuse()
 		return 0
 	}
