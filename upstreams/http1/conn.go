@@ -56,6 +56,8 @@ func newConn(sock net.Conn) (*conn, error) {
 	}
 	c := &conn{nc: plain, sock: sock, raw: raw}
 	plain.catchUp = &c.catchUp
+	c.poll.local = sock.LocalAddr().Network() == "unix"
+	_ = raw.Control(socket.StampArrivals) // fails on a closed socket only
 	c.poll.bind()
 	return c, nil
 }
@@ -217,7 +219,7 @@ func (c *conn) leftover(size int) (yes bool) {
 	if c.peek() != peekedData {
 		return false
 	}
-	_ = c.raw.Control(func(fd uintptr) { yes = socket.UnackedBytes(fd) >= size }) // fails on a closed socket only
+	_ = c.raw.Control(func(fd uintptr) { yes = c.poll.unacked(fd, size) }) // fails on a closed socket only
 	return yes
 }
 

@@ -54,7 +54,7 @@ func (d *delivery) start(life *lifetime, in *reply) error {
 		}
 		o := outgoingPool.Get().(*outgoing)
 		d.t.copyWhole(o, &d.req)
-		c.poll.unsent = o
+		c.poll.unsent, c.poll.kept = o, c.kept
 		d.ack.begin(d.req.At, d.t.ackTimeout)
 		return nil
 	}

@@ -1,6 +1,9 @@
 package http1
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // peeked is the result of a peek into a socket's receive queue.
 type peeked uint8
@@ -30,6 +33,13 @@ type poll struct {
 	head    []byte            // for sendHead
 	left    int               // bytes sent: of unsent or head if err is errUnsent, else of pieces
 	pieces  [][]byte          // for sendPieces
+
+	local    bool      // a Unix socket, of which the kernel does not count unacknowledged bytes
+	stamped  bool      // the kernel notes when bytes arrive, as the last reply has shown
+	kept     time.Time // when the last reply ended
+	sentAt   time.Time // just before the request was written
+	size     int       // of the written request, until its reply's first bytes; otherwise 0
+	unlooked bool      // it was written without a look at the socket
 }
 
 // releaseSpare returns the spare buffer, if no try has used it.

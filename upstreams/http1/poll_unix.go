@@ -41,20 +41,56 @@ func (p *poll) look(fd uintptr) {
 	}
 }
 
-// sendUnsent writes the request in unsent, and reports whether only the reply remains to be
-// awaited.
+// sendUnsent writes the request in unsent, if nothing has arrived, and reports whether the reply
+// remains to be awaited.
 func (p *poll) sendUnsent(fd uintptr) bool {
-	p.sendQuiet(fd, p.unsent.b)
-	if errors.Is(p.err, errUnsent) {
+	b := p.unsent.b
+	now := time.Now()
+	p.count, p.left, p.err, p.found = 0, 0, errUnsent, peekedQuiet
+	p.unlooked = p.stamped && now.Sub(p.kept) < unlookedFor
+	if !p.unlooked {
+		if p.look(fd); p.found != peekedQuiet {
+			return false
+		}
+	}
+	p.sentAt, p.size = now, len(b)
+	if p.left, _ = socket.Send(fd, b); p.left < len(b) {
 		return false // the next write returns the error
 	}
 	p.unsent.release()
 	p.unsent = nil
-	return p.err == nil
+	return true
 }
 
-// sendHead writes head.
-func (p *poll) sendHead(fd uintptr) { p.sendQuiet(fd, p.head) }
+// recv reads into b, and returns errLeftover instead of bytes that do not answer the request.
+func (p *poll) recv(fd uintptr, b []byte, justSent bool) (int, error) {
+	if p.size == 0 {
+		return socket.Recv(fd, b)
+	}
+	n, at, err := socket.RecvStamped(fd, b)
+	if n == 0 {
+		return 0, err
+	}
+	wrong := p.leftover(fd, at, justSent)
+	if p.size = 0; wrong {
+		return 0, errLeftover
+	}
+	return n, nil
+}
+
+// leftover reports whether the first bytes after a request do not answer it: they arrived before
+// the request was written, or while the peer's host had acknowledged nothing of it. at is when
+// they arrived, or 0 if that is unknown.
+func (p *poll) leftover(fd uintptr, at int64, justSent bool) bool {
+	p.stamped = at != 0
+	return p.unlooked && at != 0 && at < p.sentAt.UnixNano() || justSent && p.unacked(fd, p.size)
+}
+
+// unacked reports whether the peer's host has acknowledged nothing of a request whose first write
+// had the given size.
+func (p *poll) unacked(fd uintptr, size int) bool {
+	return !p.local && socket.UnackedBytes(fd) >= size
+}
 
 // sendPieces writes as much of pieces as the socket accepts at once.
 func (p *poll) sendPieces(fd uintptr) {
@@ -63,10 +99,11 @@ func (p *poll) sendPieces(fd uintptr) {
 	}
 }
 
-// sendQuiet writes b, the start of a request, if nothing has arrived. It peeks just before and just
-// after the write. Bytes that arrive in between, while the peer's host has acknowledged nothing,
-// cannot be the answer.
-func (p *poll) sendQuiet(fd uintptr, b []byte) {
+// sendHead writes head, the start of a request, if nothing has arrived. It peeks just before and
+// just after the write. Bytes that arrive in between, while the peer's host has acknowledged
+// nothing, cannot be the answer.
+func (p *poll) sendHead(fd uintptr) {
+	b := p.head
 	p.look(fd)
 	p.count, p.left, p.err = 0, 0, errUnsent
 	if p.found != peekedQuiet {
@@ -77,23 +114,29 @@ func (p *poll) sendQuiet(fd uintptr, b []byte) {
 	}
 	p.look(fd)
 	p.err = nil // the read will return the error
-	if p.found == peekedData && socket.UnackedBytes(fd) >= len(b) {
+	if p.found == peekedData && p.unacked(fd, len(b)) {
 		p.err = errLeftover
 	}
 }
 
+// unlookedFor is the time after a reply during which the next request is written without a look at
+// the socket. Bytes that came in between are then recognised by the time at which they arrived. An
+// engine that closes kept connections does so later.
+const unlookedFor = time.Millisecond
+
 // tryFetch reads what has arrived and reports whether there was anything: bytes, the end or an
 // error. It uses the spare buffer, if set, or a pooled one. If nothing has arrived, it returns the
-// buffer to the pool.
+// buffer to the pool. Before the first read it writes unsent.
 func (p *poll) tryFetch(fd uintptr) bool {
-	if p.unsent != nil {
-		return !p.sendUnsent(fd)
+	justSent := p.unsent != nil
+	if justSent && !p.sendUnsent(fd) {
+		return true
 	}
 	b := p.spare
 	if p.spare = nil; b == nil {
 		b = readBuffers.Get().(*[readBuffer]byte)
 	}
-	n, err := socket.Recv(fd, b[:])
+	n, err := p.recv(fd, b[:], justSent)
 	if n > 0 {
 		p.fetched, p.count, p.err = b, n, nil
 		return true

@@ -15,9 +15,12 @@
 // comes after a quarter of an hour. ProbeEverySecond and SilentFor do the same if no bytes are in
 // flight: our kernel probes the host, and the host's kernel answers.
 //
-// Recv, Send, SendPieces and Peek are for callers that do several things during one stay in the
+// Recv, RecvStamped, Send, SendPieces and Peek are for callers that do several things during one stay in the
 // poller. Package http1 does so: it peeks at a keep-alive connection, writes a request and waits
 // for the reply.
+//
+// RecvStamped also returns when the bytes arrived. Package http1 thus recognises bytes that arrived
+// before it wrote a request, without a system call before the write.
 //
 // Systems whose recvfrom and sendto differ from Linux's, and builds with the race detector, use
 // package syscall instead. Only with that package does the race detector know that a read comes

@@ -1,0 +1,54 @@
+//go:build linux && !race
+
+package socket
+
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// StampArrivals makes the kernel note for RecvStamped when bytes arrive. Kernels before 5.1 and Unix
+// sockets do not.
+func StampArrivals(fd uintptr) {
+	_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS_NEW, 1)
+}
+
+// stampSize is the size of a control message with a time: seconds and nanoseconds, each an int64.
+const stampSize = 16
+
+// RecvStamped is Recv. It also returns when the last of the bytes arrived at this host, as the
+// clock's nanoseconds since 1970, or 0 if the kernel has not noted it.
+func RecvStamped(fd uintptr, p []byte) (n int, at int64, err error) {
+	var control [64]byte
+	vec := unix.Iovec{Base: &p[0]}
+	vec.SetLen(len(p))
+	msg := unix.Msghdr{Iov: &vec, Control: &control[0]}
+	msg.SetIovlen(1)
+	msg.SetControllen(len(control))
+	for {
+		got, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&msg)), unix.MSG_DONTWAIT) //nolint:gosec // msg and p outlive the system call
+		switch errno {
+		case 0:
+			return int(got), stampIn(control[:msg.Controllen]), nil
+		case unix.EINTR:
+		default:
+			return 0, 0, errno
+		}
+	}
+}
+
+// stampIn returns the time in a control message.
+func stampIn(control []byte) int64 {
+	data := unix.CmsgLen(0)
+	if len(control) < data+stampSize {
+		return 0
+	}
+	h := (*unix.Cmsghdr)(unsafe.Pointer(&control[0])) //nolint:gosec // the kernel has written one
+	if h.Level != unix.SOL_SOCKET || h.Type != unix.SO_TIMESTAMPNS_NEW {
+		return 0
+	}
+	seconds, nanoseconds := binary.NativeEndian.Uint64(control[data:]), binary.NativeEndian.Uint64(control[data+8:])
+	return int64(seconds)*1e9 + int64(nanoseconds)
+}

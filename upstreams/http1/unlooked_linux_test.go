@@ -1,0 +1,76 @@
+package http1
+
+import (
+	"testing"
+	"time"
+
+	"penstock/config/testkit/raced"
+	"penstock/config/testkit/rawserver"
+)
+
+// TestUnlooked checks that whatever happens to a kept connection, the next request gets its own
+// answer, whether the socket is looked at before the request is written or not. The check of the
+// acknowledgement, which also finds such leftovers, is off.
+func TestUnlooked(t *testing.T) {
+	tests := []struct {
+		name  string
+		spoil func(p *rawserver.Peer)
+		sends int // if the socket is not looked at
+	}{
+		{"nothing", nil, 1},
+		{"second reply", func(p *rawserver.Peer) { p.Send(rawserver.Sized("forged")); p.ReadToEnd() }, 2},
+		{"start of a second reply", func(p *rawserver.Peer) { p.Send("HTTP/1.1 200 OK\r\n"); p.ReadToEnd() }, 2},
+		{"closed", func(*rawserver.Peer) {}, 2},
+		{"half closed", func(p *rawserver.Peer) { _ = p.TCP.CloseWrite(); p.ReadToEnd() }, 2},
+		{"reset", func(p *rawserver.Peer) { p.ResetOnClose() }, 2},
+	}
+	for _, unlooked := range []bool{false, true} {
+		for _, tt := range tests {
+			name := tt.name
+			if unlooked {
+				name += ", unlooked"
+			}
+			t.Run(name, func(t *testing.T) {
+				checkLeaks(t)
+				read := make(chan bool)
+				tr := transportTo(t, rawserver.Serve(t, func(p *rawserver.Peer) {
+					if p.N > 0 || tt.spoil == nil {
+						rawserver.Echo(p)
+						return
+					}
+					for body := ""; body != "last"; {
+						_, body, _ = p.Request()
+						p.Send(rawserver.Sized(body))
+					}
+					<-read
+					tt.spoil(p)
+				}).URL())
+				tr.hosts.noReuseFor = 0
+				mustEcho(t, tr, "first")
+				c := tr.idle.conns[0]
+				waitFor(t, "the kernel notes when bytes arrive", func() bool {
+					mustEcho(t, tr, "next")
+					return raced.On || c.poll.stamped
+				})
+				mustEcho(t, tr, "last")
+				if tt.spoil != nil {
+					read <- true
+					waitUnquiet(t, tr)
+				}
+				c.poll.local = true // no check of the acknowledgement
+				c.kept = time.Now().Add(-unlookedFor)
+				want := 1
+				if unlooked {
+					c.kept = time.Now().Add(time.Minute)
+				}
+				if unlooked && !raced.On {
+					want = tt.sends
+				}
+				x := mustEcho(t, tr, "after")
+				if x.Sends() != want || x.request.reused != (tt.spoil == nil) {
+					t.Errorf("%d sends, want %d; reused %v", x.Sends(), want, x.request.reused)
+				}
+			})
+		}
+	}
+}
