@@ -225,15 +225,15 @@ func (c *conn) leftover(size int) (yes bool) {
 
 // sendHead writes the head of a request on a keep-alive connection that supports fetch, and checks
 // the socket before and after the write. It returns the number of sent bytes: fewer than all if the
-// socket is full or not quiet. The error is errLeftover.
+// socket is full. The error is errNotQuiet if nothing was written, or errLeftover.
 func (c *conn) sendHead(b []byte) (int, error) {
 	p := &c.poll
 	p.head, p.left, p.found, p.err = b, 0, peekedQuiet, errUnsent
 	_ = c.raw.Control(p.begin) // fails on a closed socket only, which the next write reports
 	p.head = nil
 	switch {
-	case errors.Is(p.err, errUnsent) && p.found == peekedData:
-		return 0, errLeftover
+	case errors.Is(p.err, errUnsent) && p.found != peekedQuiet:
+		return 0, errNotQuiet
 	case errors.Is(p.err, errUnsent):
 		return max(p.left, 0), nil
 	}

@@ -42,7 +42,7 @@ func (d *delivery) start(life *lifetime, in *reply) error {
 	d.small = d.req.size() <= smallRequest
 	for c := d.t.idle.take(d.req.At); c != nil; c = d.t.idle.take(d.req.At) {
 		later := d.small && c.fetches()
-		if !later && c.stale(d.req.At) {
+		if !c.fetches() && c.stale(d.req.At) { // otherwise the write looks
 			d.t.discard(c)
 			continue
 		}
@@ -118,16 +118,22 @@ func (d *delivery) fill(life *lifetime, in *reply, until time.Time) error {
 func (d *delivery) resume(life *lifetime, in *reply) error {
 	o := d.c.poll.unsent
 	d.c.poll.unsent = nil
-	if found := d.c.poll.found; found != peekedQuiet {
+	if d.c.poll.found != peekedQuiet {
 		o.release()
-		d.c.unsolicited = found == peekedData && d.c.justKept(d.req.At)
-		d.detach(life)
-		return d.start(life, in)
+		return d.restart(life, in)
 	}
 	w := d.writer(life, in)
 	err := w.push(o.one(o.b[d.c.poll.left:]), false)
 	o.release()
 	return d.written(life, in, err)
+}
+
+// restart sends the request on another connection, because the current one was not quiet before
+// the write.
+func (d *delivery) restart(life *lifetime, in *reply) error {
+	d.c.unsolicited = d.c.poll.found == peekedData && d.c.justKept(d.req.At)
+	d.detach(life)
+	return d.start(life, in)
 }
 
 // written decides how the exchange continues after a write that returned err.
@@ -143,6 +149,9 @@ func (d *delivery) written(life *lifetime, in *reply, err error) error {
 	}
 	own, fromReader := errors.AsType[*bodyError](err)
 	switch {
+	case errors.Is(err, errNotQuiet):
+		d.sends--
+		return d.restart(life, in)
 	case errors.Is(err, errAnswered):
 		life.writing.Store(false)
 		return nil

@@ -47,11 +47,11 @@ func TestStaleConnections(t *testing.T) {
 		{"reset as the request comes", func(p *rawserver.Peer) { _, _, _ = p.Request(); p.ResetOnClose() }, 2},
 		{"reset with the request unread", func(p *rawserver.Peer) { _, _ = p.Reader.Peek(1); p.ResetOnClose() }, 2},
 	}
-	for _, secure := range []bool{false, true} {
+	for _, way := range []string{"", ", large", ", TLS"} {
 		for _, tt := range tests {
-			name := tt.name
-			if secure {
-				name += ", TLS"
+			name, secure, second := tt.name+way, way == ", TLS", "second"
+			if way == ", large" {
+				second = strings.Repeat("second", smallRequest)
 			}
 			t.Run(name, func(t *testing.T) {
 				checkLeaks(t)
@@ -79,7 +79,7 @@ func TestStaleConnections(t *testing.T) {
 					spoiled <- true
 					waitUnquiet(t, tr)
 				}
-				x := mustEcho(t, tr, "second")
+				x := mustEcho(t, tr, second)
 				if x.Sends() != tt.sends || x.request.reused {
 					t.Errorf("%d sends, reused %v; want %d on a new connection", x.Sends(), x.request.reused, tt.sends)
 				}

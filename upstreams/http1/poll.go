@@ -55,6 +55,9 @@ func (p *poll) releaseSpare() {
 // sent bytes.
 var errUnsent = errors.New("the request has yet to be written")
 
+// errNotQuiet is returned by conn.sendHead if bytes or an end had arrived before the write.
+var errNotQuiet = errors.New("the connection is not quiet")
+
 // errLeftover is returned if bytes arrived before the engine's host had received any of the
 // request. Such bytes do not answer this request. They may, for example, answer the previous
 // request a second time.

@@ -105,8 +105,8 @@ func (w *requestWriter) writePieces(o *outgoing) error {
 func (w *requestWriter) first(o *outgoing) error {
 	rest := o.b
 	if w.kept && w.c.fetches() {
-		*w.sent = true
 		n, err := w.c.sendHead(o.b)
+		*w.sent = *w.sent || !errors.Is(err, errNotQuiet)
 		if err != nil || n == len(o.b) {
 			return err
 		}
