@@ -49,12 +49,13 @@ func (d *delivery) start(life *lifetime, in *reply) error {
 		if err := d.attach(life, c, true); err != nil {
 			return err
 		}
+		c.poll.kept = c.kept
 		if !later {
 			return d.write(life, in)
 		}
 		o := outgoingPool.Get().(*outgoing)
 		d.t.copyWhole(o, &d.req)
-		c.poll.unsent, c.poll.kept = o, c.kept
+		c.poll.unsent = o
 		d.ack.begin(d.req.At, d.t.ackTimeout)
 		return nil
 	}

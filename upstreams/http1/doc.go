@@ -49,7 +49,7 @@
 // request goes to a new connection. In one of thirty thousand calls this finds a leftover that
 // arrived between the first check and the write.
 //
-// Within unlookedFor of the last reply, the first check is left out for a small request. Linux notes
+// Within unlookedFor of the last reply, the first check is left out. Linux notes
 // when bytes arrive (socket.RecvStamped), so bytes that arrived before the write are recognised when
 // they are read, even if the host has acknowledged the request by then. A connection is trusted in
 // this way only after the kernel has noted the arrival of its last reply. On a keep-alive connection,

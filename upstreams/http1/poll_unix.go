@@ -45,21 +45,28 @@ func (p *poll) look(fd uintptr) {
 // remains to be awaited.
 func (p *poll) sendUnsent(fd uintptr) bool {
 	b := p.unsent.b
-	now := time.Now()
-	p.count, p.left, p.err, p.found = 0, 0, errUnsent, peekedQuiet
-	p.unlooked = p.stamped && now.Sub(p.kept) < unlookedFor
-	if !p.unlooked {
-		if p.look(fd); p.found != peekedQuiet {
-			return false
-		}
+	if !p.quiet(fd, len(b)) {
+		return false
 	}
-	p.sentAt, p.size = now, len(b)
 	if p.left, _ = socket.Send(fd, b); p.left < len(b) {
 		return false // the next write returns the error
 	}
 	p.unsent.release()
 	p.unsent = nil
 	return true
+}
+
+// quiet reports whether a request can be written whose first write has the given size: nothing has
+// arrived. It does not look if the last reply has just ended.
+func (p *poll) quiet(fd uintptr, size int) bool {
+	now := time.Now()
+	p.count, p.left, p.err, p.found = 0, 0, errUnsent, peekedQuiet
+	p.unlooked = p.stamped && now.Sub(p.kept) < unlookedFor
+	p.sentAt, p.size = now, size
+	if !p.unlooked {
+		p.look(fd)
+	}
+	return p.found == peekedQuiet
 }
 
 // recv reads into b, and returns errLeftover instead of bytes that do not answer the request.
@@ -99,14 +106,12 @@ func (p *poll) sendPieces(fd uintptr) {
 	}
 }
 
-// sendHead writes head, the start of a request, if nothing has arrived. It peeks just before and
-// just after the write. Bytes that arrive in between, while the peer's host has acknowledged
-// nothing, cannot be the answer.
+// sendHead writes head, the start of a request, if nothing has arrived, and looks at the socket
+// just after the write. Bytes that have arrived then, while the peer's host has acknowledged
+// nothing, cannot be the answer. Nor are they if they may have arrived before the write.
 func (p *poll) sendHead(fd uintptr) {
 	b := p.head
-	p.look(fd)
-	p.count, p.left, p.err = 0, 0, errUnsent
-	if p.found != peekedQuiet {
+	if !p.quiet(fd, len(b)) {
 		return
 	}
 	if p.left, _ = socket.Send(fd, b); p.left < len(b) {
@@ -114,7 +119,7 @@ func (p *poll) sendHead(fd uintptr) {
 	}
 	p.look(fd)
 	p.err = nil // the read will return the error
-	if p.found == peekedData && p.unacked(fd, len(b)) {
+	if p.found == peekedData && (p.unlooked || p.unacked(fd, len(b))) {
 		p.err = errLeftover
 	}
 }

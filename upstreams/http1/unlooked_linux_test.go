@@ -1,6 +1,7 @@
 package http1
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -24,11 +25,11 @@ func TestUnlooked(t *testing.T) {
 		{"half closed", func(p *rawserver.Peer) { _ = p.TCP.CloseWrite(); p.ReadToEnd() }, 2},
 		{"reset", func(p *rawserver.Peer) { p.ResetOnClose() }, 2},
 	}
-	for _, unlooked := range []bool{false, true} {
+	for _, way := range []string{"", ", unlooked", ", large, unlooked"} {
 		for _, tt := range tests {
-			name := tt.name
-			if unlooked {
-				name += ", unlooked"
+			name, unlooked, after := tt.name+way, way != "", "after"
+			if way == ", large, unlooked" {
+				after = strings.Repeat("after", smallRequest)
 			}
 			t.Run(name, func(t *testing.T) {
 				checkLeaks(t)
@@ -66,7 +67,7 @@ func TestUnlooked(t *testing.T) {
 				if unlooked && !raced.On {
 					want = tt.sends
 				}
-				x := mustEcho(t, tr, "after")
+				x := mustEcho(t, tr, after)
 				if x.Sends() != want || x.request.reused != (tt.spoil == nil) {
 					t.Errorf("%d sends, want %d; reused %v", x.Sends(), want, x.request.reused)
 				}
