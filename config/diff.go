@@ -283,8 +283,7 @@ func empty(v reflect.Value) bool {
 // values. A test compares the table with the README. Switching TLS on or off also needs a restart
 // (switchesTLS, switchesAdminTLS).
 var restartOnly = []string{
-	"listen", "admin.listen", "admin.keys", "log.format", "tracing.otlp", "tracing.sample",
-	"limits.header",
+	"listen", "admin.listen", "admin.keys", "log.format", "tracing.otlp", "limits.header",
 	"fleet.lost", "fleet.store", "fleet.keys", "fleet.secrets", "ledger",
 	"tls.acme.email", "tls.acme.directory", "tls.acme.folder", "tls.acme.http", "tls.acme.ca", "tls.acme.eab",
 	"timeouts.client_header", "timeouts.client_idle",

@@ -107,7 +107,7 @@ func TestRestartOnly(t *testing.T) {
 listen: 1.2.3.4:1
 admin: { listen: 1.2.3.4:2, keys: { file: made.yaml } }
 log: { format: console }
-tracing: { otlp: "http://h:4318", sample: 5% }
+tracing: { otlp: "http://h:4318" }
 limits: { header: 1KiB }
 timeouts: { client_header: 1s, client_idle: 1s }
 fleet: { lost: open, store: { url: "redis://h" }, keys: { secrets: [0123456789abcdef0123456789abcdef] }, secrets: [0123456789abcdef0123456789abcdef] }

@@ -281,14 +281,11 @@ type Catalog struct {
 	Public bool `yaml:"public"`
 }
 
-// Tracing configures where spans go, and which calls are traced.
+// Tracing configures where spans go. OTEL_TRACES_SAMPLER decides which traces are recorded.
 type Tracing struct {
 	// The OTLP/HTTP endpoint to which spans are sent, such as http://127.0.0.1:4318. Empty switches
 	// tracing off.
 	OTLP string `yaml:"otlp"`
-	// The share of traces to record, of those that begin here. A traceparent header decides for its
-	// call itself. If omitted: OTEL_TRACES_SAMPLER, or all.
-	Sample *Percent `yaml:"sample"`
 }
 
 // Limits bound what clients can use before they are admitted.

@@ -221,9 +221,6 @@ func (c processChecks) seal() {
 
 func (t *Tracing) validate(c checks) {
 	if t.OTLP == "" {
-		if t.Sample != nil {
-			c.check.fail("tracing.sample", "nothing is traced without an endpoint: give tracing.otlp, too")
-		}
 		return
 	}
 	if _, err := checkHTTP(t.OTLP); err != nil {

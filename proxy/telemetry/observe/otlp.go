@@ -36,9 +36,6 @@ func WarnOfVariables(c config.Tracing, log *zap.Logger) {
 	if os.Getenv("OTEL_SDK_DISABLED") == "true" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		log.Warn("OTEL_SDK_DISABLED and OTEL_TRACES_EXPORTER do not count: leave tracing.otlp out to send no traces")
 	}
-	if c.Sample != nil && os.Getenv("OTEL_TRACES_SAMPLER") != "" {
-		log.Warn("tracing.sample of the file counts, OTEL_TRACES_SAMPLER does not")
-	}
 }
 
 // sdkLog logs the SDK's messages about its variables without the values, which may be credentials.

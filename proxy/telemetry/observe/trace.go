@@ -36,9 +36,9 @@ type Tracer struct {
 // edge from others. g catches a panic while sending. Such a panic loses the batch. The log reports
 // when the endpoint stops accepting spans, and when it accepts them again.
 //
-// The variables of the OpenTelemetry SDK apply, with three exceptions: the endpoint, the sampler if
-// c.Sample is set, and the length of the queue. A variable that cannot be read is logged without
-// its value, which may be a credential. The edge starts nevertheless.
+// The variables of the OpenTelemetry SDK apply, except those of the endpoint and of the length of
+// the queue. A variable that cannot be read is logged without its value, which may be a credential.
+// The edge starts nevertheless.
 func NewTracer(c config.Tracing, version, instance string, log *zap.Logger, g *guard.Guard) (*Tracer, error) {
 	warn := sdkLog{log}
 	otel.SetLogger(logr.New(warn))
@@ -58,13 +58,7 @@ func NewTracer(c config.Tracing, version, instance string, log *zap.Logger, g *g
 		return nil, fmt.Errorf("tracing.otlp: %w", err)
 	}
 	queue := newSpanQueue(client, log, g)
-	options := []sdk.TracerProviderOption{
-		sdk.WithSpanProcessor(queue), sdk.WithResource(resourceOf(version, instance)),
-	}
-	if c.Sample != nil { // an option overrides the variable
-		options = append(options, sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(float64(*c.Sample)/100))))
-	}
-	provider := sdk.NewTracerProvider(options...)
+	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(queue), sdk.WithResource(resourceOf(version, instance)))
 	return &Tracer{tracer: provider.Tracer("penstock"), queue: queue}, nil
 }
 

@@ -132,33 +132,28 @@ func TestResource(t *testing.T) {
 	}
 }
 
-// TestSampling checks that the share in the file decides which traces are recorded, and
-// OTEL_TRACES_SAMPLER if the file has none. Both keep the client's decision.
+// TestSampling checks that OTEL_TRACES_SAMPLER and its argument decide which traces are recorded, and
+// that the client's decision is kept.
 func TestSampling(t *testing.T) {
 	const traces = 400
-	share := func(p config.Percent) *config.Percent { return &p }
 	for _, c := range []struct {
-		variable    string
-		sample      *config.Percent
-		parent      string
-		least, most int
-		warning     string
+		sampler, argument, parent string
+		least, most               int
+		warning                   string
 	}{
-		{"", nil, "", traces, traces, ""},
-		{"always_off", nil, "", 0, 0, ""},
-		{"always_on", nil, "", traces, traces, ""},
-		{"always_of", nil, "", traces, traces, "cannot be read"},
-		{"", share(0), "", 0, 0, ""},
-		{"", share(100), "", traces, traces, ""},
-		{"", share(25), "", 50, 150, ""}, // five standard deviations
-		{"always_off", share(100), "", traces, traces, "tracing.sample of the file counts"},
-		{"", share(0), "-01", traces, traces, ""},
-		{"", share(100), "-00", 0, 0, ""},
-		{"parentbased_always_off", nil, "-01", traces, traces, ""},
+		{"", "", "", traces, traces, ""},
+		{"always_off", "", "", 0, 0, ""},
+		{"always_on", "", "", traces, traces, ""},
+		{"always_of", "", "", traces, traces, "cannot be read"},
+		{"parentbased_traceidratio", "0.25", "", 50, 150, ""}, // five standard deviations
+		{"parentbased_traceidratio", "0", "-01", traces, traces, ""},
+		{"parentbased_traceidratio", "1", "-00", 0, 0, ""},
+		{"", "", "-00", 0, 0, ""},
 	} {
-		t.Setenv("OTEL_TRACES_SAMPLER", c.variable)
+		t.Setenv("OTEL_TRACES_SAMPLER", c.sampler)
+		t.Setenv("OTEL_TRACES_SAMPLER_ARG", c.argument)
 		core, logged := observer.New(zap.WarnLevel)
-		tracing := config.Tracing{OTLP: "http://127.0.0.1:1", Sample: c.sample}
+		tracing := config.Tracing{OTLP: "http://127.0.0.1:1"}
 		WarnOfVariables(tracing, zap.New(core))
 		tracer, err := NewTracer(tracing, "1", "i", zap.New(core), nil)
 		if err != nil {
