@@ -81,9 +81,6 @@ type Engine struct {
 	AdjacentTurns string `yaml:"adjacent_turns"`
 	// Members to add when the last message is the beginning of the answer.
 	Prefill map[string]any `yaml:"prefill"`
-	// Whether system messages after the first turn are folded into one at the start (fold) or sent
-	// in_place.
-	SystemMessages string `yaml:"system_messages"`
 	// The request member whose value separates cached prompts.
 	CacheSalt string `yaml:"cache_salt"`
 	// The order of an engine that sorts its queue by the request member priority: lower_first or
@@ -186,12 +183,11 @@ type EngineModel struct {
 	Loaded string `yaml:"loaded"`
 }
 
-// EngineLoad describes how to read one page about the engine's work.
+// EngineLoad describes how to read one page about the engine's work. Metrics are for a page in
+// Prometheus' text format, and fields for a JSON page.
 type EngineLoad struct {
-	// The page that reports the load.
+	// The page that reports the load, as JSON or in Prometheus' text format.
 	Path string `yaml:"path"`
-	// The page's form: metrics (Prometheus text) or json.
-	Format string `yaml:"format"`
 	// Metrics or fields with the number of running requests. The first that is present counts; its
 	// series or matches are added up, and true counts as 1.
 	Running []string `yaml:"running"`
@@ -210,10 +206,8 @@ type EngineLoad struct {
 	Cache []string `yaml:"cache"`
 }
 
-// EngineReasoning describes how a reasoning effort is sent to the engine.
+// EngineReasoning describes how a reasoning effort is sent to the engine, in reasoning_effort.
 type EngineReasoning struct {
-	// The request member that takes the effort. If omitted: reasoning_effort.
-	Effort string `yaml:"effort"`
 	// Members to add when the effort is none.
 	Off map[string]any `yaml:"off"`
 	// Members to add for any other effort.
@@ -295,12 +289,6 @@ const (
 	HistoryReasoningContent = "reasoning_content"
 	HistoryReasoning        = "reasoning"
 	HistoryUnread           = "none"
-)
-
-// Formats of EngineLoad.
-const (
-	LoadMetrics = "metrics"
-	LoadJSON    = "json"
 )
 
 // Quirks of an engine.
@@ -424,7 +412,6 @@ func (e *Engine) Problems() []string {
 	for i, l := range e.Load {
 		at := element("load", i)
 		c.path(at+".path", l.Path, true)
-		c.need(l.Format == LoadMetrics || l.Format == LoadJSON, at+".format: must be metrics or json")
 		c.need(len(l.Running)+len(l.Waiting)+len(l.Progress) > 0,
 			at+": name the fields that report running or waiting requests, or progress")
 	}
@@ -449,7 +436,6 @@ func (e *Engine) Problems() []string {
 	c.oneOf("response_format", e.ResponseFormat, ResponseFormatAsSent, ResponseFormatSchemas, ResponseFormatValue)
 	c.oneOf("null_content", e.NullContent, NullContentAsSent, NullContentEmpty, NullContentEmptyWithoutCalls)
 	c.oneOf("adjacent_turns", e.AdjacentTurns, TurnsAsSent, TurnsJoined)
-	c.oneOf("system_messages", e.SystemMessages, "fold", "in_place")
 	c.need(!strings.ContainsAny(e.CacheSalt, `.*"\ `), "cache_salt: give the name of one member of the request")
 	c.oneOf("priority", e.Priority, PriorityLowerFirst, PriorityHigherFirst)
 	c.statuses("client_faults", e.ClientFaults)

@@ -651,7 +651,7 @@ type Model struct {
 	// those of its cache_group (per_key).
 	PromptCache string `yaml:"prompt_cache"`
 	// Whether system messages after the first turn are folded into one at the start (fold) or sent
-	// in_place. If omitted: by profile.
+	// in_place. If omitted: fold.
 	SystemMessages string `yaml:"system_messages"`
 	// Which reasoning of earlier turns is sent to the engine: loop (only since the user's last
 	// text), all or none. If omitted: loop, but all that a client of chat completions sends.

@@ -53,8 +53,6 @@ type EngineFormat struct {
 
 // ReasoningFormat is the format in which an engine accepts the reasoning effort.
 type ReasoningFormat struct {
-	// Effort is the top-level member for the effort's word; empty: the engine reads no such word.
-	Effort string
 	// Words lists the words of EngineEfforts that the engine accepts; empty: the words of Efforts.
 	// Any other word is replaced by the nearest of these. If "none" is not in the list, it is
 	// omitted from the request.
@@ -79,7 +77,7 @@ type Member struct {
 
 // standardReasoningFormat sends the effort as the contract defines it. vLLM, SGLang and others
 // understand this.
-var standardReasoningFormat = ReasoningFormat{Effort: "reasoning_effort", History: NameReasoningContent}
+var standardReasoningFormat = ReasoningFormat{History: NameReasoningContent}
 
 // reasoningHistory returns the name of the reasoning member in a history; see
 // ReasoningFormat.History.

@@ -42,7 +42,7 @@ func TestHints(t *testing.T) {
 		if err := r.Check(&ModelRules{Efforts: c.offers}); err != nil {
 			t.Errorf("Check with %s = %v, want success", c.members, err)
 		}
-		format := EngineFormat{Served: "m", Reasoning: &ReasoningFormat{Effort: "reasoning_effort"}}
+		format := EngineFormat{Served: "m", Reasoning: &ReasoningFormat{}}
 		if sent := string(r.AppendUpstream(nil, &format)); !strings.Contains(sent, c.sent) {
 			t.Errorf("%s is sent as %s", c.members, sent)
 		}

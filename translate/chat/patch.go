@@ -197,22 +197,14 @@ func (r *Reasoning) patch(p *patch, members *members, how *ReasoningFormat) []Me
 	if how == nil {
 		how = &standardReasoningFormat
 	}
-	r.patchEffort(p, members[memberReasoningEffort], how.Effort, how.word(r))
+	patchEffort(p, members[memberReasoningEffort], how.word(r))
 	added := how.added(r.Effort)
 	p.addMembers(added, nil)
 	return added
 }
 
-// patchEffort writes word into the member. If either is empty, it removes the effort. The value v
-// is the contract's own member.
-func (r *Reasoning) patchEffort(p *patch, v jsonx.Value, member, word string) {
-	if member != memberNames[memberReasoningEffort] {
-		p.delete(v)
-		if member == "" || word == "" {
-			return
-		}
-		v = p.root.Get(member)
-	}
+// patchEffort writes word into the member v, or removes the member if word is empty.
+func patchEffort(p *patch, v jsonx.Value, word string) {
 	switch {
 	case word == "":
 		if Given(v) {
@@ -220,7 +212,7 @@ func (r *Reasoning) patchEffort(p *patch, v jsonx.Value, member, word string) {
 		}
 	case !v.Exists():
 		n := len(p.text)
-		p.text = append(jsonx.AppendStringS(p.text, member), ':')
+		p.text = append(jsonx.AppendStringS(p.text, memberNames[memberReasoningEffort]), ':')
 		p.text = append(jsonx.AppendStringS(p.text, word), ',')
 		p.insert(p.from(n))
 	case !v.EqualText(word):

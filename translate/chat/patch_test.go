@@ -12,7 +12,6 @@ import (
 type targetFile struct {
 	EngineFormat
 	Reasoning *struct {
-		Effort  string
 		Words   []string
 		Off, On []memberFile
 		History string
@@ -35,7 +34,7 @@ func membersOf(in []memberFile) (out []Member) {
 func (f *targetFile) target() *EngineFormat {
 	t := f.EngineFormat
 	if r := f.Reasoning; r != nil {
-		t.Reasoning = &ReasoningFormat{Effort: r.Effort, Words: r.Words, Off: membersOf(r.Off), On: membersOf(r.On), History: r.History}
+		t.Reasoning = &ReasoningFormat{Words: r.Words, Off: membersOf(r.Off), On: membersOf(r.On), History: r.History}
 	}
 	t.Prefill = membersOf(f.Prefill)
 	return &t

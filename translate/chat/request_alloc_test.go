@@ -14,7 +14,7 @@ func TestRequestAllocs(t *testing.T) {
 	}
 	target := &EngineFormat{
 		Served: "org/llama", Stream: true, TokenMember: "max_tokens", ContinuousUsage: true,
-		Reasoning: &ReasoningFormat{Effort: "reasoning_effort", On: []Member{{"think", []byte(`true`)}}, History: NameReasoning},
+		Reasoning: &ReasoningFormat{On: []Member{{"think", []byte(`true`)}}, History: NameReasoning},
 	}
 	bodies := map[string][]byte{
 		"1KB":   chatBody(1 << 10),

@@ -18,9 +18,9 @@ var fuzzTargets = []*EngineFormat{
 	{
 		Served: "m", TokenMember: "max_completion_tokens",
 		Reasoning: &ReasoningFormat{
-			Effort: "reasoning_effort", Words: []string{"low", "high"},
-			Off: []Member{{"chat_template_kwargs", []byte(`{"enable_thinking":false}`)}},
-			On:  []Member{{"chat_template_kwargs", []byte(`{"enable_thinking":true}`)}, {"think", []byte(`1`)}},
+			Words: []string{"low", "high"},
+			Off:   []Member{{"chat_template_kwargs", []byte(`{"enable_thinking":false}`)}},
+			On:    []Member{{"chat_template_kwargs", []byte(`{"enable_thinking":true}`)}, {"think", []byte(`1`)}},
 		},
 	},
 	{Served: "m", Reasoning: &ReasoningFormat{}},
@@ -30,7 +30,7 @@ var fuzzTargets = []*EngineFormat{
 var fuzzForms = []*EngineFormat{
 	{
 		Served: "m", ToolChoice: ToolChoiceWords, ResponseFormat: ResponseSchemas, NullContent: NullEmpty, JoinTurns: true, DeveloperAsSystem: true,
-		Reasoning: &ReasoningFormat{Effort: "reasoning_effort", Words: EngineEfforts, Refused: EffortsOf("high"), History: NameReasoning},
+		Reasoning: &ReasoningFormat{Words: EngineEfforts, Refused: EffortsOf("high"), History: NameReasoning},
 	},
 	{Served: "m", ToolChoice: ToolChoiceIgnored, ResponseFormat: ResponseValue, NullContent: NullEmptyWithoutCalls, JoinTurns: true},
 }

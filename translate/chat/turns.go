@@ -58,9 +58,6 @@ func EffortWord(r *Request, format *EngineFormat) string {
 	if how == nil {
 		how = &standardReasoningFormat
 	}
-	if how.Effort == "" {
-		return ""
-	}
 	return how.word(&r.Reasoning)
 }
 

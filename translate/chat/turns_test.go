@@ -278,7 +278,7 @@ func TestEffortWord(t *testing.T) {
 			t.Fatal(err)
 		}
 		off := []Member{{"off", []byte("true")}}
-		format := &EngineFormat{Served: "m", Reasoning: &ReasoningFormat{Effort: "reasoning_effort", Words: c.words, Refused: c.not, Off: off}}
+		format := &EngineFormat{Served: "m", Reasoning: &ReasoningFormat{Words: c.words, Refused: c.not, Off: off}}
 		if got := EffortWord(&r, format); got != c.want {
 			t.Errorf("%s of %v without %b: %q, want %q", c.client, c.words, c.not, got, c.want)
 		}

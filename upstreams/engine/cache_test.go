@@ -12,8 +12,8 @@ import (
 // TestCacheTokens reads the size of the cache in tokens from pages of vLLM and SGLang.
 func TestCacheTokens(t *testing.T) {
 	metrics := &config.EngineLoad{
-		Format: config.LoadMetrics, Running: []string{"running"},
-		Cache: []string{"vllm:cache_config_info", "sglang:max_total_num_tokens"},
+		Running: []string{"running"},
+		Cache:   []string{"vllm:cache_config_info", "sglang:max_total_num_tokens"},
 	}
 	for page, want := range map[string]int{
 		"running 1\n": 0,
@@ -28,7 +28,7 @@ func TestCacheTokens(t *testing.T) {
 			t.Errorf("%s: %d tokens, want %d", page, l.CacheTokens, want)
 		}
 	}
-	loads := &config.EngineLoad{Format: "json", Running: []string{"loads.*.running"}, Cache: []string{"loads.*.max_total_num_tokens"}}
+	loads := &config.EngineLoad{Running: []string{"loads.*.running"}, Cache: []string{"loads.*.max_total_num_tokens"}}
 	if l, ok := readLoad(loads, []byte(`{"loads":[{"running":1,"max_total_num_tokens":1000},{"running":2,"max_total_num_tokens":2000}]}`)); !ok || l.CacheTokens != 3000 {
 		t.Errorf("%d tokens of two ranks", l.CacheTokens)
 	}

@@ -195,7 +195,6 @@ func TestProfileAnswers(t *testing.T) {
 		{"host of ollama", ollama.Has(config.QuirkOwnHost), true},
 		{"keep-alive of ollama", ollama.KeepAlive(), 30 * time.Second},
 		{"keep-alive of llama.cpp", llama.KeepAlive(), 4 * time.Second},
-		{"system messages", llama.SystemMessages(), "fold"},
 		{"refused by sglang", slices.Contains(sglang.RefusedMembers(), "bootstrap_*"), true},
 		{"refused by vllm", slices.Contains(vllm.RefusedMembers(), "kv_transfer_params"), true},
 		{"bad tools", llama.ClientFault(500, "server_error", "Failed to parse tools: Missing tool function"), true},
@@ -228,15 +227,15 @@ func TestProfileAnswers(t *testing.T) {
 }
 
 func TestReasoningForm(t *testing.T) {
-	for _, c := range []struct{ engine, member, off, on string }{
-		{"openai", "reasoning_effort", "", ""},
-		{"ollama", "reasoning_effort", "", ""},
-		{"llamacpp", "reasoning_effort", `chat_template_kwargs={"enable_thinking":false}`, `chat_template_kwargs={"enable_thinking":true}`},
-		{"vllm", "reasoning_effort", `chat_template_kwargs={"enable_thinking":false,"thinking":false}`, ""},
+	for _, c := range []struct{ engine, off, on string }{
+		{"openai", "", ""},
+		{"ollama", "", ""},
+		{"llamacpp", `chat_template_kwargs={"enable_thinking":false}`, `chat_template_kwargs={"enable_thinking":true}`},
+		{"vllm", `chat_template_kwargs={"enable_thinking":false,"thinking":false}`, ""},
 	} {
 		r := mustProfile(t, c.engine).Reasoning()
-		if r.Effort != c.member || membersText(r.Off) != c.off || membersText(r.On) != c.on {
-			t.Errorf("%s: %s, off %s, on %s", c.engine, r.Effort, membersText(r.Off), membersText(r.On))
+		if membersText(r.Off) != c.off || membersText(r.On) != c.on {
+			t.Errorf("%s: off %s, on %s", c.engine, membersText(r.Off), membersText(r.On))
 		}
 	}
 }

@@ -65,10 +65,10 @@ func labelValue(labels []byte, label string) string {
 // known reports whether the page has said how many requests run or wait.
 func (l *Load) known(running bool) bool { return running || l.Queue }
 
-// readLoad reads a page about the engine's work as the source describes it. It returns false if the
-// page does not say how many requests run or wait.
+// readLoad reads a page about the engine's work, JSON or Prometheus text, as the source describes
+// it. It returns false if the page does not say how many requests run or wait.
 func readLoad(source *config.EngineLoad, body []byte) (Load, bool) {
-	if source.Format == config.LoadMetrics {
+	if page := bytes.TrimLeft(body, " \t\r\n"); len(page) == 0 || page[0] != '{' && page[0] != '[' {
 		return scanMetrics(source, body)
 	}
 	page, err := parseJSON(body)

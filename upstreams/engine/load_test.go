@@ -14,7 +14,7 @@ import (
 )
 
 var vllmLoad = config.EngineLoad{
-	Path: "/metrics", Format: config.LoadMetrics,
+	Path:    "/metrics",
 	Running: []string{"vllm:num_requests_running", "vllm:omni_num_requests_running"},
 	Waiting: []string{"vllm:num_requests_waiting"},
 	KVUsage: []string{"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"},
@@ -53,7 +53,7 @@ func TestScanMetrics(t *testing.T) {
 }
 
 func TestReadLoadJSON(t *testing.T) {
-	slots := config.EngineLoad{Path: "/slots", Format: config.LoadJSON, Running: []string{"*.is_processing"}}
+	slots := config.EngineLoad{Path: "/slots", Running: []string{"*.is_processing"}}
 	if r, ok := readLoad(&slots, []byte(`[{"is_processing":true},{"is_processing":false},{"is_processing":true}]`)); !ok || r.Running != 2 {
 		t.Errorf("readLoad = %+v, %t; want 2 running", r, ok)
 	}
@@ -68,6 +68,16 @@ func TestReadLoadJSON(t *testing.T) {
 	for _, page := range []string{"", "{", "{}", "null", `[{"is_processing":"yes"}]`} {
 		if _, ok := readLoad(&slots, []byte(page)); ok {
 			t.Errorf("readLoad(%q) succeeds, want a refusal", page)
+		}
+	}
+}
+
+// TestReadLoadForm checks that the form of a page is recognised by its beginning.
+func TestReadLoadForm(t *testing.T) {
+	source := config.EngineLoad{Path: "/load", Running: []string{"running"}}
+	for _, page := range []string{"running 3\n", "\n# HELP running Calls.\nrunning 3\n", `{"running":3}`, "\r\n {\"running\":3}"} {
+		if r, ok := readLoad(&source, []byte(page)); !ok || r.Running != 3 {
+			t.Errorf("readLoad(%q) = %+v, %t; want 3 running", page, r, ok)
 		}
 	}
 }

@@ -151,9 +151,6 @@ func (p *Profile) Forms() Forms {
 	return Forms{p.spec.ToolChoice, p.spec.ResponseFormat, p.spec.NullContent, p.spec.AdjacentTurns}
 }
 
-// SystemMessages returns "fold" or "in_place".
-func (p *Profile) SystemMessages() string { return p.spec.SystemMessages }
-
 // RefusedMembers lists the request members that must be refused because they control the engine
 // rather than the model. A name that ends in * is a prefix, and outer.inner names a member of the
 // object outer.
@@ -188,10 +185,9 @@ func matches(all []config.EngineError, status int, errorType, message string) bo
 	})
 }
 
-// Reasoning describes how a request sets the reasoning effort, and which member holds the
-// reasoning of earlier turns.
+// Reasoning describes how a request sets the reasoning effort, in reasoning_effort, and which member
+// holds the reasoning of earlier turns.
 type Reasoning struct {
-	Effort  string   // member for the effort; empty: none
 	Words   []string // accepted words; empty: none, low, medium, high and xhigh
 	Off, On []Member // members that switch reasoning off ("none") or on
 	History string   // member of an assistant's message; empty: the engine reads no history
@@ -200,7 +196,7 @@ type Reasoning struct {
 // Reasoning describes how to control the engine's reasoning.
 func (p *Profile) Reasoning() Reasoning {
 	r := &p.spec.Reasoning
-	out := Reasoning{Effort: r.Effort, Words: r.Words, Off: p.off, On: p.on, History: r.History}
+	out := Reasoning{Words: r.Words, Off: p.off, On: p.on, History: r.History}
 	if out.History == config.HistoryUnread {
 		out.History = ""
 	}

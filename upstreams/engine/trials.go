@@ -75,10 +75,10 @@ func (t *trier) efforts(ctx context.Context) {
 	var taken, refused []string
 	status := 0
 	for _, word := range words {
-		if form.Effort == "" || word == "none" || word == "minimal" { // off has its own trial, and minimal is never sent
+		if word == "none" || word == "minimal" { // off has its own trial, and minimal is never sent
 			continue
 		}
-		a := t.ask(ctx, t.body(1, []any{userMessage("Say hello.")}, object{form.Effort: word}, memberValues(form.On)))
+		a := t.ask(ctx, t.body(1, []any{userMessage("Say hello.")}, object{"reasoning_effort": word}, memberValues(form.On)))
 		switch {
 		case a.err != nil:
 			t.add(effortTrial, TrialUnclear, a.problem())
@@ -108,10 +108,10 @@ func (t *trier) reasoning(ctx context.Context) {
 	const off = "reasoning off"
 	form := t.profile.Reasoning()
 	effort := func(word string) object {
-		if form.Effort == "" || len(form.Words) > 0 && !slices.Contains(form.Words, word) {
+		if len(form.Words) > 0 && !slices.Contains(form.Words, word) {
 			return nil
 		}
-		return object{form.Effort: word}
+		return object{"reasoning_effort": word}
 	}
 	question := []any{userMessage("How much is 17 + 25?")}
 	a := t.ask(ctx, t.body(400, question, effort("low"), memberValues(form.On)))

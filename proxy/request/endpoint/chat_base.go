@@ -282,7 +282,7 @@ func (f *Formats) of(p *engine.Profile) chat.EngineFormat {
 		ContinuousUsage: p.Has(config.QuirkContinuousUsage),
 		TokenTimings:    p.Has(config.QuirkTokenTimings),
 		Reasoning: &chat.ReasoningFormat{
-			Effort: r.Effort, Words: r.Words, Off: members(r.Off), On: members(r.On), History: r.History,
+			Words: r.Words, Off: members(r.Off), On: members(r.On), History: r.History,
 		},
 		Prefill: members(p.Prefill()),
 

@@ -180,16 +180,7 @@ func (s *Snapshot) ModelByID(id string) (*Model, bool) {
 // false for an unknown model, which is refused later.
 func (s *Snapshot) InPlace(name []byte) bool {
 	m, ok := s.Lookup(name)
-	if !ok {
-		return false
-	}
-	switch m.Config.SystemMessages {
-	case config.SystemInPlace:
-		return true
-	case "":
-		return m.Route.Targets()[0].Upstream.Engine().SystemMessages() == config.SystemInPlace
-	}
-	return false
+	return ok && m.Config.SystemMessages == config.SystemInPlace
 }
 
 // RefusedAtHosted returns the members that a model refuses because of a hosted engine. It is nil
