@@ -187,20 +187,7 @@ func (r *Record) ownArm() string {
 
 // arm returns the stats of a model's arm. The stats of an unconfigured model are discarded.
 func (s *series) arm(model, name string) *armStats {
-	k := armKey{model, name}
-	if a, ok := s.arms.get(k); ok {
-		return a
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if a, ok := s.arms.get(k); ok {
-		return a
-	}
-	a := new(armStats)
-	if s.configured[model] {
-		s.arms.change(func(all map[armKey]*armStats) { all[k] = a })
-	}
-	return a
+	return entryOf(s, &s.arms, armKey{model, name}, func() bool { return s.configured[model] })
 }
 
 // ArmsOf returns the counts of a model's arms; the upstreams without an arm come first.

@@ -113,6 +113,25 @@ func (t *table[K, V]) drop(gone func(K) bool) {
 	t.change(func(all map[K]V) { maps.DeleteFunc(all, func(k K, _ V) bool { return gone(k) }) })
 }
 
+// entryOf returns the value of a key, or a new value if there is none. A new value is stored only if
+// keep returns true, because what is counted for a removed model must not come back. keep runs with
+// series.mu held.
+func entryOf[K comparable, V any](s *series, t *table[K, *V], k K, keep func() bool) *V {
+	if v, ok := t.get(k); ok {
+		return v
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v, ok := t.get(k); ok {
+		return v
+	}
+	v := new(V)
+	if keep() {
+		t.change(func(all map[K]*V) { all[k] = v })
+	}
+	return v
+}
+
 // wordsKnown holds the label values of families with small sets. These series exist from the start,
 // with the value 0. If a series appeared only with its first event, increase and rate would miss
 // that event.
@@ -282,20 +301,9 @@ func (u *upstreamSeries) finish(r *Record) {
 // pair returns a model's history at an upstream. If either is no longer configured, no reader sees
 // the history.
 func (s *series) pair(model, upstream string) *history {
-	k := pairKey{model, upstream}
-	if h, ok := s.pairs.get(k); ok {
-		return h
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if h, ok := s.pairs.get(k); ok {
-		return h
-	}
-	h := new(history)
-	if s.configured[model] && s.configuredUpstream[upstream] {
-		s.pairs.change(func(all map[pairKey]*history) { all[k] = h })
-	}
-	return h
+	return entryOf(s, &s.pairs, pairKey{model, upstream}, func() bool {
+		return s.configured[model] && s.configuredUpstream[upstream]
+	})
 }
 
 // word returns a family's counter for a word of its closed set.
@@ -363,18 +371,7 @@ func (s *series) markup(model, markup string) {
 
 // count counts a model's call in one of the tables, if the model is configured.
 func count[K comparable](s *series, t *table[K, *atomic.Int64], model string, k K) {
-	n, ok := t.get(k)
-	if !ok {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if n, ok = t.get(k); !ok {
-			n = new(atomic.Int64)
-			if s.configured[model] {
-				t.change(func(all map[K]*atomic.Int64) { all[k] = n })
-			}
-		}
-	}
-	n.Add(1)
+	entryOf(s, t, k, func() bool { return s.configured[model] }).Add(1)
 }
 
 func (k markupKey) name() string {

@@ -72,17 +72,5 @@ func ShadowsOf(c *Calls, model, to string) (out Shadows) {
 
 // shadow returns the stats of copies. The stats of an unconfigured model are discarded.
 func (s *series) shadow(k fallbackKey) *shadowStats {
-	if a, ok := s.shadows.get(k); ok {
-		return a
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if a, ok := s.shadows.get(k); ok {
-		return a
-	}
-	a := new(shadowStats)
-	if s.configured[k.model] && s.configured[k.to] {
-		s.shadows.change(func(all map[fallbackKey]*shadowStats) { all[k] = a })
-	}
-	return a
+	return entryOf(s, &s.shadows, k, func() bool { return s.configured[k.model] && s.configured[k.to] })
 }
