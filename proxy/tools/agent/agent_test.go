@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -273,29 +272,32 @@ func TestWrite(t *testing.T) {
 	})
 }
 
-// TestWriteDoesNotWait checks that a path that is not a regular file is neither read nor
-// replaced.
-func TestWriteDoesNotWait(t *testing.T) {
+// TestWriteKeepsFolder checks that a folder in place of a file is not replaced.
+func TestWriteKeepsFolder(t *testing.T) {
+	writeKeeps(t, func(path string) error { return os.Mkdir(path, 0o700) })
+}
+
+// writeKeeps checks that --write refuses a path that is not a regular file and leaves it unchanged.
+func writeKeeps(t *testing.T, place func(path string) error) {
+	t.Helper()
 	url, home := edge(t, twoModels), t.TempDir()
-	for _, name := range []string{"pipe", "folder"} {
-		path := filepath.Join(home, name, ".codex", "penstock.config.toml")
-		err := os.MkdirAll(filepath.Dir(path), 0o700)
-		if err == nil && name == "pipe" {
-			err = syscall.Mkfifo(path, 0o600)
-		} else if err == nil {
-			err = os.Mkdir(path, 0o700)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		before, _ := os.Lstat(path)
-		out, _, err := run(t, Options{Name: "codex", URL: url, Home: filepath.Join(home, name), Write: true}, map[string]string{"EDGE_KEY": key})
-		if err == nil || !strings.Contains(err.Error(), path+" is no regular file") || out != "" {
-			t.Errorf("%s: %v, %q; want an error about %s", name, err, out, path)
-		}
-		if after, err := os.Lstat(path); err != nil || !os.SameFile(before, after) {
-			t.Errorf("%s is %v, %v; want it unchanged", name, after, err)
-		}
+	path := filepath.Join(home, ".codex", "penstock.config.toml")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := place(path); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.Lstat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, _, err := run(t, Options{Name: "codex", URL: url, Home: home, Write: true}, map[string]string{"EDGE_KEY": key})
+	if err == nil || !strings.Contains(err.Error(), path+" is no regular file") || out != "" {
+		t.Errorf("%v, %q; want an error about %s", err, out, path)
+	}
+	if after, err := os.Lstat(path); err != nil || !os.SameFile(before, after) {
+		t.Errorf("it is %v, %v; want it unchanged", after, err)
 	}
 }
 

@@ -1,0 +1,14 @@
+//go:build unix
+
+package agent
+
+import (
+	"syscall"
+	"testing"
+)
+
+// TestWriteDoesNotWait checks that a pipe in place of a file is neither read nor replaced. Reading it
+// would wait for a writer.
+func TestWriteDoesNotWait(t *testing.T) {
+	writeKeeps(t, func(path string) error { return syscall.Mkfifo(path, 0o600) })
+}
