@@ -82,10 +82,25 @@ func (a *account) Settle(held, used int64) {
 	a.settle(needs{tokens: held, slots: 1}, needs{tokens: used})
 }
 
+// Charge charges tokens that a running call has used in addition to those that it holds. It knows
+// the use at other edges from the store's last answer.
+func (a *account) Charge(l config.KeyLimits, used int64, now time.Time) limit.Decision {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.usage.follow(limitsOf(l))
+	a.charge(needs{}, needs{tokens: used})
+	return a.usage.over(tokens, a.terms.since(now))
+}
+
 // settle charges the amounts that a call has used in place of the amounts that it held.
 func (a *account) settle(held, used needs) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.charge(held, used)
+}
+
+// charge is settle for a caller that holds mu.
+func (a *account) charge(held, used needs) {
 	a.usage.earn(a.terms.now(), a.terms)
 	a.usage.settle(held, used)
 	a.queue()

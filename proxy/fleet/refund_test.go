@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"penstock/config"
+	"penstock/proxy/access/limit"
 )
 
 // takeAll returns how many requests in a row an edge admits.
@@ -80,4 +81,37 @@ func TestGiveBack_NoLimit(t *testing.T) {
 	if n := w.takeAll(0); n > 10 {
 		t.Errorf("%d of 10", n)
 	}
+}
+
+// TestCharge checks that the charges of a running call count at all edges, and are refused once the
+// fleet has exceeded the limit.
+func TestCharge(t *testing.T) {
+	limits := config.KeyLimits{TokensPerMinute: 100}
+	w := newWorld(2, limits, config.LostClosed)
+	held, d := w.keys[0].Reserve(limits, 0, w.now)
+	if !d.OK || held != 0 {
+		t.Fatalf("Reserve = %d, %+v, want 0, OK", held, d)
+	}
+	charge := func(edge int, used int64, want bool) {
+		t.Helper()
+		if d := w.keys[edge].Charge(limits, used, w.now); d.OK != want {
+			t.Errorf("a charge of %d at edge %d: %+v, want OK: %v", used, edge, d, want)
+		}
+		w.pass(time.Second)
+	}
+	charge(0, 30, true)
+	charge(1, 30, true)
+	charge(0, 60, true) // the store has not told yet of the other edge's
+	charge(0, 1, false)
+	charge(1, 1, true)
+	charge(1, 1, false)
+	w.keys[0].Settle(held, 0)
+	if _, d := w.keys[1].Reserve(limits, 10, w.now); d.OK || d.LimitName != limit.TokensPerMinute {
+		t.Errorf("the next call: %+v, want a refusal", d)
+	}
+	w.pass(time.Minute)
+	charge(0, 1, true)
+	charge(1, 150, false)
+	limits.TokensPerMinute = 0
+	charge(1, 1, true)
 }

@@ -148,6 +148,18 @@ func (u *usage) refuse(i int, n needs, now time.Duration) limit.Decision {
 	return d
 }
 
+// over returns a refusal if the unpaid charges of all edges exceed a limit per minute.
+func (u *usage) over(i int, now time.Duration) limit.Decision {
+	c := &u.cells[i]
+	c.catchUp(now)
+	beyond := c.debt - float64(c.limit)
+	if c.limit == 0 || beyond <= 0 {
+		return allowed
+	}
+	wait := time.Duration(beyond / float64(c.limit) * float64(time.Minute))
+	return limit.Decision{LimitName: u.names[i], Limit: c.limit, RetryAfter: max(wait, time.Millisecond)}
+}
+
 // settle ends the holds of a call and charges its use.
 func (u *usage) settle(held, used needs) {
 	for i := range u.cells {

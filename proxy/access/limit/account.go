@@ -19,6 +19,9 @@ type Account interface {
 	Reserve(l config.KeyLimits, estimate int64, now time.Time) (held int64, d Decision)
 	// Settle frees the slot, and charges the used tokens in place of the held tokens.
 	Settle(held, used int64)
+	// Charge charges tokens that a running call has used in addition to those that it holds. It
+	// returns a refusal once the key has exceeded its tokens per minute.
+	Charge(l config.KeyLimits, used int64, now time.Time) Decision
 	// Levels returns how many requests and tokens are left, as far as this edge knows.
 	Levels(l config.KeyLimits, now time.Time) (requests, tokens Level)
 }

@@ -1,10 +1,12 @@
 package limit
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"penstock/config"
+	"penstock/config/money"
 )
 
 // inGroup returns two keys of a group, and one without a group.
@@ -153,7 +155,52 @@ func (o oneRequest) GiveBack() { o.of[o.id]-- }
 
 func (o oneRequest) Reserve(config.KeyLimits, int64, time.Time) (int64, Decision) { return 0, allowed }
 func (o oneRequest) Settle(int64, int64)                                          {}
+func (o oneRequest) Charge(config.KeyLimits, int64, time.Time) Decision           { return allowed }
 func (o oneRequest) Levels(config.KeyLimits, time.Time) (r, t Level)              { return r, t }
+
+// TestCharge checks that what a running call is charged counts at once and is not given back at its
+// end, and that it is refused once a limit of the key or the group is exceeded. What other calls
+// hold does not count.
+func TestCharge(t *testing.T) {
+	for name, c := range map[string]struct {
+		key   config.KeyLimits
+		group config.GroupLimits
+		of    string
+		most  int64 // the largest amount that is not refused
+	}{
+		"tokens per minute":              {config.KeyLimits{TokensPerMinute: 100}, config.GroupLimits{}, TokensPerMinute, 100},
+		"tokens per day":                 {config.KeyLimits{TokensPerDay: 100}, config.GroupLimits{}, TokensPerDay, 99},
+		"tokens per month":               {config.KeyLimits{TokensPerMonth: 100}, config.GroupLimits{}, TokensPerMonth, 99},
+		"spend per day":                  {config.KeyLimits{SpendPerDay: money.Amount{Micros: 100}}, config.GroupLimits{}, SpendPerDay, 99},
+		"tokens per minute of the group": {config.KeyLimits{}, config.GroupLimits{TokensPerMinute: 100}, TokensPerMinute, 100},
+		"tokens per day of the group":    {config.KeyLimits{}, config.GroupLimits{TokensPerDay: 100}, TokensPerDay, 99},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Now()
+			keys := NewKeys(8, now)
+			a, b, _ := inGroup(keys, c.key, c.group)
+			var call, other, next Reservation
+			cost := func(n int64) Cost { return Cost{Tokens: n, Spend: money.Amount{Micros: n}} }
+			if !a.Reserve(&call, Cost{}, now).OK || !b.Reserve(&other, cost(60), now).OK {
+				t.Fatal("a call is refused")
+			}
+			if d := call.Charge(cost(c.most), now); !d.OK {
+				t.Errorf("a charge of %d: %+v, want OK", c.most, d)
+			}
+			d := call.Charge(cost(1), now)
+			if inGroup := strings.Contains(name, "group"); d.OK || d.LimitName != c.of || (d.Group != "") != inGroup {
+				t.Errorf("one more: %+v, want a refusal by %s", d, c.of)
+			}
+			call.Settle(Cost{}, now)
+			if d := a.Reserve(&next, cost(1), now); d.OK || d.LimitName != c.of {
+				t.Errorf("the next call: %+v, want a refusal by %s", d, c.of)
+			}
+			if d := call.Charge(cost(1), now); !d.OK {
+				t.Errorf("a call that has ended is charged: %+v", d)
+			}
+		})
+	}
+}
 
 // TestGroupOfAFleet: the fleet counts a group by an account of its own, which no key can have. A
 // request that the group refuses is given back to its key.

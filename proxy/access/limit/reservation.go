@@ -3,6 +3,8 @@ package limit
 import (
 	"sync/atomic"
 	"time"
+
+	"penstock/config"
 )
 
 // Reservation is the amount that an admitted call holds of its key and the key's group: a slot of
@@ -43,6 +45,63 @@ func (r *Reservation) Settle(used Cost, now time.Time) bool {
 	}
 	r.state.Store(reservationIdle)
 	return true
+}
+
+// Charge charges a part of what a running call uses, before Settle charges the rest. It returns a
+// refusal once the key, or its group, has exceeded a limit of tokens or money. It must not run at
+// the same time as Settle.
+func (r *Reservation) Charge(used Cost, now time.Time) Decision {
+	if r.state.Load() != reservationHeld {
+		return allowed
+	}
+	d := r.own.charge(used, now)
+	if r.shared.key == nil {
+		return d
+	}
+	if of := r.shared.charge(used, now); d.OK && !of.OK {
+		return r.own.key.byGroup(of)
+	}
+	return d
+}
+
+// charge charges an amount in addition to what the call holds, and checks the limits.
+func (h *holding) charge(used Cost, now time.Time) Decision {
+	d := h.key.charge(used.Tokens, now)
+	b := h.key.budget
+	if b == nil {
+		return d
+	}
+	b.Settle(Held{At: h.expected.At}, used, now)
+	if of := usedUp(b, &h.key.limits, now); !of.OK {
+		return of
+	}
+	return d
+}
+
+// usedUp returns a refusal if a budget is used up.
+func usedUp(b Budget, l *config.KeyLimits, now time.Time) Decision {
+	for p := range Periods {
+		budget, used := OfPeriod(l, p), b.Used(p, now)
+		spent := !budget.Spend.Zero() && !used.Spend.Less(budget.Spend)
+		if spent || budget.Tokens > 0 && used.Tokens >= budget.Tokens {
+			return Exhausted(p, spent, Refused{Budget: budget, Used: used}, now)
+		}
+	}
+	return allowed
+}
+
+// charge charges tokens, and checks the limit of tokens per minute.
+func (k *Key) charge(used int64, now time.Time) Decision {
+	limit := int64(k.limits.TokensPerMinute)
+	if a := k.state.shared; a != nil {
+		return a.Charge(k.limits, used, now)
+	}
+	if limit == 0 {
+		return allowed
+	}
+	at := k.since(now)
+	k.state.tokens.charge(at, 0, cost(used, limit))
+	return decide(TokensPerMinute, k.state.tokens.over(at), limit)
 }
 
 // settle releases the amounts that a call holds of a key, and charges the amounts that the call has

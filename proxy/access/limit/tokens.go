@@ -29,6 +29,14 @@ func (t *tokenAccount) used(now int64) int64 {
 	return max(t.tat-now, 0) + t.held
 }
 
+// over returns the time until the unpaid charges fit into a window, which is positive only if they
+// exceed it.
+func (t *tokenAccount) over(now int64) (wait int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.tat - now - window
+}
+
 // charge releases a held estimate and charges c in its place.
 func (t *tokenAccount) charge(now, held, c int64) {
 	t.mu.Lock()

@@ -140,6 +140,41 @@ func TestInvalidMessages(t *testing.T) {
 	free(t, p)
 }
 
+// TestTokenLimits checks that a session is charged for each transcript as it is completed, and ends
+// once its key has exceeded a limit: the last transcript arrives, and the next session is refused.
+func TestTokenLimits(t *testing.T) {
+	t.Parallel()
+	for name, code := range map[string]string{"tokens_per_minute": "rate_limited", "tokens_per_day": "quota_exceeded"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := vllm("")
+			s.Config = strings.Replace(s.Config, "{ id: tester,", "{ id: tester, limits: { "+name+": 25 },", 1)
+			p := rig.Start(t, s)
+			c := dial(t, p.Edge, "?model=ears")
+			tokens := 0
+			for tokens <= 25 {
+				c.speak(600)
+				c.say(`{"type":"input_audio_buffer.commit"}`)
+				item, _ := c.until(completed)
+				tokens += item.Usage.Input + item.Usage.Output
+				if item.Usage.Output == 0 || tokens > 50 {
+					t.Fatalf("%d tokens so far: %s", tokens, item.text)
+				}
+			}
+			c.fails(code)
+			c.closed(websocket.StatusTryAgainLater)
+			free(t, p)
+			if _, res, err := tryDial(t, p.Edge, "?model=ears", nil); err == nil || res == nil || res.StatusCode != 429 {
+				t.Errorf("the next session: %v, %+v, want 429", err, res)
+			}
+			p.Rest()
+			if used := p.Metric("penstock_tokens_total"); name == "tokens_per_day" && int(used) != tokens {
+				t.Errorf("%v tokens were counted, want %d", used, tokens)
+			}
+		})
+	}
+}
+
 // TestRefusedBeforeUpgrade checks that refusals have their HTTP status if the query names the model.
 func TestRefusedBeforeUpgrade(t *testing.T) {
 	t.Parallel()

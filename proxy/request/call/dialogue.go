@@ -7,6 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"penstock/proxy/access/limit"
 	"penstock/proxy/request/body"
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/failure"
@@ -26,6 +27,8 @@ type Dialogue struct {
 	codec *endpoint.Session
 	meet  func(*Engine) error
 	ended bool
+
+	charged bool // the key was charged for each transcript
 }
 
 // Engine is an engine that has accepted the connection of a dialogue.
@@ -155,10 +158,18 @@ func (d *Dialogue) Took(n int64) { d.codec.Took(n) }
 // Sent counts bytes of the client's events.
 func (d *Dialogue) Sent(n int64) { d.call.record.BytesOut += n }
 
-// Used adds the tokens that the engine has counted for one transcript.
-func (d *Dialogue) Used(prompt, completion int) {
-	u := &d.call.tokens.usage
+// Used adds the tokens that the engine has counted for one transcript, and charges the key at once.
+// It returns an error once the key has exceeded a limit.
+func (d *Dialogue) Used(prompt, completion int) *apierr.Error {
+	c := d.call
+	u := &c.tokens.usage
 	u.Prompt, u.Completion, u.Known = u.Prompt+prompt, u.Completion+completion, true
+	d.charged = true
+	used := limit.Cost{Tokens: int64(prompt + completion), Spend: c.config.model.Price.Of(prompt, 0, completion)}
+	if over := c.rates.held.Charge(used, time.Now()); !over.OK {
+		return rateLimited(over)
+	}
+	return nil
 }
 
 // FirstText records that the first text has arrived, after audio was sent at the given time.
@@ -207,6 +218,9 @@ func (d *Dialogue) End() {
 	d.ended = true
 	if c.record.Outcome == "" {
 		_ = d.fail(failure.Internal(failure.ErrPanicked))
+	}
+	if d.charged {
+		c.rates.held.Cancel()
 	}
 	c.finish()
 }

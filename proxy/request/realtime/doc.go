@@ -16,6 +16,9 @@
 // It must arrive within modelTime, and earlier messages must be small. A refusal is then an error
 // event and a close frame.
 //
+// A key is charged for each transcript as the engine counts it. A session whose key has then exceeded
+// a limit ends.
+//
 // Two goroutines run a session. One reads the client and writes to the engine, the other reads the
 // engine and writes to the client. Neither keeps more than one message, so a side that does not read
 // stalls the other one. Audio that vLLM would drop waits in the client's socket.
@@ -32,7 +35,7 @@
 //	1008  the call was refused, or its key revoked
 //	1009  a message is too large
 //	1011  the engine was lost, or has kept silent although it owed text
-//	1013  the call was refused, but may be repeated (429, 503)
+//	1013  the call was refused, but may be repeated (429, 503); a transcript has exceeded the key's limits
 //
 // An error event precedes every end except those by the client.
 package realtime

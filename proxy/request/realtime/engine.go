@@ -132,15 +132,18 @@ func (s *session) hear(buf *bytes.Buffer, doc *jsonx.Doc) error {
 	if h.Text {
 		s.call.FirstText(time.Unix(0, s.sent.Load()))
 	}
-	if h.Counted {
-		s.call.Used(h.Prompt, h.Completion)
-	}
 	for _, event := range h.Client {
 		if s.side.Send(event) != nil {
 			s.stop(&ending{})
 			return errOver
 		}
 		s.call.Sent(int64(len(event)))
+	}
+	if h.Counted {
+		if over := s.call.Used(h.Prompt, h.Completion); over != nil {
+			s.stop(&ending{code: closeAgain, reason: "the key has reached a limit", error: over, clean: true})
+			return errOver
+		}
 	}
 	if h.Changed {
 		s.mu.Lock()
