@@ -11,14 +11,18 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestClientLeaves checks that the slot is free at once when the client closes or vanishes, also
-// while the engine owes text and the client's audio waits.
-func TestClientLeaves(t *testing.T) {
+// TestFault98_RealtimeClientVanishes checks that the slot is free at once when the client closes or
+// vanishes, also while the engine owes text and the client's audio waits.
+func TestFault98_RealtimeClientVanishes(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, vllm(""))
 	for name, leave := range map[string]func(c *peer){
 		"close": func(c *peer) { _ = c.ws.Close(websocket.StatusNormalClosure, "") },
 		"gone":  func(c *peer) { _ = c.ws.CloseNow() },
+		"gone in its audio": func(c *peer) {
+			c.speak(300)
+			_ = c.ws.CloseNow()
+		},
 		"gone while the engine owes text": func(c *peer) {
 			p.Engines[0].SetFault() // of the next session
 			c.speak(300)
@@ -38,14 +42,15 @@ func TestClientLeaves(t *testing.T) {
 	}
 	rig.WaitFor(t, rig.Patience, "the connections are gone", func() bool { return p.Metric("penstock_websocket_connections") == 0 })
 	p.Rest()
-	if n := p.Metric("penstock_calls_total", `outcome="client_gone"`); n != 2 {
-		t.Errorf("%v calls of clients that vanished, want 2", n)
+	if n := p.Metric("penstock_calls_total", `outcome="client_gone"`); n != 3 {
+		t.Errorf("%v calls of clients that vanished, want 3", n)
 	}
 }
 
-// TestEngineDies checks that an engine that dies, falls silent or sends garbage ends a session that
-// has sent audio, with an error event and a close, and that no other engine gets the session.
-func TestEngineDies(t *testing.T) {
+// TestFault99_RealtimeEngineDies checks that an engine that dies, falls silent or sends garbage ends
+// a session that has sent audio, with an error event and a close, and that no other engine gets the
+// session.
+func TestFault99_RealtimeEngineDies(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[string]struct{ code, outcome string }{
 		"cut-after=2":    {"upstream_bad_response", "stream_broken"},
@@ -85,9 +90,50 @@ func TestEngineDies(t *testing.T) {
 	}
 }
 
-// TestFailOver checks that another engine takes over as long as no audio was sent: if the first one
+// TestFault99_RealtimeQueue checks a session that has sent no audio, whose engine dies, and which waits
+// for a slot of another one: the client's audio waits meanwhile, and is transcribed once there is a
+// slot. A client that vanishes while it waits leaves the queue.
+func TestFault99_RealtimeQueue(t *testing.T) {
+	t.Parallel()
+	for _, stays := range []bool{true, false} {
+		t.Run(fmt.Sprintf("stays: %v", stays), func(t *testing.T) {
+			t.Parallel()
+			s := vllm("", sim.Options{Record: true}, sim.Options{Record: true})
+			s.Config = strings.NewReplacer("audio: 2", "audio: 1", "aliases:", "queue: { depth: 4, wait: 5m }, aliases:").Replace(s.Config)
+			s.Untidy = true
+			p := rig.Start(t, s)
+			c, holder := dial(t, p.Edge, "?model=ears"), dial(t, p.Edge, "?model=ears")
+			p.Engines[0].Unlisten()
+			p.Engines[0].Drop(1, true)
+			queued := func(n float64) func() bool {
+				return func() bool { return p.Metric("penstock_model_queue_waiting", `model="ears"`) == n }
+			}
+			rig.WaitFor(t, rig.Patience, "the session waits", queued(1))
+			c.speak(500)
+			if !stays {
+				_ = c.ws.CloseNow()
+				rig.WaitFor(t, rig.Patience, "it has left the queue", queued(0))
+				rig.WaitFor(t, rig.Patience, "it has ended", func() bool { return p.Metric("penstock_calls_total", `outcome="client_gone"`) == 1 })
+			}
+			_ = holder.ws.Close(websocket.StatusNormalClosure, "")
+			if stays {
+				c.say(`{"type":"input_audio_buffer.commit"}`)
+				c.until(completed)
+				_ = c.ws.Close(websocket.StatusNormalClosure, "")
+			}
+			free(t, p)
+			p.Rest()
+			sessions := map[bool]uint64{true: 2, false: 1}[stays]
+			if n := p.Engines[1].Stats().Requests; uint64(n) != sessions {
+				t.Errorf("the second engine has had %d sessions, want %d", n, sessions)
+			}
+		})
+	}
+}
+
+// TestFault99_RealtimeFailOver checks that another engine takes over as long as no audio was sent: if the first one
 // refuses, does not speak the protocol, or dies in silence.
-func TestFailOver(t *testing.T) {
+func TestFault99_RealtimeFailOver(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"status=503", "status=500", "eof-before", "status-101", "garbage-head", "cut-after=0"} {
 		t.Run(fault, func(t *testing.T) {

@@ -3,7 +3,6 @@ package websocket
 import (
 	"encoding/binary"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -63,58 +62,16 @@ func dialRaw(t *testing.T, p *rig.Local) *raw {
 }
 
 // frame returns a masked frame.
-func frame(first byte, payload string) string { return frameOf(first, payload, true) }
-
-func frameOf(first byte, payload string, masked bool) string {
-	bit := byte(0)
-	if masked {
-		bit = 0x80
-	}
-	b := []byte{first}
-	switch n := len(payload); {
-	case n < 126:
-		b = append(b, bit|byte(n))
-	case n < 1<<16:
-		b = binary.BigEndian.AppendUint16(append(b, bit|126), uint16(n))
-	default:
-		b = binary.BigEndian.AppendUint64(append(b, bit|127), uint64(n))
-	}
-	if !masked {
-		return string(b) + payload
-	}
-	mask := [4]byte{0x5a, 0x00, 0xff, 0x13}
-	b = append(b, mask[:]...)
-	for i := range len(payload) {
-		b = append(b, payload[i]^mask[i&3])
-	}
-	return string(b)
-}
+func frame(first byte, payload string) string { return rig.Frame(first, payload, true) }
 
 // next reads a frame from the edge. The frame must be complete and must not be masked.
 func (c *raw) next() (op byte, payload string) {
 	c.t.Helper()
-	var head [2]byte
-	if _, err := io.ReadFull(c.In, head[:]); err != nil {
+	op, payload, err := c.Frame()
+	if err != nil {
 		c.t.Fatal(err)
 	}
-	n := uint64(head[1])
-	if head[0]&0xf0 != fin || n&0x80 != 0 {
-		c.t.Fatalf("a frame begins with %x", head)
-	}
-	var long [8]byte
-	switch n {
-	case 126:
-		_, _ = io.ReadFull(c.In, long[6:])
-		n = binary.BigEndian.Uint64(long[:])
-	case 127:
-		_, _ = io.ReadFull(c.In, long[:])
-		n = binary.BigEndian.Uint64(long[:])
-	}
-	b := make([]byte, n)
-	if _, err := io.ReadFull(c.In, b); err != nil {
-		c.t.Fatal(err)
-	}
-	return head[0] & 0xf, string(b)
+	return op, payload
 }
 
 // until reads frames up to one whose payload contains text.
@@ -206,7 +163,7 @@ func TestWrongFrames(t *testing.T) {
 		bytes string
 		code  int
 	}{
-		"unmasked":                  {frameOf(fin|opText, hello, false), 1002},
+		"unmasked":                  {rig.Frame(fin|opText, hello, false), 1002},
 		"reserved bit":              {frame(fin|0x40|opText, hello), 1002},
 		"reserved kind":             {frame(fin|0x3, hello), 1002},
 		"reserved control":          {frame(fin|0xb, ""), 1002},
@@ -424,7 +381,7 @@ func TestFuzzedFrames(t *testing.T) {
 		for range n {
 			first := byte(rapid.IntRange(0, 255).Draw(rt, "first"))
 			payload := rapid.SampledFrom([]string{"", hello, "{}", "\xff\xfe", strings.Repeat("x", 200)}).Draw(rt, "payload")
-			b.WriteString(frameOf(first, payload, rapid.IntRange(0, 9).Draw(rt, "masked") > 0))
+			b.WriteString(rig.Frame(first, payload, rapid.IntRange(0, 9).Draw(rt, "masked") > 0))
 		}
 		text := b.String()
 		if cut := rapid.IntRange(0, len(text)).Draw(rt, "cut"); rapid.Bool().Draw(rt, "is cut") {

@@ -87,7 +87,7 @@ func TestTLS(t *testing.T) {
 	_ = wrong.SetDeadline(time.Now().Add(rig.Patience))
 	_ = wrong.Send(handshake(&rig.Local{Edge: p.Edge}))
 	wrong.Reply("GET").WantStatus(101)
-	_ = wrong.Send(frameOf(fin|opText, hello, false))
+	_ = wrong.Send(rig.Frame(fin|opText, hello, false))
 	wrong.closed(1002)
 	rig.WaitFor(t, rig.Patience, "the others are gone", func() bool { return p.Metric("penstock_websocket_connections") == 1 })
 	c.create(`"text":"to the end","delay_ms":100`, "")

@@ -99,6 +99,10 @@ func (s *Sessions) upgrade(ctx *fasthttp.RequestCtx, side *socket.Socket, key *a
 			return nil
 		}
 	}
+	// like every other answer; Serve sends this one early
+	if origin := browser.AllowedOrigin(ctx, s.services.Current().Config.CORS.Origins); origin != "" {
+		browser.Share(&ctx.Response.Header, origin)
+	}
 	side.Serve(ctx, one.serve)
 	return nil
 }

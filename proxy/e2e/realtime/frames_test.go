@@ -1,0 +1,236 @@
+package realtime
+
+import (
+	"bufio"
+	"crypto/sha1"
+	"encoding/base64"
+	"encoding/binary"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/coder/websocket"
+
+	"penstock/proxy/e2e/rig"
+)
+
+// The client and the engine in these tests use no library, so that they can violate RFC 6455, 5.2.
+
+const (
+	opText   = 0x1
+	opBinary = 0x2
+	opClose  = 0x8
+	opPing   = 0x9
+	fin      = 0x80
+)
+
+// handshake returns a request for a session.
+func handshake(p *rig.Local, query string, lines ...string) string {
+	return p.Head("GET", path+query, append(lines, "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")...)
+}
+
+// update names the model, and hello is audio.
+const update = `{"type":"session.update","session":{"type":"transcription","audio":{"input":{"transcription":{"model":"ears"}}}}}`
+
+var hello = `{"type":"input_audio_buffer.append","audio":"` + strings.Repeat("A", 6400) + `"}`
+
+// code reads up to the close frame and returns its code.
+func code(t *testing.T, c *rig.Raw) int {
+	t.Helper()
+	for {
+		op, payload, err := c.Frame()
+		if err != nil {
+			t.Error(err)
+			return 0
+		}
+		if op == opClose {
+			return int(binary.BigEndian.Uint16([]byte(payload + "\x00\x00")))
+		}
+	}
+}
+
+// TestFault100_RealtimeFrames checks that frames of a client that the protocol forbids end its
+// session alone, with the right code, whether it has a model or not, and that its slot is free
+// after that.
+func TestFault100_RealtimeFrames(t *testing.T) {
+	t.Parallel()
+	p := rig.Start(t, vllm(""))
+	other := dial(t, p.Edge, "?model=ears")
+	for name, row := range map[string]struct {
+		bytes string
+		code  int
+	}{
+		"unmasked":                 {rig.Frame(fin|opText, hello, false), 1002},
+		"a reserved bit":           {rig.Frame(fin|0x40|opText, hello, true), 1002},
+		"a reserved kind":          {rig.Frame(fin|0x3, hello, true), 1002},
+		"a continuation":           {rig.Frame(fin, hello, true), 1002},
+		"a message within another": {rig.Frame(opText, hello, true) + rig.Frame(fin|opText, hello, true), 1002},
+		"a ping in pieces":         {rig.Frame(opPing, "x", true), 1002},
+		"a close of one byte":      {rig.Frame(fin|opClose, "x", true), 1002},
+		"bytes":                    {rig.Frame(fin|opBinary, hello, true), 1003},
+		"not UTF-8":                {rig.Frame(fin|opText, "{\"type\":\"\xff\"}", true), 1007},
+		"an endless message":       {string([]byte{fin | opText, 0xff, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0}), 1009},
+		"cut":                      {rig.Frame(fin|opText, hello, true)[:3000], 0},
+	} {
+		for _, query := range []string{"?model=ears", ""} {
+			t.Run(name+query, func(t *testing.T) {
+				c := p.Dial()
+				_ = c.Send(handshake(p, query))
+				c.Reply("GET").WantStatus(101)
+				_ = c.Send(row.bytes)
+				if row.code == 0 {
+					c.Reset()
+				} else if got := code(t, c); got != row.code {
+					t.Errorf("closed with %d, want %d", got, row.code)
+				}
+				c.Close()
+				rig.WaitFor(t, rig.Patience, "the slot is free", func() bool { return p.Engines[0].Stats().Running == 1 })
+			})
+		}
+	}
+	other.speak(300)
+	other.say(`{"type":"input_audio_buffer.commit"}`)
+	other.until(completed)
+	_ = other.ws.Close(websocket.StatusNormalClosure, "")
+	free(t, p)
+}
+
+// TestFault100_RealtimeEngineFrames checks that an engine whose frames violate the protocol ends a
+// session that has sent audio, and that nothing of them reaches the client.
+func TestFault100_RealtimeEngineFrames(t *testing.T) {
+	t.Parallel()
+	delta := `{"type":"transcription.delta","delta":"` + rig.Canary + `"}`
+	for name, bytes := range map[string]string{
+		"masked":               rig.Frame(fin|opText, delta, true),
+		"a reserved bit":       rig.Frame(fin|0x40|opText, delta, false),
+		"bytes":                rig.Frame(fin|opBinary, delta, false),
+		"not UTF-8":            rig.Frame(fin|opText, strings.Replace(delta, `":"`+rig.Canary, `":"`+"\xff"+rig.Canary, 1), false),
+		"an endless message":   string([]byte{fin | opText, 0x7f, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}) + strings.Repeat(delta, 2<<20/len(delta)),
+		"2 MB":                 rig.Frame(fin|opText, strings.Replace(delta, rig.Canary, strings.Repeat(rig.Canary, 2<<20/len(rig.Canary)), 1), false),
+		"a delta of no text":   rig.Frame(fin|opText, `{"type":"transcription.delta","delta":{"a":"`+rig.Canary+`"}}`, false),
+		"another type":         rig.Frame(fin|opText, `["`+rig.Canary+`"]`, false),
+		"a close":              rig.Frame(fin|opClose, "\x03\xe8"+rig.Canary, false),
+		"a close of an attack": rig.Frame(fin|opClose, "\x03\xef"+rig.Canary, false),
+		"not a frame":          "HTTP/1.1 500 Internal Server Error\r\n\r\n" + rig.Canary,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := vllm("")
+			s.Config = strings.ReplaceAll(s.Config, `"{{up-0}}"`, `"`+badEngine(t, bytes)+`"`)
+			p := rig.Start(t, s)
+			c := dial(t, p.Edge, "?model=ears")
+			c.speak(100)
+			if e := c.fails("upstream_bad_response"); strings.Contains(e.text, rig.Canary) || !utf8.ValidString(e.text) {
+				t.Errorf("%s", e.text)
+			}
+			c.closed(websocket.StatusInternalError)
+			p.Rest()
+			if call := p.LastCall(); call.Outcome != "stream_broken" || call.Attempts != 1 {
+				t.Errorf("%+v", call)
+			}
+		})
+	}
+}
+
+// badEngine runs an engine that answers the first message after the session's settings with the
+// given bytes.
+func badEngine(t *testing.T, bytes string) (url string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != path {
+			_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"sim","object":"model"}]}`)
+			return
+		}
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		sum := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // RFC 6455 requires it
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "+
+			base64.StdEncoding.EncodeToString(sum[:])+"\r\n\r\n"+rig.Frame(fin|opText, `{"type":"session.created","id":"s"}`, false))
+		in := bufio.NewReader(conn)
+		for range 3 { // the settings, the start of an item, audio
+			if _, err := io.CopyN(io.Discard, in, frameLength(in)); err != nil {
+				return
+			}
+		}
+		_, _ = io.WriteString(conn, bytes)
+		_, _ = io.Copy(io.Discard, in)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// frameLength returns the length of the masked frame that comes next.
+func frameLength(in *bufio.Reader) int64 {
+	head, err := in.Peek(4)
+	switch {
+	case err != nil:
+		return 0
+	case head[1]&0x7f == 126:
+		return 8 + int64(binary.BigEndian.Uint16(head[2:]))
+	}
+	return 6 + int64(head[1]&0x7f)
+}
+
+// TestAudioBehindSettings checks that audio may follow the settings that name the model without a
+// pause, even in the same packet and in a message that would be too large before that.
+func TestAudioBehindSettings(t *testing.T) {
+	t.Parallel()
+	p := rig.Start(t, vllm(""))
+	long := strings.Replace(hello, "AAAA", strings.Repeat("AAAA", 32<<10), 1) // 128 KB
+	c := p.Dial()
+	_ = c.Send(handshake(p, "?intent=transcription") + rig.Frame(fin|opText, update, true) + rig.Frame(fin|opText, long, true) +
+		rig.Frame(fin|opText, `{"type":"input_audio_buffer.commit"}`, true))
+	c.Reply("GET").WantStatus(101)
+	var seen strings.Builder
+	for !strings.Contains(seen.String(), completed) {
+		op, payload, err := c.Frame()
+		if err != nil || op != opText {
+			t.Fatalf("%v, %d %q; so far: %s", err, op, payload, seen.String())
+		}
+		seen.WriteString(payload + "\n")
+	}
+	for _, kind := range []string{"session.created", "session.updated", ".delta", "input_audio_buffer.committed"} {
+		if !strings.Contains(seen.String(), kind) {
+			t.Errorf("no %s: %s", kind, seen.String())
+		}
+	}
+	_ = c.Send(rig.Frame(fin|opClose, "\x03\xe8", true))
+	if got := code(t, c); got != 1000 {
+		t.Errorf("closed with %d, want 1000", got)
+	}
+	free(t, p)
+}
+
+// TestOrigins checks which web pages may open a session, and that the answer to the upgrade, and a
+// refusal, say so to the page's browser.
+func TestOrigins(t *testing.T) {
+	t.Parallel()
+	p := rig.Start(t, vllm("cors: { origins: [\"https://listed.example\"] }\n"))
+	for _, one := range []struct {
+		query, origin string
+		status        int
+		allowed       string
+	}{
+		{"?model=ears", "https://listed.example", 101, "https://listed.example"},
+		{"", "https://listed.example", 101, "https://listed.example"},
+		{"?model=nothing", "https://listed.example", 404, "https://listed.example"},
+		{"?intent=conversation", "https://listed.example", 400, "https://listed.example"},
+		{"?model=ears", "http://edge", 101, ""},
+		{"?model=ears", "https://elsewhere.example", 403, ""},
+	} {
+		c := p.Dial()
+		_ = c.Send(handshake(p, one.query, "Origin: "+one.origin))
+		if r := c.Reply("GET").WantStatus(one.status); r.Header.Get("Access-Control-Allow-Origin") != one.allowed {
+			t.Errorf("%s from %s: %v, want %q", one.query, one.origin, r.Header, one.allowed)
+		}
+		c.Close()
+	}
+	free(t, p)
+}

@@ -1,0 +1,242 @@
+package realtime
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/valyala/fasthttp"
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/proxy/access/limit"
+	"penstock/proxy/request/call"
+	socket "penstock/proxy/request/websocket"
+	"penstock/proxy/running/snapshot"
+	"penstock/proxy/telemetry/observe"
+	"penstock/translate/realtime"
+)
+
+// fasthttp starts a goroutine for its date, which must not belong to a synctest bubble.
+var _ = new(fasthttp.ResponseHeader).AppendBytes(nil)
+
+// open runs serve as the session of a client, in a synctest bubble. It returns the client's end of
+// the connection after the answer to its handshake.
+func open(t *testing.T, serve func(*session)) net.Conn {
+	t.Helper()
+	f := &config.File{Auth: config.AuthNone}
+	f.Limits.RequestBody = 1 << 20
+	f.Timeouts.ClientBody, f.Timeouts.Write = config.Duration(30*time.Second), config.Duration(30*time.Second)
+	services := &call.Services{
+		Current: func() *snapshot.Snapshot { return &snapshot.Snapshot{Config: f} },
+		Bodies:  limit.NewMemory(1 << 20), Calls: observe.NewCalls(metrics.NewSet(), zap.NewNop(), config.Log{}),
+	}
+	all := New(services, func() bool { return false })
+	client, edge := net.Pipe()
+	server := &fasthttp.Server{Handler: func(ctx *fasthttp.RequestCtx) {
+		side := socket.NewSocket(ctx, services)
+		if refused := side.Accept(ctx, "realtime"); refused != nil {
+			t.Error(refused)
+			return
+		}
+		one := newSession(all, side, nil, nil)
+		side.Serve(ctx, func() { serve(one) })
+	}}
+	go func() { _ = server.ServeConn(edge) }()
+	_, _ = io.WriteString(client, "GET /v1/realtime HTTP/1.1\r\nHost: edge\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+	var answer strings.Builder
+	for b := make([]byte, 1); !strings.HasSuffix(answer.String(), "\r\n\r\n"); answer.Write(b) {
+		if _, err := client.Read(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return client
+}
+
+// withEngine runs the clocks of a session that has an engine, and reads the client. It passes on how
+// the session ended.
+func withEngine(about *call.Engine, ended chan<- *ending) func(*session) {
+	return func(s *session) {
+		s.about = about
+		s.startClock(true)
+		go func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			for !s.over {
+				s.changed.Wait()
+			}
+			s.side.Cut()
+			ended <- s.end
+		}()
+		message := s.side.NewMessage(nil)
+		for {
+			if _, err := s.side.Receive(message, earlyMessage, earlyMessage); err != nil {
+				return
+			}
+			s.heard.Store(time.Now().UnixNano())
+		}
+	}
+}
+
+// next reads a short frame.
+func next(t *testing.T, c net.Conn) (op byte, payload string) {
+	t.Helper()
+	var head [2]byte
+	if _, err := io.ReadFull(c, head[:]); err != nil {
+		return 0, err.Error()
+	}
+	n := int(head[1])
+	if n == 126 {
+		var long [2]byte
+		_, _ = io.ReadFull(c, long[:])
+		n = int(binary.BigEndian.Uint16(long[:]))
+	}
+	b := make([]byte, n)
+	_, _ = io.ReadFull(c, b)
+	return head[0] & 0xf, string(b)
+}
+
+// say writes a masked frame whose mask is all zeros.
+func say(c net.Conn, op byte, payload string) {
+	_, _ = c.Write(append([]byte{0x80 | op, 0x80 | byte(len(payload)), 0, 0, 0, 0}, payload...))
+}
+
+const (
+	opText  = 0x1
+	opClose = 0x8
+	opPing  = 0x9
+	opPong  = 0xa
+)
+
+var patient = &call.Engine{Idle: time.Minute}
+
+// TestSilentClient checks that a client is pinged after 30 seconds, and that one that does not
+// answer is dropped after 60, together with its session.
+func TestSilentClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan *ending, 1)
+		client := open(t, withEngine(patient, ended))
+		begun := time.Now()
+		if op, _ := next(t, client); op != opPing || time.Since(begun) != pingEvery {
+			t.Errorf("got the frame %d after %v, want a ping after %v", op, time.Since(begun), pingEvery)
+		}
+		if _, why := next(t, client); why != io.EOF.Error() || time.Since(begun) != 2*pingEvery {
+			t.Errorf("got %s after %v, want the end after %v", why, time.Since(begun), 2*pingEvery)
+		}
+		if end := <-ended; end.code != 0 || end.clean || end.error != nil {
+			t.Errorf("the session ended with %+v, want as for a client that has left", end)
+		}
+	})
+}
+
+// TestSessionClocks checks how long a session lasts whose client answers every ping, and speaks
+// every so often or not at all.
+func TestSessionClocks(t *testing.T) {
+	for name, c := range map[string]struct {
+		about  *call.Engine
+		speaks time.Duration
+		after  time.Duration
+		says   string
+	}{
+		"idle":               {patient, 0, idleTime, "idle for too long"},
+		"idle, configured":   {&call.Engine{Idle: time.Minute, Quiet: 45 * time.Second}, 0, 45 * time.Second, "idle for too long"},
+		"long":               {patient, time.Minute, longest, "maximum duration"},
+		"total, configured":  {&call.Engine{Idle: time.Minute, Total: 95 * time.Second}, time.Minute, 95 * time.Second, "maximum duration"},
+		"spoken to the last": {patient, 9 * time.Minute, longest, "maximum duration"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ended := make(chan *ending, 1)
+				client := open(t, withEngine(c.about, ended))
+				begun := time.Now()
+				go func() {
+					for op, payload := next(t, client); op == opPing; op, payload = next(t, client) {
+						say(client, opPong, payload)
+					}
+				}()
+				for {
+					spoke := time.NewTimer(2 * longest)
+					if c.speaks > 0 {
+						spoke.Reset(c.speaks)
+					}
+					select {
+					case <-spoke.C:
+						say(client, opText, `{}`)
+						continue
+					case end := <-ended:
+						spoke.Stop()
+						if after := time.Since(begun); after != c.after || end.error == nil || !strings.Contains(end.error.Message, c.says) || !end.clean {
+							t.Errorf("ended after %v with %+v, want after %v with %q", after, end, c.after, c.says)
+						}
+					}
+					break
+				}
+			})
+		})
+	}
+}
+
+// TestSilentEngine checks that an engine that owes text and is silent for its limit ends the
+// session, but not one that owes nothing.
+func TestSilentEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan *ending, 1)
+		limit := 20 * time.Second
+		client := open(t, func(s *session) {
+			if _, refused := s.talk.Meet(realtime.VLLM, "ears"); refused != nil {
+				t.Error(refused)
+			}
+			time.AfterFunc(3*limit/2, func() {
+				s.talk.Append()
+				s.spoken.Store(time.Now().UnixNano())
+				if _, _, refused := s.talk.Commit(); refused != nil {
+					t.Error(refused)
+				}
+			})
+			withEngine(&call.Engine{Idle: limit}, ended)(s)
+		})
+		begun := time.Now()
+		go func() {
+			for op, payload := next(t, client); op == opPing; op, payload = next(t, client) {
+				say(client, opPong, payload)
+			}
+		}()
+		end := <-ended
+		if after := time.Since(begun); after < 5*limit/2 || after > 7*limit/2 || end.failed == nil {
+			t.Errorf("ended after %v with %+v, want a failure of the engine %v after the commit", after, end, limit)
+		}
+	})
+}
+
+// TestNoModel checks that a session that names no model within its time gets an error and is closed
+// with 1008.
+func TestNoModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := open(t, (*session).serve)
+		begun := time.Now()
+		if op, payload := next(t, client); op != opText || !strings.Contains(payload, "session.created") {
+			t.Fatalf("got %d %q, want session.created", op, payload)
+		}
+		time.Sleep(modelTime / 2)
+		say(client, opText, `{"type":"session.update","session":{}}`)
+		if op, payload := next(t, client); op != opText || !strings.Contains(payload, "session.updated") {
+			t.Fatalf("got %d %q, want session.updated", op, payload)
+		}
+		if op, payload := next(t, client); !strings.Contains(payload, "within 10 seconds") || time.Since(begun) != modelTime {
+			t.Errorf("got %d %q after %v, want an error after %v", op, payload, time.Since(begun), modelTime)
+		}
+		if op, payload := next(t, client); op != opClose || payload[:2] != "\x03\xf0" {
+			t.Errorf("got %d %q, want a close with 1008", op, payload)
+		}
+		say(client, opClose, "\x03\xf0")
+		if _, why := next(t, client); why != io.EOF.Error() {
+			t.Error(why)
+		}
+	})
+}
