@@ -126,6 +126,10 @@ func TestStatuses(t *testing.T) {
 			t.Parallel()
 			websocketStatuses(t, seen)
 		})
+		t.Run("realtime", func(t *testing.T) {
+			t.Parallel()
+			realtimeStatuses(t, seen)
+		})
 	})
 	for _, op := range rig.Published(t).Operations {
 		name := op.Method + " " + op.Path
@@ -384,21 +388,60 @@ func publicStatuses(t *testing.T, seen *produced) {
 	}
 }
 
+// The headers of an upgrade.
+const upgrade, version, key = "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
+
+// upgrade sends a GET that may ask for an upgrade, and checks and records the answer. It returns the
+// connection.
+func (p *produced) upgrade(edge *penstock, path, query string, want int, header ...string) *rig.Raw {
+	edge.T.Helper()
+	c := edge.Dial()
+	_ = c.Send(edge.Head("GET", path+query, append([]string{"Connection: Upgrade"}, header...)...))
+	if r := c.Reply("GET").WantStatus(want); want != 101 {
+		r.Conforms("GET", path)
+	}
+	p.add("GET", path, want)
+	return c
+}
+
+// realtimeStatuses produces the statuses of a GET for a realtime session.
+func realtimeStatuses(t *testing.T, seen *produced) {
+	h := newHook(t)
+	p := start(t, rig.Setup{
+		Top: h.in(""), Upstream: "concurrency: { text: 4, audio: 1 }", Retry: "budget: 100%", Timeouts: "first_event: 1s",
+		Models: "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }",
+	})
+	ask := func(query string, want int, header ...string) *rig.Raw {
+		t.Helper()
+		return seen.upgrade(p, "/v1/realtime", query, want, append(header, version, key)...)
+	}
+	held := ask("?model=ears", 101, upgrade)
+	ask("?model=ears", 429, upgrade)
+	_ = held.Send(rig.Frame(0x88, "\x03\xe8", true))
+	rig.WaitFor(t, rig.Patience, "the slot is free", func() bool { return p.Metric("penstock_calls_inflight") == 0 })
+	ask("?intent=conversation", 400, upgrade)
+	ask("", 401, upgrade, "x-api-key: wrong")
+	ask("", 403, upgrade, "Origin: https://elsewhere.example")
+	ask("?model=nothing", 404, upgrade)
+	ask("", 426)
+	for _, status := range []int{422, 451} {
+		h.says(fmt.Sprintf(`{"action":"refuse","status":%d}`, status))
+		ask("?model=ears", status, upgrade)
+	}
+	h.says(`{"action":"allow"}`)
+	for status, fault := range map[int]string{502: "status=500", 503: "status=503", 504: "blackhole"} {
+		p.Engines[0].SetFault(sim.Fault{Spec: fault, Path: "/v1/realtime", Count: 1})
+		ask("?model=ears", status, upgrade)
+	}
+}
+
 // websocketStatuses produces the statuses of a GET with and without a WebSocket upgrade.
 func websocketStatuses(t *testing.T, seen *produced) {
 	p := start(t, rig.Setup{Timeouts: "linger: 3s", Top: "responses: { websocket: true }", Untidy: true})
 	ask := func(p *penstock, want int, header ...string) {
 		t.Helper()
-		c := p.Dial()
-		_ = c.Send(p.Head("GET", "/v1/responses", append([]string{"Connection: Upgrade"}, header...)...))
-		r := c.Reply("GET").WantStatus(want)
-		if want != 101 {
-			r.Conforms("GET", "/v1/responses")
-		}
-		seen.add("GET", "/v1/responses", want)
-		c.Close()
+		seen.upgrade(p, "/v1/responses", "", want, header...).Close()
 	}
-	const upgrade, version, key = "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
 	ask(p, 101, upgrade, version, key)
 	ask(p, 400, upgrade, key)
 	ask(p, 401, upgrade, version, key, "x-api-key: wrong")
