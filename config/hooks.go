@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"penstock/config/unixsocket"
 )
 
 // Hook is a service of the operator that decides about calls before an engine is asked (before), or
@@ -14,7 +16,8 @@ import (
 type Hook struct {
 	// The name of the hook, for metrics and the log.
 	Name string `yaml:"name"`
-	// The URL that is asked, by one POST, before a call waits for an engine.
+	// The URL that is asked, by one POST, before a call waits for an engine: http or https, or for a
+	// service at a Unix socket unix:/PATH, or unix:/PATH:/BASE with the path that is asked.
 	Before string `yaml:"before"`
 	// In place of before: where a copy of each call goes once it has ended. An http or https URL, the
 	// path of a file, or unix:PATH for a stream socket. Each copy is a line of JSON that holds the
@@ -145,12 +148,18 @@ func (c hookChecks) all() {
 
 func (c hookChecks) url(at string, h *Hook) {
 	path := at + ".before"
+	if unixsocket.Is(h.Before) {
+		if _, _, err := unixsocket.URL(h.Before); err != nil {
+			c.check.fail(path, "%v", err)
+		}
+		return
+	}
 	u, err := url.Parse(h.Before)
 	switch {
 	case h.Before == "":
 		c.check.fail(path, "a hook needs the URL that is asked, such as http://127.0.0.1:8090/decide, or after, the place where copies go")
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		c.check.fail(path, "it must begin with http:// or https:// and a host, such as http://127.0.0.1:8090/decide")
+		c.check.fail(path, "it must begin with http:// or https:// and a host, such as http://127.0.0.1:8090/decide, or be unix:/PATH")
 	case u.User != nil:
 		c.check.fail(path, "a URL must not hold a user or a password: write the credential as token, beside before")
 	case u.Fragment != "":

@@ -9,8 +9,8 @@ import (
 )
 
 // CheckSockets reports Unix sockets that a start could not open or reach, because of the files at
-// their paths. Call it before a start, like CheckCertificates. The socket of an engine may appear
-// later.
+// their paths. Call it before a start, like CheckCertificates. The socket of an engine or a hook may
+// appear later.
 func (f *File) CheckSockets() Problems {
 	c := f.checks().check
 	for _, l := range []struct{ at, listen string }{
@@ -23,13 +23,22 @@ func (f *File) CheckSockets() Problems {
 		}
 	}
 	for i := range f.Upstreams {
-		if url := f.Upstreams[i].URL; unixsocket.Is(url) {
-			if file, _, err := unixsocket.URL(url); err == nil {
-				c.socket(element("upstreams", i)+".url", file, c.warn)
-			}
-		}
+		c.server(element("upstreams", i)+".url", f.Upstreams[i].URL)
+	}
+	for i := range f.Hooks {
+		c.server(element("hooks", i)+".before", f.Hooks[i].Before)
 	}
 	return c.Problems()
+}
+
+// server warns about the socket of a server, if the server has one.
+func (c *checker) server(at, url string) {
+	if !unixsocket.Is(url) {
+		return
+	}
+	if file, _, err := unixsocket.URL(url); err == nil {
+		c.socket(at, file, c.warn)
+	}
 }
 
 // socket reports what makes the path of a Unix socket unusable.

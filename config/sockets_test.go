@@ -11,7 +11,7 @@ import (
 )
 
 // TestCheckSockets: a path at which no socket can be opened is reported with its line, and one at
-// which an engine's socket may still appear is only a warning.
+// which the socket of an engine or a hook may still appear is only a warning.
 func TestCheckSockets(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -23,18 +23,19 @@ func TestCheckSockets(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ listen, admin, engine, want string }{
-		{"DIR/new", "DIR/live", "DIR/later", ""},
-		{"DIR/none/new", "DIR/live", "DIR/live", "config.yaml:1:9: there is no folder DIR/none for the Unix socket: create it"},
-		{"DIR/file", "DIR/live", "DIR/live", "config.yaml:1:9: DIR/file exists and is not a socket"},
-		{"DIR/file/new", "DIR/live", "DIR/live", "there is no folder DIR/file"},
-		{"DIR/new", "DIR/file", "DIR/live", "config.yaml:2:18: DIR/file exists and is not a socket"},
-		{"DIR/new", "DIR/live", "DIR/none/vllm", "config.yaml:4:29: warning: there is no folder DIR/none"},
-		{"DIR/new", "DIR/live", "DIR/file", "config.yaml:4:29: warning: DIR/file exists and is not a socket"},
+	for _, c := range []struct{ listen, admin, engine, hook, want string }{
+		{"DIR/new", "DIR/live", "DIR/later", "DIR/later", ""},
+		{"DIR/none/new", "DIR/live", "DIR/live", "DIR/later", "config.yaml:1:9: there is no folder DIR/none for the Unix socket: create it"},
+		{"DIR/file", "DIR/live", "DIR/live", "DIR/later", "config.yaml:1:9: DIR/file exists and is not a socket"},
+		{"DIR/file/new", "DIR/live", "DIR/live", "DIR/later", "there is no folder DIR/file"},
+		{"DIR/new", "DIR/file", "DIR/live", "DIR/later", "config.yaml:2:18: DIR/file exists and is not a socket"},
+		{"DIR/new", "DIR/live", "DIR/none/vllm", "DIR/later", "config.yaml:4:29: warning: there is no folder DIR/none"},
+		{"DIR/new", "DIR/live", "DIR/file", "DIR/later", "config.yaml:4:29: warning: DIR/file exists and is not a socket"},
+		{"DIR/new", "DIR/live", "DIR/live", "DIR/none/guard", "config.yaml:6:32: warning: there is no folder DIR/none"},
 	} {
-		in := strings.NewReplacer("LISTEN", c.listen, "ADMIN", c.admin, "ENGINE", c.engine, "DIR", dir)
+		in := strings.NewReplacer("LISTEN", c.listen, "ADMIN", c.admin, "ENGINE", c.engine, "HOOK", c.hook, "DIR", dir)
 		in2 := strings.NewReplacer("DIR", dir)
-		src := in2.Replace(in.Replace("listen: unix:LISTEN\nadmin: { listen: unix:ADMIN }\nauth: none\nupstreams: [{ name: a, url: unix:ENGINE }]\nmodels: [{ id: m, deployments: [{ upstream: a }] }]\n"))
+		src := in2.Replace(in.Replace("listen: unix:LISTEN\nadmin: { listen: unix:ADMIN }\nauth: none\nupstreams: [{ name: a, url: unix:ENGINE }]\nmodels: [{ id: m, deployments: [{ upstream: a }] }]\nhooks: [{ name: guard, before: unix:HOOK }]\n"))
 		f, problems := config.Parse("config.yaml", []byte(src))
 		if f == nil {
 			t.Fatalf("%v: %v", c, problems)

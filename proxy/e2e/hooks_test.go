@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -242,9 +243,9 @@ func TestHookAdmitsAnew(t *testing.T) {
 	ask("Hi").WantStatus(200)
 }
 
-// TestHookFailures checks calls whose hook gives no decision: they are refused or continued, as
+// TestFault101_HookGivesNoDecision checks calls whose hook gives no decision: they are refused or continued, as
 // configured. The log never has text from the hook's request or answer.
-func TestHookFailures(t *testing.T) {
+func TestFault101_HookGivesNoDecision(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, cause, detail, more string
@@ -268,6 +269,9 @@ func TestHookFailures(t *testing.T) {
 		}},
 		{"garbage", "hook_answer", "not_json", "", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>"+rig.Canary) }},
 		{"unknown action", "hook_answer", "unknown_action", "", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"action":"`+rig.Canary+`"}`) }},
+		{"10 MB of garbage", "hook_answer", "not_json", "", func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, `{"action":"`+strings.Repeat("x", 10<<20))
+		}},
 		{"100 MB", "hook_answer", "too_long", "", func(w http.ResponseWriter, _ *http.Request) {
 			piece := bytes.Repeat([]byte("x"), 1<<20)
 			for range 100 {
@@ -325,6 +329,46 @@ func TestHookFailures(t *testing.T) {
 					t.Errorf("the log does not say what was wrong, or how long it took: %s", log)
 				}
 			})
+		}
+	}
+}
+
+// TestHookAtASocket checks a hook at a Unix socket, with and without a path: its decisions, also
+// after it has restarted, and the refusal of calls while it is away.
+func TestHookAtASocket(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "h")
+	asked := make(chan string, 10)
+	serve := func() (end func()) {
+		socket, err := net.Listen("unix", file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked <- r.Host + r.URL.Path
+			io.WriteString(w, `{"action":"refuse","status":403}`)
+		})}
+		go func() { _ = server.Serve(socket) }()
+		return func() { server.Close() }
+	}
+	for address, target := range map[string]string{"unix:" + file: "localhost/", "unix:" + file + ":/v1/decide": "localhost/v1/decide"} {
+		end := serve()
+		p := start(t, rig.Setup{Top: `hooks: [{ name: guard, before: "` + address + `", timeout: 60s }]`})
+		refused := func(status int, code string) {
+			t.Helper()
+			p.Post(chatPath, p.Chat("")).WantError(status, map[int]string{403: "permission_error", 503: "api_error"}[status], code)
+		}
+		refused(403, "refused_by_hook")
+		refused(403, "refused_by_hook")
+		end()
+		refused(503, "hook_unavailable")
+		end = serve()
+		refused(403, "refused_by_hook")
+		end()
+		for range 3 {
+			if got := rig.Receive(t, rig.Patience, "the hook is asked", asked); got != target {
+				t.Errorf("the hook was asked for %s, want %s", got, target)
+			}
 		}
 	}
 }

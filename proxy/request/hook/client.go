@@ -1,8 +1,10 @@
 package hook
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"encoding/hex"
 	"errors"
 	"io"
 	"net"
@@ -13,12 +15,14 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"penstock/config"
+	"penstock/config/unixsocket"
 	"penstock/upstreams"
 )
 
 // Client asks hooks. Any goroutine may use it.
 type Client struct {
 	http    *http.Client
+	sockets *http.Client // for hooks at Unix sockets
 	metrics *metrics.Set
 	recent  Recent[Failure]
 }
@@ -39,9 +43,22 @@ const (
 
 // NewClient returns a client whose metrics are in set.
 func NewClient(set *metrics.Set) *Client {
-	return &Client{metrics: set, http: &http.Client{
+	dialer := &net.Dialer{KeepAlive: idleTime}
+	return &Client{metrics: set, http: newHTTP(dialer.DialContext), sockets: newHTTP(
+		func(ctx context.Context, _, host string) (net.Conn, error) {
+			file, err := socketOf(host)
+			if err != nil {
+				return nil, err
+			}
+			return dialer.DialContext(ctx, "unix", file)
+		},
+	)}
+}
+
+func newHTTP(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
+	return &http.Client{
 		Transport: &http.Transport{
-			DialContext:         (&net.Dialer{KeepAlive: idleTime}).DialContext,
+			DialContext:         dial,
 			MaxConnsPerHost:     maxConns,
 			MaxIdleConnsPerHost: idleConns,
 			IdleConnTimeout:     idleTime,
@@ -50,7 +67,27 @@ func NewClient(set *metrics.Set) *Client {
 			TLSNextProto:    map[string]func(string, *tls.Conn) http.RoundTripper{}, // HTTP/1.1 alone
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	}
+}
+
+// at returns the client and the URL for a hook. The host of a Unix socket's URL is the socket's path
+// in hexadecimal, because connections are kept by host.
+func (c *Client) at(before string) (client *http.Client, url string) {
+	if !unixsocket.Is(before) {
+		return c.http, before
+	}
+	file, base, _ := unixsocket.URL(before) // config has checked it
+	return c.sockets, "http://" + hex.EncodeToString([]byte(file)) + cmp.Or(base, "/")
+}
+
+// socketOf returns the path of the Unix socket of a host.
+func socketOf(address string) (file string, err error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", err
+	}
+	b, err := hex.DecodeString(host)
+	return string(b), err
 }
 
 // Undecided returns, sorted by name, the hooks that gave no decision on some question in the last
@@ -58,7 +95,10 @@ func NewClient(set *metrics.Set) *Client {
 func (c *Client) Undecided(now time.Time) []Failures[Failure] { return c.recent.Failures(now) }
 
 // Close closes the idle connections.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *Client) Close() {
+	c.http.CloseIdleConnections()
+	c.sockets.CloseIdleConnections()
+}
 
 // Failure says that a hook gave no valid answer. It is an error.
 type Failure struct {
@@ -138,14 +178,18 @@ const maxTries = 3
 // post sends the question and reads the answer.
 func (c *Client) post(ctx context.Context, h *config.Hook, q *question, to *answer) error {
 	var reply *http.Response
+	client, url := c.at(h.Before)
 	for try := 1; ; try++ {
 		reused := false
 		traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 			GotConn: func(on httptrace.GotConnInfo) { reused = on.Reused },
 		})
-		r, err := http.NewRequestWithContext(traced, http.MethodPost, h.Before, q.reader())
+		r, err := http.NewRequestWithContext(traced, http.MethodPost, url, q.reader())
 		if err != nil {
 			return &Failure{Cause: upstreams.CauseHookUnreachable}
+		}
+		if client == c.sockets {
+			r.Host = "localhost"
 		}
 		r.ContentLength = q.size()
 		r.GetBody = func() (io.ReadCloser, error) { return q.reader(), nil }
@@ -155,7 +199,7 @@ func (c *Client) post(ctx context.Context, h *config.Hook, q *question, to *answ
 		if h.Token != "" {
 			r.Header.Set("Authorization", "Bearer "+h.Token.Value())
 		}
-		if reply, err = c.http.Do(r); err == nil {
+		if reply, err = client.Do(r); err == nil {
 			break
 		}
 		if !reused || try == maxTries || ctx.Err() != nil {
