@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"penstock/bench/sim"
 	"penstock/proxy/access/auth"
@@ -322,9 +323,10 @@ func TestCopiesToSocket(t *testing.T) {
 	}
 }
 
-// TestCopiesBadSink checks that a sink that hangs, refuses or is unreachable does not affect calls.
+// TestFault102_SinkOfCopies checks that a sink that hangs, drips, dies, refuses or is unreachable, or
+// answers with 10 MB, does not affect calls.
 // Metrics, verdict and log must report the sink without any content.
-func TestCopiesBadSink(t *testing.T) {
+func TestFault102_SinkOfCopies(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, more, result, why string
@@ -340,6 +342,25 @@ func TestCopiesBadSink(t *testing.T) {
 		{
 			"refuses", "", "status", "the sink answered with an error",
 			func(w http.ResponseWriter, _ *http.Request) { http.Error(w, rig.Canary, 500) },
+		},
+		{
+			"drips", "bytes: 2KiB, memory: 4KiB", "full", "the sink is slower than the calls",
+			func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				for http.NewResponseController(w).Flush() == nil {
+					select {
+					case <-r.Context().Done():
+						return
+					case <-time.After(10 * time.Millisecond): // the test needs this pace
+						_, _ = io.WriteString(w, ".")
+					}
+				}
+			},
+		},
+		{"dies", "", "unreachable", "sink not reachable", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+		{
+			"10 MB", "", "status", "the sink answered with an error",
+			func(w http.ResponseWriter, _ *http.Request) { http.Error(w, strings.Repeat(rig.Canary, 1<<20), 500) },
 		},
 		{"away", "", "unreachable", "sink not reachable", nil},
 	} {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -230,4 +231,90 @@ func TestKeysAtRunTimeInTheStore(t *testing.T) {
 	at("it is revoked", http.StatusUnauthorized)
 	a.keys(404, keeperToken, "DELETE", "/guest", "")
 	a.keys(201, keeperToken, "POST", "", `{"id":"guest"}`)
+}
+
+// TestFault103_KeysFileUnwritable checks that while the file cannot be written, a change of a key is
+// refused in words and nothing of it is in force. Calls and other keys are not affected, and changes
+// work again as soon as the file can be written.
+func TestFault103_KeysFileUnwritable(t *testing.T) {
+	t.Parallel()
+	file := t.TempDir() + "/made.yaml"
+	p := start(t, rig.Setup{Top: keyTokens(", keys: { file: " + file + " }")})
+	made, _ := p.keys(201, keeperToken, "POST", "", `{"id":"guest"}`)
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	works := func() {
+		t.Helper()
+		p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+made.Key).WantStatus(200)
+		p.Post(chatPath, p.Chat("")).WantStatus(200)
+	}
+	obstacle := file + ".new" // a folder, which not even root can write into as a file
+	if err := os.Mkdir(obstacle, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ method, path, body string }{
+		{"POST", "", `{"id":"late"}`}, {"PATCH", "/guest", `{"active":false}`}, {"POST", "/guest/rotate", `{"overlap":"0s"}`}, {"DELETE", "/guest", ""},
+	} {
+		if _, text := p.keys(503, keeperToken, c.method, c.path, c.body); !strings.Contains(text, "Nothing has changed: ") {
+			t.Errorf("%s %s: %s", c.method, c.path, text)
+		}
+		works()
+	}
+	if now, err := os.ReadFile(file); err != nil || string(now) != string(before) {
+		t.Errorf("the file has changed: %v\n%s", err, now)
+	}
+	p.keys(404, readerToken, "GET", "/late", "")
+	if err := os.Remove(obstacle); err != nil {
+		t.Fatal(err)
+	}
+	p.keys(201, keeperToken, "POST", "", `{"id":"late"}`)
+	works()
+	p.keys(200, keeperToken, "DELETE", "/guest", "")
+	p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+made.Key).WantStatus(401)
+}
+
+// TestFault104_TwoAdmins checks admins that make and change keys at the same time: of two that make
+// one key, one is told that it exists, no change undoes another one, and of two that revoke a key
+// one is told that it is gone.
+func TestFault104_TwoAdmins(t *testing.T) {
+	t.Parallel()
+	p := start(t, rig.Setup{Top: keyTokens(", keys: { file: " + t.TempDir() + "/made.yaml }")})
+	// both does two requests at once, and returns their statuses in order.
+	both := func(one, two [3]string) (statuses [2]int) {
+		var all sync.WaitGroup
+		for i, c := range [][3]string{one, two} {
+			all.Go(func() {
+				res := p.adminDo(c[0], "/-/keys"+c[1], c[2], keeperToken)
+				res.Body.Close()
+				statuses[i] = res.StatusCode
+			})
+		}
+		all.Wait()
+		return [2]int{min(statuses[0], statuses[1]), max(statuses[0], statuses[1])}
+	}
+	for i := range 8 {
+		id := fmt.Sprint("guest", i)
+		create := [3]string{"POST", "", `{"id":"` + id + `"}`}
+		if got := both(create, create); got != [2]int{201, 409} {
+			t.Errorf("two make %s: %v, want 201 and 409", id, got)
+		}
+		if got := both([3]string{"PATCH", "/" + id, `{"limits":{"concurrency":7}}`}, [3]string{"PATCH", "/" + id, `{"weight":3}`}); got != [2]int{200, 200} {
+			t.Errorf("two change %s: %v, want 200", id, got)
+		}
+		_, text := p.keys(200, readerToken, "GET", "/"+id, "")
+		if !strings.Contains(text, `"concurrency": 7`) || !strings.Contains(text, `"weight": 3`) {
+			t.Errorf("a change is lost: %s", text)
+		}
+		rotate := [3]string{"POST", "/" + id + "/rotate", `{"overlap":"0s"}`}
+		if got := both(rotate, rotate); got[0] != 200 {
+			t.Errorf("two rotate %s: %v", id, got)
+		}
+		revoke := [3]string{"DELETE", "/" + id, ""}
+		if got := both(revoke, revoke); got != [2]int{200, 404} {
+			t.Errorf("two revoke %s: %v, want 200 and 404", id, got)
+		}
+	}
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }

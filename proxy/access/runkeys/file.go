@@ -197,7 +197,7 @@ func (f *File) Update(_ context.Context, id string, change func(entry string) (s
 		return fmt.Errorf("%s would be larger than %d MiB: revoke keys first", f.opts.Path, strictyaml.MaxFile>>20)
 	}
 	if err := f.write(out); err != nil {
-		return fmt.Errorf("%s cannot be written, so nothing has changed: %w", f.opts.Path, err)
+		return fmt.Errorf("%s cannot be written: %w", f.opts.Path, err)
 	}
 	f.broken = nil
 	f.use(lines, out)

@@ -9,15 +9,14 @@ import (
 )
 
 // lastRow is the last row of the matrix.
-const lastRow = 97
+const lastRow = 104
 
-// TestMatrixIsWhole checks that every row has a test with its number, here or in the parent
-// package. The parent package tests some rows about the command line, load and exposure in its own
-// process.
+// TestMatrixIsWhole checks that every row has a test with its number, here, in the parent package or
+// in that of realtime sessions. These two run the edge in their own process.
 func TestMatrixIsWhole(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder
-	for _, pattern := range []string{"*_test.go", "../*_test.go"} {
+	for _, pattern := range []string{"*_test.go", "../*_test.go", "../realtime/*_test.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%d files of %s, %v; want some", len(files), pattern, err)

@@ -150,7 +150,7 @@ func badEngine(t *testing.T, bytes string) (url string) {
 			return
 		}
 		defer conn.Close()
-		sum := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // RFC 6455 requires it
+		sum := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
 		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: "+
 			base64.StdEncoding.EncodeToString(sum[:])+"\r\n\r\n"+rig.Frame(fin|opText, `{"type":"session.created","id":"s"}`, false))
 		in := bufio.NewReader(conn)

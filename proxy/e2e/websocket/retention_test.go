@@ -2,6 +2,9 @@ package websocket
 
 import (
 	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -13,6 +16,36 @@ import (
 	"penstock/config/testkit/fastset"
 	"penstock/proxy/e2e/rig"
 )
+
+// TestRetained checks that a client is told which of a connection's calls are copied, answered or
+// refused.
+func TestRetained(t *testing.T) {
+	t.Parallel()
+	sink := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	t.Cleanup(sink.Close)
+	p := start(t, rig.Setup{
+		Top:    `hooks: [{ name: archive, after: "` + sink.URL + `", timeout: 60s, keys: [tester], models: [sim] }]`,
+		Models: "- { id: other, deployments: [{ upstream: up-0, served: sim }] }",
+	})
+	c := dial(t, p)
+	// told says whether the next call for a model tells the client that it is copied.
+	told := func(model string) bool {
+		t.Helper()
+		c.say(`{"type":"response.create","model":%q,"input":"Hello"}`, model)
+		created := c.hear()
+		for e := created; e.Type != "response.completed" && e.Type != "error"; {
+			e = c.hear()
+		}
+		return created.Headers["X-Penstock-Retained"] == "true"
+	}
+	if !told("sim") || told("other") {
+		t.Error("a client is not told about its own calls alone")
+	}
+	p.Engines[0].SetFault(sim.Fault{Spec: "status=400;message=no", Count: 1})
+	if !told("sim") {
+		t.Error("a refusal does not say that it is copied")
+	}
+}
 
 // TestRetention sends a word in every place that a WebSocket client can write to, under every
 // fault. Afterwards the word is not in the log, the metrics, the page, an error or a file, and the
