@@ -186,6 +186,9 @@ func (s *suspicion) confirmed(body uint64, now Moment) (takes bool) {
 	return true
 }
 
+// lacks reports whether the engine lacks the feature, as far as is known.
+func (s *suspicion) lacks() bool { return s.out || s.trial }
+
 // retry starts a new trial of the feature.
 func (s *suspicion) retry() {
 	*s = suspicion{trial: true, status: s.status, bodies: s.bodies, pause: s.pause, total: s.total, last: s.last}
@@ -381,7 +384,7 @@ type Lack struct {
 	Feature string  `json:"feature"`
 	Status  int     `json:"status"`         // the status of the refusals
 	Flag    string  `json:"flag,omitempty"` // flag that the engine must be started with
-	Retry   float64 `json:"retry_seconds"`  // seconds until the feature is tried again
+	Retry   float64 `json:"retry_seconds"`  // seconds until the feature is tried again; 0: it is being tried
 	Refused int     `json:"refused"`        // calls that it refused, since it was first suspected
 }
 
@@ -418,7 +421,7 @@ const (
 )
 
 // RefusingNow returns the features for which the upstream refuses most calls, by served name and
-// feature. It omits features that count as lacking.
+// feature. It omits features that count as lacking, or whose trial has no answer yet.
 func RefusingNow(u *Upstream, now time.Time) (all []Refusing) {
 	u.Models.suspected(func(l *lacking) bool { return l.watched.Load() != l.out.Load() }, func(m *ServedModel, f Features, s *suspicion) {
 		most := 0
@@ -428,7 +431,7 @@ func RefusingNow(u *Upstream, now time.Time) (all []Refusing) {
 			}
 		}
 		answers, old := min(s.n, answersSeen), time.Duration(At(now)-s.last)
-		if !s.out && most >= refusingLeast && 2*most > answers && old < refusingFor {
+		if !s.lacks() && most >= refusingLeast && 2*most > answers && old < refusingFor {
 			flag := engine.FlagFor(u.engine.Load(), f.name())
 			all = append(all, Refusing{m.served, f.name(), s.status, flag, most, answers, max(0, old.Seconds())})
 		}
@@ -458,10 +461,11 @@ func (s *ServedModels) suspected(fits func(*lacking) bool, visit func(*ServedMod
 	}
 }
 
-// Lacking returns the features that the upstream lacks, by served name and feature.
+// Lacking returns the features that the upstream lacks, by served name and feature. Until the trial
+// of a feature has an answer, the last known answer counts.
 func Lacking(u *Upstream, now time.Time) (all []Lack) {
-	u.Models.suspected(func(l *lacking) bool { return l.out.Load() != 0 }, func(m *ServedModel, f Features, s *suspicion) {
-		if s.out {
+	u.Models.suspected(func(l *lacking) bool { return l.watched.Load() != 0 }, func(m *ServedModel, f Features, s *suspicion) {
+		if s.lacks() {
 			all = append(all, Lack{
 				m.served, f.name(), s.status, engine.FlagFor(u.engine.Load(), f.name()),
 				max(0, time.Duration(s.until-At(now)).Seconds()), s.total,

@@ -176,6 +176,9 @@ func TestLacking(t *testing.T) {
 	if m.Lacks(FeatureTools, At(now)) {
 		t.Fatal("it is not tried again")
 	}
+	if all := Lacking(u, now); len(all) != 1 || all[0].Retry != 0 || len(RefusingNow(u, now)) != 0 {
+		t.Errorf("during its trial it shows %+v and %+v, want that it lacks tools", all, RefusingNow(u, now))
+	}
 	d := call(chat|FeatureTools, OutcomeRejected, 9, false)
 	if d == nil {
 		t.Fatal("its trial is not asked elsewhere")
@@ -191,7 +194,7 @@ func TestLacking(t *testing.T) {
 	if m.Lacks(FeatureTools, At(now)) {
 		t.Fatal("it is not tried again")
 	}
-	if call(chat|FeatureTools, OutcomeOK, 1, false); m.lacking.watched.Load() != 0 {
+	if call(chat|FeatureTools, OutcomeOK, 1, false); m.lacking.watched.Load() != 0 || Lacking(u, now) != nil {
 		t.Error("its trial has passed, and it is suspected")
 	}
 	for range 11 {
