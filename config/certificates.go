@@ -130,7 +130,7 @@ func (c *checker) pair(path, cert, key string) {
 }
 
 // week is the warning time: the edge warns the operator a week before a certificate or a key
-// expires. The alert PenstockCertificateExpires uses the same time.
+// expires.
 const week = 7 * 24 * time.Hour
 
 // renewedDaily is the longest lifetime of a certificate that a machine surely renews: workload
@@ -138,7 +138,7 @@ const week = 7 * 24 * time.Hour
 const renewedDaily = 3 * 24 * time.Hour
 
 // EndsSoon returns how long in advance the edge mentions the expiry of a certificate in a file, or
-// of a key: a week, as in the alert. If the lifetime is three days or less, the edge mentions the
+// of a key: a week. If the lifetime is three days or less, the edge mentions the
 // expiry once the renewal is overdue.
 func EndsSoon(from, until time.Time) time.Duration {
 	if until.Sub(from) <= renewedDaily {
@@ -152,7 +152,7 @@ func EndsSoon(from, until time.Time) time.Duration {
 // renewed, and at which it must be renewed now. Programs renew when a third of the lifetime is left
 // (certmagic, step) or earlier (SPIFFE, certbot for short lifetimes). So a certificate with less
 // than a quarter left was forgotten. Even for long lifetimes, these times are at most a week and a
-// day.
+// day. The alert PenstockCertificateExpires uses the first of them.
 func RenewalOverdue(from, until time.Time) (overdue, urgent time.Duration) {
 	life := until.Sub(from)
 	return min(week, life/4), min(week/7, life/10)

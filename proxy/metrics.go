@@ -11,6 +11,7 @@ import (
 
 	"penstock/config"
 	"penstock/proxy/build"
+	"penstock/proxy/front/listen"
 	"penstock/proxy/request/call"
 	"penstock/proxy/running/snapshot"
 	"penstock/proxy/telemetry/guard"
@@ -85,10 +86,12 @@ func (e *Edge) registerGauges() {
 	if cert := e.opts.Certificate; cert != nil && e.opts.ACME == nil { // a zero timestamp would fire expiry alerts
 		gauge("penstock_certificate_expiry_timestamp_seconds",
 			func() float64 { return float64(cert.NotAfter().Unix()) })
+		gauge("penstock_certificate_not_before_timestamp_seconds", func() float64 { return begins(cert) })
 	}
 	if cert := e.opts.AdminCertificate; cert != nil {
 		gauge("penstock_admin_certificate_expiry_timestamp_seconds",
 			func() float64 { return float64(cert.NotAfter().Unix()) })
+		gauge("penstock_admin_certificate_not_before_timestamp_seconds", func() float64 { return begins(cert) })
 	}
 	gauge("penstock_retry_budget", func() float64 {
 		_, allowed := e.services.Retries.State(time.Now(), e.reloads.Running().Config.Retry.Budget)
@@ -233,4 +236,10 @@ func truth(b bool) float64 {
 		return 1
 	}
 	return 0
+}
+
+// begins returns when a certificate becomes valid, in Unix seconds.
+func begins(c *listen.Certificate) float64 {
+	from, _ := c.Valid()
+	return float64(from.Unix())
 }

@@ -78,6 +78,9 @@ func TestFault74_CertificateRotated(t *testing.T) {
 	if at := e.Metric("penstock_certificate_expiry_timestamp_seconds"); int64(at) != year.Add(time.Hour).Unix() {
 		t.Errorf("the metric says %v", at)
 	}
+	if from := e.Metric("penstock_certificate_not_before_timestamp_seconds"); from == 0 || from > float64(time.Now().Add(-47*time.Hour).Unix()) {
+		t.Errorf("the metric says that it is valid from %v, and the pair is two days old", from)
+	}
 	if _, err := kept.Write([]byte(e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, `"tokens":1`), "Connection: close"))); err != nil {
 		t.Errorf("the connection from before: %v", err)
 	}

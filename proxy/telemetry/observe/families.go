@@ -144,6 +144,8 @@ var families = []Family{
 	{"penstock_reload_duration_seconds", Gauge, "How long the last reload took."},
 	{"penstock_certificate_expiry_timestamp_seconds", Gauge, "When the edge's certificate expires, by domain if it obtains them itself; absent without one."},
 	{"penstock_admin_certificate_expiry_timestamp_seconds", Gauge, "When the admin listener's certificate (admin.tls) expires; absent without one."},
+	{"penstock_certificate_not_before_timestamp_seconds", Gauge, "When the edge's certificate from a file became valid, so that its life is known; absent without one."},
+	{"penstock_admin_certificate_not_before_timestamp_seconds", Gauge, "When the admin listener's certificate (admin.tls) became valid; absent without one."},
 	{"penstock_acme_failures", Gauge, "Attempts in a row to obtain or renew the certificate of a domain that failed; 0: the last one was good."},
 	{"penstock_acme_waiting", Gauge, "Domains whose certificate is due and not ordered, because the fleet's store does not answer."},
 	{"penstock_acme_orders_total", Counter, "Attempts to obtain or renew a certificate, by result: ok, failed."},
