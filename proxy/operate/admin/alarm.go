@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -80,7 +81,7 @@ func (a *alarms) edge(s *status.Status, log *zap.Logger) {
 	write, msg := log.Warn, "the edge is degraded"
 	switch v.Level {
 	case status.LevelFailing:
-		write, msg = log.Error, "most calls fail or are refused"
+		write, msg = log.Error, "the edge is failing"
 	case status.LevelOut:
 		write, msg = log.Error, "models are out"
 	}
@@ -89,11 +90,7 @@ func (a *alarms) edge(s *status.Status, log *zap.Logger) {
 
 // overLimits logs the key limits that have refused calls in the last minute.
 func (a *alarms) overLimits(s *status.Status, log *zap.Logger) {
-	for of, t := range a.keys {
-		if s.Now.Sub(t.at) > keyAgain {
-			delete(a.keys, of)
-		}
-	}
+	a.withinLimits(s, log)
 	lines := 0
 	for i := range s.Refusals {
 		r := &s.Refusals[i]
@@ -125,7 +122,22 @@ func (a *alarms) overLimits(s *status.Status, log *zap.Logger) {
 	}
 }
 
-// refusals logs the features that one upstream refuses and the other upstreams of its model do not.
+// withinLimits logs the key limits that have a line and refuse no calls any more.
+func (a *alarms) withinLimits(s *status.Status, log *zap.Logger) {
+	for of := range a.keys {
+		refuses := slices.ContainsFunc(s.Refusals, func(r status.Reason) bool {
+			return r.Key == of.key && r.Limit == of.limit && r.Minute > 0
+		})
+		if !refuses || !s.LimitOf(of.key, of.limit).Over {
+			delete(a.keys, of)
+			log.Info("a key is within its limit again", zap.String("event", "key_within_limit"), zap.String("key", of.key),
+				zap.String("limit", of.limit))
+		}
+	}
+}
+
+// refusals logs the features that one upstream refuses and the other upstreams of its model do not,
+// and those that the only upstream of a model refuses.
 func (a *alarms) refusals(s *status.Status, log *zap.Logger) {
 	for of, at := range a.refused {
 		if s.Now.Sub(at) >= keyAgain {
@@ -134,7 +146,7 @@ func (a *alarms) refusals(s *status.Status, log *zap.Logger) {
 	}
 	for i := range s.Upstreams {
 		u := &s.Upstreams[i]
-		for _, r := range s.RefusedOnlyBy(u) {
+		for _, r := range slices.Concat(s.RefusedOnlyBy(u), s.RefusedWithout(u)) {
 			of := keyLimit{u.Label, r.Served + " " + r.Feature}
 			if _, told := a.refused[of]; told || len(a.refused) >= alarmKeys {
 				continue
@@ -143,7 +155,7 @@ func (a *alarms) refusals(s *status.Status, log *zap.Logger) {
 				a.refused = map[keyLimit]time.Time{}
 			}
 			a.refused[of] = s.Now
-			log.Warn("an upstream refuses calls that others of its model answer", zap.String("event", "upstream_refuses"),
+			log.Warn("an upstream refuses calls with a feature", zap.String("event", "upstream_refuses"),
 				zap.String("upstream", u.Label), zap.String("served", r.Served), zap.String("feature", r.Feature),
 				zap.Int("status", r.Status), zap.Int("refused", r.Refused), zap.Int("answers", r.Answers),
 				zap.String("remedy", r.Remedy()))

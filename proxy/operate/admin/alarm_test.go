@@ -70,9 +70,13 @@ func TestAlarms(t *testing.T) {
 	}
 	want(look(time.Minute, status.LevelOK, "Healthy", over), zap.WarnLevel, "key_over_limit")
 	over.Minute = 0
-	if all := look(time.Hour, status.LevelOK, "Healthy", over); all != nil {
+	want(look(time.Minute, status.LevelOK, "Healthy", over), zap.InfoLevel, "key_within_limit", `"key":"team-a"`, `"limit":"group_tokens_per_minute"`)
+	if all := look(time.Hour, status.LevelOK, "Healthy"); all != nil {
 		t.Errorf("no more: %v", all)
 	}
+	over.Minute = 1
+	want(look(time.Second, status.LevelOK, "Healthy", over), zap.WarnLevel, "key_over_limit", `"refused":1`)
+	want(look(time.Minute, status.LevelOK, "Healthy"), zap.InfoLevel, "key_within_limit")
 	var many []status.Reason
 	for i := range 100 {
 		many = append(many, status.Reason{Key: "k" + string(rune('A'+i)), Limit: "requests_per_minute", Minute: 1})

@@ -88,7 +88,7 @@ func (s *Status) troublesOf(m *Model) (out []string) {
 		say("fails %s%s", shareOf(n.Failed, n.Calls), s.blame(m.ID))
 	}
 	if Bounds.Full.share(n.Full, n.Calls) {
-		say("is full for %s: %s%s", shareOf(n.Full, n.Calls), m.slots(), s.hit(m.ID))
+		say("is full for %s: %s%s", shareOf(n.Full, n.Calls), s.slots(m), s.hit(m.ID))
 	}
 	if Bounds.Queue.quantile(n.QueueP95, n.Queued) {
 		say("keeps calls waiting %s for a slot (p95)", millis(n.QueueP95))
@@ -104,16 +104,33 @@ func shareOf(n, all int) string {
 	return fmt.Sprintf("%d %% of its calls (%d of %d in the last minute)", percent(n, all), n, all)
 }
 
-// slots describes how full a model is.
-func (m *Model) slots() string {
+// slots describes how full a model is, or which of its engines take no new calls while they are
+// busy.
+func (s *Status) slots(m *Model) string {
 	active, total := 0, 0
 	for _, p := range poolsOf(*m) {
 		active, total = active+p.Active, total+p.Total
 	}
-	if active < total {
+	switch busy := s.busy(m); {
+	case active < total && len(busy) == 1:
+		return "no new calls go to " + busy[0] + ", which does not answer its probes"
+	case active < total && busy != nil:
+		return "no new calls go to " + list(busy) + ", which do not answer their probes"
+	case active < total:
 		return fmt.Sprintf("%d of %d slots are in use now", active, total)
 	}
 	return fmt.Sprintf("all %s in use", takenSlots(total))
+}
+
+// busy returns the busy upstreams of a model.
+func (s *Status) busy(m *Model) (out []string) {
+	for i := range s.Upstreams {
+		u := &s.Upstreams[i]
+		if u.State == "busy" && u.Mode == "ready" && slices.ContainsFunc(m.Targets, func(t Target) bool { return t.Upstream == u.Label }) {
+			out = append(out, u.Label)
+		}
+	}
+	return out
 }
 
 func takenSlots(n int) string {

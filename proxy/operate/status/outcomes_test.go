@@ -207,6 +207,30 @@ func TestVerdictByOutcomes(t *testing.T) {
 	}
 }
 
+// TestFullWhileBusy checks that a model with free slots that is full because its engines do not
+// answer their probes is not explained by the number of its slots.
+func TestFullWhileBusy(t *testing.T) {
+	for _, c := range []struct {
+		states [2]string
+		active int
+		want   string
+	}{
+		{[2]string{"up", "up"}, 1, "1 of 2 slots are in use now"},
+		{[2]string{"busy", "up"}, 1, "no new calls go to a, which does not answer its probes"},
+		{[2]string{"busy", "busy"}, 1, "no new calls go to a, b, which do not answer their probes"},
+		{[2]string{"busy", "up"}, 2, "all 2 slots are in use"},
+	} {
+		m := Model{ID: "m", Pools: map[string]Pool{"text": {Active: c.active, Total: 2}}, Targets: []Target{{Upstream: "a"}, {Upstream: "b"}}}
+		s := &Status{Models: []Model{m}}
+		for i, label := range []string{"a", "b"} {
+			s.Upstreams = append(s.Upstreams, Upstream{Status: upstreams.Status{Label: label, State: c.states[i], Mode: "ready"}})
+		}
+		if got := s.slots(&m); got != c.want {
+			t.Errorf("%v, %d in use: %q, want %q", c.states, c.active, got, c.want)
+		}
+	}
+}
+
 // TestFewAreNoTrouble checks that two failed calls of an otherwise unused model, or one slow call,
 // raise no alarm, and that a third failed call does.
 func TestFewAreNoTrouble(t *testing.T) {

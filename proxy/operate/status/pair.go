@@ -9,35 +9,44 @@ import (
 // pair describes a certificate in a file and the end of its validity, in one line.
 type pair struct {
 	Of, Text, Level string
-	// time until it expires, if it is not overdue yet but the headline mentions it
-	Soon string
+	// Ends says when it expires and what to do, if the headline mentions it. Soon reports that it is
+	// no problem yet.
+	Ends string
+	Soon bool
 }
 
 // pairsOf returns the certificates of the public and the admin listener that come from files.
 func pairsOf(s *Status) (out []pair) {
 	for _, c := range []struct {
-		of string
+		of, setting string
 		*Certificate
-	}{{"the public listener (tls)", s.Certificate}, {"the admin listener (admin.tls)", s.AdminCertificate}} {
+	}{{"the public listener (tls)", "tls", s.Certificate}, {"the admin listener (admin.tls)", "admin.tls", s.AdminCertificate}} {
 		if c.Certificate == nil || len(c.Domains) > 0 {
 			continue
 		}
-		p := pair{Of: c.of, Text: "certificate of " + c.of + ": until " + c.NotAfter.UTC().Format(time.RFC3339), Level: LevelOK}
+		until, left := c.NotAfter.UTC().Format(time.RFC3339), c.NotAfter.Sub(s.Now)
+		p := pair{Of: c.of, Text: "certificate of " + c.of + ": until " + until, Level: LevelOK}
+		ends := "the certificate of " + c.of + " ends in " + Ago(left) + " (" + until + "): " + newPair(c.setting)
 		overdue, urgent := config.RenewalOverdue(c.NotBefore, c.NotAfter)
-		switch left := c.NotAfter.Sub(s.Now); {
+		switch {
 		case c.Trouble(s.Now) != "":
 			p.Level = LevelOut
 			p.Text += ": " + c.Trouble(s.Now)
 		case left < urgent:
-			p.Level = LevelFailing
+			p.Level, p.Ends = LevelFailing, ends
 			p.Text += ", which is in " + Ago(left)
 		case left < overdue:
-			p.Level = LevelDegraded
+			p.Level, p.Ends = LevelDegraded, ends
 			p.Text += ", which is in " + Ago(left)
 		case left < config.EndsSoon(c.NotBefore, c.NotAfter):
-			p.Soon = "the certificate of " + c.of + " ends in " + Ago(left)
+			p.Ends, p.Soon = ends, true
 		}
 		out = append(out, p)
 	}
 	return out
+}
+
+// newPair tells the operator to replace a certificate from a file.
+func newPair(setting string) string {
+	return "write a new pair to the paths of " + setting + ".cert and " + setting + ".key, no restart is needed"
 }

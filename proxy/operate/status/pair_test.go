@@ -40,11 +40,11 @@ func TestPairs(t *testing.T) {
 		{until(8 * day), until(6 * day), []string{
 			`up">✓</span> certificate of the public listener (tls): until 2026-11-29T12:00:00Z</li>`,
 			`warn">!</span> certificate of the admin listener (admin.tls): until 2026-11-27T12:00:00Z, which is in 6 d 0 h</li>`,
-		}, "Degraded: the certificate of the admin listener (admin.tls): until 2026-11-27T12:00:00Z, which is in 6 d 0 h. Every model is served."},
+		}, "Degraded: the certificate of the admin listener (admin.tls) ends in 6 d 0 h (2026-11-27T12:00:00Z): write a new pair to the paths of admin.tls.cert and admin.tls.key, no restart is needed. Every model is served."},
 		{
 			nil, until(-time.Hour),
 			[]string{`down">✕</span> certificate of the admin listener (admin.tls): until 2026-11-21T11:00:00Z: the certificate expired on 2026-11-21T11:00:00Z</li>`},
-			"Degraded: the admin listener's certificate expired on 2026-11-21T11:00:00Z, so scrapers and commands cannot connect. Every model is served.",
+			"Degraded: the admin listener's certificate expired on 2026-11-21T11:00:00Z, so scrapers and commands cannot connect: write a new pair to the paths of admin.tls.cert and admin.tls.key, no restart is needed. Every model is served.",
 		},
 		{&Certificate{Domains: []Domain{{Name: "a.test", NotAfter: now.Add(time.Hour)}}}, nil, nil, "Healthy: "},
 	} {
@@ -72,21 +72,23 @@ func TestWhatFailsNowComesFirst(t *testing.T) {
 	s.Upstreams[0].State, s.Upstreams[0].LastFailure = "stalled", nil
 	s.Certificate = &Certificate{NotBefore: now.Add(-60 * 24 * time.Hour), NotAfter: now.Add(4 * 24 * time.Hour)}
 	s.Judge(nil)
-	if down, ends := strings.Index(s.Verdict.Text, "has stalled"), strings.Index(s.Verdict.Text, "which is in 4 d"); down < 0 || ends < down {
+	if down, ends := strings.Index(s.Verdict.Text, "has stalled"), strings.Index(s.Verdict.Text, "ends in 4 d"); down < 0 || ends < down {
 		t.Error(s.Verdict.Text)
 	}
 }
 
 // TestCertificateOfFewDaysIsMentioned checks that the first sentence mentions a certificate that
-// was made for a few days, without trouble, and not one that is renewed each day.
+// was made for a few days, without trouble, with what to do, and not one that is renewed each day.
 func TestCertificateOfFewDaysIsMentioned(t *testing.T) {
 	for life, want := range map[time.Duration]bool{24 * time.Hour: false, 4 * 24 * time.Hour: true, 30 * 24 * time.Hour: false} {
 		s := sample()
 		s.Upstreams, s.LastReload = s.Upstreams[:1], nil
 		s.Certificate = &Certificate{NotBefore: now, NotAfter: now.Add(life)}
 		s.Judge(nil)
-		if v := s.Verdict; v.Level != LevelOK || strings.Contains(v.Text, "Look at: the certificate of the public listener (tls) ends in ") != want {
-			t.Errorf("a life of %v: %+v", life, v)
+		v, todo := s.Verdict, "What to do: penstock explain PenstockCertificateExpires"
+		if v.Level != LevelOK || strings.Contains(v.Text, "Look at: the certificate of the public listener (tls) ends in ") != want ||
+			strings.HasSuffix(v.Text, "): write a new pair to the paths of tls.cert and tls.key, no restart is needed.") != want || (s.WhatToDo() == todo) != want {
+			t.Errorf("a life of %v: %+v, %s", life, v, s.WhatToDo())
 		}
 	}
 }

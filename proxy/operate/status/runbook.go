@@ -17,7 +17,7 @@ func (u *Upstream) Runbook() string {
 	switch {
 	case u.State == "down":
 		return "PenstockUpstreamDown"
-	case u.State == "stalled", u.Leaves:
+	case u.State == "stalled", u.Unheard > 0:
 		return "PenstockUpstreamStalled"
 	case u.failsCalls():
 		return "PenstockBreakerOpen"
@@ -61,6 +61,15 @@ func (s *Status) Runbooks() (all []string) {
 	return all
 }
 
+// WhatToDo names the commands that print what to do about the verdict's problems, or returns "".
+func (s *Status) WhatToDo() string {
+	all := s.Runbooks()
+	if all == nil {
+		return ""
+	}
+	return "What to do: penstock explain " + strings.Join(all, ", penstock explain ")
+}
+
 // Remedies returns remedies for the verdict's problems: commands, or settings to change. It is
 // never empty.
 func (s *Status) Remedies() (all []string) {
@@ -90,13 +99,21 @@ func (s *Status) Remedies() (all []string) {
 	return all
 }
 
-// ends reports whether a certificate from a file is invalid or should have been renewed.
+// ends reports whether a certificate from a file is invalid or ends soon.
 func (c *Certificate) ends(now time.Time) bool {
 	if c == nil || len(c.Domains) > 0 {
 		return false
 	}
-	overdue, _ := config.RenewalOverdue(c.NotBefore, c.NotAfter)
-	return c.Trouble(now) != "" || c.NotAfter.Sub(now) < overdue
+	return c.Trouble(now) != "" || c.NotAfter.Sub(now) < config.EndsSoon(c.NotBefore, c.NotAfter)
+}
+
+// replace tells what to do about a certificate from a file that clients refuse, as the end of a
+// sentence. Certificates that the edge obtains itself have their own problems and remedies.
+func (c *Certificate) replace(setting string) string {
+	if len(c.Domains) > 0 {
+		return ""
+	}
+	return ": " + newPair(setting)
 }
 
 // runbook is the text of one alert.

@@ -16,6 +16,7 @@ const leastWidth = 40
 func (s *Status) Terminal(width int) []byte {
 	p := printer{width: max(leastWidth, width)}
 	p.wrap("", "Penstock  "+s.Verdict.Text)
+	p.wrap("", s.WhatToDo())
 	p.wrap("", s.Numbers())
 	for _, t := range s.Tables() {
 		p.table(&t)

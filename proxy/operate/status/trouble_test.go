@@ -74,3 +74,38 @@ func TestRefusalsOfOneEngineAreNamed(t *testing.T) {
 		t.Errorf("there is no other: %q", s.Verdict.Text)
 	}
 }
+
+// TestRefusalsOfTheOnlyEngine checks that the first sentence mentions an engine without another one
+// of its model that has refused each of many calls with a feature, if a flag would explain it.
+func TestRefusalsOfTheOnlyEngine(t *testing.T) {
+	const flag = "--enable-auto-tool-choice"
+	for _, c := range []struct {
+		flag             string
+		refused, answers int
+		other            bool
+		want             bool
+	}{
+		{flag, 10, 10, false, true},
+		{flag, 9, 9, false, false},
+		{flag, 10, 11, false, false}, // it can answer such calls
+		{"", 10, 10, false, false},
+		{flag, 10, 10, true, false}, // the other one refuses them, too
+	} {
+		s := sample()
+		s.LastReload, s.Upstreams, s.Models = nil, s.Upstreams[:1], s.Models[:1]
+		u := &s.Upstreams[0]
+		u.Refuses = []upstreams.Refusing{{Served: "m", Feature: "tools", Status: 400, Flag: c.flag, Refused: c.refused, Answers: c.answers}}
+		s.Models[0].Targets = []Target{{Upstream: u.Label, Served: "m", Eligible: true}}
+		if c.other {
+			b := *u
+			b.Name, b.Label = "other", "other"
+			s.Upstreams = append(s.Upstreams, b)
+			s.Models[0].Targets = append(s.Models[0].Targets, Target{Upstream: "other", Served: "m", Eligible: true})
+		}
+		s.Judge(nil)
+		const want = " calls with tools (status 400), and no other engine of its model can be compared: are the calls right? Otherwise start it with --enable-auto-tool-choice."
+		if s.Verdict.Level != LevelOK || strings.HasSuffix(s.Verdict.Text, want) != c.want || strings.Contains(s.Verdict.Text, "Look at") != c.want {
+			t.Errorf("%+v: %+v", c, s.Verdict)
+		}
+	}
+}

@@ -98,8 +98,8 @@ func (s *Status) Judge(w *Watch) {
 		}
 	}
 	for _, p := range pairsOf(s) {
-		if p.Soon != "" {
-			look = append(look, p.Soon)
+		if p.Soon {
+			look = append(look, p.Ends)
 		}
 	}
 	if len(look) > 0 {
@@ -139,8 +139,8 @@ func (s *Status) concerns() (all []concern) {
 		add("a certificate's renewal", t)
 	}
 	for _, p := range pairsOf(s) {
-		if p.Level == LevelDegraded || p.Level == LevelFailing {
-			all = append(all, concern{"the certificate of " + p.Of, "the " + p.Text, LevelDegraded, p.Level == LevelFailing})
+		if p.Ends != "" && !p.Soon {
+			all = append(all, concern{"the certificate of " + p.Of, p.Ends, LevelDegraded, p.Level == LevelFailing})
 		}
 	}
 	for _, h := range s.Hooks {
@@ -225,6 +225,9 @@ func (s *Status) refusing() (all []string) {
 		for _, r := range s.RefusedOnlyBy(u) {
 			all = append(all, u.Label+" "+refusesText(&r)+since(u.RefusingSeconds)+", the others of its model did not: "+r.Remedy())
 		}
+		for _, r := range s.RefusedWithout(u) {
+			all = append(all, u.Label+" "+refusesText(&r)+", and no other engine of its model can be compared: are the calls right? Otherwise "+r.Remedy())
+		}
 	}
 	return all
 }
@@ -244,6 +247,34 @@ func (s *Status) RefusedOnlyBy(u *Upstream) (all []upstreams.Refusing) {
 func refusesText(r *upstreams.Refusing) string {
 	return fmt.Sprintf("refused %d of its last %s with %s (status %d)", r.Refused, count(r.Answers, "call"),
 		featureWords(r.Feature), r.Status)
+}
+
+// soleLeast is how many calls in a row an engine without another one of its model must have refused
+// until the page mentions it.
+const soleLeast = 10
+
+// RefusedWithout returns the features of which the upstream refused each of the last calls, if no
+// other engine can be compared because its model has none, and a flag is known that would explain
+// it.
+func (s *Status) RefusedWithout(u *Upstream) (all []upstreams.Refusing) {
+	for i := range u.Refuses {
+		if r := &u.Refuses[i]; r.Flag != "" && r.Refused >= soleLeast && r.Refused == r.Answers && s.sole(u, r.Served) {
+			all = append(all, *r)
+		}
+	}
+	return all
+}
+
+// sole reports whether the upstream is the only target of its models with that served name.
+func (s *Status) sole(u *Upstream, served string) bool {
+	for i := range s.Models {
+		targets := s.Models[i].Targets
+		if slices.ContainsFunc(targets, func(t Target) bool { return t.Upstream == u.Label && t.Served == served }) &&
+			slices.ContainsFunc(targets, func(t Target) bool { return t.Upstream != u.Label }) {
+			return false
+		}
+	}
+	return true
 }
 
 // refusal describes the first feature that the upstream refuses and the other upstreams of its
@@ -308,11 +339,11 @@ func ownTroubles(s *Status) (all []concern) {
 			"), so it is not ready; its log has the stacks")
 	}
 	if t := s.Certificate.Trouble(s.Now); t != "" {
-		add(LevelFailing, "the certificate", t+", so clients cannot connect")
+		add(LevelFailing, "the certificate", t+", so clients cannot connect"+s.Certificate.replace("tls"))
 	}
 	if t := s.AdminCertificate.Trouble(s.Now); t != "" {
 		add(LevelDegraded, "the admin listener's certificate", "the admin listener's "+strings.TrimPrefix(t, "the ")+
-			", so scrapers and commands cannot connect")
+			", so scrapers and commands cannot connect"+s.AdminCertificate.replace("admin.tls"))
 	}
 	if s.Unsaved > unsavedMost {
 		add(LevelDegraded, "the ledger", fmt.Sprintf("the ledger has not been written for %.0f s, "+

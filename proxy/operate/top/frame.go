@@ -42,6 +42,9 @@ func (v *view) head(width, height int) (out []line) {
 	for _, text := range sentence {
 		out = append(out, line{plaintext.Cut(text, width), styleOf(v.state.Verdict.Level)})
 	}
+	if todo := v.state.WhatToDo(); todo != "" && height >= 20 {
+		out = append(out, line{plaintext.Cut(todo, width), styleNone})
+	}
 	if height >= 10 {
 		out = append(out, line{plaintext.Cut(v.state.Numbers(), width), styleDim})
 	}

@@ -103,7 +103,7 @@ func TestTroubleFirst(t *testing.T) {
 	if at < 0 || !strings.HasPrefix(lines[at+1], "> gpu-07") {
 		t.Errorf("what is down is not the first row:\n%s", text)
 	}
-	for _, want := range []string{"of 50, ", " more", "gpu-07 is down for 1 min (no connection)", "[2 Upstreams 50 (1!)]", "q quit"} {
+	for _, want := range []string{"of 50, ", " more", "gpu-07 is down for 1 min (no connection)", "[2 Upstreams 50 (1!)]", "q quit", "What to do: penstock explain PenstockModelWithoutEngine, penstock explain "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the frame lacks %q:\n%s", want, text)
 		}
