@@ -118,7 +118,11 @@ func kindName(v jsonx.Value) string {
 
 // ReadFields reads members of v and refuses a member that two readers could read differently.
 func ReadFields(v jsonx.Value, names *jsonx.Names, out []jsonx.Value) *Invalid {
-	err := names.Fields(v, out)
+	return invalidMember(names.Fields(v, out))
+}
+
+// invalidMember returns the refusal of a member that two readers could read differently.
+func invalidMember(err error) *Invalid {
 	if err == nil {
 		return nil
 	}

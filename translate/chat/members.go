@@ -2,7 +2,6 @@ package chat
 
 import (
 	"math"
-	"math/bits"
 
 	"penstock/translate/jsonx"
 )
@@ -88,19 +87,6 @@ const usual uint64 = 1<<memberModel | 1<<memberMessages | 1<<memberTemperature |
 	1<<memberFrequencyPenalty | 1<<memberPresencePenalty | 1<<memberRepetitionPenalty |
 	1<<memberMaxTokens | 1<<memberMaxCompletionTokens | 1<<memberSeed | 1<<memberStream | 1<<memberStreamOptions |
 	1<<memberReasoningEffort | 1<<memberUser | 1<<memberParallelToolCalls
-
-// compare reports whether root has only members that the edge reads (those in m), and whether all
-// of these are usual. No member of root occurs twice.
-func (m *members) compare(root jsonx.Value) (known, allUsual bool) {
-	var seen uint64
-	for i := range m {
-		if m[i].Exists() {
-			seen |= 1 << i
-		}
-	}
-	known = bits.OnesCount64(seen) == root.Len()
-	return known, known && seen&^usual == 0
-}
 
 // numberRules lists the members that are numbers within a range, both ends included.
 var numberRules = [...]struct {

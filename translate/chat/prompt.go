@@ -128,8 +128,12 @@ func (p *Prompt) decode(messages jsonx.Value) *Invalid {
 
 func (p *Prompt) decodeMessage(i int, v jsonx.Value) *Invalid {
 	var m [messageMemberCount]jsonx.Value
-	if e := ReadElement("an object", v, messageNames, m[:]); e != nil {
-		return e
+	if !v.IsObject() {
+		return WrongType("", "an object", v)
+	}
+	found, _, err := messageNames.Read(v, m[:])
+	if err != nil {
+		return invalidMember(err)
 	}
 	if e := RequiredString("role", m[messageRole]); e != nil {
 		return e
@@ -148,6 +152,10 @@ func (p *Prompt) decodeMessage(i int, v jsonx.Value) *Invalid {
 	} else {
 		p.thoughts.pass(i, role, p.Bytes > before)
 	}
+	if found == 1<<messageRole|1<<messageContent && Given(m[messageContent]) { // most messages
+		p.follow(turnOf(role))
+		return nil
+	}
 	if e := OptionalString("name", m[messageName]); e != nil {
 		return e
 	}
@@ -164,10 +172,14 @@ func (p *Prompt) decodeMessage(i int, v jsonx.Value) *Invalid {
 	if !Given(m[messageContent]) {
 		p.contentless = append(p.contentless, contentless{v, m[messageContent], hasElements(m[messageToolCalls])})
 	}
-	turn := joinable(role, &m)
+	p.follow(joinable(role, &m))
+	return p.decodeToolCalls(m[messageToolCalls])
+}
+
+// follow records the turn to which the next message belongs.
+func (p *Prompt) follow(turn turnRole) {
 	p.inRow = p.inRow || turn != turnAlone && turn == p.turn
 	p.turn = turn
-	return p.decodeToolCalls(m[messageToolCalls])
 }
 
 // roleOf returns the role named by v, or an empty string if v is not a role.

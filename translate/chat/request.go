@@ -133,10 +133,12 @@ func (r *Request) parse(body []byte, mend ...string) error {
 }
 
 func (r *Request) decode(root jsonx.Value) *Invalid {
-	if e := ReadFields(root, requestMembers, r.members[:]); e != nil {
-		return e
+	found, others, err := requestMembers.Read(root, r.members[:])
+	if err != nil {
+		return invalidMember(err)
 	}
-	if r.known, r.usual = r.members.compare(root); !r.usual {
+	r.known = !others
+	if r.usual = r.known && found&^usual == 0; !r.usual {
 		if e := CheckBounds(root); e != nil {
 			return e
 		}

@@ -30,6 +30,11 @@ func joinable(role string, m *[messageMemberCount]jsonx.Value) turnRole {
 			return turnAlone
 		}
 	}
+	return turnOf(role)
+}
+
+// turnOf returns the role under which a message with nothing but text may be joined.
+func turnOf(role string) turnRole {
 	switch role {
 	case "user":
 		return turnUser

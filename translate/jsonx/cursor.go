@@ -1,10 +1,5 @@
 package jsonx
 
-import (
-	"encoding/binary"
-	"math/bits"
-)
-
 // Cursor reads a document once, from start to end, without a tape, for a caller that knows which
 // members it wants. It is made for the documents that programs usually write. It refuses all
 // others, even valid ones: names with escapes or outside ASCII, escapes for half a surrogate pair,
@@ -72,6 +67,10 @@ func (c *Cursor) First() (name []byte, ok bool) {
 // end of the object it leaves the object and returns false. It also returns false when the document
 // is refused.
 func (c *Cursor) Next() (name []byte, ok bool) {
+	if c.at < len(c.src) && c.src[c.at] == ',' {
+		c.at++
+		return c.name()
+	}
 	switch c.Peek() {
 	case ',':
 		c.at++
@@ -86,18 +85,11 @@ func (c *Cursor) Next() (name []byte, ok bool) {
 
 // name reads a member's name and the colon after it.
 func (c *Cursor) name() (name []byte, ok bool) {
-	if s, i := c.src, c.at+1; c.left > 0 && i < len(s) && s[i-1] == '"' { // without spaces
-		for end := i; len(s)-end > 8; end += 8 {
-			m := special(binary.LittleEndian.Uint64(s[end:]))
-			if m == 0 {
-				continue
-			}
-			if end += bits.TrailingZeros64(m) >> 3; s[end] == '"' && s[end+1] == ':' {
-				c.at = end + 2
-				c.left--
-				return s[i:end], true
-			}
-			break
+	if s := c.src[c.at:]; len(s) > 34 && s[0] == '"' && c.left > 0 {
+		if n := plain32((*[32]byte)(s[1:])); s[n+1] == '"' && s[n+2] == ':' { // short and without spaces
+			c.at += n + 3
+			c.left--
+			return s[1 : n+1], true
 		}
 	}
 	if c.left--; c.left < 0 || c.Peek() != '"' {

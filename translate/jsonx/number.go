@@ -134,6 +134,27 @@ func (v Value) SmallIntegers() bool {
 	return true
 }
 
+// shortFloat returns the value of a number of at most 16 digits, or 15 with a point among them,
+// without a sign and an exponent. The conversion of an integer rounds to the nearest float64. With a
+// point, both operands of the division are exact, so its result is the nearest one, too.
+func shortFloat(s []byte) (float64, bool) {
+	digits, scale := 0, 0
+	if len(s) > 16 {
+		return 0, false
+	}
+	for _, c := range s {
+		switch {
+		case c-'0' <= 9:
+			digits, scale = digits*10+int(c-'0'), scale*10
+		case c == '.':
+			scale = 1
+		default:
+			return 0, false
+		}
+	}
+	return float64(digits) / float64(max(scale, 1)), true
+}
+
 // Float returns the value of a number, rounded to the nearest float64. It returns false when v is
 // not a number or is too large to be finite. It allocates only for a number that is too large.
 func (v Value) Float() (float64, bool) {
@@ -141,6 +162,9 @@ func (v Value) Float() (float64, bool) {
 		return 0, false
 	}
 	raw := v.Raw()
+	if f, ok := shortFloat(raw); ok {
+		return f, true
+	}
 	// ParseFloat keeps no reference to its argument; its error holds a copy.
 	f, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(raw), len(raw)), 64) //nolint:gosec // see above
 	if err != nil {

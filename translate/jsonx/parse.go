@@ -133,15 +133,12 @@ value: // a value must follow
 	}
 	switch c := src[i]; c {
 	case '"':
-		end, flags := shortEnd(src, i+1), uint8(0)
-		if end == 0 {
-			var reason string
-			if end, flags, reason = scanString(src, i+1); reason != "" {
-				return tape[:k], &SyntaxError{end, reason}
-			}
-			if flags&flagLone != 0 && o.Paired {
-				return tape[:k], &SyntaxError{i, reasonLone}
-			}
+		end, flags, reason := scanString(src, i+1)
+		if reason != "" {
+			return tape[:k], &SyntaxError{end, reason}
+		}
+		if flags&flagLone != 0 && o.Paired {
+			return tape[:k], &SyntaxError{i, reasonLone}
 		}
 		if depth <= record {
 			tape[k].set(i, end, k+1, String, flags)
@@ -259,15 +256,12 @@ member: // a member's name must follow
 		return tape[:k], &LimitError{i, LimitMembers, MaxMembers}
 	}
 	{
-		end, flags := shortEnd(src, i+1), uint8(0)
-		if end == 0 {
-			var reason string
-			if end, flags, reason = scanString(src, i+1); reason != "" {
-				return tape[:k], &SyntaxError{end, reason}
-			}
-			if flags&flagLone != 0 && o.Paired {
-				return tape[:k], &SyntaxError{i, reasonLone}
-			}
+		end, flags, reason := scanString(src, i+1)
+		if reason != "" {
+			return tape[:k], &SyntaxError{end, reason}
+		}
+		if flags&flagLone != 0 && o.Paired {
+			return tape[:k], &SyntaxError{i, reasonLone}
 		}
 		if depth <= record {
 			if k == len(tape) {

@@ -63,24 +63,19 @@ func SkipText(s []byte, i int) int {
 	return plain(s, i)
 }
 
-// shortEnd returns the offset after the closing quote of a string whose contents start at i. It
-// returns 0 unless the contents are plain and at most 15 bytes long.
-func shortEnd(s []byte, i int) int {
-	if len(s)-i < 16 {
-		return 0
-	}
-	w := s[i : i+16 : i+16]
-	m := special(binary.LittleEndian.Uint64(w))
+// plain32 returns the offset of the first special byte in w, or 32.
+func plain32(w *[32]byte) int {
+	m, n := special(binary.LittleEndian.Uint64(w[:8])), 0
 	if m == 0 {
-		i += 8
-		if m = special(binary.LittleEndian.Uint64(w[8:])); m == 0 {
-			return 0
-		}
+		m, n = special(binary.LittleEndian.Uint64(w[8:16])), 8
 	}
-	if i += bits.TrailingZeros64(m) >> 3; s[i] != '"' {
-		return 0
+	if m == 0 {
+		m, n = special(binary.LittleEndian.Uint64(w[16:24])), 16
 	}
-	return i + 1
+	if m == 0 {
+		m, n = special(binary.LittleEndian.Uint64(w[24:])), 24
+	}
+	return n + bits.TrailingZeros64(m)>>3
 }
 
 // StringEnd validates the string whose contents start at i, after the opening quote, like Doc.Parse
@@ -98,16 +93,9 @@ func StringEnd(s []byte, i int) (end int, escaped bool) {
 // offset after the closing quote and the flags, or the offset of the error and its reason.
 func scanString(s []byte, i int) (end int, flags uint8, reason string) {
 	// Most strings are short and plain.
-	for range 4 {
-		if len(s)-i < 8 {
-			break
-		}
-		if m := special(binary.LittleEndian.Uint64(s[i:])); m == 0 {
-			i += 8
-		} else if i += bits.TrailingZeros64(m) >> 3; s[i] == '"' {
+	if len(s)-i > 32 {
+		if i += plain32((*[32]byte)(s[i:])); s[i] == '"' {
 			return i + 1, 0, ""
-		} else {
-			break
 		}
 	}
 	return scanLong(s, i)

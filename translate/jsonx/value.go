@@ -256,7 +256,8 @@ func (v Value) Fields(names []string, out []Value) error {
 	if len(names) > indexedFrom && len(names) <= maxIndexed {
 		var n Names
 		n.index(names)
-		return n.fields(v, out)
+		_, _, err := n.fields(v, out)
+		return err
 	}
 	nodes, src := v.d.nodes, v.d.src
 	for i, end := v.i+1, v.node().next; i < end; i = nodes[i+1].next {
@@ -345,16 +346,24 @@ func (n *Names) Index(k Key) int {
 
 // Fields is v.Fields for the list of names, but faster if the list is long.
 func (n *Names) Fields(v Value, out []Value) error {
+	_, _, err := n.Read(v, out)
+	return err
+}
+
+// Read is Fields. It also returns the set of the names found, with bit i for name i, and whether v
+// has members with other names.
+func (n *Names) Read(v Value, out []Value) (found uint64, others bool, err error) {
 	out = out[:len(n.list)]
 	clear(out)
 	if v.Kind() != Object {
-		return nil
+		return 0, false, nil
 	}
 	return n.fields(v, out)
 }
 
-func (n *Names) fields(v Value, out []Value) error {
+func (n *Names) fields(v Value, out []Value) (found uint64, others bool, err error) {
 	nodes, src := v.d.nodes, v.d.src
+members:
 	for i, end := v.i+1, v.node().next; i < end; i = nodes[i+1].next {
 		k := &nodes[i]
 		raw := src[k.start+1 : k.end-1]
@@ -371,18 +380,21 @@ func (n *Names) fields(v Value, out []Value) error {
 				}
 				if out[j].d == nil && string(raw) == name {
 					out[j] = Value{v.d, i + 1}
-					break
+					found |= 1 << j
+					continue members
 				}
 			}
 			if (Key{raw, k.flags}).Fold(name) {
 				if err := v.set(i, name, &out[j]); err != nil {
-					return err
+					return 0, false, err
 				}
-				break
+				found |= 1 << j
+				continue members
 			}
 		}
+		others = true
 	}
-	return nil
+	return found, others, nil
 }
 
 // AppendText appends the decoded contents of a string, or nothing if v is not a string. A lone
