@@ -100,7 +100,8 @@ func lease(u *Upstream, key string, p Pool, prompt Prompt, free config.Percent, 
 	u.slots.tokens[p].Add(l.weight)
 	l.unread, l.uncached = int64(max(0, prompt.Tokens)), l.weight
 	u.Progress.Unread(l.unread)
-	l.met = met{At(now), callsAt(u, At(now)), u.slots.unread.Add(l.uncached)}
+	at := At(now)
+	l.met = met{at, callsAt(u, at), u.slots.unread.Add(l.uncached)}
 	if l.met.unread == l.uncached {
 		u.slots.reads.Store(int64(l.met.at))
 	}
@@ -309,7 +310,8 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 	}()
 	l.up.series.attempts[o].Inc()
 	if o == OutcomeOK && l.model != nil {
-		l.model.answers.learn(time.Duration(At(now)-l.met.at), At(now))
+		at := At(now)
+		l.model.answers.learn(time.Duration(at-l.met.at), at)
 		l.model.lacking.answered(l.model, l.needs)
 	}
 	if l.doubt != nil {

@@ -67,7 +67,9 @@ type Attempt struct {
 
 // Begin takes over the lease and the exchange x in which the request will be sent.
 func (a *Attempt) Begin(t *Terms, lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) {
-	*a = Attempt{terms: *t, lease: lease, target: target, sends: a.sends}
+	sends := a.sends
+	*a = Attempt{} // in place: a new value with the fields would be built first and then copied
+	a.terms, a.lease, a.target, a.sends = *t, lease, target, sends
 	a.Reply.x, a.Reply.memory = x, t.Memory
 	a.Reply.clock = clock{limits: &t.Model.Clocks, start: instant.Of(t.Start), up: lease.Upstream(), lease: lease, mover: t.Mover}
 	if t.Span != nil {

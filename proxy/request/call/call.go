@@ -58,7 +58,7 @@ func (s *Services) begin(ctx *fasthttp.RequestCtx, ep *endpoint.Endpoint) *Call 
 	c.body.Begin(s.Bodies)
 	c.memory.Budget = s.Replies
 	c.poison.begin(s.Poison, &c.body)
-	c.record = observe.Record{Dialect: ep.Dialect.Name, Start: now, Phase: observe.PhaseBody}
+	c.record.Dialect, c.record.Start, c.record.Phase = ep.Dialect.Name, now, observe.PhaseBody
 	if c.config.snapshot.Config.Log.Client {
 		c.record.Client = clientAddress(ctx.RemoteAddr())
 	}

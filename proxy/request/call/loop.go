@@ -69,7 +69,10 @@ func (l loop) ask(now time.Time) (standing, *failure.Failure) {
 	case err != nil:
 		return failed, l.noTarget(err, now)
 	}
-	l.beginTry(lease, target, now.Add(l.call.record.Queue-queued))
+	if waited := l.call.record.Queue - queued; waited > 0 {
+		now = now.Add(waited)
+	}
+	l.beginTry(lease, target, now)
 	fitter(l).lower(target)
 	f := l.open(lease, target, lease.Exchange())
 	l.call.sentToEngine()

@@ -68,16 +68,14 @@ func (p picker) follow() bool {
 }
 
 // query builds the call's query for its route.
-func (p picker) query(now time.Time) routing.Query {
-	prefix := p.prefixBlocks()
-	q := routing.Query{
-		Pool: p.call.tries.pool, Key: p.call.record.Key, Weight: p.call.rates.key.Share(), Tokens: p.call.tokens.prompt,
-		Prefix: prefix, Text: p.call.tries.talk.text,
-		Exclude: p.call.tries.excluded, Now: now, Rand: rand.Uint64(),
-		Busy:  p.call.tries.failure != nil && p.call.tries.failure.Outcome == upstreams.OutcomeRefused,
-		Needs: p.call.tries.needs,
-		Tiers: p.tiers(), Overflow: p.call.tries.overflow || p.call.config.model.Queue == nil,
-	}
+func (p picker) query(now time.Time) (q routing.Query) {
+	c, t := p.call, &p.call.tries
+	q.Prefix = p.prefixBlocks()
+	q.Pool, q.Key, q.Weight, q.Tokens = t.pool, c.record.Key, c.rates.key.Share(), c.tokens.prompt
+	q.Text, q.Exclude, q.Needs = t.talk.text, t.excluded, t.needs
+	q.Now, q.Rand = now, rand.Uint64()
+	q.Busy = t.failure != nil && t.failure.Outcome == upstreams.OutcomeRefused
+	q.Tiers, q.Overflow = p.tiers(), t.overflow || c.config.model.Queue == nil
 	q.Arms = p.arms()
 	if route := p.call.config.model.Route; route.WantsPrefix() {
 		s := p.call.session()

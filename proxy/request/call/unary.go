@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"penstock/config/instant"
 	"penstock/proxy/request/attempt"
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/failure"
@@ -158,10 +159,10 @@ func (c *Call) noteOverhead(now time.Time) {
 		return
 	}
 	progress := c.attempt.Reply.Progress()
-	heard := progress.ReadAt().Std()
+	heard := progress.ReadAt()
 	if c.record.Stream && !progress.Begun {
-		heard = now // committed without an event
+		heard = instant.Of(now) // committed without an event
 	}
-	waited := c.body.Waited() + c.record.Queue + c.times.awaited + heard.Sub(c.times.asked)
+	waited := c.body.Waited() + c.record.Queue + c.times.awaited + heard.Since(instant.Of(c.times.asked))
 	c.record.Overhead = now.Sub(c.record.Start) - waited
 }

@@ -16,14 +16,13 @@ import (
 // bits. The operating system seeds the generator. Ids must be unique, but need not be secret.
 func AppendRequestID(dst []byte) []byte {
 	const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
-	dst = append(dst, requestIDPrefix...)
-	for _, word := range [2]uint64{rand.Uint64(), rand.Uint64()} {
-		for range 13 {
-			dst = append(dst, alphabet[word&31])
-			word >>= 5
-		}
+	var digits [26]byte
+	a, b := rand.Uint64(), rand.Uint64()
+	for i := range 13 {
+		digits[i], digits[i+13] = alphabet[a&31], alphabet[b&31]
+		a, b = a>>5, b>>5
 	}
-	return dst
+	return append(append(dst, requestIDPrefix...), digits[:]...)
 }
 
 const requestIDPrefix = "req_"
