@@ -109,7 +109,7 @@ func TestHashBlocksUnrolled(t *testing.T) {
 	}
 	start := [2]chain{{1, 2}, {3, 4}}
 	got := make([]uint64, 5)
-	hashBlocks(got, &start, prompt)
+	hashBlocks(got, &start, prompt, mixedIn)
 	for n, hash := range got {
 		want := uint64(0)
 		for i := range start {
@@ -118,9 +118,9 @@ func TestHashBlocksUnrolled(t *testing.T) {
 				w := prompt[n*blockBytes+i*blockBytes/2+16*k:]
 				low, high := c.low^word(w), c.high^word(w[8:])
 				if k%2 == 0 {
-					low ^= salt
+					low ^= mixedIn
 				} else {
-					high ^= salt
+					high ^= mixedIn
 				}
 				c.high, c.low = bits.Mul64(low, high)
 			}
