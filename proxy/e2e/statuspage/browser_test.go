@@ -27,13 +27,13 @@ import (
 
 // live is an edge with two simulated engines of one slot each.
 type live struct {
-	*rig.Local
+	*rig.Edge
 	t *testing.T
 }
 
 func startLive(t *testing.T) *live {
 	engine := sim.Options{TokenRate: 50}
-	return &live{t: t, Local: rig.Start(t, rig.Setup{Engines: []sim.Options{engine, engine}, Config: `
+	return &live{t: t, Edge: rig.Start(t, rig.Setup{Engines: []sim.Options{engine, engine}, Config: `
 admin: { token: ` + rig.AdminToken + ` }
 timeouts: { linger: 0s, drain: 1s }
 keys: [{ id: tester, hash: "{{hash}}" }]
@@ -43,7 +43,7 @@ upstreams:
 models:
   - { id: llama, deployments: [{ upstream: up-0, served: sim }, { upstream: up-1, served: sim }], queue: { depth: 4, wait: 60s } }
   - { id: "<img src=x onerror=alert(1)>", deployments: [{ upstream: up-0, served: sim }] }
-`})}
+`}).Edge}
 }
 
 // stream opens an endless stream. If begun is true, it returns once the stream has begun.

@@ -51,12 +51,12 @@ func startFleet(t *testing.T) *live {
 		}
 		models.WriteString("] }\n")
 	}
-	l := &live{t: t, Local: rig.Start(t, rig.Setup{Engines: engines, Untidy: true, Config: `
+	l := &live{t: t, Edge: rig.Start(t, rig.Setup{Engines: engines, Untidy: true, Config: `
 admin: { token: ` + rig.AdminToken + ` }
 timeouts: { linger: 0s, drain: 1s }
 keys:
   - { id: tester, hash: "{{hash}}" }
-` + keys.String() + "upstreams:\n" + ups.String() + "models:\n" + models.String()})}
+` + keys.String() + "upstreams:\n" + ups.String() + "models:\n" + models.String()}).Edge}
 	l.Engines[21].SetFault(sim.Fault{Spec: "cut-after=3", Share: 0.3}) // too rarely to open its breaker
 	l.Engines[29].Unlisten()
 	l.Engines[29].Drop(1, true)

@@ -119,7 +119,10 @@ func (s *Status) slots(m *Model) string {
 	case active < total:
 		return fmt.Sprintf("%d of %d slots are in use now", active, total)
 	}
-	return fmt.Sprintf("all %s in use", takenSlots(total))
+	if total == 1 {
+		return "its only slot is in use"
+	}
+	return fmt.Sprintf("all %d slots are in use", total)
 }
 
 // busy returns the busy upstreams of a model.
@@ -131,13 +134,6 @@ func (s *Status) busy(m *Model) (out []string) {
 		}
 	}
 	return out
-}
-
-func takenSlots(n int) string {
-	if n == 1 {
-		return "of its 1 slot is"
-	}
-	return fmt.Sprintf("%d slots are", n)
 }
 
 // blame describes where and why a model's calls failed in the last minute.

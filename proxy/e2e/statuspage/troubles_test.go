@@ -1,0 +1,223 @@
+package statuspage
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"penstock/bench/sim"
+	"penstock/config/testkit/fastset"
+	"penstock/config/testkit/selfsigned"
+	"penstock/proxy/e2e/rig"
+)
+
+// These tests plant a fault and read the page and the log as an operator does: who is sick, why,
+// how bad it is, and what to do.
+
+// planted is a fault, and what page and log say about it.
+type planted struct {
+	name  string
+	setup rig.Setup
+	plant func(l *live, p *rig.Program)
+	send  string // members of the calls that are sent all the time; empty: none are sent
+	says  string // regular expression of the page's first sentence
+	title string // regular expression of the tab's title; empty: it may change while the fault lasts
+	todo  string // alert whose text the link beside it shows; empty: the sentence alone says what to do
+	log   []string
+	mend  func(l *live, p *rig.Program) // if the page can be well at once
+}
+
+const (
+	toolsMember = `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`
+	noTools     = `status=400;message="auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set`
+	alarm       = `^[!✕] Penstock$`
+	calm        = `^Penstock$`
+	newPairOf   = `write a new pair to the paths of tls\.cert and tls\.key`
+)
+
+// fault returns a plant that makes the first engine fail a share of its calls.
+func fault(spec string, share float64) func(*live, *rig.Program) {
+	return func(l *live, _ *rig.Program) { l.Engines[0].SetFault(sim.Fault{Spec: spec, Share: share}) }
+}
+
+// vllm returns a setup of engines whose flags the edge knows.
+func vllm(engines int) rig.Setup {
+	s := rig.Setup{Engines: make([]sim.Options, engines)}
+	ups, deployments := "", ""
+	for i := range s.Engines {
+		ups += fmt.Sprintf("  - { name: up-%d, url: \"{{up-%d}}\", engine: vllm, probe: { timeout: 15s } }\n", i, i)
+		deployments += fmt.Sprintf("{ upstream: up-%d }, ", i)
+	}
+	s.Config = "timeouts: { linger: 0s }\nkeys: [{ id: tester, hash: \"{{hash}}\" }]\nupstreams:\n" + ups +
+		"models: [{ id: sim, policy: round_robin, deployments: [" + deployments + "] }]\n"
+	return s
+}
+
+// certificate returns a setup with a pair that became valid some days ago and ends in others.
+func certificate(t *testing.T, ago, left time.Duration) rig.Setup {
+	cert, key := selfsigned.Pair(t, "edge", time.Now().Add(-ago), time.Now().Add(left))
+	return rig.Setup{Top: "tls: { cert: edge.pem, key: edge.key }", Files: map[string]string{"edge.pem": cert, "edge.key": key}}
+}
+
+// renew writes a pair with a life of 90 days.
+func renew(l *live, p *rig.Program) {
+	cert, key := selfsigned.Pair(l.t, "edge", time.Now().Add(-time.Hour), time.Now().Add(90*24*time.Hour))
+	p.Write("edge.pem", cert)
+	p.Write("edge.key", key)
+}
+
+// senders is how many calls of a planted fault run at once.
+const senders = 4
+
+// long asks for a stream that outlasts the test.
+const long = `"stream":true,"sim":{"tokens":100000}`
+
+func faults(t *testing.T) []planted {
+	const day = 24 * time.Hour
+	two := []sim.Options{{TokenRate: 50}, {TokenRate: 50}} // so that several calls run at once
+	frozen := rig.StartProcess(t, "sim", "--listen=127.0.0.1:0", "--token-rate=50")
+	t.Cleanup(func() { frozen.Signal(syscall.SIGCONT) })
+	url := frozen.Says(`(http://127\.0\.0\.1:\d+)`)[1]
+	return []planted{
+		{
+			name: "an engine fails one in three, beside a good one", setup: rig.Setup{Engines: two},
+			plant: fault("status=500", 0.34), send: `"sim":{"tokens":2}`, title: alarm,
+			says: `^Degraded: up-0 fails \d+ % of what it is asked \(\d+ of \d+ in the last minute, \d+ of them hidden by retries; status 500\).*: see its log, or take it out \(penstock drain up-0\)`,
+			todo: "PenstockUpstreamFails", log: []string{`"event":"edge_degraded"`, "up-0 fails", "penstock explain PenstockUpstreamFails"},
+		},
+		{
+			name: "an engine fails one in three, alone", plant: fault("status=500", 0.34), send: `"sim":{"tokens":2}`, title: alarm,
+			says: `^Degraded: sim fails \d+ % of its calls \(\d+ of \d+ in the last minute\), all on up-0 \(status 500\)`,
+			todo: "PenstockErrors", log: []string{`"event":"edge_degraded"`, "all on up-0 (status 500)", "penstock explain PenstockErrors", `"engine_status":500`},
+		},
+		{
+			name: "an engine refuses tools that the other one takes", setup: vllm(2),
+			plant: fault(noTools, 1), send: `"sim":{"tokens":2},` + toolsMember,
+			says: `up-0 refuse[sd] .*with tools \(status 400.*: start it with --enable-auto-tool-choice --tool-call-parser NAME`,
+			log:  []string{`"event":"upstream_`, `"upstream":"up-0"`, `"feature":"tools"`, `"remedy":"start it with --enable-auto-tool-choice`},
+		},
+		{
+			name: "the only engine refuses tools", setup: vllm(1), plant: fault(noTools, 1), send: `"sim":{"tokens":2},` + toolsMember, title: calm,
+			says: `Look at: up-0 refused \d+ of its last \d+ calls with tools \(status 400\), and no other engine of its model can be compared: are the calls right\? Otherwise start it with --enable-auto-tool-choice`,
+			log:  []string{`"event":"upstream_refuses"`, `"upstream":"up-0"`, `"remedy":"start it with --enable-auto-tool-choice`},
+		},
+		{
+			name: "a certificate with four days left of ninety", setup: certificate(t, 86*day, 4*day), title: alarm, mend: renew,
+			says: `^Degraded: the certificate of the public listener \(tls\) ends in 3 d 23 h \(.*\): ` + newPairOf,
+			todo: "PenstockCertificateExpires", log: []string{`"event":"edge_degraded"`, "ends in 3 d", "tls.cert", "penstock explain PenstockCertificateExpires"},
+		},
+		{
+			name: "a certificate of four days", setup: certificate(t, time.Minute, 4*day), title: calm, mend: renew,
+			says: `^Healthy: .* Look at: the certificate of the public listener \(tls\) ends in 3 d 23 h \(.*\): ` + newPairOf,
+			todo: "PenstockCertificateExpires", log: []string{"edge.pem ends on ", "replace it in time"},
+		},
+		{
+			name: "a key over its budget", setup: rig.Setup{Key: "limits: { tokens_per_day: 400 }"}, send: `"max_tokens":20,"sim":{"tokens":20}`, title: calm,
+			says: `^Healthy: .* Keys: the key tester is over its tokens per day \(\d+ of 400\), \d+ calls? refused in the last minute, until .* UTC: raise keys\[\]\.limits\.tokens_per_day, or wait`,
+			log:  []string{`"event":"key_over_limit"`, `"key":"tester"`, `"limit":"tokens_per_day"`, `"remedy":"raise keys[].limits.tokens_per_day, or wait`},
+		},
+		{
+			name:  "an engine is stopped, beside a good one",
+			setup: rig.Setup{Engines: []sim.Options{{TokenRate: 50}}, Fakes: []string{url}, Model: "policy: round_robin", Upstream: "probe: { interval: 500ms, timeout: 500ms }"},
+			plant: func(l *live, _ *rig.Program) {
+				for range 2 { // one for each engine
+					l.OpenStream("/v1/chat/completions", l.Chat(long)).Next()
+				}
+				frozen.Signal(syscall.SIGSTOP)
+			},
+			says: `fake-0 does not answer its probes, and nothing has come from it for \d+ s: it is busy or has stopped`,
+			todo: "PenstockUpstreamStalled", log: []string{`"event":"upstream_suspect"`, `"upstream":"fake-0"`, "look at its process and its log"},
+			mend: func(*live, *rig.Program) { frozen.Signal(syscall.SIGCONT) },
+		},
+		{
+			name: "a full queue", setup: rig.Setup{Engines: []sim.Options{{TokenRate: 50}}, Upstream: "concurrency: 1", Model: "queue: { depth: 1, wait: 60s }"},
+			plant: func(l *live, _ *rig.Program) {
+				l.OpenStream("/v1/chat/completions", l.Chat(long)).Next()
+				l.send(long)
+			},
+			send: `"sim":{"tokens":2}`, title: alarm,
+			says: `^(Degraded|Failing): sim is full for \d+ % of its calls \(\d+ of \d+ in the last minute\): its only slot is in use, most calls are of tester`,
+			todo: "PenstockFull", log: []string{"sim is full for ", "penstock explain PenstockFull"},
+		},
+	}
+}
+
+// send sends calls one after the other until the test ends. A call with an endless stream is one
+// alone.
+func (l *live) send(members string) {
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	l.t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+	go func() {
+		defer close(ended)
+		for i := 0; ctx.Err() == nil && members != ""; i++ {
+			body := fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":"call %d"}],%s}`, i, members)
+			if res, err := l.Try(ctx, "POST", "/v1/chat/completions", body); err == nil {
+				_, _ = io.Copy(io.Discard, res.Body)
+				res.Body.Close()
+			}
+		}
+	}()
+}
+
+// TestPlantedFaultsAreSaid checks for each fault that the page's first sentence and the log name
+// who is sick, why, how bad it is and what to do. The link beside an alarm leads to its text, and a
+// mended fault leaves the sentence.
+func TestPlantedFaultsAreSaid(t *testing.T) {
+	fastset.LeaveOut(t, "planted faults on the status page in a browser")
+	for _, c := range faults(t) {
+		t.Run(c.name, func(t *testing.T) {
+			c.setup.Untidy, c.setup.Admin = true, "token: "+rig.AdminToken
+			p := rig.Launch(t, c.setup)
+			l := &live{t: t, Edge: p.Edge}
+			tab, complaints := l.openPage(1280, 900, false)
+			l.sees(tab, "that it is connected", `document.querySelector("#live.on")`)
+			if c.plant != nil {
+				c.plant(l, p)
+			}
+			for range senders {
+				l.send(c.send)
+			}
+			l.sees(tab, "the fault", fmt.Sprintf(`%s.test(document.querySelector(".verdict > span:last-child").innerText)`, "/"+strings.ReplaceAll(c.says, "/", `\/`)+"/"))
+			l.sees(tab, "a sign in the tab's title for an alarm alone", fmt.Sprintf(`/(?:%s)/.test(document.title)`, c.title))
+			rig.WaitFor(t, rig.Patience, "the log says it", func() bool {
+				text := p.Log.String()
+				for _, want := range c.log {
+					if !strings.Contains(text, want) {
+						return false
+					}
+				}
+				return true
+			})
+			if c.mend != nil {
+				defer func() {
+					c.mend(l, p)
+					l.sees(tab, "that it is mended", `document.querySelector(".verdict.ok") && !/Look at/.test(document.querySelector(".verdict").innerText)`)
+				}()
+			}
+			if c.todo != "" {
+				link := fmt.Sprintf(`.verdict a[href="/runbook#%s"]`, c.todo)
+				l.sees(tab, "what to do", fmt.Sprintf(`document.querySelector(%q)`, link))
+				if _, err := chromedp.Run(tab, chromedp.Evaluate[bool](fmt.Sprintf(`(document.querySelector(%q).click(), true)`, link))); err != nil {
+					t.Fatal(err)
+				}
+				l.sees(tab, "its text", fmt.Sprintf(`location.pathname == "/runbook" && document.querySelector(":target")?.id == %q && document.querySelector(":target + p").innerText.length > 50`, c.todo))
+				if err := chromedp.Do(tab, chromedp.Navigate(l.Admin+"/")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if said := complaints(); said != "" {
+				t.Errorf("the browser complains: %s", said)
+			}
+		})
+	}
+}
