@@ -78,7 +78,7 @@ var causes = []CauseMeaning{
 	{CauseWriteTimeout, "request not read in time", "The engine did not read the request in time."},
 	{http1.ReasonReset, "connection reset", "The connection was reset."},
 	{http1.ReasonEOF, "connection closed before the answer", "The engine closed the connection before the first byte of its answer."},
-	{http1.ReasonSilent, "host not reachable any more", "The engine's host stopped acknowledging, or cannot be reached any more."},
+	{http1.ReasonSilent, "nothing came from it any more", "The engine's host stopped acknowledging or cannot be reached any more, or the engine was taken down after a minute of silence."},
 
 	{CauseStatus, "status", "The engine answered with a status other than 200 that no other cause explains. Its own log says why."},
 	{CauseCredential, "key not accepted", "The engine answered 401 or 403: look at the upstream's `api_key`."},

@@ -167,6 +167,15 @@ var events = map[string]string{
 	"key_revoked":         "A key was revoked at run time; `key`, and `who` did it.",
 }
 
+// features explains what a call may need from an engine.
+var features = map[string]string{
+	"tools":       "The call has tools that the model may call. vLLM needs `--enable-auto-tool-choice --tool-call-parser NAME`.",
+	"forced_tool": "The call has a tool that the model must call (`tool_choice`).",
+	"json_schema": "The answer has to follow a JSON schema.",
+	"images":      "The prompt has images.",
+	"effort":      "The call sets a reasoning effort.",
+}
+
 // outcomes explains how calls end.
 var outcomes = map[string]string{
 	"ok":            "The call was answered.",
@@ -348,7 +357,7 @@ func TestReferenceLog(t *testing.T) {
 		fieldTable(t, "lines about the edge", function(t, "proxy/operate/admin/alarm.go", "func (a *alarms) edge("), logField, edgeFields))
 	b.WriteString("\nA limit of a key that refuses calls has a line of level warn, a second one after a minute, and then one every five minutes.\n\n" +
 		fieldTable(t, "lines about keys", function(t, "proxy/operate/admin/alarm.go", "func (a *alarms) overLimits("), logField, keyFields))
-	b.WriteString("\n## Events\n\nLines that are made for a filter have the name of an `event`. `penstock explain NAME` explains it, and the words of the next three tables.\n" +
+	b.WriteString("\n## Events\n\nLines that are made for a filter have the name of an `event`. `penstock explain NAME` explains it, and the words of the next four tables.\n" +
 		wordTable(t, "event", eventNames(t), events))
 	b.WriteString("\n## Outcomes\n" + wordTable(t, "outcome", wordsIn(t, "proxy/telemetry/observe/record.go", "// The closed set of outcomes.", `"(\w+)"`), outcomes))
 	b.WriteString("\n## Causes\n\nThe log, a call's page, the events of the status page and the label `cause` of `penstock_upstream_failures_total` have the same words.\n\n" +
@@ -362,6 +371,8 @@ func TestReferenceLog(t *testing.T) {
 		words = append(words, wordsIn(t, s.file, s.from, s.pattern)...)
 	}
 	b.WriteString(wordTable(t, "state", append(words, "ready"), states))
+	b.WriteString("\n## Features\n\nThe `feature` of a line about an upstream, and of `penstock_upstream_lacks`, is one of these, or the operation of the call (`chat`, `messages` and so on).\n" +
+		wordTable(t, "feature", wordsIn(t, "upstreams/features.go", "names := [...]string{", `"(\w+)"`), features))
 	b.WriteString("\n## Answers of hooks\n\n`hook_detail`, and `detail` in a line \"hook failed\", say what is wrong with a hook's answer. `penstock explain hook_answer` has them, too.\n\n" +
 		row("detail", "meaning") + "| --- | --- |\n")
 	for _, d := range hook.Details() {

@@ -10,7 +10,7 @@ import _ "embed" // for the embedded pages
 var Errors string
 
 // Log explains the lines of the log and the words that they share with the status page, as
-// Markdown. The sections Events, Outcomes, Causes and States each have a table of words and
+// Markdown. The sections Events, Outcomes, Causes, States and Features each have a table of words and
 // meanings.
 //
 //go:embed log.md

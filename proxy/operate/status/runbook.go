@@ -61,14 +61,22 @@ func (s *Status) Runbooks() (all []string) {
 	return all
 }
 
-// WhatToDo names the commands that print what to do about the verdict's problems, or returns "".
+// WhatToDo names the commands among the remedies, or returns "" if there are none.
 func (s *Status) WhatToDo() string {
-	all := s.Runbooks()
+	var all []string
+	for _, r := range s.Remedies() {
+		if strings.HasPrefix(r, "penstock ") && r != lookAgain {
+			all = append(all, r)
+		}
+	}
 	if all == nil {
 		return ""
 	}
-	return "What to do: penstock explain " + strings.Join(all, ", penstock explain ")
+	return "What to do: " + strings.Join(all, ", ")
 }
+
+// lookAgain is the remedy for a problem that has no other one.
+const lookAgain = "penstock top"
 
 // Remedies returns remedies for the verdict's problems: commands, or settings to change. It is
 // never empty.
@@ -95,7 +103,7 @@ func (s *Status) Remedies() (all []string) {
 	add(slices.ContainsFunc(s.Hooks, func(h Hook) bool { return h.Problem() != "" }), "penstock explain hook_unavailable")
 	add(s.TurnedAway, "penstock explain limits.connections")
 	add(s.AdminPortShared, "penstock explain admin.listen")
-	add(len(all) == 0, "penstock top")
+	add(len(all) == 0, lookAgain)
 	return all
 }
 

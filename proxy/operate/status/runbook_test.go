@@ -42,6 +42,19 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
+// TestWhatToDo checks that the commands for a problem are named, and no command without one.
+func TestWhatToDo(t *testing.T) {
+	s := sample()
+	s.Upstreams, s.LastReload = s.Upstreams[:1], nil
+	if s.Judge(nil); s.WhatToDo() != "" {
+		t.Errorf("%s: %s", s.Verdict.Text, s.WhatToDo())
+	}
+	s.Upstreams[0].Mode = "drain"
+	if s.Judge(nil); s.WhatToDo() != "What to do: penstock ready "+s.Upstreams[0].Label {
+		t.Errorf("%s: %s", s.Verdict.Text, s.WhatToDo())
+	}
+}
+
 // TestRunbooksOfTroubles checks the alerts for the troubles of a verdict: those of models come
 // first, and each appears once.
 func TestRunbooksOfTroubles(t *testing.T) {
@@ -66,6 +79,14 @@ func TestRunbooksOfTroubles(t *testing.T) {
 		}
 		change(s)
 		s.Judge(nil)
+		todo := ""
+		if want != "" {
+			todo = "What to do: penstock explain " + want
+		}
+		text := string(s.Terminal(200))
+		if s.WhatToDo() != todo || !strings.Contains(text, todo+"\n") || strings.Index(text, "\n\n") < strings.Index(text, " in flight ") {
+			t.Errorf("%q, want %q:\n%s", s.WhatToDo(), todo, text)
+		}
 		if got := strings.Join(s.Runbooks(), " "); got != want || (s.Verdict.Level == LevelOK) != (want == "") {
 			t.Errorf("%q, want %q: %+v", got, want, s.Verdict)
 		}

@@ -16,7 +16,9 @@ const leastWidth = 40
 func (s *Status) Terminal(width int) []byte {
 	p := printer{width: max(leastWidth, width)}
 	p.wrap("", "Penstock  "+s.Verdict.Text)
-	p.wrap("", s.WhatToDo())
+	if todo := s.WhatToDo(); todo != "" {
+		p.wrap("", todo)
+	}
 	p.wrap("", s.Numbers())
 	for _, t := range s.Tables() {
 		p.table(&t)

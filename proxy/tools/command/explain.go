@@ -53,7 +53,7 @@ func (r *explained) isCode() bool { return r.columns[0] == codeColumns[0] }
 func (r *explained) isWord() bool { return &r.columns[0] == &wordColumns[0] }
 
 // wordSections are the sections of the log's reference that explain words.
-var wordSections = []string{"Events", "Outcomes", "Causes", "States"}
+var wordSections = []string{"Events", "Outcomes", "Causes", "States", "Features"}
 
 // logWords returns the words of the log and the status page.
 func logWords() (rows []explained) {
