@@ -11,6 +11,7 @@ import (
 // The ranks of rows.
 const (
 	rankOut = iota
+	rankFailing
 	rankTrouble
 	rankHold // taken out of service by the operator
 	rankBusy
@@ -45,8 +46,10 @@ func (u *Upstream) active() (n int) {
 
 func (m *Model) rank() int {
 	switch {
-	case m.State == ModelOut, m.State == ModelFailing:
+	case m.State == ModelOut:
 		return rankOut
+	case m.State == ModelFailing:
+		return rankFailing
 	case m.State == ModelDegraded, m.State == ModelFallback, down(m.Targets) != "":
 		return rankTrouble
 	case m.History.Minute.Calls > 0 || m.Queue != nil && m.Queue.Waiting > 0:

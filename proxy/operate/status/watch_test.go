@@ -125,7 +125,7 @@ func TestRowsByTrouble(t *testing.T) {
 	}
 	s := &Status{
 		Upstreams: []Upstream{up("idle", "up", "ready", 0), up("busy", "up", "ready", 1), up("busier", "up", "ready", 9), up("held", "up", "drain", 0), up("dead", "down", "ready", 0)},
-		Models:    []Model{{ID: "idle", Ready: true, State: ModelServed}, {ID: "bad", Ready: true, State: ModelDegraded}, {ID: "out", State: ModelOut}},
+		Models:    []Model{{ID: "idle", Ready: true, State: ModelServed}, {ID: "bad", Ready: true, State: ModelDegraded}, {ID: "failing", Ready: true, State: ModelFailing}, {ID: "out", State: ModelOut}},
 		Keys:      []Key{{ID: "idle"}, {ID: "busy", InFlight: 1}, {ID: "refused", Refused: 1}},
 	}
 	var got []string
@@ -138,7 +138,7 @@ func TestRowsByTrouble(t *testing.T) {
 	for _, k := range s.KeyRows() {
 		got = append(got, fmt.Sprint(k.ID, k.Idle()))
 	}
-	if text := strings.Join(got, " "); text != "deadfalse heldfalse busyfalse busierfalse idletrue outfalse badfalse idletrue refusedfalse busyfalse idletrue" {
+	if text := strings.Join(got, " "); text != "deadfalse heldfalse busyfalse busierfalse idletrue outfalse failingfalse badfalse idletrue refusedfalse busyfalse idletrue" {
 		t.Error(text)
 	}
 }
