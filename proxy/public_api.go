@@ -125,8 +125,11 @@ func echoClientID(ctx *fasthttp.RequestCtx) {
 // end.
 func chunkedForNobody(ctx *fasthttp.RequestCtx) bool {
 	h := &ctx.Request.Header
+	if h.ContentLength() != -1 {
+		return false
+	}
 	path, _, _ := bytes.Cut(h.RequestURI(), []byte{'?'})
-	return h.ContentLength() == -1 && (!h.IsPost() || endpoint.At(path) == nil)
+	return !h.IsPost() || endpoint.At(path) == nil
 }
 
 // withoutAuth wraps handlers that need no credential and read none from the headers. They also

@@ -111,9 +111,9 @@ func (r *Route) pick(q *search, start int) (best *Target, eligible bool) {
 	return best, eligible
 }
 
-// choose applies the route's policy.
+// choose applies the route's policy. A lone target needs no score.
 func (r *Route) choose(c *choice) (best *Target, eligible bool) {
-	if r.policy == policyRoundRobin {
+	if r.policy == policyRoundRobin || len(r.targets) == 1 {
 		return c.nextInTurn()
 	}
 	return c.soonest()

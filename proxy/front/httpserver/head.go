@@ -264,12 +264,16 @@ func scanHead(raw []byte) (hosts int, reason string) {
 // the edge.
 func validHost(b []byte) bool {
 	for _, c := range b {
-		switch {
-		case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z':
-		case c == '.', c == '-', c == '_', c == ':', c == '[', c == ']', c == '%', c == '~':
-		default:
+		if !hostBytes[c] {
 			return false
 		}
 	}
 	return true
 }
+
+var hostBytes = func() (t [256]bool) {
+	for c := range 256 {
+		t[c] = c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || bytes.IndexByte([]byte(".-_:[]%~"), byte(c)) >= 0
+	}
+	return t
+}()

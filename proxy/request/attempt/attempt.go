@@ -67,9 +67,11 @@ type Attempt struct {
 
 // Begin takes over the lease and the exchange x in which the request will be sent.
 func (a *Attempt) Begin(t *Terms, lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) {
-	sends := a.sends
-	*a = Attempt{} // in place: a new value with the fields would be built first and then copied
-	a.terms, a.lease, a.target, a.sends = *t, lease, target, sends
+	if sends := a.sends; a.terms.Model != nil { // not the call's first attempt
+		*a = Attempt{}
+		a.sends = sends
+	}
+	a.terms, a.lease, a.target = *t, lease, target
 	a.Reply.x, a.Reply.memory = x, t.Memory
 	a.Reply.clock = clock{limits: &t.Model.Clocks, start: instant.Of(t.Start), up: lease.Upstream(), lease: lease, mover: t.Mover}
 	if t.Span != nil {

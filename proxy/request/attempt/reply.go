@@ -74,7 +74,7 @@ func (r *Reply) Read(p []byte) (int, error) {
 		if n > 0 && r.x.Fresh() { // bytes that arrived with the head are not new
 			r.heard()
 		}
-		if err == nil || !errors.Is(err, http1.ErrNotYet) {
+		if err == nil || isEnd(err) || !errors.Is(err, http1.ErrNotYet) {
 			return n, err
 		}
 		if bad := r.clock.judge(instant.Now()); bad != nil {

@@ -50,7 +50,8 @@ func CheckHead(h *fasthttp.RequestHeader, form bool) *apierr.Error {
 	t := h.ContentType()
 	switch {
 	case len(t) == 0: // without a Content-Type a form has no boundary, which is reported separately
-	case form && !httptoken.EqualFold(BareType(t), "multipart/form-data"):
+	case !form && string(t) == jsonType: // nearly always
+	case form && !IsType(t, "multipart/form-data"):
 		return unsupported("The request body must be a form: send it as multipart/form-data.")
 	case !form && !IsJSON(t):
 		return unsupported("The request body must be JSON: send the header Content-Type: application/json.")
@@ -98,9 +99,20 @@ func BareType(t []byte) []byte {
 	return t
 }
 
+// IsType reports whether a media type, without its parameters, is the one with the given name in
+// lower case.
+func IsType(t []byte, name string) bool {
+	return len(t) >= len(name) && httptoken.EqualFold(t[:len(name)], name) && len(BareType(t[len(name):])) == 0
+}
+
+const jsonType = "application/json"
+
 // IsJSON reports whether a media type, without its parameters, is application/json or ends in
 // +json.
 func IsJSON(t []byte) bool {
+	if IsType(t, jsonType) {
+		return true
+	}
 	t = BareType(t)
-	return httptoken.EqualFold(t, "application/json") || len(t) > 5 && httptoken.EqualFold(t[len(t)-5:], "+json")
+	return len(t) > 5 && httptoken.EqualFold(t[len(t)-5:], "+json")
 }

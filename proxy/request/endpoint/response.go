@@ -9,7 +9,6 @@ import (
 
 	"penstock/proxy/request/body"
 	"penstock/translate/apierr"
-	"penstock/upstreams/http1/httptoken"
 )
 
 // AppendRequestID appends a new request id: "req_" and 26 base-32 characters, made from 128 random
@@ -116,7 +115,7 @@ func ErrorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
 }
 
 func isEventStream(reply Reply) bool {
-	return httptoken.EqualFold(body.BareType(reply.Header("Content-Type")), eventStreamType)
+	return body.IsType(reply.Header("Content-Type"), eventStreamType)
 }
 
 func isJSONReply(reply Reply) bool { return body.IsJSON(reply.Header("Content-Type")) }
