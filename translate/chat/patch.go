@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"bytes"
 	"slices"
 	"strconv"
 
@@ -371,13 +370,29 @@ func (p *patch) setString(v jsonx.Value, to string) {
 
 // setInt sets v to n in digits, unless v is already written in digits.
 func (p *patch) setInt(v jsonx.Value, n int64) {
-	var digits [20]byte
-	if bytes.Equal(v.Raw(), strconv.AppendInt(digits[:0], n, 10)) {
+	if inDigits(v.Raw(), n) {
 		return
 	}
 	at := len(p.text)
 	p.text = strconv.AppendInt(p.text, n, 10)
 	p.edits.Set(v, p.from(at))
+}
+
+// inDigits reports whether the JSON value raw is n in digits, as strconv writes it.
+func inDigits(raw []byte, n int64) bool {
+	switch {
+	case len(raw) == 0:
+		return false
+	case n < 0:
+		return raw[0] == '-' && inDigits(raw[1:], -n)
+	}
+	for i := len(raw) - 1; i >= 0; i-- {
+		if raw[i] != byte('0'+n%10) {
+			return false
+		}
+		n /= 10
+	}
+	return n == 0
 }
 
 func (p *patch) insertMember(name string, value []byte) {

@@ -3,6 +3,8 @@ package chat
 import (
 	"bytes"
 	"encoding/json"
+	"math"
+	"strconv"
 	"testing"
 
 	"penstock/config/testkit/golden"
@@ -103,5 +105,15 @@ func TestSegments(t *testing.T) {
 	}
 	if inside == 0 {
 		t.Error("no segment of the body")
+	}
+}
+
+func TestInDigits(t *testing.T) {
+	for _, raw := range []string{"", "0", "-0", "7", "-7", "10", "100", "1e2", "1.0", "10.0", "500", "-500", "9223372036854775807", "-9223372036854775807", `"1"`, "null"} {
+		for _, n := range []int64{0, 1, 7, -7, 10, 100, 500, -500, 50, math.MaxInt64, -math.MaxInt64} {
+			if got, want := inDigits([]byte(raw), n), raw == strconv.FormatInt(n, 10); got != want {
+				t.Errorf("inDigits(%s, %d) = %v, want %v", raw, n, got, want)
+			}
+		}
 	}
 }

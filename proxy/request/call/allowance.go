@@ -1,7 +1,6 @@
 package call
 
 import (
-	"bytes"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -199,7 +198,9 @@ func appendSeconds(dst []byte, d time.Duration) []byte {
 	dst = strconv.AppendInt(dst, ms/1000, 10)
 	if ms %= 1000; ms > 0 {
 		dst = append(dst, '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10))
-		dst = bytes.TrimRight(dst, "0")
+		for dst[len(dst)-1] == '0' {
+			dst = dst[:len(dst)-1]
+		}
 	}
 	return append(dst, 's')
 }
