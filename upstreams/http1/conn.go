@@ -35,9 +35,10 @@ type conn struct {
 	kept        time.Time // while idle: when it became idle
 	unsolicited bool      // unsolicited bytes arrived right after a reply
 
-	watch    *HostWatch  // tracks the connection until it is closed
-	addr     string      // the host's address in watch
-	vanished atomic.Bool // watch closed it because its host has vanished
+	watch    *HostWatch    // tracks the connection until it is closed
+	addr     string        // the host's address in watch
+	vanished atomic.Bool   // watch closed it because its host has vanished
+	hangID   atomic.Uint64 // in engineHangUps; 0: not watched there
 }
 
 // newConn wraps a connected socket, or a connection without a descriptor (net.Pipe).
@@ -57,8 +58,7 @@ func newConn(sock net.Conn) (*conn, error) {
 	c := &conn{nc: plain, sock: sock, raw: raw}
 	plain.catchUp = &c.catchUp
 	c.poll.local = sock.LocalAddr().Network() == "unix"
-	_ = raw.Control(socket.StampArrivals) // fails on a closed socket only
-	c.poll.bind()
+	c.poll.bind(raw)
 	return c, nil
 }
 
@@ -116,6 +116,7 @@ func (c *catchUp) allowed(now time.Time) bool {
 // engine does not read.
 func (c *conn) close() {
 	_ = c.sock.Close()
+	engineHangUps.forget(c)
 	if c.watch != nil {
 		c.watch.closed(c)
 	}
@@ -133,6 +134,9 @@ func (c *conn) reset() {
 // read reads the bytes that have arrived. It waits for the first byte until the given time (zero:
 // without limit), and returns ErrNotYet if none arrives. It never returns both bytes and an error.
 func (c *conn) read(p []byte, until time.Time) (int, error) {
+	if c.poll.inside {
+		return 0, ErrNotYet
+	}
 	c.catchUp.until = until
 	c.armRead(until)
 	for {

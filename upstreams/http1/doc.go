@@ -73,6 +73,21 @@
 // wake no thread of the runtime. Deadlines are moved as rarely as possible (conn): in the steady
 // state an exchange moves none.
 //
+// # Streams
+//
+// A token of a stream costs one read and one write, because a stream stays in the runtime's poller
+// between its tokens (Exchange.Stay). Each new wait would begin with a read that finds nothing,
+// since the poller forgets what it saw before the wait. Two things follow from the stay:
+//
+//   - The poller reports in one event that bytes and an end have arrived. So an epoll set of our own
+//     reports the ends (hangUps), and wakes the exchange once more.
+//   - Closing a socket waits until a running step has returned. So Abort shuts the socket down
+//     instead, which the engine sees at the same moment, and the owner closes it. A step must not
+//     wait for anything: its reads and writes take what is possible at once.
+//
+// A stay is left for everything that is not a plain token: an end, an error, a full client, a read
+// that filled its buffer.
+//
 // # Hosts that vanish
 //
 // A host that has vanished (a cable was cut, or a NAT has forgotten a keep-alive connection) resets

@@ -174,6 +174,18 @@ func (x *Exchange) Wait(until time.Time) bool {
 	return x.life.check() != nil || x.reply.wait(x.request.c, until)
 }
 
+// Stay is Wait with a step, which handles bytes as soon as they arrive. Stay continues to wait as
+// long as step returns true, and returns what Wait returns. A step saves a read that finds nothing.
+//
+// The step runs within the runtime's poller. It must not wait for anything, and it must not call
+// Wait, Stay or Close. A Read in it returns ErrNotYet instead of waiting. Some exchanges cannot
+// stay; Stay is then Wait, and step is not called.
+func (x *Exchange) Stay(until time.Time, step func() bool) bool {
+	x.life.staying.Store(true) // before the check: an abort before it is seen there, and a later one interrupts
+	defer x.life.staying.Store(false)
+	return x.life.check() != nil || x.reply.stay(x.request.c, until, step)
+}
+
 // broken fails the exchange because of what the engine sent.
 func (x *Exchange) broken(err error) error {
 	reason := ReasonInvalid

@@ -126,6 +126,6 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 // canPeek reports whether this system can peek into a socket.
 var canPeek = func() bool {
 	var p poll
-	p.bind()
+	p.bind(noSocket{})
 	return p.probe != nil
 }()

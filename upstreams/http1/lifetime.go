@@ -22,6 +22,7 @@ const (
 type lifetime struct {
 	state   atomic.Uint32 // changed under mu
 	writing atomic.Bool   // the request is being written
+	staying atomic.Bool   // the owner is in Exchange.Stay
 	mu      sync.Mutex
 	live    *conn              // closed by abort
 	cancel  context.CancelFunc // called by abort while a connection is being made
@@ -54,7 +55,11 @@ func (l *lifetime) abort(cause error) {
 		if l.writing.Load() {
 			c.reset()
 		}
-		c.close()
+		if l.staying.Load() {
+			c.interrupt() // the owner closes it
+		} else {
+			c.close()
+		}
 	}
 }
 

@@ -34,6 +34,9 @@ type poll struct {
 	left    int               // bytes sent: of unsent or head if err is errUnsent, else of pieces
 	pieces  [][]byte          // for sendPieces
 
+	step   func() bool // handles fetched inside the poller, and reports whether to wait for more; may be nil
+	inside bool        // step runs
+
 	local    bool      // a Unix socket, of which the kernel does not count unacknowledged bytes
 	stamped  bool      // the kernel notes when bytes arrive, as the last reply has shown
 	kept     time.Time // when the last reply ended

@@ -12,7 +12,10 @@ import (
 const stalePatience = 200 * time.Microsecond
 
 // bind has nothing to prepare: there is neither peek nor fetch.
-func (p *poll) bind() {}
+func (p *poll) bind(syscall.RawConn) {}
 
 // peek sees nothing.
 func (p *poll) peek(syscall.RawConn) peeked { return peekedQuiet }
+
+// unacked knows nothing.
+func (p *poll) unacked(uintptr, int) bool { return false }

@@ -15,7 +15,9 @@ import (
 // without a socket. With a deadline in the past, the read checks only their buffers.
 const stalePatience = -time.Second
 
-func (p *poll) bind() {
+// bind binds the functions, and prepares the socket for recv.
+func (p *poll) bind(raw syscall.RawConn) {
+	_ = raw.Control(socket.StampArrivals) // fails on a closed socket only
 	p.probe, p.grab, p.begin, p.part = p.look, p.tryFetch, p.sendHead, p.sendPieces
 }
 
@@ -144,7 +146,8 @@ func (p *poll) tryFetch(fd uintptr) bool {
 	n, err := p.recv(fd, b[:], justSent)
 	if n > 0 {
 		p.fetched, p.count, p.err = b, n, nil
-		return true
+		// After a short read nothing is left in the socket, and what comes later wakes the poller.
+		return p.step == nil || !p.step() || n == len(b)
 	}
 	readBuffers.Put(b)
 	if err == syscall.EAGAIN { //nolint:errorlint // a system call returns it bare

@@ -228,6 +228,38 @@ func (r *reply) wait(c *conn, until time.Time) bool {
 	return !errors.Is(err, ErrNotYet)
 }
 
+// stay implements Exchange.Stay.
+func (r *reply) stay(c *conn, until time.Time, step func() bool) bool {
+	if r.body.kind != bodyChunked || r.body.done || r.body.later != nil || r.ended != nil ||
+		!r.in.empty() || !c.fetches() || !engineHangUps.watch(c) {
+		return r.wait(c, until)
+	}
+	r.release()
+	p := &c.poll
+	p.step = func() bool { return r.arrived(p, step) }
+	defer func() { p.step, p.inside = nil, false }()
+	_, _, err := c.fetch(until)
+	if err != nil && !errors.Is(err, ErrNotYet) {
+		r.ended = err
+	}
+	return !errors.Is(err, ErrNotYet)
+}
+
+// arrived runs step for the bytes that the poller has fetched, and reports whether to stay.
+func (r *reply) arrived(p *poll, step func() bool) bool {
+	r.in = received{small: p.fetched, b: p.fetched[:], end: p.count}
+	p.fetched, p.count = nil, 0
+	r.came = true
+	p.inside = true
+	more := step()
+	p.inside = false
+	if !more || !r.in.empty() || r.body.done || r.body.later != nil {
+		return false
+	}
+	r.release()
+	return true
+}
+
 // release returns the buffer to the pool once all of it has been read.
 func (r *reply) release() {
 	r.detach()

@@ -205,6 +205,10 @@ func (c *Conn) WriteNow(p []byte, now instant.Time) (int, error) {
 	}
 }
 
+// TryWrite writes as much of p as the client's socket accepts without waiting, and returns the number
+// of bytes. The next Write returns an error that occurs.
+func (c *Conn) TryWrite(p []byte) int { return c.stream.WriteNow(p) }
+
 // Linger makes Close give the client time to read the written answer, even if the client is still
 // sending.
 func (c *Conn) Linger() { c.linger.Store(true) }

@@ -111,16 +111,24 @@ func (r *Reply) Rests() bool {
 
 // Rest waits until something has arrived for Pull, until the given time, or until a failure, which
 // Pull will return. Call it only if Rests is true. The attempt holds no buffer while it waits, and
-// the caller must not hold one either.
-func (r *Reply) Rest(until instant.Time) {
+// the caller must not hold one either. Instead of returning, Rest may call step (nil: none) for what
+// has arrived, and continues to wait if step returns true; see http1.Exchange.Stay.
+func (r *Reply) Rest(until instant.Time, step func() bool) {
 	r.bad = r.events.Rest()
 	for r.bad == nil {
 		look := r.clock.look()
-		if r.x.Wait(instant.Earlier(until, r.clock.next()).Std()) || !look.Passed() || until.Passed() {
+		if r.waits(instant.Earlier(until, r.clock.next()).Std(), step) || !look.Passed() || until.Passed() {
 			return
 		}
 		r.bad = r.clock.judge(instant.Now())
 	}
+}
+
+func (r *Reply) waits(until time.Time, step func() bool) bool {
+	if step == nil {
+		return r.x.Wait(until)
+	}
+	return r.x.Stay(until, step)
 }
 
 // Progress says how much of a reply has arrived.

@@ -50,7 +50,9 @@
 // A stream spends nearly all of its lifetime waiting, so its idle memory is what counts. A token
 // needs three buffers: for the engine's bytes (http1.Exchange.Wait), for the event parsed from them
 // (sse.Source) and for the client's bytes (relay.out). The buffers are taken from their pools when
-// bytes arrive, and returned once the bytes have been written. What remains is a goroutine's stack
+// bytes arrive, and returned once the bytes have been written. Between its tokens a stream that has
+// left fasthttp stays in the poller, where the usual token is translated and written
+// (hijackedStream.pass, http1.Exchange.Stay). What remains is a goroutine's stack
 // of 4 KiB, two sockets and some 9 KiB of state.
 //
 // The edge uses the Go runtime's netpoller rather than a separate event loop. With either, a token

@@ -34,11 +34,23 @@ type relay struct {
 	cut  bool         // the answer breaks off, and its format cannot express an error
 
 	stream  endpoint.Stream  // for formStream
+	step    func() bool      // for a stream that stays in the poller; may be nil
+	pulled  pulled           // what step has pulled and run must continue with
 	silence time.Duration    // silence before the stream gets a keep-alive; 0: it gets none
 	shown   instant.Time     // when the client last received something; silence counts from here
 	passOn  *endpoint.PassOn // for formPassedOn
 	unary   unary            // for formWhitespace
 }
+
+// pulled is the result of a pull, whose bytes are in the relay's out.
+type pulled struct {
+	is   bool
+	done bool
+	err  error
+}
+
+// atOnce is a time until which to wait that has passed.
+const atOnce instant.Time = 1
 
 // answerForm is the kind of answer that a relay writes.
 type answerForm uint8
@@ -167,21 +179,22 @@ func (r *relay) fillStream() {
 		r.now = instant.Now()
 		return
 	}
-	var patience instant.Time
-	if r.silence > 0 {
-		patience = r.shown.After(r.silence)
-	}
 	if c.attempt.Reply.Rests() {
 		r.recycleOut()
-		c.attempt.Reply.Rest(patience)
-		r.out = newOut()
+		c.attempt.Reply.Rest(r.patience(), r.step)
+		if r.out == nil {
+			r.out = newOut()
+		}
 	}
-	out, done, err := c.attempt.Pull(*r.out, patience, r.stream)
-	*r.out, r.done = out, done
+	if !r.pulled.is {
+		r.pull(r.patience())
+	}
+	done, err := r.pulled.done, r.pulled.err
+	r.pulled = pulled{}
+	r.done = done
 	progress := c.attempt.Reply.Progress()
-	readAt := progress.ReadAt()
 	if c.record.TTFT == 0 {
-		c.noteFirst(&progress, readAt.Std())
+		c.noteFirst(&progress, progress.ReadAt().Std())
 	}
 	if c.body.Held() && r.stream.Started() && !(resumer{c}).able() {
 		c.clearPoison()
@@ -190,10 +203,7 @@ func (r *relay) fillStream() {
 	}
 	switch {
 	case err == nil:
-		c.meter.Note(progress.Events, readAt)
-		c.tries.turn.Answered(progress.Events)
-		if readAt > r.now {
-			r.now = readAt
+		if r.noteEvents() {
 			return
 		}
 	case errors.Is(err, http1.ErrNotYet):
@@ -203,6 +213,32 @@ func (r *relay) fillStream() {
 		r.failed(err)
 	}
 	r.now = instant.Now()
+}
+
+// patience returns when a silent stream gets a keep-alive.
+func (r *relay) patience() instant.Time {
+	if r.silence > 0 {
+		return r.shown.After(r.silence)
+	}
+	return 0
+}
+
+// pull pulls the next events into out.
+func (r *relay) pull(until instant.Time) {
+	out, done, err := r.call.attempt.Pull(*r.out, until, r.stream)
+	*r.out, r.pulled = out, pulled{true, done, err}
+}
+
+// noteEvents records the events that have arrived, and reports whether now is when they arrived.
+func (r *relay) noteEvents() bool {
+	c, progress := r.call, r.call.attempt.Reply.Progress()
+	c.meter.Note(progress.Events, progress.ReadAt())
+	c.tries.turn.Answered(progress.Events)
+	if progress.ReadAt() <= r.now {
+		return false
+	}
+	r.now = progress.ReadAt()
+	return true
 }
 
 // fillWaiting is fill for a stream that waits for a slot.

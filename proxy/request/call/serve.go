@@ -60,7 +60,7 @@ func (c *Call) tryStream() *failure.Failure {
 	}
 	if err := a.AwaitHead(commit.Std()); err == nil {
 		if a.Reply.Rests() {
-			a.Reply.Rest(commit)
+			a.Reply.Rest(commit, nil)
 		}
 	} else if !errors.Is(err, http1.ErrNotYet) {
 		return a.FailureOf(err)

@@ -1,11 +1,14 @@
 package call
 
 import (
+	"errors"
 	"net"
+	"slices"
 
 	"penstock/proxy/front/listen"
 	"penstock/proxy/request/failure"
 	"penstock/proxy/telemetry/guard"
+	"penstock/upstreams/http1"
 )
 
 // hijackedStream is a committed stream on a plain connection, which has been taken out of fasthttp.
@@ -19,6 +22,7 @@ type hijackedStream struct {
 	relay
 	conn *listen.Conn
 	head []byte // the answer's head; goes out with the first chunk
+	rest []byte // bytes that tryWrite could not write; they go out before the next chunk
 	keep bool   // the client may send another request on this connection
 }
 
@@ -90,6 +94,9 @@ func (t *hijackedStream) serve() {
 		defer conn.Close() //nolint:errcheck // it is closed either way
 		t.panicked()
 	})
+	if t.call.copy == nil {
+		t.step = t.pass
+	}
 	_, err := t.run(t)
 	shared.Guard.Point("stream.serve")
 	_ = t.relay.Close()
@@ -106,6 +113,26 @@ func (t *hijackedStream) serve() {
 // write implements chunkWriter. One write to the connection carries the head (if it has not been
 // sent yet), the chunk, and the last chunk if last is set.
 func (t *hijackedStream) write(out *[]byte, last bool) (int, error) {
+	if len(t.rest) > 0 {
+		if _, err := t.conn.WriteNow(t.rest, t.now); err != nil {
+			return 0, err
+		}
+		t.rest = nil
+	}
+	payload := len(*out) - chunkRoom
+	b, before := t.frame(out, last)
+	if len(b) == 0 {
+		return 0, nil
+	}
+	if n, err := t.conn.WriteNow(b, t.now); err != nil {
+		return min(max(n-before, 0), payload), err
+	}
+	return payload, nil
+}
+
+// frame returns the bytes for the client: the head if it has not been sent yet, the chunk in out,
+// and the last chunk if last is set. before is the number of bytes before the chunk's payload.
+func (t *hijackedStream) frame(out *[]byte, last bool) (b []byte, before int) {
 	b, payload := *out, len(*out)-chunkRoom
 	start := chunkRoom
 	if payload > 0 {
@@ -117,18 +144,46 @@ func (t *hijackedStream) write(out *[]byte, last bool) (int, error) {
 	}
 	*out = b // may have grown
 	b = b[start:]
-	before := chunkRoom - start + len(t.head)
+	before = chunkRoom - start + len(t.head)
 	if len(t.head) > 0 {
 		b = append(t.head, b...)
 		t.head = nil
 	}
-	if len(b) == 0 {
-		return 0, nil
+	return b, before
+}
+
+// pass is the step of a stream that stays in the poller: it translates the events that have just
+// arrived and writes them to the client. Whatever it does not do is left to run: it returns false
+// before the first event has been noted, at the end, after an error, and if the client's socket is
+// full.
+func (t *hijackedStream) pass() bool {
+	c := t.call
+	if c.record.TTFT == 0 || c.body.Held() || (resumer{c}).leaves() {
+		return false
 	}
-	if n, err := t.conn.WriteNow(b, t.now); err != nil {
-		return min(max(n-before, 0), payload), err
+	t.out = newOut()
+	if t.pull(atOnce); len(*t.out) == chunkRoom && !t.pulled.done && errors.Is(t.pulled.err, http1.ErrNotYet) {
+		t.recycleOut() // only part of an event has arrived
+		t.pulled = pulled{}
+		return true
 	}
-	return payload, nil
+	if t.pulled.done || t.pulled.err != nil {
+		return false
+	}
+	payload := len(*t.out) - chunkRoom
+	b, _ := t.frame(t.out, false)
+	n := t.conn.TryWrite(b)
+	t.noteEvents()
+	t.shown = t.now
+	c.record.BytesOut += int64(payload)
+	if n < len(b) {
+		t.rest = slices.Clone(b[n:])
+		*t.out = (*t.out)[:chunkRoom]
+		return false
+	}
+	t.recycleOut()
+	t.pulled = pulled{}
+	return true
 }
 
 // sizeLine writes the size line for a chunk of n bytes at the end of room, and returns the offset

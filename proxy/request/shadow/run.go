@@ -158,7 +158,7 @@ func (p *shadow) readStream(stream endpoint.Stream) error {
 	}
 	for {
 		if p.attempt.Reply.Rests() {
-			p.attempt.Reply.Rest(0)
+			p.attempt.Reply.Rest(0, nil)
 		}
 		out := attempt.NewBuffer()
 		text, done, err := p.attempt.Pull(*out, 0, stream)

@@ -85,6 +85,15 @@ func (s *Stream) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// WriteNow writes as much of p as the socket accepts without waiting, and returns the number of
+// bytes. The next Write returns an error that occurs.
+func (s *Stream) WriteNow(p []byte) (n int) {
+	if len(p) > 0 {
+		_ = s.raw.Control(func(fd uintptr) { n, _ = Send(fd, p) }) // fails on a closed connection only
+	}
+	return max(n, 0)
+}
+
 // recv reads once. It returns false if nothing has arrived yet.
 func (t *transfer) recv(fd uintptr) bool {
 	n, err := Recv(fd, t.p)

@@ -16,5 +16,8 @@ func (s *Stream) Open(c Conn) error {
 	return nil
 }
 
+// WriteNow writes nothing.
+func (s *Stream) WriteNow([]byte) int { return 0 }
+
 // ReadNow never has bytes.
 func (s *Stream) ReadNow([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }

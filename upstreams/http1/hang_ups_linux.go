@@ -1,0 +1,137 @@
+package http1
+
+import (
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// hangUps wakes exchanges whose engine hangs up while they stay in the runtime's poller
+// (Exchange.Stay). The poller reports that bytes and an end have arrived in one event, so an
+// exchange that has read the bytes would wait for the end without a second event. An epoll set of
+// our own reports the end alone. Its goroutine runs while there are connections.
+//
+// Closing the reading half of a connection whose engine has closed its side loses nothing: bytes
+// that have arrived can still be read. But it makes the poller report the connection once more.
+type hangUps struct {
+	mu    sync.Mutex
+	epoll *os.File // nil while there are no connections
+	conns map[uint64]*conn
+	last  uint64
+}
+
+var engineHangUps hangUps
+
+// watch adds a connection until it is closed, and reports whether it is watched.
+func (h *hangUps) watch(c *conn) bool {
+	if c.hangID.Load() != 0 {
+		return true
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.epoll == nil && !h.start() {
+		return false
+	}
+	h.last++
+	h.conns[h.last] = c
+	c.hangID.Store(h.last)
+	event := unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLET, Fd: int32(h.last), Pad: int32(h.last >> 32)}
+	failed := h.control(func(epoll uintptr) error {
+		var ctl error
+		err := c.raw.Control(func(fd uintptr) { ctl = unix.EpollCtl(int(epoll), unix.EPOLL_CTL_ADD, int(fd), &event) })
+		if err != nil {
+			return err
+		}
+		return ctl
+	})
+	if failed != nil {
+		h.remove(c)
+		return false
+	}
+	return true
+}
+
+// forget removes a connection that is closed.
+func (h *hangUps) forget(c *conn) {
+	if c.hangID.Load() != 0 {
+		h.mu.Lock()
+		h.remove(c)
+		h.mu.Unlock()
+	}
+}
+
+// remove removes a connection. The caller holds mu.
+func (h *hangUps) remove(c *conn) {
+	delete(h.conns, c.hangID.Swap(0))
+	if len(h.conns) == 0 && h.epoll != nil {
+		_ = h.epoll.Close() // ends the goroutine
+		h.epoll = nil
+	}
+}
+
+// control runs f with the epoll set's descriptor.
+func (h *hangUps) control(f func(epoll uintptr) error) error {
+	raw, err := h.epoll.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	if err := raw.Control(func(fd uintptr) { failed = f(fd) }); err != nil {
+		return err
+	}
+	return failed
+}
+
+// start makes the epoll set and starts the goroutine. The set itself is waited for in the runtime's
+// poller, so the goroutine needs no thread. The caller holds mu.
+func (h *hangUps) start() bool {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return false
+	}
+	_ = unix.SetNonblock(fd, true) // os.NewFile then adds it to the poller
+	h.epoll = os.NewFile(uintptr(fd), "hang-ups")
+	raw, err := h.epoll.SyscallConn()
+	if err != nil {
+		_ = h.epoll.Close()
+		h.epoll = nil
+		return false
+	}
+	if h.conns == nil {
+		h.conns = map[uint64]*conn{}
+	}
+	go h.run(raw)
+	return true
+}
+
+// run wakes connections until the epoll set is closed.
+func (h *hangUps) run(raw syscall.RawConn) {
+	var (
+		events [64]unix.EpollEvent
+		n      int
+	)
+	for {
+		err := raw.Read(func(fd uintptr) bool {
+			n, _ = unix.EpollWait(int(fd), events[:], 0)
+			return n > 0
+		})
+		if err != nil {
+			return
+		}
+		for _, e := range events[:n] {
+			h.mu.Lock()
+			c := h.conns[uint64(uint32(e.Fd))|uint64(uint32(e.Pad))<<32]
+			h.mu.Unlock()
+			if c != nil {
+				_ = c.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RD) }) // fails on a closed socket only
+			}
+		}
+	}
+}
+
+// interrupt ends a stay from any goroutine. Closing the socket would wait for the stay's step.
+func (c *conn) interrupt() {
+	_ = c.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) }) // fails on a closed socket only
+}

@@ -1,0 +1,14 @@
+//go:build !linux
+
+package http1
+
+// hangUps watches nothing here, so exchanges do not stay in the poller.
+type hangUps struct{}
+
+var engineHangUps hangUps
+
+func (*hangUps) watch(*conn) bool { return false }
+func (*hangUps) forget(*conn)     {}
+
+// interrupt is not called here.
+func (c *conn) interrupt() { c.close() }

@@ -1,0 +1,209 @@
+package http1
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"penstock/config/testkit/rawserver"
+)
+
+const chunkedHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+func chunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
+
+// staying returns an exchange whose reply's head has arrived. The script runs after that.
+func staying(t *testing.T, script func(p *rawserver.Peer)) *Exchange {
+	t.Helper()
+	headed := make(chan bool)
+	tr := transportTo(t, rawserver.Serve(t, func(p *rawserver.Peer) {
+		if _, _, ok := p.Request(); ok {
+			p.Send(chunkedHead)
+			<-headed
+			script(p)
+		}
+	}).URL())
+	x := tr.Exchange()
+	t.Cleanup(x.Close)
+	err := errors.Join(x.Send(post("q")), x.Await(soon()))
+	close(headed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// readStaying reads a body with Stay. In each step it takes what has arrived.
+func readStaying(x *Exchange) (text string, steps int, err error) {
+	var b strings.Builder
+	p := make([]byte, 300)
+	step := func() bool {
+		steps++
+		for {
+			n, err := x.Read(p, soon())
+			b.Write(p[:n])
+			if err != nil {
+				return errors.Is(err, ErrNotYet)
+			}
+		}
+	}
+	for {
+		x.Stay(soon(), step)
+		n, err := x.Read(p, soon())
+		b.Write(p[:n])
+		if err != nil {
+			return b.String(), steps, err
+		}
+	}
+}
+
+// TestStay checks that Stay yields the bytes that Read alone yields, however they arrive.
+func TestStay(t *testing.T) {
+	checkLeaks(t)
+	var want strings.Builder
+	x := staying(t, func(p *rawserver.Peer) {
+		var wire strings.Builder
+		for i := range 2000 {
+			text := strings.Repeat(fmt.Sprint(i), rand.IntN(20)+1)
+			want.WriteString(text)
+			wire.WriteString(chunk(text))
+		}
+		wire.WriteString("0\r\n\r\n")
+		for rest := wire.String(); rest != ""; {
+			n := min(rand.IntN(200)+1, len(rest))
+			if rand.IntN(20) == 0 {
+				n = min(3*readBuffer, len(rest))
+			}
+			p.Send(rest[:n])
+			rest = rest[n:]
+			if rand.IntN(3) == 0 {
+				time.Sleep(100 * time.Microsecond)
+			}
+		}
+		p.ReadToEnd()
+	})
+	got, steps, err := readStaying(x)
+	if err != io.EOF || got != want.String() {
+		t.Errorf("%d bytes, %v; want %d bytes", len(got), err, want.Len())
+	}
+	if steps == 0 {
+		t.Error("the exchange did not stay in the poller")
+	}
+}
+
+// TestStayEnds checks that an end that arrives together with bytes, or right behind them, ends a
+// stay.
+func TestStayEnds(t *testing.T) {
+	for name, end := range map[string]func(p *rawserver.Peer){
+		"closed":      func(*rawserver.Peer) {},
+		"half closed": func(p *rawserver.Peer) { _ = p.TCP.CloseWrite(); p.ReadToEnd() },
+		"reset":       func(p *rawserver.Peer) { p.ResetOnClose() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			checkLeaks(t)
+			for range 200 {
+				x := staying(t, func(p *rawserver.Peer) {
+					p.Send(chunk("one"))
+					if rand.IntN(2) == 0 {
+						time.Sleep(time.Duration(rand.IntN(int(time.Millisecond))))
+					}
+					p.Send(chunk("two"))
+					end(p)
+				})
+				begun := time.Now()
+				got, _, err := readStaying(x)
+				if f := (*Failure)(nil); !errors.As(err, &f) || f.Kind != BadResponse {
+					t.Fatalf("%q, %v; want a failure", got, err)
+				}
+				if name != "reset" && got != "onetwo" {
+					t.Fatalf("read %q before the end", got)
+				}
+				if time.Since(begun) > 20*time.Second {
+					t.Fatal("the end was seen only at the deadline")
+				}
+				x.Close()
+			}
+		})
+	}
+}
+
+// TestStayAborted checks that Abort ends a stay, and does not wait for a step that is running.
+func TestStayAborted(t *testing.T) {
+	t.Run("while it waits", func(t *testing.T) {
+		checkLeaks(t)
+		closed := make(chan bool)
+		x := staying(t, func(p *rawserver.Peer) { p.Send(chunk("one")); p.ReadToEnd(); close(closed) })
+		step := func() bool {
+			_, err := x.Read(make([]byte, 10), soon())
+			go x.Abort(errTestCause)
+			return err == nil
+		}
+		x.Stay(soon(), step)
+		_, err := x.Read(make([]byte, 10), soon())
+		wantFailure(t, err, Aborted, ReasonAborted)
+		x.Close()
+		<-closed
+	})
+	t.Run("while a step runs", func(t *testing.T) {
+		checkLeaks(t)
+		x := staying(t, func(p *rawserver.Peer) { p.Send(chunk("one")); p.ReadToEnd() })
+		aborted := make(chan bool)
+		step := func() bool {
+			go func() { x.Abort(errTestCause); close(aborted) }()
+			<-aborted
+			_, err := x.Read(make([]byte, 10), soon())
+			wantFailure(t, err, Aborted, ReasonAborted)
+			return true
+		}
+		x.Stay(soon(), step)
+		_, err := x.Read(make([]byte, 10), soon())
+		wantFailure(t, err, Aborted, ReasonAborted)
+	})
+	t.Run("before", func(t *testing.T) {
+		checkLeaks(t)
+		x := staying(t, func(p *rawserver.Peer) { p.ReadToEnd() })
+		x.Abort(errTestCause)
+		if !x.Stay(soon(), func() bool { return true }) {
+			t.Error("an aborted exchange stays")
+		}
+	})
+}
+
+// TestStayPanics checks that the connection can be closed after a step has panicked.
+func TestStayPanics(t *testing.T) {
+	checkLeaks(t)
+	closed := make(chan bool)
+	x := staying(t, func(p *rawserver.Peer) { p.Send(chunk("one")); p.ReadToEnd(); close(closed) })
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		x.Stay(soon(), func() bool { panic("test") })
+	}()
+	x.Close()
+	<-closed
+}
+
+// TestStayTimesOut checks that a stay ends at its time, and that another one continues.
+func TestStayTimesOut(t *testing.T) {
+	checkLeaks(t)
+	more := make(chan bool)
+	x := staying(t, func(p *rawserver.Peer) {
+		<-more
+		p.Send(chunk("one") + "0\r\n\r\n")
+		p.ReadToEnd()
+	})
+	if x.Stay(time.Now().Add(20*time.Millisecond), func() bool { return true }) {
+		t.Error("something has arrived")
+	}
+	close(more)
+	if got, _, err := readStaying(x); got != "one" || err != io.EOF {
+		t.Errorf("%q, %v", got, err)
+	}
+}
