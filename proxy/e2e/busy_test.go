@@ -6,9 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"penstock/bench/sim"
 	"penstock/config/testkit/fastset"
@@ -177,72 +175,5 @@ func TestBusyFleet(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "both are up", func() bool { return strings.Join(states(p), " ") == "up up" })
 	if n := p.Status().Upstreams[0].Downs + p.Status().Upstreams[1].Downs; n != 0 {
 		t.Errorf("%d were down", n)
-	}
-}
-
-// frozen starts a simulated engine in a separate process, so that it can be suspended.
-func frozen(t *testing.T) (url string, engine *rig.Process) {
-	engine = rig.StartProcess(t, "sim", "--listen=127.0.0.1:0", "--latency=1h")
-	t.Cleanup(func() { engine.Signal(syscall.SIGCONT) })
-	return engine.Says(`(http://127\.0\.0\.1:\d+)`)[1], engine
-}
-
-// TestStoppedEngine suspends an engine's process. The kernel still accepts connections for it. If
-// the stopped engine is the only one, it is down within a minute of its last sign of life, and its
-// calls end then. If another engine works, every new call goes to that engine, and the stopped
-// engine's calls follow after half a minute of silence.
-func TestStoppedEngine(t *testing.T) {
-	fastset.LeaveOut(t, "an engine that is stopped for a minute")
-	for _, k := range workKinds {
-		if k.name == "image" {
-			continue // the simulator has no images
-		}
-		t.Run(k.name, func(t *testing.T) {
-			t.Parallel()
-			url, engine := frozen(t)
-			s := rig.Setup{Fakes: []string{url}, Model: k.kind, Upstream: "concurrency: 2, probe: { interval: 500ms, timeout: 500ms }", Untidy: true}
-			alone := start(t, s)
-			s.Engines = []sim.Options{{}}
-			both := start(t, s)
-			both.Engines[0].SetSlots(0) // the first call goes elsewhere or waits
-			held := make(chan *rig.Reply)
-			for _, p := range []*penstock{alone, both, both} {
-				go func() { held <- k.ask(p) }()
-			}
-			rig.WaitFor(t, rig.Patience, "each has its call", func() bool { return alone.Status().InFlight == 1 && both.Status().InFlight == 2 })
-			both.Engines[0].SetSlots(16)
-			(<-held).WantStatus(200)
-			engine.Signal(syscall.SIGSTOP)
-			at := time.Now()
-			stopped := func(p *penstock) string { return p.Upstream("fake-0").State }
-			rig.WaitFor(t, rig.Patience, "it is busy", func() bool { return stopped(alone) == "busy" && stopped(both) == "busy" })
-			k.ask(alone).WantStatus(429)
-			for range 5 {
-				k.ask(both).WantStatus(200).Within(5 * time.Second)
-			}
-			rig.WaitFor(t, 90*time.Second, "its call goes to the good engine", func() bool {
-				return both.Metric("penstock_calls_moved_total", `reason="stalled"`) == 1
-			})
-			took := rig.WaitFor(t, 90*time.Second, "it is down", func() bool { return stopped(alone) == "down" && stopped(both) == "down" })
-			if d := time.Since(at); d < 30*time.Second {
-				t.Errorf("down %v after the stop, %v after it was busy", d, took)
-			}
-			// A call without output moves to the good engine; without another engine it fails.
-			failed := 0
-			for range 2 {
-				if r := <-held; strings.Contains(r.Body, "upstream_unreachable") { // a stream has already got its 200
-					failed++
-				} else {
-					r.WantStatus(200)
-				}
-			}
-			if failed != 1 {
-				t.Errorf("%d of the stopped engine's calls failed", failed)
-			}
-			k.ask(alone).WantStatus(map[bool]int{true: 529, false: 503}[strings.HasSuffix(k.path, "messages")])
-			engine.Signal(syscall.SIGCONT)
-			rig.WaitFor(t, 30*time.Second, "it is back", func() bool { return stopped(alone) == "up" && stopped(both) == "up" })
-			engine.Signal(syscall.SIGKILL)
-		})
 	}
 }

@@ -1,3 +1,5 @@
+//go:build unix
+
 package fleet
 
 import (
@@ -250,18 +252,6 @@ func TestRealStoreEviction(t *testing.T) {
 			t.Errorf("maxmemory-policy %s: %d warnings, want %d", policy, n, warned)
 		}
 	}
-}
-
-// waitSaid waits until the condition holds() is true, for something that a server should report.
-func waitSaid(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for range 800 {
-		if holds() {
-			return
-		}
-		time.Sleep(25 * time.Millisecond)
-	}
-	t.Fatalf("not within 20 s: %s", what)
 }
 
 // freePort returns an unused port below those that the kernel gives to connections and to other

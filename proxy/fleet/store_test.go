@@ -17,6 +17,18 @@ import (
 	"penstock/config"
 )
 
+// waitSaid waits until the condition holds() is true, for something that a server should report.
+func waitSaid(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for range 800 {
+		if holds() {
+			return
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+	t.Fatalf("not within 20 s: %s", what)
+}
+
 // startRemote returns a client of a store.
 func startRemote(t *testing.T, address string) *remote {
 	t.Helper()
