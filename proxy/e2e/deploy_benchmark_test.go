@@ -1,0 +1,48 @@
+package e2e
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	"penstock/bench/sim"
+	"penstock/config"
+	"penstock/proxy/e2e/rig"
+)
+
+// TestDeployBenchmark runs the edge with the configuration of the entry for a public benchmark, which
+// must be valid, and asks it in the dialects, with the model and with the key that the definition
+// names. Each setting must have its reason.
+func TestDeployBenchmark(t *testing.T) {
+	t.Parallel()
+	var entry struct {
+		Auth, Model, Path string
+		Port              int
+		Matrix            []string
+	}
+	if err := json.Unmarshal([]byte(deployFile(t, "benchmark/penstock/definition.json")), &entry); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.NewReplacer("{GW_PORT}", "8080", "{MOCK_PORT}", "8081").Replace(deployFile(t, "benchmark/penstock/config.gen.yaml.tmpl"))
+	if _, err := config.Parse("config.gen.yaml", []byte(text)); err != nil || entry.Port != 8080 || entry.Path != chatPath {
+		t.Fatalf("%v, %+v", err, entry)
+	}
+	why := deployFile(t, "benchmark/penstock/why")
+	for _, name := range regexp.MustCompile(`(\w+): `).FindAllStringSubmatch(text, -1) {
+		if !regexp.MustCompile(`(?m)^` + name[1] + ` +(boot|upstream|ingress|bind)\b`).MatchString(why) {
+			t.Errorf("no reason for %s", name[1])
+		}
+	}
+	_, text, _ = strings.Cut(text, "\n") // the rig has its own listener
+	p := start(t, rig.Setup{
+		Engines: []sim.Options{{Profile: "openai", Models: []string{entry.Model}}},
+		Config:  strings.Replace(text, `"http://127.0.0.1:8081"`, `"{{up-0}}"`, 1) + "timeouts: { linger: 0s, connect: 10s }\n",
+	})
+	for i, w := range []rig.Way{rig.Chat, rig.Responses, rig.Messages} {
+		r := p.Post(w.Path, w.Body(entry.Model, "Hello", ""), "Authorization: Bearer "+entry.Auth)
+		if want := entry.Matrix[i] == "100000"; (r.Status == 200) != want || !want {
+			t.Errorf("%s: %d %s", w.Path, r.Status, r.Body)
+		}
+	}
+}
