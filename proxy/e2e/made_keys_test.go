@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
@@ -317,4 +318,51 @@ func TestFault104_TwoAdmins(t *testing.T) {
 		}
 	}
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
+}
+
+// TestKeyAtFourEdges checks that a key made at one of four edges, which share a file or a store, comes
+// into force at all of them, and stays in force everywhere after that edge was killed and started
+// again. Another edge can change keys meanwhile. The log of the test has the times.
+func TestKeyAtFourEdges(t *testing.T) {
+	t.Parallel()
+	for place, setup := range map[string]rig.Setup{
+		"a file":  {Admin: "token: " + rig.AdminToken + ", keys: { file: " + t.TempDir() + "/made.yaml }"},
+		"a store": {Admin: "token: " + rig.AdminToken, Top: strings.Replace(storeKeys(miniredis.RunT(t).Addr(), ""), "edges: 2", "edges: 4", 1)},
+	} {
+		t.Run(place, func(t *testing.T) {
+			t.Parallel()
+			setup.Untidy = true
+			edges := make([]*rig.Program, 4)
+			for i := range edges {
+				edges[i] = rig.Launch(t, setup)
+			}
+			// create makes a key at an edge and waits until all edges accept it.
+			create := func(id string, at *rig.Program, where ...*rig.Program) string {
+				out, _ := command(t, 0, "key", "create", id, "--admin", at.Admin, "--token", rig.AdminToken, "--format", "json")
+				made, begun := admin.KeyChange{}, time.Now()
+				if err := json.Unmarshal([]byte(out), &made); err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
+				for i, e := range where {
+					rig.WaitFor(t, rig.Patience, "the key is in force", func() bool {
+						return e.Post(chatPath, e.Chat(""), "Authorization: Bearer "+made.Key).Status == 200
+					})
+					t.Logf("%s: in force at edge %d after %v", id, i, time.Since(begun))
+				}
+				return made.Key
+			}
+			key := create("guest", edges[0], edges...)
+			edges[0].Signal(syscall.SIGKILL)
+			<-edges[0].Done
+			other := create("other", edges[1], edges[1:]...)
+			edges[0].Relaunch()
+			for i, e := range edges {
+				for _, k := range []string{key, other} {
+					rig.WaitFor(t, rig.Patience, fmt.Sprintf("edge %d has both keys", i), func() bool {
+						return e.Post(chatPath, e.Chat(""), "Authorization: Bearer "+k).Status == 200
+					})
+				}
+			}
+		})
+	}
 }
