@@ -594,7 +594,8 @@ type Probe struct {
 	// The time between two probes. Once an engine has had no work for a minute, it is five times as
 	// long, but at most 10s.
 	Interval Duration `yaml:"interval"`
-	// How long connecting may take, and then the answer. If omitted: by profile.
+	// How long connecting may take, and then the answer. If omitted: by profile. An engine that answers
+	// nothing while it works counts as stopped after a minute, unless this is longer than its answers.
 	Timeout Duration `yaml:"timeout"`
 	// How many probes in a row must fail before the upstream is down.
 	Fall int `yaml:"fall"`

@@ -134,14 +134,15 @@ func (p *prober) judgeBusy(l *looker, now time.Time) {
 	case busyStalls:
 		p.stalls(l, now)
 	case busyDead:
-		u.hooks.log.Warn("upstream is busy and nothing has come from it for too long", zap.Duration("for", f.still),
-			zap.Int("calls", u.slots.inFlight()))
+		u.hooks.log.Warn("upstream is busy and nothing has come from it for too long", zap.Duration("for", f.still.Truncate(time.Second)),
+			zap.Int("calls", u.slots.inFlight()),
+			zap.String("remedy", "restart it if it hangs; if its answers take longer, raise probe.timeout above them (penstock explain upstreams.probe.timeout)"))
 		u.Health.endBusy(false, "nothing comes", now)
 	case busyStays:
 		if f.suspect() && u.Health.setSuspected(l.heard.at) {
 			u.hooks.log.Warn("upstream does not answer its probes and nothing comes from it: it is busy or has stopped",
 				zap.String("event", "upstream_suspect"), zap.String("cause", http1.ReasonTimeout),
-				zap.Duration("for", f.still), zap.Int("calls", u.slots.inFlight()),
+				zap.Duration("for", f.still.Truncate(time.Second)), zap.Int("calls", u.slots.inFlight()),
 				zap.String("remedy", "look at its process and its log: penstock explain upstream_suspect"))
 		}
 		if f.unheard() {

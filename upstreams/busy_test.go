@@ -234,7 +234,8 @@ func TestBusyToDown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := busyRig(t, Options{}, 2)
+				core, lines := observer.New(zap.WarnLevel)
+				r := busyRig(t, Options{Log: zap.New(core)}, 2)
 				r.Models.Entry("m").answers.learn(c.longest, At(time.Now()))
 				r.until(t, StateBusy)
 				if c.then == nil || c.least > 0 {
@@ -245,6 +246,9 @@ func TestBusyToDown(t *testing.T) {
 				}
 				if at := r.until(t, StateDown); at < c.least || at > c.most {
 					t.Errorf("down after %v, want %v to %v", at, c.least, c.most)
+				}
+				if told := lines.FilterMessageSnippet("for too long").FilterFieldKey("remedy").Len(); told != min(1, int(c.least)) {
+					t.Errorf("%d lines say what to do about the silence", told)
 				}
 				if silent := c.least > 0; r.Health.Silent() != silent {
 					t.Errorf("silent: %t, want %t", !silent, silent)
