@@ -18,7 +18,11 @@ type alarms struct {
 	// failed is when the level was last failing. Near its bound it comes and goes, so a lower level
 	// has a line only a while later.
 	failed time.Time
-	keys   map[keyLimit]told
+	// out is when the level was last out, and about is what it was about. A model whose engine is back
+	// fails by the numbers of the last minute, which is no news.
+	out   time.Time
+	about []string
+	keys  map[keyLimit]told
 
 	// when features that an upstream refuses were logged, by the upstream's label and the feature
 	refused map[keyLimit]time.Time
@@ -67,6 +71,11 @@ func (a *alarms) edge(s *status.Status, log *zap.Logger) {
 	} else if v.Level == status.LevelDegraded && strings.HasPrefix(a.said, status.LevelFailing) && s.Now.Sub(a.failed) < failingLeast {
 		return
 	}
+	if v.Level == status.LevelOut {
+		a.out, a.about = s.Now, v.About
+	} else if v.Level != status.LevelOK && strings.HasPrefix(a.said, status.LevelOut) && s.Now.Sub(a.out) < failingLeast && within(v.About, a.about) {
+		return
+	}
 	if v.Level != status.LevelOK {
 		subject = v.Level + "\n" + strings.Join(v.About, " ") + "\n" + strings.Join(alerts, " ")
 	}
@@ -86,6 +95,11 @@ func (a *alarms) edge(s *status.Status, log *zap.Logger) {
 		write, msg = log.Error, "models are out"
 	}
 	write(msg, zap.String("event", "edge_"+v.Level), zap.String("state", v.Text), zap.Strings("remedy", s.Remedies()))
+}
+
+// within reports whether one list has no name that the other lacks.
+func within(names, all []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(all, name) })
 }
 
 // overLimits logs the key limits that have refused calls in the last minute.

@@ -53,6 +53,11 @@ func TestAlarms(t *testing.T) {
 		}
 	}
 	want(look(time.Second, status.LevelOut, "Out: no engine serves m."), zap.ErrorLevel, "edge_out")
+	if all := look(30*time.Second, status.LevelFailing, "Failing: m fails 60 % of its calls"); all != nil {
+		t.Errorf("an engine is back, and the last minute is told: %v", all)
+	}
+	want(look(31*time.Second, status.LevelFailing, "Failing: m fails 60 % of its calls"), zap.ErrorLevel, "edge_failing")
+	want(look(10*time.Second, status.LevelOut, "Out: no engine serves m."), zap.ErrorLevel, "edge_out")
 	if all := look(time.Second, status.LevelOK, "Healthy"); all != nil {
 		t.Errorf("within ten seconds: %v", all)
 	}
