@@ -71,7 +71,7 @@ func (t *AdminToken) SetDefaults() { *t = AdminToken{Role: RoleRead} }
 // because the engine may report it.
 func (u *Upstream) SetDefaults() {
 	*u = Upstream{
-		Engine: EngineAuto, Weight: 1, Probe: Probe{Interval: seconds(2), Fall: 3, Rise: 2},
+		Engine: EngineAuto, Weight: 1, Probe: Probe{Interval: seconds(2), Fall: 3, Rise: 2}, Wake: Wake{Method: "POST"},
 	}
 }
 

@@ -107,6 +107,8 @@ var words = map[string][]string{
 
 	"upstreams.concurrency.fleet": {FleetExact},
 
+	"upstreams.wake.method": {"GET", "POST", "PUT"},
+
 	"models.deployments.when": {WhenFull, WhenDown},
 
 	"models.kind":              kinds,

@@ -9,7 +9,6 @@ var retired = map[string]strictyaml.Retired{
 	"upstreams[].native":         {Remedy: "requests of every dialect are translated for every engine; delete it"},
 	"engines[].native":           {Remedy: "requests of every dialect are translated for every engine; delete it"},
 	"issuers[].algorithms":       {Remedy: "the issuer's keys decide: each verifies tokens of its own algorithm only (ES256, RS256, EdDSA); delete it, and remove keys that must not sign from the issuer's set", Unsafe: true},
-	"upstreams[].wake.method":    {Remedy: "the request is a POST, which url has to answer; delete it"},
 	"tracing.sample":             {Remedy: "set the variables OTEL_TRACES_SAMPLER=parentbased_traceidratio and OTEL_TRACES_SAMPLER_ARG to the share, such as 0.1"},
 	"engines[].load[].format":    {Remedy: "the edge recognises JSON and Prometheus text by the page; delete it"},
 	"engines[].reasoning.effort": {Remedy: "the effort is sent as reasoning_effort; delete it"},

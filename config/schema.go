@@ -551,11 +551,13 @@ func (k *Kubernetes) String() string {
 	return fmt.Sprintf("%q", []string{k.Selector, k.Pool, k.Namespace, fmt.Sprint(k.Ports), k.Server, k.Account})
 }
 
-// Wake is the POST request that wakes a sleeping or stopped engine: /wake_up of vLLM, or a script of
-// the operator. It has no body and contains nothing from a client.
+// Wake is the request that wakes a sleeping or stopped engine: /wake_up of vLLM, or a script of the
+// operator. It has no body and contains nothing from a client.
 type Wake struct {
-	// The URL of the request, a POST. Empty: the engine is not woken.
+	// The URL of the request. Empty: the engine is not woken.
 	URL string `yaml:"url"`
+	// The method of the request: GET, POST or PUT.
+	Method string `yaml:"method"`
 	// How long the engine must have been down before it is woken.
 	After Duration `yaml:"after"`
 }

@@ -275,6 +275,7 @@ func (c upstreamChecks) wake(path string, w Wake) {
 	} else if strings.ContainsFunc(query, func(r rune) bool { return r <= ' ' || r > '~' || r == '#' }) {
 		c.check.fail(path+".url", "the query holds blanks, a # or other characters that must be escaped")
 	}
+	c.check.oneOf(path+".method", "upstreams.wake.method", "a method", w.Method)
 }
 
 func (c upstreamChecks) engine(path, name string) {

@@ -117,7 +117,7 @@ func TestCompletion(t *testing.T) {
 				{nil, "bench --scenario fail", "failover"},
 				{nil, "bench scenarios re", "reload"},
 				{nil, "explain capacity", "capacity_full"},
-				{nil, "explain upstreams.wa", "upstreams.wake upstreams.wake.after upstreams.wake.url"},
+				{nil, "explain upstreams.wa", "upstreams.wake upstreams.wake.after upstreams.wake.method upstreams.wake.url"},
 				{nil, "explain 42", "422 426 429"},
 				{running, "drain u", "up-0"},
 				{running, "ready ", "up-0"},

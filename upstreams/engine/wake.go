@@ -27,7 +27,7 @@ func Wake(ctx context.Context, w config.Wake, upstream string, limit time.Durati
 	x, end := t.ExchangeWhile(ctx)
 	defer end()
 	err = x.Send(&http1.Request{
-		Method: "POST", Path: path, Accept: "*/*",
+		Method: w.Method, Path: path, Accept: "*/*",
 		ConnectTimeout: wakeConnect, WriteTimeout: wakeConnect, NoReplay: true,
 	})
 	if err == nil {

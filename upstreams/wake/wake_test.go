@@ -35,14 +35,14 @@ func TestWaker(t *testing.T) {
 	w.Away(at(0))
 	w.Ask(at(0))
 	expect(at(0), 0, false, false, assumedStart) // no start can be requested
-	w.Configure(config.Wake{URL: "http://h/wake", After: config.Duration(3 * time.Second)})
+	w.Configure(config.Wake{URL: "http://h/wake", Method: "POST", After: config.Duration(3 * time.Second)})
 	expect(at(1), 0, true, false, assumedStart)
 	for range 5 {
 		w.Ask(at(1))
 	}
 	expect(at(1), 1, true, true, assumedStart)
-	if r := runs[0]; r.Wait != 2*time.Second || r.Patience != startMin+3*time.Second || over(r) || r.Spec.URL != "http://h/wake" {
-		t.Fatalf("first run = %+v, want the URL after 2 s with patience %v", r, startMin+3*time.Second)
+	if r := runs[0]; r.Wait != 2*time.Second || r.Patience != startMin+3*time.Second || over(r) || r.Spec.Method != "POST" {
+		t.Fatalf("first run = %+v, want a POST after 2 s with patience %v", r, startMin+3*time.Second)
 	}
 	expect(at(11), 1, true, true, assumedStart-10*time.Second)
 	expect(at(100), 1, true, true, time.Second)
