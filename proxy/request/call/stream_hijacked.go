@@ -94,9 +94,7 @@ func (t *hijackedStream) serve() {
 		defer conn.Close() //nolint:errcheck // it is closed either way
 		t.panicked()
 	})
-	if t.call.copy == nil {
-		t.step = t.pass
-	}
+	t.step = t.pass
 	_, err := t.run(t)
 	shared.Guard.Point("stream.serve")
 	_ = t.relay.Close()
@@ -175,6 +173,7 @@ func (t *hijackedStream) pass() bool {
 	n := t.conn.TryWrite(b)
 	t.noteEvents()
 	t.shown = t.now
+	c.participants.shown((*t.out)[chunkRoom : chunkRoom+payload])
 	c.record.BytesOut += int64(payload)
 	if n < len(b) {
 		t.rest = slices.Clone(b[n:])
