@@ -183,7 +183,7 @@ func (x *Exchange) Wait(until time.Time) bool {
 func (x *Exchange) Stay(until time.Time, step func() bool) bool {
 	x.life.staying.Store(true) // before the check: an abort before it is seen there, and a later one interrupts
 	defer x.life.staying.Store(false)
-	return x.life.check() != nil || x.reply.stay(x.request.c, until, step)
+	return x.life.check() != nil || x.reply.stay(x.request.c, x.request.t.guard, until, step)
 }
 
 // broken fails the exchange because of what the engine sent.

@@ -24,14 +24,15 @@ type hangUps struct {
 
 var engineHangUps hangUps
 
-// watch adds a connection until it is closed, and reports whether it is watched.
-func (h *hangUps) watch(c *conn) bool {
+// watch adds a connection until it is closed, and reports whether it is watched. g guards the
+// goroutine if it has to be started.
+func (h *hangUps) watch(c *conn, g Guard) bool {
 	if c.hangID.Load() != 0 {
 		return true
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.epoll == nil && !h.start() {
+	if h.epoll == nil && !h.start(g) {
 		return false
 	}
 	h.last++
@@ -86,7 +87,7 @@ func (h *hangUps) control(f func(epoll uintptr) error) error {
 
 // start makes the epoll set and starts the goroutine. The set itself is waited for in the runtime's
 // poller, so the goroutine needs no thread. The caller holds mu.
-func (h *hangUps) start() bool {
+func (h *hangUps) start(g Guard) bool {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return false
@@ -102,8 +103,28 @@ func (h *hangUps) start() bool {
 	if h.conns == nil {
 		h.conns = map[uint64]*conn{}
 	}
-	go h.run(raw)
+	set := h.epoll
+	go g.Once(guardEngines, func() {
+		defer h.stop(set)
+		h.run(raw)
+	})
 	return true
+}
+
+// stop forgets the connections of an epoll set whose goroutine has ended. After a panic they are
+// watched again by the next set.
+func (h *hangUps) stop(set *os.File) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.epoll != set {
+		return
+	}
+	for _, c := range h.conns {
+		c.hangID.Store(0)
+	}
+	clear(h.conns)
+	_ = set.Close()
+	h.epoll = nil
 }
 
 // run wakes connections until the epoll set is closed.

@@ -7,7 +7,7 @@ type hangUps struct{}
 
 var engineHangUps hangUps
 
-func (*hangUps) watch(*conn) bool { return false }
+func (*hangUps) watch(*conn, Guard) bool { return false }
 func (*hangUps) forget(*conn)     {}
 
 // interrupt is not called here.
