@@ -63,7 +63,8 @@ func (c *circuit) outcome(o Outcome, by FailureSource, trial bool, now time.Time
 	}
 	switch {
 	case o == OutcomeOK:
-		c.failures, c.rowEvidence, c.unprobed, c.broken = 0, evidence{}, false, false
+		c.failures, c.unprobed, c.broken = 0, false, false
+		c.rowEvidence.clear()
 		c.window.add(false, now)
 		if trial {
 			c.close(now)
@@ -225,6 +226,13 @@ type evidence struct {
 type failureRecord struct {
 	FailureSource
 	at time.Time
+}
+
+// clear drops all failures. Nearly always there are none, and the struct is large.
+func (e *evidence) clear() {
+	if e.n > 0 || e.bodyCount > 0 {
+		*e = evidence{}
+	}
 }
 
 // add keeps a failure if it is new evidence.

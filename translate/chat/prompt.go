@@ -44,10 +44,11 @@ func (p *Prompt) reset() {
 	clear(p.thoughts.list)
 	clear(p.contentless)
 	p.arguments.Reset()
-	*p = Prompt{
-		Images: p.Images[:0], Media: p.Media[:0], refused: p.refused[:0], malformed: p.malformed[:0], arguments: p.arguments,
-		thoughts: thoughts{list: p.thoughts.list[:0]}, contentless: p.contentless[:0],
-	}
+	images, media, refused, malformed := p.Images[:0], p.Media[:0], p.refused[:0], p.malformed[:0]
+	arguments, list, contentless := p.arguments, p.thoughts.list[:0], p.contentless[:0]
+	*p = Prompt{} // in place: a new value with the kept fields would be built first and then copied
+	p.Images, p.Media, p.refused, p.malformed = images, media, refused, malformed
+	p.arguments, p.thoughts.list, p.contentless = arguments, list, contentless
 }
 
 // EstimateTokens estimates the prompt's tokens for limits and for routing. It counts the text at

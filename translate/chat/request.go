@@ -96,7 +96,8 @@ func (r *Request) Reset() {
 	r.edits.Reset()
 	r.Prompt.reset()
 	r.ToolUse.reset()
-	r.Facts = Facts{N: 1, Tokens: noTokenLimit, Reasoning: Reasoning{Include: true}}
+	r.Facts = Facts{}
+	r.N, r.Tokens, r.Reasoning.Include = 1, noTokenLimit, true
 	r.parsed = parsed{}
 	r.name, r.text = r.name[:0], r.text[:0]
 	if cap(r.name) > keepName { // a client may write any name, but only short names are legal

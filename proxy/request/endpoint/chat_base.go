@@ -155,7 +155,9 @@ func (b *chatBase) recycle() {
 	b.Release()
 	b.answer.release()
 	clear(b.segments[:cap(b.segments)]) // they refer to requests
-	*b = chatBase{segments: b.segments[:0], room: b.room[:0], answer: chatAnswer{tools: b.answer.tools[:0]}}
+	segments, room, tools := b.segments[:0], b.room[:0], b.answer.tools[:0]
+	*b = chatBase{}
+	b.segments, b.room, b.answer.tools = segments, room, tools
 }
 
 // chatAnswer is the Unary of the dialects that are chat underneath.
