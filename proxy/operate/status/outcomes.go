@@ -138,17 +138,23 @@ func (s *Status) busy(m *Model) (out []string) {
 
 // blame describes where and why a model's calls failed in the last minute.
 func (s *Status) blame(model string) string {
-	where, why := map[string]int{}, map[string]int{}
+	where, why := map[string]int{}, map[string]map[string]int{} // by upstream; by upstream and reason
 	for _, all := range [][]Reason{s.Failures, s.Refusals} {
 		for i := range all {
 			if r := &all[i]; r.Model == model && r.Failed {
+				if why[r.Upstream] == nil {
+					why[r.Upstream] = map[string]int{}
+				}
 				where[r.Upstream] += r.Minute
-				why[r.why()] += r.Minute
+				why[r.Upstream][r.why()] += r.Minute
 			}
 		}
 	}
 	at, most, all := greatest(where)
-	code, _, _ := greatest(why)
+	code, _, _ := greatest(why[at])
+	if most*2 <= all {
+		code = mostFrequent(why)
+	}
 	switch {
 	case all == 0:
 		return ""
@@ -160,6 +166,18 @@ func (s *Status) blame(model string) string {
 		return ", most on " + at + " (" + code + ")"
 	}
 	return fmt.Sprintf(", on %s (%s)", count(len(where), "upstream"), code)
+}
+
+// mostFrequent returns the reason that most calls failed for, at whatever upstream.
+func mostFrequent(why map[string]map[string]int) string {
+	sum := map[string]int{}
+	for _, reasons := range why {
+		for reason, n := range reasons {
+			sum[reason] += n
+		}
+	}
+	reason, _, _ := greatest(sum)
+	return reason
 }
 
 // hit names the key whose calls find no free slot at a model, if most of these calls use one key.

@@ -144,6 +144,12 @@ func TestVerdictByOutcomes(t *testing.T) {
 			})
 		}, "tgi-1 fails 50 % of what it is asked (60 of 120 in the last minute, 60 of them hidden by retries; status 500): " +
 			"see its log, or take it out (penstock drain tgi-1). Every model is served.", ModelServed},
+		{"the reason is that of the place", func(d *desk, second int) {
+			d.end("qwen", "tgi-1", []func(*observe.Record){broken, timeout}[second%2])
+			if second%3 > 0 {
+				d.end("qwen", "", down)
+			}
+		}, ", most on tgi-1 (answer cut off)", ModelDegraded},
 		{"a status has its number", func(d *desk, _ int) {
 			d.end("qwen", "tgi-1", func(r *observe.Record) {
 				r.Outcome, r.Code, r.Cause, r.EngineStatus = observe.UpstreamFail, "upstream_failed", "status", 500
