@@ -49,16 +49,16 @@
 // request goes to a new connection. In one of thirty thousand calls this finds a leftover that
 // arrived between the first check and the write.
 //
-// Within unlookedFor of the last reply, the first check is left out. Linux notes
-// when bytes arrive (socket.RecvStamped), so bytes that arrived before the write are recognised when
-// they are read, even if the host has acknowledged the request by then. A connection is trusted in
-// this way only after the kernel has noted the arrival of its last reply. On a keep-alive connection,
-// a reply that arrives together with further bytes is rejected as well. One case remains: a
-// leftover that arrives alone, after the request and before its answer. HTTP/1.1 cannot detect it
-// (8 to 20 calls of 20,000, 64 at a time, if every fourth reply is followed by a second one within
-// 500 us). So the first unsolicited bytes end the reuse of the upstream's connections for a minute
-// (HostWatch). A pause before each reuse would also help but needs more connections, and some
-// engines (cpp-httplib) serve only as many connections as they have threads.
+// Within unlookedFor of the last reply, the first check is left out. Linux notes when bytes arrive
+// (socket.RecvStamped), so bytes that arrived before the write are recognised when they are read,
+// even if the host has acknowledged the request by then. A connection is trusted in this way only
+// after the kernel has noted the arrival of its last reply. On a keep-alive connection, a reply
+// that arrives together with further bytes is rejected as well. One case remains: a leftover that
+// arrives alone, after the request and before its answer. HTTP/1.1 cannot detect it (8 to 20 calls
+// of 20,000, 64 at a time, if every fourth reply is followed by a second one within 500 us). So the
+// first unsolicited bytes end the reuse of the upstream's connections for a minute (HostWatch). A
+// pause before each reuse would also help but needs more connections, and some engines
+// (cpp-httplib) serve only as many connections as they have threads.
 //
 // A keep-alive connection may still be reset or closed before a byte of the reply. If this happens
 // within resendWithin of the request, the exchange replaces the connection once with a new one.
@@ -67,8 +67,9 @@
 //
 // Nearly every request is small and goes to a keep-alive connection without TLS. The request is
 // written within the wait for its reply: the check of the socket, the write, the first read and the
-// wait happen in one stay in the runtime's poller (poll.tryFetch). Await writes no other requests. If a request is larger, the part that fits in the socket is written at
-// once and without a deadline. The other part is written as the engine reads (requestWriter.push).
+// wait happen in one stay in the runtime's poller (poll.tryFetch). Await writes no other requests.
+// If a request is larger, the part that fits in the socket is written at once and without a
+// deadline. The other part is written as the engine reads (requestWriter.push).
 // Replies are read by package socket (plainConn), whose system calls, unlike those of package net,
 // wake no thread of the runtime. Deadlines are moved as rarely as possible (conn): in the steady
 // state an exchange moves none.

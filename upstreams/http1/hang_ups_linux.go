@@ -4,9 +4,11 @@ import (
 	"os"
 	"sync"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
+
+// hangUpEvents is the mask of the events to watch: the engine's end, and errors, which epoll always
+// reports. Each is reported once (EPOLLET, a negative number in package syscall).
+const hangUpEvents = syscall.EPOLLRDHUP | 1<<31
 
 // hangUps wakes exchanges whose engine hangs up while they stay in the runtime's poller
 // (Exchange.Stay). The poller reports that bytes and an end have arrived in one event, so an
@@ -38,10 +40,10 @@ func (h *hangUps) watch(c *conn, g Guard) bool {
 	h.last++
 	h.conns[h.last] = c
 	c.hangID.Store(h.last)
-	event := unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLET, Fd: int32(h.last), Pad: int32(h.last >> 32)}
+	event := syscall.EpollEvent{Events: hangUpEvents, Fd: int32(h.last), Pad: int32(h.last >> 32)}
 	failed := h.control(func(epoll uintptr) error {
 		var ctl error
-		err := c.raw.Control(func(fd uintptr) { ctl = unix.EpollCtl(int(epoll), unix.EPOLL_CTL_ADD, int(fd), &event) })
+		err := c.raw.Control(func(fd uintptr) { ctl = syscall.EpollCtl(int(epoll), syscall.EPOLL_CTL_ADD, int(fd), &event) })
 		if err != nil {
 			return err
 		}
@@ -88,11 +90,11 @@ func (h *hangUps) control(f func(epoll uintptr) error) error {
 // start makes the epoll set and starts the goroutine. The set itself is waited for in the runtime's
 // poller, so the goroutine needs no thread. The caller holds mu.
 func (h *hangUps) start(g Guard) bool {
-	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	fd, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
 	if err != nil {
 		return false
 	}
-	_ = unix.SetNonblock(fd, true) // os.NewFile then adds it to the poller
+	_ = syscall.SetNonblock(fd, true) // os.NewFile then adds it to the poller
 	h.epoll = os.NewFile(uintptr(fd), "hang-ups")
 	raw, err := h.epoll.SyscallConn()
 	if err != nil {
@@ -130,12 +132,12 @@ func (h *hangUps) stop(set *os.File) {
 // run wakes connections until the epoll set is closed.
 func (h *hangUps) run(raw syscall.RawConn) {
 	var (
-		events [64]unix.EpollEvent
+		events [64]syscall.EpollEvent
 		n      int
 	)
 	for {
 		err := raw.Read(func(fd uintptr) bool {
-			n, _ = unix.EpollWait(int(fd), events[:], 0)
+			n, _ = syscall.EpollWait(int(fd), events[:], 0)
 			return n > 0
 		})
 		if err != nil {
@@ -146,7 +148,7 @@ func (h *hangUps) run(raw syscall.RawConn) {
 			c := h.conns[uint64(uint32(e.Fd))|uint64(uint32(e.Pad))<<32]
 			h.mu.Unlock()
 			if c != nil {
-				_ = c.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RD) }) // fails on a closed socket only
+				_ = c.raw.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RD) }) // fails on a closed socket only
 			}
 		}
 	}
@@ -154,5 +156,5 @@ func (h *hangUps) run(raw syscall.RawConn) {
 
 // interrupt ends a stay from any goroutine. Closing the socket would wait for the stay's step.
 func (c *conn) interrupt() {
-	_ = c.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) }) // fails on a closed socket only
+	_ = c.raw.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RDWR) }) // fails on a closed socket only
 }
