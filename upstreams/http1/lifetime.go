@@ -110,7 +110,11 @@ func (l *lifetime) fail(f *Failure) error {
 	l.mu.Lock()
 	c := l.live
 	l.mu.Unlock()
-	if c != nil {
+	switch {
+	case c == nil:
+	case l.staying.Load():
+		c.interrupt() // a close would wait for the step that it is called from
+	default:
 		c.close()
 	}
 	return f

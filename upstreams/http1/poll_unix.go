@@ -66,7 +66,9 @@ func (p *poll) quiet(fd uintptr, size int) bool {
 	p.unlooked = p.stamped && now.Sub(p.kept) < unlookedFor
 	p.sentAt, p.size = now, size
 	if !p.unlooked {
-		p.look(fd)
+		if p.look(fd); p.found != peekedQuiet {
+			p.err = errUnsent // also if look found an error: nothing of the request has left
+		}
 	}
 	return p.found == peekedQuiet
 }
@@ -78,6 +80,9 @@ func (p *poll) recv(fd uintptr, b []byte, justSent bool) (int, error) {
 	}
 	n, at, err := socket.RecvStamped(fd, b)
 	if n == 0 {
+		if err == syscall.EAGAIN { //nolint:errorlint // a system call returns it bare
+			p.unlooked = false // what arrives from now on arrives after the request, whatever the clock says
+		}
 		return 0, err
 	}
 	wrong := p.leftover(fd, at, justSent)

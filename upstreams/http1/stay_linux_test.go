@@ -207,3 +207,36 @@ func TestStayTimesOut(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
+
+// TestStayBadFraming checks that a step that meets bad framing does not wait for itself when the
+// connection is given up.
+func TestStayBadFraming(t *testing.T) {
+	for _, junk := range []string{"zz\r\n", "HTTP/1.1 502 Bad Gateway\r\n\r\n", chunk("two") + "zz\r\n"} {
+		checkLeaks(t)
+		closed, read := make(chan bool), make(chan bool)
+		x := staying(t, func(p *rawserver.Peer) {
+			p.Send(chunk("one"))
+			<-read
+			p.Send(junk)
+			p.ReadToEnd()
+			close(closed)
+		})
+		buf := make([]byte, 10)
+		var failed error
+		x.Stay(soon(), func() bool {
+			for {
+				n, err := x.Read(buf, soon())
+				if string(buf[:n]) == "one" {
+					close(read)
+				}
+				if err != nil {
+					failed = err
+					return errors.Is(err, ErrNotYet)
+				}
+			}
+		})
+		wantFailure(t, failed, BadResponse, ReasonInvalid)
+		x.Close()
+		<-closed
+	}
+}

@@ -128,7 +128,17 @@ func (r *Reply) waits(until time.Time, step func() bool) bool {
 	if step == nil {
 		return r.x.Wait(until)
 	}
-	return r.x.Stay(until, step)
+	return r.x.Stay(until, func() bool { return step() && r.rested() })
+}
+
+// rested prepares the next wait of a stay, as Rest does for the first one. It returns false if the
+// stay has to end: an event is ready, or there is no memory for an incomplete one.
+func (r *Reply) rested() bool {
+	if r.events.Ready() {
+		return false
+	}
+	r.bad = r.events.Rest()
+	return r.bad == nil
 }
 
 // Progress says how much of a reply has arrived.

@@ -156,7 +156,7 @@ func (t *hijackedStream) frame(out *[]byte, last bool) (b []byte, before int) {
 // full.
 func (t *hijackedStream) pass() bool {
 	c := t.call
-	if c.record.TTFT == 0 || c.body.Held() || (resumer{c}).leaves() {
+	if c.record.TTFT == 0 || c.body.Held() {
 		return false
 	}
 	t.out = newOut()
