@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// TestBrokenStreamsEnd checks streams whose engine dies at each possible point, with and without
-// resuming. The client must get exactly one event that ends the stream in its dialect.
+// TestBrokenStreamsEnd checks streams whose engine dies, or ends its reply as if it were complete, at
+// each possible point, with and without resuming. The client must get exactly one event that ends the stream in its dialect.
 func TestBrokenStreamsEnd(t *testing.T) {
 	const head = `{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[`
 	all := []string{
@@ -32,10 +32,12 @@ func TestBrokenStreamsEnd(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for _, more := range []string{"", "    retry: {resume: 1}\n"} {
-			for n := range len(all) + 1 {
-				t.Run(fmt.Sprintf("%s/resume %t/%d", tt.path, more != "", n), func(t *testing.T) {
+			for i := range 2 * (len(all) + 1) {
+				n, aborted := i/2, i%2 == 0 // otherwise the reply ends cleanly
+				t.Run(fmt.Sprintf("%s/resume %t/%d, aborted %t", tt.path, more != "", n, aborted), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						a, b := pair(events(true, all[:n]...), calltest.Say("day"))
+						turn := calltest.InTurn(events(aborted, all[:n]...), calltest.Say("day"))
+						a, b := pair(turn, turn)
 						got := calltest.New(t, twoEngines("", more), a, b).Post(tt.path, tt.body)
 						if got.Status != 200 {
 							t.Fatalf("got %d %s, want a stream", got.Status, got.Body)

@@ -191,7 +191,7 @@ func (r *relay) fillStream() {
 	}
 	done, err := r.pulled.done, r.pulled.err
 	r.pulled = pulled{}
-	r.done = done
+	r.done = done && err == nil // after a failure another engine may continue
 	progress := c.attempt.Reply.Progress()
 	if c.record.TTFT == 0 {
 		c.noteFirst(&progress, progress.ReadAt().Std())
