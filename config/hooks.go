@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -149,8 +150,15 @@ func (c hookChecks) all() {
 func (c hookChecks) url(at string, h *Hook) {
 	path := at + ".before"
 	if unixsocket.Is(h.Before) {
-		if _, _, err := unixsocket.URL(h.Before); err != nil {
+		_, base, err := unixsocket.URL(h.Before)
+		if err == nil {
+			_, err = url.ParseRequestURI(cmp.Or(base, "/"))
+		}
+		switch {
+		case err != nil:
 			c.check.fail(path, "%v", err)
+		case strings.Contains(base, "#"):
+			c.check.fail(path, "a fragment (#) is never sent: remove it")
 		}
 		return
 	}

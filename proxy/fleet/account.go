@@ -84,11 +84,13 @@ func (a *account) Settle(held, used int64) {
 
 // Charge charges tokens that a running call has used in addition to those that it holds. It knows
 // the use at other edges from the store's last answer.
-func (a *account) Charge(l config.KeyLimits, used int64, now time.Time) limit.Decision {
+func (a *account) Charge(used int64, now time.Time) limit.Decision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.usage.follow(limitsOf(l))
 	a.charge(needs{}, needs{tokens: used})
+	if a.usage.lost && a.terms.whenLost == config.LostOpen {
+		return allowed
+	}
 	return a.usage.over(tokens, a.terms.since(now))
 }
 

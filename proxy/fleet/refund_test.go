@@ -92,9 +92,12 @@ func TestCharge(t *testing.T) {
 	if !d.OK || held != 0 {
 		t.Fatalf("Reserve = %d, %+v, want 0, OK", held, d)
 	}
+	if _, d := w.keys[1].Reserve(limits, 0, w.now); !d.OK {
+		t.Fatalf("Reserve at the other edge = %+v, want OK", d)
+	}
 	charge := func(edge int, used int64, want bool) {
 		t.Helper()
-		if d := w.keys[edge].Charge(limits, used, w.now); d.OK != want {
+		if d := w.keys[edge].Charge(used, w.now); d.OK != want {
 			t.Errorf("a charge of %d at edge %d: %+v, want OK: %v", used, edge, d, want)
 		}
 		w.pass(time.Second)
@@ -113,5 +116,8 @@ func TestCharge(t *testing.T) {
 	charge(0, 1, true)
 	charge(1, 150, false)
 	limits.TokensPerMinute = 0
+	if _, d := w.keys[1].Reserve(limits, 0, w.now); !d.OK { // a call after a reload
+		t.Fatalf("Reserve without a limit = %+v, want OK", d)
+	}
 	charge(1, 1, true)
 }

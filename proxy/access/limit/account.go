@@ -21,7 +21,7 @@ type Account interface {
 	Settle(held, used int64)
 	// Charge charges tokens that a running call has used in addition to those that it holds. It
 	// returns a refusal once the key has exceeded its tokens per minute.
-	Charge(l config.KeyLimits, used int64, now time.Time) Decision
+	Charge(used int64, now time.Time) Decision
 	// Levels returns how many requests and tokens are left, as far as this edge knows.
 	Levels(l config.KeyLimits, now time.Time) (requests, tokens Level)
 }

@@ -155,7 +155,7 @@ func (o oneRequest) GiveBack() { o.of[o.id]-- }
 
 func (o oneRequest) Reserve(config.KeyLimits, int64, time.Time) (int64, Decision) { return 0, allowed }
 func (o oneRequest) Settle(int64, int64)                                          {}
-func (o oneRequest) Charge(config.KeyLimits, int64, time.Time) Decision           { return allowed }
+func (o oneRequest) Charge(int64, time.Time) Decision                             { return allowed }
 func (o oneRequest) Levels(config.KeyLimits, time.Time) (r, t Level)              { return r, t }
 
 // TestCharge checks that what a running call is charged counts at once and is not given back at its

@@ -94,7 +94,7 @@ func usedUp(b Budget, l *config.KeyLimits, now time.Time) Decision {
 func (k *Key) charge(used int64, now time.Time) Decision {
 	limit := int64(k.limits.TokensPerMinute)
 	if a := k.state.shared; a != nil {
-		return a.Charge(k.limits, used, now)
+		return a.Charge(used, now)
 	}
 	if limit == 0 {
 		return allowed

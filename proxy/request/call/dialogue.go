@@ -167,7 +167,9 @@ func (d *Dialogue) Used(prompt, completion int) *apierr.Error {
 	d.charged = true
 	used := limit.Cost{Tokens: int64(prompt + completion), Spend: c.config.model.Price.Of(prompt, 0, completion)}
 	if over := c.rates.held.Charge(used, time.Now()); !over.OK {
-		return rateLimited(over)
+		e := rateLimited(over)
+		c.record.Code = e.Code
+		return e
 	}
 	return nil
 }

@@ -132,6 +132,10 @@ func (s *session) hear(buf *bytes.Buffer, doc *jsonx.Doc) error {
 	if h.Text {
 		s.call.FirstText(time.Unix(0, s.sent.Load()))
 	}
+	var spent *apierr.Error
+	if h.Counted { // also if the client does not get the transcript any more
+		spent = s.call.Used(h.Prompt, h.Completion)
+	}
 	for _, event := range h.Client {
 		if s.side.Send(event) != nil {
 			s.stop(&ending{})
@@ -139,11 +143,9 @@ func (s *session) hear(buf *bytes.Buffer, doc *jsonx.Doc) error {
 		}
 		s.call.Sent(int64(len(event)))
 	}
-	if h.Counted {
-		if over := s.call.Used(h.Prompt, h.Completion); over != nil {
-			s.stop(&ending{code: closeAgain, reason: "the key has reached a limit", error: over, clean: true})
-			return errOver
-		}
+	if spent != nil {
+		s.stop(&ending{code: closeAgain, reason: "the key has reached a limit", error: spent, clean: true})
+		return errOver
 	}
 	if h.Changed {
 		s.mu.Lock()
