@@ -6,19 +6,16 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Offered says what a request offers a model in addition to text. If it offers tools, the engine
-// should separate the model's tool calls from the text of the answer.
+// Offered describes the features that a request offers to the model.
 type Offered struct{ Tools bool }
 
-// Markup identifies a word of the model's own markup at the start of an answer's text. Zero means
-// that there is none. Engines remove such words when they parse tool calls and reasoning out of a
-// model's output. An engine that shows such words has no parser for the model, or the wrong one.
+// Markup identifies a word of the model's internal markup at the start of an answer's text. 0 means
+// that there is no such word. If clients can see the word, the engine has no parser for the model,
+// or the wrong parser.
 type Markup uint8
 
-// leaks lists the words, indexed by Markup. A word that marks a tool call is suspect at the start
-// of an answer if tools were offered. A word that marks reasoning is always suspect, because any
-// model may reason without being asked, even one that the configuration does not describe as
-// reasoning.
+// A tool call word is suspect if the request offers tools. A reasoning word is always suspect,
+// because models may reason without being asked to.
 var leaks = [...]struct {
 	text      string
 	of        Offered
@@ -48,8 +45,8 @@ func (m Markup) Suspect(o Offered) bool {
 	return of.Tools && o.Tools || leaks[m].reasoning
 }
 
-// Opening looks for markup at the start of an answer's text, regardless of how the text is split.
-// The first piece is nearly always enough to decide.
+// Opening looks for markup at the start of an answer's text. The first piece is nearly always
+// sufficient.
 type Opening struct {
 	text   [32]byte // longer than any markup word
 	n      uint8
@@ -69,7 +66,7 @@ func (o *Opening) Add(v jsonx.Value) {
 	o.AddText(text)
 }
 
-// AddText reads the next piece as text without escapes.
+// AddText reads the next piece, without JSON escapes.
 func (o *Opening) AddText(text []byte) {
 	if o.n == 0 {
 		text = bytes.TrimLeft(text, " \t\r\n")
@@ -77,7 +74,7 @@ func (o *Opening) AddText(text []byte) {
 	if len(text) == 0 {
 		return
 	}
-	if o.n == 0 && text[0] != '<' && text[0] != '[' { // every markup word starts with one of these
+	if o.n == 0 && text[0] != '<' && text[0] != '[' { // every markup word starts with one of these bytes
 		o.Done = true
 		return
 	}
@@ -90,7 +87,7 @@ func (o *Opening) AddText(text []byte) {
 			o.Markup = Markup(i)
 			return
 		case len(begun) < len(word) && word[:len(begun)] == string(begun):
-			o.Done = false // the text may become this markup word
+			o.Done = false // the text may still become this word
 		}
 	}
 }

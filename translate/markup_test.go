@@ -2,7 +2,8 @@ package translate
 
 import "testing"
 
-// Markup is suspect if the request offered the feature to which the markup belongs.
+// TestMarkupSuspect checks that markup is suspect if the request offered the feature to which the
+// markup belongs.
 func TestMarkupSuspect(t *testing.T) {
 	for i := range leaks {
 		m := Markup(i)

@@ -6,38 +6,35 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// MaxCount is the highest token count that is accepted. It keeps sums from overflowing if an engine
-// makes up counts.
+// MaxCount is the highest accepted token count. It prevents sums from overflowing.
 const MaxCount = 1 << 31
 
-// Usage holds the token counts of one answer as the chat dialect defines them: Prompt includes
-// Cached, and Completion includes Reasoning. Counts that an engine did not send are 0.
+// Usage contains the token counts of one answer as the chat dialect defines them. Prompt includes
+// Cached, and Completion includes Reasoning.
 type Usage struct {
 	Prompt, Completion, Total int
-	Cached                    int // how many of Prompt came from the prefix cache
-	Reasoning                 int // how many of Completion are not visible text
+	Cached                    int // tokens of Prompt that came from the prefix cache
+	Reasoning                 int // tokens of Completion that are not visible text
 
-	Finish Finish // how the answer ended; for several choices, how the first one ended
-	// CutToolCalls is true if tool calls were omitted from the answer because the request allows
-	// only one.
+	Finish Finish // how the answer ended; if it has more than one choice, how the first choice ended
+	// CutToolCalls is true if tool calls were omitted because the request allows only one.
 	CutToolCalls bool
 
-	// Resumed is how often another engine continued the answer. ResumedPrompt is the number of
-	// tokens that those engines had to read again: the prompt and the partial answer. Neither is
-	// included in the other counts.
+	// Resumed counts how often another engine continued the answer. ResumedPrompt is the number of
+	// tokens that those engines had to read again. The other counts do not include these tokens.
 	Resumed, ResumedPrompt int
 
 	// Known is true if the engine sent the counts, in `usage` or in llama.cpp's `timings`.
 	Known bool
-	// Estimated is true if all counts are the edge's own estimate: one token for each delta, or one
-	// token for four bytes of a whole completion.
+	// Estimated is true if all counts are the edge's estimate: one token for each delta, or one
+	// token per four bytes of a whole completion.
 	Estimated bool
 }
 
-// Finish is how a choice ended.
+// Finish says how a choice ended.
 type Finish uint8
 
-// The ways a choice ends. An engine's unknown word counts as FinishStop, unless it means a failure.
+// The values of Finish. An unknown finish_reason counts as FinishStop, unless it reports a failure.
 const (
 	FinishNone Finish = iota // the choice has not ended
 	FinishStop
@@ -46,7 +43,7 @@ const (
 	FinishContentFilter
 )
 
-// String returns the chat dialect's word.
+// String returns the finish_reason of the chat dialect.
 func (f Finish) String() string {
 	return [...]string{"", "stop", "length", "tool_calls", "content_filter"}[f]
 }
@@ -61,8 +58,8 @@ func (u Usage) Plus(o Usage) Usage {
 	return o
 }
 
-// GoOn returns the usage of an answer that one engine started, with usage u, and another one
-// continued, with usage next. The prompt counts once, and the completion is the sum of both.
+// GoOn returns the usage of an answer that one engine started, with usage u, and another engine
+// continued, with usage next. The prompt is counted once.
 func (u Usage) GoOn(next Usage) Usage {
 	u.ResumedPrompt = min(u.ResumedPrompt+next.Prompt, MaxCount)
 	if !u.Known {
@@ -75,8 +72,7 @@ func (u Usage) GoOn(next Usage) Usage {
 	return u
 }
 
-// AppendResumed appends the member of an answer's usage that says how often another engine
-// continued the answer.
+// AppendResumed appends a member that says how often another engine continued the answer.
 func (u Usage) AppendResumed(dst []byte) []byte {
 	if u.Resumed == 0 {
 		return dst
@@ -84,12 +80,12 @@ func (u Usage) AppendResumed(dst []byte) []byte {
 	return strconv.AppendInt(append(dst, `,"penstock_resumed":`...), int64(u.Resumed), 10)
 }
 
-// EstimatedUsage returns the usage for an answer whose engine sent no counts.
+// EstimatedUsage returns the usage of an answer for which the engine sent no counts.
 func EstimatedUsage(tokens int) Usage {
 	return Usage{Completion: tokens, Total: tokens, Estimated: true}
 }
 
-// WithPrompt returns u. If u is an estimate, WithPrompt adds the estimate of the prompt.
+// WithPrompt returns u. If u is an estimate, it also sets the prompt to the given estimate.
 func (u Usage) WithPrompt(prompt int) Usage {
 	if u.Estimated {
 		u.Prompt, u.Total = prompt, prompt+u.Completion
@@ -104,7 +100,7 @@ func (u *Usage) Reconcile() {
 	u.Total = max(u.Total, u.Prompt+u.Completion)
 }
 
-// ReadCount reads a count from an engine. The count is not negative and at most MaxCount.
+// ReadCount reads a token count between 0 and MaxCount.
 func ReadCount(v jsonx.Value) (n int, ok bool) {
 	i, ok := v.Int()
 	if !ok || i < 0 {
@@ -113,7 +109,7 @@ func ReadCount(v jsonx.Value) (n int, ok bool) {
 	return int(min(i, MaxCount)), true
 }
 
-// Count reads a count from an engine. It returns 0 if v is not a count.
+// Count is ReadCount, but returns 0 if v is not a count.
 func Count(v jsonx.Value) int {
 	n, _ := ReadCount(v)
 	return n

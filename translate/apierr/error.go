@@ -9,9 +9,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The types of errors, one for each class of status. Every endpoint uses the same types.
+// The error types are the same for every endpoint. TypeOf derives the type from the status.
 const (
-	TypeInvalidRequest = "invalid_request_error" // 400 and the other statuses between 400 and 499
+	TypeInvalidRequest = "invalid_request_error" // 400 and other 4xx statuses
 	TypeAuthentication = "authentication_error"  // 401
 	TypePermission     = "permission_error"      // 403
 	TypeNotFound       = "not_found_error"       // 404
@@ -22,18 +22,18 @@ const (
 	TypeOverloaded     = "overloaded_error"      // 529
 )
 
-// The codes of an error.
+// Error codes, by status.
 const (
 	// 400.
-	CodeInvalidJSON          = "invalid_json"          // the body is not JSON
-	CodeJSONLimit            = "json_limit"            // the body is nested too deeply, or has too many members or values
-	CodeDuplicateMember      = "duplicate_member"      // a member is given twice, or spelt in another case
-	CodeMissingParameter     = "missing_parameter"     // a member must be given
-	CodeInvalidType          = "invalid_type"          // a member is of the wrong JSON type
-	CodeInvalidValue         = "invalid_value"         // a member has a value that is not allowed
-	CodeUnsupportedParameter = "unsupported_parameter" // a member, or this value of it, is not supported here
+	CodeInvalidJSON          = "invalid_json"
+	CodeJSONLimit            = "json_limit"       // the body is nested too deeply, or has too many members or values
+	CodeDuplicateMember      = "duplicate_member" // a member is given twice, or spelt in another case
+	CodeMissingParameter     = "missing_parameter"
+	CodeInvalidType          = "invalid_type"          // a member has the wrong JSON type
+	CodeInvalidValue         = "invalid_value"         // the value of a member is not allowed
+	CodeUnsupportedParameter = "unsupported_parameter" // a member or its value is not supported here
 	CodeContextLength        = "context_length_exceeded"
-	CodeCompactionUnreadable = "compaction_unreadable" // the summary of a conversation cannot be opened
+	CodeCompactionUnreadable = "compaction_unreadable" // the sealed summary of a conversation cannot be opened
 	CodeRejectedByEngine     = "rejected_by_engine"
 	CodeBadRequest           = "bad_request" // invalid as HTTP
 	// 401.
@@ -50,9 +50,9 @@ const (
 	CodeRequestTimeout       = "request_timeout"
 	CodeRequestTooLarge      = "request_too_large"
 	CodeUnsupportedMediaType = "unsupported_media_type"
-	CodeRefusedByHook        = "refused_by_hook" // 400, 422 and 451, too
+	CodeRefusedByHook        = "refused_by_hook" // the hook may also choose 400, 422 or 451
 	CodeRateLimited          = "rate_limited"
-	CodeQuotaExceeded        = "quota_exceeded" // the budget of a day or a month
+	CodeQuotaExceeded        = "quota_exceeded" // the daily or monthly budget is used up or too small for the call
 	CodeCapacityFull         = "capacity_full"
 	// 500 and above.
 	CodeInternal            = "internal"
@@ -62,42 +62,43 @@ const (
 	CodeUpstreamFailed      = "upstream_failed"
 	CodeUpstreamAuth        = "upstream_auth"
 	CodeGenerationTimeout   = "generation_timeout"
-	CodeShuttingDown        = "shutting_down" // the edge, not an engine
+	CodeShuttingDown        = "shutting_down" // the edge is shutting down, not an engine
 	CodeLimitsUnavailable   = "limits_unavailable"
 	CodeIssuerUnavailable   = "issuer_unavailable"
 	CodeKeysUnavailable     = "keys_unavailable"
 	CodeHookUnavailable     = "hook_unavailable"
 )
 
-// DetailThread is the DetailCode for a Messages request that asks for the conversation to be
-// stored. The SDKs' helpers then send the whole conversation and do not ask again. Source: the
+// DetailThread is the DetailCode for a Messages request that asks the server to store the
+// conversation. When SDK helpers receive this code, they send the whole conversation. Source: the
 // SDK's ThreadUnsupportedRequestErrorDetails.
 const DetailThread = "thread_unsupported_request"
 
-// StatusOverloaded is the status of a Messages error where other dialects have 502, 503 or 504.
+// StatusOverloaded is the status of a Messages error that is a 502, 503 or 504 in the other
+// dialects.
 const StatusOverloaded = 529
 
-// Error is an error of the public API. All members except Cause reach the client, so none of them
-// may contain a key, the address of an upstream, or text that the edge did not write. Only the
-// message may come from an engine that rejected the request, after it was cleaned (design: 2.6). An
-// Error does not change once it is returned.
+// Error is an error of the public API. Clients see all fields except Cause. The fields contain
+// neither keys nor upstream addresses, and only text that the edge wrote. The only exception is the
+// cleaned message of an engine that rejected the request (design: 2.6). An Error does not change
+// after it is returned.
 type Error struct {
-	Status     int           // HTTP status
-	Type       string        // one of the types
-	Code       string        // one of the codes, or an engine's own
-	Message    string        // a sentence for a human reader
+	Status     int
+	Type       string
+	Code       string
+	Message    string
 	Param      string        // the offending parameter, as a path in the edge's spelling (messages[2].content); may be empty
-	RetryAfter time.Duration // when to retry; 0: not stated
-	Metadata   *Metadata     // only when vision capacity is full
-	Quota      *Quota        // only when a budget refuses the call
-	Codings    string        // accepted codings for a request body, for the Accept-Encoding header of a 415
-	DetailCode string        // what a Messages client reads in details.error_code; empty: the error has no details
-	Overflow   Overflow      // the numbers about a prompt that is too long; not rendered itself
-	Image      bool          // the model accepts no images, or not as many; never rendered
+	RetryAfter time.Duration // when to retry; 0 if unknown
+	Metadata   *Metadata     // only if vision capacity is full
+	Quota      *Quota        // only if a budget refuses the call
+	Codings    string        // accepted codings of a request body, for the Accept-Encoding header of a 415
+	DetailCode string        // details.error_code for Messages clients; if empty, the error has no details
+	Overflow   Overflow      // the sizes of a prompt that is too long; not rendered directly
+	Image      bool          // the model accepts no images, or fewer than the request has; never rendered
 	Cause      error         // for the log; never rendered
 }
 
-// Metadata describes the load of the vision pool. All members are rendered.
+// Metadata describes the load of the vision pool. All fields are rendered.
 type Metadata struct {
 	RetryAfter           int    // seconds
 	Modality             string // "vision"
@@ -107,22 +108,22 @@ type Metadata struct {
 	AvailableConcurrency int
 }
 
-// Quota describes a budget. All members except Group, Part and Held are rendered, as metadata.
+// Quota describes a budget that refused a call. All fields except Group, Part and Held are
+// rendered.
 type Quota struct {
-	Group       string // whose budget it is; "": the key's own
-	Name        string // such as tokens per day
+	Group       string // the group that owns the budget, or "" if the key itself has the budget
+	Name        string // the limit, for example tokens per day
 	Limit, Used string // decimal numbers
-	// Remaining is the amount that is left, and Needed is the amount that the call may need. Both
-	// are decimal numbers, and empty if the budget is used up.
+	// Remaining is the unused part of the budget. Needed is the amount that the call may use. Both
+	// are decimal numbers, or empty if the budget is used up.
 	Remaining, Needed string
-	// Part is the share of Remaining that this edge of a fleet may grant until it hears from the
-	// other edges; empty: all of it.
+	// Part is the share of Remaining that this edge may grant before it hears from the other edges
+	// of its fleet. If Part is empty, the edge may grant all of Remaining.
 	Part   string
-	Held   bool // running calls have reserved the remainder and may return some at any moment
+	Held   bool // running calls have reserved the remainder and may release some of it at any time
 	Renews time.Time
 }
 
-// whose returns the subject of the sentence about the budget.
 func (q *Quota) whose() string {
 	if q.Group != "" {
 		return "The budget of the group " + q.Group
@@ -130,19 +131,19 @@ func (q *Quota) whose() string {
 	return "The key's budget"
 }
 
-// Overflow holds the sizes of a request that is too long, for the dialect whose error states them.
+// Overflow holds the sizes of a request that is too long.
 type Overflow struct {
-	Prompt, Max int  // tokens; 0: not in the engine's message
-	Answer      int  // tokens requested for the answer, if the prompt itself fits; 0: it is too long
-	Least       bool // Prompt is a lower bound, because counting stopped
+	Prompt, Max int  // tokens; 0 if the engine's message has no number
+	Answer      int  // tokens requested for the answer, if the prompt itself fits, and otherwise 0
+	Least       bool // Prompt is a lower bound, because the engine stopped counting
 }
 
-// Known reports whether the engine's message has both numbers.
+// Known reports whether both Prompt and Max are known.
 func (o Overflow) Known() bool { return o.Prompt > 0 && o.Max > 0 }
 
-// New returns an error with the type for the status. The message must be the edge's own: format
-// must be a constant, and args must not contain text from a client, such as a parameter's value.
-// Numbers and parameter names in the edge's spelling are allowed.
+// New returns an error with the type that TypeOf returns for the status. format must be a constant.
+// args must not contain text from a client. Numbers and parameter names in the edge's spelling are
+// allowed.
 func New(status int, code, format string, args ...any) *Error {
 	return &Error{Status: status, Type: TypeOf(status), Code: code, Message: fmt.Sprintf(format, args...)}
 }
@@ -171,19 +172,18 @@ func TypeOf(status int) string {
 	return TypeInvalidRequest
 }
 
-// Invalid returns a 400 about the parameter param, which may be empty. The rules of New for args
-// also apply to Invalid.
+// Invalid returns a 400 about the parameter param, which may be empty. See New for args.
 func Invalid(param, code, format string, args ...any) *Error {
 	e := New(400, code, format, args...)
 	e.Param = param
 	return e
 }
 
-// BadRequest returns the 400 for a request that is invalid as HTTP.
+// BadRequest returns the 400 for a request that is not valid HTTP.
 func BadRequest(message string) *Error { return New(400, CodeBadRequest, "%s", message) }
 
-// HTTPVersion returns the 505 for an HTTP version that the edge does not support. Its type blames
-// the client although the status is a 5xx.
+// HTTPVersion returns the 505 for an unsupported HTTP version. Its type is invalid_request_error,
+// because the client is at fault.
 func HTTPVersion(message string) *Error {
 	return &Error{Status: 505, Type: TypeInvalidRequest, Code: CodeBadRequest, Message: message}
 }
@@ -193,8 +193,8 @@ func NotFound(code, format string, args ...any) *Error {
 	return New(404, code, format, args...)
 }
 
-// ModelNotFound returns the 404 for a name that no model has. The message repeats at most
-// maxShownName bytes of the name. nearest is a model that the client may have meant, or empty.
+// ModelNotFound returns the 404 for a model that does not exist. nearest is a model that the client
+// may have meant, or "".
 func ModelNotFound(name, nearest string) *Error {
 	if len(name) > maxShownName {
 		name = strings.ToValidUTF8(name[:maxShownName], "") + "…"
@@ -208,11 +208,11 @@ func ModelNotFound(name, nearest string) *Error {
 	return e
 }
 
-// maxShownName is longer than any model name. It keeps long text from the body out of the answer.
+// maxShownName limits how much of a requested name a response quotes. No model name is longer.
 const maxShownName = 128
 
-// Unauthorized returns a 401 with one of the three codes for credentials. Its message is the same
-// for a missing, wrong, expired or inactive key.
+// Unauthorized returns a 401 with one of the three codes for credentials. The message is the same
+// for every code.
 func Unauthorized(code string) *Error {
 	message := "Missing or invalid API key. Send it as \"Authorization: Bearer KEY\" or \"x-api-key: KEY\"."
 	switch code {
@@ -236,7 +236,8 @@ func ModelNotAllowed() *Error {
 	return e
 }
 
-// TiersNotAllowed returns the 403 for a model that has no upstream in the key's tiers.
+// TiersNotAllowed returns the 403 for a model whose upstreams all belong to tiers that the key may
+// not use.
 func TiersNotAllowed() *Error {
 	e := ModelNotAllowed()
 	e.Message = "This API key may not use the model: none of the model's upstreams is of the key's tiers."
@@ -248,19 +249,19 @@ func OperationNotAllowed() *Error {
 	return Forbidden(CodeOperationNotAllowed, "This API key may not use this endpoint.")
 }
 
-// HTTPSRequired returns the 403 for a call over plain HTTP. base is the configured URL to call.
+// HTTPSRequired returns the 403 for a call over plain HTTP. base is the configured HTTPS URL.
 func HTTPSRequired(base string) *Error {
 	return Forbidden(CodeHTTPSRequired, "The API is served over https alone: call %s. "+
 		"A key that was sent over plain HTTP may have been read on the way, so replace it.", base)
 }
 
-// TooLarge returns the 413 for a body of more than limit bytes.
+// TooLarge returns the 413 for a body that exceeds limit bytes.
 func TooLarge(limit int64) *Error {
 	return New(413, CodeRequestTooLarge, "The request body is larger than the limit of %d bytes.", limit)
 }
 
-// RateLimited returns the 429 for a key's limit. limit names that limit in the edge's words:
-// "requests per minute". The message says when to retry.
+// RateLimited returns the 429 for a call that exceeds a rate limit. limit names it, for example
+// "requests per minute".
 func RateLimited(limit string, retryAfter time.Duration) *Error {
 	e := New(429, CodeRateLimited, "")
 	e.RetryAfter = retryAfter
@@ -268,8 +269,7 @@ func RateLimited(limit string, retryAfter time.Duration) *Error {
 	return e
 }
 
-// QuotaExceeded returns the 429 for a key's budget that is used up or has too little left for the
-// call.
+// QuotaExceeded returns the 429 for a budget that is used up or too small for the call.
 func QuotaExceeded(q Quota, retryAfter time.Duration) *Error {
 	e := New(429, CodeQuotaExceeded, "%s is used up: %s of %s %s. It renews at %s.", q.whose(),
 		q.Used, q.Limit, q.Name, q.Renews.UTC().Format(time.RFC3339))
@@ -290,31 +290,28 @@ func QuotaExceeded(q Quota, retryAfter time.Duration) *Error {
 	return e
 }
 
-// LimitsUnavailable returns the 503 for a key whose limits cannot be looked up, if the operator
-// wants such calls refused.
+// LimitsUnavailable returns the 503 for a key whose limits cannot be looked up.
 func LimitsUnavailable(retryAfter time.Duration) *Error {
 	e := New(503, CodeLimitsUnavailable, "The limits of the key cannot be looked up now.")
 	e.RetryAfter = retryAfter
 	return e
 }
 
-// IssuerUnavailable returns the 503 for a token that cannot be checked yet, because the issuer's
-// keys are still being fetched, or fetched again.
+// IssuerUnavailable returns the 503 for a token that cannot be checked yet.
 func IssuerUnavailable(retryAfter time.Duration) *Error {
 	e := New(503, CodeIssuerUnavailable, "The keys of the token's issuer are not known yet.")
 	e.RetryAfter = retryAfter
 	return e
 }
 
-// KeysUnavailable returns the 503 for an unknown key while the edge, which has just started, has
-// not yet read all keys.
+// KeysUnavailable returns the 503 for an unknown key while the edge is still reading the keys.
 func KeysUnavailable(retryAfter time.Duration) *Error {
 	e := New(503, CodeKeysUnavailable, "The edge has just started and has not read all keys yet.")
 	e.RetryAfter = retryAfter
 	return e
 }
 
-// HookUnavailable returns the 503 for a call for which an operator's hook gave no decision.
+// HookUnavailable returns the 503 for a call for which an operator's hook returned no decision.
 func HookUnavailable(retryAfter time.Duration) *Error {
 	e := New(503, CodeHookUnavailable, "")
 	e.RetryAfter = retryAfter
@@ -322,8 +319,8 @@ func HookUnavailable(retryAfter time.Duration) *Error {
 	return e
 }
 
-// RefusedByHook returns the refusal by an operator's hook, which has chosen the status and the
-// message. A 429 says when to retry.
+// RefusedByHook returns the error for a call that an operator's hook refuses. Only a 429 has a
+// Retry-After.
 func RefusedByHook(status int, message string, retryAfter time.Duration) *Error {
 	e := New(status, CodeRefusedByHook, "%s", message)
 	if status == 429 {
@@ -332,16 +329,15 @@ func RefusedByHook(status int, message string, retryAfter time.Duration) *Error 
 	return e
 }
 
-// Internal returns the 500 for a problem with the edge itself. The cause is for the log.
+// Internal returns the 500 for a fault in the edge. The cause is only logged.
 func Internal(cause error) *Error {
 	e := New(500, CodeInternal, "Internal error.")
 	e.Cause = cause
 	return e
 }
 
-// Error returns the status, type, code and parameter, which may be logged. It omits the message,
-// because an engine's message about a rejected request may quote the request. It also omits the
-// cause, which is logged separately.
+// Error returns the status, type, code and parameter, all of which may be logged. It omits the
+// message, because an engine's message may quote the request.
 func (e *Error) Error() string {
 	s := strconv.Itoa(e.Status) + " " + e.Type + " " + e.Code
 	if e.Param != "" {
@@ -350,8 +346,8 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Renamed returns a copy of e about the member param. The new name replaces the old one at the
-// start of the message.
+// Renamed returns a copy of e with param as the parameter. If the message starts with the old name,
+// Renamed replaces it there.
 func (e *Error) Renamed(param string) *Error {
 	renamed := *e
 	renamed.Param = param
@@ -364,8 +360,7 @@ func (e *Error) Renamed(param string) *Error {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// RetryAfterSeconds returns RetryAfter in whole seconds, rounded up: at least 1 if RetryAfter is
-// positive, otherwise 0.
+// RetryAfterSeconds returns RetryAfter in whole seconds, rounded up.
 func (e *Error) RetryAfterSeconds() int {
 	if e.RetryAfter <= 0 {
 		return 0
@@ -373,14 +368,14 @@ func (e *Error) RetryAfterSeconds() int {
 	return int((e.RetryAfter-1)/time.Second) + 1
 }
 
-// Append appends the answer's body in the format of chat, Responses and audio: {"error":{…}}.
+// Append appends the response body for chat, Responses and audio: {"error":{…}}.
 func (e *Error) Append(dst []byte) []byte {
 	dst = append(dst, `{"error":`...)
 	dst = e.AppendObject(dst)
 	return append(dst, '}')
 }
 
-// AppendMessages appends the body in the format of the Messages API:
+// AppendMessages appends the response body for Messages:
 // {"type":"error","error":{…},"request_id":…}.
 func (e *Error) AppendMessages(dst []byte, requestID string) []byte {
 	dst = append(dst, `{"type":"error","error":`...)
@@ -390,7 +385,7 @@ func (e *Error) AppendMessages(dst []byte, requestID string) []byte {
 	return append(dst, '}')
 }
 
-// AppendObject appends only the error object, for events that contain one.
+// AppendObject appends only the error object.
 func (e *Error) AppendObject(dst []byte) []byte {
 	dst = append(dst, `{"message":`...)
 	dst = jsonx.AppendStringS(dst, e.Message)

@@ -153,8 +153,8 @@ func TestFromJSON(t *testing.T) {
 	}
 }
 
-// TestModelNotFound checks that the answer has the requested name, truncated if it is too long for
-// a name, and the nearest model.
+// TestModelNotFound checks that the message contains the requested name, truncated if it is too
+// long, and the nearest model.
 func TestModelNotFound(t *testing.T) {
 	const list = " GET /v1/models lists the models."
 	for _, row := range []struct{ name, nearest, want string }{
@@ -178,8 +178,8 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// TestQuotaExceeded checks that the error says that a budget is used up, or how much is left and
-// how much the call may need.
+// TestQuotaExceeded checks the message for a budget that is used up and for one that is too small
+// for the call.
 func TestQuotaExceeded(t *testing.T) {
 	t.Parallel()
 	renews := time.Unix(86400, 0)

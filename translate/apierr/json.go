@@ -6,9 +6,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// FromJSON returns the 400 for an error from package jsonx. For any other err, which must not be
-// nil, it returns an Internal error with err as the cause. For a jsonx.MemberError, Param is the
-// member's name after prefix, which is empty or the object's path with a dot, as in "messages[2].".
+// FromJSON returns the 400 for an error from package jsonx. For any other error it returns
+// Internal(err). For a jsonx.MemberError, Param is prefix followed by the member's name. prefix is
+// empty or ends with a dot, as in "messages[2].".
 func FromJSON(err error, prefix string) *Error {
 	var (
 		syntax *jsonx.SyntaxError

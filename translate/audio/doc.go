@@ -1,34 +1,40 @@
-// Package audio holds the rules for the two audio endpoints: what a speech request and a
-// transcription form may contain, what the engine gets instead, and the content types of the
-// answers.
+// Package audio implements the rules of the two audio endpoints. It checks speech requests and
+// transcription forms, changes them for the engine, and determines the content types of the
+// responses.
 //
 // # Speech
 //
-// Speech is a JSON request. Besides the model, input must be a string that is not empty, voice a
-// string, speed between 0.25 and 4, and response_format one of wav, mp3, flac, opus, pcm and aac.
-// The contract does not list aac, and a strict edge refuses it. Engines differ in their default
-// response_format, so wav is sent when the client names none. Everything else is passed on
-// unchanged, except a stream_format of sse, which the contract does not list either. An engine that
-// supports events is asked for events if the client wants pcm. Otherwise stream_format is omitted,
-// and the edge wraps the audio in events (see forward.Stream). It does so for wav because the
-// events that engines send lack the file's header.
+// Speech is a JSON request:
+//
+//   - input must be a string that is not empty.
+//   - voice must be a string.
+//   - speed must be between 0.25 and 4.
+//   - response_format must be wav, mp3, flac, opus, pcm or aac. The contract does not list aac, so
+//     a strict edge refuses it. Engines have different defaults, so the edge sends wav if the
+//     client does not specify a format.
+//   - stream_format may be sse. The contract does not list it, so a strict edge refuses it.
+//   - All other members are passed on unchanged.
+//
+// If the client wants pcm as events, the edge requests events from an engine that supports them.
+// Otherwise the edge omits stream_format and wraps the audio in events itself (see forward.Stream).
+// The edge always wraps wav itself, because the events that engines send lack the wav file header.
 //
 // # Transcriptions
 //
-// Transcription reads the form's fields in the order in which they arrive, because the file streams
-// through and may come at any position. Each rule is applied as soon as its fields are known. End
-// applies the remaining rules.
+// Transcription reads the form's fields in the order in which they arrive, because the file is
+// streamed and may be in any position. Transcription applies each rule as soon as the necessary
+// fields have arrived. End applies the remaining rules.
 //
 //   - file and model are required exactly once. No other file is accepted.
-//   - response_format is json, text, srt, verbose_json or vtt; json is sent when the client
-//     specifies none.
-//   - timestamp_granularities, with brackets or without, is word or segment, any number of times,
-//     and only with verbose_json (both spellings are sent with brackets, because engines read that
-//     one).
-//   - temperature is a number from 0 to 1. language and prompt are text. Empty optional fields
-//     count as absent: web forms send them.
-//   - known_speaker_references are data URLs: an engine would fetch any other URL.
-//   - stream is true or false; this package does not know whether the engine supports it.
-//   - Unknown fields are passed on unchanged, like unknown members of a JSON request: engines have
-//     their own options. Fields that would steer an engine are refused.
+//   - response_format is json, text, srt, verbose_json, vtt or, for engines that support it,
+//     diarized_json. The edge sends json if the client does not specify a format.
+//   - timestamp_granularities, with or without brackets, is word or segment. It may occur more than once, but only with verbose_json. The edge always sends the name with brackets, because
+//     engines read that spelling.
+//   - temperature must be at least 0. The engine checks the maximum.
+//   - language and prompt are text.
+//   - Empty optional fields count as absent, because web forms send them.
+//   - known_speaker_references are data URLs, because an engine would fetch any other URL.
+//   - stream is true or false.
+//   - Unknown fields are passed on unchanged, because engines have their own options. Fields that
+//     steer an engine are refused.
 package audio

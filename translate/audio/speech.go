@@ -6,24 +6,23 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Speech is a POST /v1/audio/speech request. Like forward.Request, it refers to the body, which
-// must stay unchanged. The zero value is ready.
+// Speech is a POST /v1/audio/speech request. It refers to the body, which must stay unchanged. The
+// zero value is ready for use.
 type Speech struct {
 	forward.Request
 	format  string
-	events  bool        // the client wants events
-	plain   bool        // speed is 1 or absent
-	streams jsonx.Value // the member stream_format
+	events  bool
+	plain   bool // speed is 1 or absent
+	streams jsonx.Value
 }
 
-// speechTypes maps each format to its content type in the contract.
 var speechTypes = map[string]string{
 	"wav":  "audio/wav",
 	"mp3":  "audio/mpeg",
 	"flac": "audio/flac",
 	"opus": "audio/ogg",
 	"pcm":  "audio/pcm",
-	"aac":  "audio/aac", // not in the contract; some engines support it
+	"aac":  "audio/aac", // not in the contract, but some engines support it
 }
 
 const (
@@ -37,7 +36,7 @@ const (
 
 var speechMembers = []string{"input", "voice", "response_format", "speed", "stream_format"}
 
-// Decode reads and checks a body. The error is an *apierr.Error.
+// Decode reads and checks a body. Its error is an *apierr.Error.
 func (s *Speech) Decode(body []byte) error {
 	if err := s.Request.Decode(body); err != nil {
 		return err
@@ -68,8 +67,8 @@ func (s *Speech) Decode(body []byte) error {
 	return nil
 }
 
-// Check applies the rules that depend on the model. A strict edge refuses members and values that
-// the contract does not list.
+// Check applies the model's rules. A strict edge refuses members and values that the contract does
+// not list.
 func (s *Speech) Check(rules *chat.ModelRules) error {
 	switch {
 	case rules.Strict && s.events:
@@ -83,16 +82,15 @@ func (s *Speech) Check(rules *chat.ModelRules) error {
 // Events reports whether the client wants events.
 func (s *Speech) Events() bool { return s.events }
 
-// EventsFrom reports whether an engine with events can send them for this request. Engines refuse
-// events for encoded audio and for a speed other than 1, because both need the whole audio.
-// Engines' events for wav contain samples without the file's header. No player can play these, so
-// the engine is asked for wav as a file.
+// EventsFrom reports whether an engine can send events for this request. Engines refuse to send
+// events for encoded audio and for a speed other than 1. For wav, engines send events without the
+// file header, so the edge requests a wav file instead.
 func (s *Speech) EventsFrom() bool {
 	return s.events && s.plain && s.format == "pcm"
 }
 
-// AskEvents sets whether the next engine is asked for the events that the client wants or only for
-// audio.
+// AskEvents sets whether the edge requests events from the next engine. It has no effect if the
+// client does not want events.
 func (s *Speech) AskEvents(on bool) {
 	if !s.events || on {
 		s.Omit(jsonx.Value{})
@@ -101,7 +99,7 @@ func (s *Speech) AskEvents(on bool) {
 	s.Omit(s.streams)
 }
 
-// ContentType returns the media type of the answer, whatever the engine says.
+// ContentType returns the media type of the response.
 func (s *Speech) ContentType() string { return speechTypes[s.format] }
 
 func checkInput(v jsonx.Value) error {

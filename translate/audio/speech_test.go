@@ -26,7 +26,7 @@ func TestSpeech(t *testing.T) {
 			t.Errorf("Decode(%s) = %v, want success", in, err)
 			continue
 		}
-		for range 2 { // a second engine gets the same
+		for range 2 { // the second engine receives the same request
 			if got := s.ContentType() + " " + string(bytes.Join(s.Segments(nil, "served"), nil)); got != want {
 				t.Errorf("%s:\n %s, want\n %s", in, got, want)
 			}
@@ -34,12 +34,13 @@ func TestSpeech(t *testing.T) {
 	}
 }
 
-// An engine is asked for events if it can send them for the request, otherwise for audio.
+// TestSpeechEvents checks that the edge requests events only if an engine can send them for the
+// request.
 func TestSpeechEvents(t *testing.T) {
 	t.Parallel()
 	const head, format = `{"model":"served","input":"hi"`, `,"response_format":`
 	for more, from := range map[string]bool{
-		`,"response_format":"wav"`:               false, // engines' events have no header
+		`,"response_format":"wav"`:               false, // engines send events without the wav header
 		`,"response_format":"pcm","speed":1.0`:   true,
 		`,"response_format":"pcm","speed":null`:  true,
 		`,"response_format":"pcm","speed":1.5`:   false,
@@ -102,8 +103,8 @@ func TestSpeechRefuses(t *testing.T) {
 	}
 }
 
-// FuzzSpeech checks that no body causes a panic, that errors are typed, and that the engine gets
-// the request with the served name and a format.
+// FuzzSpeech checks that no body causes a panic, that errors are typed, and that the engine
+// receives the served name and a format.
 func FuzzSpeech(f *testing.F) {
 	f.Add([]byte(`{"model":"m","input":"hi"}`))
 	f.Add([]byte(` { "response_format" : null , "model":"\u006d", "input":"\n" } `))

@@ -10,9 +10,9 @@ import (
 )
 
 // Transcription is a form for POST /v1/audio/transcriptions. Pass the fields in the order in which
-// they arrive, then call End. The zero value is ready for one form. Errors are *apierr.Error.
+// they arrive, then call End. The zero value is ready for one form. All errors are *apierr.Error.
 type Transcription struct {
-	Refuse *chat.RefusedMembers // fields that steer an engine
+	Refuse *chat.RefusedMembers
 
 	seen          forward.Seen
 	model         []byte
@@ -42,11 +42,10 @@ var formFields = []string{
 	fieldStream:      "stream",
 }
 
-// formTypes maps each format to its content type in the contract.
 var formTypes = map[string]string{
 	"json":          "application/json",
 	"verbose_json":  "application/json",
-	"diarized_json": "application/json", // some engines support it
+	"diarized_json": "application/json", // not in the contract, but some engines support it
 	"text":          "text/plain",
 	"srt":           "text/srt",
 	"vtt":           "text/vtt",
@@ -54,20 +53,20 @@ var formTypes = map[string]string{
 
 const defaultFormat = "json"
 
-// The two spellings of one field. Engines read the name with brackets.
+// The two spellings of one field. Engines read the spelling with brackets.
 const (
 	granularities  = "timestamp_granularities[]"
 	granularities2 = "timestamp_granularities"
 )
 
-// The two spellings of the field with the samples by which an engine recognizes speakers.
+// The two spellings of one field. It contains audio samples from which an engine recognizes
+// speakers.
 const (
 	speakerReferences  = "known_speaker_references[]"
 	speakerReferences2 = "known_speaker_references"
 )
 
-// checkReference accepts only a sample in the field itself, because an engine would fetch a sample
-// from any URL.
+// checkReference accepts only a data URL, because an engine would fetch any other URL.
 func checkReference(value []byte) error {
 	head, _, ok := bytes.Cut(value, []byte{','})
 	head = bytes.ToLower(head)
@@ -77,8 +76,7 @@ func checkReference(value []byte) error {
 	return nil
 }
 
-// Text processes a text field. It returns the name under which to pass the field on, or "" if the
-// field is not passed on.
+// Text processes a text field. It returns the field's name for the engine, or "" to drop the field.
 func (t *Transcription) Text(name string, value []byte) (as string, err error) {
 	switch name {
 	case granularities, granularities2:
@@ -104,7 +102,7 @@ func (t *Transcription) Text(name string, value []byte) (as string, err error) {
 	case fieldTemperature:
 		err = checkTemperature(string(value))
 	case fieldStream:
-		return "", t.streamed(string(value)) // End adds the field, once the format is known
+		return "", t.streamed(string(value)) // End adds the field once the format is known
 	case fieldLanguage, fieldPrompt:
 	default:
 		if err = chat.RefuseMediaText(name, value); err == nil {
@@ -128,7 +126,7 @@ func (t *Transcription) granularity(value []byte) error {
 	}
 	t.granularities = true
 	if t.format == "" {
-		return nil // the other fields may still arrive
+		return nil // End checks which other fields have arrived
 	}
 	return t.checkGranularities()
 }
@@ -140,10 +138,9 @@ func (t *Transcription) checkGranularities() error {
 	return nil
 }
 
-// checkTemperature accepts a decimal number.
 func checkTemperature(value string) error {
 	for _, c := range value {
-		if !strings.ContainsRune("0123456789.-+eE", c) { // neither infinities nor hexadecimal numbers
+		if !strings.ContainsRune("0123456789.-+eE", c) { // refuses infinities and hexadecimal numbers
 			return chat.InvalidType("temperature", "must be a number").Err()
 		}
 	}
@@ -152,12 +149,12 @@ func checkTemperature(value string) error {
 	case err != nil && f == 0:
 		return chat.InvalidType("temperature", "must be a number").Err()
 	case err != nil || f < 0:
-		return chat.WrongValue("temperature", "must be a number of 0 or more").Err() // the maximum is the engine's
+		return chat.WrongValue("temperature", "must be a number of 0 or more").Err() // the engine checks the maximum
 	}
 	return nil
 }
 
-// streamed reads a boolean as form libraries spell it.
+// streamed reads a boolean in any spelling that form libraries use.
 func (t *Transcription) streamed(value string) error {
 	switch value {
 	case "true", "True", "1":
@@ -169,7 +166,7 @@ func (t *Transcription) streamed(value string) error {
 	return nil
 }
 
-// File processes a part with a file name, and returns the same as Text.
+// File processes a part with a file name. It returns the same values as Text.
 func (t *Transcription) File(name string) (as string, err error) {
 	which, err := t.seen.Note(name, formFields)
 	switch {
@@ -210,18 +207,17 @@ func (t *Transcription) End() ([]forward.Field, error) {
 	return add, t.checkGranularities()
 }
 
-// Model returns the model's name, or nil until it has been received.
+// Model returns the model's name, or nil if the field has not arrived yet.
 func (t *Transcription) Model() []byte { return t.model }
 
-// Stream reports whether the client wants events. Subtitles are requested as a whole even then.
+// Stream reports whether the client wants events.
 func (t *Transcription) Stream() bool { return t.stream }
 
-// PlainText reports whether the client asked for bare text.
+// PlainText reports whether the client requested plain text.
 func (t *Transcription) PlainText() bool { return t.format == "text" }
 
-// ContentType returns the media type of an answer that is not streamed, whatever the engine says.
-// The type is known after End.
+// ContentType returns the media type of a response that is not streamed. Call it after End.
 func (t *Transcription) ContentType() string { return formTypes[t.format] }
 
-// JSON reports whether an answer that is not streamed is JSON.
+// JSON reports whether a response that is not streamed is JSON.
 func (t *Transcription) JSON() bool { return formTypes[t.format] == formTypes[defaultFormat] }

@@ -10,8 +10,8 @@ import (
 	"penstock/translate/chat"
 )
 
-// run feeds the fields of a form, written as "name=value" and separated by ";"; "name=@n" is a file
-// of n bytes. It returns the fields that are passed on.
+// run passes the fields of a form to t. Fields are written as "name=value" and separated by ";".
+// "name=@n" is a file of n bytes. run returns the fields that are passed on.
 func run(t *Transcription, form string) (out []string, err error) {
 	for field := range strings.SplitSeq(form, ";") {
 		name, value, _ := strings.Cut(field, "=")
@@ -115,8 +115,8 @@ func TestTranscriptionRefuses(t *testing.T) {
 	}
 }
 
-// The field must hold the speaker's sample itself, because an engine would fetch or open any
-// reference.
+// TestSpeakerReferences checks that the field must be a data URL, because an engine would fetch any
+// other URL.
 func TestSpeakerReferences(t *testing.T) {
 	t.Parallel()
 	for value, good := range map[string]bool{

@@ -8,8 +8,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestArgumentsObject checks that the engine gets one JSON object in place of a string, whatever
-// the string contains.
+// TestArgumentsObject checks that the engine receives one JSON object, whatever the client's string
+// contains.
 func TestArgumentsObject(t *testing.T) {
 	t.Parallel()
 	deep := `{"a":` + strings.Repeat("[", jsonx.DefaultMaxDepth) + strings.Repeat("]", jsonx.DefaultMaxDepth) + `}`

@@ -7,9 +7,8 @@ const (
 	highs = 0x80 * ones
 )
 
-// IsBase64 reports whether s is padded base64 of the standard alphabet, not empty and without line
-// breaks. It checks 32 bytes at a time if the processor can, and otherwise eight. Checking a
-// megabyte image takes less time than copying it.
+// IsBase64 reports whether s is non-empty padded base64 in the standard alphabet, without line
+// breaks. Checking a megabyte image takes less time than copying it.
 func IsBase64(s []byte) bool {
 	if len(s) == 0 || len(s)%4 != 0 {
 		return false
@@ -35,12 +34,13 @@ func IsBase64(s []byte) bool {
 	return wordsBase64(s[i:n]) && wordsBase64(tail[:])
 }
 
-// wordsBase64 reports whether s, read in words of eight bytes, holds only bytes of the alphabet.
-// All eight bytes of a word are tested at once. Adding a constant raises a byte below 0x80 to 0x80
-// or more if the byte is at least the lower bound. Subtracting such a byte from a constant of 0x80
-// or more leaves at least 0x80 if the byte is at most the upper bound. Neither operation carries
-// into the next byte or borrows from it. all collects the high bits of bytes that are 0x80 or more,
-// which are not in the alphabet.
+// wordsBase64 reports whether s contains only bytes of the alphabet. It tests eight bytes at a
+// time, as a word:
+//
+//   - Adding a constant to a byte sets the byte's high bit if the byte is at least the lower bound.
+//   - Subtracting the byte from another constant leaves the high bit set if the byte is at most the
+//     upper bound.
+//   - Both work only for bytes below 0x80, for which there is no carry into the next byte and no borrow from it. Bytes of 0x80 and above are not in the alphabet. all collects their high bits.
 func wordsBase64(s []byte) bool {
 	a, z, slash, nine := base64Bounds[0], base64Bounds[1], base64Bounds[2], base64Bounds[3]
 	good, all := uint64(highs), uint64(0)
@@ -53,6 +53,6 @@ func wordsBase64(s []byte) bool {
 	return (good&^all)&highs == highs
 }
 
-// base64Bounds is a variable because the compiler would load constants again in every step. The
+// base64Bounds is a variable, because the compiler would reload constants in every iteration. The
 // digits directly follow the slash in ASCII.
 var base64Bounds = [...]uint64{(0x80 - 'a') * ones, (0x80 + 'z') * ones, (0x80 - '/') * ones, (0x80 + '9') * ones}

@@ -4,17 +4,16 @@ package chat
 
 import "golang.org/x/sys/cpu"
 
-// hasVector reports whether vectorBase64 can be used. Tests switch it off.
+// hasVector reports whether vectorBase64 can be used. Tests set it to false.
 var hasVector = cpu.X86.HasAVX2 || cpu.ARM64.HasASIMD
 
-// vectorBase64 reports whether the blocks of 32 bytes at p hold only bytes of the alphabet. It is
-// written in assembler like vectorText of package jsonx, for the same reasons.
+// vectorBase64 reports whether the 32-byte blocks at p contain only bytes of the alphabet. It is
+// written in assembler for the same reasons as vectorText in package jsonx.
 //
 //go:noescape
 func vectorBase64(p *byte, blocks int) bool
 
-// The columns of the alphabet, by the high half of the byte. Upper and lower case letters share
-// columns.
+// Sets of bytes by the high half of the byte. Upper and lower case letters share sets.
 const (
 	columnSigns   = 1 << iota // 2x: plus and slash
 	columnDigits              // 3x
@@ -24,8 +23,8 @@ const (
 	inThree = columnDigits | columnLetters | columnRest
 )
 
-// base64Tables holds the columns by the low half of the byte and by its high half. A byte belongs
-// to the alphabet if its two halves have a column in common.
+// base64Tables maps each half of a byte to a group of sets. A byte belongs to the alphabet if the
+// groups of its two halves have a set in common.
 var base64Tables = [2][16]byte{
 	{
 		columnDigits | columnRest, inThree, inThree, inThree, inThree, inThree, inThree, inThree, inThree, inThree,

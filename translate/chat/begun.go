@@ -2,24 +2,26 @@ package chat
 
 import "penstock/translate/jsonx"
 
-// Begun is the partial answer that the client already has and that another engine continues. The
-// texts are contents of JSON strings and end at whole characters.
+// Begun is the partial answer that another engine continues. The texts are contents of JSON strings
+// and end at character boundaries.
 type Begun struct {
 	Text, Reasoning []byte
-	Tokens          int // number of tokens that the partial answer counts as
+	Tokens          int
 }
 
-// steered lists the members that rule out a continuation. Some members give the whole answer a
-// structure that an engine cannot resume halfway. Some report the answer's tokens one by one. With
-// others the client itself says what the last message is.
+// steered lists the members that rule out a continuation, for three reasons:
+//
+//   - Some give the whole answer a structure that an engine cannot resume halfway.
+//   - Some report the answer's tokens one by one.
+//   - With others, the client controls how the engine reads the last message.
 var steered = [...]string{
 	"grammar", "json_schema", "ebnf", "regex", "structural_tag", "structured_outputs", "response_schema",
 	"guided_json", "guided_regex", "guided_choice", "guided_grammar", "echo", "prompt_logprobs", "return_token_ids",
 	"continue_final_message", "add_generation_prompt",
 }
 
-// Continues reports whether an engine could continue another engine's answer: the answer must have
-// one choice and consist only of words.
+// Continues reports whether a second engine could continue the first engine's answer. The answer
+// must have one choice and no structured output.
 func Continues(r *Request) bool {
 	logprobs := r.members[memberLogprobs].Kind() == jsonx.True || Given(r.members[memberTopLogprobs])
 	if r.N != 1 || r.StructuredOutput || logprobs {
@@ -35,22 +37,21 @@ func Continues(r *Request) bool {
 	return !last.Get("role").EqualText("assistant") || r.Prefilled && last.Get("content").IsString()
 }
 
-// lastMessage is the last element of messages.
 func lastMessage(r *Request) jsonx.Value {
 	messages := r.Messages()
 	return messages.Index(messages.Len() - 1)
 }
 
-// GoOn makes the next engine of r continue b. b must not change until that engine is asked. The
-// token limit then applies only to the rest of the answer.
+// GoOn makes the next engine of r continue b. b must not change until the request to that engine is
+// written.
 func (b *Begun) GoOn(r *Request) { r.begun, r.Tokens.said = b, b.Tokens }
 
 // GoesOn reports whether the next engine of r continues another engine's answer.
 func GoesOn(r *Request) bool { return r.begun != nil }
 
-// patch ends the conversation with the partial answer. It adds a separate message, or appends to
-// the message in which the client started the answer. reasoning names the member from which the
-// engine reads a message's reasoning.
+// patch adds b to the engine's messages. If the client has started the answer, patch extends the
+// last message. Otherwise it adds a message. reasoning is the member from which the engine reads
+// the reasoning in a message.
 func (b *Begun) patch(p *patch, r *Request, reasoning string) {
 	n := len(p.text)
 	if r.Prefilled {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// An engine that continues an answer gets the answer so far, and is asked for the rest.
+// TestGoOn checks that an engine that continues an answer receives the answer so far.
 func TestGoOn(t *testing.T) {
 	const asked = `{"role":"user","content":"x"}`
 	begun := Begun{Text: []byte(`Grüß \"Gott\"\n`), Tokens: 3}
@@ -64,7 +64,7 @@ func TestGoOn(t *testing.T) {
 	}
 }
 
-// No engine can continue these answers.
+// TestContinues checks which members of a request rule out a continuation.
 func TestContinues(t *testing.T) {
 	for members, want := range map[string]bool{
 		``:                                     true,
@@ -86,7 +86,7 @@ func TestContinues(t *testing.T) {
 			t.Errorf("Continues with %s = %v, want %v", members, got, want)
 		}
 	}
-	var r Request // the engine decides whether this is a separate message or the start of the answer
+	var r Request // the client has set the member that says whether the last message is the start of the answer
 	if err := r.Decode([]byte(`{"model":"m","messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y"}]}`)); err != nil || Continues(&r) {
 		t.Error(err, "the last message is the assistant's")
 	}

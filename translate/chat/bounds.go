@@ -8,19 +8,19 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// These members let a small request cause much work for an engine: for every token (stop sequences,
-// biases, log probabilities), for every choice, or before generation starts (grammars, schemas and
-// regular expressions, which the engine compiles). Engines limit few of these members. The limits
-// are far above what clients are known to send, and are the same on every endpoint.
+// With the members in this file, a small request can cause a lot of work for an engine. The work is
+// for every token (stop sequences, biases, log probabilities), for every choice, or before
+// generation starts (grammars and schemas). Engines limit only a few of these members. The limits
+// here are far above the values that clients are known to send.
 
-// bound limits what a member may ask for. A zero field sets no limit.
+// bound limits one member. A field that is 0 sets no limit.
 type bound struct {
-	name     string // a top-level member, or outer.inner: the member inner of the object outer
-	elements int    // maximum number of elements of an array or an object
-	of       string // what the elements are
-	bytes    int    // length as JSON
-	value    int64  // the maximum of an integer, which must not be negative either
-	least    int64  // the minimum that an error states; the member's reader enforces it
+	name     string // a top-level member, or outer.inner for the member inner of the object outer
+	elements int
+	of       string
+	bytes    int   // maximum length as JSON
+	value    int64 // maximum of an integer, which must not be negative
+	least    int64 // minimum that an error states; the member's reader enforces it
 	schema   *schemaBound
 }
 
@@ -65,7 +65,7 @@ var bounds = [...]bound{
 	{name: "n", value: translate.MaxChoices, least: 1},
 	{name: nameOfChoices, value: translate.MaxChoices, least: 1},
 	{name: "best_of", value: translate.MaxChoices, least: 1},
-	{name: "logprobs", value: mostTop}, // in legacy completions; in chat logprobs is not a number
+	{name: "logprobs", value: mostTop}, // for legacy completions; in chat, logprobs is not a number
 	{name: "top_logprobs", value: mostTop},
 	{name: "prompt_logprobs", value: mostTop},
 	{name: "n_probs", value: mostTop},
@@ -89,15 +89,13 @@ var bounds = [...]bound{
 	{name: "response_format", bytes: longestGrammar, schema: answerSchema},
 	{name: "text.format", bytes: longestGrammar, schema: answerSchema},          // Responses
 	{name: "output_format", bytes: longestGrammar, schema: answerSchema},        // Messages
-	{name: "output_config.format", bytes: longestGrammar, schema: answerSchema}, // also Messages
+	{name: "output_config.format", bytes: longestGrammar, schema: answerSchema}, // Messages
 	{name: "format", bytes: longestGrammar, schema: answerSchema},               // Ollama
 }
 
-// samplingParams is the object in which SGLang also reads members of the request.
+// samplingParams is an object from which SGLang reads more members of the request.
 const samplingParams = "sampling_params"
 
-// boundNames holds the top-level members in bounds. boundsOf holds the table's entries for each of
-// them.
 var boundNames, boundsOf = func() (*jsonx.Names, [][]*bound) {
 	var (
 		names []string
@@ -116,8 +114,8 @@ var boundNames, boundsOf = func() (*jsonx.Names, [][]*bound) {
 	return jsonx.NewNames(names...), of
 }()
 
-// CheckBounds refuses a request of any dialect that asks an engine for more than the limits allow.
-// If a member occurs several times, or in another case, every occurrence is checked.
+// CheckBounds refuses a request of any dialect that exceeds the limits. It checks every occurrence
+// of a member, in any case.
 func CheckBounds(root jsonx.Value) *Invalid {
 	if !root.IsObject() {
 		return nil
@@ -142,7 +140,6 @@ func CheckBounds(root jsonx.Value) *Invalid {
 	return nil
 }
 
-// check applies b to the member that b names, at the top level or within an object.
 func (b *bound) check(v jsonx.Value) string {
 	_, inner, nested := strings.Cut(b.name, ".")
 	if !nested {
@@ -160,7 +157,6 @@ func (b *bound) check(v jsonx.Value) string {
 	return ""
 }
 
-// exceeded says how v exceeds b. It returns an empty string if v does not exceed b.
 func (b *bound) exceeded(v jsonx.Value) string {
 	if n, ok := v.Int(); ok && b.value > 0 && (n < 0 || n > b.value) {
 		return "must be between " + strconv.FormatInt(b.least, 10) + " and " + strconv.FormatInt(b.value, 10)

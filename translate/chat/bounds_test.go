@@ -10,8 +10,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestBounds_Choices checks that the error for too few or too many choices states the actual
-// limits.
+// TestBounds_Choices checks that the error for too few or too many choices states the limits.
 func TestBounds_Choices(t *testing.T) {
 	for _, member := range []string{"n", "n_cmpl"} {
 		for _, n := range []string{"-1", "0", "129", "1000000"} {
@@ -42,7 +41,7 @@ func TestBounds(t *testing.T) {
 		return "{" + b.String()[1:] + "}"
 	}
 	for _, b := range bounds {
-		values := map[string]bool{`null`: true, `""`: true, `[]`: true, `{}`: true, `true`: true, `0.5`: true} // the values, and whether they pass
+		values := map[string]bool{`null`: true, `""`: true, `[]`: true, `{}`: true, `true`: true, `0.5`: true} // each value, and whether it is accepted
 		if b.elements > 0 {
 			values[list(`1`, b.elements)], values[list(`1`, b.elements+1)] = true, false
 			values[object(b.elements)], values[object(b.elements+1)] = true, false

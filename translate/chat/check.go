@@ -7,13 +7,11 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Check applies the rules that depend on the model to a decoded request. It lowers the token limit
-// and Effort to the model's. If a request has no token limit, Check chooses one for the engine
-// (TokenLimit). AppendUpstream writes the resulting values. The error is an *apierr.Error. A
-// request may be checked again with another model's rules, which then apply to the client's own
-// values.
+// Check applies a model's rules to a decoded request. It lowers the token limit and the effort to
+// the model's maximum. The error is an *apierr.Error. Check may be called again with another
+// model's rules. They then apply to the client's original values.
 //
-// A prompt is never refused for its length, because only the engine can count its tokens.
+// Check never refuses a prompt because of its length. Only the engine can count the tokens.
 func (r *Request) Check(rules *ModelRules) error {
 	if !r.usual || rules.Refuse.refusesUsual() {
 		if err := rules.Refuse.Members(r.doc.Root()); err != nil {
@@ -33,7 +31,6 @@ func (r *Request) Check(rules *ModelRules) error {
 	return nil
 }
 
-// asked keeps the client's own values of the members that Check lowers.
 type asked struct {
 	known  bool
 	max    int

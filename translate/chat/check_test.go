@@ -24,8 +24,8 @@ func TestCheck(t *testing.T) {
 		body   string
 		code   string
 		param  string
-		tokens int    // the value after an accepted check
-		effort string // the value after an accepted check
+		tokens int    // the token limit after an accepted check
+		effort string // the effort after an accepted check
 	}{
 		{"nothing is known", ModelRules{}, bodyWith(tools + `,"max_tokens":9000000,"reasoning_effort":"xhigh",` + schema), "", "", 9000000, "xhigh"},
 
@@ -167,8 +167,8 @@ func TestCheckTexts(t *testing.T) {
 	}
 }
 
-// TestCheck_AnotherModel checks that after one model's rules have lowered a request's values, the
-// next model's rules apply to the values that the client wrote.
+// TestCheck_AnotherModel checks that a second call of Check applies the second model's rules to the
+// client's original values.
 func TestCheck_AnotherModel(t *testing.T) {
 	small, large := ModelRules{MaxOutputLength: 7, Efforts: []string{"low"}, LowerEffort: true}, ModelRules{MaxOutputLength: 200, Efforts: []string{"low", "high"}, LowerEffort: true}
 	r := Request{}
@@ -187,6 +187,6 @@ func TestCheck_AnotherModel(t *testing.T) {
 		if r.Tokens.TokenLimit() != c.limit || r.Reasoning.Effort != c.effort {
 			t.Errorf("got %d tokens and effort %q, want %d and %q", r.Tokens.TokenLimit(), r.Reasoning.Effort, c.limit, c.effort)
 		}
-		r.Tokens.Fit(3) // as many as the engine had room for
+		r.Tokens.Fit(3) // the tokens that fit into the engine's context
 	}
 }

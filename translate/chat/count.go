@@ -1,16 +1,16 @@
 package chat
 
-// CountRequest describes a request whose prompt an engine counts in the client's own dialect.
+// CountRequest describes a request for which an engine only counts the prompt's tokens.
 type CountRequest struct {
-	Served           string // the engine's name for the model
-	Model            []byte // the name that the client wrote
+	Served           string
+	Model            []byte
 	ReasoningHistory string // see ModelRules
-	Opener           Opener // opens the sealed reasoning in the history; nil: it is not opened
+	Opener           Opener // opens the sealed reasoning in the history; may be nil
 }
 
 // Opener opens sealed reasoning that a client sends back.
 type Opener interface {
-	// Open appends the text, as the contents of a JSON string, and reports whether blob was issued
-	// to this client for the model.
+	// Open appends the text of blob, as the contents of a JSON string. It reports whether blob was
+	// issued to this client for the model.
 	Open(dst, model, blob []byte) ([]byte, bool)
 }

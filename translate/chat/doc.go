@@ -1,14 +1,13 @@
 // Package chat defines the request of the chat-completions dialect. Clients and engines speak this
-// dialect, and the other dialects are translated to and from it. The package turns bytes into bytes
-// and uses neither HTTP nor files nor the clock.
+// dialect, and the other dialects are translated to and from it. The package converts bytes to
+// bytes. It does not use HTTP, files or the clock.
 //
 // # Requests
 //
-// A body is scanned once by jsonx, which validates the body and records the positions of its
-// values. Decode then walks over this record and checks the body against the contract's chat table.
-// Check applies the rules that depend on the model. AppendUpstream, or Segments for a vectored
-// write, gives the engine the client's own bytes, in which only the few necessary members are
-// changed:
+// jsonx scans a body once, validates it and records the positions of its values. Decode checks
+// these values against the contract's chat table. Check applies the rules that depend on the model.
+// AppendUpstream, or Segments for a vectored write, produces the engine's request. It consists of
+// the client's bytes with the few necessary changes.
 //
 //	var r chat.Request // pooled
 //	err := r.Decode(body)
@@ -16,49 +15,38 @@
 //	segments, scratch = r.Segments(segments[:0], scratch[:0], format)
 //	r.Reset()
 //
-// Package answer reads and writes answers. It does not depend on requests.
-//
 // # Design
 //
-// Nothing is decoded into structures. A proxy that unmarshals and marshals again loses members that
-// it does not know and changes numbers, escapes and the order of keys; a changed byte in messages
-// costs the engine its prefix cache. Messages that need no change are therefore never rewritten,
-// and a test compares everything that must not change byte by byte.
+// Bodies are not decoded into Go structures. A proxy that unmarshals and marshals a body loses
+// members that it does not know, and changes numbers, escapes and the order of keys. If a byte in
+// messages changes, the engine can no longer use its prefix cache. Messages are therefore never
+// rewritten unless they must change, and a test compares all other members byte by byte.
 //
 // A Request consists of Prompt, TokenLimit, Reasoning and ToolUse, each of which decodes, checks
-// and patches its own members. Errors are logged and bodies are not, so errors consist only of
-// indexes and of the edge's own names and sentences.
+// and patches its own members. Errors are logged, but bodies must not be logged. Errors therefore
+// consist only of indexes and of names and sentences from the edge.
 //
-// Members on which the edge bases decisions must be unambiguous. If a member name occurs twice,
-// some readers take the first and some the last, and Go's decoder ignores case. A member that is
-// read here is therefore refused, at every level, if it occurs twice or in another case. Members
-// that are not read pass unchanged, except those that steer an engine and, at a hosted engine,
-// those that cost money or store data (Hosted of RefusedMembers).
+// Members on which the edge bases decisions must be unambiguous. If a name occurs twice, some
+// readers use the first value and others the last. Go's decoder ignores case. If a member that the
+// edge reads occurs twice or in another case, the edge therefore refuses the request, whatever the
+// level of the member. Members that the edge does not read pass unchanged.
 //
-// An optional member that is null counts as absent, because SDKs send null for members that were
-// not set. An integer may be written 1.0 or 1e2; engines get it in digits.
-//
-// A prompt's length is not measured, because only the engine has the vocabulary. No request is
-// therefore refused for its length. A token limit that is too high is lowered, unless the edge is
-// strict (token_limit.go).
+// The edge does not count a prompt's tokens, because only the engine has the vocabulary. The edge
+// therefore never refuses a request because of its length. A token limit that is too high is
+// lowered, unless the edge is strict (token_limit.go).
 //
 // One table for all dialects limits the members that cost an engine far more work than the client
 // (bounds.go). Schemas are limited by their total size (schema_bounds.go).
 //
-// Nothing is fetched. An https URL of an image is checked for what could lead an engine astray:
-// addresses in any spelling, localhost, user names, and anything that two parsers could read
-// differently. In a data URL the edge checks the alphabet, sniffs the kind, and reads the size from
-// the image's header, within its first MiB. It never decodes the pixels. Audio, video and files are
-// accepted if the model's entry names them, and are not inspected (parts.go).
+// The edge fetches nothing. It refuses image URLs that could make an engine contact an unintended
+// host: IP addresses in any spelling, localhost, user names, and anything that two parsers could
+// read differently. For a data URL, the edge checks the base64 alphabet, detects the image format,
+// and reads the size from the header in the first MiB of the image. It never decodes pixels.
 //
-// reasoning and include_reasoning do not reach the engine, because each engine reads them in its
-// own way or not at all. The edge sends the effort in the words of the engine's profile, and hides
-// reasoning in the answer if the client does not want it. reasoning.max_tokens is checked and
-// dropped, because engines have no common member for it.
+// The edge does not send reasoning and include_reasoning to the engine, because some engines ignore
+// them and others interpret them differently. The edge sends the effort in the words of the
+// engine's profile. If the client does not want reasoning, the edge removes it from the answer.
 //
-// Engines produce lone surrogates where they cut texts. These become U+FFFD in the conversation's
-// texts (ParseHistory) and in the arguments of tool calls (Arguments).
-//
-// stream_options is dropped when the client does not ask for a stream, because vLLM would refuse
-// the member and the contract allows it.
+// Engines produce lone surrogates where they split texts. The edge replaces them with U+FFFD in
+// conversation texts (ParseHistory) and in tool call arguments (Arguments).
 package chat

@@ -10,36 +10,30 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// EngineFormat is the format in which an engine accepts requests. It is only read, so it can be
-// shared.
+// EngineFormat is the format of the requests to an engine. It is never modified.
 type EngineFormat struct {
 	// Served is the engine's name for the model. It must not be empty.
 	Served string
-	// Stream asks the engine for events even if the client wants a single answer, so that the call
-	// can be cancelled.
+	// If Stream is true, the edge requests a stream even if the client wants a single response, so
+	// that the call can be cancelled.
 	Stream bool
-	// TokenMember is the member from which the engine reads the token limit: max_tokens or
-	// max_completion_tokens. With any other value, the limit stays in the member in which the
-	// client wrote it.
+	// TokenMember is max_tokens or max_completion_tokens. If it has any other value, the limit
+	// stays in the client's member.
 	TokenMember string
-	// ContinuousUsage asks for usage on every chunk of a stream, from engines that support
-	// continuous_usage_stats.
+	// If ContinuousUsage is true, the edge requests usage in every chunk (continuous_usage_stats).
 	ContinuousUsage bool
-	// TokenTimings asks for timings on every chunk of a stream, from engines that support
-	// timings_per_token.
+	// If TokenTimings is true, the edge requests timings in every chunk (timings_per_token).
 	TokenTimings bool
-	// Reasoning is the format in which the engine accepts the effort; nil: the contract's own word
-	// in reasoning_effort.
+	// Reasoning is the format of the reasoning effort. Nil means reasoning_effort as the contract
+	// defines it.
 	Reasoning *ReasoningFormat
-	// Prefill holds members to add if the last message is the start of the answer
-	// (Request.Prefilled). Without these members the engine would treat the start as a separate
-	// message and start the answer again. They are added after the members of Reasoning, in the
-	// same way.
+	// Prefill lists members to add if the last message is the start of the answer
+	// (Request.Prefilled). Without these members, the engine would start the answer again.
 	Prefill []Member
-	// DeveloperAsSystem sends the role developer as system, because the engine's chat templates do
-	// not know it.
+	// DeveloperAsSystem sends the role developer as system, because some templates do not know
+	// developer.
 	DeveloperAsSystem bool
-	// ToolChoice, ResponseFormat and NullContent say what the engine accepts in these members.
+	// ToolChoice, ResponseFormat and NullContent say which forms the engine accepts.
 	ToolChoice     ToolChoiceForm
 	ResponseFormat ResponseForm
 	NullContent    NullForm
@@ -51,21 +45,21 @@ type EngineFormat struct {
 	Priority Priority
 }
 
-// ReasoningFormat is the format in which an engine accepts the reasoning effort.
+// ReasoningFormat is the format of the reasoning effort in an engine's requests.
 type ReasoningFormat struct {
 	// Words lists the words of EngineEfforts that the engine accepts; empty: the words of Efforts.
 	// Any other word is replaced by the nearest of these. If "none" is not in the list, it is
 	// omitted from the request.
 	Words []string
-	// Refused holds words that the engine has refused before. They are omitted from the request.
+	// Refused lists words that the engine has refused. The edge no longer sends them.
 	Refused EffortSet
-	// Off holds members to add if the effort is "none". On holds members to add for any other
-	// effort. If the client has sent an object with the same name, only its missing members are
-	// added. Values that the client set are not overwritten.
+	// Off lists members to add if the effort is "none", and On lists members to add for any other
+	// effort. If the client sent an object of the same name, the edge adds only what the object
+	// lacks. It does not overwrite the client's values.
 	Off, On []Member
-	// History is the member of an assistant's message from which the engine reads the reasoning of
-	// earlier turns: NameReasoningContent or NameReasoning. If it is empty, the engine reads no such
-	// reasoning.
+	// History is the member from which the engine reads the reasoning of earlier turns:
+	// NameReasoningContent or NameReasoning. It is empty if the engine does not read reasoning of
+	// earlier turns.
 	History string
 }
 
@@ -79,8 +73,6 @@ type Member struct {
 // understand this.
 var standardReasoningFormat = ReasoningFormat{History: NameReasoningContent}
 
-// reasoningHistory returns the name of the reasoning member in a history; see
-// ReasoningFormat.History.
 func (f *EngineFormat) reasoningHistory() string {
 	if f.Reasoning == nil {
 		return standardReasoningFormat.History
@@ -88,7 +80,6 @@ func (f *EngineFormat) reasoningHistory() string {
 	return f.Reasoning.History
 }
 
-// added returns the members to add for an effort.
 func (how *ReasoningFormat) added(effort string) []Member {
 	switch effort {
 	case "":
@@ -99,9 +90,8 @@ func (how *ReasoningFormat) added(effort string) []Member {
 	return how.On
 }
 
-// word returns the engine's word for a request's effort, or an empty string if the member is
-// omitted. The two words at the top of the scale, xhigh and max, are interchangeable, because some
-// clients and engines know only one of them.
+// word returns the effort for the engine, or "" to omit the member. xhigh and max are
+// interchangeable, because some clients and engines know only one of them.
 func (how *ReasoningFormat) word(r *Reasoning) string {
 	word, takes := r.Effort, func(word string) bool { return slices.Contains(how.Words, word) }
 	switch {
@@ -123,7 +113,7 @@ func (how *ReasoningFormat) word(r *Reasoning) string {
 // EffortSet is a set of effort words.
 type EffortSet uint8
 
-// EffortsOf returns a set with one word of EngineEfforts; empty for any other word.
+// EffortsOf returns a set of one word, or an empty set if the word is not in EngineEfforts.
 func EffortsOf(word string) EffortSet {
 	if i := slices.Index(EngineEfforts, word); i >= 0 {
 		return 1 << i
@@ -137,8 +127,8 @@ func (s EffortSet) Has(word string) bool { return s != 0 && s&EffortsOf(word) !=
 // ToolChoiceForm says which values of tool_choice an engine reads.
 type ToolChoiceForm uint8
 
-// The forms of a tool_choice. An engine that does not read the client's choice gets only the tools
-// that the choice allows: the named tool, or none.
+// If an engine does not read the client's choice, it receives only the tools that the choice
+// allows: the named tool, or no tools.
 const (
 	ToolChoiceAsSent  ToolChoiceForm = iota
 	ToolChoiceWords                  // auto, none and required
@@ -148,36 +138,35 @@ const (
 // ResponseForm says which values of response_format an engine reads.
 type ResponseForm uint8
 
-// The values of response_format that an engine reads.
+// The values of ResponseForm.
 const (
 	ResponseAsSent  ResponseForm = iota
-	ResponseSchemas              // all but json_object, which is sent as the schema of an object
-	ResponseValue                // schemas in the member value, as in TGI, and no text
+	ResponseSchemas              // all values; json_object is sent as a schema that any object matches
+	ResponseValue                // schemas in the member value, as in TGI; text is not supported
 )
 
-// NullForm is the way in which a message without content is sent.
+// NullForm says how to send a message whose content is null or absent.
 type NullForm uint8
 
-// The ways to send a message without content.
+// The values of NullForm.
 const (
 	NullAsSent            NullForm = iota
-	NullEmpty                      // with the content ""
-	NullEmptyWithoutCalls          // with the content "", except for messages with tool calls
+	NullEmpty                      // the content becomes ""
+	NullEmptyWithoutCalls          // the content becomes "", except in messages with tool calls
 )
 
-// Priority is the number in the member priority by which an engine orders its queue. The zero value
-// leaves requests unchanged.
+// Priority is the number by which an engine orders its queue. The zero value leaves requests
+// unchanged.
 type Priority struct {
 	Number int
-	Told   bool // the engine gets the number
-	Own    bool // a client's own number stays
+	Told   bool // the edge sends Number to the engine
+	Own    bool // the client's number is not replaced
 }
 
-// namePriority is the member's name in every engine that has it.
 const namePriority = "priority"
 
-// Take removes the client's own numbers from a request. It returns the text of the number for the
-// engine, or nil if there is no number to add.
+// Take removes the client's priorities from a request. It returns the number for the engine, or
+// nil.
 func (p Priority) Take(edits *jsonx.Edits, root jsonx.Value) []byte {
 	if !p.Told {
 		return nil
@@ -194,32 +183,30 @@ func (p Priority) Take(edits *jsonx.Edits, root jsonx.Value) []byte {
 	return strconv.AppendInt(nil, int64(p.Number), 10)
 }
 
-// is reports whether key is the priority member and the edge handles that member.
 func (p Priority) is(key jsonx.Key) bool {
 	return p.Told && bytes.EqualFold(nameOf(key), []byte(namePriority))
 }
 
-// Add does what Take does, and adds the engine's number.
+// Add is like Take, but also adds the number to the request.
 func (p Priority) Add(edits *jsonx.Edits, root jsonx.Value) {
 	if number := p.Take(edits, root); number != nil {
 		edits.Add(root, append([]byte(`"`+namePriority+`":`), number...))
 	}
 }
 
-// Salt makes an engine keep the cached prompts of different owners apart: the engine reuses a
-// cached prefix only for requests with the same salt. The zero value leaves requests unchanged.
+// Salt separates the cached prompts of different owners. The engine reuses a cached prefix only for
+// requests with the same salt. The zero value leaves requests unchanged.
 type Salt struct {
 	Member string // the engine's name for the salt
-	Owner  string // the owner whose prompts may share a cache; empty: all clients share
+	Owner  string // the owner whose prompts share a cache; empty if all clients share a cache
 }
 
 // Wanted reports whether requests are salted.
 func (s Salt) Wanted() bool { return s.Member != "" && s.Owner != "" }
 
-// Take removes the client's own salts from a request, and returns the text of the salt for the
-// engine, a JSON string. That salt depends on the owner and on the salt that the client wrote. A
-// client can thus separate its own users, but can never reach another owner's prompts. The salt
-// does not reveal the owner.
+// Take removes the client's salts from a request. It returns the engine's salt, a hash of the owner
+// and the client's salts, as a JSON string. A client can therefore separate its users, but can
+// never reach another owner's prompts.
 func (s Salt) Take(edits *jsonx.Edits, root jsonx.Value) []byte {
 	h := sha256.New()
 	h.Write([]byte("prompt cache\x00" + s.Owner))
@@ -231,7 +218,7 @@ func (s Salt) Take(edits *jsonx.Edits, root jsonx.Value) []byte {
 		}
 	}
 	var sum [sha256.Size]byte
-	const bytesTold = 16 // an engine hashes all these bytes with every block
+	const bytesTold = 16 // short, because an engine hashes the salt with every block
 	out := make([]byte, 0, 2*bytesTold+2)
 	return append(hex.AppendEncode(append(out, '"'), h.Sum(sum[:0])[:bytesTold]), '"')
 }

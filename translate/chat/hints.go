@@ -6,18 +6,17 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// WordList is a list of words that are only hints, such as how hard a model thinks, how its
-// reasoning is shown, or how closely it looks at an image. Vendors extend these lists, and their
-// clients send the new words to every server. An unknown word is therefore read as the nearest
-// known word, and the header x-penstock-dropped tells the client. A strict edge refuses an unknown
-// word. Words that decide the format or the meaning of an answer, such as roles, tool choices,
-// types and formats, are never replaced.
+// WordList is a list of values that are only hints, such as a reasoning effort or an image's
+// detail. Vendors extend these lists, and their clients send the new words to every server. The
+// edge replaces an unknown word with the nearest known word and reports this in the header
+// x-penstock-dropped. A strict edge refuses unknown words. Words that change an answer's format or
+// meaning, such as roles and types, are never replaced.
 type WordList struct {
 	Words []string
-	Other string // replaces a word that resembles no word in the list
+	Other string // replaces a word that does not resemble any word in the list
 }
 
-// Read returns the list's word for the string v, and whether v is exactly that word.
+// Read returns the word of the list that is nearest to v, and whether v is exactly this word.
 func (l *WordList) Read(v jsonx.Value) (word string, known bool) {
 	for _, w := range l.Words {
 		if v.EqualText(w) {
@@ -38,7 +37,7 @@ func plainWord(w string) string {
 	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(w))
 }
 
-// Hints returns the names, from a fixed set, of the members whose words were unknown; nil: none.
+// Hints returns the names of the members with unknown words.
 func (r *Request) Hints() (names []string) {
 	if r.Reasoning.unknown {
 		names = append(names, "member:effort")

@@ -9,8 +9,8 @@ import (
 	"penstock/translate/apierr"
 )
 
-// TestHints checks that a hint's unknown word is read as the nearest known word, and reported. A
-// strict edge refuses it.
+// TestHints checks that an unknown word in a hint is read as the nearest known word and reported. A
+// strict edge must refuse it.
 func TestHints(t *testing.T) {
 	t.Parallel()
 	image := func(detail string) string {

@@ -7,24 +7,22 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Arguments writes the arguments of tool calls that a client sends back. Engines parse the
-// arguments again to fill their templates, and refuse the whole request if they are not a JSON
-// object. A single tool call that is malformed, or that was cut off by the token limit, would thus
-// end a conversation permanently, although the tool message already reports the mistake to the
-// model.
+// Arguments writes the arguments of tool calls that a client sends back. Engines refuse the whole
+// request if the arguments are not a JSON object. A single malformed or truncated tool call would
+// therefore make every later request of the conversation fail.
 //
-// The zero value is ready. An Arguments belongs to one request at a time.
+// The zero value is ready for use. One request at a time may use an Arguments.
 type Arguments struct {
 	doc           jsonx.Doc
 	text, wrapped []byte
 }
 
-// malformed is the start of an object that contains, as text, arguments that are not a JSON object.
+// malformed starts an object that quotes arguments which are not a JSON object.
 const malformed = `{"malformed_arguments":`
 
-// Append appends v as the string that a tool call has in chat. A string that contains an object is
-// not changed, except that halves of surrogate pairs become U+FFFD. For anything else Append writes
-// what Object returns.
+// Append appends v as the arguments string of a chat tool call. If v is a string that contains an
+// object, only halves of surrogate pairs are replaced. Any other value is replaced with the result
+// of Object.
 func (a *Arguments) Append(dst []byte, v jsonx.Value) []byte {
 	object, whole := a.read(v)
 	if whole {
@@ -33,13 +31,11 @@ func (a *Arguments) Append(dst []byte, v jsonx.Value) []byte {
 	return jsonx.AppendString(dst, object)
 }
 
-// Object returns the arguments in v as an object: the object within a string, or {} for an empty
-// string. For anything else it returns an object that contains the text, so that the model can read
-// what it wrote. The result is valid until the next use of a.
+// Object returns the arguments in v as an object. If they are not an object, Object quotes them in
+// an object, so that the model can read what it wrote. The result is valid until the next use of a.
 //
-// The result is one complete JSON value without halves of surrogate pairs, whatever the client
-// wrote. The engine's request contains the result unchanged, so an object that ended early would
-// smuggle unchecked members from the client into that request.
+// The result is always one complete JSON value. It is copied into the engine's request, where an
+// object that ended early would let the client add unchecked members.
 func (a *Arguments) Object(v jsonx.Value) []byte {
 	object, whole := a.read(v)
 	if whole && a.doc.Parse(object, argumentOptions) != nil {
@@ -54,8 +50,8 @@ func (a *Arguments) Sound(v jsonx.Value) bool {
 	return whole
 }
 
-// read returns the object, and whether the object is the entire content of a string. If v is not a
-// string, read takes its JSON text.
+// read returns the arguments in v. whole reports whether v is a string that contains only the
+// object. If v is not a string, read uses its JSON text.
 func (a *Arguments) read(v jsonx.Value) (object []byte, whole bool) {
 	text := v.Raw()
 	if v.IsString() {
@@ -80,7 +76,6 @@ func (a *Arguments) read(v jsonx.Value) (object []byte, whole bool) {
 	return a.wrap(text), false
 }
 
-// wrap returns an object that contains text.
 func (a *Arguments) wrap(text []byte) []byte {
 	a.wrapped = append(jsonx.AppendString(append(a.wrapped[:0], malformed...), text), '}')
 	return a.wrapped
@@ -88,13 +83,12 @@ func (a *Arguments) wrap(text []byte) []byte {
 
 var noArguments = []byte("{}")
 
-// argumentsKind classifies the text of arguments.
 type argumentsKind uint8
 
 const (
 	argumentsMalformed argumentsKind = iota
-	argumentsObject                  // an object, or text beyond the limits of this reader
-	argumentsHalved                  // an object with halves of surrogate pairs in its own escapes
+	argumentsObject                  // an object, or text that exceeds this reader's limits
+	argumentsHalved                  // an object whose escapes contain halves of surrogate pairs
 )
 
 var argumentOptions = jsonx.Options{Record: 1, Paired: true}
@@ -116,7 +110,6 @@ func (a *Arguments) check(text []byte) argumentsKind {
 	return argumentsMalformed
 }
 
-// object returns kind if the parsed value is an object, and argumentsMalformed otherwise.
 func (a *Arguments) object(kind argumentsKind) argumentsKind {
 	if !a.doc.Root().IsObject() {
 		return argumentsMalformed
@@ -124,7 +117,7 @@ func (a *Arguments) object(kind argumentsKind) argumentsKind {
 	return kind
 }
 
-// Reset releases the text, and the buffers if they have grown large.
+// Reset releases the text.
 func (a *Arguments) Reset() {
 	a.doc.Reset()
 	if cap(a.text)+cap(a.wrapped) > keepArguments {
@@ -132,18 +125,17 @@ func (a *Arguments) Reset() {
 	}
 }
 
-// keepArguments is the maximum size of the buffers that are kept for the next request.
+// keepArguments is the maximum total size of the buffers that Reset retains for the next request.
 const keepArguments = 64 << 10
 
-// ParseHistory is Doc.Parse for the body of a request. If the only errors are lone surrogates in
-// the conversation, ParseHistory replaces them with U+FFFD in body itself, whose length does not
-// change. Otherwise a single answer from an engine could end a conversation permanently, because
-// clients send the answer back with every turn. members lists the request's members that contain
-// the conversation; if it is empty, nothing is replaced.
+// ParseHistory does the same as Doc.Parse for the body of a request, but repairs a conversation. If
+// the only errors are lone surrogates in the conversation, ParseHistory replaces them in body with
+// U+FFFD, which does not change the body's length. Otherwise a single bad answer from an engine
+// could make every later request of the conversation fail. members lists the members that contain
+// the conversation. If it is empty, nothing is replaced.
 //
 // ParseHistory replaces halves in string values other than tool names, and in the keys of a tool
-// call's input. Elsewhere (models, other keys, schemas) a half comes from the client itself, and
-// replacing it would change what the client means.
+// call's input. A half anywhere else comes from the client and is refused.
 func ParseHistory(d *jsonx.Doc, body []byte, o jsonx.Options, members ...string) error {
 	err := d.Parse(body, o)
 	if err == nil || len(members) == 0 || !jsonx.IsLone(err) {
@@ -164,8 +156,8 @@ func ParseHistory(d *jsonx.Doc, body []byte, o jsonx.Options, members ...string)
 	return d.Parse(body, o)
 }
 
-// mendValues replaces halves in the strings within v. In a tool call's input it also replaces
-// halves in keys, because the model wrote the keys and any member there is data.
+// mendValues replaces halves in string values. In the input of a tool call, it also replaces halves
+// in keys, because the model wrote them.
 func mendValues(body []byte, v jsonx.Value) {
 	if v.Lone() {
 		jsonx.MendLone(body[v.Start():v.End()])

@@ -8,9 +8,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Lone surrogates in texts are replaced, so that text from an engine does not end a conversation
-// when the client sends it back. Elsewhere lone surrogates are refused, and a strict edge always
-// refuses them.
+// TestHalfSurrogatesInHistory checks that lone surrogates in texts are replaced, so that an
+// engine's text does not end a conversation. Lone surrogates anywhere else are refused. A strict
+// edge always refuses them.
 func TestHalfSurrogatesInHistory(t *testing.T) {
 	const half = `\ud83d`
 	history := `{"model":"m","messages":[{"role":"user","content":"a` + half + `b"},{"role":"user","content":[{"type":"text","text":"\ude00"}]},` +
@@ -52,8 +52,8 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 	}
 }
 
-// Engines parse the arguments in a history and refuse anything but a JSON object, which would end
-// the conversation permanently. All dialects turn arguments into an object that the model can read.
+// TestArgumentsInHistory checks that every dialect turns arguments into a JSON object. Engines
+// refuse any other arguments in a history, which would end the conversation permanently.
 func TestArgumentsInHistory(t *testing.T) {
 	for arguments, want := range map[string]string{
 		`""`: `"{}"`, `" \n"`: `"{}"`, `"{}"`: `"{}"`, `" {} "`: `" {} "`, `"{\"a\":[1]}"`: `"{\"a\":[1]}"`,
@@ -65,7 +65,7 @@ func TestArgumentsInHistory(t *testing.T) {
 		`"\"str\""`:      `"{\"malformed_arguments\":\"\\\"str\\\"\"}"`,
 		`"{}{\"b\":1}"`:  `"{\"malformed_arguments\":\"{}{\\\"b\\\":1}\"}"`,
 		`"{\"\\\\ud83d"`: `"{\"malformed_arguments\":\"{\\\"\\\\\\\\ud83d\"}"`,
-		// halves of surrogate pairs in the arguments' own escapes
+		// The escapes within the arguments contain halves of surrogate pairs.
 		`"{\"b\":\"\\ud83d\"}"`:                   `"{\"b\":\"\\ufffd\"}"`,
 		`"{\"\\ude00\":\"\\ud83d\\ude00 \\\\\"}"`: `"{\"\\ufffd\":\"\\ud83d\\ude00 \\\\\"}"`,
 		`"{\"b\":\"\u005cud83d\"}"`:               `"{\"b\":\"\\ufffd\"}"`,
@@ -77,7 +77,7 @@ func TestArgumentsInHistory(t *testing.T) {
 		if err := r.Decode([]byte(body)); err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // a request may be sent several times
+		for range 2 { // a request may be sent more than once
 			got := string(r.AppendUpstream(nil, &EngineFormat{Served: "m"}))
 			if want := strings.Replace(body, `"arguments":`+arguments, `"arguments":`+want, 1); got != want {
 				t.Errorf("got  %s\nwant %s", got, want)
@@ -86,8 +86,8 @@ func TestArgumentsInHistory(t *testing.T) {
 	}
 }
 
-// Mistral's word for a tool_choice is replaced with the word that engines know. A strict edge
-// refuses it.
+// TestAnyTool checks that Mistral's tool_choice any is replaced with the word that engines know. A
+// strict edge refuses it.
 func TestAnyTool(t *testing.T) {
 	body := []byte(`{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"any"}`)
 	var r Request
@@ -105,8 +105,8 @@ func TestAnyTool(t *testing.T) {
 	}
 }
 
-// Engines do not support lists of allowed tools. They get only the allowed tools, with the mode as
-// tool_choice.
+// TestAllowedTools checks that engines receive only the allowed tools, and the mode as tool_choice.
+// Engines do not support lists of allowed tools.
 func TestAllowedTools(t *testing.T) {
 	tool := func(name string) string {
 		return `{"type":"function","function":{"name":"` + name + `","parameters":{"type":"object"}}}`

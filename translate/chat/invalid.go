@@ -8,19 +8,17 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Invalid says what is wrong with one member. The code that finds the mistake builds the Invalid
-// with the member's own name, and each level above adds its own name in front. Paths therefore cost
-// nothing in a correct request, and can contain only indexes and the edge's own names. The other
-// dialects also use Invalid.
+// Invalid describes what is wrong with one member. The code that finds the mistake creates the
+// Invalid with the member's name, and each outer level prepends its name. Paths therefore cost
+// nothing in a correct request, and contain no client text.
 type Invalid struct {
 	Param string
 	Code  string
-	Text  string // continues a sentence that begins with the path: "must be a number, not a string"
+	Text  string // continues a sentence that starts with the path: "must be a number, not a string"
 	Image bool   // see apierr.Error
 }
 
-// In adds the name of the object that contains the member to the front of the path. If e is nil,
-// which means that nothing is wrong, In and At return nil.
+// In prepends the name of the containing object to the path. In and At return nil if e is nil.
 func (e *Invalid) In(name string) *Invalid {
 	if e == nil {
 		return nil
@@ -32,7 +30,7 @@ func (e *Invalid) In(name string) *Invalid {
 	return e
 }
 
-// under is In for a path that may start with an index.
+// under is like In, but the path may start with an index.
 func (e *Invalid) under(name string) *Invalid {
 	if e.Param != "" && e.Param[0] == '[' {
 		e.Param = name + e.Param
@@ -41,7 +39,7 @@ func (e *Invalid) under(name string) *Invalid {
 	return e.In(name)
 }
 
-// At is In for element i of an array.
+// At prepends element i of an array to the path.
 func (e *Invalid) At(name string, i int) *Invalid {
 	if e == nil {
 		return nil
@@ -49,7 +47,7 @@ func (e *Invalid) At(name string, i int) *Invalid {
 	return e.In(Element(name, i))
 }
 
-// First returns the first of several mistakes, or nil if there is none.
+// First returns the first mistake that is not nil, or nil.
 func First(mistakes ...*Invalid) *Invalid {
 	for _, e := range mistakes {
 		if e != nil {
@@ -62,7 +60,7 @@ func First(mistakes ...*Invalid) *Invalid {
 // Element returns the path of element i of an array.
 func Element(name string, i int) string { return name + "[" + strconv.Itoa(i) + "]" }
 
-// Err returns e as the error that leaves the package, or nil if e is nil.
+// Err returns e as an *apierr.Error, or a nil error if e is nil.
 func (e *Invalid) Err() error {
 	if e == nil {
 		return nil
@@ -72,7 +70,7 @@ func (e *Invalid) Err() error {
 	return err
 }
 
-// AboutImage marks e as refusing an image that the model does not accept.
+// AboutImage marks e as refusing an image.
 func (e *Invalid) AboutImage() *Invalid {
 	e.Image = true
 	return e
@@ -83,25 +81,25 @@ func Missing(name string) *Invalid {
 	return &Invalid{Param: name, Code: apierr.CodeMissingParameter, Text: "is required"}
 }
 
-// WrongType returns the error for a member whose value v does not have the wanted type, such as "a
-// string".
+// WrongType returns the error for a value v of the wrong type. want describes the required type,
+// for example "a string".
 func WrongType(name, want string, v jsonx.Value) *Invalid {
 	return &Invalid{Param: name, Code: apierr.CodeInvalidType, Text: "must be " + want + ", not " + kindName(v)}
 }
 
-// InvalidType returns the error for a member whose type is not allowed. text is what follows the
-// member's path in the sentence.
+// InvalidType returns the error for a type that is not allowed. text continues the sentence that
+// starts with the path.
 func InvalidType(name, text string) *Invalid {
 	return &Invalid{Param: name, Code: apierr.CodeInvalidType, Text: text}
 }
 
-// WrongValue returns the error for a member that has the right type but a value that is not
-// allowed. text is what follows the member's path in the sentence.
+// WrongValue returns the error for a value that is not allowed. text continues the sentence that
+// starts with the path.
 func WrongValue(name, text string) *Invalid {
 	return &Invalid{Param: name, Code: apierr.CodeInvalidValue, Text: text}
 }
 
-// Unsupported returns the error for a legal member or value that is not available here.
+// Unsupported returns the error for a member or value that is not available here.
 func Unsupported(name, text string) *Invalid {
 	return &Invalid{Param: name, Code: apierr.CodeUnsupportedParameter, Text: text}
 }
@@ -133,7 +131,7 @@ func invalidMember(err error) *Invalid {
 	return &Invalid{Param: m.Name, Code: apierr.CodeDuplicateMember, Text: "is " + m.Remedy()}
 }
 
-// ReadElement is ReadFields for an array element that must be an object, which want describes.
+// ReadElement is ReadFields for an array element that must be an object.
 func ReadElement(want string, v jsonx.Value, names *jsonx.Names, out []jsonx.Value) *Invalid {
 	if !v.IsObject() {
 		return WrongType("", want, v)
@@ -141,8 +139,7 @@ func ReadElement(want string, v jsonx.Value, names *jsonx.Names, out []jsonx.Val
 	return ReadFields(v, names, out)
 }
 
-// ReadObject is ReadFields for the member with the given name, which may be absent, null or an
-// object.
+// ReadObject is ReadFields for a member that may be absent, null or an object.
 func ReadObject(name string, v jsonx.Value, names *jsonx.Names, out []jsonx.Value) *Invalid {
 	if e := OptionalObject(name, v); e != nil {
 		return e
@@ -150,11 +147,9 @@ func ReadObject(name string, v jsonx.Value, names *jsonx.Names, out []jsonx.Valu
 	return ReadFields(v, names, out).In(name)
 }
 
-// Given reports whether an optional member has a value. SDKs write null for members that were not
-// set.
+// Given reports whether an optional member has a value. SDKs send null for unset members.
 func Given(v jsonx.Value) bool { return v.Exists() && !v.IsNull() }
 
-// syntaxError turns an error of jsonx.Doc.Parse into one for the client.
 func syntaxError(body []byte, err error) error {
 	if len(body) == 0 {
 		return apierr.Invalid("", apierr.CodeInvalidJSON, "The request body is empty. Send a JSON object.")

@@ -9,13 +9,11 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Engines also fetch media in requests whose shape differs from chat's parts. They recognize a
-// medium by the member's name, at any depth. Text elsewhere is not a medium, even if it looks like
-// a URL.
+// Engines fetch media not only from content parts. They recognize a medium by the member's name, at
+// any depth.
 
-// mediaNames lists the members, and the types of parts, from which engines read media, at every
-// endpoint, at the top level and nested. Speech engines read a voice sample from one of their own
-// files, or fetch it.
+// mediaNames lists the members and part types from which engines read media. Speech engines fetch a
+// voice sample or read it from a file on their disk.
 var mediaNames = [...]string{
 	"image", "images", "image_url", "image_urls", "input_image", "input_images", "ref_image", "reference_image",
 	"reference_images", "image_file", "image_path", "init_image", "init_images", "control_image", "end_image",
@@ -30,23 +28,21 @@ var mediaNames = [...]string{
 	"document_url", "file_url", "media", "media_url",
 }
 
-// placeNames lists the members of a medium that hold its location.
+// placeNames lists the members of a medium that contain its location or its data.
 var placeNames = [...]string{"url", "uri", "href", "src", "path", "data", "file", "base64"}
 
-// CheckMedia refuses media that an engine would read from its own disk, or fetch from a place that
-// chat does not allow for images. A value with a scheme must be an https URL with a host name
-// (ModelRules.ImageHosts), or contain the medium in base64. Paths are refused. The error is an
+// CheckMedia refuses media that an engine would read from its own disk, or fetch from a location
+// that chat does not allow for images. A value with a scheme must be a data URL, or an https URL
+// with a host name that ModelRules.ImageHosts allows. Paths are refused. The error is an
 // *apierr.Error.
 func CheckMedia(root jsonx.Value, rules *ModelRules) error {
 	return (&media{rules: rules}).walk(root).Err()
 }
 
-// listNames lists the members of a chat request that hold texts and media.
 var listNames = [...]string{"documents", "references"}
 
-// checkTopMedia is CheckMedia for all members of a chat request except the messages. Chat's own
-// media are parts of a content, but some engines also read media from other members. The check runs
-// only if a request has members that the edge does not read, which is rare.
+// checkTopMedia does the same as CheckMedia for all members except the messages. It is needed only
+// for requests with members that the edge does not read, which are rare.
 func (r *Request) checkTopMedia(rules *ModelRules) *Invalid {
 	if r.known {
 		return nil
@@ -67,8 +63,7 @@ func (r *Request) checkTopMedia(rules *ModelRules) *Invalid {
 	return nil
 }
 
-// RefuseMediaText refuses a form field that names a medium by a URL or a path. Media in forms are
-// files.
+// RefuseMediaText refuses a form field that refers to a medium by a URL or a path.
 func RefuseMediaText(name string, value []byte) error {
 	field := []byte(strings.TrimSuffix(name, "[]"))
 	if !among(mediaNames[:], field) && !among(placeNames[:], field) || !hasScheme(value) && !isPath(value) {
@@ -77,10 +72,8 @@ func RefuseMediaText(name string, value []byte) error {
 	return WrongValue(spelt(field, "*"), "must not be a URL or a path; send the medium as a file").Err()
 }
 
-// media walks through a request.
-type media struct{ rules *ModelRules } // nil rules: no URL at all
+type media struct{ rules *ModelRules } // if rules is nil, no URL is allowed
 
-// open returns v with its children indexed, regardless of their depth.
 func open(v jsonx.Value) (jsonx.Value, *Invalid) {
 	if v.Recorded() {
 		return v, nil
@@ -92,8 +85,7 @@ func open(v jsonx.Value) (jsonx.Value, *Invalid) {
 	return d.Root(), nil
 }
 
-// walk looks for media in a value that is not a medium itself. It skips arrays of numbers or texts,
-// which are frequent in embeddings.
+// walk skips arrays of numbers or texts, which are frequent in embeddings.
 func (m *media) walk(v jsonx.Value) *Invalid {
 	if !v.IsArray() && !v.IsObject() || bytes.IndexByte(v.Raw(), '{') < 0 {
 		return nil
@@ -120,7 +112,6 @@ func (m *media) walk(v jsonx.Value) *Invalid {
 	return nil
 }
 
-// medium checks a medium: a URL, or an object or an array that holds URLs.
 func (m *media) medium(v jsonx.Value) *Invalid {
 	if v.IsString() {
 		return m.url(v)
@@ -144,7 +135,6 @@ func (m *media) medium(v jsonx.Value) *Invalid {
 	return nil
 }
 
-// each calls look for the elements of an array.
 func each(v jsonx.Value, look func(jsonx.Value) *Invalid) *Invalid {
 	for it := v.Iter(); it.Next(); {
 		if e := look(it.Value()); e != nil {
@@ -165,8 +155,8 @@ func joinIndex(i int, rest string) string {
 
 const wantMedium = "must be an https URL, or a data URL in base64"
 
-// url checks the location of a medium. If a value has neither a scheme nor a path, engines read it
-// as base64 or as an id, or refuse it.
+// url checks a value that may be a URL or a path. Any other value is accepted: engines read it as
+// base64 or as an id, or refuse it.
 func (m *media) url(v jsonx.Value) *Invalid {
 	url := v.AppendText(nil)
 	switch scheme := hasScheme(url); {
@@ -201,8 +191,8 @@ func (m *media) url(v jsonx.Value) *Invalid {
 	return nil
 }
 
-// hasScheme reports whether any reader could find a URL's scheme in s. Readers strip blanks before
-// a scheme and control characters in it.
+// hasScheme also finds a scheme that follows spaces or contains control characters, because some
+// readers strip them.
 func hasScheme(s []byte) bool {
 	letters := 0
 	for i, c := range s[:min(len(s), 256)] {
@@ -221,12 +211,12 @@ func hasScheme(s []byte) bool {
 // maxPath is Linux's PATH_MAX. A longer text cannot open a file.
 const maxPath = 4096
 
-// jpegStart is the start of a JPEG in base64. No other medium whose base64 starts with a slash may
-// be shorter than a path.
+// jpegStart is the start of a JPEG in base64. In base64, no other medium starts with a slash and
+// can be as short as a path.
 const jpegStart = "/9j/"
 
-// isPath reports whether an engine could read s as a path to a file outside its own folder. A bare
-// name is a voice's id, and base64 may contain slashes as well.
+// isPath reports whether an engine could read s as a path outside its own folder. A name without
+// slashes is the id of a voice. base64 may also contain slashes.
 func isPath(s []byte) bool {
 	if len(s) > maxPath {
 		return false
@@ -244,7 +234,7 @@ func isPath(s []byte) bool {
 	return bytes.IndexByte(s, '\\') >= 0 || bytes.IndexByte(s, '/') >= 0 && !isBase64Text(s)
 }
 
-// isBase64Text reports whether s has only base64 characters, of either alphabet, and line ends.
+// isBase64Text reports whether s contains only line ends and characters of either base64 alphabet.
 func isBase64Text(s []byte) bool {
 	for _, c := range s {
 		switch {
@@ -275,15 +265,12 @@ func isAmong(names []string, k jsonx.Key) bool {
 	return false
 }
 
-// knownNames lists further members that an error may name: members that hold media, and members of
-// families that steer an engine.
 var knownNames = [...]string{
 	"messages", "content", "input", "inputs", "documents", "query", "prompt", "references",
 	"bootstrap_host", "bootstrap_port", "bootstrap_room",
 }
 
-// spelt returns the edge's spelling of a known name. For any other name it returns otherwise,
-// because errors never repeat a client's text.
+// spelt returns the edge's spelling of a known name, because errors never repeat client text.
 func spelt(name []byte, otherwise string) string {
 	for _, names := range [...][]string{mediaNames[:], placeNames[:], knownNames[:]} {
 		for _, n := range names {

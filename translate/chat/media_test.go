@@ -9,8 +9,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestCheckMedia checks that CheckMedia finds everything that engines would fetch, wherever it is,
-// and ignores texts.
+// TestCheckMedia checks that CheckMedia finds all media that engines would fetch, and ignores
+// texts.
 func TestCheckMedia(t *testing.T) {
 	t.Parallel()
 	const bad = `"http://127.0.0.1/"`

@@ -6,11 +6,12 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// members holds the members of a request that the edge reads, indexed by the constants below.
+// members contains the values of the members that the edge reads. The constants below are its
+// indexes.
 type members [memberCount]jsonx.Value
 
-// The members that the edge reads, in the order of the contract's table. The members after user are
-// not in the table.
+// The members that the edge reads, in the order of the contract's table. Members after user are not
+// in the table.
 const (
 	memberModel = iota
 	memberMessages
@@ -38,9 +39,9 @@ const (
 	memberIncludeReasoning
 	memberUser
 	memberParallelToolCalls
-	memberN // the number of choices: a stream is complete only when every choice has ended
+	memberN // number of choices; a stream is complete only when every choice has ended
 	memberNCmpl
-	memberPromptCacheKey // of any type: it is only a hint at where the prompt is cached
+	memberPromptCacheKey // of any type, because it is only a hint about where the prompt is cached
 	memberCount
 )
 
@@ -76,13 +77,13 @@ var memberNames = []string{
 	memberPromptCacheKey:      "prompt_cache_key",
 }
 
-// nameOfChoices is the member that llama.cpp prefers to n.
+// nameOfChoices is llama.cpp's name for n. If both are present, llama.cpp ignores n.
 const nameOfChoices = "n_cmpl"
 
 var requestMembers = jsonx.NewNames(memberNames...)
 
-// usual is the set of members for which only their own rules are checked. CheckBounds and
-// ReadLimits skip them. Most requests have no other members.
+// usual is the set of members that need no checks other than their individual rules. If a request
+// has no other members, CheckBounds and ReadLimits are skipped. This is true of most requests.
 const usual uint64 = 1<<memberModel | 1<<memberMessages | 1<<memberTemperature | 1<<memberTopP | 1<<memberTopK | 1<<memberMinP |
 	1<<memberFrequencyPenalty | 1<<memberPresencePenalty | 1<<memberRepetitionPenalty |
 	1<<memberMaxTokens | 1<<memberMaxCompletionTokens | 1<<memberSeed | 1<<memberStream | 1<<memberStreamOptions |
@@ -133,7 +134,7 @@ func (m *members) checkNumbers() *Invalid {
 	return nil
 }
 
-// Integer reads a value that must be an integer that fits into 64 bits.
+// Integer reads a value that must be a 64-bit integer.
 func Integer(name string, v jsonx.Value) (int64, *Invalid) {
 	if !v.IsNumber() {
 		return 0, WrongType(name, "an integer", v)
@@ -161,7 +162,6 @@ func (m *members) checkStop() *Invalid {
 	return nil
 }
 
-// checkPlain checks the members for which only the type matters.
 func (m *members) checkPlain() *Invalid {
 	if e := OptionalObject("logit_bias", m[memberLogitBias]); e != nil {
 		return e

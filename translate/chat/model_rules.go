@@ -1,42 +1,41 @@
 package chat
 
-// ModelRules holds the rules that Check applies to a request. They come from the model's catalog
-// entry and the edge's settings. The zero value limits nothing. Check only reads a ModelRules, so
-// all requests for a model share one.
+// ModelRules are the rules that Check applies to a request. The zero value limits nothing. All
+// requests for a model share a ModelRules, so Check does not modify it.
 type ModelRules struct {
-	// Strict refuses what is otherwise adjusted: a token limit too high for the model or its context,
-	// and the efforts "minimal" and "max". It also refuses audio, video and files.
+	// Strict refuses requests that the edge otherwise adjusts: a token limit that is too high, and
+	// the efforts "minimal" and "max". It also refuses audio, video and files.
 	Strict bool
-	// ContextLength is in tokens; 0: unknown.
+	// ContextLength is in tokens; 0 if unknown.
 	ContextLength int
-	// MaxOutputLength is the maximum token limit; 0: none.
+	// MaxOutputLength is the maximum token limit; 0 if there is none.
 	MaxOutputLength int
-	// Efforts are the reasoning efforts that the model offers; nil: unknown, no effort is refused.
+	// Efforts are the supported reasoning efforts. If nil, no effort is refused.
 	Efforts []string
-	// LowerEffort replaces an effort that the model does not offer with the nearest lower effort,
-	// instead of refusing the request. The dialects other than chat require this.
+	// LowerEffort replaces an unsupported effort with the nearest lower effort. All dialects except
+	// chat require this.
 	LowerEffort bool
-	// ReasoningHistory is ReasoningLoop or ReasoningNone. With any other word, the engine gets all
-	// reasoning in the history.
+	// ReasoningHistory is ReasoningLoop or ReasoningNone. For any other value, the engine receives
+	// all reasoning in the history.
 	ReasoningHistory string
-	// Features are the optional features that the model offers (FeatureTools and so on); nil:
-	// unknown, no feature is refused.
+	// Features are the supported optional features. If nil, no feature is refused.
 	Features []string
-	// InputModalities are text, image and so on; nil: unknown, no modality is refused.
+	// InputModalities are the supported kinds of input, such as text and image. If nil, images are
+	// not refused.
 	InputModalities []string
-	// Vision limits requests with images; nil: no limits.
+	// Vision limits requests with images. It may be nil.
 	Vision *VisionLimits
-	// ImageHosts are the hosts that https image URLs may name, exactly or as *.example.com; empty:
-	// any host.
+	// ImageHosts lists the allowed hosts of image URLs, as exact names or as *.example.com. If it
+	// is empty, all hosts are allowed.
 	ImageHosts []string
-	// Refuse holds the members that steer an engine and that clients must not set.
+	// Refuse lists the members that steer an engine and that clients must not set.
 	Refuse *RefusedMembers
 }
 
-// VisionLimits limits requests with images. A zero field sets no limit.
+// VisionLimits limits requests with images. A field that is 0 sets no limit.
 type VisionLimits struct {
-	MaxPixels     int // of one image
-	MaxTokens     int // of the completion
+	MaxPixels     int // per image
+	MaxTokens     int // maximum token limit of the completion
 	ContextLength int // in tokens, if it is smaller than the model's
 }
 
@@ -44,14 +43,13 @@ type VisionLimits struct {
 const (
 	FeatureTools             = "tools"
 	FeatureStructuredOutputs = "structured_outputs"
-	FeatureJSONMode          = "json_mode" // enough for response_format json_object
+	FeatureJSONMode          = "json_mode" // sufficient for response_format json_object
 	FeatureReasoning         = "reasoning"
 )
 
 const modalityImage = "image"
 
-// Context returns the context length, in tokens, for a request with or without images, or 0 if
-// there is none.
+// Context returns the context length for a request with or without images, or 0 if it is unknown.
 func (rules *ModelRules) Context(images bool) int {
 	if rules.Vision != nil && images {
 		return smaller(rules.ContextLength, rules.Vision.ContextLength)

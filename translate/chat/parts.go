@@ -8,22 +8,23 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// A part of a message may hold audio, video or a file. Few models take such parts, so a request
-// with one is refused unless the model's entry lists its kind (ModelRules.InputModalities).
+// Only a few models accept parts with audio, video or a file. The edge refuses these parts unless
+// the model's entry lists their kind (ModelRules.InputModalities).
 
-// Medium is one part with audio, video or a file.
+// Medium is a part with audio, video or a file.
 type Medium struct {
-	// Message and Part are its position: messages[Message].content[Part].
+	// Message and Part are the position of the part: messages[Message].content[Part].
 	Message, Part int
 	// Kind is audio, video or file.
 	Kind string
-	// Host is the host of an https URL, as in Image; nil if the request itself holds the medium.
+	// Host is the host of an https URL, or nil if the request itself contains the medium.
 	Host []byte
 
 	member string
 }
 
-// Param returns the path of the member with the medium, as in messages[2].content[0].input_audio.
+// Param returns the path of the member that contains the medium, for example
+// messages[2].content[0].input_audio.
 func (m *Medium) Param() string {
 	return "messages[" + strconv.Itoa(m.Message) + "].content[" + strconv.Itoa(m.Part) + "]." + m.member
 }
@@ -31,11 +32,11 @@ func (m *Medium) Param() string {
 // MaxMedia is the maximum number of parts with media in a request.
 const MaxMedia = 256
 
-// mediumTokens is the number of tokens for which a medium counts in a prompt's estimate. It
-// corresponds to half a minute of audio or some seconds of video.
+// mediumTokens is the estimate for one medium: half a minute of audio or a few seconds of video.
 const mediumTokens = 1024
 
-// mediumPart is a kind of part that holds a medium. The part's type is also the name of the member.
+// mediumPart is a type of part that contains a medium. The member with the medium has the same name
+// as the type.
 type mediumPart struct {
 	member, kind string
 	read         func(v jsonx.Value, kind string) (host []byte, e *Invalid)
@@ -48,7 +49,6 @@ var mediumParts = [...]mediumPart{
 	{"file", "file", readFile},
 }
 
-// mediumOf returns the kind of part with the given type, or nil.
 func mediumOf(partType jsonx.Value) *mediumPart {
 	for i := range mediumParts {
 		if partType.EqualText(mediumParts[i].member) {
@@ -58,7 +58,6 @@ func mediumOf(partType jsonx.Value) *mediumPart {
 	return nil
 }
 
-// decodeMedium reads the member v of part j of message i and adds the medium to p.Media.
 func (p *Prompt) decodeMedium(i, j int, kind *mediumPart, v jsonx.Value) *Invalid {
 	switch {
 	case len(p.Media) == MaxMedia:
@@ -102,14 +101,13 @@ func readInputAudio(v jsonx.Value, _ string) ([]byte, *Invalid) {
 	return nil, nil
 }
 
-// isFormat reports whether s can name a file format.
 func isFormat(s []byte) bool {
 	return len(s) > 0 && len(s) <= 32 && !slices.ContainsFunc(s, func(c byte) bool {
 		return !('0' <= c && c <= '9') && !('a' <= c|0x20 && c|0x20 <= 'z') && c != '-' && c != '.' && c != '+'
 	})
 }
 
-// readMediumURL reads a URL under the rules for images.
+// readMediumURL reads a URL. The rules are the same as for image URLs.
 func readMediumURL(v jsonx.Value, kind string) ([]byte, *Invalid) {
 	var m [1]jsonx.Value
 	if e := ReadFields(v, mediumURLNames, m[:]); e != nil {
@@ -149,7 +147,6 @@ func readFile(v jsonx.Value, _ string) ([]byte, *Invalid) {
 	return nil, nil
 }
 
-// isDataURL reports whether s is a base64 data URL whose media type starts with mediaType.
 func isDataURL(s []byte, mediaType string) bool {
 	const scheme, encoding = "data:", ";base64"
 	if !hasFoldPrefix(s, scheme) || !hasFoldPrefix(s[len(scheme):], mediaType) {
@@ -160,7 +157,7 @@ func isDataURL(s []byte, mediaType string) bool {
 		equalFold(s[comma-len(encoding):comma], encoding) && IsBase64(s[comma+1:])
 }
 
-// textBytes returns a string's text. Without escapes the result is a slice of the body.
+// textBytes returns a string's text. If it has no escapes, the result is a slice of the body.
 func textBytes(v jsonx.Value) []byte {
 	if text, ok := v.Text(); ok {
 		return text
@@ -173,7 +170,6 @@ func (p *Prompt) HasVideo() bool {
 	return slices.ContainsFunc(p.Media, func(m Medium) bool { return m.Kind == "video" })
 }
 
-// checkMedia refuses parts that the model does not accept.
 func (p *Prompt) checkMedia(rules *ModelRules) *Invalid {
 	for i := range p.Media {
 		m := &p.Media[i]
@@ -191,6 +187,6 @@ func (p *Prompt) checkMedia(rules *ModelRules) *Invalid {
 
 var mediumWords = map[string]string{"audio": "audio", "video": "video", "file": "files"}
 
-// refusalPart is a part in an assistant's message with the text of a refusal. Few engines accept
-// such a part, so it is sent as text.
+// refusalPart is a part of an assistant message that contains a refusal. Only a few engines accept
+// refusal parts, so the edge sends a text part.
 type refusalPart struct{ part, text jsonx.Value }

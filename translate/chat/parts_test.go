@@ -7,8 +7,8 @@ import (
 	"penstock/translate/apierr"
 )
 
-// TestMediaParts checks that parts with audio, video and files are accepted if the model's entry
-// names their kind, and refused otherwise.
+// TestMediaParts checks that parts with audio, video and files are accepted only if the model's
+// entry names their kind.
 func TestMediaParts(t *testing.T) {
 	const (
 		unsupportedParam = apierr.CodeUnsupportedParameter
@@ -87,7 +87,7 @@ func TestMediaParts(t *testing.T) {
 	}
 }
 
-// TestRefusalParts checks that a model's refusal in the history is sent to an engine as text.
+// TestRefusalParts checks that a refusal part in the history is sent to an engine as a text part.
 func TestRefusalParts(t *testing.T) {
 	var r Request
 	body := `{"model":"m","messages":[{"role":"user","content":"Go."},{"role":"assistant","content":[{"type":"refusal","refusal":"I c\u0061n't."},{"type":"text","text":"Sorry."}]}]}`

@@ -7,56 +7,46 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// AppendUpstream appends the body in the engine's format to dst: the client's body, byte for byte,
-// with these members changed and no others:
+// AppendUpstream appends the body in the engine's format to dst. It copies the client's body byte
+// for byte, except for these changes:
+//   - model becomes the served name.
+//   - stream becomes true if the client or the format requests a stream. include_usage is then added to the client's stream_options. If no stream is requested, stream_options is dropped, because some engines refuse it.
+//   - The token limit becomes the limit from Check, or a lower limit from Fit. It is written in the format's member. If the client sent no limit, the model's limit is added. Limits that engines read under other names are also lowered.
+//   - n is added for engines that do not know n_cmpl, llama.cpp's name for n.
+//   - Integers that the client wrote as 1.0 or 1e2 are written in digits.
+//   - An image URL that is a plain string becomes the object {"url":…}. An unknown detail becomes the nearest known detail.
+//   - The effort is written in the engine's format. reasoning and include_reasoning are dropped,
+//     because engines interpret them differently.
+//   - The format's Prefill is added if the last message is the start of the answer.
+//   - If the engine continues a partial answer (GoOn), that answer is added.
+//   - The tool_choice "any" becomes "required". A list of allowed tools is replaced with its mode, and only these tools are sent.
+//   - If the engine does not read tool_choice, only the tools that tool_choice allows are sent.
+//   - Tool call arguments that are not a JSON object are replaced with an object (Arguments).
+//   - A refusal part in an assistant message becomes a text part.
+//   - response_format and messages without content are adapted to the format.
+//   - Consecutive messages with the same role are joined if the dialect or the format requires it.
+//   - The role developer becomes system if the engine does not know it.
+//   - Reasoning in the history is moved to the format's member, or removed if the model's rules
+//     require that.
+//   - The salt combines the format's salt and the client's.
+//   - priority becomes the format's number (Priority).
 //
-//   - model is the served name;
-//   - stream is true when the client or the format wants events; stream_options then has
-//     include_usage true, in addition to the client's members; without events stream_options is
-//     dropped, because some engines refuse it;
-//   - the token limit is the checked one, or what Fit lowered it to, under the format's name for
-//     it, and the model's own where the client gave none; limits that engines read under other
-//     names are also lowered;
-//   - n is added for engines that do not know n_cmpl, llama.cpp's name for n;
-//   - integers that were written 1.0 or 1e2 are written out in digits;
-//   - an image's URL that is a plain string becomes the object {"url":…}, which every engine reads;
-//     its detail "original" becomes high, because engines have no such word, and an unknown
-//     detail becomes the nearest one;
-//   - the effort has the engine's format; reasoning and include_reasoning are dropped, because
-//     engines read them differently and the edge itself hides reasoning from a client that does not
-//     want it;
-//   - the format's Prefill is added if the last message is the start of the answer;
-//   - the part of the answer that the client has (GoOn) is added for an engine that continues it;
-//   - the tool_choice "any" becomes "required";
-//   - a tool_choice with a list of allowed tools becomes its mode, and only those tools are sent;
-//   - arguments of tool calls that are not a JSON object become one (Arguments);
-//   - a refusal part of the assistant becomes a text part;
-//   - if the engine does not read the tool_choice, only the tools that it allows are sent;
-//   - response_format and messages without content are adapted to the format;
-//   - consecutive messages of one role are joined where the dialect or the format requires it;
-//   - the role developer becomes system if the engine does not know it;
-//   - reasoning in the history gets the name in the format, or is removed if the model's rules
-//     require that;
-//   - the salt of the prompt cache combines the format's salt and the client's;
-//   - the member priority becomes the format's number, if it has one (Priority).
-//
-// A new member is placed right after the opening brace. The request must have been decoded; dst
-// must not overlap with its body.
+// New members are inserted directly after the opening brace. The request must have been decoded.
+// dst must not overlap the body.
 func (r *Request) AppendUpstream(dst []byte, format *EngineFormat) []byte {
 	r.text = r.patch(r.text[:0], format)
 	return r.edits.Append(dst, r.body)
 }
 
-// Segments appends the output of AppendUpstream to segs, in pieces for a vectored write, without
-// copying the body. New text is appended to scratch. The pieces are slices of the body and of the
-// returned scratch, and are valid until either is changed or r is reset.
+// Segments appends the output of AppendUpstream to segs, in pieces for a vectored write. It appends
+// new text to scratch. The pieces are slices of the body and of the returned text. They are valid
+// until the body or the text is modified or r is reset.
 func (r *Request) Segments(segs [][]byte, scratch []byte, format *EngineFormat) (pieces [][]byte, text []byte) {
 	scratch = r.patch(scratch, format)
 	return r.edits.Segments(segs, r.body), scratch
 }
 
-// patch fills r.edits with the changes for the engine, appends their text to text and returns the
-// result.
+// patch fills r.edits with the changes for the engine. It appends the new text to text.
 func (r *Request) patch(text []byte, format *EngineFormat) []byte {
 	r.edits.Reset()
 	p := patch{edits: &r.edits, root: r.doc.Root(), text: text}
@@ -111,17 +101,17 @@ var (
 	usageOfEach = []byte(`{"include_usage":true,"continuous_usage_stats":true}`)
 )
 
-// eachTimings is llama.cpp's member that asks for token counts on every chunk.
+// eachTimings is llama.cpp's member that requests token counts in every chunk.
 const eachTimings = "timings_per_token"
 
-// AsksTimings reports whether the client itself asked for timings on every chunk.
+// AsksTimings reports whether the client requested timings in every chunk.
 func AsksTimings(r *Request) bool { return r.doc.Root().Get(eachTimings).Kind() == jsonx.True }
 
-// AsksFlex reports whether the client agrees to be served after other clients, as with OpenAI's
-// service_tier flex.
+// AsksFlex reports whether the client agrees to be served after other clients (OpenAI's
+// service_tier flex).
 func AsksFlex(r *Request) bool { return r.Flex || r.doc.Root().Get("service_tier").EqualText("flex") }
 
-// patchStream asks for a stream with usage if the client or the format wants one.
+// patchStream requests a stream with usage if the client or the format wants a stream.
 func (r *Request) patchStream(p *patch, format *EngineFormat) {
 	options := r.members[memberStreamOptions]
 	if !r.Stream && !format.Stream {
@@ -155,9 +145,8 @@ func (r *Request) patchStream(p *patch, format *EngineFormat) {
 	}
 }
 
-// patch writes the limit into the member from which the engine reads it, max_tokens or
-// max_completion_tokens, and lowers the limits under other names. With any other member, the limit
-// stays in the member in which the client wrote it.
+// patch writes the token limit. member is max_tokens or max_completion_tokens. If it is anything
+// else, the limit stays in the client's member.
 func (t *TokenLimit) patch(p *patch, members *members, member string) {
 	LowerAliases(p.edits, p.root, t.Bound(), "")
 	limit := int64(t.TokenLimit())
@@ -171,7 +160,7 @@ func (t *TokenLimit) patch(p *patch, members *members, member string) {
 		want, other = other, want
 	default:
 		if t.Max < 0 {
-			break // the client gave no limit, and such engines read either name
+			break // the client sent no limit
 		}
 		for _, m := range [...]int{want, other} {
 			if Given(members[m]) {
@@ -189,7 +178,6 @@ func (t *TokenLimit) patch(p *patch, members *members, member string) {
 	p.delete(members[other])
 }
 
-// patch writes the effort in the engine's format. It returns the members that it has added.
 func (r *Reasoning) patch(p *patch, members *members, how *ReasoningFormat) []Member {
 	p.delete(members[memberReasoning])
 	p.delete(members[memberIncludeReasoning])
@@ -221,8 +209,6 @@ func patchEffort(p *patch, v jsonx.Value, word string) {
 
 var textRequired = []byte(`"required"`)
 
-// patch writes the tool_choice in a form that the engine reads, and removes the tools that must not
-// be called.
 func (u *ToolUse) patch(p *patch, members *members, form ToolChoiceForm) {
 	choice, tools := members[memberToolChoice], members[memberTools]
 	if form == ToolChoiceIgnored && (choice.EqualText("none") || u.allowed.limited && u.allowed.mode == "none") {
@@ -254,7 +240,6 @@ func (u *ToolUse) patch(p *patch, members *members, form ToolChoiceForm) {
 	}
 }
 
-// positionOf returns the position in tools of the function with the given name, or -1.
 func positionOf(tools, name jsonx.Value) int {
 	want := string(name.AppendText(nil))
 	for it := tools.Iter(); it.Next(); {
@@ -271,7 +256,6 @@ var (
 	nameValue      = []byte("value")
 )
 
-// patchResponseFormat writes v in the form that an engine reads.
 func patchResponseFormat(p *patch, v jsonx.Value, form ResponseForm) {
 	if !Given(v) {
 		return
@@ -291,7 +275,6 @@ func patchResponseFormat(p *patch, v jsonx.Value, form ResponseForm) {
 
 var emptyText = []byte(`""`)
 
-// fillContents gives messages without content an empty content.
 func (r *Prompt) fillContents(p *patch, form NullForm) {
 	for i := range r.contentless {
 		m := &r.contentless[i]
@@ -314,9 +297,6 @@ var (
 	textSystem     = []byte(`"system"`)
 )
 
-// patch rewrites what engines would not understand in the messages: image URLs become objects,
-// malformed arguments become an object, refusals become texts, and developer becomes system for
-// engines without that role.
 func (r *Prompt) patch(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	for i := range r.Images {
 		m := &r.Images[i]
@@ -348,18 +328,18 @@ func (r *Prompt) patch(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	}
 }
 
-// patch collects the changes to a request. Edits refer to text. When text grows, earlier edits keep
-// the old array.
+// patch collects the changes to a request. The edits refer to text. If text is reallocated, earlier
+// edits still refer to the old array.
 type patch struct {
 	edits *jsonx.Edits
 	root  jsonx.Value
 	text  []byte
 }
 
-// insert places text after the opening brace. The text ends in a comma; the object is never empty.
+// insert adds members at the start of the object, which must not be empty. text must end with a
+// comma.
 func (p *patch) insert(text []byte) { p.edits.Insert(p.root.Start()+1, text) }
 
-// from returns p.text without its first n bytes.
 func (p *patch) from(n int) []byte { return p.text[n:len(p.text):len(p.text)] }
 
 func (p *patch) setString(v jsonx.Value, to string) {
@@ -368,7 +348,7 @@ func (p *patch) setString(v jsonx.Value, to string) {
 	p.edits.Set(v, p.from(n))
 }
 
-// setInt sets v to n in digits, unless v is already written in digits.
+// setInt sets v to n in digits, unless v is already written this way.
 func (p *patch) setInt(v jsonx.Value, n int64) {
 	if inDigits(v.Raw(), n) {
 		return
@@ -408,8 +388,8 @@ func (p *patch) delete(v jsonx.Value) {
 	}
 }
 
-// setOption sets a member of stream_options to true. Decode has ensured that the member occurs at
-// most once.
+// setOption adds a member to stream_options, or sets it. Decode has checked that the member occurs
+// at most once.
 func (p *patch) setOption(options jsonx.Value, name string, add []byte) {
 	switch v := options.Get(name); {
 	case !v.Exists():
@@ -419,7 +399,7 @@ func (p *patch) setOption(options jsonx.Value, name string, add []byte) {
 	}
 }
 
-// addMembers adds the members in list, except those in before, which were added earlier.
+// addMembers adds the members in list. It skips those in before, which have already been added.
 func (p *patch) addMembers(list, before []Member) {
 	for i := range list {
 		m := &list[i]
@@ -437,7 +417,7 @@ func (p *patch) addMembers(list, before []Member) {
 	}
 }
 
-// merge adds to the client's object v those members of the object in value that v lacks.
+// merge adds those members of the object value that the client's object v lacks.
 func (p *patch) merge(v jsonx.Value, value []byte) {
 	var d jsonx.Doc
 	if err := d.Parse(value, jsonx.Options{}); err != nil {

@@ -18,7 +18,7 @@ type targetFile struct {
 		Off, On []memberFile
 		History string
 	}
-	Prefill []memberFile // the last message of the request is the start of the answer
+	Prefill []memberFile // if given, the last message of the request is the start of the answer
 }
 
 type memberFile struct {
@@ -42,10 +42,10 @@ func (f *targetFile) target() *EngineFormat {
 	return &t
 }
 
-// TestAppendUpstream runs the archives in testdata/encode: a target, perhaps limits, the request,
-// and what the engine gets.
+// TestAppendUpstream runs the archives in testdata/encode. Each has a target, optional limits, the
+// client's request and the engine's request.
 func TestAppendUpstream(t *testing.T) {
-	var r Request // one Request for all cases: nothing may remain from an earlier case
+	var r Request // reused for all cases, to check that nothing remains from an earlier case
 	golden.Archives(t, "testdata/encode", func(t *testing.T, a *golden.Archive) {
 		var target targetFile
 		var limits ModelRules
@@ -74,8 +74,7 @@ func TestAppendUpstream(t *testing.T) {
 	})
 }
 
-// TestSegments checks that a large body is not copied: every piece except the new text is a slice
-// of the body itself.
+// TestSegments checks that a large body is not copied.
 func TestSegments(t *testing.T) {
 	body := chatBody(100 << 10)
 	var r Request

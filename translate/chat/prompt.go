@@ -6,36 +6,33 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Prompt is the part of a request that a model reads: the conversation and the tools. Only the
-// length of the tools is kept.
+// Prompt describes the part of a request that the model reads: the conversation and the size of the
+// tool definitions.
 type Prompt struct {
 	// Images are the image parts, in message order.
 	Images []Image
-	// Media are the parts with audio, video and files, in message order.
+	// Media are the parts with audio, video or a file, in message order.
 	Media []Medium
-	// Bytes is the length of all text in the prompt, as JSON: contents, tool calls and tool
-	// definitions, without images.
+	// Bytes is the total JSON length of contents, tool calls and tool definitions, without images.
 	Bytes int
 
 	messages  int
 	thoughts  thoughts
-	developer bool // a message has the role developer
+	developer bool
 	refused   []refusalPart
 	arguments Arguments
-	malformed []jsonx.Value // arguments of tool calls in the history that engines would refuse
+	malformed []jsonx.Value // tool call arguments in the history that engines would refuse
 
-	contentless []contentless // messages without content
-	turn        turnRole      // the role of the last message so far
-	inRow       bool          // the prompt has consecutive messages that may be joined
+	contentless []contentless
+	turn        turnRole
+	inRow       bool
 }
 
-// contentless is a message whose content is null or absent.
 type contentless struct {
 	message, content jsonx.Value
-	calls            bool // the message has tool calls
+	calls            bool
 }
 
-// reset releases the body and keeps allocated memory.
 func (p *Prompt) reset() {
 	clear(p.Images)
 	clear(p.Media)
@@ -51,9 +48,9 @@ func (p *Prompt) reset() {
 	p.arguments, p.thoughts.list, p.contentless = arguments, list, contentless
 }
 
-// EstimateTokens estimates the prompt's tokens for limits and for routing. It counts the text at
-// bytesPerToken (4 if that is not positive), the tokens that a template adds to each message, and
-// images by their size. The answer's tokens are not included.
+// EstimateTokens estimates the number of tokens in the prompt, for limits and for routing. It
+// divides the length of the text by bytesPerToken, which is 4 if it is not positive. It adds the
+// template's tokens for each message, and counts images by their size.
 func (p *Prompt) EstimateTokens(bytesPerToken float64) int {
 	if !(bytesPerToken > 0) {
 		bytesPerToken = 4
@@ -65,12 +62,12 @@ func (p *Prompt) EstimateTokens(bytesPerToken float64) int {
 	return n + mediumTokens*len(p.Media)
 }
 
-// tokensPerMessage is the number of tokens that chat templates use to mark a message's role and
-// end.
+// tokensPerMessage is the number of tokens that chat templates add to mark the role and the end of
+// a message.
 const tokensPerMessage = 4
 
-// Beginning returns the prefix that all turns of a request's conversation share: the messages up to
-// the end of the user's first message. It returns nil if r is nil.
+// Beginning returns the messages up to the end of the user's first message. All turns of a
+// conversation share this prefix. It returns nil if r is nil.
 func Beginning(r *Request) []byte {
 	if r == nil {
 		return nil
@@ -92,11 +89,11 @@ const (
 	messageToolCalls
 	messageReasoningContent
 	messageReasoning
-	messageMedia       // and the members after it
+	messageMedia       // followed by other members that contain media
 	messageMemberCount = messageMedia + 9
 )
 
-// messageNames lists the members of a message, followed by members in which some engine reads
+// messageNames lists the members of a message, followed by members from which some engines read
 // media.
 var messageNames = jsonx.NewNames(
 	append([]string{
@@ -183,7 +180,6 @@ func (p *Prompt) follow(turn turnRole) {
 	p.turn = turn
 }
 
-// roleOf returns the role named by v, or an empty string if v is not a role.
 func roleOf(v jsonx.Value) string {
 	switch string(textBytes(v)) {
 	case "system":
@@ -200,8 +196,8 @@ func roleOf(v jsonx.Value) string {
 	return ""
 }
 
-// decodeContent reads the content of message i: a string, null, or an array of parts. assistant is
-// true if the message is the assistant's.
+// decodeContent reads a content, which is a string, null, or an array of parts. assistant is true
+// for an assistant message.
 func (p *Prompt) decodeContent(i int, v jsonx.Value, assistant bool) *Invalid {
 	switch {
 	case !Given(v):
@@ -226,11 +222,11 @@ const (
 	partRefusal
 	partFile
 	partImageURL
-	partForeign     // and the members after it
+	partForeign     // followed by other members that contain media
 	partMemberCount = partForeign + 7
 )
 
-// partNames lists the members of a part, followed by the members that hold media in other types of
+// partNames lists the members of a part, followed by members that contain media in other types of
 // parts.
 var partNames = jsonx.NewNames(append([]string{"type", "text", "refusal", "file"}, mediaOfParts...)...)
 
@@ -238,9 +234,8 @@ var mediaOfParts = []string{
 	"image_url", "video_url", "audio_url", "input_audio", "image_embeds", "audio_embeds", "video_embeds", "image_pil",
 }
 
-// decodePart reads part j of message i. Agents send back parts with members that belong to other
-// parts or to messages. This is harmless except for media: some engines read media from any type of
-// part, and an engine must not fetch a medium that was not checked here.
+// Agents send back parts with members that belong to other parts or to messages. decodePart refuses
+// such a member only if it contains media, because some engines read media from any type of part.
 func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *Invalid {
 	var m [partMemberCount]jsonx.Value
 	if e := ReadElement("an object with type text or image_url", v, partNames, m[:]); e != nil {
@@ -260,7 +255,7 @@ func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *Invalid {
 			return WrongValue("type", "must be text or image_url, or input_audio, audio_url, video_url or file for models that take them")
 		}
 	}
-	for k, v := range m[partImageURL:] { // a part may contain only its own medium
+	for k, v := range m[partImageURL:] { // a part may contain only the medium of its type
 		if Given(v) && !kind.EqualText(mediaOfParts[k]) {
 			return unsupportedPart(mediaOfParts[k])
 		}
@@ -348,7 +343,6 @@ func (p *Prompt) decodeToolCall(v jsonx.Value) *Invalid {
 	return nil
 }
 
-// functionType checks the type of a tool or of a tool call, which is always "function".
 func functionType(v jsonx.Value) *Invalid {
 	if e := RequiredString("type", v); e != nil {
 		return e
@@ -359,7 +353,6 @@ func functionType(v jsonx.Value) *Invalid {
 	return nil
 }
 
-// requiredFunction checks that the member function is an object.
 func requiredFunction(v jsonx.Value) (jsonx.Value, *Invalid) {
 	switch {
 	case !Given(v):
@@ -370,5 +363,4 @@ func requiredFunction(v jsonx.Value) (jsonx.Value, *Invalid) {
 	return v, nil
 }
 
-// textLength returns the length of a string in JSON, without the quotes.
 func textLength(v jsonx.Value) int { return v.End() - v.Start() - 2 }

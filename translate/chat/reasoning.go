@@ -10,10 +10,10 @@ import (
 // Efforts lists the reasoning efforts, lowest first.
 var Efforts = []string{"none", "low", "medium", "high", "xhigh"}
 
-// EngineEfforts lists all words that some engine accepts, lowest first.
+// EngineEfforts lists all efforts that any engine accepts, lowest first.
 var EngineEfforts = []string{"none", effortMinimal, "low", "medium", "high", "xhigh", effortMax}
 
-// Other vendors' words that clients send: minimal counts as low, max as xhigh.
+// Clients also send these words of other vendors. minimal counts as low, and max as xhigh.
 const (
 	effortMinimal = "minimal"
 	effortMax     = "max"
@@ -21,23 +21,22 @@ const (
 
 // Reasoning is what a request says about the model's reasoning.
 type Reasoning struct {
-	// Effort is one of Efforts, or empty if the client gave none. Check may lower it.
+	// Effort is one of Efforts, or empty if the client did not send an effort. Check may lower it.
 	Effort string
-	// Max is true if the client wrote max, which counts as xhigh here but is a separate word in
-	// some engines.
+	// Max is true if the client sent max. max counts as xhigh, but some engines distinguish the
+	// two.
 	Max bool
-	// Include is false when the client does not want to see reasoning.
+	// Include is false if the client does not want to see reasoning.
 	Include bool
 
-	foreign bool   // the effort was another vendor's word
-	unknown bool   // the effort was a word that the edge does not know
-	param   string // the path of the member that gave the effort
+	foreign bool // the effort was a word of another vendor
+	unknown bool // the effort was a word that the edge does not know
+	param   string
 }
 
 var reasoningNames = jsonx.NewNames("effort", "max_tokens", "enabled", "exclude")
 
-// decode reads reasoning_effort and include_reasoning, and their alternatives reasoning.effort and
-// reasoning.exclude. A budget inside reasoning is checked, but not added to the token limit.
+// decode checks reasoning.max_tokens, but does not add it to the token limit.
 func (r *Reasoning) decode(members *members) (e *Invalid) {
 	v := members[memberReasoning]
 	if e = OptionalObject("reasoning", v); e != nil {
@@ -97,7 +96,6 @@ func (r *Reasoning) decodeObject(v jsonx.Value) (exclude bool, e *Invalid) {
 	return OptionalBool("exclude", m[3], false)
 }
 
-// readEffort returns the effort as a word of Efforts, or "" if v is not given.
 func (r *Reasoning) readEffort(name string, v jsonx.Value) (string, *Invalid) {
 	switch {
 	case !Given(v):
@@ -121,8 +119,8 @@ func (r *Reasoning) readEffort(name string, v jsonx.Value) (string, *Invalid) {
 	return effort, nil
 }
 
-// effortWords reads an unknown word as the nearest effort. Vendors have added words above high, and
-// high is the highest word that all engines accept.
+// effortWords replaces an unknown word with the nearest effort. If no effort is near, it uses high:
+// new vendor words usually rank above high, and high is the highest word that all engines accept.
 var effortWords = WordList{Words: Efforts, Other: "high"}
 
 func (r *Reasoning) check(rules *ModelRules) *Invalid {
@@ -142,8 +140,9 @@ func (r *Reasoning) check(rules *ModelRules) *Invalid {
 	return nil
 }
 
-// LowerEffort returns the highest of the given words that is not above the effort. If all words are
-// above the effort, it returns the lowest word. It returns "" if words contains none of Efforts.
+// LowerEffort returns the highest effort in words that is not above the given effort. If all of
+// them are above it, LowerEffort returns the lowest. If words contains none of Efforts, it returns
+// "".
 func LowerEffort(words []string, effort string) string {
 	at := slices.Index(Efforts, effort)
 	for i := at; i >= 0; i-- {
@@ -159,14 +158,14 @@ func LowerEffort(words []string, effort string) string {
 	return ""
 }
 
-// The reasoning of earlier turns comes back with the conversation, as reasoning_content or as
-// reasoning. Engines read one of the two names, and most templates print the reasoning of the
-// running tool loop. Without that reasoning the prompt differs from what the engine has cached, and
-// the model loses its plan.
+// Clients send the reasoning of earlier turns back as reasoning_content or as reasoning. Engines
+// read one of the two members. Most templates print the reasoning of the current tool loop. If this
+// reasoning were missing, the prompt would differ from the engine's cached prefix, and the model
+// would lose its plan.
 
-// The parts of the reasoning history that an engine gets (ModelRules.ReasoningHistory).
+// The parts of the reasoning history that an engine receives (ModelRules.ReasoningHistory).
 const (
-	ReasoningLoop = "loop" // only the reasoning after the user's last text
+	ReasoningLoop = "loop" // only the reasoning after the last user text
 	ReasoningNone = "none"
 )
 
@@ -176,22 +175,20 @@ const (
 	NameReasoning        = "reasoning"
 )
 
-// thoughts holds the reasoning in a history.
 type thoughts struct {
 	list   []thought
-	keep   string // from ModelRules
-	loop   int    // the running tool loop starts after this message
-	result bool   // the last message is a tool result
-	inLoop int    // bytes of reasoning in the loop
+	keep   string
+	loop   int // the current tool loop starts after this message
+	result bool
+	inLoop int // bytes of reasoning in the current tool loop
 }
 
-// thought is the reasoning of one message; one or both members may be absent.
+// thought is the reasoning of one message. One of the members may be absent.
 type thought struct {
 	message            int
-	content, reasoning jsonx.Value // the message's members
+	content, reasoning jsonx.Value
 }
 
-// add records the reasoning in message i, which is the assistant's.
 func (t *thoughts) add(i int, content, reasoning jsonx.Value) {
 	t.result = false
 	switch {
@@ -205,8 +202,8 @@ func (t *thoughts) add(i int, content, reasoning jsonx.Value) {
 	t.list = append(t.list, thought{i, content, reasoning})
 }
 
-// pass records message i, which is not the assistant's. A user's text ends the tool loop unless it
-// follows tool results, because agents put reminders there.
+// pass records a message that is not an assistant message. A user text ends the tool loop. A user
+// text directly after tool results does not, because agents put reminders there.
 func (t *thoughts) pass(i int, role string, text bool) {
 	if text && !t.result && role == "user" {
 		t.loop, t.inLoop = i, 0
@@ -214,8 +211,8 @@ func (t *thoughts) pass(i int, role string, text bool) {
 	t.result = role == "tool"
 }
 
-// patch moves the reasoning that the engine should get into the member that the engine reads, and
-// removes all other reasoning. If name is empty, the engine reads no reasoning.
+// patch moves the reasoning into the member that the engine reads. If name is empty, it removes all
+// reasoning.
 func (t *thoughts) patch(p *patch, name string) {
 	for i := range t.list {
 		h := &t.list[i]

@@ -10,26 +10,25 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// RefusedMembers holds the names of top-level members that steer an engine and that clients must
-// not set. Case is ignored, because some engines ignore it. Names that start with x- are always
-// refused, because gateways and engines read such members as headers.
+// RefusedMembers is a set of top-level members that steer an engine and that clients must not set.
+// Matching ignores case, because some engines do. Names that start with x- are always refused,
+// because gateways and engines read them as headers.
 //
-// Nil and the zero value refuse only names that start with x-. A RefusedMembers does not change
-// after it is made, so requests can share it.
+// A nil or zero RefusedMembers refuses only names that start with x-. A RefusedMembers is
+// immutable.
 type RefusedMembers struct {
-	named  [32][]string // by the first byte's low five bits, the same for both cases
+	named  [32][]string // by the low five bits of the first byte, which are the same for upper and lower case
 	inside []insideRefusal
-	allow  []string   // names that an operator allows
-	hosted bool       // hostedMembers are also refused
-	usual  bool       // some usual members of a chat request may be refused
-	begun  *nameStart // covers all refused names; nil: only control members are refused
+	allow  []string
+	hosted bool
+	usual  bool       // the set may refuse usual members of a chat request
+	begun  *nameStart // covers all refused names; if nil, only control members are refused
 }
 
-// nameStart is a set of names that is indexed by some bits of their first two bytes. One look-up
-// excludes most names in a request. A look-up may also report a name that is not in the set.
-type nameStart [32]uint32 // indexed by five bits of the first byte; one bit for five bits of the second
+// nameStart indexes names by bits of their first two bytes. One look-up excludes most other names.
+// False positives are possible.
+type nameStart [32]uint32 // the index is five bits of the first byte, the bit number is five bits of the second byte
 
-// add adds the names that a pattern matches.
 func (n *nameStart) add(pattern string) {
 	first := n[:]
 	if pattern != "" && pattern[0] != '*' {
@@ -44,8 +43,7 @@ func (n *nameStart) add(pattern string) {
 	}
 }
 
-// has reports whether a name may be in the set. It returns true for any name that is short, not
-// ASCII, or written with escapes.
+// has returns true for any name that is short, not ASCII, or spelt with escapes.
 func (n *nameStart) has(k jsonx.Key) bool {
 	name := k.Raw()
 	return !k.Plain() || len(name) < 2 || n[name[0]&31]>>(name[1]&31)&1 != 0
@@ -57,13 +55,12 @@ var controlStart = func() *nameStart {
 	return n
 }()
 
-// insideRefusal is a refused member of an object that is itself a top-level member.
 type insideRefusal struct{ pattern, outer, inner string }
 
 const controlMembers = "x-*"
 
-// NewRefusedMembers returns a RefusedMembers for the names that the patterns match. A trailing *
-// matches any suffix, and outer.inner is the member inner of the object outer.
+// NewRefusedMembers returns the set of names that match one of the patterns. A trailing * matches
+// any suffix. outer.inner means the member inner of the object outer.
 func NewRefusedMembers(patterns ...string) *RefusedMembers {
 	r := new(RefusedMembers)
 	begun := *controlStart
@@ -85,7 +82,6 @@ func NewRefusedMembers(patterns ...string) *RefusedMembers {
 	return r
 }
 
-// refusesAny reports whether r may refuse a member in a set of members that the edge reads.
 func refusesAny(r *RefusedMembers, set uint64) bool {
 	for ; set != 0; set &= set - 1 {
 		name := []byte(memberNames[bits.TrailingZeros64(set)])
@@ -102,11 +98,10 @@ func refusesAny(r *RefusedMembers, set uint64) bool {
 	return false
 }
 
-// refusesUsual reports whether r may refuse usual members of a chat request.
 func (r *RefusedMembers) refusesUsual() bool { return r != nil && r.usual }
 
-// Allow returns r without the members that an operator allows: names at the top level, or
-// outer.inner. Control members stay refused.
+// Allow returns a copy of r that accepts the given names, which may have the form outer.inner.
+// Names that start with x- stay refused.
 func (r *RefusedMembers) Allow(names ...string) *RefusedMembers {
 	if r == nil || len(names) == 0 {
 		return r
@@ -119,13 +114,12 @@ func (r *RefusedMembers) Allow(names ...string) *RefusedMembers {
 	return &allowing
 }
 
-// allows reports whether an operator allows the name.
 func (r *RefusedMembers) allows(name []byte) bool {
 	return slices.ContainsFunc(r.allow, func(allowed string) bool { return equalFold(name, allowed) })
 }
 
-// Members refuses an object that has a member in r. The error, an *apierr.Error, contains the
-// member's name if that is a known one, otherwise the pattern. It never repeats a client's text.
+// Members returns an error if the object v has a member that r refuses. The error is an
+// *apierr.Error without client text.
 func (r *RefusedMembers) Members(v jsonx.Value) error {
 	begun := controlStart
 	if r != nil && r.begun != nil {
@@ -148,7 +142,7 @@ func (r *RefusedMembers) Members(v jsonx.Value) error {
 	return nil
 }
 
-// Name is Members for a single name without escapes, such as the name of a form field.
+// Name does the same as Members for the name of a form field.
 func (r *RefusedMembers) Name(name string) error {
 	if pattern, found := r.match([]byte(name)); found {
 		return steers(spelt([]byte(name), pattern))
@@ -161,7 +155,6 @@ func steers(name string) error {
 		"Unsupported parameter: %s. It steers the engine and is not accepted from clients.", name)
 }
 
-// find returns the pattern that a member's name matches.
 func (r *RefusedMembers) find(k jsonx.Key) (pattern string, found bool) {
 	return r.match(nameOf(k))
 }
@@ -185,8 +178,6 @@ func (r *RefusedMembers) match(name []byte) (pattern string, found bool) {
 	return "", false
 }
 
-// findInside returns the pattern outer.inner that a member of the object v matches, or "". k is the
-// name of v.
 func (r *RefusedMembers) findInside(k jsonx.Key, v jsonx.Value) (pattern string) {
 	if r == nil || len(r.inside) == 0 || !v.IsObject() {
 		return ""
@@ -197,7 +188,7 @@ func (r *RefusedMembers) findInside(k jsonx.Key, v jsonx.Value) (pattern string)
 			continue
 		}
 		for it := v.Iter(); it.Next(); {
-			if matches(nameOf(it.Key()), in.inner) { // refused only at the top level
+			if matches(nameOf(it.Key()), in.inner) { // Allow accepts this member of the object
 				return in.pattern
 			}
 		}
@@ -205,8 +196,7 @@ func (r *RefusedMembers) findInside(k jsonx.Key, v jsonx.Value) (pattern string)
 	return ""
 }
 
-// nameOf returns a name in the form in which engines compare names, except for case. The result has
-// no escapes, and the two letters outside ASCII that fold into ASCII are replaced.
+// nameOf decodes the escapes in a name, and replaces the two non-ASCII letters that fold to ASCII.
 func nameOf(k jsonx.Key) []byte {
 	name := k.Raw()
 	if !isPlain(name) {
@@ -216,7 +206,6 @@ func nameOf(k jsonx.Key) []byte {
 	return name
 }
 
-// isPlain reports whether a name is ASCII without escapes.
 func isPlain(name []byte) bool {
 	return !slices.ContainsFunc(name, func(c byte) bool { return c >= 0x80 || c == '\\' })
 }
@@ -228,9 +217,9 @@ func matches(name []byte, pattern string) bool {
 	return equalFold(name, pattern)
 }
 
-// engineMembers lists members of chat requests that engines read but that no dialect defines. They
-// mean the same in every dialect, so the other dialects also pass them on. Members that would show
-// reasoning or special tokens in the text are not listed.
+// engineMembers lists members of chat requests that engines read but that no dialect defines. All
+// dialects pass them on. The list omits members that would reveal reasoning or special tokens in
+// the text.
 var engineMembers = []string{
 	"bad_words", "dry_allowed_length", "dry_base", "dry_multiplier", "dry_penalty_last_n",
 	"dry_sequence_breakers", "dynatemp_exponent", "dynatemp_range", "ebnf", "grammar", "guided_choice",
@@ -241,8 +230,7 @@ var engineMembers = []string{
 	"typical", "typical_p", "xtc_probability", "xtc_threshold",
 }
 
-// Passes reports whether a member that a dialect does not define is sent to the engine, as in chat.
-// It is sent if engines are known to read the member or if an operator allows it.
+// Passes reports whether a member that a dialect does not define is passed on to the engine.
 func (r *RefusedMembers) Passes(k jsonx.Key) bool {
 	if _, known := slices.BinarySearch(engineMembers, string(k.Name())); known {
 		return true
@@ -250,17 +238,16 @@ func (r *RefusedMembers) Passes(k jsonx.Key) bool {
 	return r != nil && len(r.allow) > 0 && r.allows(nameOf(k))
 }
 
-// hostedMember is one of hostedMembers.
 type hostedMember struct {
 	name   string
-	values []string // legal values; nil: none
-	most   string   // the description of the legal values in the error
+	values []string // allowed values; may be nil
+	most   string   // describes the allowed values in the error
 }
 
-// hostedMembers lists members by which a client could spend the operator's money at a hosted
-// engine, make the engine store the conversation, or pass the conversation to a third party.
-// Self-hosted engines ignore these members or use them for something else, so they are refused only
-// for a model with a hosted engine. null always counts as absent.
+// hostedMembers lists members with which a client could spend the operator's money at a hosted
+// engine, make the engine store the conversation, or pass the conversation to a third party. They
+// are refused only for a model that has a hosted engine, because other engines ignore them or
+// interpret them differently. null counts as absent.
 var hostedMembers = [...]hostedMember{
 	{"store", []string{"false"}, "false or absent: nothing of a conversation is kept at a hosted engine"},
 	{"prompt_cache_retention", []string{`"in_memory"`, `"in-memory"`}, "in_memory or absent: nothing of a conversation is kept at a hosted engine"},
@@ -276,7 +263,7 @@ var hostedMembers = [...]hostedMember{
 	{"extra_headers", nil, "absent: no header of a client's reaches an engine"},
 }
 
-// Hosted returns r extended by hostedMembers.
+// Hosted returns a copy of r that also refuses hostedMembers.
 func (r *RefusedMembers) Hosted() *RefusedMembers {
 	hosted := new(RefusedMembers)
 	if r != nil {
@@ -294,8 +281,6 @@ func (r *RefusedMembers) Hosted() *RefusedMembers {
 	return hosted
 }
 
-// checkHosted refuses a member that clients must not send to hosted engines. The error uses the
-// table's spelling of the name.
 func (r *RefusedMembers) checkHosted(k jsonx.Key, v jsonx.Value) error {
 	i := r.findHosted(k, v)
 	if i < 0 {
@@ -305,14 +290,12 @@ func (r *RefusedMembers) checkHosted(k jsonx.Key, v jsonx.Value) error {
 	return apierr.Invalid(m.name, apierr.CodeUnsupportedParameter, "%s must be %s.", m.name, m.most)
 }
 
-// findHosted returns the index in hostedMembers of the member k if its value is not legal,
-// otherwise -1.
 func (r *RefusedMembers) findHosted(k jsonx.Key, v jsonx.Value) int {
 	if r == nil || !r.hosted || v.Kind() == jsonx.Null {
 		return -1
 	}
 	name := nameOf(k)
-	if v.Kind() == jsonx.Number && equalFold(name, "speed") { // speed is the tempo of speech
+	if v.Kind() == jsonx.Number && equalFold(name, "speed") { // in a speech request, speed is the tempo of the voice
 		return -1
 	}
 	for i := range hostedMembers {

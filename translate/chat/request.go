@@ -8,14 +8,12 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Request is a chat-completions request. It consists of a checked view of the client's body and the
-// few facts on which the edge bases decisions. It keeps no copy of the body: the body passed to
-// Decode must not change until Reset or the next Decode. Slices and Values taken from the Request
-// are valid until then.
+// Request is a chat-completions request: a checked view of the client's body. It refers to the body
+// passed to Decode. The caller must not modify this body until Reset or the next Decode. Slices and
+// Values from the Request are valid for the same time.
 //
-// The zero value is ready. A Request is meant to be pooled; after its first uses it does not
-// allocate, except for images, for escaped names and for errors. It must not be copied and is not
-// safe for concurrent use.
+// The zero value is ready for use. After its first uses, a pooled Request allocates only for
+// images, escaped names and errors. It must not be copied and is not safe for concurrent use.
 type Request struct {
 	Facts
 	Prompt  Prompt
@@ -24,28 +22,28 @@ type Request struct {
 	parsed
 	doc   jsonx.Doc
 	edits jsonx.Edits
-	name  []byte // holds Model when it was written with escapes
-	text  []byte // text of the changes that AppendUpstream makes
-	clean bool   // unused since Reset
+	name  []byte
+	text  []byte
+	clean bool
 }
 
-// Facts holds the facts on which the edge bases decisions, except Prompt and ToolUse.
+// Facts contains the values on which the edge bases decisions.
 type Facts struct {
-	// Model is the name that the client wrote, with escapes decoded: 1 to MaxModelName bytes without
-	// control characters.
+	// Model is the decoded name in the client's spelling: 1 to MaxModelName bytes without control
+	// characters.
 	Model []byte
-	// Stream is true if the client wants events.
+	// Stream is true if the client wants a stream.
 	Stream bool
-	// IncludeUsage is true if the client asked for a last chunk with usage.
+	// IncludeUsage is true if the client requested a final chunk with usage.
 	IncludeUsage bool
-	// ContinuousUsage is true if the client also asked for usage in every chunk.
+	// ContinuousUsage is true if the client also requested usage in every chunk.
 	ContinuousUsage bool
 	// StructuredOutput is true if the answer must be JSON, with or without a schema.
 	StructuredOutput bool
-	// Implied is set by a translator.
+	// A translator sets Implied.
 	Implied
-	// Flex is true if the client agrees to be served after other clients. A dialect sets it if its
-	// translation loses the member that says so.
+	// Flex is true if the client agrees to be served after other clients. A dialect sets Flex if
+	// its translation drops service_tier.
 	Flex bool
 	// N is the number of choices. It is 1 if the client did not specify it.
 	N int
@@ -54,43 +52,41 @@ type Facts struct {
 	Reasoning Reasoning
 }
 
-// parsed holds the fields that Reset clears in addition to the Facts.
 type parsed struct {
 	body    []byte
 	members members
 	asked   asked
-	begun   *Begun // the answer that the next engine continues; nil: the engine starts one
+	begun   *Begun // the answer that the next engine continues; nil if the engine starts a new answer
 	schema  bool   // response_format is json_schema
-	known   bool   // the edge reads every member
-	usual   bool   // every member is usual
+	known   bool
+	usual   bool
 }
 
-// Implied holds facts that are implied by another dialect and not expressed by any member of the
-// chat request.
+// Implied contains properties of a request in another dialect that no member of the chat request
+// expresses.
 type Implied struct {
-	// Prefilled is true if the last message is the start of the answer. Chat clients express this
-	// with engines' own members.
+	// Prefilled is true if the last message is the start of the answer.
 	Prefilled bool
 	// TurnsAreOne is true if consecutive messages with the same role are one turn.
 	TurnsAreOne bool
-	// Session is the session that the client's own request names; see SessionOf.
+	// Session is the session in the client's request (see SessionOf).
 	Session Session
 }
 
 // MaxModelName is the maximum length of a model's name, in bytes.
 const MaxModelName = 256
 
-// keepName is the maximum size of a buffer for an escaped name that is kept.
+// keepName is the maximum size of the buffer for an escaped name that Reset retains.
 const keepName = 1 << 10
 
-// parseOptions makes the parser index values down to the deepest member that a rule reads,
-// tool_choice.allowed_tools.tools[0].function. Tools' schemas are checked as JSON but not indexed.
+// parseOptions indexes values down to tool_choice.allowed_tools.tools[0].function. Tool schemas are
+// validated as JSON but not indexed.
 var parseOptions = jsonx.Options{Record: 6, Paired: true}
 
-// HasSchema reports whether the answer must follow a schema from the client.
+// HasSchema reports whether the answer must follow a schema.
 func (r *Request) HasSchema() bool { return r.schema }
 
-// Reset clears the request and releases the body. It keeps allocated memory for the next request.
+// Reset clears the request and releases the body.
 func (r *Request) Reset() {
 	r.doc.Reset()
 	r.edits.Reset()
@@ -100,25 +96,26 @@ func (r *Request) Reset() {
 	r.N, r.Tokens, r.Reasoning.Include = 1, noTokenLimit, true
 	r.parsed = parsed{}
 	r.name, r.text = r.name[:0], r.text[:0]
-	if cap(r.name) > keepName { // a client may write any name, but only short names are legal
+	if cap(r.name) > keepName { // a client may send a name of any length, although only short names are valid
 		r.name = nil
 	}
 	r.clean = true
 }
 
-// Decode reads a body and checks everything that does not depend on the model: JSON, and the types,
-// ranges and rules of the contract's chat table. The error is an *apierr.Error with the path of the
-// offending member; after an error the Request may only be used for the next Decode.
+// Decode reads a body and checks everything that does not depend on the model. The error is an
+// *apierr.Error with the path of the offending member. After an error, the caller may only reset
+// the Request or use it for another Decode.
 //
-// Members that the contract does not name are neither read nor checked. A null counts as absent
-// wherever a member is optional. Numbers that must be integers may be written 1.0 or 1e3.
+// Decode neither reads nor checks members that are not in the contract. If a member is optional,
+// null counts as absent. Integers may be written as 1.0 or 1e3.
 func (r *Request) Decode(body []byte) error { return r.parse(body) }
 
-// DecodeMended is Decode, but replaces lone surrogates in the messages of body: see ParseHistory.
+// DecodeMended is like Decode, but replaces lone surrogates in the messages of body (see
+// ParseHistory).
 func (r *Request) DecodeMended(body []byte) error { return r.parse(body, memberNames[memberMessages]) }
 
 func (r *Request) parse(body []byte, mend ...string) error {
-	if !r.clean { // a pooled Request is clean
+	if !r.clean { // a pooled Request has already been reset
 		r.Reset()
 	}
 	r.clean = false
@@ -152,8 +149,8 @@ func (r *Request) decode(root jsonx.Value) *Invalid {
 	return nil
 }
 
-// decodeSteps run in the order of the contract's table, so that of several mistakes the first one
-// in that order is reported.
+// decodeSteps is in the order of the contract's table, so that Decode reports the first mistake in
+// this order.
 var decodeSteps = [...]func(*Request) *Invalid{
 	(*Request).decodeModel,
 	func(r *Request) *Invalid { return r.Prompt.decode(r.Messages()) },
@@ -193,7 +190,6 @@ func (r *Request) decodeModel() *Invalid {
 	return nil
 }
 
-// decodeChoices reads the number of choices under its two names.
 func (r *Request) decodeChoices() *Invalid {
 	for _, m := range [...]int{memberN, memberNCmpl} {
 		v := r.members[m]
@@ -232,7 +228,7 @@ func (r *Request) decodeStream() (e *Invalid) {
 	if r.IncludeUsage, e = OptionalBool(optionIncludeUsage, out[0], false); e == nil {
 		r.ContinuousUsage, e = OptionalBool(optionContinuousUsage, out[1], false)
 	}
-	r.ContinuousUsage = r.ContinuousUsage && r.IncludeUsage // as in vLLM
+	r.ContinuousUsage = r.ContinuousUsage && r.IncludeUsage // as vLLM does
 	return e.In("stream_options")
 }
 
@@ -241,7 +237,7 @@ func (r *Request) decodeTools() *Invalid {
 	if e := r.ToolUse.decode(tools); e != nil {
 		return e
 	}
-	if r.ToolUse.Offered { // templates write the definitions into the prompt
+	if r.ToolUse.Offered { // templates write the tool definitions into the prompt
 		r.Prompt.Bytes += tools.End() - tools.Start()
 	}
 	if parallel, said := r.members[memberParallelToolCalls].Bool(); said {
@@ -250,10 +246,10 @@ func (r *Request) decodeTools() *Invalid {
 	return r.ToolUse.decodeChoice(r.members[memberToolChoice], tools)
 }
 
-// Messages returns the array of messages as the client sent it; r.Messages().Raw() is its text.
+// Messages returns the array of messages as the client sent it.
 func (r *Request) Messages() jsonx.Value { return r.members[memberMessages] }
 
-// Tools returns the `tools` array, which may be absent.
+// Tools returns the array of tools, which may be absent.
 func (r *Request) Tools() jsonx.Value { return r.members[memberTools] }
 
 // AppendToolNames appends the names of r's tools, each followed by a 0 byte.

@@ -4,8 +4,7 @@ package chat
 
 import "testing"
 
-// TestRequestAllocs checks that a Request that has been used before allocates nothing, from the
-// body to the pieces for the engine.
+// TestRequestAllocs checks that a reused Request does not allocate, from Decode to Segments.
 func TestRequestAllocs(t *testing.T) {
 	limits := &ModelRules{
 		ContextLength: 131072, MaxOutputLength: 64, Efforts: []string{"none", "low"}, LowerEffort: true,
@@ -33,7 +32,7 @@ func TestRequestAllocs(t *testing.T) {
 	for name, body := range bodies {
 		want := 0.0
 		if name == "escapes" {
-			want = 3 // the unknown name is decoded for the comparison
+			want = 3 // the escaped name is decoded for the comparison
 		}
 		got := testing.AllocsPerRun(100, func() {
 			if err := r.Decode(body); err != nil {

@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// chatBody returns a body like an SDK's, with parameters, a system prompt and a few turns. It has
-// about size bytes.
+// chatBody returns a body of about size bytes, with parameters, a system prompt and a few turns.
 func chatBody(size int) []byte {
 	const head = `{"model":"llama-3.3-70b","messages":[{"role":"system","content":"You are a helpful assistant."}`
 	const tail = `],"temperature":0.7,"top_p":0.95,"max_tokens":512,"stream":true,"stream_options":{"include_usage":true},"user":"u-1"}`
@@ -27,7 +26,7 @@ func chatBody(size int) []byte {
 	return []byte(b.String())
 }
 
-// pngOf returns a PNG of w by h pixels that holds at least size bytes.
+// pngOf returns a PNG of w by h pixels with at least size bytes.
 func pngOf(tb testing.TB, w, h, size int) []byte {
 	tb.Helper()
 	m := image.NewGray(image.Rect(0, 0, w, h))

@@ -15,7 +15,7 @@ func TestRequestFacts(t *testing.T) {
 		return &r
 	}
 
-	// Everything is absent, and nulls count as absent.
+	// All optional members are absent or null. null counts as absent.
 	for _, body := range []string{`{` + leastBody + `}`, bodyWith(`"stream":null,"stream_options":null,"max_tokens":null,"max_completion_tokens":null,` +
 		`"reasoning":null,"reasoning_effort":null,"include_reasoning":null,"tools":null,"response_format":null,"n":null,"user":null,` +
 		`"stop":null,"tool_choice":null,"logprobs":null,"top_logprobs":null,"logit_bias":null,"seed":null,"top_k":null`)} {
@@ -29,7 +29,7 @@ func TestRequestFacts(t *testing.T) {
 		}
 	}
 
-	// Everything is given.
+	// All members are present.
 	r2 := decode(`{"model":"caf\u00e9\/1","messages":[{"role":"system","content":"1234"},{"role":"user","content":[{"type":"text","text":"56"},` +
 		`{"type":"image_url","image_url":"https://example.com/x"}]},{"role":"assistant","tool_calls":[{"id":"c","type":"function",` +
 		`"function":{"name":"f","arguments":"{}"}}]}],"stream":true,"stream_options":{"include_usage":true},"max_completion_tokens":7e1,` +
@@ -58,7 +58,7 @@ func TestRequestFacts(t *testing.T) {
 			t.Errorf("%s: IncludeReasoning is %v", more, r.Reasoning.Include)
 		}
 	}
-	// reasoning.enabled stands for an effort only if the request has no effort.
+	// reasoning.enabled sets the effort only if the request has no effort.
 	if r := decode(bodyWith(`"reasoning":{"enabled":false}`)); r.Reasoning.Effort != "none" {
 		t.Errorf("got the effort %q, want none", r.Reasoning.Effort)
 	}
@@ -69,7 +69,8 @@ func TestRequestFacts(t *testing.T) {
 		t.Errorf("got the effort %q, want high", r.Reasoning.Effort)
 	}
 
-	// A Request that has failed is ready for the next body, and keeps nothing of the old one.
+	// After an error, a Request is ready for the next body and retains nothing of the previous
+	// body.
 	if err := r.Decode([]byte(`{"model":"x","stream":true,"messages":5}`)); err == nil {
 		t.Fatal("accepted")
 	}

@@ -10,8 +10,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// fuzzTargets holds formats that are different enough to reach every change that AppendUpstream
-// makes.
+// Together, fuzzTargets cause every kind of change that AppendUpstream makes.
 var fuzzTargets = []*EngineFormat{
 	{Served: "served"},
 	{Served: `s"é`, Stream: true, TokenMember: "max_tokens", ContinuousUsage: true},
@@ -26,7 +25,7 @@ var fuzzTargets = []*EngineFormat{
 	{Served: "m", Reasoning: &ReasoningFormat{}},
 }
 
-// fuzzForms holds formats that rewrite the members that engines do not read, in every possible way.
+// Together, fuzzForms use every way to rewrite members that some engines do not read.
 var fuzzForms = []*EngineFormat{
 	{
 		Served: "m", ToolChoice: ToolChoiceWords, ResponseFormat: ResponseSchemas, NullContent: NullEmpty, JoinTurns: true, DeveloperAsSystem: true,
@@ -35,8 +34,8 @@ var fuzzForms = []*EngineFormat{
 	{Served: "m", ToolChoice: ToolChoiceIgnored, ResponseFormat: ResponseValue, NullContent: NullEmptyWithoutCalls, JoinTurns: true},
 }
 
-// FuzzForms checks that with every format the engine gets a valid request that contains no more
-// than the client's request, and that no message loses text.
+// FuzzForms checks that every format results in a valid request, that nothing is added to the
+// client's request, and that no message loses text.
 func FuzzForms(f *testing.F) {
 	for _, c := range ruleCases {
 		if len(c.body) < 2000 {
@@ -62,7 +61,7 @@ func FuzzForms(f *testing.F) {
 			if !bytes.Equal(bytes.Join(segments, nil), out) {
 				t.Fatalf("segments differ from %s", out)
 			}
-			if target.ResponseFormat == ResponseValue && r.schema { // TGI's own form
+			if target.ResponseFormat == ResponseValue && r.schema { // TGI's form
 				if !json.Valid(out) {
 					t.Fatalf("not JSON: %s", out)
 				}
@@ -143,9 +142,7 @@ func FuzzRequestDecode(f *testing.F) {
 	})
 }
 
-// changedImages returns the number of images that are changed for the engine, and the number of
-// bytes by which they grow. A URL that is a plain string becomes an object, and a detail that
-// engines do not know becomes a known detail.
+// changedImages returns how many images AppendUpstream changes, and by how many bytes they grow.
 func changedImages(r *Request) (n, grown int) {
 	for i := range r.Prompt.Images {
 		switch m := &r.Prompt.Images[i]; {
@@ -183,7 +180,7 @@ func requireOnlyIntended(t *testing.T, body, out []byte, r *Request, target *Eng
 		delete(before, "tool_choice")
 		delete(after, "tool_choice")
 	}
-	if r.ToolUse.anyChoice { // the choice is "required" by now
+	if r.ToolUse.anyChoice { // AppendUpstream has replaced the choice with "required"
 		delete(before, "tool_choice")
 		delete(after, "tool_choice")
 	}

@@ -31,11 +31,11 @@ func callBody(s string) string {
 // toolBody returns a body with one tool definition.
 func toolBody(s string) string { return bodyWith(`"tools":[` + s + `]`) }
 
-// functionBody returns a body with one function defined.
+// functionBody returns a body with one function definition.
 func functionBody(s string) string { return toolBody(`{"type":"function","function":{` + s + `}}`) }
 
-// contractRows lists the contract's table rows and rules about chat. Each must have an accepted and
-// a refused case in TestRequestRules, unless the contract leaves nothing to refuse.
+// contractRows lists the contract's table rows and rules about chat. TestRequestRules must have an
+// accepted and a refused case for each of them, unless the contract accepts everything.
 var contractRows = []string{
 	"chat.model", "chat.messages", "chat.temperature", "chat.top_p", "chat.top_k", "chat.min_p", "chat.frequency_penalty",
 	"chat.presence_penalty", "chat.repetition_penalty", "chat.max_tokens", "chat.max_completion_tokens", "chat.stop", "chat.seed",
@@ -365,7 +365,7 @@ var ruleCases = []ruleCase{
 	{"call.function.arguments", callBody(`{"id":"c1","type":"function","function":{"name":"f","arguments":{"a":1}}}`), badType, "messages[1].tool_calls[0].function.arguments"},
 	{"call.function.arguments", callBody(`{"id":"c1","type":"function","function":{"name":"f","arguments":"","arguments":""}}`), dup, "messages[1].tool_calls[0].function.arguments"},
 
-	// The contract does not name n. The edge reads n because the answer has n choices. Other
+	// n is not in the contract. The edge reads n because the answer has n choices. Other unknown
 	// members are passed on.
 	{"other", bodyWith(`"n":2`), "", ""},
 	{"other", bodyWith(`"n":0`), badValue, "n"},
@@ -415,8 +415,7 @@ func requireInvalid(t *testing.T, body string, err error) *apierr.Error {
 	return e
 }
 
-// TestRequestCaseVariant checks that a client that sends a member in another case learns the right
-// spelling.
+// TestRequestCaseVariant checks that the error for a member in another case has the right spelling.
 func TestRequestCaseVariant(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"Model":"m",` + hello + `}`:                              "model is spelt in another case: spell it `model`.",
@@ -490,8 +489,8 @@ func TestRequestNotJSON(t *testing.T) {
 	}
 }
 
-// TestRequestErrorsQuoteNothing puts a canary in every place where a client can put text, and looks
-// for the canary in the errors.
+// TestRequestErrorsQuoteNothing checks that errors never quote a request. It puts a canary wherever
+// a client can put text, and searches the errors for it.
 func TestRequestErrorsQuoteNothing(t *testing.T) {
 	const canary = "cAnArY"
 	bodies := []string{

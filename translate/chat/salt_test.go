@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSaltsDiffer checks that a client's different salts stay different, and that a client never
-// gets another owner's salt, whatever it writes.
+// TestSaltsDiffer checks that different salts from a client result in different salts, and that a
+// client can never obtain another owner's salt.
 func TestSaltsDiffer(t *testing.T) {
 	seen := map[string]string{}
 	for _, owner := range []string{"key a", "key b", "group a", "key a\x00", "key"} {

@@ -8,31 +8,31 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// An engine compiles a JSON schema before it generates, and other requests wait meanwhile. One enum
-// with 200,000 members occupies llama.cpp for minutes. The total size of a schema is therefore
-// limited, wherever in a request the schema occurs.
+// An engine compiles a JSON schema before it starts to generate, and other requests wait meanwhile.
+// An enum with 200,000 members blocks llama.cpp for minutes. The edge therefore limits the total
+// size of a schema.
 
 // schemaBound limits the total size of all schemas in one member of a request.
 type schemaBound struct{ listed int }
 
 const (
 	mostListed = 4096 // elements in all lists, mainly enums; the same limit as for guided_choice
-	// mostToolsListed is the same limit for the schemas of all tools together: each tool may have
-	// dozens of parameters, most with a short list. No single list may be longer than mostListed.
+	// A tool may have dozens of parameters, most of them with a short list. No single list may be
+	// longer than mostListed.
 	mostToolsListed = 4 * mostListed
-	// leastSchema is the minimum length of a text that can exceed any of the limits.
+	// leastSchema is the length up to which a text cannot exceed any of the limits.
 	leastSchema = 2 * mostListed
-	schemaDepth = jsonx.DefaultMaxDepth + 1 // number of levels that are followed: all that a request may have
+	schemaDepth = jsonx.DefaultMaxDepth + 1 // maximum number of levels that are scanned; a request cannot have more
 )
 
-// exceeded says how the schemas in v exceed b. It returns an empty string if they do not. For short
-// schemas it costs one comparison.
+// exceeded returns the limit that the schemas in v exceed, or "". For short schemas it costs only
+// one comparison.
 func (b *schemaBound) exceeded(v jsonx.Value) string {
 	raw := v.Raw()
 	if len(raw) <= leastSchema {
 		return ""
 	}
-	if v.IsString() { // engines also accept a schema as a text
+	if v.IsString() { // engines also accept a schema as a string
 		raw = v.AppendText(nil)
 		var d jsonx.Doc
 		if d.Parse(raw, jsonx.Options{Record: 1}) != nil {
@@ -55,32 +55,29 @@ func (b *schemaBound) exceeded(v jsonx.Value) string {
 	return ""
 }
 
-// plainlyWithin reports whether a text has fewer commas and lists than a schema may have elements,
-// and no patterns. This is the case for nearly every text. The check costs a tenth of a scan.
+// plainlyWithin reports whether a text is obviously within the limits. This is true of nearly every
+// text. The check costs a tenth of a scan.
 func plainlyWithin(raw []byte) bool {
 	return bytes.Count(raw, []byte{','})+bytes.Count(raw, []byte{'['}) <= mostListed &&
 		!bytes.Contains(raw, []byte(`"pattern`)) && !bytes.Contains(raw, []byte(`"regex`)) &&
 		!bytes.Contains(raw, []byte(`\u006`)) && !bytes.Contains(raw, []byte(`\u007`)) // an escaped letter of these names
 }
 
-// container is the kind of a level in a schema.
 type container uint8
 
 const (
 	object        container = iota
-	patternObject           // its names are regular expressions
+	patternObject           // an object whose names are regular expressions
 	list
-	requiredList // a list of names, which costs an engine next to nothing
+	requiredList // a list of names, which costs an engine very little
 )
 
-// schemaCount holds what a scan of schemas has counted.
 type schemaCount struct {
-	listed   int // elements in lists; an empty list counts as one
-	longest  int // elements in the longest list
-	patterns int // bytes in regular expressions
+	listed   int // elements in lists; an empty list counts as one element
+	longest  int
+	patterns int
 }
 
-// schemaLevel is a list or an object that a scan is inside.
 type schemaLevel struct {
 	container
 	elements int
@@ -91,7 +88,7 @@ func (c *schemaCount) scan(s []byte) {
 	var (
 		levels [schemaDepth]schemaLevel
 		depth  int
-		key    string // of the member whose value comes next, if a scan counts it
+		key    string
 	)
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
@@ -134,7 +131,6 @@ func (c *schemaCount) scan(s []byte) {
 	}
 }
 
-// endOfString returns the offset of the closing quote of the string whose contents start at i.
 func endOfString(s []byte, i int) int {
 	for end := i; ; end++ {
 		end += bytes.IndexByte(s[end:], '"')
@@ -148,7 +144,6 @@ func endOfString(s []byte, i int) int {
 	}
 }
 
-// isName reports whether the string before rest is a member's name.
 func isName(rest []byte) bool {
 	if len(rest) > 0 && rest[0] != ':' {
 		rest = bytes.TrimLeft(rest, " \t\r\n")
@@ -156,7 +151,7 @@ func isName(rest []byte) bool {
 	return len(rest) > 0 && rest[0] == ':'
 }
 
-// schemaKey returns the unescaped name of a member if a scan counts it, and "" otherwise.
+// schemaKey returns the decoded name of a member if the scan needs it. Otherwise it returns "".
 func schemaKey(name []byte) string {
 	const longest = len("patternProperties")
 	if bytes.IndexByte(name, '\\') >= 0 {

@@ -8,8 +8,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestSchemaBounds checks that the total size of a schema is limited in every member, and that no
-// spelling evades the limit.
+// TestSchemaBounds checks that the total size of a schema is limited in every member and for every
+// spelling.
 func TestSchemaBounds(t *testing.T) {
 	list := func(n int, element string) string { return "[" + strings.Repeat(element+",", n-1) + element + "]" }
 	enum := func(n int) string { return `{"type":"string","enum":` + list(n, `"ab"`) + `}` }
@@ -64,7 +64,7 @@ func TestSchemaBounds(t *testing.T) {
 			if outer, inner, nested := strings.Cut(member, "."); nested {
 				request = `{"` + outer + `":{"` + inner + `":` + body + `}}`
 			}
-			if strings.HasPrefix(body, `"`) && len(body) > longestGrammar { // it is longer because of its escapes
+			if strings.HasPrefix(body, `"`) && len(body) > longestGrammar { // the escapes make it longer
 				continue
 			}
 			check := func(request string) *Invalid {
@@ -81,8 +81,8 @@ func TestSchemaBounds(t *testing.T) {
 	}
 }
 
-// TestToolSchemaBounds checks that the schemas of all tools count together, and that there is room
-// for many tools.
+// TestToolSchemaBounds checks that the limit applies to the schemas of all tools in total, and that
+// many tools fit.
 func TestToolSchemaBounds(t *testing.T) {
 	tools := func(n int, parameters string) string {
 		tool := `{"type":"function","function":{"name":"a","description":"what it is for","parameters":` + parameters + `}}`
@@ -111,7 +111,7 @@ func TestToolSchemaBounds(t *testing.T) {
 	}
 }
 
-// BenchmarkSchemaBounds measures what the schemas in a request with many tools cost.
+// BenchmarkSchemaBounds measures the check of a request with many tools.
 func BenchmarkSchemaBounds(b *testing.B) {
 	tool := `{"type":"function","function":{"name":"a","description":"` + strings.Repeat("what it is for, and when not. ", 10) + `","parameters":{"type":"object","properties":{` +
 		strings.Repeat(`"path":{"type":"string","description":"the absolute path of the file to read, not a relative one"},`, 4) + `"q":{"enum":["a","b"]}},"required":["p","q"]}}}`

@@ -8,24 +8,21 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Session holds what a request says about its conversation. Both members are hashes, because a
-// client's text may be long and is not stored. They are 0 if the request says nothing.
+// Session identifies the conversation of a request. Both fields are hashes. A field is 0 if the
+// request does not have the member.
 type Session struct {
 	// ID is the hash of the client's session name.
 	ID uint64
-	// CacheKey is the hash of prompt_cache_key. Requests with the same key share a prefix and should
-	// find the same cache, but need not belong to one conversation: an application may send the same
-	// key for all its users.
+	// CacheKey is the hash of prompt_cache_key. Requests with the same key have the same prefix and
+	// should use the same cache. An application may send the same key for all its users.
 	CacheKey uint64
 }
 
-// SessionHash hashes a session's name, which may be any bytes of any length. The hash is never 0.
-// It is the same at every edge, so that edges in front of the same engines send a session to the
-// same engine.
+// SessionHash hashes a session's name. The hash is never 0. All edges compute the same hash, so
+// that they send a session to the same engine.
 func SessionHash(name []byte) uint64 { return max(xxhash.Sum64(name), 1) }
 
-// SessionHashOf is SessionHash for the string v in the body's spelling. It returns 0 if v is empty
-// or not a string.
+// SessionHashOf returns SessionHash for the string v. It returns 0 if v is empty or not a string.
 func SessionHashOf(v jsonx.Value) uint64 {
 	if !v.HasText() {
 		return 0
@@ -33,10 +30,10 @@ func SessionHashOf(v jsonx.Value) uint64 {
 	return SessionHash(v.Inside())
 }
 
-// SessionOfUser is SessionHash for the session within metadata.user_id of a Messages request.
-// Claude Code writes that id as user_…_account_…_session_ID, and since 2.1.78 as a string of JSON
-// with a member session_id. SessionOfUser returns 0 if the id names no session, because the id then
-// identifies a person, who may have many conversations.
+// SessionOfUser returns SessionHash for the session in metadata.user_id of a Messages request.
+// Claude Code writes user_…_account_…_session_ID, and since version 2.1.78 a JSON string with a
+// member session_id. Any other id identifies a person, who may have many conversations.
+// SessionOfUser then returns 0.
 func SessionOfUser(v jsonx.Value) uint64 {
 	if !v.HasText() {
 		return 0
@@ -55,7 +52,7 @@ func SessionOfUser(v jsonx.Value) uint64 {
 	return SessionHash(id)
 }
 
-// SessionOf returns what a request says about its session.
+// SessionOf returns the session of a request.
 func SessionOf(r *Request) Session {
 	s := r.Session
 	if s.CacheKey == 0 {

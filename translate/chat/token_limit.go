@@ -9,20 +9,19 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// A completion's token limit is the client's own, lowered to the model's limit and to the room in
-// the engine's context. If the client gave none, the model's limit applies. The limit has one name
-// in the contract. Engines have further names for it, which they read first, so limits under the
-// engines' names are also lowered.
+// The token limit is the client's limit, lowered to the model's limit and to the free space in the
+// engine's context. If the client sends no limit, the model's limit applies. Engines know other
+// names for the limit and read them first, so limits under these names are also lowered.
 
-// limitName is the meaning of a member from which some engine reads how much to generate.
+// limitName classifies the members from which engines read how much to generate.
 type limitName uint8
 
 const (
-	limitMost    limitName = iota // the maximum number of tokens
-	limitInside                   // a maximum as well, within an object; at the top level this is the contract's own name
-	limitLeast                    // the minimum number of tokens
-	limitChoices                  // a number of choices
-	limitObject                   // an object or a list of objects with any of these
+	limitMost   limitName = iota
+	limitInside           // the same within an object; at the top level this is a member of the contract
+	limitLeast
+	limitChoices
+	limitObject // an object, or a list of objects, with any of these members
 )
 
 var limitNames = [...]struct {
@@ -43,7 +42,7 @@ var limitNames = [...]struct {
 	{"best_of", limitChoices}, // older vLLM, and the beams of TensorRT-LLM
 	{"options", limitObject},  // Ollama
 	{samplingParams, limitObject},
-	{samplingParams + "_list", limitObject}, // vLLM-Omni: one for each stage
+	{samplingParams + "_list", limitObject}, // vLLM-Omni: one object for each stage
 }
 
 const (
@@ -59,9 +58,8 @@ var limitIndex = func() *jsonx.Names {
 	return jsonx.NewNames(names...)
 }()
 
-// eachLimit calls f for each member of root whose name is in limitNames. If more is not empty, it
-// is an additional name for the maximum number of tokens. f's argument outer names the object in
-// root that contains the member, if any.
+// eachLimit calls f for each member of root whose name is in limitNames or equals more. If the
+// member is in an object within root, outer is the name of that object.
 func eachLimit(root jsonx.Value, more string, f func(outer, name string, is limitName, v jsonx.Value)) {
 	inside := func(outer string, v jsonx.Value) {
 		for it := v.Iter(); it.Next(); {
@@ -90,29 +88,31 @@ func eachLimit(root jsonx.Value, more string, f func(outer, name string, is limi
 	}
 }
 
-// TokenLimit is a completion's token limit, which includes reasoning.
+// TokenLimit is a completion's token limit, including reasoning.
 type TokenLimit struct {
-	// Max is the client's limit, from either member; -1: none. Check may lower it.
+	// Max is the client's limit from max_tokens or max_completion_tokens, or -1. Check may lower
+	// it.
 	Max int
 
-	bound    int // the model's limit; 0: none
-	fallback int // the limit for engines if Max is -1; -1: none
-	fitted   int // the highest limit that fits into the next engine's context; -1: unknown
-	said     int // tokens of the answer that an earlier engine has generated
+	bound    int // the model's limit, or 0
+	fallback int // the limit for engines if Max is -1; may be -1
+	fitted   int // the highest limit that fits into the next engine's context, or -1 if unknown
+	said     int
 	named    NamedLimits
 }
 
-// NamedLimits holds a request's limits under names other than the dialect's own.
+// NamedLimits contains the limits in members that are not part of the dialect.
 type NamedLimits struct {
 	Given bool // at least one such limit is given
-	Least int  // the lowest maximum; 0: none
+	Least int  // the lowest maximum, or 0
 	// Choices is the maximum number of choices or beams that an engine could generate.
 	Choices int
-	atMin   int // the minimum that an engine must generate; 0: none
+	atMin   int // the minimum that an engine must generate, or 0
 	param   string
 }
 
-// ReadLimits reads root's limits under other names. more is an additional name, or empty.
+// ReadLimits reads the limits of root in members that are not part of the dialect. more is an
+// additional name, or empty.
 func ReadLimits(root jsonx.Value, more string) (n NamedLimits) {
 	eachLimit(root, more, func(outer, name string, is limitName, v jsonx.Value) {
 		if !Given(v) {
@@ -140,9 +140,8 @@ func ReadLimits(root jsonx.Value, more string) (n NamedLimits) {
 	return n
 }
 
-// leniently returns the number that an engine may read from v, or 0 if v cannot be read as a
-// number. vLLM's reader, pydantic, accepts numeric text and whole floating-point numbers as
-// numbers, and true as 1.
+// leniently reads an integer like pydantic, which vLLM uses. pydantic accepts numeric strings,
+// floats without a fraction, and true as 1. leniently returns 0 if v cannot be read as a number.
 func leniently(v jsonx.Value) int {
 	if v.Kind() == jsonx.True {
 		return 1
@@ -165,8 +164,7 @@ func pathOf(outer, name string) string {
 	return outer + "." + name
 }
 
-// Check refuses a minimum that exceeds the answer's limit. most is that limit, or 0 if there is
-// none.
+// Check refuses a minimum that exceeds most, the token limit. If most is 0, there is no limit.
 func (n *NamedLimits) Check(most int) *Invalid {
 	if most = smaller(most, n.Least); most > 0 && n.atMin > most {
 		return WrongValue(n.param, "must be at most "+strconv.Itoa(most)+", the limit of the answer's tokens")
@@ -174,9 +172,8 @@ func (n *NamedLimits) Check(most int) *Invalid {
 	return nil
 }
 
-// Bound returns the limit to which the limits under other names are lowered, or 0 if they are not
-// changed. limit is the engine's limit, or -1, and model is the model's limit. The engine's limit
-// does not change a request without other names.
+// Bound returns the value to which these limits are lowered, or 0 if they are not changed. limit is
+// the limit for the engine, or -1. model is the model's limit.
 func (n *NamedLimits) Bound(limit, model int) int {
 	if !n.Given {
 		return model
@@ -187,7 +184,7 @@ func (n *NamedLimits) Bound(limit, model int) int {
 	return smaller(model, n.Least)
 }
 
-// Lower returns the given limit, or the lowest limit under another name if that is lower.
+// Lower returns the minimum of limit and these limits.
 func (n *NamedLimits) Lower(limit int) int {
 	if n.Least > 0 {
 		return min(limit, n.Least)
@@ -195,12 +192,11 @@ func (n *NamedLimits) Lower(limit int) int {
 	return limit
 }
 
-// noTokenLimit is the TokenLimit before a request is decoded.
 var noTokenLimit = TokenLimit{Max: -1, fallback: -1, fitted: -1}
 
-// Bound returns the limit to which the limits under other names are lowered, or 0 if they are not
-// changed. The result is the lowest of the client's limits, the model's limit according to the last
-// Check, and the room in the engine's context if the client asks for more.
+// Bound returns the value to which limits under other names are lowered, or 0 if they are not
+// changed. The value is the minimum of the client's limits, the model's limit and, if the client
+// requested more, the limit from Fit.
 func (t *TokenLimit) Bound() int {
 	bound := t.named.Bound(t.TokenLimit(), t.bound)
 	if t.fitted > 0 && t.fitted < t.Max {
@@ -209,7 +205,7 @@ func (t *TokenLimit) Bound() int {
 	return bound
 }
 
-// Asked returns the limit that the client gave under any name, or -1 if there is none.
+// Asked returns the client's limit, whatever member it is in, or -1.
 func (t *TokenLimit) Asked() int {
 	if t.Max < 0 && t.named.Least > 0 {
 		return smaller(t.named.Least, t.bound)
@@ -217,13 +213,12 @@ func (t *TokenLimit) Asked() int {
 	return t.Max
 }
 
-// Generated returns how many completions engines generate for a request: the given number of
-// choices, or the number that the request gives under other names, whichever is greater.
+// Generated returns how many completions engines generate. This is choices, or a greater number
+// from a member that is not part of the dialect.
 func (t *TokenLimit) Generated(choices int) int { return max(choices, t.named.Choices) }
 
-// TokenLimit returns the limit for engines, or -1 if there is none. The limit is Max, or the
-// model's own limit if the client gave none, minus the tokens that have been generated. Check sets
-// it, and Fit lowers it for one engine.
+// TokenLimit returns the limit for engines, or -1. It is the client's or else the model's limit,
+// minus the tokens that have already been generated.
 func (t *TokenLimit) TokenLimit() int {
 	limit := t.Left(t.said)
 	if t.fitted >= 0 {
@@ -232,8 +227,7 @@ func (t *TokenLimit) TokenLimit() int {
 	return limit
 }
 
-// Left returns the number of tokens that the limit leaves after said tokens, or -1 if there is no
-// limit.
+// Left returns how many more tokens may be generated after said tokens, or -1 if there is no limit.
 func (t *TokenLimit) Left(said int) int {
 	limit := t.Max
 	if limit < 0 {
@@ -248,11 +242,10 @@ func (t *TokenLimit) Left(said int) int {
 // Said returns the number of tokens in the answer that the next engine continues.
 func (t *TokenLimit) Said() int { return t.said }
 
-// Fit lowers the limit to the room in the next engine's context. A negative limit undoes an earlier
-// call.
+// Fit lowers the limit to what fits into the next engine's context. A negative limit undoes an
+// earlier call.
 func (t *TokenLimit) Fit(limit int) { t.fitted = limit }
 
-// decode reads the limit under its two names.
 func (t *TokenLimit) decode(members *members) *Invalid {
 	for _, m := range [...]int{memberMaxTokens, memberMaxCompletionTokens} {
 		v := members[m]
@@ -281,17 +274,16 @@ func smaller(a, b int) int {
 	return a
 }
 
-// LeastAnswer is the number of tokens that a prompt must leave in a context for the answer.
-// Otherwise the answer would be cut off after a few words, so the request is refused. Agents then
+// LeastAnswer is the minimum space for the answer in a context, in tokens. If there is less space,
+// the answer would be truncated after a few words, so the edge refuses the request. Agents then
 // shorten their conversation.
 const LeastAnswer = 256
 
-// FitLimit returns the limit to send to an engine instead of asked. It is the room that the prompt
-// leaves in the context, minus 2 % of the context, because prompt is only an estimate of the
-// prompt's tokens. The limit is never lower than an eighth of the context or LeastAnswer, unless
-// the client asked for less. If the estimate is too high, a lower limit would cut off the answer
-// for no reason. An estimate that is too low costs only a refusal, which contains the count. A
-// context of 0 is unknown.
+// FitLimit returns the limit to send to an engine instead of asked. It is the space that the prompt
+// leaves in the context, minus a margin of 2 %, because prompt is only an estimate. It is never
+// lower than an eighth of the context or LeastAnswer, unless the client requested less. If the
+// estimate is too low, the engine refuses the request and reports the real count. context is 0 if
+// it is unknown.
 func FitLimit(asked, context, prompt int) int {
 	if context <= 0 {
 		return asked
@@ -299,10 +291,10 @@ func FitLimit(asked, context, prompt int) int {
 	return min(asked, max(context-prompt-context/50, context/8, LeastAnswer))
 }
 
-// RefitLimit returns the limit to send to an engine that has refused a request because limit and
-// prompt together do not fit into its context. sent is the refused limit. prompt and context are
-// numbers from the engine's message, or 0 if the message has none. If least is true, prompt is only
-// a lower bound, because the engine stopped counting. ok is false if no useful limit fits.
+// RefitLimit returns the next limit for an engine that refused a request because the prompt plus
+// the limit exceeds the engine's context. sent is the refused limit. prompt and context are the
+// numbers in the engine's message, or 0. If least is true, prompt is only a lower bound. If no
+// useful limit fits, ok is false.
 func RefitLimit(sent, prompt, context int, least bool) (limit int, ok bool) {
 	limit = min(sent, LeastAnswer)
 	switch {
@@ -311,16 +303,15 @@ func RefitLimit(sent, prompt, context int, least bool) (limit int, ok bool) {
 		limit = max(limit, sent/2)
 	case context-prompt < limit:
 		return 0, false
-	default: // one less than the room, because some engines want the sum to be below the context
+	default: // one less than the free space, because some engines require the sum to be less than the context
 		limit = max(limit, context-prompt-1)
 	}
 	return limit, limit < sent
 }
 
-// DefaultLimit returns the limit to send to an engine for a request without a limit. It is bound,
-// or -1 if there is no bound or if prompt and bound together may exceed the context. In the latter
-// case the context itself limits the answer, and with a limit engines would refuse requests that
-// they otherwise answer. The prompt's estimate must therefore be high (see DenseText).
+// DefaultLimit returns the limit to send to an engine for a request without a limit, or -1. If
+// prompt plus bound may exceed the context, the context limits the answer, and engines would refuse
+// an explicit limit. The caller should therefore overestimate the prompt (see DenseText).
 func DefaultLimit(bound, context, prompt int) int {
 	if bound <= 0 || context > 0 && prompt+bound > context {
 		return -1
@@ -328,12 +319,11 @@ func DefaultLimit(bound, context, prompt int) int {
 	return bound
 }
 
-// DenseText is the number of bytes per token in dense text, such as code, other scripts and
-// numbers. Prose has four or more bytes per token.
+// DenseText is the number of bytes per token in code, numbers and scripts other than Latin. Prose
+// has at least four.
 const DenseText = 2
 
-// overBound calls f with the path of each member of root that an engine could read as a token limit
-// above the bound. more is another alias, or empty.
+// overBound calls f with the path of each token limit that exceeds bound.
 func overBound(root jsonx.Value, bound int, more string, f func(path string, v jsonx.Value)) {
 	eachLimit(root, more, func(outer, name string, is limitName, v jsonx.Value) {
 		if is != limitMost && is != limitInside {
@@ -345,9 +335,7 @@ func overBound(root jsonx.Value, bound int, more string, f func(path string, v j
 	})
 }
 
-// LowerAliases lowers to the bound all token limits that engines read from members other than the
-// contract's own. more is an alias in this dialect only, or empty. If bound is 0, nothing is
-// changed.
+// LowerAliases lowers all token limits under other names to bound. If bound is 0, nothing changes.
 func LowerAliases(edits *jsonx.Edits, root jsonx.Value, bound int, more string) {
 	if bound <= 0 {
 		return

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestTokenLimit checks which limit an engine gets if the client gave none, or gave one under
+// TestTokenLimit checks the limit for an engine if the client sent no limit, or sent it under
 // another name.
 func TestTokenLimit(t *testing.T) {
 	const image = `{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":"https://a.example.com/x"}]}]}`
@@ -75,12 +75,12 @@ func TestTokenLimit(t *testing.T) {
 	}
 }
 
-// TestFitLimit checks which limit an engine gets if it has less room than the client wants.
+// TestFitLimit checks the limit for an engine that has less space than the client requested.
 func TestFitLimit(t *testing.T) {
 	for _, c := range []struct{ asked, context, prompt, want int }{
 		{32_000, 0, 20_000, 32_000}, // the context is not known
 		{32_000, 131_072, 20_000, 32_000},
-		{32_000, 24_576, 20_000, 24_576 - 20_000 - 491}, // 2 % are left because the estimate is not exact
+		{32_000, 24_576, 20_000, 24_576 - 20_000 - 491}, // a margin of 2 %, because the estimate is not exact
 		{4_085, 24_576, 20_000, 4_085},
 		{4_086, 24_576, 20_000, 4_085},
 		{32_000, 24_576, 24_400, 3_072}, // the prompt is only an estimate, so the limit is an eighth
@@ -96,7 +96,7 @@ func TestFitLimit(t *testing.T) {
 	}
 }
 
-// TestRefitLimit checks which limit an engine gets after it has refused one.
+// TestRefitLimit checks the next limit for an engine that has refused a limit.
 func TestRefitLimit(t *testing.T) {
 	for _, c := range []struct {
 		name                  string
@@ -121,8 +121,8 @@ func TestRefitLimit(t *testing.T) {
 	}
 }
 
-// TestFit checks that the limit is lowered for one engine under all names that this engine may
-// read, and is never raised.
+// TestFit checks that the limit is lowered under all names that the engine may read, and is never
+// raised.
 func TestFit(t *testing.T) {
 	for _, c := range []struct {
 		name   string

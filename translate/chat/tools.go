@@ -6,8 +6,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// MaxFunctionName is the maximum length of a function name, in bytes. Names of MCP tools far exceed
-// the 64 bytes that some vendors allow.
+// MaxFunctionName is the maximum length of a function name. The names of MCP tools are often much
+// longer than the 64 bytes that some vendors allow.
 const MaxFunctionName = 256
 
 var (
@@ -18,24 +18,22 @@ var (
 	allowedNames      = jsonx.NewNames("mode", "tools")
 )
 
-// ToolUse is what a request says about tools.
+// ToolUse contains the tool settings of a request.
 type ToolUse struct {
 	// Offered is true if at least one tool is defined.
 	Offered bool
 	// Forced is true if the model must call a tool, and Unused if it must not.
 	Forced, Unused bool
-	// Single is true if the model must not call several tools at once (parallel_tool_calls is
-	// false).
+	// Single is true if parallel_tool_calls is false.
 	Single bool
 
-	anyChoice bool        // tool_choice is "any"
-	named     jsonx.Value // the function that tool_choice names; absent: none
+	anyChoice bool
+	named     jsonx.Value
 	allowed   allowedTools
 }
 
 func (u *ToolUse) reset() { *u = ToolUse{allowed: allowedTools{positions: u.allowed.positions[:0]}} }
 
-// check refuses a tool_choice outside the contract in strict mode.
 func (u *ToolUse) check(rules *ModelRules) *Invalid {
 	if u.anyChoice && rules.Strict {
 		return Unsupported("tool_choice", "must be auto, none, required or an object that names a function")
@@ -43,7 +41,6 @@ func (u *ToolUse) check(rules *ModelRules) *Invalid {
 	return nil
 }
 
-// decode reads the definitions of tools.
 func (u *ToolUse) decode(tools jsonx.Value) *Invalid {
 	switch {
 	case !Given(tools):
@@ -90,7 +87,7 @@ func checkFunction(v jsonx.Value) *Invalid {
 	return e
 }
 
-// RequiredFunctionName checks the member name, which must be a function's name.
+// RequiredFunctionName checks that v is a valid function name.
 func RequiredFunctionName(v jsonx.Value) *Invalid {
 	if e := RequiredString("name", v); e != nil {
 		return e
@@ -107,9 +104,8 @@ func RequiredFunctionName(v jsonx.Value) *Invalid {
 // choiceAny is Mistral's word for required.
 const choiceAny = "any"
 
-// decodeChoice checks the possible values of tool_choice: the three words, Mistral's word for
-// required, one named function, or a list of allowed tools. The engine checks whether the named
-// function is defined, and names the function in its error.
+// decodeChoice accepts auto, none, required, Mistral's any, one named function, or a list of
+// allowed tools. The engine checks whether the named function is defined.
 func (u *ToolUse) decodeChoice(v, tools jsonx.Value) *Invalid {
 	switch {
 	case !Given(v):
@@ -149,7 +145,6 @@ func (u *ToolUse) decodeChoiceObject(v, tools jsonx.Value) *Invalid {
 	return e
 }
 
-// functionName reads the name in the member function of an object that names a tool.
 func functionName(v jsonx.Value) (name jsonx.Value, e *Invalid) {
 	function, e := requiredFunction(v)
 	if e != nil {
@@ -162,11 +157,10 @@ func functionName(v jsonx.Value) (name jsonx.Value, e *Invalid) {
 	return f[0], e.In("function")
 }
 
-// allowedTools holds a tool_choice that is a list of allowed tools.
 type allowedTools struct {
-	limited   bool // tool_choice is such a list
+	limited   bool
 	mode      string
-	positions []int // the positions of the allowed tools in tools
+	positions []int
 }
 
 func (u *ToolUse) decodeAllowed(v, tools jsonx.Value) *Invalid {
@@ -187,10 +181,9 @@ func (u *ToolUse) decodeAllowed(v, tools jsonx.Value) *Invalid {
 	return e.In("allowed_tools")
 }
 
-// AllowedTools reads the members of a list of allowed tools. Engines do not support such lists.
-// They get only the allowed tools, with the mode (by default auto) as tool_choice. find checks an
-// element and returns the tool's position in tools. AllowedTools appends the positions to its
-// argument positions.
+// AllowedTools reads a list of allowed tools. Engines do not support these lists. They receive only
+// the allowed tools, and the mode (auto by default) as tool_choice. find returns the position of an
+// element in tools.
 func AllowedTools(
 	positions []int, mode, list jsonx.Value, find func(jsonx.Value) (int, *Invalid),
 ) (word string, at []int, e *Invalid) {
@@ -214,7 +207,7 @@ func AllowedTools(
 		return word, positions, WrongType("tools", "an array of tools", list)
 	}
 	for it := list.Iter(); it.Next(); {
-		if it.Index() == mostTools { // each element is searched for among all tools
+		if it.Index() == mostTools { // limits the work, because find searches all tools for each element
 			return word, positions, WrongValue("tools", "must hold at most "+strconv.Itoa(mostTools)+" tools")
 		}
 		position, e := find(it.Value())
@@ -229,10 +222,9 @@ func AllowedTools(
 	return word, positions, nil
 }
 
-// NotDefined is the error text for the name of an allowed function that is not defined.
+// NotDefined is the error text for an allowed function that tools does not define.
 const NotDefined = "names a function that is not in tools"
 
-// findAllowed returns the position of the tool that an element of the list names.
 func findAllowed(v, tools jsonx.Value) (int, *Invalid) {
 	var t [2]jsonx.Value
 	if e := ReadElement("an object", v, toolNames, t[:]); e != nil {

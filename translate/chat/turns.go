@@ -2,24 +2,26 @@ package chat
 
 import "penstock/translate/jsonx"
 
-// The chat templates of Gemma, Mistral and others require alternating roles and refuse two
-// consecutive turns with the same role. Messages defines such turns as one turn. Other clients also
-// send such turns: Codex starts with two developer and two user messages. Joined messages become
-// one message, whose content is the list of all their parts.
+// The chat templates of Gemma, Mistral and others refuse two consecutive turns with the same role.
+// The Messages API defines them as one turn. Clients of other APIs send them: Codex starts with two
+// developer and two user messages. The edge joins them into one message whose content is the list
+// of all their parts.
 
-// turnRole is the role under which a message may be joined with its neighbours.
 type turnRole uint8
 
 const (
-	turnAlone     turnRole = iota // never joined
-	turnSystem                    // system or developer
-	turnUser                      // user
-	turnAssistant                 // assistant, without tool calls
+	turnAlone turnRole = iota // never joined
+	turnSystem
+	turnUser
+	turnAssistant // assistant, without tool calls
 )
 
-// joinable returns the role, if any, under which a message may be joined with a neighbour. Tool
-// calls and their results are not joined. Neither is a message with a name, which the neighbour
-// does not share, or with reasoning, which belongs to its own text.
+// joinable returns the role of a message that may be joined with its neighbours, or turnAlone.
+// These messages are never joined:
+//   - messages with tool calls or tool results,
+//   - messages with a name, because the neighbour has a different name or no name,
+//   - messages with reasoning, because the reasoning belongs to this message's text,
+//   - messages with media outside their content.
 func joinable(role string, m *[messageMemberCount]jsonx.Value) turnRole {
 	if hasElements(m[messageToolCalls]) || Given(m[messageToolCallID]) || Given(m[messageName]) ||
 		m[messageReasoningContent].HasText() || m[messageReasoning].HasText() {
@@ -48,16 +50,15 @@ func turnOf(role string) turnRole {
 
 func hasElements(v jsonx.Value) bool { return v.IsArray() && v.Index(0).Exists() }
 
-// JoinsTurns reports whether messages in a request are joined for the engine's format.
+// JoinsTurns reports whether the format requires that messages of the request are joined.
 func JoinsTurns(r *Request, format *EngineFormat) bool {
 	return r.Prompt.inRow && (r.TurnsAreOne || format.JoinTurns)
 }
 
-// HasAdjacentTurns reports whether the request has consecutive messages with the same role that may
-// be joined.
+// HasAdjacentTurns reports whether the request has consecutive messages that may be joined.
 func HasAdjacentTurns(r *Request) bool { return r.Prompt.inRow }
 
-// EffortWord returns the effort word that the format sends to an engine; empty: none.
+// EffortWord returns the effort word for an engine with the given format, or "".
 func EffortWord(r *Request, format *EngineFormat) string {
 	how := format.Reasoning
 	if how == nil {
@@ -66,14 +67,13 @@ func EffortWord(r *Request, format *EngineFormat) string {
 	return how.word(&r.Reasoning)
 }
 
-// joined is one message in a run that is joined.
 type joined struct {
 	role                   turnRole
 	message, name, content jsonx.Value // name is the role in the client's spelling
 }
 
-// piece returns the position of the parts of a message's content. A content that is a string is one
-// part, for which joinRun writes the object. If there is no content, end is 0.
+// piece returns the range of the parts in a content. If text is true, the content is a string, and
+// joinRun writes the part around it. If there is no content, end is 0.
 func (j *joined) piece() (start, end int, text bool) {
 	switch v := j.content; {
 	case v.IsString() && textLength(v) > 0:
@@ -84,9 +84,8 @@ func (j *joined) piece() (start, end int, text bool) {
 	return 0, 0, false
 }
 
-// joinTurns joins each run of messages with the same role into one message, whose content is the
-// list of all their parts. The bytes of the contents are kept; the bytes between two contents are
-// replaced. A message without content adds nothing.
+// joinTurns joins consecutive messages. It retains the bytes of the contents and replaces the bytes
+// between them. A message without content is removed.
 func joinTurns(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	var run []joined
 	end := func() {
@@ -109,7 +108,8 @@ func joinTurns(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	end()
 }
 
-// joinRun joins a run into one message, which is empty if no message in the run has content.
+// joinRun joins a run into one message. If no message in the run has content, the result has an
+// empty content.
 func joinRun(p *patch, run []joined, developerAsSystem bool) {
 	role := run[0].name.Raw()
 	if developerAsSystem && run[0].role == turnSystem {
@@ -143,7 +143,6 @@ func joinRun(p *patch, run []joined, developerAsSystem bool) {
 	p.edits.Replace(at, run[len(run)-1].message.End(), p.from(n))
 }
 
-// closePart ends the part for a text that was sent as a string.
 func closePart(dst []byte, open bool) []byte {
 	if open {
 		return append(dst, '}')

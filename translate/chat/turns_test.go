@@ -55,7 +55,7 @@ func TestJoinTurns(t *testing.T) {
 				t.Errorf("%s\nbecomes\n%s\nnot\n%s", c.messages, got, c.want)
 			}
 			if strings.Contains(c.messages, "image_url") || strings.Contains(c.messages, "refusal") {
-				return // joinRun always writes such messages anew
+				return // joinRun always rewrites such messages
 			}
 			if got := sentMessages(t, c.messages, &EngineFormat{Served: "m"}); got != c.messages {
 				t.Errorf("without being asked to, %s becomes %s", c.messages, got)
@@ -73,7 +73,7 @@ func TestJoinTurns(t *testing.T) {
 	}
 }
 
-// sentMessages returns the messages that an engine with the given format gets.
+// sentMessages returns the messages for an engine with the given format.
 func sentMessages(t testing.TB, messages string, format *EngineFormat) string {
 	t.Helper()
 	var r Request
@@ -88,9 +88,9 @@ func sentMessages(t testing.TB, messages string, format *EngineFormat) string {
 	return string(sent.Messages)
 }
 
-// TestJoinTurns_Property checks that an engine gets the same texts in the same order, and no two
-// adjacent messages that could be joined. As a conversation grows, all earlier bytes stay the same,
-// except for the last turn.
+// TestJoinTurns_Property checks that an engine receives the same texts in the same order, and no
+// two adjacent messages that could be joined. It also checks that all bytes before the last turn
+// stay the same as a conversation grows.
 func TestJoinTurns_Property(t *testing.T) {
 	roles := rapid.SampledFrom([]string{"system", "developer", "user", "assistant", "tool"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -196,14 +196,14 @@ func TestToolChoiceForms(t *testing.T) {
 	}
 }
 
-// TestOtherForms checks how response_format and null contents are sent.
+// TestOtherForms checks how response_format and null contents are sent to engines.
 func TestOtherForms(t *testing.T) {
 	const object = `{"type":"json_schema","json_schema":{"name":"object","schema":{"type":"object"}}}`
 	const schema = `{"type":"json_schema","json_schema":{"name":"s","schema":{}}}`
 	for _, c := range []struct {
 		sent string
 		form ResponseForm
-		want string // empty: none
+		want string // empty: the member is omitted
 	}{
 		{`{"type":"json_object"}`, ResponseAsSent, `{"type":"json_object"}`},
 		{`{"type":"json_object"}`, ResponseSchemas, object},
@@ -241,8 +241,8 @@ func TestOtherForms(t *testing.T) {
 	}
 }
 
-// TestEffortWord checks which word an engine gets for a client's word, given the words that the
-// engine accepts.
+// TestEffortWord checks which word an engine receives for a client's effort, depending on the words
+// that the engine accepts.
 func TestEffortWord(t *testing.T) {
 	var (
 		all    = EngineEfforts

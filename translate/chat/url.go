@@ -5,17 +5,15 @@ import (
 	"strconv"
 )
 
-// maxURL is the maximum length of an https URL of an image.
 const maxURL = 8 << 10
 
-// urlHost returns the host of an https URL, or what is wrong with the URL. rest is the URL after
-// the scheme.
+// urlHost returns the host of an https URL, or a text that says what is wrong. rest is the URL
+// after the scheme.
 //
-// The URL is fetched not by the edge but by an engine, inside the operator's network and with its
-// own parser. Anything that two parsers could read differently is therefore refused: user names,
-// backslashes, blanks, and escapes in the host. localhost is refused, and so are IP addresses in
-// every spelling that some resolver accepts, including those without dots and in octal or
-// hexadecimal.
+// The engine fetches the URL from within the operator's network and with a different parser.
+// urlHost therefore refuses everything that two parsers could read differently: user names,
+// backslashes, spaces, and escapes in the host. It also refuses localhost, and IP addresses in
+// every spelling that a resolver may accept.
 func urlHost(rest []byte) (host []byte, text string) {
 	if len(rest) > maxURL {
 		return nil, "must be shorter than 8 KiB, or a data URL"
@@ -53,9 +51,8 @@ func isPort(s []byte) bool {
 	return err == nil && n > 0
 }
 
-// isLiteralHost reports whether resolvers may resolve host without asking DNS, as an IP address in
-// any spelling or as localhost. Like browsers, it decides by the last label, because no top-level
-// domain is a number.
+// isLiteralHost reports whether host may be localhost or an IP address in any spelling. Like
+// browsers, it looks at the last label, because no top-level domain is a number.
 func isLiteralHost(host []byte) bool {
 	if len(host) > 0 && host[0] == '[' {
 		return true
@@ -65,7 +62,6 @@ func isLiteralHost(host []byte) bool {
 	return isNumber(last) || equalFold(last, "localhost") || equalFold(host, "localhost.localdomain")
 }
 
-// isNumber reports whether s is digits, or hexadecimal with 0x.
 func isNumber(s []byte) bool {
 	if hasFoldPrefix(s, "0x") {
 		return len(bytes.Trim(s[2:], "0123456789abcdefABCDEF")) == 0
@@ -73,7 +69,7 @@ func isNumber(s []byte) bool {
 	return len(s) > 0 && len(bytes.Trim(s, "0123456789")) == 0
 }
 
-// isHostName reports whether host is a DNS name; underscores and one final dot are tolerated.
+// isHostName reports whether host is a DNS name. It tolerates underscores and one final dot.
 func isHostName(host []byte) bool {
 	if len(host) == 0 || len(host) > 254 {
 		return false
@@ -91,8 +87,8 @@ func isHostName(host []byte) bool {
 	return true
 }
 
-// hostAllowed reports whether host is in hosts: exact names, or *.example.com for all names below
-// example.com.
+// hostAllowed reports whether hosts contains host. An entry is an exact name, or *.example.com for
+// all names below example.com.
 func hostAllowed(hosts []string, host []byte) bool {
 	host = bytes.TrimSuffix(host, []byte("."))
 	for _, h := range hosts {
@@ -107,12 +103,10 @@ func hostAllowed(hosts []string, host []byte) bool {
 	return false
 }
 
-// equalFold reports whether a and b are equal, ignoring the case of ASCII letters.
 func equalFold(a []byte, b string) bool {
 	return len(a) == len(b) && hasFoldPrefix(a, b)
 }
 
-// hasFoldPrefix reports whether a starts with prefix, ignoring the case of ASCII letters.
 func hasFoldPrefix(a []byte, prefix string) bool {
 	if len(a) < len(prefix) {
 		return false

@@ -7,15 +7,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// refusals lists sets of refused members. The last sets refuse usual members, too.
+// refusals lists sets of refused members. The last of them refuse usual members.
 var refusals = []*RefusedMembers{
 	nil, new(RefusedMembers), NewRefusedMembers("cache_salt", "priority", "stream_*x", "models", "min_t*"),
 	NewRefusedMembers("return_*").Hosted(), NewRefusedMembers("max_tok*"), NewRefusedMembers("*").Allow("model"),
 	NewRefusedMembers("USER"), NewRefusedMembers("stream_options.include_*"), NewRefusedMembers("Stream_Options.x").Hosted(),
 }
 
-// TestUsual checks requests that have only usual members. What the edge assumes about these members
-// must equal what it finds by checking each one.
+// TestUsual checks that a request with only usual members has the same result with and without the
+// skipped checks.
 func TestUsual(t *testing.T) {
 	check := func(t rapid.TB, r *Request, body string) {
 		if r.Decode([]byte(body)) != nil {
@@ -66,8 +66,8 @@ func TestUsual(t *testing.T) {
 	})
 }
 
-// TestUsualIsUsual checks that an ordinary request takes the fast path. It also checks which of the
-// refusals rule out the fast path because they refuse usual members.
+// TestUsualIsUsual checks that an ordinary request uses the fast path, and which refused members
+// disable it.
 func TestUsualIsUsual(t *testing.T) {
 	var r Request
 	for body, want := range map[string]bool{

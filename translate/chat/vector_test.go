@@ -13,8 +13,8 @@ import (
 	"penstock/config/testkit/guardpage"
 )
 
-// TestWithoutVectors checks that a run that requests the code without vectors, as .ci/run and
-// .ci/full do, gets that code, and that other runs on arm64 do not.
+// TestWithoutVectors checks that GODEBUG disables the vector code, on which .ci/run and .ci/full
+// rely. Without GODEBUG, arm64 must run the vector code.
 func TestWithoutVectors(t *testing.T) {
 	off := strings.Contains(os.Getenv("GODEBUG"), map[string]string{"amd64": "cpu.avx2=off", "arm64": "cpu.asimd=off"}[runtime.GOARCH])
 	if off && hasVector {
@@ -24,9 +24,8 @@ func TestWithoutVectors(t *testing.T) {
 	}
 }
 
-// TestVectorBase64 puts every byte at every position in base64 blocks, at both ends of readable
-// memory and at every offset in a cache line, and compares vectorBase64 with the standard library's
-// alphabet.
+// TestVectorBase64 compares vectorBase64 with the standard library. It checks every byte at every
+// position in base64 blocks, at both ends of readable memory, and at every offset in a cache line.
 func TestVectorBase64(t *testing.T) {
 	if !hasVector {
 		t.Skip("no vectors here")

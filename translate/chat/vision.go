@@ -20,25 +20,24 @@ import (
 type Image struct {
 	// Message and Part are the position of the part: messages[Message].content[Part].
 	Message, Part int
-	// Type is the media type of a data URL, determined from its content; empty for an https URL,
-	// which the edge does not fetch.
+	// Type is the media type of a data URL, detected from its content. It is empty for an https
+	// URL.
 	Type string
-	// Width and Height are in pixels, read from the header of a data URL; 0 for an https URL.
+	// Width and Height are in pixels. They are 0 for an https URL.
 	Width, Height int
-	// Host is the host of an https URL, without port, as the client spelt it; nil for a data URL.
-	// It is a slice of the body.
+	// Host is the host of an https URL, without port, in the client's spelling. It is nil for a
+	// data URL.
 	Host []byte
-	// Bytes is the length of the URL in JSON; for a data URL that is about the length of the image in
-	// base64.
+	// Bytes is the length of the URL in JSON.
 	Bytes int
 
-	object     bool        // image_url is an object with the URL inside
-	detail     jsonx.Value // set if engines do not know the client's word
-	known      bool        // the word is one that clients are known to send
-	start, end int         // position of the URL in the body
+	object     bool        // image_url is an object that contains the URL
+	detail     jsonx.Value // set if engines do not know the client's detail
+	known      bool        // clients are known to send this detail
+	start, end int
 }
 
-// Param returns the path of the URL, as in messages[2].content[0].image_url.
+// Param returns the path of the URL, for example messages[2].content[0].image_url.
 func (m *Image) Param() string {
 	s := "messages[" + strconv.Itoa(m.Message) + "].content[" + strconv.Itoa(m.Part) + "].image_url"
 	if m.object {
@@ -47,16 +46,16 @@ func (m *Image) Param() string {
 	return s
 }
 
-// Pixels returns the number of pixels, or 0 if it is unknown.
+// Pixels returns the number of pixels, or 0 if unknown.
 func (m *Image) Pixels() int64 { return int64(m.Width) * int64(m.Height) }
 
-// Vision models spend about one token on a square of 28 by 28 pixels and scale down very large
+// Vision models use about one token per square of 28 by 28 pixels, and scale down very large
 // images.
 const (
 	pixelsPerToken    = 28 * 28
 	minImageTokens    = 64
 	maxImageTokens    = 4096
-	remoteImageTokens = 1024 // for an https URL, like an image of 800,000 pixels
+	remoteImageTokens = 1024 // for an https URL, assuming 800,000 pixels
 )
 
 func (m *Image) estimateTokens() int {
@@ -66,13 +65,12 @@ func (m *Image) estimateTokens() int {
 	return int(min(max(m.Pixels()/pixelsPerToken, minImageTokens), maxImageTokens))
 }
 
-// MaxImages is the maximum number of images in a request. Reading the sizes of tiny images costs
-// much more than their bytes suggest.
+// MaxImages limits the number of images in a request, because reading the sizes of many tiny images
+// is expensive.
 const MaxImages = 1000
 
 var imageNames = jsonx.NewNames("url", "detail")
 
-// decodeImage reads the member image_url of part j of message i and adds the image to p.Images.
 func (p *Prompt) decodeImage(i, j int, v jsonx.Value) *Invalid {
 	m := Image{Message: i, Part: j}
 	switch {
@@ -111,13 +109,11 @@ func (p *Prompt) decodeImage(i, j int, v jsonx.Value) *Invalid {
 	return nil
 }
 
-// detailOriginal asks for an image at its own size. Engines have no such word; the nearest is high.
+// Engines do not know detailOriginal. The edge replaces it with high, the nearest word.
 const detailOriginal = "original"
 
-// details lists the words for how closely a model looks at an image.
 var details = WordList{Words: []string{"auto", "low", "high", detailOriginal}, Other: "auto"}
 
-// detailFor returns the engine's word for an image's detail.
 func detailFor(detail jsonx.Value) string {
 	word, _ := details.Read(detail)
 	if word == detailOriginal {
@@ -126,7 +122,6 @@ func detailFor(detail jsonx.Value) string {
 	return word
 }
 
-// unknownDetail returns the first image whose detail is an unknown word, or nil.
 func (p *Prompt) unknownDetail() *Image {
 	for i := range p.Images {
 		if m := &p.Images[i]; m.detail.Exists() && !m.known {
@@ -138,7 +133,7 @@ func (p *Prompt) unknownDetail() *Image {
 
 const wantURL = "must be an https URL, or a data URL with a JPEG, PNG or WebP image in base64"
 
-// read fills in what the URL says about the image, or returns what is wrong with it.
+// read sets the fields that can be read from the URL, or returns what is wrong with it.
 func (m *Image) read(url []byte) *Invalid {
 	switch {
 	case hasFoldPrefix(url, "https://"):
@@ -153,13 +148,11 @@ func (m *Image) read(url []byte) *Invalid {
 	return notImage(wantURL)
 }
 
-// notImage returns the error for a value that no model could accept as an image.
 func notImage(text string) *Invalid { return WrongValue("", text).AboutImage() }
 
-// imageKind is a kind of image that engines may get.
 type imageKind struct {
 	mediaType string
-	alias     string // another name for the kind
+	alias     string
 	config    func(io.Reader) (image.Config, error)
 }
 
@@ -169,7 +162,6 @@ var imageKinds = [...]imageKind{
 	{"image/webp", "image/webp", webp.DecodeConfig},
 }
 
-// sniff returns the kind of an image by its first bytes, or nil for an unknown kind.
 func sniff(b []byte) *imageKind {
 	switch {
 	case bytes.HasPrefix(b, []byte("\xff\xd8\xff")):
@@ -182,13 +174,13 @@ func sniff(b []byte) *imageKind {
 	return nil
 }
 
-// maxImageHeader is the number of bytes of an image that are searched for the image's size. In a
-// JPEG, previews and camera data of up to 64 KiB each may precede the size.
+// maxImageHeader limits the search for the image size. In a JPEG, previews and camera data of up to
+// 64 KiB each may precede the size.
 const maxImageHeader = 1 << 20
 
-// readData reads a data URL after the scheme. It decodes only the image's header, and checks the
-// base64 alphabet of the rest. The content determines the kind, because clients often label one
-// kind as another and engines also check the content.
+// readData decodes only the image's header. For the remaining bytes, it checks only the base64
+// alphabet. It detects the format from the content, because clients often send the wrong media
+// type.
 func (m *Image) readData(s []byte) *Invalid {
 	comma := bytes.IndexByte(s[:min(len(s), 64)], ',')
 	if comma < 0 {

@@ -23,8 +23,7 @@ func jpegOf(tb testing.TB, w, h int) []byte {
 	return b.Bytes()
 }
 
-// withSegments puts n bytes of application segments between the start of a JPEG and the rest, as
-// cameras do.
+// withSegments inserts n bytes of application segments after the start of a JPEG, as cameras do.
 func withSegments(b []byte, n int) []byte {
 	out := append([]byte{}, b[:2]...)
 	for n > 0 {
@@ -97,7 +96,7 @@ func TestDataURLs(t *testing.T) {
 }
 
 func TestImageURLs(t *testing.T) {
-	accepted := map[string]string{ // URL to host
+	accepted := map[string]string{ // maps a URL to its host
 		"https://example.com/a.png":             "example.com",
 		"HTTPS://Example.COM/a.png":             "Example.COM",
 		"https://example.com":                   "example.com",
@@ -164,7 +163,7 @@ func TestHostAllowed(t *testing.T) {
 }
 
 // TestIsBase64 compares IsBase64 with the standard library for every byte at every position in the
-// wide loop and in what remains after it.
+// wide loop and after it.
 func TestIsBase64(t *testing.T) {
 	t.Run("as the processor can", testIsBase64)
 	if hasVector {

@@ -5,31 +5,31 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// ChatWriter writes a chat request. It copies values as the client wrote them.
+// ChatWriter writes a chat request. It copies the client's values byte for byte.
 type ChatWriter struct {
 	Out      []byte
-	Messages int // number of messages so far
+	Messages int
 }
 
-// String appends s.
 func (w *ChatWriter) String(s string) { w.Out = append(w.Out, s...) }
 
 // Raw appends s and v.
 func (w *ChatWriter) Raw(s string, v jsonx.Value) { w.Out = append(append(w.Out, s...), v.Raw()...) }
 
-// Member is Raw for a member that the client may have omitted.
+// Member is like Raw, but appends nothing if v is absent.
 func (w *ChatWriter) Member(s string, v jsonx.Value) {
 	if chat.Given(v) {
 		w.Raw(s, v)
 	}
 }
 
-// Quoted appends s and a JSON string with the given contents.
+// Quoted appends s and contents as a JSON string. contents must already be escaped.
 func (w *ChatWriter) Quoted(s string, contents []byte) {
 	w.Out = append(append(append(append(w.Out, s...), '"'), contents...), '"')
 }
 
-// Passed appends the request members that engines know but the client's dialect does not.
+// Passed appends the members of root that are unknown in the client's dialect, unless refused lists
+// them.
 func (w *ChatWriter) Passed(root jsonx.Value, own *jsonx.Names, refused *chat.RefusedMembers) {
 	for it := root.Iter(); it.Next(); {
 		if k := it.Key(); own.Index(k) < 0 && refused.Passes(k) {
@@ -39,7 +39,7 @@ func (w *ChatWriter) Passed(root jsonx.Value, own *jsonx.Names, refused *chat.Re
 	}
 }
 
-// Comma appends a comma before element n of a list, unless n is 0.
+// Comma appends a comma before every element of a list except the first.
 func (w *ChatWriter) Comma(n int) {
 	if n > 0 {
 		w.Out = append(w.Out, ',')
@@ -53,13 +53,13 @@ func (w *ChatWriter) Message(role string) {
 	w.String(`{"role":"` + role + `"`)
 }
 
-// TextPart appends a text part with the given contents to a message's content.
+// TextPart appends a text part to a message's content.
 func (w *ChatWriter) TextPart(contents []byte) {
 	w.Quoted(`{"type":"text","text":`, contents)
 	w.String(`}`)
 }
 
-// Function appends a tool. noSchema is the member that replaces missing parameters.
+// Function appends a tool. If parameters is absent, Function writes noSchema instead.
 func (w *ChatWriter) Function(name, description, parameters, strict jsonx.Value, noSchema string) {
 	w.Raw(`{"type":"function","function":{"name":`, name)
 	w.Member(`,"description":`, description)
@@ -78,7 +78,7 @@ func (w *ChatWriter) ChooseFunction(name jsonx.Value) {
 	w.String(`}}`)
 }
 
-// AppendToolCall appends the start of a message's tool call n, up to the function's name. The
+// AppendToolCall appends the start of a tool call, everything before the function's name. The
 // caller appends the name, the arguments and "}}".
 func AppendToolCall(dst []byte, n int, id jsonx.Value) []byte {
 	if n > 0 {

@@ -6,12 +6,12 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Dropped records what a request loses in translation although the client may rely on it. It is a
-// set of names from a fixed list, so it can be logged or sent without repeating a client's text.
-// The zero value is empty.
+// Dropped records the parts of a request that are lost in translation. Its names come from a fixed
+// list, so logs and headers can show them without repeating client text. The zero value is the
+// empty set.
 type Dropped [2]uint64
 
-// The prefixes of names, by the kind of what is dropped.
+// The prefix of a name says what kind of part was dropped.
 const (
 	droppedTool   = "tool:"
 	droppedItem   = "item:"
@@ -19,15 +19,15 @@ const (
 	droppedMember = "member:"
 )
 
-// The names for a client's sealed blobs that cannot be opened here, because another provider or an
-// edge with other keys sealed them.
+// The names for sealed blobs that cannot be opened, because another provider or an edge with other
+// keys sealed them.
 const (
 	reasoningItem = droppedItem + "reasoning"
 	thinkingBlock = droppedBlock + "thinking"
 )
 
-// droppedNames is the fixed list. A tool's name in the list is a prefix of the tool's type, which
-// may end with a version.
+// droppedNames is the fixed list. A tool type may end with a version, so the list has only the
+// start of the type.
 var droppedNames = [...]string{
 	"tool:advisor", "tool:apply_patch", "tool:bash", "tool:code_execution", "tool:code_interpreter", "tool:computer",
 	"tool:file_search", "tool:image_generation", "tool:local_shell", "tool:mcp", "tool:memory", "tool:shell",
@@ -50,12 +50,12 @@ var droppedNames = [...]string{
 	"member:budget_tokens", "member:container", "member:context_management", "member:include", "member:max_tool_calls", "member:max_tokens",
 	"member:mcp_servers", "member:n", "member:service_tier", "member:truncation",
 
-	"member:summary", "member:thinking", "member:verbosity", // members with an unknown word: chat.WordList
+	"member:summary", "member:thinking", "member:verbosity", // members with an unknown value: see chat.WordList
 }
 
-var _ [128 - len(droppedNames)]struct{} // fails to compile if the set has too few bits
+var _ [128 - len(droppedNames)]struct{} // does not compile if the set has too few bits
 
-// Tool adds a tool of the given type.
+// Tool adds a tool type.
 func (d *Dropped) Tool(kind jsonx.Value) {
 	text := string(kind.AppendText(nil))
 	if !d.add(func(name string) bool {
@@ -66,11 +66,10 @@ func (d *Dropped) Tool(kind jsonx.Value) {
 	}
 }
 
-// Item adds an item of the given type. It returns false for a type that is not in the list and
-// therefore unknown to the dialect.
+// Item adds an item type. It returns false if the dialect does not know the type.
 func (d *Dropped) Item(kind jsonx.Value) bool { return d.kind(droppedItem, kind) }
 
-// Block is Item for a content block.
+// Block adds a content block type. It returns false if the dialect does not know the type.
 func (d *Dropped) Block(kind jsonx.Value) bool { return d.kind(droppedBlock, kind) }
 
 func (d *Dropped) kind(prefix string, kind jsonx.Value) bool {
@@ -80,10 +79,10 @@ func (d *Dropped) kind(prefix string, kind jsonx.Value) bool {
 	})
 }
 
-// Reasoning adds a reasoning item that cannot be opened here.
+// Reasoning adds a reasoning item that cannot be opened.
 func (d *Dropped) Reasoning() { d.add(func(name string) bool { return name == reasoningItem }) }
 
-// Thinking adds a thinking block that cannot be opened here.
+// Thinking adds a thinking block that cannot be opened.
 func (d *Dropped) Thinking() { d.add(func(name string) bool { return name == thinkingBlock }) }
 
 // Member adds a member of the request.
@@ -109,7 +108,7 @@ func (d *Dropped) add(is func(name string) bool) bool {
 	return false
 }
 
-// Names returns the names in the set, or nil if the set is empty.
+// Names returns the names in the set.
 func (d Dropped) Names() (names []string) {
 	for i, name := range &droppedNames {
 		if d[i/64]&(1<<(i%64)) != 0 {

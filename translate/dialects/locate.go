@@ -8,8 +8,8 @@ import (
 	"penstock/translate/chat"
 )
 
-// Locate changes an *apierr.Error from chat.Request.Decode or Check so that it names the member as
-// in the client's request. Other errors are returned unchanged.
+// Locate replaces the parameter of an *apierr.Error, which names a member of the chat request, with
+// the member's name in the client's request. It returns other errors unchanged.
 func Locate(err error, nameOf func(param string) string) error {
 	var e *apierr.Error
 	if !errors.As(err, &e) || e.Param == "" {
@@ -28,15 +28,15 @@ type Images []Image
 type Image struct {
 	Message, Part int // messages[Message].content[Part] in the chat request
 
-	// In the client's body the image is at List[Item].Parts[At] or, unless Nested is negative, at
-	// List[Item].Parts[At].Parts[Nested]. It is in the member Member of that object.
+	// In the client's body, the image is in the object List[Item].Parts[At] or, unless Nested is
+	// negative, in List[Item].Parts[At].Parts[Nested].
 	List, Parts      string
 	Item, At, Nested int
 	Member           string
 }
 
-// Find returns the image to which a member of the chat request belongs, and the rest of the
-// member's name after the part. It returns nil if the member does not belong to an image.
+// Find returns the image that contains the member param of the chat request, and the member's path
+// within the part. It returns nil if param is not part of an image.
 func (s Images) Find(param string) (*Image, string) {
 	for i := range s {
 		m := &s[i]
@@ -47,7 +47,7 @@ func (s Images) Find(param string) (*Image, string) {
 	return nil, ""
 }
 
-// Path returns the name, in the client's body, of one of the image's members.
+// Path returns the full path of one of the image's members in the client's body.
 func (m *Image) Path(member string) string {
 	s := chat.Element(m.List, m.Item) + "." + chat.Element(m.Parts, m.At)
 	if m.Nested >= 0 {
@@ -56,7 +56,7 @@ func (m *Image) Path(member string) string {
 	return s + "." + member
 }
 
-// Reset clears the images and keeps the memory for a usual number of images.
+// Reset removes the images.
 func (s *Images) Reset() {
 	if cap(*s) > keepImages {
 		*s = nil

@@ -5,48 +5,49 @@ import (
 	"penstock/translate/seal"
 )
 
-// Options says how to translate a request. The zero value moves system text into the leading
-// message and is as tolerant as possible.
+// Options says how to translate a request. The zero value moves all system text into the first
+// message and accepts as much as possible.
 type Options struct {
-	// InPlace reports whether the model, in the client's spelling, accepts system messages in the
-	// middle of a conversation; nil: no model does. InPlace is called once, before anything is
-	// written, and must not keep the name.
+	// InPlace reports whether the model accepts system messages in the middle of a conversation. If
+	// InPlace is nil, no model does. The translation calls InPlace once, before it writes any
+	// output. InPlace must not retain model.
 	InPlace func(model []byte) bool
-	// Opener opens sealed reasoning and compactions in the history. A compaction belongs to no
-	// model, so its model is empty. If Opener is nil, nothing is opened.
+	// Opener opens sealed reasoning and compactions. Compactions are sealed for an empty model
+	// name. If Opener is nil, the translation opens nothing.
 	Opener chat.Opener
-	// RedactThinking seals the reasoning in a Messages answer unless the request asks for its text.
+	// RedactThinking seals the reasoning in a Messages answer unless the client requests the
+	// reasoning text.
 	RedactThinking bool
-	// Refuse holds the members that steer an engine. They are refused and never passed on, so that
-	// a request means the same on every endpoint.
+	// Refuse lists the members that steer an engine. They are never passed on.
 	Refuse *chat.RefusedMembers
-	// Hosted returns the members that are refused in a request for the model, in addition to
-	// Refuse. The model's name is in the client's spelling and must not be kept. If Hosted is nil,
-	// there are none. Only Messages calls Hosted. In Responses, agents send some of these members,
-	// so they are dropped.
+	// Hosted returns more members to refuse for the model. It may be nil, and must not retain
+	// model. Only Messages calls Hosted. Responses drops these members instead, because agents send
+	// some of them.
 	Hosted func(model []byte) *chat.RefusedMembers
-	// Strict refuses what is otherwise tolerated: tools that are not functions, Responses members
-	// that have no effect here, and halves of surrogate pairs in the conversation, which are
-	// otherwise replaced in the body.
+	// Strict refuses requests that the edge otherwise accepts. They contain:
+	//
+	//   - tools that are not functions,
+	//   - Responses members that have no effect here,
+	//   - or halves of surrogate pairs in the conversation, which the edge otherwise replaces.
 	Strict bool
-	// Count is true if the prompt is only counted. The request then has no stream and, in Messages,
-	// no token limit. Engines get the Messages body without the members in Refuse.
+	// Count is true if the request only counts the prompt's tokens. Such a request has no stream
+	// and, in Messages, no token limit.
 	Count bool
-	// MayCompact is true if the edge has keys for sealing conversation summaries. Compact requests
-	// a summary, whatever the request says. Only Responses has summaries.
+	// MayCompact is true if the edge has keys for sealing summaries. Compact requests a summary
+	// even if the client does not. Only Responses supports summaries.
 	MayCompact, Compact bool
 }
 
-// Identity is what the edge knows about an answer.
+// Identity identifies an answer and the call to which it belongs.
 type Identity struct {
 	Model   string       // public id
-	ID      string       // unique; missing tool call ids are derived from it
+	ID      string       // unique; the edge derives missing tool call ids from it
 	Created int64        // Unix seconds
 	Now     func() int64 // Unix seconds, called when the answer is complete
 
-	Seal         seal.Box // for reasoning that the client carries but may not read
+	Seal         seal.Box // seals reasoning that the client stores but must not read
 	RequestID    string   // for errors within a stream
-	Tools        []byte   // the names offered to the engine, as in answer.Options
-	SingleCall   bool     // the request forbids parallel tool calls
-	PromptTokens int      // the edge's estimate of the prompt, for an engine that sends no counts
+	Tools        []byte
+	SingleCall   bool
+	PromptTokens int // the edge's estimate of the prompt, for engines that send no counts
 }

@@ -4,9 +4,9 @@ import (
 	"strings"
 )
 
-// absentIn determines what a 404 or 405 is about. It is about the model only if the engine says so
-// explicitly or in a member for that purpose. Engines also answer 404 for a client's own image, and
-// proxies in front of engines, or web frameworks, answer 404 for a path.
+// absentIn returns AbsentModel only if the message or a dedicated member says that the model is
+// missing. A 404 alone is not sufficient: engines answer 404 for an image in the request, and
+// proxies and web frameworks in front of engines answer 404 for a path.
 func (e *Error) absentIn(status int, aboutModel bool, message string) Absence {
 	text := strings.ToLower(strings.TrimSpace(message))
 	if len(text) > maxMessage {

@@ -2,7 +2,7 @@ package engineerror
 
 import "testing"
 
-// A 404 is about the model, about the path, or about what the client asked for.
+// TestAbsent checks whether a 404 is about the model, the path, or an object that the client named.
 func TestAbsent(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -58,7 +58,8 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
-// A 404 that names nothing from the request is not meant for clients: its text stays in the edge.
+// TestAbsentInOtherWords checks that the client does not see the message of a 404 that refers to no
+// part of the request.
 func TestAbsentInOtherWords(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{`{"error":"ask gpu7.rack.local"}`, `{"error":{"message":"No GPU","type":"oops"}}`, `moved to node-7`} {

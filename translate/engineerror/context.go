@@ -8,9 +8,8 @@ import (
 func overflows(lower string) bool { return containsAny(lower, overflowTexts) }
 
 // overflowSizes finds the sizes of the request and the context in a message. If the prompt alone
-// would fit, it returns the prompt's size and the answer's; otherwise prompt is the size of the
-// whole request. All results are 0 unless the message has the sizes and the request exceeds the
-// context. The client can then rely on the numbers when it decides how much to remove.
+// would fit, prompt and answer are separate sizes. Otherwise prompt is the size of the whole
+// request. All results are 0 unless the message shows that the request exceeds the context.
 func overflowSizes(lower string) (prompt, answer, most int) {
 	most = firstSize(lower, maxMarks)
 	prompt, answer = firstSize(lower, inputMarks), firstSize(lower, answerMarks)
@@ -26,8 +25,7 @@ func overflowSizes(lower string) (prompt, answer, most int) {
 	return prompt, 0, most
 }
 
-// firstSize returns the number of tokens after the first mark that is followed by such a number, or
-// 0.
+// firstSize looks for the first mark that precedes a number. It returns this number, or 0.
 func firstSize(s string, marks []string) int {
 	for _, mark := range marks {
 		if size := sizeAfter(s, mark); size > 0 {
@@ -37,7 +35,6 @@ func firstSize(s string, marks []string) int {
 	return 0
 }
 
-// sizeAfter returns the number of tokens that follows the mark, or 0 if there is none.
 func sizeAfter(s, mark string) int {
 	for {
 		i := strings.Index(s, mark)

@@ -29,7 +29,7 @@ func TestParse(t *testing.T) {
 		{"JSON string", 400, "application/json", `"bad thing"`, Error{Message: "bad thing", ClientFault: true}},
 		{"number", 400, "application/json", `7`, Error{Message: "7", ClientFault: true}},
 
-		// Recorded: llama.cpp.
+		// Recorded from llama.cpp.
 		{
 			"llama.cpp context", 400, "application/json",
 			`{"error":{"code":400,"message":"request (4920 tokens) exceeds the available context size (2048 tokens), try increasing it","type":"exceed_context_size_error","n_prompt_tokens":4920,"n_ctx":2048}}`,
@@ -66,7 +66,7 @@ func TestParse(t *testing.T) {
 			Error{Status: 503, Type: "unavailable_error", Message: "Loading model"},
 		},
 
-		// Recorded: Ollama.
+		// Recorded from Ollama.
 		{
 			"ollama context", 400, "application/json",
 			`{"error":{"message":"{\"error\":{\"code\":400,\"message\":\"request (4920 tokens) exceeds the available context size (2048 tokens), try increasing it\",\"type\":\"exceed_context_size_error\",\"n_prompt_tokens\":4920,\"n_ctx\":2048}}","type":"invalid_request_error","param":null,"code":null}}`,
@@ -84,7 +84,7 @@ func TestParse(t *testing.T) {
 		},
 		{"ollama native", 404, "application/json", `{"error":"model 'absent' not found"}`, Error{Message: "model 'absent' not found", Absent: AbsentModel}},
 
-		// From the sources of vLLM, SGLang and TGI.
+		// From the source code of vLLM, SGLang and TGI.
 		{
 			"vllm", 400, "application/json",
 			`{"error":{"message":"This model's maximum context length is 4096 tokens. However, your request has 5120 input tokens. Please reduce the length of the input messages.","type":"BadRequestError","param":null,"code":400}}`,
@@ -184,7 +184,7 @@ func TestParse(t *testing.T) {
 
 		{"list of errors", 404, "", `[{"error":{"code":404,"message":"no model","status":"NOT_FOUND"}}]`, Error{Status: 404, Code: "NOT_FOUND", Message: "no model"}},
 
-		// Inside a stream.
+		// Errors within a stream.
 		{"event", 0, "", `{"error":{"message":"queue is full","code":503}}`, Error{Status: 503, Message: "queue is full"}},
 		{"event 400", 0, "", `{"error":{"message":"x","code":400}}`, Error{Status: 400, Message: "x", ClientFault: true}},
 		{"answer 400", 200, "", ` {"error":{"message":"x","type":"a.z-_9","code":"400"}}`, Error{Status: 400, Type: "a.z-_9", Message: "x", ClientFault: true}},
@@ -195,7 +195,7 @@ func TestParse(t *testing.T) {
 		{"tgi failure in a stream", 0, "", `{"error":{"message":"Request failed during generation: CUDA","http_status_code":422}}`, Error{Message: "Request failed during generation: CUDA"}},
 		{"event text", 0, "", `it broke`, Error{Message: "it broke"}},
 
-		// Hostile.
+		// Hostile errors.
 		{"types that are no words", 500, "", `{"error":{"message":"x","type":"a b<c>","code":"\u0007"}}`, Error{Message: "x"}},
 		{"control characters", 500, "", `{"error":"a\u0000b\r\nc\u202ed\u001b[31me"}`, Error{Message: "a b cd [31me"}},
 		{"addresses", 500, "", `{"error":"dial http://gpu-a:8000/v1: 10.1.2.3:8000 (/usr/lib/python3/x.py) node-7.cluster.internal:9000 C:\\models\\a at localhost:11434, see /v1/models and a/b 1.2.3 12:30"}`, Error{Message: "dial [address] [address] ([path]) [address] [path] at [address], see /v1/models and a/b 1.2.3 12:30"}},
@@ -213,7 +213,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Engines' wordings about images that a model does not accept.
+// TestAboutImages checks the phrases with which engines say that a model does not accept images.
 func TestAboutImages(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]bool{
@@ -273,8 +273,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A Shortener keeps the JSON structure and the start of each string, regardless of how the text is
-// split, and does not change short strings.
+// TestShortener checks that a Shortener retains the JSON structure, the start of each long string,
+// and short strings as a whole, however the text is split.
 func TestShortener(t *testing.T) {
 	t.Parallel()
 	shorten := func(body string, size int) string {
@@ -305,9 +305,8 @@ func TestShortener(t *testing.T) {
 	}
 }
 
-// TestOverflowWords has the wordings of engines and services for a request that does not fit, and
-// the sizes in these wordings. Agents that get the right code compact their conversation; otherwise
-// they give up.
+// TestOverflowWords checks the phrases with which engines and services say that a request does not
+// fit. If the error has the right code, agents compact their conversation. Otherwise they give up.
 func TestOverflowWords(t *testing.T) {
 	t.Parallel()
 	for message, sizes := range map[string][2]int{

@@ -7,9 +7,8 @@ import (
 
 var gistSeed = maphash.MakeSeed()
 
-// Gist returns a hash of a status and of the engine's message. The message is hashed without what
-// varies between requests: case, numbers and quoted text. The hash is valid only in this process,
-// and never 0.
+// Gist returns a hash of the status and the engine's message. It ignores case, numbers and quoted
+// text, because they vary between requests. The hash is valid only in this process and is never 0.
 func (e *Error) Gist(status int) uint64 {
 	var h maphash.Hash
 	h.SetSeed(gistSeed)
@@ -18,7 +17,6 @@ func (e *Error) Gist(status int) uint64 {
 	return h.Sum64() | 1
 }
 
-// gist removes from a message the text that varies between requests.
 func gist(message string) string {
 	var b strings.Builder
 	quote := rune(0)
@@ -38,7 +36,7 @@ func gist(message string) string {
 	return strings.ToLower(b.String())
 }
 
-// opens reports whether a quote that follows the given text opens a quotation. Otherwise it is an
+// opens reports whether a quote after the given text opens a quotation. Otherwise it is an
 // apostrophe.
 func opens(before string) bool {
 	return before == "" || strings.ContainsAny(before[len(before)-1:], " \t([{=:,")

@@ -6,10 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// maxMessage is the maximum number of bytes of an engine's message that are kept.
 const maxMessage = 1 << 10
 
-// clean returns the part of an engine's message that may be shown.
+// clean returns the part of an engine's message that clients may see.
 func clean(s string) string {
 	if strings.Contains(s, "Traceback (most recent call last)") {
 		return ""
@@ -20,7 +19,7 @@ func clean(s string) string {
 	var b strings.Builder
 	space := false
 	for _, r := range s {
-		if unicode.Is(unicode.Cf, r) { // invisible, and could hide a key from redact
+		if unicode.Is(unicode.Cf, r) { // an invisible character could hide a key from redact
 			continue
 		}
 		if r == utf8.RuneError || unicode.IsControl(r) || unicode.IsSpace(r) {
@@ -36,7 +35,6 @@ func clean(s string) string {
 	return cutMessage(redact(b.String()))
 }
 
-// cutMessage shortens a message that is too long.
 func cutMessage(s string) string {
 	if len(s) > maxMessage {
 		s = s[:maxMessage]

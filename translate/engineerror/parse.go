@@ -8,12 +8,16 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Parse reads the body of an answer whose status is not 200, or the data of an error event, for
-// which status is 0. It understands the errors of all known engines: {"error":{…}}, {"error":"…"}
-// with or without error_type, the same members at the top level, FastAPI's {"detail":…}, an error
-// with another one as JSON in its message (Ollama passes on its runner's errors like this), and
-// plain text. A body with MaxBody bytes may be truncated, and is read as far as possible. HTML and
-// unreadable bodies yield no message. Parse never fails.
+// Parse reads the body of a response whose status is not 200, or the data of an error event. For an
+// event, status is 0. It understands the errors of all known engines:
+//   - {"error":{…}}, and {"error":"…"} with or without error_type,
+//   - the same members at the top level,
+//   - FastAPI's {"detail":…},
+//   - an error whose message is another error as JSON, as when Ollama passes on its runner's error,
+//   - plain text.
+//
+// If the body is truncated, Parse reads as much as possible. HTML and unreadable bodies yield no
+// message.
 func Parse(status int, contentType string, body []byte) Error {
 	var e Error
 	cut := len(body) >= MaxBody
@@ -36,7 +40,7 @@ func Parse(status int, contentType string, body []byte) Error {
 	return e
 }
 
-// ReadObject reads an error object from a stream that has already been parsed.
+// ReadObject reads an error object from a stream event that was already parsed.
 func ReadObject(root jsonx.Value) Error {
 	var e Error
 	e.read(root, 0)
@@ -65,7 +69,7 @@ func (e *Error) classify(status int) {
 	} else {
 		e.ContextPrompt, e.ContextMax = 0, 0
 	}
-	if status < 300 { // a success status with an error; a redirect is neither
+	if status < 300 { // a success status does not describe the error; the status of a redirect stays
 		status = e.Status
 	}
 	if status == 0 && containsAny(lower, overloadTexts) {
@@ -88,7 +92,6 @@ func (e *Error) classify(status int) {
 	}
 }
 
-// subjectOf returns the subject of a message. The message must be in lower case.
 func subjectOf(lower string) Subject {
 	switch {
 	case containsAny(lower, rolesTexts):

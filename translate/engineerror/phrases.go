@@ -5,23 +5,21 @@ import (
 	"strings"
 )
 
-// The edge recognizes engines' errors by these words, with one table for each meaning. Texts and
-// marks are in lower case, because messages are compared in lower case. A new wording needs one
-// line here, with the engine's name, and one in the test.
+// The edge recognizes engine errors by phrases, which this file lists in lower case. To add a
+// phrase, add one line with the engine's name here and one line in the test.
 
-// clientTypes lists the error types for which the request is at fault. They are used if the status
-// is missing or unspecific.
+// clientTypes lists the error types that mean that the request is at fault. They are needed if the
+// status is missing or unspecific.
 var clientTypes = map[string]bool{
-	"invalid_request_error":     true, // OpenAI's word; llama.cpp, Ollama
+	"invalid_request_error":     true, // OpenAI, llama.cpp, Ollama
 	"BadRequestError":           true, // vLLM
 	"UnprocessableEntityError":  true, // vLLM
 	"validation":                true, // TGI
 	"exceed_context_size_error": true, // llama.cpp
 }
 
-// clientTexts lists phrases in messages about a mistake in the request that come with status 500 or
-// 501 and an unspecific type. All but the last four come from llama.cpp's server, directly or
-// through Ollama.
+// clientTexts lists phrases about invalid requests that engines report with status 500 or 501.
+// Except for the last four, they come from llama.cpp's server, directly or through Ollama.
 var clientTexts = []string{
 	"failed to parse tools",
 	"failed to parse messages",
@@ -36,47 +34,43 @@ var clientTexts = []string{
 }
 
 // templateMark precedes the reason why a model's chat template refuses a request. In llama.cpp it
-// follows an excerpt from the template, with status 400 or 500 depending on where in the server the
-// error occurred. Ollama passes the message on.
+// follows an excerpt of the template. The status is 400 or 500, depending on where in the server
+// the error occurred.
 const templateMark = "Jinja Exception: "
 
-// effortTexts lists phrases in messages about the word for a reasoning effort.
 var effortTexts = []string{
-	"reasoning_effort",        // vLLM, SGLang, TensorRT-LLM: the member that the engine's request schema refuses
-	"reasoning.effort",        // the same in Responses
-	"output_config.effort",    // the same in Messages
+	"reasoning_effort",        // vLLM, SGLang, TensorRT-LLM: the engine's request schema refuses the member
+	"reasoning.effort",        // the same member in Responses
+	"output_config.effort",    // the same member in Messages
 	"reasoning effort",        // the template of Qwen 3.8: "Unexpected reasoning effort high. Supported types are …"
 	"invalid reasoning value", // Ollama
 }
 
-// rolesTexts lists phrases in messages about consecutive turns with one role.
 var rolesTexts = []string{
 	"roles must alternate",                              // the templates of Gemma, Mistral and Llama 2, in every engine
 	"unexpected role 'user' after role 'user'",          // mistral-common, in vLLM
-	"unexpected role 'assistant' after role 'assistant", // the same
+	"unexpected role 'assistant' after role 'assistant", // mistral-common, in vLLM
 }
 
-// imageTexts lists phrases in messages about images that the model does not accept, or about too
-// many images.
+// imageTexts lists phrases which say that the model accepts no images, or not that many.
 var imageTexts = []string{
 	"image input is not supported",   // llama.cpp; Ollama passes it on
 	"does not support image",         // llama.cpp, Ollama, SGLang
 	"data required for image input",  // Ollama
 	"is not a multimodal model",      // vLLM
 	"image(s) may be provided",       // vLLM: at most a certain number
-	"the model does not take images", // from another Penstock, like the next four
+	"the model does not take images", // from another Penstock edge, like the next four
 	"send a smaller image",
 	"webp",
 	"must hold an image",
 	"is one image too many",
 }
 
-// overloadTexts lists phrases in the error events of overloaded engines. The status in such events
-// means nothing, because TGI opens a stream before it looks for a slot, and gives every error in
-// the stream the status 422.
+// overloadTexts lists phrases for error events whose status is meaningless. TGI opens a stream
+// before it looks for a slot, and every error in the stream has the status 422.
 var overloadTexts = []string{"model is overloaded"}
 
-// overflowTexts lists phrases in messages about a request that does not fit into the context.
+// overflowTexts lists phrases about a request that does not fit into the context.
 var overflowTexts = []string{
 	"exceeds the available context size",       // llama.cpp
 	"maximum context length",                   // vLLM, SGLang, OpenAI
@@ -86,7 +80,7 @@ var overflowTexts = []string{
 	"`inputs` must have less than",             // TGI
 	"should not exceed max_input_len",          // TensorRT-LLM
 	"should not exceed max_seq_len",            // TensorRT-LLM
-	"must be greater than 0, `default_max_tok", // TensorRT-LLM: nothing is left for the answer
+	"must be greater than 0, `default_max_tok", // TensorRT-LLM: no tokens are left for the answer
 	"greater than the context length",          // LM Studio
 	"prompt is too long",                       // Anthropic's wording
 	"loaded with context length of only",       // LM Studio
@@ -97,11 +91,11 @@ var overflowTexts = []string{
 	"input length exceeds the context length",  // Ollama
 	"exceeds maximum model length",             // older vLLM
 	"exceed the configured limit of the model", // older vLLM
-	"should not exceed max_num_tokens",         // TensorRT-LLM: its budget for the tokens of a step
+	"should not exceed max_num_tokens",         // TensorRT-LLM: its token budget for one step
 	"prompt too long",                          // Ollama
 	"longer than the context length",           // Ollama
 	"context size has been exceeded",           // llama.cpp in mid-generation; LM Studio with MLX
-	"too large to process. increase the phys",  // llama.cpp: an embedding or a ranking must fit into one batch
+	"too large to process. increase the phys",  // llama.cpp: the input of an embedding or a ranking must fit into one batch
 
 	// LM Studio: "Cannot truncate prompt with n_keep (15028) >= n_ctx (7424)"
 	"n_keep (",
@@ -120,9 +114,9 @@ var overflowTexts = []string{
 	"model_context_window_exceeded",           // Z.ai
 }
 
-// maxMarks lists the words that precede the size of the context, the more specific ones first.
-// promptMarks precede the size of the request or of part of it. inputMarks and answerMarks precede
-// the sizes of the prompt and the answer in messages that give both.
+// maxMarks precede the context size. More specific phrases are first. promptMarks precede the size
+// of the request. In messages that report prompt and answer separately, inputMarks precede the
+// prompt size and answerMarks the answer size.
 var (
 	maxMarks = []string{
 		"maximum context length is only ", "maximum context length is ",
@@ -153,11 +147,11 @@ var (
 // excessMark precedes the number of tokens by which a prompt exceeds the context.
 const excessMark = "exceeded max context length by "
 
-// lowerBound precedes the counted size of a prompt that exceeds the context. vLLM stops counting
-// just above the context size.
+// lowerBound precedes a lower bound of the prompt size. vLLM stops counting just above the context
+// size.
 const lowerBound = "prompt contains at least "
 
-// modelWords lists codes and types, in lower case, that say that a model does not exist.
+// modelWords lists the codes and types that mean that a model does not exist, in lower case.
 var modelWords = map[string]bool{
 	"model_not_found":      true, // OpenAI, LM Studio
 	"modelnotfound":        true,
@@ -167,7 +161,7 @@ var modelWords = map[string]bool{
 	"deployment_not_found": true,
 }
 
-// modelTexts lists texts that say the same, without a name between the words.
+// modelTexts lists phrases that mean the same and do not contain the model's name.
 var modelTexts = []string{
 	"model not found",
 	"model does not exist",
@@ -178,19 +172,17 @@ var modelTexts = []string{
 }
 
 var (
-	// modelNotThere matches texts that say the same with the name, quoted or not, as in "The model
-	// `x` does not exist."
+	// modelNotThere matches phrases that contain the model's name, such as "The model `x` does not
+	// exist."
 	modelNotThere = regexp.MustCompile("\\bmodel(?: with name| named| name| id)?:? [\"'`]?[^\"'`\\s]+[\"'`]? (?:(?:is |was )?not (?:found|installed|available|loaded)|does(?: not|n't) exist)")
-	// requestNames matches the kinds of things that a request may name and an engine may not find.
-	// pathNotThere matches the message of a web framework or a proxy, or the start of the message.
-	// A 404 that matches none of these patterns was not sent by an engine but by something in its
-	// place.
+	// requestNames matches the kinds of objects that a request may name. pathNotThere matches
+	// messages of web frameworks and proxies. If a 404 matches neither these two patterns nor a
+	// phrase about the model, it comes from another server at the engine's address.
 	requestNames = regexp.MustCompile(`\b(?:image|file|voice|speaker|audio|video|url|adapter|lora|document|grammar|cache)s?\b`)
 	pathNotThere = regexp.MustCompile(`^(?:(?:404:? ?)?(?:the )?(?:(?:page|file|route|path|url|endpoint|resource|requested (?:url|path|resource)(?: \S+)?) )?(?:was )?not found(?: \([^)]*\))?(?: on (?:this|the) server)?(?:[.!].*)?$|404$|invalid url\b|unexpected endpoint\b|unknown (?:endpoint|path|route|request url)\b|unrecognized request url\b|no route\b|cannot post /)`)
 )
 
-// keyPrefixes lists the prefixes of keys of engines and services, with the minimum number of
-// characters that must follow, one of which must be a digit.
+// least is the minimum number of characters after the prefix. At least one of them must be a digit.
 var keyPrefixes = []struct {
 	text  string
 	least int

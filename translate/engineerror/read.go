@@ -8,17 +8,15 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// maxNested is the maximum number of levels of nested errors that are read.
 const maxNested = 4
 
-// read collects the error from v. An inner object takes precedence, because it is closer to the
-// fault.
+// read prefers the innermost error object, because it is closest to the cause.
 func (e *Error) read(v jsonx.Value, depth int) {
 	switch v.Kind() {
 	case jsonx.String:
 		e.text(v, depth)
 		return
-	case jsonx.Array: // FastAPI's list of faults; other engines put one error in a list
+	case jsonx.Array: // FastAPI's list of faults; some engines put a single error in a list
 		e.list(v, depth)
 		return
 	case jsonx.Object:
@@ -50,7 +48,7 @@ func (e *Error) read(v jsonx.Value, depth int) {
 			}
 		case "param":
 			if text, ok := m.Text(); ok && string(text) == "model" {
-				e.Absent = AbsentModel // applies if the status is 404
+				e.Absent = AbsentModel // used only if the status is 404
 			}
 		case "n_prompt_tokens":
 			e.ContextPrompt = translate.Count(m)
@@ -63,7 +61,7 @@ func (e *Error) read(v jsonx.Value, depth int) {
 	}
 }
 
-// text stores a message, or reads the error nested in it.
+// text stores a message. If the message is an error as JSON, text reads that error instead.
 func (e *Error) text(v jsonx.Value, depth int) {
 	text := v.AppendText(nil)
 	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] == '{' && depth < maxNested {
@@ -78,8 +76,7 @@ func (e *Error) text(v jsonx.Value, depth int) {
 	e.Message = string(text)
 }
 
-// list reads the faults that FastAPI found in a request: {"loc":["body","messages"],"msg":"Field
-// required"}.
+// list reads FastAPI's faults, such as {"loc":["body","messages"],"msg":"Field required"}.
 func (e *Error) list(v jsonx.Value, depth int) {
 	var text []byte
 	for it := v.Iter(); it.Next() && len(text) < maxMessage; {
@@ -112,7 +109,7 @@ func (e *Error) list(v jsonx.Value, depth int) {
 	}
 }
 
-// number stores a status, given as a number or as digits, and reports whether v is any number.
+// number stores a status. It reports whether v is a number or a string of digits.
 func (e *Error) number(v jsonx.Value) bool {
 	n, ok := v.Int()
 	if text, plain := v.Text(); plain {
@@ -125,7 +122,6 @@ func (e *Error) number(v jsonx.Value) bool {
 	return ok
 }
 
-// word stores a type or a code if it is an identifier.
 func (e *Error) word(to *string, v jsonx.Value) {
 	text, ok := v.Text()
 	if !ok || len(text) == 0 || len(text) > 64 {
@@ -136,7 +132,7 @@ func (e *Error) word(to *string, v jsonx.Value) {
 			return
 		}
 	}
-	if '0' <= text[0] && text[0] <= '9' { // SGLang sends the status here
+	if '0' <= text[0] && text[0] <= '9' { // SGLang sends the status as the type
 		return
 	}
 	if keyAt(string(text)) > 0 {
@@ -145,7 +141,7 @@ func (e *Error) word(to *string, v jsonx.Value) {
 	*to = string(text)
 }
 
-// Truthy reports whether JavaScript and Python consider v true.
+// Truthy reports whether v is true in a JavaScript or Python condition.
 func Truthy(v jsonx.Value) bool {
 	switch v.Kind() {
 	case jsonx.True, jsonx.Object, jsonx.Array:

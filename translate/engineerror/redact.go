@@ -11,7 +11,7 @@ import (
 // redact replaces addresses, absolute paths and anything that looks like a key.
 func redact(s string) string {
 	var b strings.Builder
-	follows := noSecret // what the preceding word announces
+	follows := noSecret // the kind of secret that the preceding word announces
 	for len(s) > 0 {
 		n := strings.IndexFunc(s, isBreak)
 		if n < 0 {
@@ -44,17 +44,15 @@ func redact(s string) string {
 	return b.String()
 }
 
-// announcement is what a word implies about the next one.
 type announcement uint8
 
 const (
 	noSecret    announcement = iota
-	credentials              // after the name of an HTTP header or its scheme
-	basicScheme              // followed by base64, or by an ordinary word as in "basic usage"
-	secret                   // after the name of a secret, where ordinary text may also follow
+	credentials              // after the name of an HTTP header or of its scheme
+	basicScheme              // base64 may follow, or an ordinary word as in "basic usage"
+	secret                   // after the name of a secret; ordinary text may also follow
 )
 
-// announces returns what a name implies about the word after it.
 func announces(name string) announcement {
 	if len(name) > 24 {
 		return noSecret
@@ -77,7 +75,6 @@ func announces(name string) announcement {
 	return noSecret
 }
 
-// is reports whether a word is of the announced kind.
 func (a announcement) is(word string) bool {
 	n := 0
 	for n < len(word) && (isKeyByte(word[n]) || strings.IndexByte(".*+/~", word[n]) >= 0) {
@@ -94,8 +91,8 @@ func (a announcement) is(word string) bool {
 	return false
 }
 
-// looksRandom reports whether a word has digits among letters, or upper-case letters after
-// lower-case ones.
+// looksRandom reports whether word contains both digits and letters, or an upper-case letter after
+// a lower-case one.
 func looksRandom(word string) bool {
 	digit, letter, small := false, false, false
 	for i := range len(word) {
@@ -114,7 +111,6 @@ func looksRandom(word string) bool {
 	return digit && (letter || len(word) >= leastToken)
 }
 
-// isBreak reports whether r ends a word that may be an address or a path.
 func isBreak(r rune) bool { return strings.ContainsRune(" \"'`()[]{}<>,;=|", r) }
 
 func redactWord(w string) string {
@@ -131,21 +127,20 @@ func redactWord(w string) string {
 
 const (
 	redactedKey = "[key]"
-	leastToken  = 16 // characters after "Bearer"; fewer are more likely a word
-	leastPlain  = 8  // characters of a key without a digit, if its prefix is not part of a word
-	// leastUnbroken is the number of letters, without a hyphen or the like, from which on a text
-	// cannot be a word.
+	leastToken  = 16 // minimum length of a token after "Bearer"; shorter text is probably a word
+	leastPlain  = 8  // minimum length of a key without a digit, if its prefix is not part of a word
+	// leastUnbroken is longer than any word without hyphens or similar characters.
 	leastUnbroken = 24
 )
 
-// redactKeys replaces keys within a word. A key is a known prefix that is followed by enough
-// characters of a key and does not follow a letter or digit.
+// redactKeys replaces keys. A key consists of a known prefix and a minimum number of key
+// characters. No letter or digit may precede a key.
 func redactKeys(w string) string {
 	if len(w) < 7 {
 		return w
 	}
 	var b strings.Builder
-	from := 0 // start of the part that is not in b
+	from := 0 // start of the text not yet copied to b
 	for i := 0; i < len(w); i++ {
 		if i > 0 && isKeyByte(w[i-1]) {
 			continue
@@ -164,7 +159,6 @@ func redactKeys(w string) string {
 	return b.String()
 }
 
-// keyAt returns the length of the key at the start of s, or 0 if there is none.
 func keyAt(s string) int {
 	for _, p := range keyPrefixes {
 		if !strings.HasPrefix(s, p.text) {
@@ -180,8 +174,7 @@ func keyAt(s string) int {
 	return 0
 }
 
-// keyLength returns the number of characters at the start of s that may belong to a key. A full
-// stop at their end belongs to the sentence.
+// keyLength does not count trailing full stops.
 func keyLength(s string) int {
 	n := 0
 	for n < len(s) && (isKeyByte(s[n]) || s[n] == '.' || s[n] == '*') {
@@ -196,14 +189,14 @@ func isNameLetter(c byte) bool {
 	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c >= utf8.RuneSelf
 }
 
-// RedactSecret removes a secret of the edge that the engine received with the request. A short
-// secret is not removed, because it is a word (EMPTY, none) for engines without authentication.
+// RedactSecret removes a secret that the engine received with the request. It leaves short secrets
+// in the message: engines without authentication often have a word (EMPTY, none) as the key.
 func (e *Error) RedactSecret(secret string) {
 	if len(secret) < leastPlain || e.Message == "" && e.Type == "" && e.Code == "" {
 		return
 	}
 	e.Message = strings.ReplaceAll(e.Message, secret, redactedKey)
-	for n := len(secret) - 1; n >= leastPlain; n-- { // the message may be truncated within it
+	for n := len(secret) - 1; n >= leastPlain; n-- { // the message may be truncated within the secret
 		if text, found := strings.CutSuffix(e.Message, secret[:n]); found {
 			e.Message = text + redactedKey
 			break
@@ -217,13 +210,12 @@ func (e *Error) RedactSecret(secret string) {
 	}
 }
 
-// privateDomains are the suffixes of names that only a rack, a cluster or a home network uses (RFC
-// 6762, RFC 8375, ICANN's .internal, Kubernetes). A name under a public domain cannot be
-// distinguished from a file or a model, which also contain dots.
+// privateDomains lists the domain suffixes that only data centres, clusters and home networks use
+// (RFC 6762, RFC 8375, ICANN's .internal, Kubernetes). Names in public domains look like file and
+// model names, so they are not redacted.
 var privateDomains = []string{".local", ".internal", ".lan", ".svc", ".corp", ".intra", ".intranet", ".localdomain", ".home.arpa"}
 
-// isPrivateHost reports whether w is a host name of a private network, possibly in quotation marks
-// or followed by a full stop.
+// isPrivateHost ignores quotation marks and punctuation around w.
 func isPrivateHost(w string) bool {
 	name := strings.ToLower(strings.Trim(w, `.:!?'"`))
 	for _, end := range privateDomains {
@@ -234,8 +226,6 @@ func isPrivateHost(w string) bool {
 	return false
 }
 
-// startsWithIP reports whether w starts with four numbers and three dots, like an IPv4 address, or
-// is a host name with a port.
 func startsWithIP(w string) bool {
 	part, dots := 0, 0
 	for i := range len(w) {
@@ -251,14 +241,13 @@ func startsWithIP(w string) bool {
 	return dots == 3 && part > 0 && part < 4
 }
 
-// isIPv6 reports whether w is an IPv6 address, possibly with a zone, a port, or a full stop after
-// it.
+// isIPv6 reports whether w is an IPv6 address, possibly with a zone. It ignores punctuation at the
+// end.
 func isIPv6(w string) bool {
 	a, err := netip.ParseAddr(strings.TrimRight(w, ".:"))
 	return err == nil && a.Is6()
 }
 
-// isHostPort recognises names with a port, such as gpu-a.example.internal:8000.
 func isHostPort(w string) bool {
 	host, port, ok := strings.Cut(w, ":")
 	if !ok || !strings.Contains(host, ".") {

@@ -2,10 +2,9 @@ package engineerror
 
 import "strings"
 
-// Rename replaces the engine's name for a model with the public name in the engine's message, so
-// that clients see only names that they can use. It replaces only whole names, not parts of a
-// longer name. A name that could be an ordinary word is replaced only in quotes, and a name of one
-// or two letters is never replaced.
+// Rename replaces the engine's name for a model in the message with the public name. It replaces
+// whole names only. If the name could be an ordinary word, Rename replaces it only in quotes. It
+// never replaces a name of one or two letters.
 func (e *Error) Rename(served, public string) {
 	if len(served) < 3 || served == public || !strings.Contains(e.Message, served) {
 		return
@@ -33,8 +32,8 @@ func (e *Error) Rename(served, public string) {
 	e.Message = cutMessage(b.String())
 }
 
-// looksLikeName reports whether a model's name is unlikely to be a word or a number in a sentence,
-// because it has both letters and other characters.
+// looksLikeName requires both letters and other characters. A name that has both is unlikely to be
+// a word or a number in a sentence.
 func looksLikeName(s string) bool {
 	letter, other := false, false
 	for i := range len(s) {
@@ -47,8 +46,8 @@ func looksLikeName(s string) bool {
 	return letter && other
 }
 
-// endsName reports whether the name between the byte before and the text rest is complete. A full
-// stop or colon that ends a sentence or a clause is not part of the name.
+// endsName reports whether the name ends between before and rest. A full stop or colon at the end
+// of a sentence is not part of a name.
 func endsName(before byte, rest string) bool {
 	if isNameByte(before) {
 		return false

@@ -2,21 +2,20 @@ package engineerror
 
 import "bytes"
 
-// maxText is the number of bytes of a string that a Shortener keeps. It is more than is shown of a
-// message, even if the message contains other errors.
+// maxText exceeds the length of a shown message, even if the message contains nested errors.
 const maxText = 16 << 10
 
-// Shortener truncates long strings in JSON that arrives in pieces. JSON stays JSON. Of any other
-// text only the start is kept. The zero value is ready for one body.
+// Shortener truncates long strings in JSON that arrives in pieces. If the text is not JSON, it
+// retains only the start. The zero value is ready for one body.
 type Shortener struct {
-	text    bool // inside a string
-	skip    bool // past the kept part of the string
-	size    int  // bytes of the string so far
+	text    bool
+	skip    bool
+	size    int
 	escaped bool // the last byte was the backslash of an escape
 	digits  int  // remaining digits of a numeric escape
 }
 
-// Append appends what is kept of the next piece.
+// Append appends the retained part of the next piece.
 func (s *Shortener) Append(dst, p []byte) []byte {
 	for _, b := range p {
 		within := s.escaped || s.digits > 0 || b&0xc0 == 0x80 // inside an escape or a character
@@ -44,16 +43,15 @@ func (s *Shortener) Append(dst, p []byte) []byte {
 	return dst
 }
 
-// closeOpen completes a truncated JSON text. It closes all open containers. If the text breaks off
-// in a string that is a value, it also closes that string. It omits a last member whose name is
-// incomplete or whose value is missing. A text that was not JSON does not become JSON.
+// closeOpen closes all open containers and a truncated string value. It omits the last member if
+// its name or value is incomplete.
 func closeOpen(body []byte) []byte {
 	var (
 		open    []byte // closing brackets of the containers, the outermost first
-		whole   int    // up to here every element and member is complete or can be completed
-		depth   int    // number of open containers there
-		text    bool   // inside a string
-		begin   int    // start of the string
+		whole   int    // all elements and members before this offset are complete or can be completed
+		depth   int
+		text    bool
+		begin   int
 		escaped bool
 	)
 	for i, c := range body {
@@ -91,11 +89,9 @@ func closeOpen(body []byte) []byte {
 	return out
 }
 
-// isValue reports whether the string after the text before is a member's value. A name would follow
-// a comma or a brace.
+// isValue reports whether the string after before is a member's value and not its name.
 func isValue(before []byte) bool { return bytes.HasSuffix(bytes.TrimSpace(before), []byte{':'}) }
 
-// cutEscape removes an incomplete escape from the end of a truncated string.
 func cutEscape(s []byte) []byte {
 	for i := len(s) - 1; i >= 0 && i > len(s)-7; i-- {
 		if s[i] != '\\' {
@@ -106,7 +102,7 @@ func cutEscape(s []byte) []byte {
 			from--
 		}
 		if (i-from)%2 == 0 && (i == len(s)-1 || s[i+1] == 'u' && i+6 > len(s)) {
-			return s[:i] // the last of an odd number of backslashes starts an escape
+			return s[:i] // an odd number of backslashes: the last one starts an escape
 		}
 		break
 	}

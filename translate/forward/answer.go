@@ -8,39 +8,37 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Answer is a view of a whole JSON answer. It refers to the body from Parse on. The zero value is
-// ready.
+// Answer is a view of the JSON body passed to Parse. The zero value is ready for use.
 type Answer struct {
-	Vectors VectorForm // the format in which the client wants embeddings
+	Vectors VectorForm
 
 	body       []byte
 	doc        jsonx.Doc
 	model      jsonx.Value
-	usageValue jsonx.Value // the member usage, as received
-	time       jsonx.Value // the member created
+	usageValue jsonx.Value // the member usage as received
+	time       jsonx.Value
 	usage      translate.Usage
 	edits      jsonx.Edits
 }
 
-// This package's reasons in a *translate.BadAnswer.
+// Reasons for a *translate.BadAnswer in this package.
 const (
 	engineError = "an error in place of an answer"
 	notFinished = "a choice whose finish_reason is null"
 	noChoices   = "no choices"
 )
 
-// The depths to which answers and events are indexed. An answer needs two levels for its usage, and
-// an event needs two levels for its choices. A transcript's deltas are one level deeper.
+// Answers and events are indexed to these depths. A transcript's deltas are one level deeper.
 const (
 	recordAnswer     = 3
 	recordEvent      = 3
 	recordTranscript = 4
 )
 
-// Parse reads the body of an answer with status 200, and rewrites embeddings to the format in
-// Vectors. The error is a *translate.BadAnswer if the body is not a JSON object, or is a completion
-// that the engine aborted (see answer.Completion). If the engine sent an error instead, the
-// BadAnswer's cause is the *engineerror.Error.
+// Parse reads the body of a response with status 200, and rewrites embeddings to the format in
+// Vectors. If the body is not a JSON object, or is an aborted completion, the error is a
+// *translate.BadAnswer. If the engine sent an error, the BadAnswer's cause is the
+// *engineerror.Error.
 func (a *Answer) Parse(body []byte) error {
 	a.body, a.usage = body, translate.Usage{}
 	if len(body) > translate.MaxAnswer {
@@ -79,7 +77,7 @@ func (a *Answer) Parse(body []byte) error {
 	return nil
 }
 
-// rewriteVectors records the changes to embeddings: data[].embedding.
+// rewriteVectors records the changes to the embeddings, which are at data[].embedding.
 func (a *Answer) rewriteVectors(root jsonx.Value) error {
 	var v vector
 	for members := root.Iter(); members.Next(); {
@@ -109,13 +107,16 @@ func (a *Answer) NeedChoices() error {
 	return nil
 }
 
-// Usage returns the engine's token counts. They are not Known if it sent none.
+// Usage returns the engine's token counts.
 func (a *Answer) Usage() translate.Usage { return a.usage }
 
-// Append appends the answer as received, with four changes. The given model replaces the model's
-// name if the answer has one. Private members are removed. The numbers in the usage and the time
-// are limited. Embeddings are written in the format in Vectors. Append must be called once after
-// Parse.
+// Append appends the answer as received, with these changes:
+//   - If the answer names a model, the name is replaced with the given model.
+//   - Private members are removed.
+//   - Numbers in the usage and the timestamp are limited to their valid ranges.
+//   - Embeddings are written in the format in Vectors.
+//
+// Append must be called exactly once after Parse.
 func (a *Answer) Append(dst []byte, model string) []byte {
 	if a.model.Exists() {
 		a.edits.Set(a.model, jsonx.AppendStringS(nil, model))
@@ -125,8 +126,8 @@ func (a *Answer) Append(dst []byte, model string) []byte {
 	return a.edits.Append(dst, a.body)
 }
 
-// closeFinish records the change that gives a choice an OpenAI finish reason, and reports whether
-// the engine aborted the choice. Typed clients refuse other words.
+// closeFinish replaces a finish_reason that OpenAI does not define, because typed clients would
+// refuse it. failed is true if the engine aborted the choice.
 func closeFinish(edits *jsonx.Edits, finish jsonx.Value) (failed bool) {
 	word, failed := answer.ClosedFinish(finish)
 	if word != nil {
@@ -135,7 +136,6 @@ func closeFinish(edits *jsonx.Edits, finish jsonx.Value) (failed bool) {
 	return failed
 }
 
-// boundNumbers records changes to numbers that are too large for clients.
 func boundNumbers(edits *jsonx.Edits, usage, created jsonx.Value) {
 	answer.BoundIn(edits, usage)
 	if b := answer.BoundTime(created); b != nil {
@@ -143,7 +143,6 @@ func boundNumbers(edits *jsonx.Edits, usage, created jsonx.Value) {
 	}
 }
 
-// choices iterates over the choices of an answer. If they are not a list, there are none.
 func choices(root jsonx.Value) jsonx.Iter {
 	if list := root.Get("choices"); list.IsArray() {
 		return list.Iter()
@@ -151,8 +150,6 @@ func choices(root jsonx.Value) jsonx.Iter {
 	return jsonx.Iter{}
 }
 
-// hidePrivate records the removal of private members from an answer or an event and from its
-// choices.
 func hidePrivate(edits *jsonx.Edits, root jsonx.Value) {
 	answer.HidePrivate(edits, root)
 	for it := choices(root); it.Next(); {

@@ -15,8 +15,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// TestGolden runs the archives in testdata. Each has the upstream's answer or stream, and the
-// client's, with the usage.
+// TestGolden runs the archives in testdata. Each archive has the upstream's answer or stream, the
+// client's answer or stream, and the usage.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	golden.Archives(t, "testdata", func(t *testing.T, ar *golden.Archive) {
@@ -47,8 +47,8 @@ func whole(body string) string {
 	return string(a.Append(nil, "public")) + "\n" + usageLine(a.Usage())
 }
 
-// streamed relays a stream. how is "plain" for a transcript in bare text, and "cut" for a body that
-// breaks off.
+// streamed relays a stream. how is "plain" for a transcript in plain text, and "cut" for a
+// truncated body.
 func streamed(t *testing.T, text string, choices int, how string) string {
 	var first string
 	for i, src := range []*sse.Reader{sse.NewReader(strings.NewReader(text), 1<<20), sse.NewReader(iotest.OneByteReader(strings.NewReader(text)), 1<<20)} {
@@ -102,8 +102,8 @@ func TestStreamSignsOfLife(t *testing.T) {
 	}
 }
 
-// A stream is finished once it may end successfully without waiting for more, but not while it may
-// continue.
+// TestStreamWhole checks when a stream counts as finished. It may then end successfully without
+// more events.
 func TestStreamWhole(t *testing.T) {
 	t.Parallel()
 	every := func(member string) string { // for the maximum number of choices
@@ -114,7 +114,7 @@ func TestStreamWhole(t *testing.T) {
 		events  []string
 		want    bool
 	}{
-		{0, []string{`{"choices":[{"index":0,"finish_reason":"stop"}]}`}, false}, // one piece of a long recording has ended
+		{0, []string{`{"choices":[{"index":0,"finish_reason":"stop"}]}`}, false}, // one part of a long recording has ended
 		{0, []string{`{"type":"transcript.text.done"}`}, true},
 		{1, nil, false},
 		{1, []string{`[DONE]`}, false},
@@ -122,7 +122,7 @@ func TestStreamWhole(t *testing.T) {
 		{2, []string{`{"choices":[{"index":0,"finish_reason":"stop"}]}`, `[DONE]`}, true},
 		{maxChoices, []string{every(`"text":"x"`)}, false},
 		{maxChoices, []string{every(`"text":"x"`), every(`"finish_reason":"stop"`)}, true},
-		{maxChoices, []string{every(`"finish_reason":"stop"`), `{"choices":[{"index":5000}]}`}, true}, // one choice too many does not count
+		{maxChoices, []string{every(`"finish_reason":"stop"`), `{"choices":[{"index":5000}]}`}, true}, // an excess choice is ignored
 	} {
 		var s Stream
 		s.Reset("public", c.choices)
@@ -137,8 +137,8 @@ func TestStreamWhole(t *testing.T) {
 	}
 }
 
-// FuzzStream checks that no input causes a panic, and that for any input the client gets events
-// with one line of JSON, or [DONE].
+// FuzzStream checks that no input causes a panic, and that the client receives only events with one
+// line of JSON, or [DONE].
 func FuzzStream(f *testing.F) {
 	f.Add("data: {\"choices\":[{\"index\":0,\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", 1)
 	f.Add("event: x\ndata: {\"type\":\ndata: \"transcript.text.done\"}\n\n", 0)
@@ -207,7 +207,8 @@ func codeOf(err error) string {
 	return ""
 }
 
-// A plain transcript from an engine becomes the requested stream.
+// TestStreamAppendWhole checks that a whole transcript from an engine becomes the stream that the
+// client requested.
 func TestStreamAppendWhole(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, body, want, bad string }{

@@ -5,10 +5,10 @@ import (
 	"penstock/translate/chat"
 )
 
-// Edit is a form for images/edits: one model, at least one file, and any other fields that the
-// engine accepts. The zero value is ready for one form.
+// Edit is a form for images/edits: it has one model, at least one file, and any other fields. The
+// zero value is ready for one form.
 type Edit struct {
-	Refuse *chat.RefusedMembers // fields that steer an engine
+	Refuse *chat.RefusedMembers
 
 	seen  Seen
 	model []byte
@@ -22,8 +22,8 @@ const (
 
 var editFields = []string{fieldModel: "model", fieldStream: "stream"}
 
-// Text processes a text field. It returns the name under which to pass the field on, or "" if the
-// field is not passed on. The error is an *apierr.Error.
+// Text processes a text field. It returns the field's name for the engine, or "" to drop the field.
+// The error is an *apierr.Error.
 func (e *Edit) Text(name string, value []byte) (as string, err error) {
 	which, err := e.seen.Note(name, editFields)
 	switch {
@@ -41,7 +41,7 @@ func (e *Edit) Text(name string, value []byte) (as string, err error) {
 	return name, e.Refuse.Name(name)
 }
 
-// File processes a part with a file name, and returns the same as Text.
+// File processes a part with a file name. It returns the same values as Text.
 func (e *Edit) File(name string) (as string, err error) {
 	if which, err := e.seen.Note(name, editFields); err != nil || which >= 0 {
 		return "", NotText(editFields, which, err)
@@ -53,7 +53,7 @@ func (e *Edit) File(name string) (as string, err error) {
 // FileEnd receives the length of the file whose name File accepted.
 func (e *Edit) FileEnd(int64) error { return nil }
 
-// End checks the whole form and returns fields to add to it.
+// End checks the whole form and returns the fields to add to it.
 func (e *Edit) End() ([]Field, error) {
 	switch {
 	case e.model == nil:
@@ -64,10 +64,10 @@ func (e *Edit) End() ([]Field, error) {
 	return nil, nil
 }
 
-// Model returns the model's name, or nil until it is known.
+// Model returns the model's name, or nil if the field has not arrived yet.
 func (e *Edit) Model() []byte { return e.model }
 
-// Stream reports whether the client wants events: never.
+// Stream returns false, because the edge does not stream image edits.
 func (e *Edit) Stream() bool { return false }
 
 func checkNoStream(value []byte) error {

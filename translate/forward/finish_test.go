@@ -9,8 +9,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// TestFinishWords checks that completions end with OpenAI's words, whether they are whole, streamed
-// or passed on in pieces. A word for an aborted choice must be a failure.
+// TestFinishWords checks that whole, streamed and relayed completions have only finish reasons that
+// OpenAI defines. A finish reason for an aborted choice must be a failure.
 func TestFinishWords(t *testing.T) {
 	t.Parallel()
 	for word, want := range map[string]string{

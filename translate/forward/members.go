@@ -7,8 +7,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The members of forwarded requests that are read here have the same types and ranges for every
-// engine.
+// This file checks the members whose types and ranges are the same for every engine.
 
 // DecodeEmbeddings is DecodePlain for embeddings. A request may have messages or media instead of
 // input.
@@ -22,7 +21,7 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 	}
 	switch {
 	case chat.Given(m[0]):
-	case chat.Given(m[4]): // llama.cpp's own format, for which its answer also has a different format
+	case chat.Given(m[4]): // llama.cpp's format; the answer then has a different format
 		return apierr.Invalid("input", apierr.CodeMissingParameter, "input is required: content is not read here.")
 	case r.onlyHas(m[:]):
 		return chat.Missing("input").Err()
@@ -30,7 +29,7 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 	if e := chat.OptionalString("user", m[3]); e != nil {
 		return e.Err()
 	}
-	if chat.Given(m[0]) && !m[0].IsObject() { // an object is a conversation
+	if chat.Given(m[0]) && !m[0].IsObject() { // an object is a chat
 		if err := checkTexts("input", m[0]); err != nil {
 			return err
 		}
@@ -46,8 +45,7 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 	return err
 }
 
-// DecodePooling is DecodePlain for pooling. Answers must be JSON, although vLLM also offers binary
-// formats.
+// DecodePooling is DecodePlain for pooling. Responses must be JSON.
 func (r *Request) DecodePooling(body []byte) error {
 	if err := r.DecodePlain(body); err != nil {
 		return err
@@ -66,7 +64,7 @@ func checkEncoding(v jsonx.Value) error {
 	return nil
 }
 
-// onlyHas reports whether the request has no members other than the model and the given ones.
+// onlyHas reports whether the request has no members except the model and the given members.
 func (r *Request) onlyHas(members []jsonx.Value) bool {
 	known := 1
 	for _, v := range members {
@@ -77,8 +75,7 @@ func (r *Request) onlyHas(members []jsonx.Value) bool {
 	return known == r.doc.Root().Len()
 }
 
-// DecodeRerank is DecodePlain for rerank. Engines have different names for the documents. Only the
-// member documents is read.
+// DecodeRerank is DecodePlain for rerank. The edge accepts documents only in the member documents.
 func (r *Request) DecodeRerank(body []byte) error {
 	if err := r.DecodePlain(body); err != nil {
 		return err
@@ -107,8 +104,8 @@ func (r *Request) DecodeRerank(body []byte) error {
 	return nil
 }
 
-// checkTexts checks a member that is a text, several texts, the tokens of one text, or the tokens
-// of several texts. Anything else that an engine embeds is an object.
+// checkTexts accepts one text or an array of texts, each as a string or as tokens. Array elements
+// may also be objects, in which engines accept media.
 func checkTexts(name string, v jsonx.Value) error {
 	switch {
 	case v.IsString():
@@ -137,7 +134,7 @@ func checkTexts(name string, v jsonx.Value) error {
 	return nil
 }
 
-// checkCompletion checks a completion's prompt, and returns best_of, which costs as much as n.
+// checkCompletion returns best_of, which multiplies the engine's work, as n does.
 func checkCompletion(prompt, bestOf jsonx.Value, n int) (best int, err error) {
 	if !chat.Given(prompt) {
 		return 0, chat.Missing("prompt").Err()

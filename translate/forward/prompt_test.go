@@ -2,8 +2,8 @@ package forward
 
 import "testing"
 
-// TestLongestPrompt checks that each prompt in a list must fit into an engine's context, but not
-// all of them together.
+// TestLongestPrompt checks that only the longest prompt in a list must fit into an engine's
+// context, not the sum.
 func TestLongestPrompt(t *testing.T) {
 	for _, c := range []struct {
 		prompt string

@@ -9,51 +9,48 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Relay is Answer for a body that is too large to be held. It reads the body in pieces and passes
-// each piece on with the same changes. It holds only one member's name and the usage. Call Reset,
-// then Append for each piece, and End after the last. A Relay belongs to one call.
+// Relay does the same as Answer for a body that is too large to buffer. It passes the body on in
+// pieces, with the same changes. Call Reset, then Append for each piece, and finally End. A Relay
+// belongs to one call.
 //
-// The body must follow the grammar of jsonx: RFC 8259 in UTF-8, no deeper than
-// jsonx.DefaultMaxDepth. When an error is found, part of the answer has already been sent, so the
-// answer can only be cut off.
+// The body must follow the grammar of jsonx: RFC 8259 in UTF-8, nested no deeper than
+// jsonx.DefaultMaxDepth. When Relay finds an error, part of the answer may already have been sent.
+// The caller can then only abort the response.
 type Relay struct {
 	model []byte // the public id in quotes
 
 	grammar grammar
-	isKey   bool // the current string is a name
+	isKey   bool
 	sink    sink
 
-	// The following fields describe the object whose members are being read: the answer, or one of
-	// its choices.
+	// The following fields describe the object whose members are being read.
 	member memberKind
-	held   []byte     // the bytes before the value, from the comma
-	name   int        // offset in held at which the name starts
-	begun  [2]bool    // by level (answer, choice): the object already has a member
-	list   memberKind // the answer's current list: memberChoices, memberData, or another
+	held   []byte     // the bytes from the comma to the start of the value
+	name   int        // offset of the name in held
+	begun  [2]bool    // by level (answer, choice): whether a member of the object has been sent
+	list   memberKind // the answer's member whose list is being read, such as memberChoices
 	seen   [names]bool
 
-	vectors VectorForm // the format in which the client wants embeddings
+	vectors VectorForm
 	vector  vector
 
-	value  []byte // the captured member's value
-	failed bool   // the engine aborted a choice
+	value  []byte
+	failed bool
 	usage  translate.Usage
 	doc    jsonx.Doc
 }
 
-// sink is the destination of bytes.
 type sink uint8
 
 const (
 	toClient  sink = iota
-	toHeld         // held until the member's name is known
+	toHeld         // held back until the member's name is known
 	dropped        // replaced or omitted
 	toCapture      // to the client, and copied to value
-	toValue        // to value, and from there to the client when the value ends
-	toVector       // to the client, as vector writes it
+	toValue        // to value; sent to the client when the value ends
+	toVector       // to the client in the format that vector writes
 )
 
-// memberKind is the meaning of a member for the edge.
 type memberKind uint8
 
 const (
@@ -63,11 +60,11 @@ const (
 	memberError
 	memberObject
 	memberCreated
-	names // the kinds above are read in the answer itself and must occur once
+	names // kinds above this one are read at the top level and must occur only once
 	memberChoices
 	memberFinish
 	memberPrivate
-	memberData // read only where embeddings are rewritten
+	memberData // read only if embeddings are rewritten
 	memberEmbedding
 )
 
@@ -76,12 +73,12 @@ var watched = [names]string{
 }
 
 const (
-	longName   = 256      // a longer name cannot be a known one, even if it has escapes
-	mostBlanks = 64       // more space than this around a name is dropped
-	mostUsage  = 16 << 10 // a larger usage is not read, and the client gets null
+	longName   = 256      // a longer name cannot be a known name, even with escapes
+	mostBlanks = 64       // more spaces around a name are dropped
+	mostUsage  = 16 << 10 // a larger usage is replaced with null
 )
 
-// Reset prepares r for an answer to a request for model, with embeddings in the given format.
+// Reset prepares r for a response to a request for model.
 func (r *Relay) Reset(model string, vectors VectorForm) {
 	r.doc.Reset()
 	*r = Relay{
@@ -90,11 +87,10 @@ func (r *Relay) Reset(model string, vectors VectorForm) {
 	}
 }
 
-// Held returns roughly how many bytes of the answer r keeps, for the reply memory budget.
+// Held returns roughly how many bytes r buffers, for the reply memory budget.
 func (r *Relay) Held() int { return cap(r.vector.text) + cap(r.vector.bits) }
 
-// Usage returns the engine's token counts. They are not Known before End, or if the engine sent
-// none.
+// Usage returns the engine's token counts. Call it after End.
 func (r *Relay) Usage() translate.Usage { return r.usage }
 
 // End returns an error unless the answer is complete.
@@ -110,10 +106,10 @@ func (r *Relay) End() error {
 
 var errBadJSON = &translate.BadAnswer{Reason: translate.BadJSON}
 
-// Append appends the next piece, as changed for the client. The error is a *translate.BadAnswer.
-// After an error r must not be used.
+// Append appends the next piece with the changes for the client. The error is a
+// *translate.BadAnswer. After an error, r must not be used.
 func (r *Relay) Append(dst, p []byte) ([]byte, error) {
-	from := 0 // the bytes before this offset have reached their sink
+	from := 0 // the bytes before this offset have been written to their sink
 	for i := 0; i < len(p); i++ {
 		c := p[i]
 		switch r.grammar.state { //nolint:exhaustive // the others are structure's
@@ -171,7 +167,6 @@ func (r *Relay) Append(dst, p []byte) ([]byte, error) {
 	return r.give(dst, p[from:]), r.vector.err()
 }
 
-// structure processes a byte that is not space and is outside strings, numbers and words.
 func (r *Relay) structure(dst, p []byte, from, i int) ([]byte, int, error) {
 	switch c := p[i]; r.grammar.state { //nolint:exhaustive // the others are inside of a token
 	case wantRoot:
@@ -221,18 +216,15 @@ func (r *Relay) structure(dst, p []byte, from, i int) ([]byte, int, error) {
 	return dst, from, errBadJSON
 }
 
-// reads reports whether the members of the innermost container are read.
 func (r *Relay) reads() bool {
 	return r.grammar.inObject() && (r.grammar.depth == 1 || r.grammar.depth == 3 && r.list != memberOther)
 }
 
-// beginMember prepares for a name in an object whose members are read. All bytes from the name on
-// are held.
+// beginMember starts a member. Append holds back the bytes of its name.
 func (r *Relay) beginMember() {
 	r.sink, r.member, r.held = toHeld, memberOther, r.held[:0]
 }
 
-// open processes the start of a container.
 func (r *Relay) open(dst, p []byte, from, i int) ([]byte, int, error) {
 	if r.grammar.depth == jsonx.DefaultMaxDepth {
 		return dst, from, &translate.BadAnswer{Reason: translate.TooLarge}
@@ -249,10 +241,10 @@ func (r *Relay) open(dst, p []byte, from, i int) ([]byte, int, error) {
 	return dst, from, nil
 }
 
-// level distinguishes the answer (0) from an element of its list (1).
+// level returns 0 in the answer itself, and 1 in an element of its list.
 func (r *Relay) level() int { return (r.grammar.depth - 1) / 2 }
 
-// closeEmpty releases the bytes that were held for a member that did not follow.
+// closeEmpty releases the bytes that were held back for a member, because the object ended instead.
 func (r *Relay) closeEmpty(dst, p []byte, from, i int) ([]byte, int) {
 	if r.reads() {
 		from = r.hold(p, from, i)
@@ -261,7 +253,7 @@ func (r *Relay) closeEmpty(dst, p []byte, from, i int) ([]byte, int) {
 	return dst, from
 }
 
-// shut processes the end of a container, which also ends a value.
+// shut processes the end of a container, which is also the end of a value.
 func (r *Relay) shut(dst, p []byte, from, i int) ([]byte, int, error) {
 	if r.grammar.shut(); r.grammar.depth == 0 {
 		return dst, from, nil
@@ -273,7 +265,6 @@ func (r *Relay) shut(dst, p []byte, from, i int) ([]byte, int, error) {
 	return dst, from, nil
 }
 
-// beginValue processes the first byte of a value.
 func (r *Relay) beginValue(dst, p []byte, from, i int) ([]byte, int, error) {
 	if r.sink == toHeld && r.reads() {
 		from = r.hold(p, from, i)
@@ -292,7 +283,7 @@ func (r *Relay) beginValue(dst, p []byte, from, i int) ([]byte, int, error) {
 	return dst, from, errBadJSON
 }
 
-// meet decides what to do with a member whose name is complete and whose value starts with c.
+// meet decides what to do with a member. The name is complete, and the value starts with c.
 func (r *Relay) meet(dst []byte, c byte) ([]byte, error) {
 	var err error
 	if r.member, err = r.identify(); err != nil {
@@ -333,7 +324,7 @@ func (r *Relay) meet(dst []byte, c byte) ([]byte, error) {
 	return dst, nil
 }
 
-// release sends the held bytes, without their comma if no earlier member has been sent.
+// release sends the held bytes. If no member has been sent before, it removes the leading comma.
 func (r *Relay) release(dst []byte) []byte {
 	held := r.held
 	if begun := &r.begun[r.level()]; !*begun {
@@ -344,9 +335,8 @@ func (r *Relay) release(dst []byte) []byte {
 	return append(dst, held...)
 }
 
-// identify returns the kind of the member whose name is in held. If a name that the edge reads
-// occurs twice, or in another case, readers may understand it differently, so the answer is
-// refused.
+// identify refuses the answer if a name that the edge reads occurs twice or in another case,
+// because different readers could see different values.
 func (r *Relay) identify() (memberKind, error) {
 	name := r.held[r.name:]
 	name = name[:bytes.LastIndexByte(name, '"')+1]
@@ -385,7 +375,7 @@ func (r *Relay) identify() (memberKind, error) {
 	return memberOther, nil
 }
 
-// endValue processes the end of a value, before p[i].
+// endValue processes a value that ends before p[i].
 func (r *Relay) endValue(dst, p []byte, from, i int) (out []byte, rest int) {
 	r.grammar.state = wantMore
 	if !r.reads() || r.sink == toClient {
@@ -402,8 +392,7 @@ func (r *Relay) endValue(dst, p []byte, from, i int) (out []byte, rest int) {
 	return dst, i
 }
 
-// appendValue appends the captured value with its numbers limited. The value is the usage, the time
-// or the end of a choice.
+// appendValue appends the captured value and limits its numbers.
 func (r *Relay) appendValue(dst []byte) []byte {
 	if len(r.value) > mostUsage || r.doc.Parse(r.value, jsonx.Options{}) != nil {
 		return append(dst, "null"...)
@@ -429,7 +418,6 @@ func (r *Relay) appendValue(dst []byte) []byte {
 	return append(dst, bounded...)
 }
 
-// give sends bytes to the current sink.
 func (r *Relay) give(dst, p []byte) []byte {
 	switch r.sink {
 	case toHeld:
@@ -451,7 +439,7 @@ func (r *Relay) give(dst, p []byte) []byte {
 	return append(dst, p...)
 }
 
-// hold keeps the bytes p[from:i], which precede a value, and returns i.
+// hold holds back p[from:i], the bytes before a value. It returns i.
 func (r *Relay) hold(p []byte, from, i int) int {
 	p = p[from:i]
 	if inName := r.isKey && r.grammar.state >= inString; !inName && len(p) > mostBlanks {

@@ -6,47 +6,46 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// grammar tracks the position in a JSON text, and which bytes may come next. It has the rules of
-// jsonx, for a text that arrives in pieces.
+// grammar tracks the position in a JSON text that arrives in pieces. It has the same rules as
+// jsonx.
 type grammar struct {
 	state   grammarState
 	depth   int
-	objects uint64 // for each open container a bit, the innermost lowest: 1 for an object
-	word    string // rest of a literal
-	hex     int    // remaining digits of an escape
-	wide    int    // remaining bytes of a character
-	low, up byte   // range of the next one of those bytes
+	objects uint64 // one bit for each open container: 1 for an object; the innermost container is the lowest bit
+	word    string
+	hex     int  // remaining digits of an escape
+	wide    int  // remaining bytes of a UTF-8 character
+	low, up byte // allowed range of the next byte of the character
 }
 
-// grammarState is the set of what may come next.
 type grammarState uint8
 
 const (
-	wantRoot       grammarState = iota
-	wantFirstName               // or the end of the object
-	wantName                    //
-	wantColon                   //
-	wantFirstValue              // or the end of the array
-	wantValue                   //
-	wantMore                    // a comma, or the end of the container
-	inString                    //
-	inEscape                    //
-	inHex                       //
-	inWide                      // in a character of several bytes
-	inWord                      // in true, false or null
-	afterMinus                  // within a number, and so on
-	afterZero                   //
-	inDigits                    //
-	afterPoint                  //
-	inFraction                  //
-	afterE                      //
-	afterSign                   //
-	inExponent                  //
-	atEnd                       //
+	wantRoot      grammarState = iota
+	wantFirstName              // or the end of the object
+	wantName
+	wantColon
+	wantFirstValue // or the end of the array
+	wantValue
+	wantMore // a comma, or the end of the container
+	inString
+	inEscape
+	inHex
+	inWide     // in a multi-byte character
+	inWord     // in true, false or null
+	afterMinus // this state and the following states are within a number
+	afterZero
+	inDigits
+	afterPoint
+	inFraction
+	afterE
+	afterSign
+	inExponent
+	atEnd
 )
 
-// beginSpecial processes a byte of a string that is not a complete character, and reports whether
-// it is allowed.
+// beginSpecial processes the first byte of an escape or a multi-byte character in a string. It
+// reports whether the byte is allowed.
 func (g *grammar) beginSpecial(c byte) bool {
 	switch {
 	case c == '\\':
@@ -63,8 +62,8 @@ func (g *grammar) beginSpecial(c byte) bool {
 	return true
 }
 
-// inToken processes the next byte of a token with a fixed form. It reports whether a value ends
-// with the byte, and whether the byte is allowed.
+// inToken processes a byte of a value. ended reports whether the byte ends the value, and ok
+// whether the byte is allowed.
 func (g *grammar) inToken(c byte) (ended, ok bool) {
 	digit := c >= '0' && c <= '9'
 	switch g.state { //nolint:exhaustive // Append asks for these alone
@@ -107,12 +106,11 @@ func (g *grammar) inToken(c byte) (ended, ok bool) {
 		}
 		return false, digit
 	}
-	g.state = inExponent // it was afterSign
+	g.state = inExponent // the state was afterSign
 	return false, digit
 }
 
-// inNumber processes the byte after a number that may have ended, and reports whether the number
-// continues.
+// inNumber reports whether c continues a number that could also end here.
 func (g *grammar) inNumber(c byte) bool {
 	switch {
 	case c >= '0' && c <= '9':
@@ -127,13 +125,11 @@ func (g *grammar) inNumber(c byte) bool {
 	return true
 }
 
-// moreDigits reports whether more digits of a number may follow.
 func (g *grammar) moreDigits() bool {
 	return g.state != afterZero && g.state != afterPoint && g.state != afterE
 }
 
-// inNumbers processes a byte of an array of numbers, as in embeddings. It does the same as
-// structure at a third of the cost.
+// For an array of numbers, inNumbers returns the same result as structure at a third of the cost.
 func (g *grammar) inNumbers(c byte) bool {
 	switch {
 	case g.state == wantMore && c == ',':
@@ -146,7 +142,6 @@ func (g *grammar) inNumbers(c byte) bool {
 	return true
 }
 
-// beginNumber processes a byte that should start a number, and reports whether it does.
 func (g *grammar) beginNumber(c byte) bool {
 	switch {
 	case c == '-':
@@ -161,8 +156,7 @@ func (g *grammar) beginNumber(c byte) bool {
 	return true
 }
 
-// beginToken processes a byte that should start a value other than a container, and reports whether
-// it does.
+// beginToken reports whether c starts a value other than a container.
 func (g *grammar) beginToken(c byte) bool {
 	switch c {
 	case '"':
@@ -179,7 +173,6 @@ func (g *grammar) beginToken(c byte) bool {
 	return true
 }
 
-// open processes the start of a container.
 func (g *grammar) open(object bool) {
 	g.depth++
 	g.objects <<= 1
@@ -190,7 +183,6 @@ func (g *grammar) open(object bool) {
 	}
 }
 
-// shut processes the end of a container.
 func (g *grammar) shut() {
 	g.depth--
 	g.objects >>= 1
@@ -200,5 +192,4 @@ func (g *grammar) shut() {
 	}
 }
 
-// inObject reports whether the innermost container is an object.
 func (g *grammar) inObject() bool { return g.objects&1 == 1 }

@@ -12,7 +12,7 @@ import (
 	"penstock/translate"
 )
 
-// relayed passes body on in pieces of the given sizes, in turn.
+// relayed passes body through a Relay. It repeats the given piece sizes in turn.
 func relayed(body string, sizes ...int) (out string, u translate.Usage, err error) {
 	return relayedAs(VectorsAsSent, body, sizes...)
 }
@@ -96,8 +96,8 @@ func TestRelayRefuses(t *testing.T) {
 	}
 }
 
-// likeAnswer compares a Relay with Answer for the same body. Either both refuse it, or both give
-// the same JSON and counts.
+// likeAnswer compares a Relay with Answer for the same body. Either both refuse it, or both have
+// the same result.
 func likeAnswer(t interface{ Fatalf(string, ...any) }, body string, sizes ...int) {
 	for _, vectors := range []VectorForm{VectorsAsSent, VectorsFloat, VectorsBase64} {
 		likeAnswerAs(t, vectors, body, sizes...)
@@ -123,8 +123,8 @@ func likeAnswerAs(t interface{ Fatalf(string, ...any) }, vectors VectorForm, bod
 	}
 }
 
-// TestRelayIsAnswer checks that a Relay gives the same as Answer for the whole body, however the
-// body is split.
+// TestRelayIsAnswer checks that a Relay and an Answer have the same result, however the body is
+// split.
 func TestRelayIsAnswer(t *testing.T) {
 	t.Parallel()
 	names := rapid.SampledFrom([]string{"model", "usage", "error", "object", "choices", "kv_transfer_params", "finish_reason", "data", "data", "embedding", "embedding", "prompt_tokens", "total_tokens", "a", `\u006dodel`, "Usage", "ü"})

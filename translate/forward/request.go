@@ -10,57 +10,56 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Request is a JSON request from which the edge reads the model. It keeps the given body. The body
-// and all slices taken from the Request must not change while the Request is in use. The zero value
-// is ready. It is not safe for concurrent use.
+// Request is a JSON request from which the edge reads the model. While the Request is in use, the
+// body and all slices from the Request must not change. The zero value is ready for use. A Request
+// is not safe for concurrent use.
 type Request struct {
-	Model  []byte // the name that the client wrote, decoded: 1 to chat.MaxModelName bytes without control characters
-	Stream bool   // the client wants events
-	// Choices is the number of choices of a completion: n for every prompt.
+	Model  []byte // the decoded name in the client's spelling: 1 to chat.MaxModelName bytes without control characters
+	Stream bool
+	// Choices is the total number of choices of a completion for all prompts.
 	Choices   int
-	Prompts   int // number of prompts of a completion
-	Generated int // choices that the engine generates: best_of for every prompt
-	// MaxTokens is the token limit for each completion, or -1 if it was not given.
+	Prompts   int
+	Generated int // total number of choices that the engine generates: best_of for each prompt
+	// MaxTokens is the token limit for each completion, or -1 if the client gave none.
 	MaxTokens int
-	Vectors   VectorForm // the format in which the client wants embeddings
-	Rerank    Rerank     // what the answer to a rerank request should contain
+	Vectors   VectorForm
+	Rerank    Rerank
 	ranked    rankedMembers
 
 	body  []byte
 	doc   jsonx.Doc
 	edits jsonx.Edits
-	named jsonx.Value // the member model
+	named jsonx.Value
 
 	completion  bool // token limits apply
 	limit       limitMember
-	bound       int              // the model's limit on tokens; 0: none
-	engineLimit int              // the token limit for the engine; -1: as the client wrote it
-	limits      chat.NamedLimits // token limits under other names
-	fitted      int              // the highest token limit that fits into the next engine's context; -1: unknown
-	prompt      jsonx.Value      // the member prompt
+	bound       int // the model's limit on tokens, or 0
+	engineLimit int // the token limit for the engine, or -1 to send the client's limit
+	limits      chat.NamedLimits
+	fitted      int // the highest token limit that fits into the next engine's context, or -1 if unknown
+	prompt      jsonx.Value
 
 	added added
 
 	absent  absentMember
-	omitted jsonx.Value // set by Omit
+	omitted jsonx.Value
 }
 
-// limitMember is the member max_tokens.
 type limitMember struct {
 	jsonx.Value
-	unlimited bool // the value is -1: as many tokens as fit
+	unlimited bool // the client's limit is -1: as many tokens as fit
 }
 
-// absentMember is a member that is sent although the client did not send it.
+// absentMember is a member that the edge adds because the client did not set it.
 type absentMember struct {
 	client      jsonx.Value // the client's member: null or absent
 	name, value []byte      // value is nil if there is no such member
 }
 
-// The members of the request are indexed, and the elements of members that are arrays.
+// requestOptions indexes the members of the request, and the elements of members that are arrays.
 var requestOptions = jsonx.Options{Record: 2, Paired: true}
 
-// Decode reads a body: a JSON object with a string model. The error is an *apierr.Error.
+// Decode reads a JSON object with a string model. The error is an *apierr.Error.
 func (r *Request) Decode(body []byte) error {
 	if err := r.doc.Parse(body, requestOptions); err != nil {
 		if len(body) == 0 {
@@ -86,8 +85,7 @@ func (r *Request) Decode(body []byte) error {
 	return err
 }
 
-// Fields looks up members by their names, like jsonx.Value.Fields. The error is an *apierr.Error
-// for a member that occurs twice or in another case.
+// Fields is like jsonx.Value.Fields. The error is an *apierr.Error.
 func (r *Request) Fields(names []string, out []jsonx.Value) error {
 	if err := r.doc.Root().Fields(names, out); err != nil {
 		return apierr.FromJSON(err, "")
@@ -109,8 +107,7 @@ func (r *Request) DecodePlain(body []byte) error {
 	return nil
 }
 
-// DecodeCompletion is Decode for the legacy completions. It also reads the members that determine
-// the format of the answer.
+// DecodeCompletion is Decode for the legacy completions.
 func (r *Request) DecodeCompletion(body []byte) error {
 	if err := r.Decode(body); err != nil {
 		return err
@@ -148,10 +145,10 @@ func (r *Request) DecodeCompletion(body []byte) error {
 	return err
 }
 
-// nameOfChoices is the member that llama.cpp prefers to n.
+// nameOfChoices is llama.cpp's name for n. If both are present, llama.cpp ignores n.
 const nameOfChoices = "n_cmpl"
 
-// choices returns the number of choices for each prompt. The engine gets this number as n.
+// choices returns the number of choices for each prompt. It is sent to the engine as n.
 func (r *Request) choices(n, other jsonx.Value) (int, error) {
 	if !chat.Given(other) {
 		return atLeast(n, "n", 1, 1)
@@ -174,7 +171,6 @@ func isList(prompt jsonx.Value) bool {
 	return prompt.IsArray() && (first.IsString() || first.IsArray())
 }
 
-// maxChoices is the maximum number of choices in one answer.
 const maxChoices = 4096
 
 func (r *Request) decodeStream() error {
@@ -193,7 +189,7 @@ func (r *Request) decodeStream() error {
 	return nil
 }
 
-// atLeast reads an optional integer.
+// atLeast reads an optional integer with a lower bound. If v is absent or null, it returns absent.
 func atLeast(v jsonx.Value, name string, lowest int64, absent int) (int, error) {
 	if !chat.Given(v) {
 		return absent, nil
@@ -236,10 +232,9 @@ func CheckModelName(name []byte) error {
 	return nil
 }
 
-// Check applies the rules that depend on the model. It refuses members that steer an engine, and
-// media that an engine would fetch from a place that chat does not allow for images. It lowers a
-// completion's token limit to the model's, and sends the model's limit if the client gave none. The
-// error is an *apierr.Error.
+// Check applies the model's rules. It refuses members that steer an engine, and the media that chat
+// refuses. If a completion has no token limit or exceeds the model's limit, Check sets the model's
+// limit. The error is an *apierr.Error.
 func (r *Request) Check(rules *chat.ModelRules) error {
 	if err := rules.Refuse.Members(r.doc.Root()); err != nil {
 		return err
@@ -256,7 +251,7 @@ func (r *Request) Check(rules *chat.ModelRules) error {
 		}
 		most := rules.MaxOutputLength
 		if most <= 0 {
-			most = rules.ContextLength // Fit lowers this to the room in the context
+			most = rules.ContextLength // Fit lowers this to what fits into the context
 		}
 		if most > 0 {
 			r.MaxTokens, r.engineLimit = most, most
@@ -287,8 +282,7 @@ func (r *Request) Check(rules *chat.ModelRules) error {
 	return nil
 }
 
-// TokenLimit returns the token limit that the engine gets for each completion, or -1 if there is
-// none.
+// TokenLimit returns the token limit for the engine, or -1 if there is none.
 func (r *Request) TokenLimit() int {
 	limit := r.MaxTokens
 	if r.engineLimit >= 0 {
@@ -300,7 +294,7 @@ func (r *Request) TokenLimit() int {
 	return limit
 }
 
-// Asked returns the limit that the client gave under any name, or -1 if there is none.
+// Asked returns the client's token limit, whatever member it is in, or -1.
 func (r *Request) Asked() int {
 	if r.MaxTokens < 0 && r.limits.Least > 0 {
 		return r.limits.Bound(-1, r.bound)
@@ -308,12 +302,11 @@ func (r *Request) Asked() int {
 	return r.MaxTokens
 }
 
-// Fit lowers the token limit to the room in the next engine's context. A negative limit undoes an
-// earlier call.
+// Fit lowers the token limit to what fits into the next engine's context. A negative limit undoes
+// an earlier call.
 func (r *Request) Fit(limit int) { r.fitted = limit }
 
-// LongestPrompt returns roughly the number of tokens in the longest prompt of a completion. The
-// number is exact if the client sends tokens.
+// LongestPrompt estimates the tokens in the longest prompt of a completion.
 func (r *Request) LongestPrompt(bytesPerToken float64) int {
 	if bytesPerToken <= 0 {
 		bytesPerToken = 4
@@ -338,7 +331,7 @@ func (r *Request) LongestPrompt(bytesPerToken float64) int {
 
 var comma = []byte{','}
 
-// completionLimit is chat's name for the token limit, which some engines also read in legacy
+// completionLimit is chat's name for the token limit. Some engines also read it in legacy
 // completions.
 const completionLimit = "max_completion_tokens"
 
@@ -362,8 +355,8 @@ func (r *Request) checkTokenLimit(rules *chat.ModelRules) error {
 	return nil
 }
 
-// Default sets the value of a member that was looked up as v and is absent or null. value is JSON
-// text.
+// Default sets the value of a member that is absent or null. v is the result of looking it up, and
+// value is JSON text.
 func (r *Request) Default(name string, v jsonx.Value, value []byte) {
 	if chat.Given(v) {
 		return
@@ -371,14 +364,13 @@ func (r *Request) Default(name string, v jsonx.Value, value []byte) {
 	r.absent = absentMember{v, jsonx.AppendStringS(nil, name), value}
 }
 
-// Omit omits the member v from the next engine's request. If v does not exist, it undoes an earlier
-// Omit.
+// Omit omits the member v from the next engine's request. If v does not exist, Omit undoes an
+// earlier call.
 func (r *Request) Omit(v jsonx.Value) { r.omitted = v }
 
-// Segments appends to segs the pieces of the body for an engine whose name for the model is served.
-// Together the pieces are the client's body, byte for byte, except that the model is replaced, the
-// member from Default is added, and the token limit comes from Check. The pieces are valid until
-// the next call, and only as long as the body.
+// Segments appends to segs the pieces of the body for the next engine. served is this engine's name
+// for the model. Except for the engine's settings, the pieces are the client's bytes. They are
+// valid until the next call.
 func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 	r.edits.Reset()
 	r.edits.Set(r.named, jsonx.AppendStringS(nil, served))
@@ -402,7 +394,7 @@ func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 	}
 	chat.LowerAliases(&r.edits, r.doc.Root(), bound, completionLimit)
 	if r.limit.unlimited && limit < 0 {
-		r.edits.Delete(r.limit.Value) // engines read this value differently
+		r.edits.Delete(r.limit.Value) // engines interpret -1 differently
 	} else if r.engineLimit >= 0 || limit < r.MaxTokens {
 		digits := strconv.AppendInt(nil, int64(limit), 10)
 		if r.limit.Exists() {
@@ -419,7 +411,7 @@ func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 	return r.edits.Segments(segs, r.body)
 }
 
-// added holds what the next engine gets in addition to the client's own members.
+// added contains the members that the edge adds for the next engine.
 type added struct {
 	salt     chat.Salt
 	priority chat.Priority
@@ -431,5 +423,5 @@ func (r *Request) SetPriority(p chat.Priority) { r.added.priority = p }
 // SetSalt sets how the next engine separates cached prompts.
 func (r *Request) SetSalt(s chat.Salt) { r.added.salt = s }
 
-// Size returns the length of the body, from which its tokens can be estimated.
+// Size returns the length of the body.
 func (r *Request) Size() int { return len(r.body) }

@@ -43,7 +43,7 @@ func TestRequestRefuses(t *testing.T) {
 		`{"model":""}`:                 "model invalid_value",
 		`{"model":"a\u0000"}`:          "model invalid_value",
 		`{"model":"a\u007f"}`:          "model invalid_value",
-		`{"model":"m","a":"\ud83d"}`:   " invalid_json", // half a character
+		`{"model":"m","a":"\ud83d"}`:   " invalid_json", // half a surrogate pair
 		`{"model":"m","model":"m"}`:    "model duplicate_member",
 		`{"model":"m","mod\u0065l":1}`: "model duplicate_member",
 		`{"model":"m","MODEL":"x"}`:    "model duplicate_member",
@@ -101,8 +101,8 @@ func TestDecodeCompletion(t *testing.T) {
 	}
 }
 
-// TestIntegers checks that, as in chat, an integer out of range is a wrong value, and that only
-// another type is a wrong type.
+// TestIntegers checks that an integer out of range is reported as a wrong value, and any other type
+// as a wrong type.
 func TestIntegers(t *testing.T) {
 	t.Parallel()
 	for value, code := range map[string]string{
@@ -170,8 +170,8 @@ func TestDecodeRerank(t *testing.T) {
 	}
 }
 
-// TestCompletionLimit checks that a completion's engine gets the model's limit, whatever name the
-// client uses for its own limit.
+// TestCompletionLimit checks that the model's limit applies to a completion, whatever name the
+// client uses for its limit.
 func TestCompletionLimit(t *testing.T) {
 	t.Parallel()
 	code := strings.Repeat("if(a){", 15) // 90 bytes
@@ -196,7 +196,7 @@ func TestCompletionLimit(t *testing.T) {
 		{`"max_tokens":9`, "max_tokens", chat.ModelRules{MaxOutputLength: 8, Strict: true}},
 		{`"max_tokens":-1`, ``, chat.ModelRules{}},
 		{`"max_tokens":-1`, `,"max_tokens":8`, chat.ModelRules{MaxOutputLength: 8}},
-		{`"max_tokens":-1`, `,"max_tokens":4096`, chat.ModelRules{ContextLength: 4096}}, // the engine's room is found later
+		{`"max_tokens":-1`, `,"max_tokens":4096`, chat.ModelRules{ContextLength: 4096}}, // Fit applies the engine's limit later
 		{`"max_tokens":-1`, "max_tokens", chat.ModelRules{Strict: true}},
 		{`"max_completion_tokens":9`, "max_completion_tokens", chat.ModelRules{MaxOutputLength: 8, Strict: true}},
 	} {
@@ -217,8 +217,8 @@ func TestCompletionLimit(t *testing.T) {
 	}
 }
 
-// FuzzRequest checks that no body causes a panic, that errors are typed, and that only the model is
-// changed.
+// FuzzRequest checks that no body causes a panic, that errors are typed, and that only the model
+// changes.
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte(`{"model":"m","input":[1,"a",{"b":null}]}`))
 	f.Add([]byte(`{"model":"m","prompt":["x"],"n":2}`))
@@ -244,7 +244,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// The edge's cache salt replaces the client's own.
+// TestSegmentsSalted checks that the edge's cache salt replaces the client's salt.
 func TestSegmentsSalted(t *testing.T) {
 	var r Request
 	for _, body := range []string{`{"model":"m","prompt":"x"}`, `{"cache_salt":"mine","model":"m","prompt":"x"}`, `{"model":"m","prompt":"x","cache_salt":"a","cache_salt":"b"}`} {

@@ -10,24 +10,23 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Rerank says what the answer to a rerank request should contain.
+// Rerank describes the rerank response that the client requested.
 type Rerank struct {
-	Documents int  // number of documents in the request
-	Top       int  // maximum number of results; 0: all
-	Texts     bool // results may contain the documents
+	Documents int
+	Top       int // maximum number of results, or 0 for all
+	Texts     bool
 }
 
-// notRanked is the reason in a *translate.BadAnswer for results that do not rank the documents.
 const notRanked = "results without an index and a score each"
 
-// Normalize returns the answer in the format of Cohere, Jina and vLLM. It has at most Top results
-// with index, relevance_score and possibly document, the highest score first. SGLang and TEI answer
-// with a bare list, name the score `score`, and give a document as `text` or a bare string. Some
-// engines ignore top_n. A body that already has this format, or is not a ranking, is returned
-// unchanged. The error is a *translate.BadAnswer.
+// Normalize returns the response in the format of Cohere, Jina and vLLM. It has at most Top results
+// with index, relevance_score and possibly document, sorted by descending score. SGLang and TEI
+// answer with a bare list, call the score `score`, and send a document as `text` or a bare string.
+// Some engines ignore top_n. If the body is not a ranking, Normalize returns it unchanged. The
+// error is a *translate.BadAnswer.
 func (r *Rerank) Normalize(body []byte) ([]byte, error) {
 	if len(body) > translate.MaxAnswer {
-		return body, nil // Answer refuses this body, like all that do not parse
+		return body, nil // Answer.Parse refuses this body, and also a body that does not parse
 	}
 	var d jsonx.Doc
 	if d.Parse(body, jsonx.Options{Record: recordAnswer + 1}) != nil {
@@ -62,12 +61,11 @@ func (r *Rerank) Normalize(body []byte) ([]byte, error) {
 	return edits.Append(nil, body), nil
 }
 
-// rank is the result for one document.
 type rank struct {
 	index    int64
 	score    float64
 	raw      []byte      // the score as received
-	document jsonx.Value // the document; may be absent
+	document jsonx.Value // may be absent
 }
 
 // read returns the results. formed reports whether they already have the required names and order.
@@ -120,14 +118,14 @@ func (r *Rerank) appendList(dst []byte, ranked []rank) []byte {
 	return append(dst, ']')
 }
 
-// rankedMembers holds the members of a rerank request that have other names in some engines.
+// rankedMembers contains the members of a rerank request that some engines know by other names.
 type rankedMembers struct {
-	documents, returned jsonx.Value // return_documents
-	asTexts             bool        // the next engine accepts texts
+	documents, returned jsonx.Value
+	asTexts             bool
 }
 
-// RankTexts sets whether the next engine accepts texts and return_text instead of documents and
-// return_documents. If a document is an object with a text, only the text is sent.
+// RankTexts sets whether the next engine expects texts and return_text instead of documents and
+// return_documents.
 func (r *Request) RankTexts(is bool) { r.ranked.asTexts = is }
 
 func (m *rankedMembers) edit(edits *jsonx.Edits) {
@@ -142,13 +140,11 @@ func (m *rankedMembers) edit(edits *jsonx.Edits) {
 	switch {
 	case chat.Given(m.returned):
 		edits.Rename(m.returned, []byte("return_text"))
-	case m.returned.Exists(): // null, which not every engine reads as false
+	case m.returned.Exists(): // null, which some engines do not read as false
 		edits.Delete(m.returned)
 	}
 }
 
-// textOf returns, as JSON, the text of a document that is an object. It returns nil for any other
-// document.
 func textOf(document jsonx.Value) []byte {
 	var d jsonx.Doc
 	if !document.IsObject() || d.Parse(document.Raw(), jsonx.Options{}) != nil {

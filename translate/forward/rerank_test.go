@@ -8,7 +8,8 @@ import (
 	"penstock/translate"
 )
 
-// TestRerank checks that the client gets a ranking in the usual format, whatever the engine sends.
+// TestRerank checks that the client receives a ranking in the usual format, whatever the engine
+// sends.
 func TestRerank(t *testing.T) {
 	t.Parallel()
 	all := Rerank{Documents: 3, Texts: true}
@@ -61,8 +62,8 @@ func TestRerank(t *testing.T) {
 	}
 }
 
-// TestRankTexts checks that Text Embeddings Inference gets texts and return_text, and that a
-// document that is an object with a text becomes a plain string.
+// TestRankTexts checks that Text Embeddings Inference receives texts and return_text, and that a
+// document that is an object with a text becomes a string.
 func TestRankTexts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ body, want string }{

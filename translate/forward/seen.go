@@ -10,12 +10,12 @@ import (
 // Field is a text field of a form.
 type Field struct{ Name, Value string }
 
-// Seen records which fields of a form have arrived. The zero value is ready.
+// Seen records which fields of a form have arrived. The zero value is empty.
 type Seen uint32
 
-// Note records a field's name and returns the name's index in known, or -1 if known does not
-// contain it. The error is an *apierr.Error for a field that occurs twice, or for a known field in
-// another case, because two readers could see different forms.
+// Note records a field's name and returns its index in known, or -1. If a field occurs twice, or a
+// known field is in another case, the error is an *apierr.Error. Two readers could see different
+// values in such a form.
 func (s *Seen) Note(name string, known []string) (int, error) {
 	for i, n := range known {
 		if !strings.EqualFold(name, n) {
@@ -36,8 +36,8 @@ func (s *Seen) Note(name string, known []string) (int, error) {
 // Has reports whether field i has arrived.
 func (s *Seen) Has(i int) bool { return *s&(1<<i) != 0 }
 
-// NotText returns the error for a known field that was sent as a file, or the error that Note
-// returned.
+// NotText returns err, the error from Note, if it is not nil. Otherwise it returns the error for a
+// known field that was sent as a file.
 func NotText(known []string, which int, err error) error {
 	if err != nil {
 		return err

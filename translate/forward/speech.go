@@ -10,17 +10,15 @@ import (
 	"penstock/translate/sse"
 )
 
-// This file holds what is specific to speech in Stream. Some engines send the events of OpenAI's
-// API (speech.audio.delta, and .done at the end), which are passed on. The audio of all other
-// engines is turned into such events here.
+// Some engines send the events of OpenAI's speech API (speech.audio.delta, and speech.audio.done at
+// the end). For all other engines, the edge converts the audio to these events.
 
-// sound is the state of a Stream for speech.
 type sound struct {
 	wanted   bool
-	pieces   bool   // some audio has been received
-	doneSent bool   // speech.audio.done has been sent
-	framed   bool   // the body ended properly and was not cut off
-	rest     []byte // the end of the last piece, sent with the next one
+	pieces   bool
+	doneSent bool
+	framed   bool   // the body is complete
+	rest     []byte // end of the last piece, sent with the next piece
 }
 
 const (
@@ -28,13 +26,13 @@ const (
 	speechDone  = "speech.audio.done"
 	speechError = "speech.audio.error" // vLLM-Omni's
 
-	// noSpeechUsage replaces unknown counts, because the member is required.
+	// noSpeechUsage replaces unknown counts, because clients require the member.
 	noSpeechUsage = `{"input_tokens":0,"output_tokens":0,"total_tokens":0}`
 
 	speechUsage = `{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}`
 
-	// The length of every delta except the last is a multiple of deltaUnit. Thus no delta ends
-	// within a 16-bit sample, and only the last one is padded.
+	// Every delta except the last has a multiple of deltaUnit bytes. It therefore neither splits a
+	// 16-bit sample nor needs padding.
 	deltaUnit = 6
 
 	noSound  = "no sound"
@@ -44,8 +42,7 @@ const (
 // Speech marks the answer as speech. Call it after Reset.
 func (s *Stream) Speech() { s.sound.wanted = true }
 
-// note records the facts about speech in an event. The audio must be base64, which may be empty.
-// Impossible counts are replaced.
+// note checks that the audio is base64, which may be empty, and replaces invalid counts.
 func (a *sound) note(edits *jsonx.Edits, root, kind jsonx.Value, usage *jsonx.Value) error {
 	switch {
 	case kind.EqualText(speechDone):
@@ -69,7 +66,6 @@ func (a *sound) note(edits *jsonx.Edits, root, kind jsonx.Value, usage *jsonx.Va
 	return nil
 }
 
-// countsIn reports whether an event's usage has the three counts.
 func countsIn(usage jsonx.Value) bool {
 	for _, name := range [...]string{"input_tokens", "output_tokens", "total_tokens"} {
 		if n, ok := usage.Get(name).Int(); !ok || n < 0 {
@@ -96,8 +92,8 @@ func (s *Stream) AppendSound(dst, piece []byte) []byte {
 	return dst
 }
 
-// appendSoundEvent appends the delta that consists of head and tail. head is shorter than a unit,
-// and tail is long enough to complete the unit.
+// appendSoundEvent appends one delta. head is shorter than deltaUnit, and tail is long enough to
+// complete the unit.
 func appendSoundEvent(dst, head, tail []byte) []byte {
 	dst = append(dst, `data: {"type":"`+speechDelta+`","audio":"`...)
 	if len(head) > 0 {
@@ -110,8 +106,8 @@ func appendSoundEvent(dst, head, tail []byte) []byte {
 	return append(dst, "\"}\n\n"...)
 }
 
-// appendEnd appends the rest of the audio and the event that ends the speech. It returns an error
-// if the engine ended too early, because half an audio file looks like a whole one.
+// appendEnd returns an error if the engine stopped too early, because half an audio file looks like
+// a whole one.
 func (a *sound) appendEnd(dst []byte, mark bool) ([]byte, error) {
 	switch {
 	case a.doneSent:

@@ -24,8 +24,8 @@ func speechStream() *Stream {
 	return s
 }
 
-// All bytes of an engine's audio arrive, however it is split. The deltas have whole samples, and
-// can be decoded one by one or joined as text.
+// TestSound checks that all bytes of the engine's audio arrive, however they are split. Each delta
+// contains whole samples. Clients can decode the deltas one by one or join their base64 text.
 func TestSound(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -80,7 +80,8 @@ func TestSound(t *testing.T) {
 	})
 }
 
-// An engine's own events are passed on. Their end decides whether they are complete.
+// TestSpeechEvents checks that events from an engine are passed on, and that the stream is complete
+// only if the engine sent its last event.
 func TestSpeechEvents(t *testing.T) {
 	t.Parallel()
 	const (
@@ -157,7 +158,7 @@ func sameKind(err, want error) bool {
 	return errors.Is(err, want)
 }
 
-// More audio causes no more allocations.
+// TestSoundAllocs checks that the number of allocations does not grow with the audio.
 func TestSoundAllocs(t *testing.T) {
 	s, piece := speechStream(), make([]byte, 16<<10+1)
 	out := make([]byte, 0, 32<<10)

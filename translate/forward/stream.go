@@ -12,18 +12,17 @@ import (
 	"penstock/translate/sse"
 )
 
-// Stream passes on an engine's events unchanged, except for the model, which becomes the public id.
-// It belongs to one call. Call Reset, then Append for each event, and finally either Finish or
-// Fail.
+// Stream passes on an engine's events with the public model and a few corrections. It belongs to
+// one call. Call Reset, then Append for each event, and finally either Finish or Fail.
 type Stream struct {
 	model   string
-	choices int // number of choices that must finish; 0: a transcription or speech
+	choices int // number of choices that must finish, or 0 for a transcription or speech
 
 	doc        jsonx.Doc
 	edits      jsonx.Edits
 	ends       choiceEnds
-	mark       bool // [DONE] has been received
-	closed     bool // Finish or Fail has been written
+	mark       bool // [DONE] has arrived
+	closed     bool
 	events     int
 	usage      usageTotal
 	transcript transcript
@@ -32,20 +31,20 @@ type Stream struct {
 
 var _ translate.Stream = (*Stream)(nil)
 
-// Reset prepares s for a call. model is the public id. choices is the number of choices that the
-// client asked for, or 0 for a transcription or speech.
+// Reset prepares s for a call. choices is the number of choices that the client requested, or 0 for
+// a transcription or speech.
 func (s *Stream) Reset(model string, choices int) {
 	s.doc.Reset()
 	*s = Stream{model: model, choices: choices, doc: s.doc}
 }
 
-// SetPrompts sets how many prompts share the choices.
+// SetPrompts sets the number of prompts. All prompts have the same number of choices.
 func (s *Stream) SetPrompts(n int) { s.usage.prompts = n }
 
 var doneMark = []byte("[DONE]")
 
-// Append appends the client's event for one engine event. The error is a *translate.BadAnswer if
-// the event is not a JSON object, or a *engineerror.Error if the engine reports a failure.
+// Append appends the client's event for one engine event. If the event is not a JSON object, the
+// error is a *translate.BadAnswer. If the engine reports a failure, it is an *engineerror.Error.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if bytes.Equal(bytes.TrimSpace(ev.Data), doneMark) {
 		s.mark = true
@@ -106,18 +105,17 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if hidePrivate(&s.edits, root); s.edits.Len() > 0 {
 		data = s.edits.Append(make([]byte, 0, len(data)+len(s.model)), data)
 	}
-	if bytes.ContainsAny(data, "\r\n") { // the event was sent on several lines
+	if bytes.ContainsAny(data, "\r\n") { // the event has more than one data line
 		data = bytes.Clone(data)
 		sse.Flatten(data)
 	}
 	return sse.AppendEvent(dst, string(ev.Name), data), nil
 }
 
-// Started reports whether an event has been passed on. Every event contains some of the answer.
+// Started reports whether an event has been passed on.
 func (s *Stream) Started() bool { return s.events > 0 || s.closed }
 
-// NextEngine prepares for the events of another engine. That engine starts the answer again,
-// because these answers are never continued.
+// NextEngine prepares for another engine, which starts the answer again.
 func (s *Stream) NextEngine() { s.mark, s.sound.rest = false, nil }
 
 // Finished reports whether the stream may now end successfully.
@@ -125,19 +123,18 @@ func (s *Stream) Finished() bool {
 	if s.choices == 0 { // the chunks of a long recording finish several times
 		return s.transcript.doneSent || s.sound.doneSent
 	}
-	// Some engines return one choice whatever n is.
+	// Some engines return one choice, whatever n is.
 	return s.ends.all() && (len(s.ends.seen) >= s.choices || s.mark)
 }
 
-// Held returns roughly how many bytes of the stream s keeps.
+// Held returns roughly how many bytes s buffers.
 func (s *Stream) Held() int { return cap(s.transcript.said) }
 
 // Done reports whether the stream needs nothing more from the engine.
 func (s *Stream) Done() bool { return s.mark }
 
-// Finish appends the successful end of the stream. Completions end with [DONE], and so does a
-// transcription or speech whose engine sent [DONE]. A transcription in segments ends with
-// transcript.text.done, and speech without events ends with speech.audio.done.
+// Finish appends the end of a successful stream: [DONE] for completions, and transcript.text.done
+// or speech.audio.done if the engine did not send it.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	switch {
 	case s.sound.wanted:
@@ -162,7 +159,7 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// Fail appends the event that reports a failure to the client. No [DONE] follows it.
+// Fail appends the event that reports a failure, without [DONE].
 func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 	if s.closed {
 		return dst
@@ -174,11 +171,11 @@ func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 // Keepalive appends a comment, which clients ignore.
 func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
 
-// Markup returns 0, because engines parse nothing out of the text in these answers.
+// Markup returns 0: engines do not parse these answers, so the answers contain no unparsed markup.
 func (s *Stream) Markup() translate.Markup { return 0 }
 
-// Usage returns the engine's token counts. For a completion without counts it estimates one token
-// for each event.
+// Usage returns the engine's token counts or, for a completion, an estimate of one token for each
+// event.
 func (s *Stream) Usage() translate.Usage {
 	switch {
 	case s.usage.total.Known || s.choices == 0:
@@ -189,14 +186,12 @@ func (s *Stream) Usage() translate.Usage {
 	return translate.EstimatedUsage(s.events)
 }
 
-// choiceEnds records which choices of a stream have ended.
 type choiceEnds struct {
-	seen map[int64]bool // for each choice that has been received, whether it has ended
-	open int            // number of choices that have not ended
+	seen map[int64]bool // the choices that have arrived; true if the choice has ended
+	open int
 }
 
-// note records the choices in an event, and the changes to their finish reasons. It reports whether
-// the engine aborted a choice.
+// note replaces finish reasons, and reports whether the engine aborted a choice.
 func (e *choiceEnds) note(edits *jsonx.Edits, choices jsonx.Value) (failed bool) {
 	for it := choices.Iter(); it.Next(); {
 		c := it.Value()
@@ -205,7 +200,7 @@ func (e *choiceEnds) note(edits *jsonx.Edits, choices jsonx.Value) (failed bool)
 			index = int64(it.Index())
 		}
 		ended, known := e.seen[index]
-		if !known && len(e.seen) == maxChoices { // no request asks for more
+		if !known && len(e.seen) == maxChoices { // no request has more choices
 			continue
 		}
 		if !known {
@@ -227,5 +222,4 @@ func (e *choiceEnds) note(edits *jsonx.Edits, choices jsonx.Value) (failed bool)
 	return false
 }
 
-// all reports whether there are choices and all of them have ended.
 func (e *choiceEnds) all() bool { return e.open == 0 && len(e.seen) > 0 }

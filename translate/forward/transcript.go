@@ -8,24 +8,26 @@ import (
 	"penstock/translate/sse"
 )
 
-// This file holds what is specific to transcriptions in Stream. Engines answer in four formats: the
-// events of OpenAI's API (transcript.text.delta, and .done at the end); chunks like those of a chat
-// (vLLM); segments without an end mark, as JSON or as bare text (speaches); and a whole answer
-// instead of a stream. The first format is passed on. The others are turned into the first and also
-// keep their own members, so a vLLM chunk can also be read as a delta.
+// Engines answer transcriptions in four formats:
+//   - the events of OpenAI's API (transcript.text.delta, and transcript.text.done at the end),
+//   - chunks like those of a chat (vLLM),
+//   - segments without an end mark, as JSON or as plain text (speaches),
+//   - or a whole answer instead of a stream.
+//
+// The first format is passed on. The other formats are converted to the first. Converted events
+// retain their members.
 
-// transcript is the state of a Stream for a transcription.
 type transcript struct {
-	plain    bool   // segments may be bare text
+	plain    bool   // segments may be plain text
 	said     []byte // the text so far, from segments and deltas
-	pieces   bool   // segments have been received
-	chunks   bool   // chunks like those of a chat have been received
-	doneSent bool   // transcript.text.done has been sent
-	framed   bool   // the body ended properly and was not cut off
+	pieces   bool
+	chunks   bool // chunks like those of a chat have arrived
+	doneSent bool
+	framed   bool // the body is complete
 }
 
-// say records a piece of the transcript. If apart is true and no blank separates the piece from the
-// last one, say puts a blank before the piece. It returns the resulting piece.
+// say adds a piece of text to the transcript. If apart is true and no space separates the piece
+// from the text so far, say inserts a space. It returns the resulting piece.
 func (t *transcript) say(piece []byte, apart bool) ([]byte, error) {
 	if len(t.said)+len(piece) >= translate.MaxAnswer {
 		return nil, &translate.BadAnswer{Reason: translate.TooLarge}
@@ -40,7 +42,7 @@ func (t *transcript) say(piece []byte, apart bool) ([]byte, error) {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\n' }
 
-// isSegment reports whether an event is a piece of a transcript that is not marked as a delta.
+// isSegment reports whether an event is a segment: a piece of a transcript without a type.
 func isSegment(root jsonx.Value) (text []byte, ok bool) {
 	v := root.Get("text")
 	if !v.IsString() {
@@ -68,8 +70,8 @@ func chunkText(root jsonx.Value) (text []byte, ok bool) {
 	return text, true
 }
 
-// note records the facts about a transcript in an event, and the changes that turn a segment or a
-// chunk into a delta. Members other than the text, such as times, are kept.
+// note converts a segment or a chunk to a delta. Members other than the text, such as times, are
+// not changed.
 func (t *transcript) note(edits *jsonx.Edits, root, kind jsonx.Value) error {
 	if text, ok := isSegment(root); ok {
 		piece, err := t.say(text, true)
@@ -101,7 +103,6 @@ func (t *transcript) note(edits *jsonx.Edits, root, kind jsonx.Value) error {
 	return nil
 }
 
-// appendSegment appends the delta for a segment of bare text.
 func (t *transcript) appendSegment(dst, text []byte) ([]byte, error) {
 	piece, err := t.say(text, true)
 	if err != nil {
@@ -118,17 +119,14 @@ const (
 	noText = "no text"
 )
 
-// appendDelta appends the members of a delta, without the object's braces.
 func appendDelta(dst, text []byte) []byte {
 	return jsonx.AppendString(append(dst, `"type":"`+transcriptDelta+`","delta":`...), text)
 }
 
-// appendDeltaEvent appends a delta as an event.
 func appendDeltaEvent(dst, text []byte) []byte {
 	return sse.AppendEvent(dst, "", append(appendDelta([]byte{'{'}, text), '}'))
 }
 
-// appendDone appends the event that ends a transcript.
 func (t *transcript) appendDone(dst []byte) []byte {
 	t.doneSent = true
 	data := jsonx.AppendString([]byte(`{"type":"`+transcriptDone+`","text":`), t.said)
@@ -138,8 +136,8 @@ func (t *transcript) appendDone(dst []byte) []byte {
 	return sse.AppendEvent(dst, "", append(data, '}'))
 }
 
-// mayEnd reports whether a transcription may end at the end of the engine's body. mark is true if
-// [DONE] has been received.
+// mayEnd reports whether the transcript is complete if the engine's body ends now. mark is true if
+// [DONE] has arrived.
 func (t *transcript) mayEnd(mark bool) bool {
 	return t.doneSent || t.framed && t.pieces || mark && len(t.said) > 0
 }
@@ -148,12 +146,11 @@ func (t *transcript) mayEnd(mark bool) bool {
 // piece of the transcript.
 func (s *Stream) PlainText() { s.transcript.plain = true }
 
-// Ended records that the engine's body ended properly. A stream of segments or of audio is then
-// complete, because nothing else marks its end.
+// Ended records that the engine's body is complete. Segments and audio have no other end mark.
 func (s *Stream) Ended() { s.transcript.framed, s.sound.framed = true, true }
 
-// AppendWhole appends a whole transcript as a stream: one delta and the end. The last event has the
-// other members of a JSON answer. The errors are the same as those of Append.
+// AppendWhole appends a whole transcript as a stream. If the answer is JSON, the last event has its
+// other members. The errors are the same as for Append.
 func (s *Stream) AppendWhole(dst, body []byte, isJSON bool) ([]byte, error) {
 	if !isJSON {
 		s.transcript.said = append(s.transcript.said[:0], body...)

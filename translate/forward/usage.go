@@ -5,16 +5,15 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// usageTotal collects the token counts of a stream.
 type usageTotal struct {
 	total   translate.Usage           // for all choices
-	prompts int                       // prompts, each with the same number of choices; 0: one
-	of      map[int64]translate.Usage // by choice, from an engine that counts each choice separately
+	prompts int                       // number of prompts, each with the same number of choices; 0 means one
+	of      map[int64]translate.Usage // by choice, if the engine counts each choice separately
 }
 
-// note records the counts of an event. Counts in an event with one choice belong to that choice.
-// llama.cpp sends them at the end of each choice. vLLM sends them on request in every event, before
-// the counts for all choices.
+// If an event has one choice, its counts belong to this choice. llama.cpp sends counts at the end
+// of each choice. If the client requests it, vLLM sends counts in every event, followed by the
+// counts for all choices.
 func (t *usageTotal) note(u translate.Usage, inEvent jsonx.Value, choices int) {
 	if choices < 2 || inEvent.Len() != 1 {
 		t.total = u
@@ -29,8 +28,8 @@ func (t *usageTotal) note(u translate.Usage, inEvent jsonx.Value, choices int) {
 	}
 }
 
-// sum adds up the engine's counts for the choices. The choices of one prompt are consecutive, and
-// the counts of each include the prompt's tokens.
+// The choices of one prompt are consecutive, and the counts of each choice include the prompt's
+// tokens.
 func (t *usageTotal) sum(choices int) translate.Usage {
 	sum := translate.Usage{Known: true}
 	prompts := make([]translate.Usage, max(t.prompts, 1))
@@ -47,9 +46,8 @@ func (t *usageTotal) sum(choices int) translate.Usage {
 	return sum
 }
 
-// readUsage reads the token counts in an answer or an event. Their names are prompt and completion,
-// as in completions, embeddings and rerank, or input and output, as in images and audio. A duration
-// does not count.
+// Completions, embeddings and rerank call the counts prompt_tokens and completion_tokens. Images
+// and audio call them input_tokens and output_tokens. A duration is not a count.
 func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 	if !v.IsObject() {
 		return u, false
@@ -77,7 +75,7 @@ func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 			}
 		}
 	}
-	if !u.Known && total >= 0 { // mainly rerank
+	if !u.Known && total >= 0 { // mainly for rerank
 		u.Prompt, u.Known = total, true
 	}
 	u.Total = max(total, u.Prompt+u.Completion)
@@ -85,6 +83,5 @@ func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 	return u, u.Known
 }
 
-// maxTokens is the highest count that is accepted. It keeps sums from overflowing if an engine
-// makes up counts.
+// maxTokens prevents sums from overflowing if an engine reports absurd counts.
 const maxTokens = 1 << 31

@@ -7,8 +7,9 @@ import (
 	"penstock/translate/sse"
 )
 
-// llama.cpp counts each of several choices in the choice's last event. vLLM counts each choice as
-// it grows, and then all choices.
+// TestUsageOfSeveralChoices checks the usage of completions with more than one choice. llama.cpp
+// sends the counts of a choice in its last event. vLLM sends the counts of each choice as it grows,
+// and finally the counts for all choices.
 func TestUsageOfSeveralChoices(t *testing.T) {
 	t.Parallel()
 	event := func(index, end, p, c string) string {

@@ -14,27 +14,23 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// VectorForm is the format in which a client wants embeddings. OpenAI's SDKs for Node and Python
-// ask for base64 by default and read any answer as base64. SGLang, LM Studio and older Ollama do
-// not support encoding_format and answer with numbers. openai-node turns the numbers into a quarter
-// as many zeros without an error.
+// VectorForm is the format of embeddings that a client requests. OpenAI's SDKs ask for base64 by
+// default and decode any response as base64. SGLang, LM Studio and older Ollama answer with
+// numbers. openai-node then returns, without an error, a vector of zeros that is a quarter as long.
 type VectorForm uint8
 
-// The formats of a vector. VectorsFloat and VectorsBase64 are the formats that OpenAI defines for
-// encoding_format.
+// VectorsFloat and VectorsBase64 are OpenAI's values of encoding_format.
 const (
 	VectorsAsSent VectorForm = iota // as the engine sends them
-	VectorsFloat                    // a list of numbers
-	VectorsBase64                   // base64 of little-endian float32
+	VectorsFloat
+	VectorsBase64 // base64 of little-endian float32
 )
 
-// elementMembers lists the members that change the type of a vector's elements: output_dtype of
-// Mistral and Voyage, embed_dtype and endianness of vLLM, embedding_type and embedding_types of
-// Jina and Cohere.
+// elementMembers change the type of a vector's elements: output_dtype (Mistral, Voyage),
+// embed_dtype and endianness (vLLM), embedding_type and embedding_types (Jina, Cohere).
 var elementMembers = []string{"output_dtype", "embed_dtype", "endianness", "embedding_type", "embedding_types"}
 
-// vectorForm returns the format that encoding_format requests. Vectors with elements other than
-// float32 are not changed.
+// vectorForm returns VectorsAsSent for elements other than float32.
 func (r *Request) vectorForm(encoding jsonx.Value) (VectorForm, error) {
 	elements := make([]jsonx.Value, len(elementMembers))
 	if err := r.Fields(elementMembers, elements); err != nil {
@@ -56,34 +52,33 @@ func namesFloat32(v jsonx.Value) bool {
 }
 
 const (
-	// longestNumber is longer than any float in decimal digits. A float64 has at most 1,075
-	// significant digits, and engines write 17.
+	// A float64 has at most 1,075 significant digits. Engines write 17.
 	longestNumber = 2 << 10
-	// longestVector is the maximum length of a vector in base64 that is held and rewritten as
-	// numbers. It has room for 24,576 dimensions. A longer vector is not changed.
+	// longestVector is the maximum length of a base64 vector that is rewritten as numbers. It is
+	// sufficient for 24,576 dimensions.
 	longestVector = 128 << 10
 )
 
-// vector writes the value of one `embedding` in the format that the client requested. The value
-// arrives in pieces of JSON that the caller has already checked. Only flat lists of numbers and
-// base64 of float32 are rewritten. Several vectors in one list, and anything else, are not changed.
+// vector writes the value of one `embedding` in the format that the client requested. It rewrites
+// only flat lists of numbers and base64 of float32.
 type vector struct {
 	state vectorState
-	text  []byte // the current number, or the string so far
-	bits  []byte // the bits of numbers that are not written yet, or of the whole string
+	text  []byte
+	bits  []byte // float32 bits that are not written yet, or the bits of the whole string
 	mixed bool   // the list of numbers contains other elements
 }
 
 type vectorState uint8
 
 const (
-	vectorKept    vectorState = iota // passed on unchanged
-	vectorBegins                     // a list, before its first element
-	vectorNumbers                    // a list of numbers
-	vectorString                     // a string, from its opening quote
+	vectorKept   vectorState = iota // passed on unchanged
+	vectorBegins                    // in a list, before its first element
+	vectorNumbers
+	vectorString // in a string, including its opening quote
 )
 
-// begin prepares for a value whose first byte is c, and reports whether it may need rewriting.
+// begin starts a value whose first byte is c. It reports whether the value may have to be
+// rewritten.
 func (v *vector) begin(form VectorForm, c byte) bool {
 	v.text, v.bits, v.mixed = v.text[:0], v.bits[:0], false
 	switch {
@@ -97,7 +92,6 @@ func (v *vector) begin(form VectorForm, c byte) bool {
 	return v.state != vectorKept
 }
 
-// append appends a piece of the value, rewritten.
 func (v *vector) append(dst, p []byte) []byte {
 	if v.state == vectorBegins {
 		p = v.beginList(p)
@@ -125,7 +119,8 @@ func (v *vector) append(dst, p []byte) []byte {
 	return append(dst, p...)
 }
 
-// beginList looks for the first element of a list and returns p from there on.
+// beginList looks for the first element of a list and returns the part of p that starts with this
+// element.
 func (v *vector) beginList(p []byte) []byte {
 	for i, c := range p {
 		switch c {
@@ -147,7 +142,7 @@ func (v *vector) beginList(p []byte) []byte {
 	return nil
 }
 
-// appendNumbers appends the numbers of a list. null stands for NaN, which JSON cannot write.
+// appendNumbers appends the numbers of a list. null means NaN, which JSON cannot represent.
 func (v *vector) appendNumbers(dst, p []byte) []byte {
 	for _, c := range p {
 		switch {
@@ -163,15 +158,14 @@ func (v *vector) appendNumbers(dst, p []byte) []byte {
 	return dst
 }
 
-// appendNumber appends the number that has ended, if there is one.
 func (v *vector) appendNumber(dst []byte) []byte {
 	if len(v.text) == 0 {
 		return dst
 	}
 	f := math.NaN()
 	if v.text[0] != 'n' {
-		// ParseFloat keeps no reference to its argument. A number too large for float32 becomes an
-		// infinity.
+		// ParseFloat does not retain its argument. A number that is too large for float32 becomes
+		// an infinity.
 		f, _ = strconv.ParseFloat(unsafe.String(unsafe.SliceData(v.text), len(v.text)), 32) //nolint:gosec // see above
 	}
 	v.text = v.text[:0]
@@ -182,11 +176,10 @@ func (v *vector) appendNumber(dst []byte) []byte {
 	return dst
 }
 
-// atOnce is the number of bytes that are written as base64 at a time. It consists of whole numbers
-// and of whole groups of three bytes.
+// atOnce is the number of bytes that are encoded at a time. It is a multiple of 4, the size of a
+// float32, and of 3, the size of a base64 group.
 const atOnce = 4 * 3 * 16
 
-// end appends the rest when the value has ended.
 func (v *vector) end(dst []byte) []byte {
 	switch v.state {
 	case vectorNumbers:
@@ -194,13 +187,13 @@ func (v *vector) end(dst []byte) []byte {
 		return append(dst, '"')
 	case vectorString:
 		return v.appendFloats(dst)
-	case vectorKept, vectorBegins: // the bracket of an empty list was written already
+	case vectorKept, vectorBegins: // the bracket of an empty list has already been written
 	}
 	return dst
 }
 
-// appendFloats appends the list of numbers for a complete string, or the string itself if it is not
-// base64 of float32.
+// appendFloats appends the numbers in a base64 string. If the string is not base64 of float32, it
+// appends the string unchanged.
 func (v *vector) appendFloats(dst []byte) []byte {
 	text := v.text[1 : len(v.text)-1]
 	if bytes.IndexByte(text, '\\') >= 0 { // some encoders escape the slash
@@ -225,8 +218,6 @@ func (v *vector) appendFloats(dst []byte) []byte {
 	return append(dst, ']')
 }
 
-// mixedVector is the reason in a *translate.BadAnswer for a list of numbers that contains anything
-// else.
 const mixedVector = "an embedding that is not a list of numbers"
 
 func (v *vector) err() error {

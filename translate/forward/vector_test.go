@@ -78,7 +78,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// A list that starts with numbers and continues with something else cannot be written as base64.
+// TestVectors_Mixed checks lists that start with numbers but have other elements. They cannot be
+// written as base64.
 func TestVectors_Mixed(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{`[1,[2]]`, `[1,"2"]`, `[1,true]`, `[1,false]`, `[1,{}]`, `[1` + strings.Repeat("0", longestNumber) + `]`} {
@@ -94,8 +95,8 @@ func TestVectors_Mixed(t *testing.T) {
 	}
 }
 
-// TestVectors_RoundTrip checks that any float32 arrives unchanged in both formats, regardless of
-// how the text is split.
+// TestVectors_RoundTrip checks that any float32 arrives unchanged in both formats, however the text
+// is split.
 func TestVectors_RoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -126,7 +127,7 @@ func TestVectors_RoundTrip(t *testing.T) {
 	})
 }
 
-// TestVectorForm checks which format of vectors a request asks for.
+// TestVectorForm checks which vector format a request asks for.
 func TestVectorForm(t *testing.T) {
 	t.Parallel()
 	for members, want := range map[string]VectorForm{

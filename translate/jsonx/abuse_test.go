@@ -8,8 +8,8 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// TestAbuse parses texts that are built to be expensive. Each must take well under a second,
-// whatever the result.
+// TestAbuse checks that texts that are built to be expensive are parsed in well under a second
+// each.
 func TestAbuse(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector is slow")

@@ -184,7 +184,7 @@ func BenchmarkNumbers(b *testing.B) {
 	}
 }
 
-// TestAllocs checks the package's promise: no allocation once a Doc has seen a body of that size.
+// TestAllocs checks that a Doc does not allocate after it has parsed a body of the same size.
 func TestAllocs(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector allocates")

@@ -15,7 +15,6 @@ type Cursor struct {
 	refused bool
 }
 
-// cursorDepth is the maximum depth of containers that Value reads.
 const cursorDepth = 16
 
 // NewCursor returns a cursor at the start of src.
@@ -24,17 +23,17 @@ func NewCursor(src []byte) Cursor { return Cursor{src: src, left: MaxMembers} }
 // At returns the offset after the last byte that was read.
 func (c *Cursor) At() int { return c.at }
 
-// Jump continues at an offset. The caller must already know the text before the offset, from
-// another document with the same prefix. Members before the offset do not count against MaxMembers.
+// Jump moves the cursor to the given offset. The caller must already have validated the text before
+// the offset. Members before the offset do not count against MaxMembers.
 func (c *Cursor) Jump(at int) { c.at = at }
 
 // Refuse makes the cursor refuse the document.
-func (c *Cursor) Refuse() { c.at, c.refused = len(c.src), true } // nothing more is read
+func (c *Cursor) Refuse() { c.at, c.refused = len(c.src), true }
 
-// Done reports whether the document was read to its end and not refused.
+// Done reports whether the whole document was read and not refused.
 func (c *Cursor) Done() bool { return !c.refused && skipSpace(c.src, c.at) >= len(c.src) }
 
-// Peek returns the next byte that is not space, or 0 at the end.
+// Peek returns the next byte that is not whitespace, or 0 at the end.
 func (c *Cursor) Peek() byte {
 	if c.at = skipSpace(c.src, c.at); c.at < len(c.src) {
 		return c.src[c.at]
@@ -42,7 +41,7 @@ func (c *Cursor) Peek() byte {
 	return 0
 }
 
-// Skip skips a bracket, which must come next.
+// Skip reads the given bracket. It must be the next byte after whitespace.
 func (c *Cursor) Skip(bracket byte) {
 	if c.Peek() != bracket {
 		c.Refuse()
@@ -51,9 +50,8 @@ func (c *Cursor) Skip(bracket byte) {
 	c.at++
 }
 
-// First enters an object, which must come next, and returns the name of the object's first member.
-// The value then comes next. First returns false for an empty object, and when the document is
-// refused.
+// First enters the object that must come next and returns the name of its first member. It returns
+// false if the object is empty or the document is refused.
 func (c *Cursor) First() (name []byte, ok bool) {
 	c.Skip('{')
 	if c.Peek() == '}' {
@@ -63,9 +61,9 @@ func (c *Cursor) First() (name []byte, ok bool) {
 	return c.name()
 }
 
-// Next returns the name of the next member, once the previous member's value has been read. At the
-// end of the object it leaves the object and returns false. It also returns false when the document
-// is refused.
+// Next returns the name of the next member. The caller must have read the previous value. At the
+// end of the object, Next leaves the object and returns false. It also returns false if the
+// document is refused.
 func (c *Cursor) Next() (name []byte, ok bool) {
 	if c.at < len(c.src) && c.src[c.at] == ',' {
 		c.at++
@@ -83,7 +81,6 @@ func (c *Cursor) Next() (name []byte, ok bool) {
 	return nil, false
 }
 
-// name reads a member's name and the colon after it.
 func (c *Cursor) name() (name []byte, ok bool) {
 	if s := c.src[c.at:]; len(s) > 34 && s[0] == '"' && c.left > 0 {
 		if n := plain32((*[32]byte)(s[1:])); s[n+1] == '"' && s[n+2] == ':' { // short and without spaces
@@ -110,7 +107,7 @@ func (c *Cursor) name() (name []byte, ok bool) {
 	return c.src[from : end-1], true
 }
 
-// Value reads the next value and returns its text, or nil when the document is refused.
+// Value reads the next value and returns its text, or nil if the document is refused.
 func (c *Cursor) Value() []byte {
 	c.Peek()
 	start := c.at
@@ -120,8 +117,8 @@ func (c *Cursor) Value() []byte {
 	return c.src[start:c.at]
 }
 
-// Digits reads a whole number of at most 15 digits without a sign, which must come next. If a
-// fraction or an exponent follows, the next read refuses the document.
+// Digits reads an unsigned whole number of at most 15 digits. If a fraction or an exponent follows,
+// the next read refuses the document.
 func (c *Cursor) Digits() (n int) {
 	c.Peek()
 	s, i := c.src, c.at
@@ -136,8 +133,8 @@ func (c *Cursor) Digits() (n int) {
 	return n
 }
 
-// String reads the next string. It returns the string's text, quotes included, and whether the
-// string has escapes, or nil if the next value is not a string.
+// String reads the next string. It returns the string's text, quotes included, and whether the text
+// contains escapes. It returns nil for any other value.
 func (c *Cursor) String() (raw []byte, escaped bool) {
 	if c.Peek() != '"' {
 		c.Refuse()
@@ -187,7 +184,6 @@ func (c *Cursor) value(depth int) {
 	}
 }
 
-// elements reads an array.
 func (c *Cursor) elements(depth int) {
 	c.at++
 	if c.Peek() == ']' {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A document that a cursor accepts is valid, and the cursor sees the members that a Doc sees.
+// FuzzCursor checks that every document that a Cursor accepts is valid, and that Cursor and Doc
+// read the same members.
 func FuzzCursor(f *testing.F) {
 	for _, s := range cursorSources {
 		f.Add([]byte(s.src))
@@ -73,7 +74,7 @@ var cursorSources = []struct {
 	{"{\"a\":\"\x00\"}", false},
 	{"{\"a\":\"\xff\"}", false},
 	{`{"a":"\ud800"}`, false}, // half a surrogate pair
-	{`{"\u0061":1}`, false},   // valid, but only a Doc reads it
+	{`{"\u0061":1}`, false},   // valid, but only a Doc accepts it
 	{`{"é":1}`, false},
 }
 

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// Edits is a list of changes to one source that are applied together. All other bytes stay
-// unchanged. The zero value is ready and can be reused after Reset.
+// Edits is a list of changes to one source. The zero value is ready for use.
 //
-// The given texts must not change until Reset. Changes may be added in any order. Of two changes at
-// one offset, the one added first comes first. A change within text that another change replaces or
-// deletes is dropped. Replacements must not overlap partly: applying such replacements panics.
+// The caller must not modify the texts passed to an Edits until Reset. Changes may be added in any
+// order. Two changes at the same offset are applied in the order in which they were added. A change
+// within replaced or deleted text is dropped. If two replacements partly overlap, applying them
+// panics.
 type Edits struct {
 	list   []edit
 	sorted bool
@@ -19,9 +19,9 @@ type Edits struct {
 type editKind uint8
 
 const (
-	editDelete  editKind = iota // removes an element or member with one comma
-	editReplace                 // replaces [start,end) by with
-	editAdd                     // adds an element or member after the last one of its container
+	editDelete  editKind = iota // removes an element or member and one comma
+	editReplace                 // replaces src[start:end] with the text
+	editAdd                     // adds an element or member at the end of its container
 )
 
 type edit struct {
@@ -29,11 +29,11 @@ type edit struct {
 	with       []byte
 	kind       editKind
 	first      bool // delete: no sibling comes before; add: the container is empty
-	before     int  // delete: offset of the preceding comma
-	next       int  // delete: offset after the comma that follows, -1 when it is the last
+	before     int  // delete: offset of the comma before the child
+	next       int  // delete: offset after the comma that follows the child, or -1 for the last child
 }
 
-// Reset forgets all changes and their texts.
+// Reset removes all changes and releases their texts.
 func (e *Edits) Reset() {
 	clear(e.list)
 	e.list, e.sorted = e.list[:0], false
@@ -53,18 +53,17 @@ func (e *Edits) Replace(start, end int, with []byte) {
 	e.add(edit{start: start, end: end, with: with, kind: editReplace})
 }
 
-// Insert inserts the given text before src[at]. To insert a member or an element, use Add, which
-// adds a comma when one is needed.
+// Insert inserts the given text before src[at]. Add also inserts the necessary comma.
 func (e *Edits) Insert(at int, with []byte) { e.Replace(at, at, with) }
 
-// Set replaces the value v, which must exist, with the given JSON text.
+// Set replaces v, which must exist, with the given JSON text.
 func (e *Edits) Set(v Value, with []byte) {
 	mustExist(v)
 	e.Replace(v.Start(), v.End(), with)
 }
 
-// Add inserts a JSON value, or a member such as `"n":1`, after the last child of the array or
-// object v. It adds a comma where one is needed, even when children of v are deleted.
+// Add inserts a JSON value, or a member such as `"n":1`, after the last child of v, with a comma if
+// one is needed.
 func (e *Edits) Add(v Value, with []byte) {
 	mustExist(v)
 	src := v.d.src
@@ -76,8 +75,8 @@ func (e *Edits) Add(v Value, with []byte) {
 	e.add(x)
 }
 
-// Delete removes the value v with its comma and, if it is a member, its name. The value must exist
-// and must not be the root.
+// Delete removes v, its comma and, if v is a member, its name. v must exist and must not be the
+// root.
 func (e *Edits) Delete(v Value) {
 	mustExist(v)
 	if v.i == 0 {
@@ -86,7 +85,7 @@ func (e *Edits) Delete(v Value) {
 	src := v.d.src
 	x := edit{start: v.Start(), end: v.End(), kind: editDelete, next: -1}
 	p := skipSpaceBack(src, x.start)
-	if src[p-1] == ':' { // a member: its name is the node before the value
+	if src[p-1] == ':' { // a member, whose name is the node before the value
 		x.start = int(v.d.nodes[v.i-1].start)
 		p = skipSpaceBack(src, x.start)
 	}
@@ -101,8 +100,8 @@ func (e *Edits) Delete(v Value) {
 	e.add(x)
 }
 
-// Rename gives the member whose value is v a new name, which must not need escapes. The value must
-// exist.
+// Rename changes the name of the member whose value is v. v must exist, and the new name must not
+// need escapes.
 func (e *Edits) Rename(v Value, name []byte) {
 	mustExist(v)
 	if skipped := skipSpaceBack(v.d.src, v.Start()); v.d.src[skipped-1] != ':' {
@@ -118,8 +117,7 @@ func mustExist(v Value) {
 	}
 }
 
-// skipSpaceBack returns the smallest j such that src[j:i] is space. It is called after a token, so
-// the loop ends.
+// skipSpaceBack requires a token before i. Otherwise its loop would not terminate.
 func skipSpaceBack(src []byte, i int) int {
 	for src[i-1] == ' ' || src[i-1] == '\n' || src[i-1] == '\r' || src[i-1] == '\t' {
 		i--
@@ -131,8 +129,8 @@ func (e *Edits) add(x edit) {
 	e.list, e.sorted = append(e.list, x), false
 }
 
-// compareEdits orders changes by offset. At one offset insertions come first, then deletions, then
-// replacements, so that the replacement of a deleted value comes after the deletion and is dropped.
+// compareEdits sorts by offset. At the same offset, insertions come first, then deletions, then
+// replacements. This order ensures that the replacement of a deleted value is dropped.
 func compareEdits(a, b edit) int {
 	switch c := cmp.Compare(a.start, b.start); {
 	case c != 0:
@@ -155,20 +153,19 @@ func (e *Edits) sort() {
 	}
 }
 
-// cursor is the state of one pass over the sorted list.
 type cursor struct {
-	i   int // index into the list
+	i   int
 	pos int // the source has been processed up to this offset
 
-	// A deleted child takes the preceding comma with it. Children that are deleted from the front
-	// of their container take the following comma.
-	leading int // the child at this offset has lost all its predecessors
-	emptied int // the child that ended at this offset was the last and has lost all its predecessors
-	added   int // something has been added at this offset
+	// Deleting a child also deletes the comma before it or, if all earlier children are deleted
+	// too, the comma after it.
+	leading int // offset of a child whose preceding siblings are all deleted
+	emptied int // end of the last child if all its preceding siblings are deleted
+	added   int
 }
 
-// step is one splice: src is kept up to the offset from, and src[from:to] is replaced with a text,
-// preceded by a comma if needed.
+// A step copies src up to the offset from and replaces src[from:to] with a text. If comma is true,
+// it writes a comma before the text.
 type step struct {
 	from, to int
 	comma    bool
@@ -224,8 +221,8 @@ func (e *Edits) Size(n int) int {
 	return n
 }
 
-// Shift returns the distance that the source's byte at the given offset moves in the result. The
-// byte itself must not be edited.
+// Shift returns how many bytes later the byte src[at] is in the result. The changes must not affect
+// this byte.
 func (e *Edits) Shift(at int) int {
 	n := 0
 	c := e.start()
@@ -238,8 +235,7 @@ func (e *Edits) Shift(at int) int {
 	return n
 }
 
-// Append appends src with all changes applied. It does not change src, and dst must not overlap
-// with src.
+// Append appends src with all changes applied. dst must not overlap src.
 func (e *Edits) Append(dst, src []byte) []byte {
 	dst = slices.Grow(dst, e.Size(len(src)))
 	pos := 0
@@ -257,9 +253,8 @@ func (e *Edits) Append(dst, src []byte) []byte {
 
 var commaSegment = []byte{','}
 
-// Segments appends the result to dst in pieces, without copying, for a vectored write of a large
-// body. The pieces are slices of src and of the changes' texts, and must not be modified. No piece
-// is empty.
+// Segments appends the pieces of the result to dst for a vectored write. The pieces are slices of
+// src and of the texts in e, and must not be modified. No piece is empty.
 func (e *Edits) Segments(dst [][]byte, src []byte) [][]byte {
 	pos := 0
 	c := e.start()

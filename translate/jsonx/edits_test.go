@@ -111,7 +111,7 @@ func TestEdits(t *testing.T) {
 	}
 }
 
-// Shift returns the new position of unchanged bytes.
+// TestEditsShift checks that Shift predicts the new position of unchanged bytes.
 func TestEditsShift(t *testing.T) {
 	const src = ` { "a" : 1 , "b" : [2, 22] ,"c":{"d":3}, "e":"kept"} `
 	root := mustParse(t, src).Root()
@@ -157,7 +157,8 @@ func TestEditsPanics(t *testing.T) {
 	}
 }
 
-// branch is a value as a tree that can be changed. Tests compare Edits with it.
+// branch is a node of a JSON tree that a test can change. Tests compare the result with that of
+// Edits.
 type branch struct {
 	text     string // the text of a scalar, or of a value that was set
 	kind     Kind

@@ -5,15 +5,14 @@ import (
 	"strconv"
 )
 
-// SyntaxError says that the source is not JSON. Reason comes from a closed set of the edge's own
-// texts and never quotes the source, so both members may appear in an answer and in a log.
+// SyntaxError means that the source is not JSON. Reason never quotes the source, so both fields may
+// appear in responses and logs.
 type SyntaxError struct {
-	Offset int // of the first byte that cannot be accepted; len(src) if the source ends too early
+	Offset int // of the first invalid byte; len(src) if the source ends too early
 	Reason string
 }
 
-// Lone reports whether the error is a lone surrogate: a \u escape for half of a pair. Only
-// Options.Paired refuses such escapes.
+// Lone reports whether the error is about a lone surrogate.
 func (e *SyntaxError) Lone() bool { return e.Reason == reasonLone }
 
 // IsLone reports whether err is a SyntaxError about a lone surrogate.
@@ -26,7 +25,7 @@ func (e *SyntaxError) Error() string {
 	return "parse JSON: " + e.Reason + " at byte " + strconv.Itoa(e.Offset)
 }
 
-// The reasons of a SyntaxError.
+// The values of SyntaxError.Reason.
 const (
 	reasonEnd      = "unexpected end"
 	reasonBOM      = "byte order mark or not UTF-8"
@@ -44,7 +43,7 @@ const (
 	reasonTrailing = "data after the value"
 )
 
-// Limit names the limit that a LimitError reports.
+// Limit is the limit that a LimitError reports, in the words of an error message.
 type Limit string
 
 // The limits of Parse.
@@ -55,18 +54,18 @@ const (
 	LimitSize    Limit = "bytes"
 )
 
-// LimitError says that the source may be JSON but exceeds a limit of Parse.
+// LimitError means that the source exceeds a limit of Parse.
 type LimitError struct {
-	Offset int   // where the limit was exceeded
-	Limit  Limit // which limit
-	Max    int   // the limit's value
+	Offset int
+	Limit  Limit
+	Max    int
 }
 
 func (e *LimitError) Error() string {
 	return "parse JSON: more than " + strconv.Itoa(e.Max) + " " + string(e.Limit) + " at byte " + strconv.Itoa(e.Offset)
 }
 
-// MemberProblem says what is wrong with a member.
+// MemberProblem is the reason for a MemberError.
 type MemberProblem uint8
 
 // The problems that Fields reports.
@@ -85,16 +84,15 @@ func (p MemberProblem) String() string {
 	return "invalid"
 }
 
-// MemberError says that two readers could understand a member of an object differently. Some
-// readers take the first of two equal names, some take the last, and Go's own decoder ignores case.
+// MemberError means that two JSON readers could interpret a member differently. If a name occurs
+// twice, some readers use the first value and others the last. Go's decoder ignores case.
 type MemberError struct {
 	Name    string // the name as the caller of Fields spells it, never the client's spelling
 	Problem MemberProblem
-	Offset  int // where the offending name starts
+	Offset  int
 }
 
-// Remedy returns the rest of a sentence that starts "The member is ". It says what is wrong and,
-// for a wrong spelling, how to write the name.
+// Remedy completes a sentence that starts "The member is ".
 func (e *MemberError) Remedy() string {
 	if e.Problem == CaseVariant {
 		return e.Problem.String() + ": spell it `" + e.Name + "`"

@@ -6,13 +6,13 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// requestNames lists the members on which this reader bases decisions.
+// requestNames lists the members that decide how this program handles a request.
 var requestNames = jsonx.NewNames("model", "messages", "stream")
 
 func Example() {
 	body := []byte(`{"model": "llama", "messages": [{"role": "user", "content": "hi"}], "x-engine": [1, 2.50]}`)
 
-	var doc jsonx.Doc // reuse it
+	var doc jsonx.Doc // reuse the Doc for the next body
 	if err := doc.Parse(body, jsonx.Options{}); err != nil {
 		fmt.Println(err)
 		return
@@ -27,7 +27,7 @@ func Example() {
 		fmt.Printf("message %d: %s\n", it.Index(), it.Value().Get("content").AppendText(nil))
 	}
 
-	var edits jsonx.Edits // reuse it
+	var edits jsonx.Edits // reuse the Edits for the next body
 	edits.Set(model, []byte(`"meta-llama/Llama-3.3-70B-Instruct"`))
 	if !stream.Exists() {
 		edits.Add(doc.Root(), []byte(`"stream":false`))

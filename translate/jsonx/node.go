@@ -3,7 +3,7 @@ package jsonx
 // Kind is the kind of a JSON value.
 type Kind uint8
 
-// The kinds. Invalid is the kind of a value that is absent.
+// The kinds of values. Invalid is the kind of an absent value.
 const (
 	Invalid Kind = iota
 	Null
@@ -15,23 +15,21 @@ const (
 	Object
 )
 
-// String returns JSON Schema's name for k ("null", "boolean", "number" and so on), or "absent" for
-// Invalid.
+// String returns JSON Schema's name for k, or "absent" for Invalid.
 func (k Kind) String() string {
 	return [...]string{"absent", "null", "boolean", "boolean", "number", "string", "array", "object"}[k]
 }
 
 const (
-	flagEscaped    = 1 << iota // string: holds a backslash
-	flagWide                   // string: holds bytes above 0x7f
-	flagLone                   // string: has an escape for half a surrogate pair
+	flagEscaped    = 1 << iota // string: contains a backslash
+	flagWide                   // string: contains bytes above 0x7f
+	flagLone                   // string: contains an escape for half a surrogate pair
 	flagFraction               // number: has a fraction or an exponent
 	flagUnrecorded             // container: has children that are not on the tape
 )
 
-// node is one entry of the tape. The tape is in document order: a container's children follow the
-// container, and a member is a name (a String node) followed by a value. next is the index after
-// the whole subtree.
+// node is one entry of the tape, in document order. A container precedes its children. A member is
+// a name (a String node) followed by a value. next is the index after the whole subtree.
 type node struct {
 	start, end uint32
 	next       int32
@@ -39,8 +37,8 @@ type node struct {
 	flags      uint8
 }
 
-// set writes the members one by one. A literal would be built elsewhere and copied. The copy stalls
-// on the preceding stores, which doubled the time of Parse.
+// set assigns each field separately. A composite literal would be built in memory and then copied,
+// and the copy would stall on the preceding stores. That doubled the time of Parse.
 func (n *node) set(start, end, next int, kind Kind, flags uint8) {
 	n.start, n.end, n.next = uint32(start), uint32(end), int32(next)
 	n.kind, n.flags = kind, flags

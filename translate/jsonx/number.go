@@ -6,9 +6,8 @@ import (
 	"unsafe"
 )
 
-// Int returns the value of an integral number. It returns false when v is not a number, has a
-// fraction, or does not fit; 1.0 and 1e2 are integral. Int takes time linear in the number's
-// length, whatever the exponent.
+// Int returns the value of an integral number; 1.0 and 1e2 are integral. It returns false if v is
+// not a number, has a fraction, or overflows. Int takes time linear in the number's length.
 func (v Value) Int() (int64, bool) {
 	if v.d == nil {
 		return 0, false
@@ -18,7 +17,7 @@ func (v Value) Int() (int64, bool) {
 		return 0, false
 	}
 	s := v.d.src[n.start:n.end]
-	if len(s) <= shortDigits && n.flags&flagFraction == 0 && s[0] != '-' { // always so for counts
+	if len(s) <= shortDigits && n.flags&flagFraction == 0 && s[0] != '-' { // the usual case
 		var u int64
 		for _, c := range s {
 			u = u*10 + int64(c-'0')
@@ -47,10 +46,9 @@ func (v Value) Int() (int64, bool) {
 	return 0, false
 }
 
-// shortDigits is the number of digits that always fit into 64 bits.
+// Every integer of up to shortDigits digits fits into 64 bits.
 const shortDigits = 18
 
-// digitsValue returns the value of the digits a followed by b.
 func digitsValue(a, b []byte) (u uint64, ok bool) {
 	for _, s := range [2][]byte{a, b} {
 		for _, c := range s {
@@ -68,7 +66,6 @@ func digitsValue(a, b []byte) (u uint64, ok bool) {
 	return u, true
 }
 
-// scientificValue returns the value of an unsigned number with a fraction or an exponent.
 func scientificValue(s []byte) (u uint64, ok bool) {
 	whole := s[:skipDigits(s, 0)]
 	s = s[len(whole):]
@@ -78,7 +75,7 @@ func scientificValue(s []byte) (u uint64, ok bool) {
 		s = s[1+len(frac):]
 	}
 	exp := 0
-	if len(s) > 0 { // the 'e'
+	if len(s) > 0 { // skip the 'e'
 		s = s[1:]
 		neg := s[0] == '-'
 		if s[0] == '-' || s[0] == '+' {
@@ -91,7 +88,8 @@ func scientificValue(s []byte) (u uint64, ok bool) {
 			exp = -exp
 		}
 	}
-	// Once trailing zeros are removed, all remaining digits must be integral.
+	// The number is integral if all its digits, without trailing zeros, are before the decimal
+	// point.
 	exp -= len(frac)
 	for len(frac) > 0 && frac[len(frac)-1] == '0' {
 		frac = frac[:len(frac)-1]
@@ -119,8 +117,8 @@ func scientificValue(s []byte) (u uint64, ok bool) {
 	return u, ok
 }
 
-// SmallIntegers reports whether all numbers in v, at any depth, are written as integers of at most
-// nine bytes. It is false if children of v are not recorded.
+// SmallIntegers reports whether all numbers in v are written as integers of at most nine bytes. If
+// any child of v is not recorded, it returns false.
 func (v Value) SmallIntegers() bool {
 	if v.d == nil {
 		return true

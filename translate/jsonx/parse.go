@@ -2,7 +2,7 @@ package jsonx
 
 import "math"
 
-// The defaults for Options, and limits that cannot be changed.
+// The defaults of Options, and fixed limits.
 const (
 	DefaultMaxDepth = 64
 	DefaultRecord   = 8
@@ -11,50 +11,48 @@ const (
 	// MaxMembers is the maximum number of members of an object, at any depth.
 	MaxMembers = 10_000
 
-	maxSize   = math.MaxInt32 // offsets are kept in 32 bits
-	maxDepth  = 1024          // limits the stack that a Doc keeps
+	maxSize   = math.MaxInt32 // offsets have 32 bits
+	maxDepth  = 1024          // limits the stack in a Doc
 	keepNodes = 16 << 10      // Reset keeps a tape of up to 256 KiB
 )
 
-// Options limits what Parse accepts. The zero value stands for the defaults.
+// Options limits what Parse accepts. The zero value selects the defaults.
 type Options struct {
-	// MaxDepth is the maximum nesting of containers; a scalar document has depth 0. Default 64, at
-	// most 1024.
+	// MaxDepth is the maximum nesting of containers. A scalar has depth 0. The default is 64, the
+	// maximum 1024.
 	MaxDepth int
-	// Record is the depth down to which the children of containers are recorded; the root container
-	// has depth 1. Deeper containers are validated. They have a Kind and a Raw text, but appear to
-	// be empty (see Value.Recorded). The default 8 is enough for the deepest path that any dialect
-	// reads.
+	// Record is the maximum depth of containers whose children are recorded. The root container has
+	// depth 1. Deeper containers are validated, but appear to be empty (see Value.Recorded). The
+	// default of 8 suffices for every dialect.
 	Record int
-	// MaxNodes is the maximum number of nodes on the tape. Every recorded value and every recorded
-	// member name takes a node of 16 bytes. Default 1<<20.
+	// MaxNodes is the maximum number of nodes on the tape, by default 1<<20. Every recorded value
+	// and member name uses a node of 16 bytes.
 	MaxNodes int
-	// Paired refuses a \u escape for half a surrogate pair. Such an escape is legal JSON but not
-	// valid text. Other parsers refuse it, or fail later when they encode the string.
+	// Paired refuses a \u escape for half a surrogate pair. The escape is legal JSON, but other
+	// parsers refuse it, or fail later when they encode the string.
 	Paired bool
 }
 
-// frame is one open container.
 type frame struct {
-	node   int32 // the container's node, -1 if it is not recorded
-	count  int32 // members so far
+	node   int32 // the container's node, or -1 if it is not recorded
+	count  int32
 	object bool
 }
 
-// Doc is a parsed document: the source and the tape that indexes it. The zero value is ready. A Doc
-// is meant to be reused, as part of a pooled structure. It must not be copied while its Values are
-// in use, nor be used by two goroutines while one of them parses.
+// Doc is a parsed document: the source and its tape. The zero value is ready for use. A Doc must
+// not be copied while its Values are in use. While one goroutine parses, no other goroutine may use
+// the Doc.
 type Doc struct {
 	src   []byte
 	nodes []node
 	stack []frame
 }
 
-// Parse validates src and indexes it. An error is a *SyntaxError or a *LimitError, and leaves the
-// document empty.
+// Parse validates src and indexes it. The error is a *SyntaxError or a *LimitError. After an error,
+// the document is empty.
 //
-// Parse keeps src without copying it until the next Parse or Reset. The caller must not change it
-// while using the Doc or any of its Values. Values of an earlier Parse are invalid.
+// Parse refers to src until the next Parse or Reset. The caller must not change src while it uses
+// the Doc or any of its Values. Values of an earlier Parse are invalid.
 func (d *Doc) Parse(src []byte, o Options) error {
 	if o.MaxDepth <= 0 {
 		o.MaxDepth = DefaultMaxDepth
@@ -78,14 +76,13 @@ func (d *Doc) Parse(src []byte, o Options) error {
 	}
 	if cap(nodes) >= cap(d.nodes) {
 		d.nodes = nodes
-	} else { // the present tape is larger than o.MaxNodes
+	} else { // the current tape is larger than o.MaxNodes
 		d.nodes = d.nodes[:len(nodes)]
 	}
 	return err
 }
 
-// Reset releases the source and drops a tape that has grown large, so that a pool of Docs keeps
-// neither alive.
+// Reset releases the source. It also releases a large tape.
 func (d *Doc) Reset() {
 	d.src, d.nodes = nil, d.nodes[:0]
 	if cap(d.nodes) > keepNodes {
@@ -93,8 +90,7 @@ func (d *Doc) Reset() {
 	}
 }
 
-// grow makes room for at least one more node in a full tape, or returns false if the limit is
-// reached.
+// grow returns a copy of a full tape with more space, or false if the tape has reached the limit.
 func grow(tape []node, limit int) ([]node, bool) {
 	if len(tape) >= limit {
 		return tape, false
@@ -104,18 +100,18 @@ func grow(tape []node, limit int) ([]node, bool) {
 	return n, true
 }
 
-// parse is the scanner. It fills nodes up to its capacity, and then a larger copy. It always
-// returns the filled nodes. stack has room for o.MaxDepth frames. The states are labels instead of
-// functions, and short tokens need no call, so that the whole state stays in registers.
+// parse fills nodes up to its capacity and then continues in a larger copy. It returns the filled
+// nodes even with an error. stack must have a frame for every level up to o.MaxDepth. States are
+// labels, and short tokens need no function call, so all variables stay in registers.
 func parse(src []byte, nodes []node, stack []frame, o Options) ([]node, error) {
 	if len(src) > maxSize {
 		return nodes[:0], &LimitError{Offset: maxSize, Limit: LimitSize, Max: maxSize}
 	}
 	var (
 		tape   = nodes[:cap(nodes)]
-		k      int    // number of filled nodes of the tape
-		cur    *frame // the innermost open container; nil: none
-		depth  int    // number of open containers; children are recorded down to o.Record
+		k      int    // number of filled nodes
+		cur    *frame // the innermost open container, or nil
+		depth  int    // number of open containers; children are recorded up to depth o.Record
 		record = o.Record
 		i      int
 	)
@@ -311,7 +307,7 @@ func literalError(src []byte, i int, word string) error {
 	panic("BUG: the literal is complete")
 }
 
-// skipSpace is small so that it can be inlined. The loop is in skipSpaces.
+// skipSpace is small enough to be inlined. skipSpaces has the loop.
 func skipSpace(src []byte, i int) int {
 	if i < len(src) && src[i] > ' ' {
 		return i
@@ -331,8 +327,7 @@ func skipSpaces(src []byte, i int) int {
 	return i
 }
 
-// scanNumber validates the number at i and returns the offset after it, or the offset of the wrong
-// byte.
+// end is the offset after the number or, if ok is false, of the first invalid byte.
 func scanNumber(s []byte, i int) (end int, flags uint8, ok bool) {
 	if s[i] == '-' {
 		i++

@@ -151,7 +151,7 @@ func TestParseLimits(t *testing.T) {
 		{"nodes that are not recorded", `[[1,2,3]]`, Options{MaxNodes: 2, Record: 1}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := mustParse(t, `[1,2,3,4,5,6,7,8,9]`) // a tape that is larger than the limit
+			d := mustParse(t, `[1,2,3,4,5,6,7,8,9]`) // the tape is now larger than the limit below
 			err := d.Parse([]byte(c.src), c.o)
 			var got *LimitError
 			if err != nil && !errors.As(err, &got) {
@@ -216,7 +216,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// tree returns the value that encoding/json would decode from v with UseNumber.
+// tree converts v to the value that encoding/json would decode with UseNumber.
 func tree(v Value) any {
 	switch v.Kind() {
 	case Null:
@@ -252,12 +252,10 @@ func isASCII(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
-// scanned holds the documents of sameWithoutVectors. They are reused, because new ones cost more
-// than the scans.
+// scanned is reused, because allocating documents costs more than the scans.
 var scanned [2]Doc
 
-// sameWithoutVectors compares the two methods of scanning strings, on src and on strings that have
-// src at the edge of a block.
+// sameWithoutVectors compares the two methods of scanning strings.
 func sameWithoutVectors(t *testing.T, src []byte) {
 	t.Helper()
 	if !hasVector {
@@ -296,8 +294,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestVectorsOnRuns puts runs of backslashes of every length at every position in a block, before
-// bytes that may be escaped and before other bytes.
+// TestVectorsOnRuns puts runs of backslashes of every length at every position in a block, both
+// before bytes that may be escaped and before other bytes.
 func TestVectorsOnRuns(t *testing.T) {
 	for at := range 66 {
 		for run := range 70 {
@@ -309,8 +307,8 @@ func TestVectorsOnRuns(t *testing.T) {
 	}
 }
 
-// TestVectorsAfterAString checks that the bytes that follow a string within a block do not affect
-// the string, in values and in names.
+// TestVectorsAfterAString checks that the bytes after a string within a block do not affect the
+// string.
 func TestVectorsAfterAString(t *testing.T) {
 	for n := 20; n < 160; n += 3 {
 		for m := range 70 {
@@ -323,8 +321,8 @@ func TestVectorsAfterAString(t *testing.T) {
 	}
 }
 
-// TestVectorsOnCharacters puts multi-byte characters, whole, cut, overlong and out of range, at
-// every position in a block.
+// TestVectorsOnCharacters puts multi-byte characters at every position in a block: whole,
+// truncated, overlong and out of range.
 func TestVectorsOnCharacters(t *testing.T) {
 	bytesOf := func(first, second []byte, rest ...string) (out []string) {
 		for _, a := range first {
@@ -342,7 +340,7 @@ func TestVectorsOnCharacters(t *testing.T) {
 	for _, around := range []string{"a", "ä", "水", "𝄞", `\n`} {
 		for at := range 66 {
 			pad := strings.Repeat("a", at)
-			for i := at % 11; i < len(odd); i += 11 { // each sequence at six offsets
+			for i := at % 11; i < len(odd); i += 11 { // each sequence is tested at six offsets
 				text := `"` + pad + strings.Repeat(around, 40) + odd[i] + strings.Repeat(around, 70) + `"`
 				sameWithoutVectors(t, []byte(text))
 			}
@@ -392,7 +390,7 @@ func check(t *testing.T, src []byte) {
 			checkNumber(t, Value{&d, int32(i)})
 		}
 	}
-	// Values that are not recorded still have their extent.
+	// Offsets must be correct even if children are not recorded.
 	a, b := d.Root().Iter(), shallow.Root().Iter()
 	for a.Next() {
 		if !b.Next() || !bytes.Equal(a.Value().Raw(), b.Value().Raw()) || !bytes.Equal(a.Key().Raw(), b.Key().Raw()) {
@@ -508,7 +506,8 @@ func FuzzString(f *testing.F) {
 	})
 }
 
-// StringEnd is Parse for one string, whatever follows it.
+// FuzzStringEnd checks that StringEnd and Parse accept the same strings, whatever text follows the
+// string.
 func FuzzStringEnd(f *testing.F) {
 	for _, s := range []string{"", "plain", "0123456789abcdef0123456789abcdef", "a\\", `\\`, `\"`, `a"b`, `\ud83d\ude00`, `\ud83d`, `\uDE00x`, `\u12`, "\x1f", "é漢😀", "\xc3", "0123456789abcdef0123456789abc\n"} {
 		f.Add([]byte(s), []byte(`},"x":1`))

@@ -14,18 +14,18 @@ const (
 	backs  = ones * '\\'
 )
 
-// special sets the high bit of each byte in x that a string scan must examine: quote, backslash,
-// control character, or above 0x7f. Flipping a bit moves the quote next to the control characters,
-// so that one subtraction finds both. A borrow can wrongly mark a byte only above a correctly
-// marked byte, so the lowest mark is always correct.
+// special sets the high bit of each byte in x that a string scan must examine: a quote, a
+// backslash, a control character, or a byte above 0x7f. Flipping one bit moves the quote next to
+// the control characters, so one subtraction finds both. A borrow can set a false mark only above a
+// correct mark, so the lowest mark is always correct.
 func special(x uint64) uint64 {
 	return (x | ((x ^ 2*ones) - ('"'-1)*ones) | ((x ^ backs) - ones)) & highs
 }
 
-// plain returns the offset of the first special byte at or after i. If there is none, plain returns
-// len(s), or the start of the last bytes if fewer than eight remain.
+// plain returns the offset of the first special byte at or after i, or an offset less than eight
+// bytes before the end if there is none.
 func plain(s []byte, i int) int {
-	// Text that needs escapes consists of short runs, for which the wide loop is not worthwhile.
+	// In text with escapes, plain runs are short, so the wide loop would not pay off.
 	for range 4 {
 		if len(s)-i < 8 {
 			return i
@@ -53,9 +53,9 @@ func plain(s []byte, i int) int {
 	return i
 }
 
-// SkipText is for readers of JSON that arrives in pieces. s[i:] must be within a string and must
-// start with a character or an escape. SkipText skips valid text and returns the offset at which to
-// continue the search. The offset may be i itself, but is never after a quote that ends the string.
+// SkipText skips valid text in a string, for readers of JSON that arrives in pieces. i must be the
+// offset of a character or an escape within the string. The caller continues its search at the
+// returned offset, which may equal i and is never after the closing quote.
 func SkipText(s []byte, i int) int {
 	if hasVector && i >= 3 && len(s)-i >= 64 {
 		i, _, _, _ = passText(s, i)
@@ -78,9 +78,8 @@ func plain32(w *[32]byte) int {
 	return n + bits.TrailingZeros64(m)>>3
 }
 
-// StringEnd validates the string whose contents start at i, after the opening quote, like Doc.Parse
-// with Options.Paired. It returns the offset after the closing quote, or 0 if the string is
-// refused. If the string contains an escape, escaped is true.
+// StringEnd validates the string whose contents start at i, like Doc.Parse with Options.Paired. It
+// returns the offset after the closing quote, or 0 if the string is refused.
 func StringEnd(s []byte, i int) (end int, escaped bool) {
 	end, flags, reason := scanString(s, i)
 	if reason != "" || flags&flagLone != 0 {
@@ -89,8 +88,8 @@ func StringEnd(s []byte, i int) (end int, escaped bool) {
 	return end, flags&flagEscaped != 0
 }
 
-// scanString validates a string whose contents start at i, after the opening quote. It returns the
-// offset after the closing quote and the flags, or the offset of the error and its reason.
+// scanString validates the string whose contents start at i. It returns the offset after the
+// closing quote and the flags, or, for an invalid string, the offset and the reason.
 func scanString(s []byte, i int) (end int, flags uint8, reason string) {
 	// Most strings are short and plain.
 	if len(s)-i > 32 {
@@ -101,7 +100,7 @@ func scanString(s []byte, i int) (end int, flags uint8, reason string) {
 	return scanLong(s, i)
 }
 
-// scanLong is scanString from the middle of a string.
+// scanLong does the same as scanString, starting in the middle of a string.
 func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 	var (
 		base int    // the 64 bytes from this offset have been examined
@@ -113,7 +112,7 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 		case mask != 0 && i-base < 64 && mask>>(i-base) != 0:
 			i += bits.TrailingZeros64(mask >> (i - base))
 		case len(s)-i >= 8:
-			if mask != 0 { // the rest of the block is plain
+			if mask != 0 { // the block has no more special bytes
 				i, mask = max(i, base+64), 0
 				if !hasVector {
 					i, base, mask, seen = passText(s, i)
@@ -155,16 +154,16 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 		case c < ' ':
 			return i, 0, reasonControl
 		case c < 0x80:
-			i++ // one of the last bytes of s
+			i++ // within the last bytes of s
 		default:
 			flags |= flagWide
 			if mask == 0 && len(s)-i >= 64 && (hasVector && i >= 3 || !hasVector && c < 0xe0) {
-				i, base, mask, seen = passText(s, i) // words stop at three-byte characters
+				i, base, mask, seen = passText(s, i) // passWords stops at three-byte characters
 				flags |= seen
 				continue
 			}
 			if c >= 0xc2 && c < 0xe0 && len(s)-i >= 2 && s[i+1]&0xc0 == 0x80 {
-				i += 2 // most two-byte characters occur alone
+				i += 2 // usually no other multi-byte character follows
 				continue
 			}
 			if i, reason = scanWide(s, i); reason != "" {
@@ -174,9 +173,9 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 	}
 }
 
-// scanUnicodeEscape validates the escape at i, which is not a simple one. It returns the offset
-// after the escape, or after both halves of a surrogate pair. If the escape is for half a pair,
-// lone is true.
+// scanUnicodeEscape validates the escape at i, which is not a two-byte escape. It returns the
+// offset after the escape or surrogate pair. lone reports whether the escape is half a surrogate
+// pair without the other half.
 func scanUnicodeEscape(s []byte, i int) (end int, lone bool, reason string) {
 	if s[i+1] != 'u' {
 		return i + 1, false, reasonEscape
@@ -198,10 +197,9 @@ func scanUnicodeEscape(s []byte, i int) (end int, lone bool, reason string) {
 	return i + 6, false, ""
 }
 
-// passText skips text from i, where a character or an escape must start. It uses the vector code
-// or, without vectors, the word code (words.go), and skips as much as that code can. It returns the
-// offset at which to continue, and the flags of the skipped text. If mask is not 0, it marks the
-// special bytes among the 64 bytes from base, and next equals base.
+// passText skips as much text from i as vectorText or passWords can. A character or an escape must
+// start at i. If mask is not 0, it marks the special bytes in s[base:base+64], and next equals
+// base.
 func passText(s []byte, i int) (next, base int, mask uint64, flags uint8) {
 	if !hasVector {
 		base, mask, flags = passWords(s, i)
@@ -230,8 +228,8 @@ func beginning(s []byte, i int) int {
 	return i
 }
 
-// paired reports whether the valid \u escape at i, which is for a surrogate, is the first half of a
-// pair whose second half follows.
+// paired reports whether the surrogate escape at i is a first half that is followed by the second
+// half.
 func paired(s []byte, i int) bool {
 	c := s[i+3] | 0x20
 	if c == 'c' || c == 'd' || c == 'e' || c == 'f' || len(s)-i < 12 || s[i+6] != '\\' || s[i+7] != 'u' {
@@ -239,7 +237,7 @@ func paired(s []byte, i int) bool {
 	}
 	for _, c := range s[i+8 : i+12] {
 		if unhex(c) < 0 {
-			return false // the scan will reach the error
+			return false // the scan will find the error
 		}
 	}
 	c = s[i+9] | 0x20
@@ -249,8 +247,7 @@ func paired(s []byte, i int) bool {
 // simple marks the bytes that may follow a backslash, except u.
 var simple = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
-// wideStarts maps a character's first byte to the character's length and to the range of its second
-// byte.
+// wideStarts maps a first byte to the character's length and the range of the second byte.
 var wideStarts = func() (table [256]struct{ size, low, high uint8 }) {
 	for c := 0xc2; c <= 0xf4; c++ {
 		table[c].size, table[c].low, table[c].high = 2, 0x80, 0xbf
@@ -262,21 +259,20 @@ var wideStarts = func() (table [256]struct{ size, low, high uint8 }) {
 	return table
 }()
 
-// WideStart returns the length of the character whose first byte is c, and the range of its second
-// byte. If c does not start a multi-byte character (RFC 3629, section 4), size is 0.
+// WideStart returns the length of the character that starts with c, and the range of its second
+// byte (RFC 3629, section 4). size is 0 if c does not start a multi-byte character.
 func WideStart(c byte) (size int, low, high byte) {
 	w := &wideStarts[c]
 	return int(w.size), w.low, w.high
 }
 
-// scanWide validates the run of multi-byte characters at i. It returns the offset after the run, or
-// the offset of the first byte that does not belong to a character.
+// scanWide validates the run of multi-byte characters at i. end is the offset after the run, or of
+// the first invalid byte.
 func scanWide(s []byte, i int) (end int, reason string) {
 	for i < len(s) {
 		c := s[i]
 		if c > 0xe0 && len(s)-i >= 4 {
-			// Three-byte characters, as in most Asian scripts, unless the second byte has a
-			// narrower range.
+			// Fast path for three-byte characters, as in most Asian scripts.
 			x := binary.LittleEndian.Uint32(s[i:])
 			if x&0xc0c0f0 == 0x8080e0 && c != 0xed {
 				i += 3
@@ -314,7 +310,7 @@ func hex4(s []byte) rune {
 	return rune(unhex(s[0])<<12 | unhex(s[1])<<8 | unhex(s[2])<<4 | unhex(s[3]))
 }
 
-// decodeRune returns the character at i in the contents of a valid string, and the offset after it.
+// decodeRune decodes the character or escape at i, and returns the offset after it.
 func decodeRune(s []byte, i int) (rune, int) {
 	c := s[i]
 	if c >= utf8.RuneSelf {
@@ -366,7 +362,6 @@ func AppendDecoded(dst, s []byte) []byte {
 	}
 }
 
-// equalDecoded reports whether the contents s of a valid string, decoded, equal name.
 func equalDecoded(s []byte, name string) bool {
 	for i := 0; i < len(s); {
 		r, next := decodeRune(s, i)
@@ -379,9 +374,8 @@ func equalDecoded(s []byte, name string) bool {
 	return name == ""
 }
 
-// foldDecoded reports whether the contents s of a valid string, decoded, equal name when case is
-// ignored. In addition to ASCII it handles the two other characters that fold to ASCII letters
-// (U+017F and U+212A), because Go's own decoder, which some engines use, reads them as s and k.
+// foldDecoded treats U+017F as s and U+212A as k, as Go's decoder does. Some engines use this
+// decoder.
 func foldDecoded(s []byte, name string) bool {
 	i := 0
 	for j := range len(name) {
@@ -410,9 +404,8 @@ func lower(c byte) byte {
 	return c
 }
 
-// AppendString appends s as a JSON string in quotes. The result is valid JSON and valid UTF-8 for
-// any s: bytes that are not UTF-8 become U+FFFD. It escapes only what must be escaped, so '<', '>',
-// '&' and U+2028 are not changed.
+// AppendString appends s as a JSON string in quotes. Invalid bytes become U+FFFD. Only characters
+// that must be escaped are escaped, so '<', '>', '&' and U+2028 are not.
 func AppendString(dst, s []byte) []byte {
 	dst = append(dst, '"')
 	dst = AppendEscaped(dst, s)
@@ -421,11 +414,11 @@ func AppendString(dst, s []byte) []byte {
 
 // AppendStringS is AppendString for a string.
 func AppendStringS(dst []byte, s string) []byte {
-	return AppendString(dst, []byte(s)) // no copy: AppendString neither keeps nor changes it
+	return AppendString(dst, []byte(s)) // no copy: AppendString neither retains nor changes s
 }
 
-// AppendEscaped appends s as the contents of a JSON string, without the quotes. A text may be
-// appended in pieces if no character is split.
+// AppendEscaped appends s as the contents of a JSON string, without the quotes. The caller must not
+// split a character between pieces.
 func AppendEscaped(dst, s []byte) []byte {
 	start, i := 0, 0
 	for {
@@ -460,7 +453,7 @@ func AppendEscaped(dst, s []byte) []byte {
 	}
 }
 
-// escapes holds, for each byte that must be escaped, the text after the backslash.
+// escapes maps each byte that must be escaped to the character after the backslash.
 var escapes = func() (t [utf8.RuneSelf]byte) {
 	for c := range ' ' {
 		t[c] = 'u'

@@ -2,14 +2,13 @@ package jsonx
 
 import "bytes"
 
-// escapeLength is the length of a \u escape.
 const escapeLength = len(`\u0000`)
 
 // Lone reports whether v is a string with a \u escape for half a surrogate pair.
 func (v Value) Lone() bool { return v.IsString() && v.node().flags&flagLone != 0 }
 
 // MendLone replaces each \u escape for half a surrogate pair in text with \ufffd, which has the
-// same length. text must be valid JSON, or a piece of valid JSON without a split escape.
+// same length. text must be valid JSON or a piece of valid JSON that splits no escape.
 func MendLone(text []byte) {
 	for i := 0; ; {
 		n := bytes.IndexByte(text[i:], '\\')
@@ -27,13 +26,12 @@ func MendLone(text []byte) {
 	}
 }
 
-// isSurrogate reports whether s starts with an escape for half a surrogate pair.
 func isSurrogate(s []byte) bool {
 	return len(s) >= escapeLength && s[1] == 'u' && s[2]|0x20 == 'd' && s[3] >= '8'
 }
 
-// CutHigh splits off an escape for the first half of a surrogate pair at the end of a JSON string's
-// contents, if there is one. The second half may arrive with the next piece of the same text.
+// CutHigh splits an escape for the first half of a surrogate pair off the end of a JSON string's
+// contents.
 func CutHigh(contents []byte) (text, high []byte) {
 	n := len(contents) - escapeLength
 	if n < 0 || contents[n] != '\\' || !isSurrogate(contents[n:]) || contents[n+3]|0x20 >= 'c' {
@@ -43,7 +41,7 @@ func CutHigh(contents []byte) (text, high []byte) {
 	for i > 0 && contents[i-1] == '\\' {
 		i--
 	}
-	if (n-i)%2 != 0 { // an escaped backslash, and the letter u
+	if (n-i)%2 != 0 { // an escaped backslash and the letter u
 		return contents, nil
 	}
 	return contents[:n], contents[n:]

@@ -2,15 +2,14 @@ package jsonx
 
 import "math/bits"
 
-// Value is a value in a Doc. It consists of a pointer and an index, and is cheap to copy. The zero
-// Value is absent: its Kind is Invalid, and every method may be called on it. A Value is valid
-// until the next Parse or Reset of its Doc.
+// Value is a value in a Doc. It is cheap to copy. The zero Value is absent. Its Kind is Invalid,
+// and all its methods may be called. A Value is valid until the next Parse or Reset of its Doc.
 type Value struct {
 	d *Doc
 	i int32
 }
 
-// Root returns the document's value, or an absent Value if nothing was parsed.
+// Root returns the document's value, or an absent Value if the Doc is empty.
 func (d *Doc) Root() Value {
 	if len(d.nodes) == 0 {
 		return Value{}
@@ -28,10 +27,10 @@ func (v Value) Kind() Kind {
 	return v.node().kind
 }
 
-// Exists reports whether v is present; null counts as present.
+// Exists reports whether v is present. null is present.
 func (v Value) Exists() bool { return v.d != nil }
 
-// IsNull reports whether v is null. An absent value is not.
+// IsNull reports whether v is null. An absent value is not null.
 func (v Value) IsNull() bool { return v.Kind() == Null }
 
 // IsBool reports whether v is true or false.
@@ -49,8 +48,7 @@ func (v Value) IsArray() bool { return v.Kind() == Array }
 // IsObject reports whether v is an object.
 func (v Value) IsObject() bool { return v.Kind() == Object }
 
-// Raw returns the text of v in the source, quotes and brackets included. It returns a slice of the
-// source, or nil if v is absent.
+// Raw returns the text of v, including quotes or brackets, or nil if v is absent.
 func (v Value) Raw() []byte {
 	if v.d == nil {
 		return nil
@@ -84,13 +82,12 @@ func (v Value) End() int {
 	return int(v.node().end)
 }
 
-// Recorded reports whether the children of the container v can be visited. They cannot be visited
-// if v is deeper than Options.Record and not empty. Iter, Get, Fields and Len then find no
-// children, but Raw still returns the text, which another Doc can parse.
+// Recorded reports whether the children of the container v can be visited. Children are not
+// recorded below the depth Options.Record. To read them, parse v.Raw with another Doc.
 func (v Value) Recorded() bool { return v.d != nil && v.node().flags&flagUnrecorded == 0 }
 
-// Len returns the number of elements or members of v, or 0 if v is not a container. It walks the
-// tape.
+// Len returns the number of elements or members of v, or 0 if v is not a container. It takes linear
+// time.
 func (v Value) Len() int {
 	n := 0
 	for it := v.Iter(); it.Next(); {
@@ -99,21 +96,20 @@ func (v Value) Len() int {
 	return n
 }
 
-// Iter visits the children of an array or object in source order. It is a value: keep it in a
-// variable and call Next before each child.
+// Iter visits the children of an array or object in source order:
 //
 //	for it := v.Iter(); it.Next(); {
 //		it.Key(); it.Value()
 //	}
 type Iter struct {
 	d         *Doc
-	next, end int32 // nodes
-	at        int32 // the current value
+	next, end int32 // node indexes
+	at        int32 // node index of the current value
 	index     int32
 	object    bool
 }
 
-// Iter returns an iterator over the children of v. The iterator is empty if v is not a container.
+// Iter returns an iterator over the children of v, which is empty if v is not a container.
 func (v Value) Iter() Iter {
 	if v.d == nil {
 		return Iter{}
@@ -142,10 +138,10 @@ func (it *Iter) Next() bool {
 // Value returns the current element or the value of the current member.
 func (it *Iter) Value() Value { return Value{it.d, it.at} }
 
-// Index returns the position of the current child, from 0.
+// Index returns the position of the current child, starting with 0.
 func (it *Iter) Index() int { return int(it.index) }
 
-// Key returns the name of the current member, or the zero Key in an array.
+// Key returns the name of the current member, or the zero Key if v is an array.
 func (it *Iter) Key() Key {
 	if !it.object {
 		return Key{}
@@ -154,7 +150,7 @@ func (it *Iter) Key() Key {
 	return Key{it.d.src[n.start+1 : n.end-1 : n.end-1], n.flags}
 }
 
-// Key is a member's name in the source's spelling. It refers to the source.
+// Key is a member's name as the source spells it. It refers to the source.
 type Key struct {
 	raw   []byte // without quotes
 	flags uint8
@@ -163,10 +159,10 @@ type Key struct {
 // Raw returns the name between its quotes, with its escapes.
 func (k Key) Raw() []byte { return k.raw }
 
-// Plain reports whether the name is ASCII and was written without escapes.
+// Plain reports whether the name is ASCII without escapes.
 func (k Key) Plain() bool { return k.flags == 0 }
 
-// Is reports whether the key, with its escapes decoded, is exactly the given name.
+// Is reports whether the decoded key equals the given name.
 func (k Key) Is(name string) bool {
 	if k.flags&flagEscaped == 0 {
 		return string(k.raw) == name
@@ -174,8 +170,8 @@ func (k Key) Is(name string) bool {
 	return equalDecoded(k.raw, name)
 }
 
-// Fold reports whether the key, with its escapes decoded, is the given name, ignoring the case of
-// ASCII letters. U+017F and U+212A count as s and k, as in Go's own decoder.
+// Fold is like Is, but ignores the case of ASCII letters. Like Go's decoder, it treats U+017F as s
+// and U+212A as k.
 func (k Key) Fold(name string) bool {
 	if k.flags != 0 {
 		return foldDecoded(k.raw, name)
@@ -203,8 +199,8 @@ func (k Key) AppendTo(dst []byte) []byte {
 	return AppendDecoded(dst, k.raw)
 }
 
-// Name returns the name with its escapes decoded. If it has no escapes, like every name that an
-// engine writes, the result is a slice of the source.
+// Name returns the decoded name. If the name contains no escapes, the result is a slice of the
+// source.
 func (k Key) Name() []byte {
 	if k.flags&flagEscaped == 0 {
 		return k.raw
@@ -212,8 +208,8 @@ func (k Key) Name() []byte {
 	return AppendDecoded(nil, k.raw)
 }
 
-// Get returns the value of the first member of v with exactly the given name, or an absent Value.
-// It does not notice duplicates, so use Fields for members on which the edge bases decisions.
+// Get returns the value of the first member of v with the given name. It does not notice
+// duplicates. Use Fields for members on which the edge bases decisions.
 func (v Value) Get(name string) Value {
 	if v.Kind() != Object {
 		return Value{}
@@ -226,8 +222,7 @@ func (v Value) Get(name string) Value {
 	return Value{}
 }
 
-// Index returns element i of an array, or the value of member i of an object. It returns an absent
-// Value if there is none.
+// Index returns element i of an array, or the value of member i of an object.
 func (v Value) Index(i int) Value {
 	for it := v.Iter(); it.Next(); {
 		if i == 0 {
@@ -238,15 +233,14 @@ func (v Value) Index(i int) Value {
 	return Value{}
 }
 
-// Fields looks up several members in one pass: out[i] becomes the value of the member names[i], or
-// absent. out must be as long as names. Members with other names are ignored, however often they
-// occur.
+// Fields looks up all names in one pass. It sets out[i] to the value of the member names[i], or to
+// an absent Value. out must be at least as long as names. Members with other names are ignored.
 //
-// If a member occurs twice, or if its name differs from one of names only in case, Fields returns a
-// *MemberError, because two readers would see two different requests. All values in out are then
-// undefined. If v is not an object, all values in out are absent.
+// Fields returns a *MemberError if a member occurs twice, or if its name differs from one of names
+// only in case, because two readers could then see different requests. After an error, the values
+// in out are undefined. If v is not an object, all values in out are absent.
 //
-// The names must be ASCII. Fields does not allocate.
+// The names must be in ASCII. Fields does not allocate.
 func (v Value) Fields(names []string, out []Value) error {
 	out = out[:len(names)]
 	clear(out)
@@ -279,7 +273,7 @@ func (v Value) Fields(names []string, out []Value) error {
 	return nil
 }
 
-// set stores into out the value of the member at node i, whose name is a spelling of name.
+// set sets out to the value of member i, whose name must equal name, ignoring case.
 func (v Value) set(i int32, name string, out *Value) error {
 	k := &v.d.nodes[i]
 	switch {
@@ -293,18 +287,17 @@ func (v Value) set(i int32, name string, out *Value) error {
 }
 
 const (
-	indexedFrom = 8 // with more names than this, Fields makes an index of them
+	indexedFrom = 8 // Fields indexes longer lists of names
 	maxIndexed  = 64
 )
 
-// Names is an index of member names. It is made once for a list that is used often, and is
-// immutable.
+// Names is an immutable index of member names.
 type Names struct {
 	list    []string
 	buckets [32]uint64 // sets of names, by length and first letter
 }
 
-// NewNames returns an index of at most 64 names, which must be ASCII. It keeps the slice names.
+// NewNames returns an index of at most 64 names, which must be in ASCII. It retains the slice.
 func NewNames(names ...string) *Names {
 	if len(names) > maxIndexed {
 		panic("BUG: jsonx: more than 64 names")
@@ -325,8 +318,7 @@ func (n *Names) index(names []string) {
 
 func bucket(length int, first byte) int { return (length*5 + int(first|0x20)) & 31 }
 
-// Index returns the position of k in the list of names, ignoring the case of letters. It returns -1
-// if k is not in the list.
+// Index returns the position of k in the list, or -1. It ignores the case of letters.
 func (n *Names) Index(k Key) int {
 	set := ^uint64(0) >> (maxIndexed - len(n.list))
 	if k.flags == 0 && len(k.raw) > 0 {
@@ -344,7 +336,7 @@ func (n *Names) Index(k Key) int {
 	return -1
 }
 
-// Fields is v.Fields for the list of names, but faster if the list is long.
+// Fields is like v.Fields, but faster for a long list.
 func (n *Names) Fields(v Value, out []Value) error {
 	_, _, err := n.Read(v, out)
 	return err
@@ -397,8 +389,7 @@ members:
 	return found, others, nil
 }
 
-// AppendText appends the decoded contents of a string, or nothing if v is not a string. A lone
-// surrogate becomes U+FFFD.
+// AppendText appends the decoded contents of a string. A lone surrogate becomes U+FFFD.
 func (v Value) AppendText(dst []byte) []byte {
 	s, flags, ok := v.text()
 	if !ok {
@@ -410,8 +401,7 @@ func (v Value) AppendText(dst []byte) []byte {
 	return AppendDecoded(dst, s)
 }
 
-// Text returns the contents of v and true if v is a string without escapes. The contents are a
-// slice of the source.
+// Text returns the contents of a string without escapes, as a slice of the source.
 func (v Value) Text() ([]byte, bool) {
 	s, flags, ok := v.text()
 	if !ok || flags&flagEscaped != 0 {
@@ -420,7 +410,7 @@ func (v Value) Text() ([]byte, bool) {
 	return s, true
 }
 
-// EqualText reports whether v is a string with the decoded contents s.
+// EqualText reports whether v is a string whose decoded contents equal s.
 func (v Value) EqualText(s string) bool {
 	if v.d == nil {
 		return false
@@ -448,7 +438,7 @@ func (v Value) text() (s []byte, flags uint8, ok bool) {
 	return v.d.src[n.start+1 : n.end-1 : n.end-1], n.flags, true
 }
 
-// Bool returns the value of true or false; ok is false when v is neither.
+// Bool returns the value of true or false. ok is false if v is neither.
 func (v Value) Bool() (val, ok bool) {
 	k := v.Kind()
 	return k == True, k == True || k == False

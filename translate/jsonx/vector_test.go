@@ -13,8 +13,8 @@ import (
 	"penstock/config/testkit/guardpage"
 )
 
-// TestWithoutVectors checks that a run that requests the code without vectors gets that code, as in
-// .ci/run and .ci/full, and that other runs on arm64 do not.
+// TestWithoutVectors checks that GODEBUG disables the vector code. .ci/run and .ci/full rely on
+// this. Without GODEBUG, arm64 must run the vector code.
 func TestWithoutVectors(t *testing.T) {
 	off := strings.Contains(os.Getenv("GODEBUG"), map[string]string{"amd64": "cpu.avx2=off", "arm64": "cpu.asimd=off"}[runtime.GOARCH])
 	if off && hasVector {
@@ -24,7 +24,6 @@ func TestWithoutVectors(t *testing.T) {
 	}
 }
 
-// passed holds the results of vectorText.
 type passed struct {
 	block               int
 	mask                uint64
@@ -39,16 +38,15 @@ func vectorPassed(s []byte, blocks int) passed {
 	return passed{block, mask, escapes != 0, wide != 0, open != 0}
 }
 
-// textState is the position within an escape or a character that a text has reached.
+// textState is the state of a scanner within an escape or a character.
 type textState struct {
 	open      bool // after the backslash of an escape
-	due       int  // number of bytes that the character still needs
-	low, high byte // range of the next of those bytes
+	due       int  // number of remaining bytes of the character
+	low, high byte // allowed range of the next byte of the character
 }
 
-// next advances by one byte, and reports whether the byte is valid at its position. It accepts a
-// byte that cannot start a character, but refuses the byte after it, which may be in the next
-// block.
+// next advances by one byte, and reports whether the byte is valid. It accepts a byte that cannot
+// start a character, but refuses the byte after it, which may be in the next block.
 func (s *textState) next(c byte) bool {
 	escaped := s.open
 	s.open = c == '\\' && !escaped
@@ -95,8 +93,7 @@ func bytePassed(s []byte, blocks int) (p passed) {
 	return p
 }
 
-// pieces lists the pieces of which texts are made. The pieces that are valid within a string come
-// first.
+// pieces lists the pieces that fill uses. The first validPieces of them are valid within a string.
 var pieces = []string{
 	"a", "abcdefghijklmnopqrstuvwxyz ", "ä", "Ж", "\u0080", "\u07ff", "水", "\u0800", "\ud7ff", "\ue000", "\uffff", "\U0001f600", "\U00010000",
 	"\U0010ffff", `\n`, `\"`, `\\`, `\/`, "\x7f", " ", "!", "#", "[", "]", "~~~~~~~~~~~~~~~~",
@@ -106,9 +103,9 @@ var pieces = []string{
 
 const validPieces = 25
 
-// fill fills s with pieces, of which one in oneIn is invalid.
+// fill fills s with pieces. One in oneIn pieces is invalid.
 func fill(s []byte, random *rand.Rand, oneIn int) {
-	few := pieces[:1+random.IntN(validPieces)] // a text has few kinds of pieces, so that whole blocks have only one
+	few := pieces[:1+random.IntN(validPieces)] // a text has only a few kinds of pieces, so that some blocks contain a single kind
 	few = few[random.IntN(len(few)):]
 	for len(s) > 0 {
 		piece := few[random.IntN(len(few))]
@@ -127,8 +124,8 @@ func samePassed(t *testing.T, s []byte, i, blocks int) {
 	}
 }
 
-// TestVectorText checks vectorText on texts at every offset in a cache line, and at both ends of
-// readable memory: vectorText may read three bytes before a text and none after it.
+// TestVectorText checks vectorText at every offset in a cache line, and at both ends of readable
+// memory. vectorText may read three bytes before a text, but no byte after it.
 func TestVectorText(t *testing.T) {
 	if !hasVector {
 		t.Skip("no vectors here")
@@ -150,8 +147,8 @@ func TestVectorText(t *testing.T) {
 	}
 }
 
-// TestVectorTextPairs puts all pairs of bytes in texts of each kind, each pair at one place within
-// a vector or across the border of two vectors or blocks.
+// TestVectorTextPairs checks all pairs of bytes in each kind of text, within a vector and across
+// the border between two vectors or blocks.
 func TestVectorTextPairs(t *testing.T) {
 	if !hasVector {
 		t.Skip("no vectors here")

@@ -5,23 +5,22 @@ import (
 	"math/bits"
 )
 
-// Addends for bytes below 0x80. With notZero, every byte except 0 reaches 0x80. With notStop, every
-// byte reaches 0x80 except control characters and 0x20, which the quote becomes when one bit is
-// flipped.
+// The masks are added to bytes below 0x80. With notZero, every byte except 0 reaches 0x80. With
+// notStop, every byte except control characters and 0x20 does. The caller first flips a bit that
+// turns the quote into 0x20.
 const (
 	notZero = 0x7f * ones
 	notStop = (0x7f - ' ') * ones
 )
 
-// passWords is passText for processors without vectors. A character or an escape must start at i,
-// and s must have a byte before i. passWords skips blocks of 64 bytes that contain only ASCII and
-// two-byte escapes, or only ASCII and two-byte characters. It returns the offset at which it
-// stopped and the flags of what it skipped. The mask marks the bytes that a scan must examine in
-// the 64 bytes there, and is 0 if fewer bytes are left.
+// passWords does the same as passText on processors without vector code. A character or an escape
+// must start at i, and i must not be 0. Besides ASCII, the blocks that passWords skips may contain
+// two-byte escapes or two-byte characters, but not both. The mask marks the special bytes in
+// s[base:base+64]. If fewer bytes are left, the mask is 0.
 func passWords(s []byte, i int) (base int, mask uint64, flags uint8) {
 	for {
 		i = passPlain(s, i)
-		// A block is likely to contain the same kinds of text as the previous one.
+		// A block probably contains the same kinds of text as the previous block.
 		for seen := uint8(flagEscaped | flagWide); seen != 0; {
 			if len(s)-i < 64 {
 				return i, 0, flags
@@ -42,7 +41,6 @@ func passWords(s []byte, i int) (base int, mask uint64, flags uint8) {
 	}
 }
 
-// passPlain skips blocks of 64 plain bytes.
 func passPlain(s []byte, i int) int {
 	for ; len(s)-i >= 64; i += 64 {
 		w := s[i : i+64 : i+64]
@@ -61,18 +59,19 @@ func isWide(w *[64]byte) bool {
 		word(w, 32)|word(w, 40)|word(w, 48)|word(w, 56))&highs != 0
 }
 
-// passEscapes examines a block without bytes above 0x7f. It returns the start of the next block or
-// a mask of the bytes of this block that must be examined, and whether it skipped escapes.
+// passEscapes examines a block without bytes above 0x7f. It returns the start of the next block, or
+// 0. The mask marks the bytes of this block that a scan must examine.
 func passEscapes(w *[64]byte) (next int, mask uint64, flags uint8) {
-	var back, stop uint64 // marks all other bytes, until both words are inverted
+	var back, stop uint64 // inverted until after the loop
 	for at := 0; at < 64; at += 8 {
 		x := word(w, at)
 		back = back>>1 | ((x^backs)+notZero)&highs
 		stop = stop>>1 | ((x^2*ones)+notStop)&highs
 	}
 	back, stop = transposed(^back), transposed(^stop)
-	// In a run of backslashes, every second one is escaped. When a run that starts at an odd bit is
-	// added to itself, the carry into the bit after the run shows whether the run's length is odd.
+	// In a run of backslashes, every second backslash is escaped. If a run starts at an odd bit,
+	// the addition carries out of the run. The carry into the bit after the run shows whether the
+	// run's length is odd.
 	const even = 0x5555555555555555
 	follows := back << 1
 	sum, open := bits.Add64(back, back&^follows&^even, 0)
@@ -83,23 +82,23 @@ func passEscapes(w *[64]byte) (next int, mask uint64, flags uint8) {
 		}
 	}
 	stop &^= escaped
-	if escaped&(stop-1)&^stop != 0 { // before the closing quote
+	if escaped&(stop-1)&^stop != 0 { // an escape before the closing quote
 		flags = flagEscaped
 	}
-	return 64 - int(open), stop, flags // an escape that starts in the last byte continues
+	return 64 - int(open), stop, flags // an escape that starts in the last byte extends into the next block
 }
 
-// passPairs examines the block in s, after the byte that precedes the block. It returns the start
-// of the next block, or 0 if the block has anything other than ASCII and two-byte characters. It
-// also returns whether it skipped two-byte characters.
+// passPairs examines the block that starts at s[1]; s[0] is the byte before it. It returns the
+// start of the next block, or 0 if the block contains anything other than ASCII and two-byte
+// characters.
 func passPairs(s *[65]byte) (next int, flags uint8) {
 	var bad, wide uint64
 	for at := 0; at < 64; at += 8 {
 		before, x := binary.LittleEndian.Uint64(s[at:at+8]), binary.LittleEndian.Uint64(s[at+1:at+9])
 		y := x &^ highs
 		lead := x & (x << 1)
-		bad |= lead&(x<<2) | lead&^(x&(0x1e*ones)+0x7e*ones) // three bytes or more; overlong
-		bad |= x ^ lead ^ before&(before<<1)                 // a second byte without a first, or a first without a second
+		bad |= lead&(x<<2) | lead&^(x&(0x1e*ones)+0x7e*ones) // characters of three bytes or more; overlong characters
+		bad |= x ^ lead ^ before&(before<<1)                 // a first byte without a second byte, or the reverse
 		bad |= ^(((y^2*ones)+notStop)&((y^backs)+notZero) | x)
 		if bad&highs != 0 {
 			return 0, 0
@@ -109,7 +108,7 @@ func passPairs(s *[65]byte) (next int, flags uint8) {
 	if wide&highs != 0 {
 		flags = flagWide
 	}
-	return 64 - int(s[64]>>7&(s[64]>>6)), flags // an incomplete character is left for the next block
+	return 64 - int(s[64]>>7&(s[64]>>6)), flags // an incomplete character belongs to the next block
 }
 
 func word(w *[64]byte, at int) uint64 { return binary.LittleEndian.Uint64(w[at : at+8]) }
@@ -124,13 +123,13 @@ func transposed(x uint64) uint64 {
 	return x ^ t ^ t<<28
 }
 
-// specials returns a mask of the special bytes of a block, whose lowest bit is for the first byte.
-// Unlike the marks of special, all of its marks are correct.
+// specials returns a mask of the special bytes of a block. The lowest bit is the first byte. Unlike
+// the marks from special, all marks are correct.
 func specials(w *[64]byte) uint64 {
 	var plain uint64
 	for at := 0; at < 64; at += 8 {
 		x := word(w, at)
-		y := x &^ highs // so that there is no carry into the next byte
+		y := x &^ highs // prevents a carry into the next byte
 		plain = plain>>1 | ((y^2*ones)+notStop)&((y^backs)+notZero)&^x&highs
 	}
 	return transposed(^plain)

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// bytewise is scanString without words, blocks and masks.
+// bytewise does the same as scanString, but examines each byte separately.
 func bytewise(s []byte, i int) (end int, flags uint8, reason string) {
 	for i < len(s) {
 		switch c := s[i]; {
@@ -46,7 +46,8 @@ func bytewise(s []byte, i int) (end int, flags uint8, reason string) {
 	return len(s), 0, reasonEnd
 }
 
-// sameBytewise compares the scans without and with vectors with bytewise.
+// sameBytewise checks that the scans with and without vector code return the same results as
+// bytewise.
 func sameBytewise(t *testing.T, text []byte) {
 	t.Helper()
 	type result struct {
@@ -67,8 +68,8 @@ func sameBytewise(t *testing.T, text []byte) {
 	}
 }
 
-// TestWords puts bytes that a string may and may not have at every position in a block, after and
-// before blocks of each kind.
+// TestWords checks valid and invalid bytes at every position in a block, between blocks of each
+// kind.
 func TestWords(t *testing.T) {
 	kinds := []string{"a", `a\n`, "aä", `ä\"`, "Ж", "水", `\\`, "a€", "\U0001f600", `\u00e4`}
 	items := []string{

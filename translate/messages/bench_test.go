@@ -13,7 +13,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// Events as engines send them.
+// Typical events from engines.
 const (
 	textChunk  = `{"id":"chatcmpl-9b0a2e54c1f04d0c8a6d5d0c4f2f8a11","object":"chat.completion.chunk","created":1795227007,"model":"org/served-7b","choices":[{"index":0,"delta":{"content":" harbour"},"logprobs":null,"finish_reason":null}]}`
 	usageChunk = `{"id":"chatcmpl-9b0a2e54c1f04d0c8a6d5d0c4f2f8a11","object":"chat.completion.chunk","created":1795227007,"model":"org/served-7b","choices":[{"index":0,"delta":{"content":" harbour"},"logprobs":null,"finish_reason":null}],"usage":{"prompt_tokens":28,"total_tokens":41,"completion_tokens":13}}`
@@ -33,8 +33,8 @@ var eventCases = []struct {
 	{"thinking/hidden", "", thinkChunk, false},
 }
 
-// feed returns a function that gives s one event of the case. A stream keeps arguments, so the
-// function occasionally starts a new one.
+// feed returns a function that passes one event of the case to s. A Stream stores all arguments, so
+// the function occasionally starts a new stream.
 func feed(tb testing.TB, s *Stream, first, chunk string, thinking bool) func() {
 	e := &echo{RequestInfo{thinking: shownIf(thinking)}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	dst := make([]byte, 0, 4<<10)
@@ -58,7 +58,7 @@ func feed(tb testing.TB, s *Stream, first, chunk string, thinking bool) func() {
 	}
 }
 
-// BenchmarkStream measures one event; the benchmark of chat's pass-through has the same chunks.
+// BenchmarkStream measures one event. The benchmark of answer.Stream uses the same chunks.
 func BenchmarkStream(b *testing.B) {
 	for _, c := range eventCases {
 		b.Run("messages/"+c.name, func(b *testing.B) {
@@ -73,8 +73,7 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// TestStreamAllocs checks that a stream allocates nothing, regardless of its number of events and
-// of how often its memory is reused.
+// TestStreamAllocs checks that a stream does not allocate per event.
 func TestStreamAllocs(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector allocates")
@@ -89,7 +88,7 @@ func TestStreamAllocs(t *testing.T) {
 			t.Errorf("%s: %v allocations an event", c.name, n)
 		}
 	}
-	// Whole streams with calls that wait reuse all memory.
+	// A reused Stream reuses its memory even if tool calls are held back.
 	var s Stream
 	e := &echo{RequestInfo{}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
@@ -118,8 +117,7 @@ func TestStreamAllocs(t *testing.T) {
 			_, _ = s.Finish(out)
 		}
 		run()
-		// Checking calls that overlap or end may allocate, but not in proportion to the number of
-		// events.
+		// The checks of overlapping and ending tool calls may allocate, but not for every event.
 		if n := testing.AllocsPerRun(20, run); n > 60 {
 			t.Errorf("%v allocations for %q", n, upstream)
 		}

@@ -8,16 +8,16 @@ import (
 )
 
 // clientTool is a tool that the dialect's vendor defines and that clients run. Requests name it
-// only by its type. clientTool holds the vendor's documentation of the input, for models that do
-// not know the tool.
+// only by its type. about and schema describe the tool and its input for models that do not know
+// the tool. They come from the vendor's documentation.
 type clientTool struct {
-	kind   string // prefix of the type; a version follows
-	before string // the first version that is no longer covered; empty: all later versions are covered
+	kind   string // prefix of the type, followed by a version
+	before string // the first version that the entry does not cover; empty if it covers all versions
 	about  string
 	schema string
 }
 
-// Properties that several tools' inputs share.
+// Properties that more than one tool has.
 const (
 	pathProperty  = `"path":{"type":"string","description":"Path of the file or directory."}`
 	rangeProperty = `"view_range":{"type":"array","items":{"type":"integer"},` +
@@ -52,8 +52,8 @@ var clientTools = [...]clientTool{
 			rangeProperty + "," + textProperty + "," + oldProperty + "," + newOrInsert + "," + lineProperty + needsPath,
 	},
 	{
-		// From this version on the vendor's models send insert_text, although the vendor's page
-		// describes new_str.
+		// Since this version the vendor's models send insert_text, although the vendor's
+		// documentation describes new_str.
 		kind: "text_editor_", about: editorAbout,
 		schema: object + commands("view", "create", "str_replace", "insert") + "," + pathProperty + "," +
 			rangeProperty + "," + textProperty + "," + oldProperty + "," + newProperty + "," + lineProperty + "," +
@@ -73,7 +73,6 @@ func commands(words ...string) string {
 	return `"command":{"type":"string","enum":["` + strings.Join(words, `","`) + `"]}`
 }
 
-// clientToolOf returns the definition for a tool type, or nil.
 func clientToolOf(kind jsonx.Value) *clientTool {
 	text := string(kind.AppendText(nil))
 	for i := range clientTools {
@@ -85,13 +84,11 @@ func clientToolOf(kind jsonx.Value) *clientTool {
 	return nil
 }
 
-// write writes the function that replaces the tool.
 func (t *clientTool) write(w *dialects.ChatWriter, name jsonx.Value) {
 	w.Raw(`{"type":"function","function":{"name":`, name)
 	w.String(`,"description":"` + t.about + `","parameters":` + t.schema + `}}`)
 }
 
-// definition returns the tool in this dialect, with a schema.
 func (t *clientTool) definition(name jsonx.Value) []byte {
 	dst := append([]byte(`{"name":`), name.Raw()...)
 	return append(dst, `,"description":"`+t.about+`","input_schema":`+t.schema+`}`...)

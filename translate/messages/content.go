@@ -2,32 +2,30 @@ package messages
 
 import "penstock/translate/dialects"
 
-// content reads the blocks of a message and turns them into the content of a chat message: a
-// string, or parts if there are images. Without a writer it only counts. It is used like this in
-// the first pass over the blocks, which finds errors.
+// content writes the blocks of a message as the content of a chat message: a string, or parts if
+// there are images. If w is nil, content only counts the blocks. The first pass uses it this way to
+// find errors.
 type content struct {
 	w      *dialects.ChatWriter
-	images *dialects.Images // the chat request's images
-	start  int              // offset in w at which the message starts
-	parts  bool             // an array of parts, not a string
-	n      int              // number of texts or parts written
+	images *dialects.Images
+	start  int  // offset of the message's start in w
+	parts  bool // an array of parts, not a string
+	n      int
 
-	dropped *dialects.Dropped // what the request loses; nil: nothing may be dropped
+	dropped *dialects.Dropped // the omitted parts of the request; nil if no part may be omitted
 
 	skipText, skipImages bool
 
-	textsSeen, imagesSeen int // including texts and images that were not written
-	leftOut               int // number of omitted blocks
-	from, at, item        int // position of the pass in the client's body: see dialects.Image
+	textsSeen, imagesSeen int // includes texts and images that were not written
+	leftOut               int
+	from, at, item        int // current position in the client's body (see dialects.Image)
 }
 
-// begin starts the content. It is a string until a part is written.
 func (c *content) begin() {
 	c.item = -1
 	c.w.String(`,"content":"`)
 }
 
-// end writes the end of the content and of its message.
 func (c *content) end() {
 	switch {
 	case !c.parts:
@@ -39,7 +37,7 @@ func (c *content) end() {
 	}
 }
 
-// endOrDrop is end, but removes a message without text.
+// endOrDrop is like end, but removes the message if it has no text.
 func (c *content) endOrDrop() {
 	if c.n > 0 {
 		c.end()
@@ -49,8 +47,8 @@ func (c *content) endOrDrop() {
 	c.w.Messages--
 }
 
-// text adds a text, given as the contents of a JSON string. Empty texts, which Claude Code writes,
-// are omitted because some templates fail on them.
+// text writes a text. It omits empty texts, because some templates fail on them. Claude Code sends
+// empty texts.
 func (c *content) text(contents []byte) {
 	if len(contents) == 0 {
 		return
@@ -70,7 +68,8 @@ func (c *content) text(contents []byte) {
 	c.n++
 }
 
-// part prepares for another part. The first one replaces the opening quote of the content.
+// part prepares for another part. The first part replaces the opening quote of the content with a
+// bracket.
 func (c *content) part() {
 	if c.n == 0 {
 		c.w.Out[len(c.w.Out)-1] = '['
@@ -79,7 +78,6 @@ func (c *content) part() {
 	c.n++
 }
 
-// image adds an image that has been read.
 func (c *content) image(b *block) {
 	c.imagesSeen++
 	if c.w == nil || c.skipImages {

@@ -9,8 +9,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The edits that context_management may request for a conversation. The edge applies the first kind
-// itself. It ignores the others and unknown kinds.
+// The edge applies clear_thinking itself, and ignores all other edits.
 const (
 	clearThinking = "clear_thinking_20251015"
 	clearToolUses = "clear_tool_uses_20250919"
@@ -36,8 +35,8 @@ var (
 	amountNames = jsonx.NewNames("type", "value")
 )
 
-// checkEdits checks context_management. If the edge ignored edits that it cannot read, the client
-// would rely on a conversation that differs from the one that the model sees.
+// checkEdits refuses edits that the edge cannot read. Otherwise the client and the model would see
+// different conversations.
 func checkEdits(v jsonx.Value) *fault {
 	var edits [1]jsonx.Value
 	f := chat.ReadObject("context_management", v, managementNames, edits[:])
@@ -55,7 +54,7 @@ func checkEdits(v jsonx.Value) *fault {
 	return nil
 }
 
-// checkEdit checks one edit. It reads only the type of an unknown kind.
+// checkEdit checks one edit. For an unknown kind it reads only the type.
 func checkEdit(v jsonx.Value) *fault {
 	var m [editMembers]jsonx.Value
 	f := chat.ReadElement("an object with a type", v, editNames, m[:])
@@ -85,7 +84,8 @@ func checkEdit(v jsonx.Value) *fault {
 	return nil
 }
 
-// checkKept checks which turns keep their thinking: "all", as a string or as a type, or a number.
+// checkKept checks the number of turns whose thinking remains: "all", as a string or as a type, or
+// a number.
 func checkKept(v jsonx.Value) *fault {
 	switch {
 	case v.EqualText("all"), v.IsObject() && v.Get("type").EqualText("all"):
@@ -127,7 +127,7 @@ func amount(name string, v jsonx.Value, kinds ...string) *fault {
 	return f.In(name)
 }
 
-// optionalStrings checks an optional list of strings; want describes the allowed types.
+// optionalStrings checks an optional list of strings. want describes the allowed types.
 func optionalStrings(name string, v jsonx.Value, want string) *fault {
 	if !chat.Given(v) {
 		return nil
@@ -143,7 +143,7 @@ func optionalStrings(name string, v jsonx.Value, want string) *fault {
 	return nil
 }
 
-// clearedInputs checks which tools' inputs should be cleared: of all tools, none, or some.
+// clearedInputs checks the tools whose inputs should be cleared: all, none, or a list.
 func clearedInputs(v jsonx.Value) *fault {
 	if _, is := v.Bool(); is {
 		return nil
@@ -151,9 +151,8 @@ func clearedInputs(v jsonx.Value) *fault {
 	return optionalStrings("clear_tool_inputs", v, "true, false or an array of strings")
 }
 
-// keepThinkingFrom returns the first message whose thinking the request keeps, according to its
-// edit of the kind clear_thinking. A turn is everything that the assistant says between two user
-// texts.
+// keepThinkingFrom returns the index of the first message whose thinking remains. A turn is
+// everything that the assistant says between two user texts.
 func keepThinkingFrom(contextManagement, messages jsonx.Value) int {
 	turns := int64(-1)
 	for it := contextManagement.Get("edits").Iter(); it.Next(); {
@@ -165,7 +164,7 @@ func keepThinkingFrom(contextManagement, messages jsonx.Value) int {
 		return 0
 	}
 	var begins []int // first messages of the turns
-	begin := 0       // first message of a turn that the assistant has not answered yet; -1: none
+	begin := 0       // first message of a turn that the assistant has not answered yet, or -1
 	for it := messages.Iter(); it.Next(); {
 		switch role := it.Value().Get("role"); {
 		case role.EqualText("assistant") && begin >= 0:
@@ -180,8 +179,7 @@ func keepThinkingFrom(contextManagement, messages jsonx.Value) int {
 	return begins[int64(len(begins))-turns]
 }
 
-// obeys reports whether the edge applies everything that context_management requests: only edits of
-// the kind clear_thinking.
+// obeys reports whether context_management has no edits except clear_thinking.
 func obeys(contextManagement jsonx.Value) bool {
 	edits := contextManagement.Get("edits")
 	for it := edits.Iter(); it.Next(); {
@@ -192,7 +190,7 @@ func obeys(contextManagement jsonx.Value) bool {
 	return true
 }
 
-// keptTurns returns how many turns an edit keeps; -1 means all. The default is 1.
+// keptTurns returns the number of turns whose thinking an edit preserves, or -1 for all turns.
 func keptTurns(keep jsonx.Value) int64 {
 	switch {
 	case !chat.Given(keep):
@@ -205,7 +203,6 @@ func keptTurns(keep jsonx.Value) int64 {
 	return -1
 }
 
-// hasResult reports whether the content of a user's message has a tool result.
 func hasResult(content jsonx.Value) bool {
 	if content.IsArray() {
 		for it := content.Iter(); it.Next(); {
@@ -217,14 +214,12 @@ func hasResult(content jsonx.Value) bool {
 	return false
 }
 
-// cleared counts the thinking that a client has cleared from a history.
 type cleared struct {
 	edits        bool // the client has requested edits, even if the list is empty
 	turns, bytes int
 }
 
-// appendEdits appends the member that lists the applied edits, if the request asked for edits. The
-// number of cleared tokens is an estimate, because no engine has seen them.
+// appendEdits estimates the number of cleared tokens, because no engine has counted them.
 func (c cleared) appendEdits(dst []byte) []byte {
 	if !c.edits {
 		return dst

@@ -10,22 +10,20 @@ import (
 
 var messageNames = jsonx.NewNames("role", "content")
 
-// conversation writes the messages of the chat request.
 type conversation struct {
 	w         *dialects.ChatWriter
 	images    *dialects.Images
 	dropped   *dialects.Dropped
 	arguments *chat.Arguments
 	past      past
-	inPlace   bool // system messages keep their position
-	kept      bool // a message has been kept, at least in part
-	emptied   bool // a message has been omitted entirely
-	// begun is true if the client's last message so far is assistant text without tool calls.
+	inPlace   bool // system messages stay at their position
+	kept      bool // at least part of one message has been written
+	emptied   bool
+	// begun is true if the latest message read so far is assistant text without tool calls.
 	begun bool
 }
 
-// write writes the messages: first the leading system message, which includes the top-level text,
-// then one or more messages for each client message.
+// write writes the leading system message, then one or more messages for each client message.
 func (c *conversation) write(v, system jsonx.Value) *fault {
 	switch {
 	case !chat.Given(v):
@@ -52,7 +50,6 @@ func (c *conversation) write(v, system jsonx.Value) *fault {
 	return nil
 }
 
-// open starts a message with the given role, up to its content.
 func (c *conversation) open(role string) content {
 	w := content{w: c.w, images: c.images, start: len(c.w.Out), dropped: c.dropped}
 	c.w.Message(role)
@@ -60,8 +57,8 @@ func (c *conversation) open(role string) content {
 	return w
 }
 
-// leading writes the one system message that every chat template accepts: the top-level text and,
-// unless system messages keep their position, their texts.
+// leading writes the leading system message, which every chat template accepts. It contains the
+// top-level system text. Unless inPlace is true, it also contains the texts of all system messages.
 func (c *conversation) leading(messages, system jsonx.Value) *fault {
 	w := c.open("system")
 	if chat.Given(system) {
@@ -72,7 +69,7 @@ func (c *conversation) leading(messages, system jsonx.Value) *fault {
 	for it := messages.Iter(); !c.inPlace && it.Next(); {
 		var m [2]jsonx.Value
 		if chat.ReadFields(it.Value(), messageNames, m[:]) != nil || !m[0].EqualText("system") {
-			continue // message reports the errors in this one
+			continue // message reports the error
 		}
 		if f := systemText(m[1], &w, "content"); f != nil {
 			return f.At("messages", it.Index())
@@ -82,7 +79,6 @@ func (c *conversation) leading(messages, system jsonx.Value) *fault {
 	return nil
 }
 
-// message writes message i as chat messages.
 func (c *conversation) message(i int, v jsonx.Value) *fault {
 	var m [2]jsonx.Value
 	f := chat.ReadElement("an object", v, messageNames, m[:])
@@ -113,11 +109,11 @@ func (c *conversation) message(i int, v jsonx.Value) *fault {
 	return nil
 }
 
-// billing is the start of a block that Claude Code puts before its system prompt. The block changes
-// with every request, which would cost the engine its prefix cache.
+// billing is the start of a block that Claude Code puts before its system prompt. The edge removes
+// this block, because it changes with every request, and the engine could not use its prefix cache.
 var billing = []byte("x-anthropic-billing-header:")
 
-// systemText adds the text of a system prompt, a string or text blocks, to w.
+// systemText writes a system text, which is a string or a list of text blocks.
 func systemText(v jsonx.Value, w *content, name string) *fault {
 	switch {
 	case !chat.Given(v):
@@ -151,9 +147,8 @@ func systemText(v jsonx.Value, w *content, name string) *fault {
 	return nil
 }
 
-// user writes the messages for a user's turn. Tool results come first, because most templates
-// refuse anything between a call and its result. The results' images follow, and then the user's
-// own content.
+// user writes tool results first, because most templates refuse other messages between a call and
+// its result. The images in the results follow, and finally the rest of the message.
 func (c *conversation) user(i int, v jsonx.Value) *fault {
 	if v.IsString() {
 		w := c.open("user")
@@ -203,15 +198,14 @@ func (c *conversation) user(i int, v jsonx.Value) *fault {
 	return nil
 }
 
-// note records whether any of a message's blocks are kept. more is the number of calls or results
-// that are kept.
+// note records whether a message stays after blocks were omitted. more is the number of tool calls
+// or results that are written separately.
 func (c *conversation) note(w *content, more int) {
 	stays := w.textsSeen+w.imagesSeen+more > 0 || w.leftOut == 0
 	c.kept, c.emptied = c.kept || stays, c.emptied || !stays
 }
 
-// putBlocks adds the blocks of a user's turn to w: either the images in its results, or everything
-// except the results. The blocks have already been checked.
+// putBlocks adds either the images in a turn's results, or everything except the results.
 func putBlocks(v jsonx.Value, w *content, results bool) {
 	w.skipText = results
 	for it := v.Iter(); it.Next(); {
@@ -227,8 +221,8 @@ func putBlocks(v jsonx.Value, w *content, results bool) {
 	}
 }
 
-// result writes the tool message of a tool_result. It returns the number of images in the result.
-// These images belong in the message that follows.
+// result writes a tool result. It returns the number of images in the result, which belong in the
+// next message.
 func (c *conversation) result(b *block) (images int, f *fault) {
 	if f := requiredText("tool_use_id", b.fields[fieldToolUseID]); f != nil {
 		return 0, f
@@ -251,8 +245,6 @@ func (c *conversation) result(b *block) (images int, f *fault) {
 	return w.imagesSeen, nil
 }
 
-// assistant writes message i, an assistant's turn: its joined texts, its thinking, and its tool
-// calls.
 func (c *conversation) assistant(i int, v jsonx.Value) *fault {
 	w := c.open("assistant")
 	switch {
@@ -312,14 +304,14 @@ func (c *conversation) assistant(i int, v jsonx.Value) *fault {
 	return nil
 }
 
-// thinking writes the thinking in the blocks of an assistant's turn, if any can be read. A blank
-// line separates consecutive thinking blocks, but not the thinking before and after a text. The
-// model's own answer thus comes back unchanged.
+// thinking writes the thinking of a message. It separates consecutive blocks with a blank line. If
+// there is a text between two blocks, it writes no blank line, so that the model receives its
+// earlier answer unchanged.
 func (c *conversation) thinking(blocks jsonx.Value) {
 	start := len(c.w.Out)
 	c.w.String(`,"` + chat.NameReasoningContent + `":"`)
 	empty := len(c.w.Out)
-	run := empty // offset at which the text of the directly preceding blocks starts
+	run := empty // offset of the text of directly preceding blocks
 	for it := blocks.Iter(); it.Next(); {
 		b, _ := readBlock(it.Value())
 		before := len(c.w.Out)
@@ -342,8 +334,8 @@ func (c *conversation) thinking(blocks jsonx.Value) {
 	c.w.String(`"`)
 }
 
-// writeToolCall writes a tool_use as tool call n. An input that engines can read is copied
-// unchanged into the string of the arguments.
+// writeToolCall writes a tool call. If engines can read the input, it is copied unchanged into the
+// arguments string.
 func (c *conversation) writeToolCall(n int, b *block) *fault {
 	if f := requiredText("id", b.fields[fieldID]); f != nil {
 		return f
@@ -358,7 +350,7 @@ func (c *conversation) writeToolCall(n int, b *block) *fault {
 		out = append(out, `"{}"`...)
 	case input.IsObject():
 		out = append(jsonx.AppendEscaped(append(out, '"'), input.Raw()), '"')
-	default: // malformed arguments that the client received from the edge
+	default: // malformed arguments that the edge once sent to the client
 		out = c.arguments.Append(out, input)
 	}
 	c.w.Out = out

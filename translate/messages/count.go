@@ -11,12 +11,14 @@ import (
 // counted lists the members of a request on which the token count depends.
 var counted = [...]string{"messages", "system", "tools", "tool_choice", "thinking"}
 
-// CountSegments appends to segs the pieces of a count_tokens request for an engine with a counter.
-// The pieces contain the client's relevant members, with the engine's name for the model. No other
-// members are sent, because they might steer the engine. Server tools, their blocks in the history
-// and the billing block are removed. A tool call's input that is not an object becomes one, because
-// engines refuse anything else. Sealed thinking is opened, or removed if that fails. Decode must
-// have accepted body; the pieces are slices of it.
+// CountSegments appends to segs the pieces of a count_tokens request for an engine with a token
+// counter. The pieces are slices of body, which Decode must have accepted. They contain the
+// client's request with these changes:
+//   - The model has the engine's name.
+//   - Members that do not affect the count are removed, because they might steer the engine.
+//   - Server tools, their blocks in the history and the billing block are removed.
+//   - The input of a tool call that is not an object is replaced with an object, because engines would refuse it.
+//   - Sealed thinking is opened, or removed if that fails.
 func CountSegments(segs [][]byte, body []byte, n *chat.CountRequest) [][]byte {
 	root := parseAgain(body)
 	var edits jsonx.Edits
@@ -51,8 +53,6 @@ func parseAgain(body []byte) jsonx.Value {
 	return d.Root()
 }
 
-// leaveOut records the removal of tools and system text that engines must not see, and wraps
-// inputs.
 func leaveOut(edits *jsonx.Edits, root jsonx.Value) {
 	for it := root.Get("tools").Iter(); it.Next(); {
 		kind := it.Value().Get("type")
@@ -75,8 +75,8 @@ func leaveOut(edits *jsonx.Edits, root jsonx.Value) {
 	wrapInputs(edits, root.Get("messages"))
 }
 
-// wrapInputs turns the inputs of tool calls that are not objects into objects. Clients send such
-// inputs back after a malformed tool call.
+// wrapInputs replaces inputs that are not objects. Clients send them back after a malformed tool
+// call.
 func wrapInputs(edits *jsonx.Edits, messages jsonx.Value) {
 	var args chat.Arguments
 	for it := messages.Iter(); it.Next(); {
@@ -93,7 +93,7 @@ func wrapInputs(edits *jsonx.Edits, messages jsonx.Value) {
 	}
 }
 
-// ReadCount reads the answer to a count_tokens request. ok is false for any other answer.
+// ReadCount reads the response to a count_tokens request.
 func ReadCount(answer []byte) (tokens int, ok bool) {
 	var d jsonx.Doc
 	if d.Parse(answer, jsonx.Options{Record: 1}) != nil {
@@ -106,10 +106,10 @@ func ReadCount(answer []byte) (tokens int, ok bool) {
 	return int(n), true
 }
 
-// maxCount is more tokens than any prompt has.
+// maxCount is the highest accepted count. No prompt has as many tokens.
 const maxCount = 1 << 31
 
-// AppendCount appends the answer to a count_tokens request.
+// AppendCount appends the response to a count_tokens request.
 func AppendCount(dst []byte, tokens int) []byte {
 	dst = append(dst, `{"input_tokens":`...)
 	dst = strconv.AppendInt(dst, int64(tokens), 10)

@@ -32,8 +32,8 @@ func TestCountSegments(t *testing.T) {
 	}
 }
 
-// A counter gets the text that the engine would get. Thinking is opened or removed, and none stays
-// sealed.
+// TestCountSegments_History checks that a token counter receives the same text as an engine. Sealed
+// thinking must be opened or removed.
 func TestCountSegments_History(t *testing.T) {
 	body := []byte(`{"model":"m","messages":[{"role":"user","content":"a"},{"role":"assistant","content":[` +
 		`{"type":"thinking","thinking":"","signature":"blob:open"},{"type":"redacted_thinking","data":"SECRET"},{"type":"server_tool_use","id":"SECRET"},` +
@@ -50,8 +50,8 @@ func TestCountSegments_History(t *testing.T) {
 	}
 }
 
-// TestCountSegments_Archives runs the archives in testdata/count. Each has a request and, in the
-// section engine, the reasoning that the model's engines get from a history.
+// TestCountSegments_Archives runs the archives in testdata/count. The section engine says which
+// parts of the reasoning history the model's engines receive.
 func TestCountSegments_Archives(t *testing.T) {
 	golden.Archives(t, "testdata/count", func(t *testing.T, ar *golden.Archive) {
 		body := bytes.TrimSuffix(ar.Section("request"), []byte("\n"))
@@ -69,8 +69,8 @@ func TestCountSegments_Archives(t *testing.T) {
 	})
 }
 
-// TestCountSegments_InputsStayInside checks that a string that a client sends as a call's input
-// cannot add members to the engine's request.
+// TestCountSegments_InputsStayInside checks that a tool call's input cannot add members to the
+// engine's request.
 func TestCountSegments_InputsStayInside(t *testing.T) {
 	t.Parallel()
 	input, _ := json.Marshal(`{"a":` + strings.Repeat("[", jsonx.DefaultMaxDepth) + strings.Repeat("]", jsonx.DefaultMaxDepth) +

@@ -11,10 +11,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// fault describes an error in one member of a request.
 type fault = chat.Invalid
 
-// requiredText is chat.RequiredString for a member that must not be empty.
+// requiredText is like chat.RequiredString, but also refuses an empty string.
 func requiredText(name string, v jsonx.Value) *fault {
 	if f := chat.RequiredString(name, v); f != nil {
 		return f
@@ -25,14 +24,14 @@ func requiredText(name string, v jsonx.Value) *fault {
 	return nil
 }
 
-// renamed maps members of a chat request to their name or position in Messages, where it differs.
+// renamed maps a member of a chat request to its path in Messages, if the two differ.
 var renamed = map[string]string{
 	"response_format":  "output_config.format",
 	"reasoning_effort": "output_config.effort",
 }
 
-// Locate renames the member in an error of the chat request's Decode or Check to its name in the
-// Messages request. Other errors are returned unchanged.
+// Locate replaces the parameter of an error about the chat request with its name in the Messages
+// request. It returns other errors unchanged.
 func (i *RequestInfo) Locate(err error) error { return dialects.Locate(err, i.nameOf) }
 
 func (i *RequestInfo) nameOf(param string) string {
@@ -45,12 +44,12 @@ func (i *RequestInfo) nameOf(param string) string {
 	return param
 }
 
-// MapError returns an error of the edge, or an engine's failure, in the form that the contract
-// defines for Messages. An engine's failure is a 529 with a Retry-After. Agents recognise some
-// messages by their words. The message about a prompt that does not fit starts with the words that
-// make agents compact a conversation. If the prompt would fit with a smaller max_tokens, the
-// message also has the words that make agents lower max_tokens and retry. The message about images
-// that the model does not accept has the words that make agents remove the images.
+// MapError returns an error in the form that the contract defines for Messages. A failure of the
+// engine becomes a 529 with a Retry-After. Agents recognize some errors by the wording of the
+// message:
+//   - If the prompt does not fit, the message starts with a phrase that makes agents compact the conversation.
+//   - If the prompt would fit with a smaller max_tokens, the message contains a phrase that makes agents lower max_tokens.
+//   - If images are refused, the message contains a phrase that makes agents remove them.
 func MapError(e *apierr.Error) *apierr.Error {
 	own := *e
 	switch {
@@ -74,11 +73,10 @@ func MapError(e *apierr.Error) *apierr.Error {
 	return &own
 }
 
-// imageRefused is the text that makes agents remove the images from a conversation. Otherwise they
-// would always get the same answer.
+// imageRefused makes agents remove the images. Otherwise they would receive the same error again
+// and again.
 const imageRefused = "Could not process image."
 
-// leastRetryAfter is the minimum Retry-After for a failure.
 const leastRetryAfter = time.Second
 
 const promptTooLong = "prompt is too long"

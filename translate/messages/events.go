@@ -6,26 +6,24 @@ import (
 	"penstock/translate/seal"
 )
 
-// kind is a kind of content block.
 type kind uint8
 
 const (
 	kindThinking kind = iota
-	kindSealed        // thinking that the client may not read
+	kindSealed        // thinking that the client must not read
 	kindText
 	kindToolCall
 )
 
-// streamBlock is a content block of a stream.
 type streamBlock struct {
 	kind     kind
 	open     bool
 	toolCall int    // for kindToolCall: its position in the reader's ToolCalls
-	text     []byte // for other kinds: text not sent yet; for kindSealed: all text
+	text     []byte // for kindSealed: the whole text; for other kinds: the unsent text
 }
 
-// keep stores a piece that is not sent yet. If a text to be sealed is too long, keep stores only
-// enough to show that.
+// keep stores a text. If a text to be sealed is too long, keep stores only one byte more than
+// allowed.
 func (b *streamBlock) keep(text []byte) {
 	if b.kind == kindSealed {
 		text = text[:min(len(text), seal.MaxText+1-len(b.text))]
@@ -33,11 +31,10 @@ func (b *streamBlock) keep(text []byte) {
 	b.text = append(b.text, text...)
 }
 
-// blockQueue holds the blocks that are not completely sent. Only the first block may be open; the
-// others wait until it ends.
+// blockQueue lists the blocks that have not ended. Only the first block may be open. The other
+// blocks are held back until it ends.
 type blockQueue []streamBlock
 
-// push adds a block, reusing the memory of an older one if possible.
 func (q *blockQueue) push(k kind) *streamBlock {
 	n := len(*q)
 	if n < cap(*q) {
@@ -49,7 +46,7 @@ func (q *blockQueue) push(k kind) *streamBlock {
 	return &(*q)[n]
 }
 
-// pop removes the first block. Its memory moves to the end, for push.
+// pop removes the first block. It moves the block's memory to the end, so that push can reuse it.
 func (q *blockQueue) pop() {
 	s := *q
 	first := s[0]
@@ -61,7 +58,6 @@ func (q *blockQueue) pop() {
 	*q = s[:len(s)-1]
 }
 
-// held returns roughly how many bytes of text wait.
 func (q blockQueue) held() (n int) {
 	if len(q) > 1 || len(q) == 1 && q[0].kind == kindSealed {
 		for i := range q {
@@ -71,7 +67,6 @@ func (q blockQueue) held() (n int) {
 	return n
 }
 
-// keepBlocks is the number of blocks for which memory is kept.
 const keepBlocks = 16
 
 func (q *blockQueue) reset() {
@@ -87,13 +82,12 @@ func (q *blockQueue) reset() {
 	*q = s[:0]
 }
 
-// blockWriter writes the events of the open block.
 type blockWriter struct {
-	index int    // index of the open block, or of the next one
+	index int
 	lead  []byte // start of a delta
 }
 
-// start appends the start of content_block_start, and prepares the start of a delta, up to the
+// start appends content_block_start. It also prepares the start of the block's deltas, up to the
 // text.
 func (w *blockWriter) start(dst []byte, b *streamBlock, delta string) []byte {
 	b.open = true
@@ -104,7 +98,6 @@ func (w *blockWriter) start(dst []byte, b *streamBlock, delta string) []byte {
 	return strconv.AppendInt(dst, int64(w.index), 10)
 }
 
-// begin appends content_block_start for thinking or text.
 func (w *blockWriter) begin(dst []byte, b *streamBlock) []byte {
 	if b.kind <= kindSealed {
 		dst = w.start(dst, b, `,"delta":{"type":"thinking_delta","thinking":"`)
@@ -114,7 +107,6 @@ func (w *blockWriter) begin(dst []byte, b *streamBlock) []byte {
 	return append(dst, ",\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n"...)
 }
 
-// beginToolCall is begin for a tool call.
 func (w *blockWriter) beginToolCall(dst []byte, b *streamBlock, id, name []byte) []byte {
 	dst = w.start(dst, b, `,"delta":{"type":"input_json_delta","partial_json":"`)
 	dst = append(append(dst, `,"content_block":{"type":"tool_use","id":"`...), id...)
@@ -128,7 +120,6 @@ func (w *blockWriter) delta(dst, text []byte) []byte {
 	return append(dst, "\"}}\n\n"...)
 }
 
-// sign appends the signature of thinking.
 func (w *blockWriter) sign(dst, signature []byte) []byte {
 	dst = append(dst, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
 	dst = strconv.AppendInt(dst, int64(w.index), 10)
@@ -136,7 +127,6 @@ func (w *blockWriter) sign(dst, signature []byte) []byte {
 	return append(dst, "\"}}\n\n"...)
 }
 
-// redacted appends content_block_start for thinking that consists only of its blob.
 func (w *blockWriter) redacted(dst, blob []byte) []byte {
 	dst = append(dst, "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":"...)
 	dst = strconv.AppendInt(dst, int64(w.index), 10)
@@ -144,8 +134,8 @@ func (w *blockWriter) redacted(dst, blob []byte) []byte {
 	return append(dst, "\"}}\n\n"...)
 }
 
-// endSealed appends the rest of thinking that the client may not read. If the thinking is too long
-// to be sealed, the client gets an empty block, or none.
+// endSealed appends the end of thinking that the client must not read. If the thinking is too long
+// to be sealed, the client receives an empty block or no block.
 func (w *blockWriter) endSealed(dst []byte, b *streamBlock, how thinking, box seal.Box) []byte {
 	blob, ok := sealed(box, b.text)
 	switch {
@@ -160,7 +150,6 @@ func (w *blockWriter) endSealed(dst []byte, b *streamBlock, how thinking, box se
 	return dst
 }
 
-// end appends content_block_stop.
 func (w *blockWriter) end(dst []byte) []byte {
 	dst = append(dst, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":"...)
 	dst = strconv.AppendInt(dst, int64(w.index), 10)

@@ -18,7 +18,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// textOf returns an error's text, or nil for no error.
+// textOf returns the text of an error, or nil if there is no error.
 func textOf(err error) []byte {
 	if err == nil {
 		return nil
@@ -130,29 +130,27 @@ func echoOf(t testing.TB, text []byte) *echo {
 	return e
 }
 
-// echo holds what a Stream needs for an answer.
+// echo contains what a Stream needs to know about a request.
 type echo struct {
 	RequestInfo
 	dialects.Identity
 }
 
-// reset prepares s for an answer.
 func (e *echo) reset(s *Stream) {
 	s.RequestInfo = e.RequestInfo
 	s.Reset(&e.Identity)
 }
 
-// appendWhole is Stream.AppendWhole.
 func appendWhole(dst []byte, c *answer.Completion, e *echo) ([]byte, error) {
 	var s Stream
 	e.reset(&s)
 	return s.AppendWhole(dst, c)
 }
 
-// failed is the error with which the tests' streams end.
+// failed is the error at the end of failed streams in tests.
 var failed = apierr.New(529, apierr.CodeUpstreamFailed, "The engine failed.")
 
-// stream runs an engine's stream through s, like the proxy, and returns what the client gets.
+// stream runs an engine's stream through s, and returns the client's events.
 func stream(s *Stream, e *echo, upstream []byte) (out []byte, err error) {
 	e.reset(s)
 	r := sse.NewReader(bytes.NewReader(upstream), 1<<20)
@@ -198,8 +196,8 @@ func wholeOf(e *echo, upstream []byte) ([]byte, error) {
 	return appendWhole(nil, &c, e)
 }
 
-// streamAlone reports whether err ends only the stream, while the whole answer is valid. In this
-// case the arguments that were already sent are an object or the start of one.
+// streamAlone reports whether err makes only the stream fail, while the whole answer is valid. The
+// arguments that were already sent are then an object or the start of an object.
 func streamAlone(err error) bool { return errors.Is(err, errArguments) || errors.Is(err, errLate) }
 
 // TestAnswers translates the engine's streams in testdata/answer, as a stream and as a whole

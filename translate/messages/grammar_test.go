@@ -11,7 +11,7 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// message is the Messages answer that a client reads.
+// message is a Messages answer as a client reads it.
 type message struct {
 	ID           string           `json:"id"`
 	Type         string           `json:"type"`
@@ -33,8 +33,8 @@ type streamEvent struct {
 	Error   map[string]any `json:"error"`
 }
 
-// eventsOf parses a stream independently of the edge's parser. It checks that each event has a
-// name, one line of JSON whose type is that name, and a blank line.
+// eventsOf parses a stream without the edge's parser. Each event must have a name, one line of JSON
+// with the same type, and a blank line.
 func eventsOf(t testing.TB, out []byte) (events []streamEvent) {
 	t.Helper()
 	if len(out) > 0 && !bytes.HasSuffix(out, []byte("\n\n")) {
@@ -63,10 +63,9 @@ func eventsOf(t testing.TB, out []byte) (events []streamEvent) {
 
 func tail(b []byte) []byte { return b[max(0, len(b)-100):] }
 
-// grammar checks the order of events in a finished or failed stream. message_start comes first. One
-// block is open at a time, the indices are 0, 1, 2 and so on, and deltas have the block's kind.
-// Then follow message_delta and message_stop, or error. grammar reports whether the stream
-// completed.
+// grammar checks the order of events. message_start comes first. One block is open at a time, the
+// indexes count from 0, and deltas have the block's kind. The stream ends with message_delta and
+// message_stop, or with error. grammar reports whether the stream is complete.
 func grammar(t testing.TB, out []byte) bool {
 	t.Helper()
 	events := eventsOf(t, out)
@@ -138,7 +137,7 @@ func grammar(t testing.TB, out []byte) bool {
 	return last == "message_stop"
 }
 
-// collect assembles a stream's message, like an SDK.
+// collect assembles the message from a stream, as an SDK does.
 func collect(t testing.TB, out []byte) []byte {
 	t.Helper()
 	var (
@@ -190,8 +189,8 @@ func collect(t testing.TB, out []byte) []byte {
 	return b
 }
 
-// normal parses a whole answer. It removes the position of a text among the calls, because only a
-// stream can express that position.
+// normal parses a whole answer. It removes the position of texts among tool calls, which only a
+// stream can express.
 func normal(t testing.TB, body []byte) message {
 	t.Helper()
 	var m message

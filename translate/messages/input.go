@@ -40,7 +40,6 @@ const (
 
 var sourceNames = jsonx.NewNames("type", "media_type", "data", "url", "content")
 
-// blockKind is the meaning of a block in the translation.
 type blockKind uint8
 
 const (
@@ -53,10 +52,10 @@ const (
 	blockToolUse
 	blockToolResult
 	blockCompaction // a summary that replaces the conversation before it
-	blockUpload     // a file that only the dialect's vendor stores
+	blockUpload     // a file that is stored at the dialect's vendor
 	blockThinking
 	blockRedactedThinking
-	blockIgnored // made by the vendor's servers
+	blockIgnored // written by the vendor's servers
 )
 
 var blockKinds = map[string]blockKind{
@@ -73,15 +72,13 @@ var blockKinds = map[string]blockKind{
 	"redacted_thinking": blockRedactedThinking,
 }
 
-// block is a content block.
 type block struct {
 	kind   blockKind
 	fields [fieldCount]jsonx.Value
-	source [sourceMembers]jsonx.Value // members of an image's or a document's source, once visited
-	nested bool                       // the block is within a document
+	source [sourceMembers]jsonx.Value // members of the source of an image or a document, set by readSource
+	nested bool
 }
 
-// readBlock reads a block's members and its kind.
 func readBlock(v jsonx.Value) (b block, f *fault) {
 	if f = chat.ReadElement("an object with a type", v, blockNames, b.fields[:]); f == nil {
 		f = chat.RequiredString("type", b.fields[fieldType])
@@ -100,8 +97,7 @@ func readBlock(v jsonx.Value) (b block, f *fault) {
 	return b, nil
 }
 
-// visit checks a block that is neither a tool call nor a result, and passes the block's contents on
-// to w.
+// visit checks a block that is neither a tool call nor a result, and passes its contents to w.
 func (b block) visit(w *content) *fault {
 	switch b.kind {
 	case blockText:
@@ -141,7 +137,7 @@ func (b block) visit(w *content) *fault {
 	return chat.WrongValue("type", "is not a known kind of content block")
 }
 
-// said passes the text v on to w unless f is not nil.
+// If f is nil, said passes the text v to w.
 func said(w *content, f *fault, v jsonx.Value) *fault {
 	if f == nil && v.IsString() {
 		w.text(v.Inside())
@@ -178,7 +174,6 @@ func (b block) visitContent(v jsonx.Value, w *content) *fault {
 	return nil
 }
 
-// readSource reads an image's or a document's source.
 func (b *block) readSource() *fault {
 	v := b.fields[fieldSource]
 	if !chat.Given(v) {
@@ -190,7 +185,7 @@ func (b *block) readSource() *fault {
 	return chat.RequiredString("type", b.source[sourceType]).In("source")
 }
 
-// readImage checks the description of an image. The image itself is checked when the chat body is
+// readImage reads the source of an image. The image is checked later, when the chat body is
 // decoded.
 func (b *block) readImage() *fault {
 	f := b.readSource()
@@ -237,14 +232,13 @@ func (b block) visitDocument(w *content) *fault {
 	case kind.EqualText("content"):
 		f = b.visitContent(b.source[sourceContent], w)
 	default:
-		// Agents recognize the words "Could not process …". They then remove the document from the
-		// conversation and continue.
+		// When agents read "Could not process …", they remove the document from the conversation
+		// and continue.
 		f = chat.Unsupported("type", "must be text or content. Could not process PDF: PDFs and files are not read here")
 	}
 	return f.In("source")
 }
 
-// visitSearchResult writes the text of a search result.
 func (b block) visitSearchResult(w *content) *fault {
 	if f := b.label("title", fieldTitle, w); f != nil {
 		return f
@@ -255,7 +249,6 @@ func (b block) visitSearchResult(w *content) *fault {
 	return b.visitContent(b.fields[fieldContent], w)
 }
 
-// label writes a member that is an optional string.
 func (b *block) label(name string, field int, w *content) *fault {
 	return said(w, chat.OptionalString(name, b.fields[field]), b.fields[field])
 }

@@ -16,8 +16,8 @@ import (
 	"penstock/translate/dialects"
 )
 
-// TestRequestsRefused checks that an error is found wherever it is, and reported with its path.
-// Cases with an archive in testdata/request are not repeated here.
+// TestRequestsRefused checks that every error is reported with its path. It does not repeat the
+// cases that have an archive in testdata/request.
 func TestRequestsRefused(t *testing.T) {
 	t.Parallel()
 	const (
@@ -190,8 +190,8 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// Halves of surrogate pairs are replaced in a conversation's texts, including an input's strings
-// and keys, and refused elsewhere.
+// TestHalfSurrogatesInHistory checks that halves of surrogate pairs are replaced in the texts of a
+// conversation, including the strings and keys of an input. Halves anywhere else are refused.
 func TestHalfSurrogatesInHistory(t *testing.T) {
 	const half = `\ud83d`
 	history := `{"model":"m","max_tokens":9,"system":[{"type":"text","text":"` + half + `"}],"messages":[{"role":"user","content":"` + half + `"},` +
@@ -220,7 +220,8 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 	}
 }
 
-// Tools that run elsewhere, or that need a screen, are refused if there are no other tools.
+// TestOnlyServerTools checks that tools that run on the vendor's servers or need a screen are
+// refused if there are no other tools.
 func TestOnlyServerTools(t *testing.T) {
 	for _, tool := range []string{
 		`{"type":"web_search_20250305","name":"web_search"}`,
@@ -236,8 +237,9 @@ func TestOnlyServerTools(t *testing.T) {
 	}
 }
 
-// Agents remove the images of a conversation when an error says that one could not be processed. A
-// refusal says this only if the request would be accepted with another image or without images.
+// If an error says that an image could not be processed, agents remove all images from the
+// conversation. TestImageRefusals checks that an error says this only if the request would be
+// accepted with a different image or without images.
 func TestImageRefusals(t *testing.T) {
 	const block = `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + pixel + `"}}`
 	blind := chat.ModelRules{InputModalities: []string{"text"}}

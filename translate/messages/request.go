@@ -10,17 +10,17 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// RequestInfo holds the facts about a request that are needed for its answer and for errors about
-// the request. The zero value is ready.
+// RequestInfo contains what the answer and the errors need to know about a request. The zero value
+// is ready for use.
 type RequestInfo struct {
 	thinking thinking
-	stops    []string // stop sequences of the request
+	stops    []string
 	images   dialects.Images
 	dropped  dialects.Dropped
-	cleared  cleared // thinking cleared from the history
+	cleared  cleared // the thinking that the client's edits cleared from the history
 }
 
-// Dropped names what the request lost in translation.
+// Dropped names the parts of the request that were lost in translation.
 func (i *RequestInfo) Dropped() []string { return i.dropped.Names() }
 
 func (i *RequestInfo) reset() {
@@ -28,22 +28,22 @@ func (i *RequestInfo) reset() {
 	*i = RequestInfo{images: i.images}
 }
 
-// Request translates the body of a Messages request. The zero value is ready. A Request is meant to
-// be reused, by one call at a time, and keeps nothing of a body between calls.
+// Request translates the body of a Messages request. The zero value is ready for use. One call at a
+// time may use a Request. Between calls, it does not refer to a body.
 type Request struct {
-	info    *RequestInfo // where Decode stores facts
+	info    *RequestInfo // set by Decode, which fills it
 	doc     jsonx.Doc
 	members [memberCount]jsonx.Value
 	w       dialects.ChatWriter
 	begun   bool // the conversation ends with assistant text
-	thinks  bool // thinking is requested
+	thinks  bool
 
 	arguments chat.Arguments
 }
 
-// The deepest member that is read is messages[0].content[0].content[0].source.data, or a block in a
-// document. In chat a schema is one level deeper and a tool call has more members, which is the
-// reason for the other two limits.
+// The deepest member that the edge reads is messages[0].content[0].content[0].source.data. In the
+// chat request, a schema is one level deeper and a tool call has more members, so MaxDepth and
+// MaxNodes are lower than the limits for chat.
 var parseOptions = jsonx.Options{
 	MaxDepth: jsonx.DefaultMaxDepth - 1, Record: 10, MaxNodes: jsonx.DefaultMaxNodes / 2, Paired: true,
 }
@@ -63,13 +63,12 @@ const (
 	memberMetadata
 	memberThinking
 	memberOutputConfig
-	memberOutputFormat // earlier name of output_config.format
+	memberOutputFormat // old name of output_config.format
 	memberThread
 	memberContextManagement
 	memberMCPServers
 	memberContainer
-	// The following members belong to chat and not to this dialect. They are passed on unchanged, and
-	// chat checks them.
+	// The next members belong to chat. They are passed on unchanged, and package chat checks them.
 	memberFrequencyPenalty
 	memberCount = memberFrequencyPenalty + 7
 )
@@ -84,13 +83,11 @@ var memberNames = jsonx.NewNames(append([]string{
 	"mcp_servers", "container",
 }, passedNames...)...)
 
-// Decode appends the chat request for body to dst, and decodes the appended bytes into the chat
-// request. These bytes must not change before the chat request is reset. Decode fills info with the
-// facts for the answer, and with those that Locate needs for errors about the chat request. body is
-// not kept.
+// Decode appends the chat request for body to dst. It decodes the appended bytes into the parameter
+// into, which refers to them until it is reset. Decode fills info and does not retain body.
 //
-// The error is an *apierr.Error that names a member of the Messages request; the appended bytes are
-// then useless.
+// The error is an *apierr.Error that names a member of the Messages request. After an error, the
+// caller must not use the appended bytes.
 func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo, o dialects.Options) ([]byte, error) {
 	defer r.reset()
 	info.reset()
@@ -125,8 +122,8 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 	return dst, nil
 }
 
-// checkHosted refuses members that clients must not send to the hosted engines of the request's
-// model. Counting is exempt, because it is free and stores nothing.
+// checkHosted refuses members that o.Hosted lists. It does not check count requests, which cost
+// nothing and store nothing.
 func (r *Request) checkHosted(o *dialects.Options) error {
 	model := r.members[memberModel]
 	if o.Hosted == nil || o.Count || !model.IsString() {
@@ -135,9 +132,8 @@ func (r *Request) checkHosted(o *dialects.Options) error {
 	return o.Hosted(model.AppendText(nil)).Members(r.doc.Root())
 }
 
-// prefilled reports whether the conversation ends with the start of an answer that the model should
-// continue. An answer that must start with thinking, a tool call or JSON for a schema cannot be
-// continued.
+// prefilled reports whether the conversation ends with the start of an answer. If the answer must
+// start with thinking, a tool call or JSON for a schema, it cannot be continued.
 func (r *Request) prefilled(c *chat.Request) bool {
 	choice := r.members[memberToolChoice].Get("type")
 	forced := choice.EqualText("any") || choice.EqualText("tool")
@@ -145,10 +141,10 @@ func (r *Request) prefilled(c *chat.Request) bool {
 	return r.begun && !thinks && !c.StructuredOutput && !forced
 }
 
-// threadRefused returns the error for a request that starts or continues a conversation stored on
-// the server. A continuing request has only new messages, without system and tools, so the edge
-// would answer it wrongly. The SDKs' tool runners start every conversation with such a request.
-// After this error they send the whole conversation themselves.
+// threadRefused returns the error for a conversation stored on the server. Later requests of such a
+// conversation contain only new messages, so the edge could not answer them correctly. The tool
+// runners of the SDKs start every conversation this way. After this error they send the whole
+// conversation.
 func threadRefused() error {
 	e := apierr.Invalid("thread", apierr.CodeUnsupportedParameter,
 		"Unsupported parameter: thread. Nothing is stored here: "+
@@ -188,8 +184,8 @@ func (r *Request) parse(body []byte, strict bool) error {
 	return nil
 }
 
-// translate writes the chat body. Members that have the same name and rules in chat are copied
-// unread, because chat's own decoding refuses invalid values under the same name.
+// translate writes the chat request. It copies members that have the same name and rules in chat
+// without reading them, because package chat checks them.
 func (r *Request) translate(o *dialects.Options) *fault {
 	if f := checkEdits(r.members[memberContextManagement]); f != nil {
 		return f
@@ -256,8 +252,7 @@ func (r *Request) translate(o *dialects.Options) *fault {
 	return f
 }
 
-// unmet finds the members that ask for something that the edge does not support, and records them
-// as dropped.
+// unmet adds the members that request something unsupported to the dropped parts.
 func (r *Request) unmet() {
 	if servers := r.members[memberMCPServers]; chat.Given(servers) && !(servers.IsArray() && servers.Len() == 0) {
 		r.info.dropped.Member("mcp_servers")
@@ -300,8 +295,7 @@ var (
 	formatNames   = jsonx.NewNames("type", "schema")
 )
 
-// reasoning reads thinking and output_config.effort. A budget is not an effort, and chat has no
-// member for it, so it is dropped.
+// reasoning writes the effort. It drops a thinking budget, because chat has no member for it.
 func (r *Request) reasoning(o *dialects.Options) *fault {
 	var config [2]jsonx.Value
 	var thinking [3]jsonx.Value
@@ -336,14 +330,12 @@ func (r *Request) reasoning(o *dialects.Options) *fault {
 		r.w.String(`,"reasoning_effort":"none"`)
 	case config[0].EqualText("max"):
 		r.w.String(`,"reasoning_effort":"xhigh"`)
-	default: // chat checks the value
+	default: // package chat checks the value
 		r.w.Member(`,"reasoning_effort":`, config[0])
 	}
 	return nil
 }
 
-// hint reads the word for how the client wants the model's thinking. It returns "" if there is no
-// such word.
 func (r *Request) hint(list *chat.WordList, v jsonx.Value, strict bool) (string, *fault) {
 	if !chat.Given(v) {
 		return "", nil
@@ -359,7 +351,6 @@ func (r *Request) hint(list *chat.WordList, v jsonx.Value, strict bool) (string,
 	return word, nil
 }
 
-// outputFormat turns the schema that the answer must follow into a response_format.
 func (r *Request) outputFormat() *fault {
 	path := "output_config.format"
 	v := r.members[memberOutputConfig].Get("format")

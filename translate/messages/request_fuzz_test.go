@@ -15,7 +15,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// seeds returns the named section of every archive in a folder.
+// seeds returns the section name of every archive in a folder.
 func seeds(f testing.TB, folder, name string) (out [][]byte) {
 	for _, a := range golden.All(f, filepath.Join("testdata", folder)) {
 		if text := a.Section(name); text != nil {
@@ -25,13 +25,12 @@ func seeds(f testing.TB, folder, name string) (out [][]byte) {
 	return out
 }
 
-// chatWords lists words that occur only in names of chat members. A Messages client must not see
-// them.
+// chatWords lists names of chat members. A Messages client must not see them.
 var chatWords = []string{"image_url", "tool_calls", "tool_call_id", "function", "parameters", "arguments", "stop[", "response_format", "reasoning_effort"}
 
 // FuzzDecode checks that no body makes Decode panic, and that Decode changes only lone surrogates
-// in a body. Every error must be a client error in the terms of Messages. An accepted body must
-// always become the same chat request.
+// in the body. Errors must use the terms of Messages. Decode must always translate the same body to
+// the same chat request.
 func FuzzDecode(f *testing.F) {
 	for _, s := range seeds(f, "request", "request") {
 		f.Add(s, byte(0))

@@ -8,9 +8,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// AppendWhole appends the answer for a whole, parsed completion. The error is a
-// *translate.BadAnswer if the engine's answer is malformed or a tool call has no name. dst is then
-// returned unchanged.
+// AppendWhole appends the answer for a completion. If the engine's answer is malformed or a tool
+// call has no name, the error is a *translate.BadAnswer. If AppendWhole returns an error, it
+// returns dst unchanged.
 func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
 	r := &s.reader
 	if err := r.ReadWhole(c); err != nil {
@@ -52,7 +52,7 @@ func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
 	return append(s.RequestInfo.cleared.appendEdits(out), '}'), nil
 }
 
-// separate appends a comma if anything was written since start.
+// separate appends a comma if anything was written after start.
 func separate(dst []byte, start int) []byte {
 	if len(dst) > start {
 		dst = append(dst, ',')
@@ -60,7 +60,7 @@ func separate(dst []byte, start int) []byte {
 	return dst
 }
 
-// appendUsage appends the counts. In this dialect the input count excludes tokens from the cache.
+// appendUsage appends the token counts. In this dialect, the input count excludes cached tokens.
 func appendUsage(dst []byte, u translate.Usage) []byte {
 	dst = append(dst, `{"input_tokens":`...)
 	dst = strconv.AppendInt(dst, int64(u.Prompt-u.Cached), 10)
@@ -71,7 +71,6 @@ func appendUsage(dst []byte, u translate.Usage) []byte {
 	return append(u.AppendResumed(dst), '}')
 }
 
-// appendStop appends the members stop_reason and stop_sequence.
 func appendStop(dst []byte, r *answer.Reader, stops []string) []byte {
 	reason, sequence := stopReason(r, stops)
 	dst = append(append(dst, `"stop_reason":"`...), reason...)
@@ -82,9 +81,9 @@ func appendStop(dst []byte, r *answer.Reader, stops []string) []byte {
 	return jsonx.AppendStringS(dst, sequence)
 }
 
-// stopReason returns why the answer ended. It follows the presence of tool calls, not the engine's
-// finish reason. Some engines report stop although there are tool calls, and an agent that reads
-// tool_use without a tool call waits forever.
+// stopReason returns tool_use if and only if there are tool calls. Some engines report stop
+// although there are tool calls. If there is no tool call, an agent that reads tool_use waits
+// forever.
 func stopReason(r *answer.Reader, stops []string) (reason, sequence string) {
 	switch {
 	case r.Finish == answer.FinishLength:

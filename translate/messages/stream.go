@@ -9,18 +9,18 @@ import (
 	"penstock/translate/sse"
 )
 
-// Stream writes the answer to one request: the whole message (AppendWhole), or the events of a
-// stream, which it makes from an engine's chat stream:
+// Stream writes the answer to one request: either the whole message (AppendWhole), or the events of
+// a stream:
 //
 //	message_start,
 //	(content_block_start, content_block_delta…, content_block_stop)…,
 //	message_delta, message_stop
 //
-// or, on failure at any point, error as the last event. One block is open at a time and blocks are
-// numbered from 0.
+// After a failure, error is the last event. Only one block is open at a time. Blocks are numbered
+// from 0.
 //
-// The zero value is ready for Reset. A Stream belongs to one call at a time and is meant to be
-// pooled. It does not allocate per event once its buffers have grown.
+// The zero value is ready for Reset. A Stream belongs to one call at a time. It does not allocate
+// per event once its buffers have grown.
 type Stream struct {
 	RequestInfo RequestInfo // filled by Request.Decode
 
@@ -35,18 +35,16 @@ type Stream struct {
 
 var _ translate.Stream = (*Stream)(nil)
 
-// phase is the state of a stream.
 type phase uint8
 
 const (
-	phaseIdle    phase = iota // nothing has been sent
+	phaseIdle    phase = iota // no event has been sent
 	phaseStarted              // message_start has been sent
 	phaseClosed               // message_stop or error has been sent
 )
 
-// toolCallProgress says how much of a tool call has been sent to the client.
 type toolCallProgress struct {
-	sent   int // number of bytes of its arguments that have been sent
+	sent   int // number of bytes of the arguments that have been sent
 	closed bool
 }
 
@@ -63,8 +61,8 @@ func (s *Stream) Started() bool {
 	return s.block.index > 0 || len(s.queue) > 0 && s.queue[0].open || s.phase == phaseClosed
 }
 
-// NextEngine prepares for another engine's events, after message_start or after an open text block.
-// message_delta later replaces the counts in message_start.
+// NextEngine prepares for events from another engine. It may be called after message_start or while
+// a text block is open.
 func (s *Stream) NextEngine() {
 	if s.Started() {
 		s.reader.Resume()
@@ -77,15 +75,15 @@ func (s *Stream) NextEngine() {
 	s.toolCalls = s.toolCalls[:0]
 }
 
-// Release drops the last call's data, so that s can go into a pool.
+// Release releases all data of the call.
 func (s *Stream) Release() {
 	s.RequestInfo.reset()
 	s.Reset(&dialects.Identity{})
 }
 
-// Append appends the client's events, if any, for one event from the engine. The error is a
-// *translate.BadAnswer or a *engineerror.Error. After an error nothing is appended, and only Fail
-// may follow. The event's data is not kept.
+// Append appends the client's events for one event from the engine. The error is a
+// *translate.BadAnswer or a *engineerror.Error. If Append returns an error, it appends nothing, and
+// the caller may only call Fail. Append does not retain the event's data.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	ok, err := s.reader.Read(ev)
 	if !ok || err != nil {
@@ -118,8 +116,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return out, nil
 }
 
-// appendStart appends message_start with the engine's counts so far. Clients replace these counts
-// with later ones.
+// appendStart appends message_start. Clients replace its counts with later counts.
 func appendStart(dst []byte, identity *dialects.Identity, u translate.Usage) []byte {
 	dst = append(dst, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":"...)
 	dst = jsonx.AppendStringS(dst, identity.ID)
@@ -133,8 +130,8 @@ func appendStart(dst []byte, identity *dialects.Identity, u translate.Usage) []b
 	return append(dst, "}}\n\n"...)
 }
 
-// say adds a piece of thinking or text. The piece is sent at once if its block is open and no other
-// block waits.
+// say adds a piece of text. If the block of this kind is open and no other block is held back, say
+// sends the piece immediately.
 func (s *Stream) say(dst []byte, k kind, text []byte) []byte {
 	n := len(s.queue)
 	same := n > 0 && s.queue[n-1].kind == k
@@ -153,8 +150,7 @@ func (s *Stream) say(dst []byte, k kind, text []byte) []byte {
 	return dst
 }
 
-// touch records that the last event was about tool call i. Tool calls are queued in the order in
-// which they first appeared.
+// touch processes a change of tool call i. It queues new tool calls in order of first appearance.
 func (s *Stream) touch(i int) error {
 	if i == len(s.toolCalls) {
 		s.toolCalls = append(s.toolCalls, toolCallProgress{})
@@ -171,8 +167,8 @@ func (s *Stream) touch(i int) error {
 	return nil
 }
 
-// advance appends what can be sent from the queue: the rest of the first block and, once that is
-// complete, of later blocks.
+// advance appends the remaining text of the first block and, once that block is complete, later
+// blocks.
 func (s *Stream) advance(dst []byte) ([]byte, error) {
 	for len(s.queue) > 0 {
 		p := &s.queue[0]
@@ -190,8 +186,8 @@ func (s *Stream) advance(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// flush appends what has arrived of the first block, and opens the block if necessary. A tool call
-// without a name cannot be opened.
+// flush appends the unsent text of a block and, if necessary, opens the block first. It cannot open
+// a tool call that has no name yet.
 func (s *Stream) flush(dst []byte, p *streamBlock) []byte {
 	if p.kind == kindSealed {
 		return dst
@@ -216,7 +212,7 @@ func (s *Stream) flush(dst []byte, p *streamBlock) []byte {
 	if len(t.Args) == c.sent {
 		return dst
 	}
-	if c.sent == 0 { // null and blanks are held back, and are sent only if nothing follows
+	if c.sent == 0 { // null and white space are held back, and are sent only if nothing follows
 		if first, _ := firstByte(t.Args); first != '{' {
 			return dst
 		}
@@ -226,8 +222,8 @@ func (s *Stream) flush(dst []byte, p *streamBlock) []byte {
 	return dst
 }
 
-// firstByte returns the first byte in args that is neither a blank nor an escaped blank. args are
-// the contents of a JSON string.
+// firstByte returns the first byte in the contents of a JSON string that is not white space,
+// escaped or not.
 func firstByte(args []byte) (byte, bool) {
 	for i := 0; i < len(args); i++ {
 		switch c := args[i]; c {
@@ -243,7 +239,6 @@ func firstByte(args []byte) (byte, bool) {
 	return 0, false
 }
 
-// endBlock appends the end of the first block, and removes it from the queue.
 func (s *Stream) endBlock(dst []byte, p *streamBlock) ([]byte, error) {
 	switch p.kind {
 	case kindToolCall:
@@ -263,7 +258,7 @@ func (s *Stream) endBlock(dst []byte, p *streamBlock) ([]byte, error) {
 	return dst, nil
 }
 
-// endToolCall checks that the tool call may end here, and appends the held part of its input.
+// endToolCall checks that the tool call may end, and appends the unsent part of its input.
 func (s *Stream) endToolCall(dst []byte, i int) ([]byte, error) {
 	c, from := &s.toolCalls[i], &s.reader.ToolCalls.List[i]
 	if len(from.Name) == 0 {
@@ -285,10 +280,9 @@ func (s *Stream) endToolCall(dst []byte, i int) ([]byte, error) {
 	return dst, nil
 }
 
-// Finish appends the successful end of the answer: the end of the open block, message_delta and
-// message_stop. The error is translate.ErrNoFinish if the engine ended too early, or a
-// *translate.BadAnswer if a tool call is malformed. In both cases nothing is appended. A second
-// call appends nothing.
+// Finish appends the end of a successful answer. If the engine stopped too early, the error is
+// translate.ErrNoFinish. If a tool call is malformed, it is a *translate.BadAnswer. If Finish
+// returns an error, it appends nothing. A second call appends nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if err := s.reader.End(); err != nil {
 		return dst, err
@@ -311,7 +305,7 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	return append(out, "}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...), nil
 }
 
-// Fail appends the error event, which is the last one.
+// Fail appends the error event, which is the last event.
 func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 	if s.phase == phaseClosed {
 		return dst
@@ -322,27 +316,24 @@ func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 	return append(dst, "\n\n"...)
 }
 
-// Keepalive appends a ping. A ping may appear wherever an event may, even before the first one.
+// Keepalive appends a ping, which may be sent even before the first event.
 func (s *Stream) Keepalive(dst []byte) []byte {
 	return append(dst, "event: ping\ndata: {\"type\":\"ping\"}\n\n"...)
 }
 
-// Finished reports whether the engine has given a finish reason. Finish then succeeds unless a tool
-// call is malformed.
+// Finished reports whether the engine has sent a finish_reason.
 func (s *Stream) Finished() bool { return s.reader.Finished() }
 
-// Done reports whether the stream needs nothing more from the engine.
+// Done reports whether the stream needs no more events from the engine.
 func (s *Stream) Done() bool { return s.reader.Done() }
 
-// Held returns roughly how many bytes of the stream s keeps: the tool calls, and the text that
-// waits for an open tool call.
+// Held returns roughly how many bytes s buffers.
 func (s *Stream) Held() int {
 	return s.reader.ToolCalls.Held() + s.queue.held()
 }
 
-// Markup returns the kind of markup with which the text starts.
+// Markup returns the markup word at the start of the text, if any.
 func (s *Stream) Markup() translate.Markup { return s.reader.Markup() }
 
-// Usage returns the engine's counts so far or, if it sent none, an estimate of one token for each
-// delta.
+// Usage returns the engine's counts so far, or an estimate of one token for each delta.
 func (s *Stream) Usage() translate.Usage { return s.reader.Usage() }

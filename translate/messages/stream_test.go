@@ -16,7 +16,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// through passes src through s until the stream ends, successfully or not.
+// through passes src through s until the stream ends.
 func through(s *Stream, e *echo, src io.Reader) []byte {
 	e.reset(s)
 	r := sse.NewReader(src, 1<<20)
@@ -39,7 +39,7 @@ func through(s *Stream, e *echo, src io.Reader) []byte {
 	return out
 }
 
-// TestSplits checks that splitting the engine's bytes into reads at any offset makes no difference.
+// TestSplits checks that the output does not depend on how the engine's bytes are split into reads.
 func TestSplits(t *testing.T) {
 	t.Parallel()
 	e := &echo{RequestInfo{thinking: thinkingShown, stops: []string{"END"}}, dialects.Identity{Model: "public", ID: "msg_1"}}
@@ -55,13 +55,13 @@ func TestSplits(t *testing.T) {
 	}
 }
 
-// TestCuts checks that an engine that dies at any byte leaves a well-formed stream. The stream must
-// be complete only if the engine had sent its stop reason.
+// TestCuts checks that the client's stream is well-formed even if the engine dies, whatever byte
+// was its last. The stream may be complete only if the engine has sent a finish_reason.
 func TestCuts(t *testing.T) {
 	t.Parallel()
 	e := &echo{RequestInfo{thinking: thinkingShown}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	var s Stream
-	well := map[string]bool{} // whether each output is complete: many cuts give the same output
+	well := map[string]bool{} // whether each output is complete; many truncated streams have the same output
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
 		for at := range upstream {
 			out := through(&s, e, bytes.NewReader(upstream[:at]))
@@ -102,10 +102,10 @@ func fuzzStream(t *testing.T, s *Stream, upstream []byte, how thinking) {
 	if cut := through(s, e, iotest.OneByteReader(bytes.NewReader(upstream))); !bytes.Equal(cut, out) {
 		t.Fatalf("byte by byte:\n%s\nat once:\n%s", cut, out)
 	}
-	if !ended || bytes.Contains(upstream, []byte(`\u`)) { // half of a pair reads differently alone than joined
+	if !ended || bytes.Contains(upstream, []byte(`\u`)) { // joining two texts may turn surrogate halves into a pair
 		return
 	}
-	// A completion may be larger than the assembler's copy of it, but must have the same contents.
+	// The whole answer must have the same contents as the stream.
 	if whole, err := wholeOf(e, upstream); err == nil {
 		streamed := normal(t, collect(t, out))
 		if diff := cmp.Diff(told(normal(t, whole)), told(streamed)); diff != "" {
@@ -115,7 +115,7 @@ func fuzzStream(t *testing.T, s *Stream, upstream []byte, how thinking) {
 }
 
 // told returns m without the counts and tool call ids, which the engine may have sent too late for
-// a stream or not at all.
+// a stream.
 func told(m message) message {
 	m.Usage = nil
 	for _, b := range m.Content {
@@ -164,7 +164,7 @@ func TestKeepaliveAndEnds(t *testing.T) {
 	if after = s.Fail(after, failed); err != nil || len(after) > 0 {
 		t.Errorf("behind the end: %q, %v", after, err)
 	}
-	// A failure before any output is a single error event.
+	// If the stream fails before any output, the client receives a single error event.
 	e.reset(&s)
 	out = s.Fail(nil, apierr.New(529, apierr.CodeUpstreamFailed, "The engine failed."))
 	want := "event: error\ndata: {\"type\":\"error\",\"error\":{\"message\":\"The engine failed.\",\"type\":\"overloaded_error\",\"code\":\"upstream_failed\",\"param\":null},\"request_id\":\"req_1\"}\n\n"
@@ -177,8 +177,8 @@ func TestKeepaliveAndEnds(t *testing.T) {
 	s.Release()
 }
 
-// TestLargeArguments checks that arguments that are too large to be checked piece by piece are
-// still checked and unchanged.
+// TestLargeArguments checks that large arguments, which are not checked after every piece, are
+// still checked at the end and not changed.
 func TestLargeArguments(t *testing.T) {
 	long := strings.Repeat("x", 200<<10)
 	for _, c := range []struct {

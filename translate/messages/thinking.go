@@ -8,17 +8,15 @@ import (
 	"penstock/translate/seal"
 )
 
-// thinking is the way in which the client gets the model's reasoning.
 type thinking uint8
 
 const (
-	thinkingHidden   thinking = iota // not at all: the client did not ask
-	thinkingShown                    // as text
-	thinkingOmitted                  // sealed, in the signature of an empty block
-	thinkingRedacted                 // sealed, in a separate block
+	thinkingHidden   thinking = iota // the client did not request thinking
+	thinkingShown                    // the client sees the thinking as text
+	thinkingOmitted                  // sealed in the signature of an empty block
+	thinkingRedacted                 // sealed in a separate block
 )
 
-// kind returns the kind of the blocks that contain the thinking.
 func (t thinking) kind() kind {
 	if t == thinkingShown {
 		return kindThinking
@@ -29,7 +27,8 @@ func (t thinking) kind() kind {
 // streams reports whether a block of kind k can start before it is complete.
 func (t thinking) streams(k kind) bool { return k != kindSealed || t == thinkingOmitted }
 
-// sealed returns the blob for a text, or a signature without meaning.
+// sealed returns the blob for a text. If the text cannot be sealed, it returns the constant
+// signature and false.
 func sealed(box seal.Box, text []byte) (blob []byte, ok bool) {
 	if blob, ok = box.Seal(nil, text); !ok {
 		blob = []byte(signature)
@@ -37,7 +36,6 @@ func sealed(box seal.Box, text []byte) (blob []byte, ok bool) {
 	return blob, ok
 }
 
-// append appends the thinking block of a whole answer.
 func (t thinking) append(dst, text []byte, box seal.Box) []byte {
 	switch t {
 	case thinkingHidden:
@@ -57,26 +55,26 @@ func (t thinking) append(dst, text []byte, box seal.Box) []byte {
 	return dst
 }
 
-// signature replaces the vendor's proof that it made the thinking, unless the thinking itself is
-// sealed in the signature. Clients return the signature unread.
+// signature is sent instead of the vendor's proof that the vendor generated the thinking. Clients
+// send it back without reading it.
 const signature = "cGVuc3RvY2s="
 
-// The words in the member thinking that have an effect here.
+// Values of the member thinking that have an effect here.
 const (
 	typeDisabled   = "disabled"
 	displayOmitted = "omitted"
 )
 
-// The words that the member thinking may have. Claude Code 2.1.332 starts each session with the
-// display "updates".
+// The lists of known types and displays. Claude Code 2.1.332 starts each session with the display
+// "updates".
 var (
 	thinkingTypes    = chat.WordList{Words: []string{"enabled", "adaptive", typeDisabled}, Other: "adaptive"}
 	thinkingDisplays = chat.WordList{Words: []string{"summarized", displayOmitted}, Other: "summarized"}
 )
 
-// thinkingOf returns how a client that sends the given type and display gets the reasoning. If kind
-// or display is empty, the client did not send it. A client whose beta redacts thinking may still
-// ask for the text.
+// thinkingOf returns how to send thinking to the client. If the client did not send kind or
+// display, they are empty. A client that uses the beta that redacts thinking may still request the
+// text.
 func thinkingOf(kind, display string, redact bool) thinking {
 	switch {
 	case kind == "" || kind == typeDisabled:
@@ -89,22 +87,20 @@ func thinkingOf(kind, display string, redact bool) thinking {
 	return thinkingShown
 }
 
-// past reads the thinking in a history.
 type past struct {
-	opener chat.Opener // nil: no thinking can be opened
-	model  []byte      // as the client wrote it
-	from   int         // the client has cleared the thinking of messages before this one
+	opener chat.Opener // nil if no thinking can be opened
+	model  []byte      // in the client's spelling
+	from   int         // the client has cleared the thinking in messages before this index
 
-	unopened bool // a block was sealed by another provider or edge
+	unopened bool // another provider or edge sealed one of the blocks
 
 	cleared cleared
 	inTurn  bool // thinking has been cleared from the current turn
 }
 
-// user records a user message, which starts a turn unless it has tool results.
+// user records a user message. If it has no tool results, it starts a new turn.
 func (p *past) user(content jsonx.Value) { p.inTurn = p.inTurn && hasResult(content) }
 
-// clear records a thinking block that the client has cleared.
 func (p *past) clear(b *block) {
 	text := b.fields[fieldData]
 	if b.kind == blockThinking {
@@ -121,13 +117,12 @@ func (p *past) clear(b *block) {
 	}
 }
 
-// has reports whether block b of message i is thinking that has not been cleared.
 func (p *past) has(i int, b *block) bool {
 	return i >= p.from && (b.kind == blockThinking || b.kind == blockRedactedThinking)
 }
 
-// appendText appends the text of a thinking block, as the contents of a JSON string. If another
-// service sealed the thinking, it appends nothing.
+// appendText appends the text of a thinking block. If another service sealed the thinking,
+// appendText appends nothing.
 func (p *past) appendText(dst []byte, b *block) []byte {
 	blob := b.fields[fieldData]
 	if b.kind == blockThinking {
@@ -152,8 +147,8 @@ func (p *past) appendText(dst []byte, b *block) []byte {
 	return dst
 }
 
-// editHistory records the changes that make the history readable for an engine's counter. It opens
-// sealed thinking, and removes what engines must not see.
+// editHistory opens sealed thinking for an engine's token counter, and removes blocks that engines
+// must not see.
 func editHistory(edits *jsonx.Edits, root jsonx.Value, n *chat.CountRequest) {
 	messages := root.Get("messages")
 	if !messages.IsArray() {
@@ -171,7 +166,7 @@ func editHistory(edits *jsonx.Edits, root jsonx.Value, n *chat.CountRequest) {
 	}
 }
 
-// keepThinkingOfLoop returns the index after which the running tool loop starts.
+// keepThinkingOfLoop returns the index of the message after which the current tool loop starts.
 func keepThinkingOfLoop(messages jsonx.Value) (from int) {
 	for it := messages.Iter(); it.Next(); {
 		if it.Value().Get("role").EqualText("user") && !hasResult(it.Value().Get("content")) {
@@ -181,7 +176,7 @@ func keepThinkingOfLoop(messages jsonx.Value) (from int) {
 	return from
 }
 
-// openBlocks is editHistory for message i, or for a tool's result in it.
+// openBlocks does the work of editHistory for message i, or for a tool result in it.
 func (p *past) openBlocks(edits *jsonx.Edits, content jsonx.Value, i int, none bool) {
 	left := content.Len()
 	for it := content.Iter(); it.Next(); {
@@ -200,7 +195,7 @@ func (p *past) openBlocks(edits *jsonx.Edits, content jsonx.Value, i int, none b
 			left--
 			continue
 		case b.kind == blockIgnored, b.kind == blockCompaction:
-			edits.Set(it.Value(), []byte(`{"type":"text","text":""}`)) // a message must keep at least one block
+			edits.Set(it.Value(), []byte(`{"type":"text","text":""}`)) // a message must have at least one block
 			continue
 		case b.kind != blockThinking && b.kind != blockRedactedThinking:
 			continue

@@ -13,7 +13,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// thoughtful is an answer with reasoning in pieces, a tool call, and reasoning again.
+// thoughtful is an answer that consists of reasoning in pieces, a tool call, and more reasoning.
 var thoughtful = []string{
 	`{"choices":[{"index":0,"delta":{"role":"assistant","reasoning_content":"The number \u0037 "}}]}`,
 	`{"choices":[{"index":0,"delta":{"reasoning_content":"is SECRET."}}]}`,
@@ -28,7 +28,7 @@ const thoughtfulWhole = `{"choices":[{"index":0,"finish_reason":"tool_calls","me
 
 var testBox = seal.NewKeys(strings.Repeat("k", 32)).Of("team-a", func(seal.Result) {}).For("public")
 
-// requestOf decodes a request with the given members and returns the echo for its answer.
+// requestOf decodes a request with the given members and returns the echo for the answer.
 func requestOf(t *testing.T, more string, redact bool) (e *echo) {
 	t.Helper()
 	e = &echo{RequestInfo{}, dialects.Identity{Model: "public", ID: "msg_1", Seal: testBox}}
@@ -72,8 +72,8 @@ func blocksOf(t *testing.T, whole []byte) []map[string]any {
 	return m.Content
 }
 
-// TestSealedThinking checks that thinking that the client may not read is sealed in its block,
-// streamed and whole, and reaches the engine again as the original reasoning.
+// TestSealedThinking checks that thinking that the client must not read is sealed in its block, and
+// that the engine receives the original reasoning again.
 func TestSealedThinking(t *testing.T) {
 	for _, c := range []struct {
 		name, more, block string
@@ -117,13 +117,13 @@ func TestSealedThinking(t *testing.T) {
 	}
 }
 
-// boxOpener opens with a box, whatever the model's name.
+// boxOpener opens blobs with a box. It ignores the model's name.
 type boxOpener struct{ seal.Box }
 
 func (o boxOpener) Open(dst, _, blob []byte) ([]byte, bool) { return o.Box.Open(dst, blob) }
 
-// TestShownThinking checks that a client that asks for thinking gets it, with the beta if
-// requested; any other client gets no block.
+// TestShownThinking checks that only a client that requests thinking receives it, even with the
+// beta that redacts thinking.
 func TestShownThinking(t *testing.T) {
 	for more, blocks := range map[string]int{
 		``: 2, `,"thinking":{"type":"disabled"}`: 2, `,"thinking":{"type":"adaptive","display":"summarized"}`: 3,
@@ -191,8 +191,8 @@ func TestSealedThinkingBetween(t *testing.T) {
 	}
 }
 
-// TestSealedThinkingNotStarted checks that another engine may still take over while a stream only
-// collects thinking to be sealed.
+// TestSealedThinkingNotStarted checks that a stream that only collects thinking to be sealed has
+// not started, so that another engine can start the answer again.
 func TestSealedThinkingNotStarted(t *testing.T) {
 	e := requestOf(t, `,"thinking":{"type":"adaptive"}`, true)
 	var s Stream
@@ -216,8 +216,8 @@ func TestSealedThinkingNotStarted(t *testing.T) {
 	}
 }
 
-// The end of the answer reports the thinking that a client's edits have cleared, even if there is
-// none.
+// TestAppliedEdits checks that the end of the answer reports the edits that the client requested,
+// even if they cleared no thinking.
 func TestAppliedEdits(t *testing.T) {
 	t.Parallel()
 	const history = `"messages":[{"role":"user","content":"a"},` +

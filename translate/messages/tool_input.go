@@ -8,14 +8,13 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The ways in which a tool call is malformed.
+// The errors for a malformed tool call.
 var (
 	errNoName    = &translate.BadAnswer{Reason: "a tool call without a name"}
 	errArguments = &translate.BadAnswer{Reason: "a tool call with arguments that break off", ByModel: true}
 	errLate      = &translate.BadAnswer{Reason: "a tool call that goes on behind its arguments"}
 )
 
-// toolInput reads the arguments of tool calls.
 type toolInput struct {
 	doc     jsonx.Doc
 	in, out []byte
@@ -23,17 +22,17 @@ type toolInput struct {
 
 var noInput = []byte("{}")
 
-// inputKind classifies the arguments of a tool call.
 type inputKind uint8
 
 const (
-	inputObject inputKind = iota // a JSON object, or nothing
-	inputCut                     // JSON that is cut off
+	inputObject inputKind = iota // a JSON object, or empty
+	inputCut                     // truncated JSON
 	inputOther                   // JSON other than an object, or not JSON
 )
 
-// read returns the input in args, which are the contents of a JSON string: JSON unchanged, nil if
-// args is empty, and otherwise args as a JSON string. The slice is valid until the next read.
+// read returns the arguments as a JSON value. If they are valid JSON, it returns them unchanged. If
+// they are empty, it returns nil. Otherwise it returns a JSON string. args are the contents of a
+// JSON string. The slice is valid until the next read.
 func (n *toolInput) read(args []byte) (value []byte, is inputKind) {
 	if len(args) == 0 {
 		return nil, inputObject
@@ -48,7 +47,7 @@ func (n *toolInput) read(args []byte) (value []byte, is inputKind) {
 	}
 	err := n.doc.Parse(n.out, jsonx.Options{Record: 1, Paired: true})
 	var syntax *jsonx.SyntaxError
-	if errors.As(err, &syntax) && syntax.Lone() { // half of a pair, one level of escapes deeper than those that the answer's reader replaces
+	if errors.As(err, &syntax) && syntax.Lone() { // the escapes within the arguments contain half of a pair
 		jsonx.MendLone(n.out)
 		err = n.doc.Parse(n.out, jsonx.Options{Record: 1})
 	}
@@ -68,7 +67,6 @@ func (n *toolInput) read(args []byte) (value []byte, is inputKind) {
 	}
 }
 
-// reset releases the arguments, and buffers that have grown large.
 func (n *toolInput) reset() {
 	n.doc.Reset()
 	if cap(n.in)+cap(n.out) > keepInput {
@@ -78,7 +76,6 @@ func (n *toolInput) reset() {
 
 const keepInput = 64 << 10
 
-// quoted appends a JSON string with the given contents.
 func quoted(dst, contents []byte) []byte {
 	return append(append(append(dst, '"'), contents...), '"')
 }

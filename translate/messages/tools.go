@@ -19,8 +19,8 @@ const (
 	toolMembers
 )
 
-// tools writes tools, tool_choice and parallel_tool_calls. Server tools run on the vendor's servers
-// and are dropped. Functions and client tools are kept.
+// tools writes functions and client tools. It drops server tools, because they run on the vendor's
+// servers.
 func (r *Request) tools(strict bool) *fault {
 	v := r.members[memberTools]
 	if chat.Given(v) && !v.IsArray() {
@@ -64,7 +64,6 @@ func (r *Request) tools(strict bool) *fault {
 	return r.toolChoice(functions > 0)
 }
 
-// beginTool starts element n of the list of tools.
 func (r *Request) beginTool(n int) {
 	if n == 0 {
 		r.w.String(`,"tools":[`)
@@ -83,7 +82,6 @@ func isFunction(t *[toolMembers]jsonx.Value) bool {
 	return !chat.Given(t[toolType]) || t[toolType].EqualText("custom")
 }
 
-// noSchema is the schema that templates get for a tool without a schema.
 const noSchema = `,"parameters":{"type":"object","properties":{}}`
 
 func checkFunction(t *[toolMembers]jsonx.Value) *fault {
@@ -96,8 +94,8 @@ func checkFunction(t *[toolMembers]jsonx.Value) *fault {
 	)
 }
 
-// checkSchema checks the schema of a tool's input, which the dialect defines as an object. With any
-// other type, an engine would write a tool_use that no client can read.
+// checkSchema requires that the schema describes an object. With any other schema, an engine would
+// write a tool_use that no client can read.
 func checkSchema(v jsonx.Value) *fault {
 	f := chat.OptionalObject("input_schema", v)
 	if kind := v.Get("type"); f == nil && chat.Given(kind) && !kind.EqualText("object") {
@@ -106,7 +104,8 @@ func checkSchema(v jsonx.Value) *fault {
 	return f
 }
 
-// toolChoice writes tool_choice and parallel_tool_calls. Engines refuse a choice without tools.
+// toolChoice writes nothing if there are no tools, because engines refuse a tool_choice without
+// tools.
 func (r *Request) toolChoice(tools bool) *fault {
 	v := r.members[memberToolChoice]
 	var c [3]jsonx.Value
@@ -152,7 +151,6 @@ func (r *Request) toolChoice(tools bool) *fault {
 	return nil
 }
 
-// defines reports whether the engine gets a tool with the given name.
 func (r *Request) defines(name jsonx.Value) bool {
 	want := string(name.AppendText(nil))
 	for it := r.members[memberTools].Iter(); it.Next(); {

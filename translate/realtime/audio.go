@@ -7,18 +7,19 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Audio converts a client's audio to the engine's format and passes it on in pieces. Only one
-// goroutine may use it.
+// Audio converts a client's audio to the engine's format, in pieces. It is not safe for concurrent
+// use.
 type Audio struct {
 	resample bool
-	odd      []byte // the first half of a sample whose second half has not arrived
+	odd      []byte // first byte of a sample whose second byte has not arrived
 	filter   resampler
 	raw      []byte
 	samples  []int16
 	out      []byte
 }
 
-// pieceOf is the length of a piece in base64: three quarters of a second at 24 kHz.
+// pieceOf is the length of a piece in base64. A piece contains three quarters of a second at 24
+// kHz.
 const pieceOf = 48 << 10
 
 // Check returns an error unless text is valid base64.
@@ -39,7 +40,8 @@ func Check(text []byte) *apierr.Error {
 	return nil
 }
 
-// Pieces passes text, which Check has accepted, to send as messages for the engine.
+// Pieces splits text into pieces and calls send with a message for each. Check must have accepted
+// text.
 func (a *Audio) Pieces(text []byte, send func(message []byte) error) error {
 	for len(text) > 0 {
 		piece := text[:min(len(text), pieceOf)]
@@ -60,7 +62,6 @@ func (a *Audio) Pieces(text []byte, send func(message []byte) error) error {
 	return nil
 }
 
-// convert resamples a piece, and returns it in base64.
 func (a *Audio) convert(piece []byte) []byte {
 	a.raw = append(a.raw[:0], a.odd...)
 	a.raw, _ = base64.StdEncoding.AppendDecode(a.raw, piece) // Check has accepted the text

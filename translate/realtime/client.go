@@ -8,7 +8,7 @@ import (
 // Kind is the kind of a client's message.
 type Kind uint8
 
-// The kinds.
+// The kinds of messages.
 const (
 	Unknown Kind = iota
 	Update       // session.update or transcription_session.update
@@ -17,7 +17,7 @@ const (
 	Clear
 )
 
-// The types of clients' messages.
+// The types of client messages.
 const (
 	typeUpdate     = "session.update"
 	typeUpdateBeta = "transcription_session.update"
@@ -26,13 +26,13 @@ const (
 	typeClear      = "input_audio_buffer.clear"
 )
 
-// maxEventID is the maximum length of a client's event_id that is repeated in an error.
+// maxEventID limits the length of an event_id. An error does not repeat a longer event_id.
 const maxEventID = 512
 
-// ClientMessage is a client's message. Its slices belong to the message's bytes.
+// ClientMessage is a client's message. Its slices refer to the message's bytes.
 type ClientMessage struct {
 	Kind    Kind
-	EventID []byte // JSON of the client's event_id; nil: none
+	EventID []byte // JSON of the client's event_id; may be nil
 	Audio   []byte // for Append: base64
 	Beta    bool   // for Update: the type is transcription_session.update
 
@@ -41,8 +41,8 @@ type ClientMessage struct {
 
 var clientMembers = []string{"type", "event_id", "audio", "session"}
 
-// ParseClient parses a client's message. The message is valid until the next use of doc. If it is
-// refused, only its EventID may be set.
+// ParseClient parses a client's message. The result is valid until the next use of doc. If refused
+// is not nil, only EventID may be set.
 func ParseClient(doc *jsonx.Doc, src []byte) (m ClientMessage, refused *apierr.Error) {
 	if err := doc.Parse(src, jsonx.Options{Paired: true}); err != nil {
 		return m, apierr.FromJSON(err, "")

@@ -1,13 +1,12 @@
 // Package realtime translates the events of realtime transcription sessions between OpenAI's
-// protocol, which clients speak, and the protocols of engines. It depends on neither connections
-// nor calls: messages go in and out as bytes.
+// protocol, which clients speak, and the protocols of engines.
 //
 //	client.go    ParseClient: a client's message
-//	settings.go  Settings: what session.update says, and the session object in answers
+//	settings.go  Settings: the settings of session.update, and the session object for the client
 //	talk.go      Talk: the state of a session, and the client's events
-//	engine.go    an engine's events as the client's
-//	audio.go     Audio: the client's audio in the form of the engine
-//	resample.go  from 24 to 16 kHz
+//	engine.go    converts an engine's events to the client's
+//	audio.go     Audio: converts the client's audio to the engine's format
+//	resample.go  converts audio from 24 to 16 kHz
 //
 // # Sources
 //
@@ -18,25 +17,26 @@
 // (RealtimeAudioFormats). One append has at most 15 MiB.
 //
 // vLLM's events: vllm/entrypoints/openai/realtime, api_router.py, connection.py and protocol.py.
-// After its session.created vLLM accepts session.update with the model, input_audio_buffer.commit
-// (which starts a transcription that reads the audio as it arrives), input_audio_buffer.append, and
-// input_audio_buffer.commit with final (which ends the audio). vLLM sends transcription.delta,
-// transcription.done (text and usage) and error (a text and a code). The audio is 16-bit mono PCM
-// at 16 kHz. Audio that arrives between the end of the audio and transcription.done is dropped by
-// vLLM, so the edge holds it back (Talk.Waits). vLLM has neither voice detection nor clear.
+// vLLM first sends session.created. It then accepts session.update with the model, and
+// input_audio_buffer.commit, which starts a transcription that reads the audio as it arrives. The
+// audio follows in input_audio_buffer.append, and an input_audio_buffer.commit with final ends it.
+// vLLM sends transcription.delta, transcription.done (text and usage) and error (message and code).
+// The audio is 16-bit mono PCM at 16 kHz. vLLM drops audio that arrives between the end of the
+// audio and transcription.done, so the edge holds it back (Talk.Waits). vLLM supports neither voice
+// detection nor clear.
 //
 // speaches: src/speaches/routers/realtime_ws.py, src/speaches/realtime and
 // src/speaches/types/realtime.py. It speaks the beta version of OpenAI's protocol. The model is in
-// the query, with intent=transcription. speaches detects speech itself. Its session.update accepts
-// turn_detection only with all members and never null, so voice detection cannot be turned off.
+// the query, with intent=transcription. speaches has voice detection. Its session.update requires
+// all members of turn_detection and refuses null, so voice detection cannot be disabled.
 //
 // # Design
 //
-// Clients of the current protocol and of the beta get the same session object, which has the
-// members of both. It shows what an engine cannot do: for vLLM, turn_detection is null, so the
-// client commits. An engine's events in OpenAI's protocol are passed on unchanged, but only the
-// types that belong to a transcription.
+// Clients of the current protocol and of the beta receive the same session object. It has the
+// members of both protocols. The object shows what the engine supports: for vLLM, turn_detection is
+// null, so the client must commit. If an engine speaks OpenAI's protocol, its transcription events
+// are passed on unchanged and all other events are dropped.
 //
-// A transcription (an item) by vLLM starts with its first audio and ends with the client's commit.
-// A clear also ends it, and its text is then dropped.
+// With vLLM, a transcription (an item) starts with its first audio and ends with the client's
+// commit. If the client sends clear instead, the edge ends the item and drops its text.
 package realtime

@@ -10,18 +10,18 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Heard is what an engine's event means.
+// Heard is the result of translating an engine's event.
 type Heard struct {
-	Client  [][]byte // events for the client
-	Text    bool     // the event has text of a transcript
-	Counted bool     // the event has the engine's token counts
-	Created bool     // the engine is ready
-	Changed bool     // Talk.Waits may have changed
+	Client  [][]byte
+	Text    bool // the event contains transcript text
+	Counted bool // the event has the engine's token counts
+	Created bool
+	Changed bool // the result of Talk.Waits may have changed
 
 	Prompt, Completion int
 }
 
-// passing lists the types of OpenAI's events that are passed on unchanged.
+// passing lists the types of OpenAI events that the edge passes on unchanged.
 var passing = map[string]bool{
 	"input_audio_buffer.committed":                          true,
 	"input_audio_buffer.cleared":                            true,
@@ -39,8 +39,8 @@ var passing = map[string]bool{
 
 var errGarbage = &translate.BadAnswer{Reason: "an event that is no JSON object with a type"}
 
-// Engine translates an engine's event. redact removes from the engine's complaint what a client may
-// not see. An error means that the engine does not speak the protocol.
+// Engine translates an engine's event. redact removes text that the client must not see from the
+// engine's error. If the engine violates the protocol, Engine returns an error.
 func (t *Talk) Engine(doc *jsonx.Doc, src []byte, redact func(*engineerror.Error)) (h Heard, err error) {
 	if doc.Parse(src, jsonx.Options{}) != nil || !doc.Root().IsObject() || !doc.Root().Get("type").IsString() {
 		return h, errGarbage
@@ -67,7 +67,6 @@ func (t *Talk) Engine(doc *jsonx.Doc, src []byte, redact func(*engineerror.Error
 	return h, nil
 }
 
-// fromVLLM translates an event of vLLM.
 func (t *Talk) fromVLLM(h *Heard, kind string, root jsonx.Value) error {
 	switch kind {
 	case "transcription.delta":
@@ -87,7 +86,7 @@ func (t *Talk) fromVLLM(h *Heard, kind string, root jsonx.Value) error {
 		}
 		t.count(h, root.Get("usage"), "prompt_tokens", "completion_tokens")
 		if t.open && !t.dropped {
-			if !t.ending { // the engine has ended the item itself
+			if !t.ending { // the engine ended the item before a commit
 				h.Client = append(h.Client, t.committed())
 			}
 			h.Text = true
@@ -101,7 +100,7 @@ func (t *Talk) fromVLLM(h *Heard, kind string, root jsonx.Value) error {
 	return nil
 }
 
-// ended forgets the item, so that the next audio starts another one.
+// ended closes the item, so that the next audio starts another item.
 func (t *Talk) ended(h *Heard) {
 	if t.open && !t.dropped {
 		t.previous = t.item
@@ -109,7 +108,6 @@ func (t *Talk) ended(h *Heard) {
 	t.open, t.ending, t.dropped, h.Changed = false, false, false, true
 }
 
-// pass passes on an event of OpenAI's protocol.
 func (t *Talk) pass(h *Heard, kind string, src []byte, root jsonx.Value) {
 	if !passing[kind] {
 		return
@@ -131,8 +129,7 @@ func (t *Talk) pass(h *Heard, kind string, src []byte, root jsonx.Value) {
 	h.Client = append(h.Client, append([]byte(nil), src...))
 }
 
-// failed returns the event for an item that the engine could not transcribe. The engine's words are
-// not passed on, because they may name its files and hosts.
+// failed omits the engine's message, which may name the engine's files and hosts.
 func (t *Talk) failed(item jsonx.Value) []byte {
 	dst := append(t.event("conversation.item.input_audio_transcription.failed"), `,"item_id":`...)
 	if item.IsString() {
@@ -143,27 +140,24 @@ func (t *Talk) failed(item jsonx.Value) []byte {
 	return append(untranscribed().AppendObject(append(dst, `,"content_index":0,"error":`...)), '}')
 }
 
-// untranscribed is what a client sees of an engine's failure.
 func untranscribed() *apierr.Error {
 	return apierr.New(502, apierr.CodeUpstreamFailed, "The engine failed to transcribe the audio.")
 }
 
-// count reads the engine's token counts.
 func (t *Talk) count(h *Heard, usage jsonx.Value, prompt, completion string) {
 	p, known := usage.Get(prompt).Int()
 	c, also := usage.Get(completion).Int()
-	const most = 1 << 40 // larger numbers are not counts
+	const most = 1 << 40 // larger numbers are ignored
 	if known && also && p >= 0 && c >= 0 && p < most && c < most {
 		h.Counted, h.Prompt, h.Completion = true, int(p), int(c)
 	}
 }
 
-// vLLM's codes for errors that the client has caused.
+// clientFaults lists vLLM's codes for errors that the client caused.
 var clientFaults = map[string]bool{"invalid_audio": true, "invalid_json": true, "unknown_event": true}
 
-// complaint translates an engine's error.
 func (t *Talk) complaint(h *Heard, src []byte, root jsonx.Value, redact func(*engineerror.Error)) {
-	if t.quiet && t.form == OpenAI { // speaches accepts settings and complains about one of them
+	if t.quiet && t.form == OpenAI { // speaches applies the settings, but reports an error about one of them
 		return
 	}
 	fault := root.Get("error").Get("type").EqualText("invalid_request_error")

@@ -12,7 +12,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// clientDo carries out a client's message, and returns the messages for both sides.
+// clientDo passes a client's message to talk and returns the messages for the engine and for the
+// client.
 func clientDo(t *testing.T, talk *Talk, message string) (engine, client []string) {
 	t.Helper()
 	var doc jsonx.Doc
@@ -100,19 +101,19 @@ func TestEvents(t *testing.T) {
 			`c {"type":"input_audio_buffer.committed","event_id":"event_S4","previous_item_id":null,"item_id":"item_S1"}`,
 			`< {"type":"transcription.done","text":"One \"two\"","usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9}}`,
 			`c {"type":"conversation.item.input_audio_transcription.completed","event_id":"event_S5","item_id":"item_S1","content_index":0,"transcript":"One \"two\"","usage":{"type":"tokens","input_tokens":7,"output_tokens":2,"total_tokens":9}}`,
-			// The engine ends an item itself.
+			// The engine ends an item before the client commits it.
 			`> {"type":"input_audio_buffer.append","audio":"AAAA"}`,
 			`e {"type":"input_audio_buffer.commit","final":false}`,
 			`< {"type":"transcription.done","text":"x"}`,
 			`c {"type":"input_audio_buffer.committed","event_id":"event_S6","previous_item_id":"item_S1","item_id":"item_S2"}`,
 			`c {"type":"conversation.item.input_audio_transcription.completed","event_id":"event_S7","item_id":"item_S2","content_index":0,"transcript":"x","usage":{"type":"tokens","input_tokens":0,"output_tokens":0,"total_tokens":0}}`,
-			// It fails at an item.
+			// The engine reports an error during an item.
 			`> {"type":"input_audio_buffer.append","audio":"AAAA"}`,
 			`e {"type":"input_audio_buffer.commit","final":false}`,
 			`< {"type":"error","error":"CUDA error at 10.0.0.1","code":"processing_error"}`,
 			`c {"type":"input_audio_buffer.committed","event_id":"event_S8","previous_item_id":"item_S2","item_id":"item_S3"}`,
 			`c {"type":"conversation.item.input_audio_transcription.failed","event_id":"event_S9","item_id":"item_S3","content_index":0,"error":{"message":"The engine failed to transcribe the audio.","type":"api_error","code":"upstream_failed","param":null}}`,
-			// Cleared audio has no text.
+			// The edge drops the text of cleared audio.
 			`> {"type":"input_audio_buffer.append","audio":"AAAA"}`,
 			`e {"type":"input_audio_buffer.commit","final":false}`,
 			`> {"type":"input_audio_buffer.clear"}`,
@@ -172,7 +173,7 @@ func TestEvents(t *testing.T) {
 					engine, client := clientDo(t, talk, step[2:])
 					for _, m := range engine {
 						if one.form == VLLM && strings.HasPrefix(m, `{"type":"input_audio_buffer.append"`) {
-							continue // TestResampling
+							continue // TestResampling checks the audio
 						}
 						got = append(got, "e "+m)
 					}
@@ -197,7 +198,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestWaits checks when audio must wait, and when the engine owes text.
+// TestWaits checks when the edge must hold back audio, and when the engine still has to send text.
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	talk := NewTalk("S")
@@ -232,8 +233,9 @@ func tone(hertz float64) []byte {
 	return base64.StdEncoding.AppendEncode(nil, raw)
 }
 
-// TestResampling checks that a tone that 16 kHz can carry keeps its length and its amplitude, that
-// a higher tone is removed, and that the size of the pieces does not matter.
+// TestResampling checks that a tone that 16 kHz audio can represent retains its length and
+// amplitude, and that a higher tone is removed. The result must not depend on the size of the
+// pieces.
 func TestResampling(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {
@@ -275,7 +277,7 @@ func TestResampling(t *testing.T) {
 	}
 }
 
-// TestCheck checks what counts as base64.
+// TestCheck checks which texts count as valid base64.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for text, ok := range map[string]bool{"AAAA": true, "AAA=": true, "AA==": true, "A===": false, "AA=A": false, "AAA": false, "AA A": false, "-_AA": false, "A\nAA": false} {

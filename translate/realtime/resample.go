@@ -5,19 +5,18 @@ import (
 	"sync"
 )
 
-// resampler converts audio from 24 to 16 kHz. It doubles the rate, removes what 16 kHz cannot carry
-// (above 8 kHz) with a windowed sinc, and keeps every third sample. The zero value is ready.
+// resampler converts audio from 24 to 16 kHz. It doubles the rate, removes frequencies above 8 kHz
+// with a windowed sinc filter, and outputs every third sample. The zero value is ready for use.
 type resampler struct {
-	held []int16 // the last input samples that later output needs
-	at   int     // the position of the next output sample relative to held, at 48 kHz
+	held []int16 // the last input samples, which later output depends on
+	at   int     // position of the next output sample relative to held, at 48 kHz
 }
 
 // filterHalf is the length of the filter on each side, in samples at 48 kHz.
 const filterHalf = 48
 
-// filter returns the coefficients, computed once.
 var filter = sync.OnceValue(func() *[2*filterHalf + 1]float32 {
-	const cut = 7600.0 / 48000 // a little below 8 kHz, because the filter is not infinitely steep
+	const cut = 7600.0 / 48000 // slightly below 8 kHz, because the filter is not infinitely steep
 	var h [2*filterHalf + 1]float32
 	for i := range h {
 		x := float64(i - filterHalf)
@@ -26,12 +25,11 @@ var filter = sync.OnceValue(func() *[2*filterHalf + 1]float32 {
 			sinc = math.Sin(2*math.Pi*cut*x) / (math.Pi * x)
 		}
 		window := 0.5 + 0.5*math.Cos(math.Pi*x/(filterHalf+1))
-		h[i] = float32(2 * sinc * window) // 2: every second sample at 48 kHz is zero
+		h[i] = float32(2 * sinc * window) // times 2, because every second sample at 48 kHz is zero
 	}
 	return &h
 })
 
-// append resamples in and appends the output to dst.
 func (r *resampler) append(dst, in []int16) []int16 {
 	h := filter()
 	if r.held == nil {

@@ -16,17 +16,16 @@ const (
 
 // Settings holds the settings of a session.
 type Settings struct {
-	Model    string // as the client wrote it; empty: not given
-	Language string // empty: the engine detects it
-	rate     int    // sample rate of the client's audio
+	Model    string // in the client's spelling; empty if absent
+	Language string // empty if the engine should detect it
+	rate     int
 	vad      vad
 }
 
-// vad holds the voice detection settings that the client requested. Only engines that detect speech
-// use them.
+// vad contains the voice detection settings. Only some engines support them.
 type vad struct {
 	given              bool
-	threshold, silence string // JSON numbers; empty: not given
+	threshold, silence string // JSON numbers; empty if absent
 }
 
 // Apply applies a client's Update. If it returns an error, the settings are unchanged.
@@ -58,7 +57,6 @@ func (s *Settings) Apply(m *ClientMessage, rates ...int) *apierr.Error {
 	return nil
 }
 
-// transcription reads the model and the language.
 func (s *Settings) transcription(at string, v jsonx.Value) *apierr.Error {
 	if !v.Exists() || v.IsNull() {
 		return nil
@@ -82,7 +80,7 @@ func (s *Settings) transcription(at string, v jsonx.Value) *apierr.Error {
 	return nil
 }
 
-// format reads the format of the audio, which is an object or the name that the beta uses.
+// format reads the audio format. It is an object in the current protocol and a name in the beta.
 func (s *Settings) format(v, flat jsonx.Value, rates []int) *apierr.Error {
 	if s.rate == 0 {
 		s.rate = openAIRate
@@ -109,10 +107,10 @@ func (s *Settings) format(v, flat jsonx.Value, rates []int) *apierr.Error {
 	return apierr.Invalid("session.audio.input.format.rate", apierr.CodeUnsupportedParameter, "The rate must be 24000.")
 }
 
-// longestNumber is the maximum length of a number's text that a session keeps.
+// longestNumber is the maximum length of a JSON number that a session stores.
 const longestNumber = 32
 
-// number returns the JSON of a number, or "".
+// number returns the JSON text of v, or "" if v is not a number or is too long.
 func number(v jsonx.Value) string {
 	if !v.IsNumber() || len(v.Raw()) > longestNumber {
 		return ""
@@ -120,8 +118,7 @@ func number(v jsonx.Value) string {
 	return string(v.Raw())
 }
 
-// appendSession appends the session object, with the members of the current protocol and of the
-// beta.
+// appendSession writes a session object with the members of both the current protocol and the beta.
 func (t *Talk) appendSession(dst []byte) []byte {
 	s := &t.settings
 	transcription := []byte("null")

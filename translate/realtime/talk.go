@@ -14,28 +14,29 @@ type Form uint8
 
 // The protocols.
 const (
-	None   Form = iota // no engine is known yet
+	None   Form = iota // no engine has been chosen yet
 	OpenAI             // the beta version of OpenAI's protocol
 	VLLM
 )
 
-// Talk is the state of a session. Any goroutine may call its methods, which never wait.
+// Talk is the state of a transcription session. Its methods are safe for concurrent use and never
+// block.
 type Talk struct {
 	mu       sync.Mutex
 	id       string // random
 	form     Form
-	served   string // the engine's name for the model
+	served   string
 	settings Settings
 
-	events   int    // number of events for the client so far
-	items    int    // so far
-	item     string // the current item, for vLLM
-	previous string // the item before it; empty: none
+	events   int
+	items    int
+	item     string // id of the current item, for vLLM
+	previous string // id of the item before it, or empty
 	open     bool   // the current item has audio
-	ending   bool   // the engine was told that the audio of the item has ended
+	ending   bool   // the edge has told the engine that the item's audio is complete
 	dropped  bool   // the client has cleared the item
-	owed     int    // transcripts that an engine with OpenAI's events owes
-	quiet    bool   // the engine may complain about the edge's session.update
+	owed     int    // number of transcripts that an engine with OpenAI's protocol still has to send
+	quiet    bool   // the engine may report errors about the edge's session.update
 }
 
 // NewTalk returns the state of a session with a random id.
@@ -48,15 +49,16 @@ func (t *Talk) Settings() Settings {
 	return t.settings
 }
 
-// SetModel sets the model that the client's query names.
+// SetModel sets the model from the client's query.
 func (t *Talk) SetModel(model string) {
 	t.mu.Lock()
 	t.settings.Model = model
 	t.mu.Unlock()
 }
 
-// Meet starts talking to an engine, whose name for the model is served. Earlier engines have
-// received no audio. It returns the messages that the engine must receive first.
+// Meet starts the conversation with an engine and returns the first messages for it. served is the
+// engine's name for the model. Meet may be called again for another engine as long as no engine has
+// received audio.
 func (t *Talk) Meet(form Form, served string) (messages [][]byte, refused *apierr.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,7 +76,6 @@ func (t *Talk) Audio() *Audio {
 	return &Audio{resample: t.form == VLLM && t.settings.rate != vllmRate}
 }
 
-// update returns the engine's session.update.
 func (t *Talk) update() []byte {
 	s := &t.settings
 	if t.form == VLLM {
@@ -85,7 +86,7 @@ func (t *Talk) update() []byte {
 		dst = jsonx.AppendStringS(append(dst, `,"language":`...), s.Language)
 	}
 	dst = append(dst, '}')
-	if s.vad.threshold != "" || s.vad.silence != "" { // all members are required
+	if s.vad.threshold != "" || s.vad.silence != "" { // speaches requires all members of turn_detection
 		dst = append(append(append(dst, `,"turn_detection":{"type":"server_vad","threshold":`...), cmp.Or(s.vad.threshold, "0.5")...), `,"silence_duration_ms":`...)
 		dst = append(append(dst, cmp.Or(s.vad.silence, "500")...), `,"prefix_padding_ms":0,"create_response":false}`...)
 	}
@@ -101,7 +102,7 @@ func (t *Talk) Created() []byte {
 }
 
 // Update applies an Update. It returns the event for the client, and the message for the engine,
-// which may be nil. A session whose engine is known keeps its model.
+// which may be nil. Once an engine has been chosen, the model cannot be changed.
 func (t *Talk) Update(m *ClientMessage) (client, engine []byte, refused *apierr.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -110,7 +111,7 @@ func (t *Talk) Update(m *ClientMessage) (client, engine []byte, refused *apierr.
 	case None:
 	case OpenAI:
 		rates = rates[:1]
-	case VLLM: // the converter is already in use
+	case VLLM: // the audio converter is already in use
 		rates = []int{cmp.Or(next.rate, openAIRate)}
 	}
 	if refused := next.Apply(m, rates...); refused != nil {
@@ -131,14 +132,15 @@ func (t *Talk) Update(m *ClientMessage) (client, engine []byte, refused *apierr.
 	return append(t.appendSession(append(t.event(kind), `,"session":`...)), '}'), engine, nil
 }
 
-// Waits reports whether audio, commits and clears must wait for the engine's text.
+// Waits reports whether the edge must hold back audio, commits and clears until the engine has sent
+// its text.
 func (t *Talk) Waits() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.ending
 }
 
-// Owes reports whether the engine owes text. Only then does its silence mean anything.
+// Owes reports whether the engine still has to send text.
 func (t *Talk) Owes() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -152,8 +154,8 @@ var (
 	clearAudio  = []byte(`{"type":"input_audio_buffer.clear"}`)
 )
 
-// Append is called before audio is sent. It returns the message that the engine must receive first,
-// or nil, and whether the audio starts an item.
+// Append is called before audio is sent. It returns the message that must precede the audio, or
+// nil, and whether the audio starts an item.
 func (t *Talk) Append() (engine []byte, begins bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -166,14 +168,13 @@ func (t *Talk) Append() (engine []byte, begins bool) {
 	return startAudio, true
 }
 
-// begin names a new item.
 func (t *Talk) begin() {
 	t.items++
 	t.item = "item_" + t.id + strconv.Itoa(t.items)
 }
 
-// Commit ends the item for the client. It returns the message for the engine, and the event for the
-// client, which may be nil.
+// Commit ends the item. It returns the message for the engine, and the event for the client, which
+// may be nil.
 func (t *Talk) Commit() (engine, client []byte, refused *apierr.Error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -191,7 +192,7 @@ func (t *Talk) Commit() (engine, client []byte, refused *apierr.Error) {
 // codeEmpty is OpenAI's code for a commit without audio.
 const codeEmpty = "input_audio_buffer_commit_empty"
 
-// Clear drops the item. It returns messages like Commit.
+// Clear drops the item. It returns the same messages as Commit.
 func (t *Talk) Clear() (engine, client []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -207,7 +208,7 @@ func (t *Talk) Clear() (engine, client []byte) {
 	return nil, client
 }
 
-// Error returns the event for an error. about is the message that caused it, or nil.
+// Error returns the event for an error. about is the message that caused the error, or nil.
 func (t *Talk) Error(e *apierr.Error, about *ClientMessage) []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -219,14 +220,12 @@ func (t *Talk) Error(e *apierr.Error, about *ClientMessage) []byte {
 	return append(dst, '}')
 }
 
-// event starts an event for the client.
 func (t *Talk) event(kind string) []byte {
 	t.events++
 	dst := append(append(append(make([]byte, 0, 256), `{"type":"`...), kind...), `","event_id":"event_`...)
 	return append(strconv.AppendInt(append(dst, t.id...), int64(t.events), 10), '"')
 }
 
-// committed returns the event for the end of the item's audio.
 func (t *Talk) committed() []byte {
 	dst := append(t.event("input_audio_buffer.committed"), `,"previous_item_id":`...)
 	if t.previous == "" {
@@ -237,13 +236,13 @@ func (t *Talk) committed() []byte {
 	return append(append(append(dst, `,"item_id":"`...), t.item...), `"}`...)
 }
 
-// about starts an event about the item's transcript.
 func (t *Talk) about(what string) []byte {
 	dst := t.event("conversation.item.input_audio_transcription." + what)
 	return append(append(append(dst, `,"item_id":"`...), t.item...), `","content_index":0`...)
 }
 
-// Refusal returns the event for the refusal of the session's call, whose answer has the given body.
+// Refusal returns the event for a refused session. body is the body of the HTTP response that
+// refuses it.
 func (t *Talk) Refusal(body []byte) []byte {
 	var doc jsonx.Doc
 	t.mu.Lock()

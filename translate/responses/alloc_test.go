@@ -9,8 +9,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// An event allocates nothing, however many events there are, except when the text that is kept for
-// the last events grows.
+// TestStreamAllocs checks that an event allocates nothing, except to store the text that the last
+// events repeat.
 func TestStreamAllocs(t *testing.T) {
 	for _, c := range streamCases {
 		a := newStream(t, nil)
@@ -25,14 +25,15 @@ func TestStreamAllocs(t *testing.T) {
 			}
 		}
 		run(10_000)
-		// One growing buffer doubles a dozen times.
+		// One buffer grows and doubles a dozen times.
 		if got := testing.AllocsPerRun(3, func() { run(10_000) }); got > 30 {
 			t.Errorf("%s: %v allocations for 10,000 events", c.name, got)
 		}
 	}
 }
 
-// A reused request allocates memory only for what the answer keeps and for the assistant's turns.
+// TestRequestAllocs checks that a reused Request allocates memory only for the members that the
+// answer repeats and for assistant turns.
 func TestRequestAllocs(t *testing.T) {
 	var r Request
 	tr, err := translateBody(benchRequest, dialects.Options{})

@@ -11,7 +11,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// Chunks as engines send them, about 200 bytes each.
+// Typical chunks from engines, about 200 bytes each.
 var streamCases = []struct{ name, data string }{
 	{"text", `{"id":"chatcmpl-9b0a2e54c1f04d0c8a6d5d0c4f2f8a11","object":"chat.completion.chunk","created":1795227007,"model":"org/served-7b","choices":[{"index":0,"delta":{"content":" harbour"},"logprobs":null,"finish_reason":null}]}`},
 	{"text/usage", `{"id":"chatcmpl-9b0a2e54c1f04d0c8a6d5d0c4f2f8a11","object":"chat.completion.chunk","created":1795227007,"model":"org/served-7b","choices":[{"index":0,"delta":{"content":" harbour"},"logprobs":null,"finish_reason":null}],"usage":{"prompt_tokens":28,"total_tokens":41,"completion_tokens":13}}`},

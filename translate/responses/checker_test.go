@@ -13,11 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// This file checks response objects and streams like a published schema of the dialect. It checks
-// required members and their types, and the order of events. It parses the client's bytes with
-// encoding/json, and shares no code with the package.
+// This file checks response objects and streams in the same way as a published schema of the
+// dialect: the required members, their types, and the order of events. It does not use code from
+// the package.
 
-// checker collects problems.
+// checker collects the problems that it finds.
 type checker struct{ problems []string }
 
 func (c *checker) failf(format string, args ...any) {
@@ -31,7 +31,7 @@ func (c *checker) report(t *testing.T, out []byte) {
 	}
 }
 
-// shape maps the members of an object to functions that return what is wrong, or nothing.
+// shape maps the members of an object to functions that return what is wrong, or "".
 type shape map[string]func(any) string
 
 func is[T any](want string) func(any) string {
@@ -102,7 +102,7 @@ func stringOrObject(v any) string {
 	return ""
 }
 
-// object checks that v has exactly the wanted members.
+// object checks that v has exactly the members in want, and possibly optional ones.
 func (c *checker) object(at string, v any, want shape, optional ...string) map[string]any {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -129,7 +129,7 @@ func (c *checker) object(at string, v any, want shape, optional ...string) map[s
 	return m
 }
 
-// The closed set of codes in events.
+// All codes that may occur in events.
 var eventCodes = exactly("server_error", "rate_limit_exceeded", "invalid_prompt", "invalid_image", "image_too_large")
 
 var responseShape = shape{
@@ -154,7 +154,7 @@ func (c *checker) response(v any) (status string) {
 	c.text(m["text"])
 	for i, tool := range m["tools"].([]any) {
 		at := fmt.Sprintf("response.tools[%d]", i)
-		if m, _ := tool.(map[string]any); m["type"] != "function" { // the client's own element, which may have other members
+		if m, _ := tool.(map[string]any); m["type"] != "function" { // the element comes from the client and may have other members
 			c.object(at, map[string]any{"type": m["type"], "name": m["name"]}, shape{"type": exactly("namespace", "custom"), "name": aString})
 			continue
 		}
@@ -293,7 +293,7 @@ type event struct {
 	data map[string]any
 }
 
-// parseEvents parses a stream strictly. An event must be two lines and a blank one.
+// parseEvents parses a stream strictly. An event must consist of two lines and a blank line.
 func parseEvents(c *checker, out []byte) (events []event, done bool) {
 	text, ok := strings.CutSuffix(string(out), "\n\n")
 	if !ok {
@@ -338,10 +338,10 @@ type walk struct {
 	id    any
 	last  string // status of the final response
 	error bool
-	alive bool // there are keep-alives
+	alive bool // the stream may contain keep-alives
 }
 
-// checkEvents checks the events of a stream. If whole is true, the stream must be complete.
+// checkEvents checks a stream. If whole is true, the stream must be complete.
 func checkEvents(t *testing.T, out []byte, whole bool) {
 	t.Helper()
 	checkWalk(t, &walk{}, out, whole)
@@ -419,7 +419,7 @@ func id(response any) any {
 }
 
 // soFar checks that a keep-alive contains the response so far. If that response has an open item,
-// the item has no deltas yet, because otherwise the keep-alive would be a delta.
+// the item must not have deltas yet. Otherwise the keep-alive would have to be a delta.
 func (w *walk) soFar(e event) {
 	response, _ := e.data["response"].(map[string]any)
 	want := w.items
@@ -431,7 +431,7 @@ func (w *walk) soFar(e event) {
 	}
 }
 
-// isSealed reports whether an item has nothing that its client can read.
+// isSealed reports whether an item contains nothing that the client can read.
 func isSealed(item map[string]any) bool {
 	return item["type"] == "reasoning" || item["type"] == "compaction"
 }
@@ -448,7 +448,7 @@ func (w *walk) final(e event) {
 		if !w.error {
 			w.failf("response.failed without an error before it")
 		}
-		if w.open && len(output) == len(w.items)+1 { // the open item, in its current state
+		if w.open && len(output) == len(w.items)+1 { // the open item in its current state
 			output = output[:len(w.items)]
 		}
 	} else if w.open {
@@ -493,7 +493,7 @@ func (w *walk) itemDone(e event) {
 	w.open = false
 }
 
-// inItem checks the events between an item's added and done.
+// inItem checks the events of an item between output_item.added and output_item.done.
 func (w *walk) inItem(e event) {
 	at := shape{"item_id": exactly(w.item["id"]), "output_index": exactly(float64(len(w.items)))}
 	_, call := callText(w.item)
@@ -573,7 +573,7 @@ func (w *walk) inItem(e event) {
 	}
 }
 
-// callText returns the contents of a tool call's item.
+// callText returns the arguments or the input in a tool call item.
 func callText(item map[string]any) (text any, call bool) {
 	switch item["type"] {
 	case "function_call":
@@ -584,7 +584,7 @@ func callText(item map[string]any) (text any, call bool) {
 	return nil, false
 }
 
-// pending checks that an item or part that gets a delta or done event is open and not done.
+// pending checks that a delta or done event belongs to an item or part that is open and not done.
 func (w *walk) pending(name string, call bool) {
 	if call && w.item["done"] != nil || !call && (w.part == nil || w.part["done"] != nil) {
 		w.failf("%s of something that is not open", name)

@@ -12,12 +12,11 @@ import (
 	"penstock/translate/seal"
 )
 
-// The conversation's own model compacts it. The last message asks for a summary, and the engine's
-// answer is sealed in an item. From then on the client sends this item instead of the conversation.
+// To compact a conversation, its model writes a summary, and the edge seals the summary in an item.
+// The client then sends this item instead of the conversation.
 
-// summaryRequest is the last message of a conversation to be compacted. Everything before it,
-// including the tools, is the same as in the last turn, so that the engine finds it in its prefix
-// cache.
+// summaryRequest is added at the end of the conversation. Everything before it, including the
+// tools, is the same as in the previous turn, so that the engine finds it in its prefix cache.
 const summaryRequest = `Stop working on the task now and write a summary of this conversation. ` +
 	`Only your summary is kept: the model that continues sees nothing else of what is above. ` +
 	`Write down, as exactly as they were given: what the user asked for, every instruction, preference and fact that the user stated, ` +
@@ -25,14 +24,12 @@ const summaryRequest = `Stop working on the task now and write a summary of this
 	`what failed, and what remains to be done next. Include what an earlier summary says. ` +
 	`Do not call tools and do not address the user: answer with the text of the summary alone.`
 
-// summaryLead is the start of the message that replaces a compaction.
 const summaryLead = `This is a summary of the conversation up to here. It stands in place of what was said:\n\n`
 
-// compactionBox returns the box for compactions. A compaction is bound to a key but not to a model,
-// because a client may continue with another model.
+// compactionBox returns a box that is not bound to a model, because the client may continue the
+// conversation with another model.
 func compactionBox(b seal.Box) seal.Box { return b.For("") }
 
-// compaction writes the summary sealed in an item.
 func (c *conversation) compaction(i *item, index int) {
 	c.w.Message("user")
 	c.w.String(`,"content":"` + summaryLead)
@@ -52,16 +49,14 @@ func (c *conversation) openCompaction(i *item) (out []byte, ok bool) {
 	return c.opener.Open(c.w.Out, nil, blob.AppendText(nil))
 }
 
-// unreadableCompaction is the error for item n. The item cannot be omitted, because it stands for
-// the whole conversation.
+// unreadableCompaction returns the error for a compaction that cannot be opened. The item cannot be
+// omitted, because it replaces the whole conversation.
 func unreadableCompaction(n int) *fault {
 	return &fault{Param: chat.Element("input", n), Code: apierr.CodeCompactionUnreadable, Text: "is a compaction that " +
 		"cannot be read here: it was made for another key or by another service, its key is no longer in use, or it was changed. " +
 		"Send the conversation that it stands for, or begin a new one"}
 }
 
-// noCompaction is the error for a request that asks for a compaction, on an edge that cannot seal
-// one.
 func noCompaction(input jsonx.Value) *fault {
 	n := 0
 	for it := input.Iter(); it.Next(); n = it.Index() {
@@ -82,8 +77,8 @@ func (m *members) forSummary() {
 	}
 }
 
-// checkSummary returns an error for an answer that is not a complete summary, because the client is
-// about to discard the conversation.
+// checkSummary returns an error unless the answer is a complete summary, because the client will
+// discard the conversation.
 func (o *output) checkSummary() error {
 	switch {
 	case !o.compacts:
@@ -98,7 +93,7 @@ func (o *output) checkSummary() error {
 	return nil
 }
 
-// AppendCompaction appends the compaction object for a whole, parsed completion. The error is a
+// AppendCompaction appends the compaction object for a completion. The error is a
 // *translate.BadAnswer. Source: OpenAI's API reference, POST /responses/compact.
 func (s *Stream) AppendCompaction(dst []byte, c *answer.Completion) ([]byte, error) {
 	if err := s.readWhole(c); err != nil {
@@ -111,8 +106,8 @@ func (s *Stream) AppendCompaction(dst []byte, c *answer.Completion) ([]byte, err
 	return append(dst, '}'), nil
 }
 
-// AppendInputTokens appends the answer to a request that asks for a prompt's token count. Source:
-// OpenAI's API reference, POST /responses/input_tokens.
+// AppendInputTokens appends the response with a prompt's token count. Source: OpenAI's API
+// reference, POST /responses/input_tokens.
 func AppendInputTokens(dst []byte, tokens int) []byte {
 	return append(appendInt(append(dst, `{"object":"response.input_tokens","input_tokens":`...), tokens), '}')
 }

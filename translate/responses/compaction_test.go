@@ -14,14 +14,14 @@ import (
 	"penstock/translate/seal"
 )
 
-// keyOpener opens an owner's blobs, for any model.
+// keyOpener opens the blobs of an owner for any model.
 type keyOpener struct{ box seal.Box }
 
 func (b keyOpener) Open(dst, model, blob []byte) ([]byte, bool) {
 	return b.box.For(string(model)).Open(dst, blob)
 }
 
-// compacting returns a stream for a summary, requested by an item or at the endpoint.
+// compacting returns a stream for a summary that an item or the endpoint requests.
 func compacting(t *testing.T, body string, o dialects.Options) *Stream {
 	t.Helper()
 	o.MayCompact = true
@@ -37,7 +37,7 @@ func compacting(t *testing.T, body string, o dialects.Options) *Stream {
 
 const triggers = `{"model":"model","stream":true,"include":["reasoning.encrypted_content"],"input":[{"role":"user","content":"x"},{"type":"compaction_trigger"}]}`
 
-// summaryStream returns an engine's stream of text that ends with a reason.
+// summaryStream returns an engine's stream with the given text and finish_reason.
 func summaryStream(text, reason string) string {
 	var b strings.Builder
 	for _, delta := range []string{`{"role":"assistant","reasoning_content":"HIDDEN"}`, `{"content":"` + text[:len(text)/2] + `"}`, `{"content":"` + text[len(text)/2:] + `"}`} {
@@ -48,9 +48,8 @@ func summaryStream(text, reason string) string {
 
 const summaryText = `The HIDDEN number is 42.`
 
-// TestCompaction checks that the text of a summary never appears in a stream, its keep-alives, or a
-// whole answer. The only item can be opened in the next turn, even with another model, but not for
-// another owner.
+// TestCompaction checks that the text of a summary never appears in a response. It also checks that
+// the item can be opened in the next turn, even with another model, but not for another owner.
 func TestCompaction(t *testing.T) {
 	stream := compacting(t, triggers, dialects.Options{})
 	half := []byte(summaryStream(summaryText, "stop"))
@@ -109,8 +108,8 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// TestCompaction_NotASummary checks that an answer that is not a complete summary is a failure of
-// the engine, because the client is about to discard the conversation.
+// TestCompaction_NotASummary checks that an answer that is not a complete summary counts as an
+// engine failure, because the client will discard the conversation.
 func TestCompaction_NotASummary(t *testing.T) {
 	toolCall := `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}}]}` + "\n\n" +
 		`data: {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}` + "\n\ndata: [DONE]\n\n"
@@ -136,8 +135,8 @@ func TestCompaction_NotASummary(t *testing.T) {
 	}
 }
 
-// TestCompaction_PrefixStays checks that the compacted conversation has the same bytes as in the
-// turn before, so that the engine has it in its cache.
+// TestCompaction_PrefixStays checks that the conversation in a request for a summary has the same
+// bytes as in the previous turn, so that the engine finds it in its cache.
 func TestCompaction_PrefixStays(t *testing.T) {
 	const talk = `{"model":"model","tools":[{"type":"function","name":"f"}],"input":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}`
 	messages := func(body string) (list, tools string) {

@@ -6,38 +6,35 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// conversation writes the messages of the chat request. Its output for an item depends only on that
-// item and on earlier ones, except for the leading system message. The earlier messages of a
-// continued conversation thus keep the same bytes.
+// conversation writes the messages of the chat request. The output for an item depends only on that
+// item and on earlier items. When a conversation continues, its earlier messages therefore have the
+// same bytes as before.
 type conversation struct {
 	w         *dialects.ChatWriter
 	images    *dialects.Images
-	inPlace   bool // system messages keep their position
+	inPlace   bool // system messages stay at their position
 	opener    chat.Opener
-	model     []byte // the client's name for the model, for the opener
+	model     []byte // the model in the client's spelling, for the opener
 	turn      *assistantTurn
 	arguments *chat.Arguments
 	names     *shownNames
-	foreign   map[string]bool // ids of tool calls that are omitted, together with their outputs
+	foreign   map[string]bool // ids of omitted tool calls, whose outputs are also omitted
 	dropped   *dialects.Dropped
-	pending   []imagePart // images in outputs, for the user message that follows
+	pending   []imagePart // images in outputs, for the next user message
 
-	end        string // last user message, after the input
-	unreadable int    // the first compaction that cannot be read; -1: none
+	end        string // text of a user message to add after the input
+	unreadable int    // the first compaction that cannot be read, or -1
 }
 
-// imagePart is an image and its position.
 type imagePart struct {
 	part  [partCount]jsonx.Value
 	place dialects.Image
 }
 
-// placeOfImage returns the position of an image in the client's request.
 func placeOfImage(item int, list string, part int) dialects.Image {
 	return dialects.Image{List: "input", Parts: list, Item: item, At: part, Nested: -1, Member: "image_url"}
 }
 
-// write writes the conversation in input, preceded by the instructions.
 func (c *conversation) write(input, instructions jsonx.Value) {
 	c.w.String(`,"messages":[`)
 	first := c.leading(input, instructions)
@@ -58,12 +55,12 @@ func (c *conversation) write(input, instructions jsonx.Value) {
 	c.w.String(`]`)
 }
 
-// blankLine joins texts from different sources inside a JSON string.
+// blankLine joins texts from different sources in a JSON string.
 const blankLine = `\n\n`
 
-// leading writes the leading system message, which consists of the instructions and then the text
-// of the system and developer items. With in_place, only the items at the start of the conversation
-// are included. leading returns the index of the first item whose system text is not included.
+// leading writes the leading system message. It consists of the instructions and the text of system
+// and developer items. If inPlace is true, only items at the start of the conversation are
+// included. leading returns the index of the first item whose system text is not included.
 func (c *conversation) leading(input, instructions jsonx.Value) (first int) {
 	w, start := c.w, len(c.w.Out)
 	w.Message("system")
@@ -98,7 +95,6 @@ func (c *conversation) leading(input, instructions jsonx.Value) (first int) {
 	return first
 }
 
-// item writes one item, or keeps it until a later item is written.
 func (c *conversation) item(i *item, index int) {
 	if i.answers(c.foreign) {
 		c.dropped.Item(i.m[fieldType])
@@ -116,7 +112,7 @@ func (c *conversation) item(i *item, index int) {
 	case itemAssistant, itemToolCall:
 	default:
 		c.turn.end(c.w)
-		c.turn.reasoning = c.turn.reasoning[:0] // reasoning that belongs to no message is dropped
+		c.turn.reasoning = c.turn.reasoning[:0] // reasoning without a message is dropped
 	}
 	if i.kind != itemOutput {
 		c.endImages()
@@ -133,7 +129,7 @@ func (c *conversation) item(i *item, index int) {
 		c.output(i, index)
 	case itemUser:
 		c.user(i, index)
-	case itemSystem: // with inPlace
+	case itemSystem: // only if inPlace is true
 		c.text("system", i.content())
 	case itemCompaction:
 		c.compaction(i, index)
@@ -141,7 +137,6 @@ func (c *conversation) item(i *item, index int) {
 	}
 }
 
-// noteForeign adds the item's call id to the set of tool calls that are omitted.
 func (i *item) noteForeign(ids map[string]bool) map[string]bool {
 	if id := i.m[fieldCallID]; id.IsString() {
 		if ids == nil {
@@ -152,12 +147,10 @@ func (i *item) noteForeign(ids map[string]bool) map[string]bool {
 	return ids
 }
 
-// answers reports whether the item is the output of a tool call in ids.
 func (i *item) answers(ids map[string]bool) bool {
 	return i.kind == itemOutput && len(ids) > 0 && ids[string(i.m[fieldCallID].AppendText(nil))]
 }
 
-// text writes a message that is only text.
 func (c *conversation) text(role string, v jsonx.Value) {
 	c.w.Message(role)
 	c.w.String(`,"content":"`)
@@ -165,7 +158,7 @@ func (c *conversation) text(role string, v jsonx.Value) {
 	c.w.String(`"}`)
 }
 
-// user writes a user message. Text without images is written as a string, which every template
+// user writes a user message. If there are no images, the content is a string, which every template
 // accepts.
 func (c *conversation) user(i *item, index int) {
 	v := i.content()
@@ -193,7 +186,6 @@ func (c *conversation) user(i *item, index int) {
 	c.w.String(`]}`)
 }
 
-// image writes an image as part n of the current message.
 func (c *conversation) image(m *imagePart, n int) {
 	m.place.Message, m.place.Part = c.w.Messages-1, n
 	*c.images = append(*c.images, m.place)
@@ -203,8 +195,8 @@ func (c *conversation) image(m *imagePart, n int) {
 	c.w.String(`}}`)
 }
 
-// output writes the text of a tool call's output in a tool message. Images are held for a later
-// message, because few engines accept images in tool messages.
+// output writes a tool message. It stores images for a later message, because few engines accept
+// images in tool messages.
 func (c *conversation) output(i *item, index int) {
 	c.w.Message("tool")
 	c.w.Raw(`,"tool_call_id":`, i.m[fieldCallID])
@@ -219,8 +211,8 @@ func (c *conversation) output(i *item, index int) {
 	}
 }
 
-// endImages writes the user message with the images of the preceding outputs. This message follows
-// all outputs, because no other message may appear between the results of one turn.
+// endImages writes a user message with the images of the preceding outputs. This message follows
+// all outputs of the turn, because no other message may appear between them.
 func (c *conversation) endImages() {
 	if len(c.pending) == 0 {
 		return
@@ -234,15 +226,15 @@ func (c *conversation) endImages() {
 	c.pending = c.pending[:0]
 }
 
-// assistantTurn is a message of the assistant under construction: a text, tool calls, or both. A
-// text between a tool call and its output joins the message of the tool call, because templates
-// require results directly after tool calls.
+// assistantTurn collects the messages of one assistant turn. If there is a text between a tool call
+// and its output, it joins the text with the tool call, because templates require results directly
+// after tool calls.
 type assistantTurn struct {
 	open      bool
 	text      []byte // contents of a JSON string
-	toolCalls []byte // elements of tool_calls
+	toolCalls []byte
 	count     int
-	reasoning []byte // like text; the part after own belongs to the next message
+	reasoning []byte // contents of a JSON string; reasoning[own:] belongs to the next message
 	own       int
 }
 
@@ -253,9 +245,9 @@ func (a *assistantTurn) reset() {
 	*a = assistantTurn{text: a.text[:0], toolCalls: a.toolCalls[:0], reasoning: a.reasoning[:0]}
 }
 
-// think adds a reasoning item. A blank line separates two consecutive reasoning items. If the model
-// wrote text in between, there is no blank line, so that the model's own answer comes back
-// unchanged.
+// think adds a reasoning item. It separates consecutive reasoning items with a blank line. If there
+// is a text between two of them, it writes no blank line, so that the model receives its earlier
+// answer unchanged.
 func (a *assistantTurn) think(i *item, c *conversation) {
 	before := len(a.reasoning)
 	if before > a.own {
@@ -271,7 +263,6 @@ func (a *assistantTurn) think(i *item, c *conversation) {
 	}
 }
 
-// say adds a text.
 func (a *assistantTurn) say(v jsonx.Value) {
 	a.open, a.own = true, len(a.reasoning)
 	if len(a.text) > 0 {
@@ -280,7 +271,6 @@ func (a *assistantTurn) say(v jsonx.Value) {
 	a.text = appendText(a.text, v)
 }
 
-// toolCall adds a function call.
 func (a *assistantTurn) toolCall(i *item, c *conversation) {
 	a.open, a.own = true, len(a.reasoning)
 	a.toolCalls = dialects.AppendToolCall(a.toolCalls, a.count, i.m[fieldCallID])
@@ -290,7 +280,6 @@ func (a *assistantTurn) toolCall(i *item, c *conversation) {
 	a.count++
 }
 
-// appendArguments appends the arguments of a tool call as a JSON string.
 func (i *item) appendArguments(dst []byte, arguments *chat.Arguments) []byte {
 	if !i.custom {
 		return arguments.Append(dst, i.m[fieldArguments])
@@ -299,7 +288,6 @@ func (i *item) appendArguments(dst []byte, arguments *chat.Arguments) []byte {
 	return append(jsonx.AppendEscaped(dst, i.m[fieldInput].Raw()), `}"`...)
 }
 
-// end writes the message, if there is one.
 func (a *assistantTurn) end(w *dialects.ChatWriter) {
 	if !a.open {
 		return

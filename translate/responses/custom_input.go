@@ -10,31 +10,31 @@ import (
 )
 
 // customInput finds the input of a custom tool in the arguments of the function that replaces the
-// tool. The arguments should be {"input":"…"}, whose text is sent as it arrives. Models also wrap
-// the input differently, or write it without a wrapper. Such arguments are held until they end.
+// tool. The arguments should be {"input":"…"}. The edge sends the text of this string as it
+// arrives. It holds back arguments in any other form until they end.
 //
-// The zero value is ready. Malformed arguments are passed on unchanged, for the tool to refuse.
+// The zero value is ready for use. Malformed arguments are passed on unchanged, so that the tool
+// can refuse them.
 type customInput struct {
-	tool    string // the tool's name, which models put before an input as on a command line
-	read    int    // number of bytes of the arguments that have been read
-	pending []byte // decoded arguments that are still undecided
+	tool    string // the tool's name, which some models put before the input, as on a command line
+	read    int
+	pending []byte // decoded arguments whose meaning is still undecided
 	room    []byte // buffer for unescaped text
 	phase   inputPhase
 	fence   fence
 }
 
-// inputPhase is the position in the arguments that a customInput has reached.
 type inputPhase uint8
 
 const (
 	inputBegins inputPhase = iota
-	inputText              // inside the string
-	inputEnded             // after the string
-	inputHeld              // the arguments start differently
+	inputText              // within the input string
+	inputEnded             // after the input string
+	inputHeld              // the arguments start differently and are held back
 )
 
-// add reads a piece of the arguments and appends the input in that piece. Both are contents of a
-// JSON string.
+// add reads a piece of the arguments and appends the input that it contains. piece and the appended
+// text are contents of a JSON string.
 func (c *customInput) add(dst, piece []byte) []byte {
 	c.pending = jsonx.AppendDecoded(c.pending, piece)
 	c.read += len(piece)
@@ -47,12 +47,11 @@ func (c *customInput) add(dst, piece []byte) []byte {
 	return dst
 }
 
-// finish appends the rest of the input.
 func (c *customInput) finish(dst []byte) []byte {
 	switch c.phase {
-	case inputText: // the arguments were truncated; half an escape has no meaning
+	case inputText: // the arguments were truncated; an incomplete escape is dropped
 	case inputEnded:
-		if rest := append([]byte(`{"":""`), c.pending...); !toolcall.Blank(c.pending) && !isJSON(rest) { // more than space follows the string
+		if rest := append([]byte(`{"":""`), c.pending...); !toolcall.Blank(c.pending) && !isJSON(rest) { // something other than whitespace follows the string
 			dst = c.fence.add(dst, append([]byte{'"'}, c.pending...))
 		}
 	case inputBegins, inputHeld:
@@ -67,15 +66,14 @@ func isJSON(text []byte) bool {
 	return d.Parse(text, jsonx.Options{}) == nil
 }
 
-// maxUndecided is the maximum length of text that is held back while its meaning is undecided. Such
-// text is read again with every piece.
+// maxUndecided limits the text whose meaning is undecided, because it is read again with every
+// piece.
 const maxUndecided = 512
 
-// inputTokens are the tokens with which the arguments should start, with optional space between
+// inputTokens are the tokens at the start of well-formed arguments. Whitespace may appear between
 // them.
 var inputTokens = [...]string{`{`, `"input"`, `:`, `"`}
 
-// begin examines the start of the arguments.
 func (c *customInput) begin() {
 	rest := c.pending
 	for _, token := range inputTokens {
@@ -94,7 +92,6 @@ func (c *customInput) begin() {
 	c.phase = inputText
 }
 
-// text reads what has arrived of the string.
 func (c *customInput) text(dst []byte) []byte {
 	in, out := c.pending, c.room[:0]
 	for len(in) > 0 {
@@ -120,11 +117,12 @@ func (c *customInput) text(dst []byte) []byte {
 	return c.fence.add(dst, out)
 }
 
-// plainEscapes are the single-letter escapes and their meanings.
+// plainEscapes lists the characters after the backslash of a two-byte escape, each followed by its
+// meaning.
 const plainEscapes = "\"\"\\\\//b\bf\fn\nr\rt\t"
 
-// appendEscape appends the character for which the escape at the start of in stands. It returns the
-// escape's length, or 0 if the escape is incomplete. An invalid escape stands for itself.
+// appendEscape decodes the escape at the start of in. It returns the escape's length, or 0 if the
+// escape is incomplete. It copies an invalid escape unchanged.
 func appendEscape(dst, in []byte) ([]byte, int) {
 	if len(in) < 2 {
 		return dst, 0
@@ -154,7 +152,6 @@ func appendEscape(dst, in []byte) ([]byte, int) {
 	return utf8.AppendRune(dst, utf8.RuneError), size
 }
 
-// hexEscape reads an escape \u0000.
 func hexEscape(in []byte) (r rune, ok bool) {
 	if len(in) < len(`\u0000`) || in[0] != '\\' || in[1] != 'u' {
 		return 0, false
@@ -173,19 +170,19 @@ func hexEscape(in []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// wrappings lists the members into which models put an input. The right one is named input.
+// wrappings lists the members into which models put an input. The correct member is input.
 var wrappings = [...]string{"input", "patch", "command", "cmd"}
 
-// unwrap returns the input in complete arguments. The input is a string, possibly in an object or
-// in an array in that object, alone or after the tool's name. Any other arguments are themselves
-// the input, because unwrapping a longer array would lose elements.
+// unwrap returns the input in arguments of any form. The input is a string, possibly in an object,
+// or in an array within an object. The array contains only the string, or the tool's name and the
+// string. Any other arguments are the input, because unwrapping a longer array would lose elements.
 func (c *customInput) unwrap(text []byte) []byte {
 	var d jsonx.Doc
 	if d.Parse(text, jsonx.Options{Record: 4}) != nil {
 		return text
 	}
 	v := d.Root()
-	for range 2 { // some models put an input within an input
+	for range 2 { // some models nest an input within an input
 		if !v.IsObject() {
 			break
 		}
@@ -209,7 +206,6 @@ func (c *customInput) unwrap(text []byte) []byte {
 	return text
 }
 
-// only returns the value in an object with a single member.
 func only(v jsonx.Value) jsonx.Value {
 	it := v.Iter()
 	if !it.Next() {
@@ -222,27 +218,28 @@ func only(v jsonx.Value) jsonx.Value {
 	return first
 }
 
-// fence removes the code fence that models put around an input. It is enabled for a tool with a
-// grammar, whose input cannot start with a fence. The zero value passes everything on.
+// fence removes the code fence that models put around an input. It is enabled for tools with a
+// grammar, because their inputs cannot start with a fence. The zero value passes on all text.
 type fence struct {
 	on    bool
 	phase fencePhase
-	held  []byte // may belong to a fence
-	line  bool   // text has been released before held
+	held  []byte // text that may be part of a fence
+	line  bool   // text before held has been passed on
 }
 
 type fencePhase uint8
 
 const (
 	fenceBegins fencePhase = iota
-	fenceOpens             // the first line is the fence
+	fenceOpens             // reading the first line, which may be the fence
 	fenceInside
 	fenceNone
 )
 
 const fenceMark = "```"
 
-// add appends text that is not part of a fence, as contents of a JSON string.
+// add reads the next text. It appends the text that is not part of a fence as the contents of a
+// JSON string.
 func (f *fence) add(dst, text []byte) []byte {
 	if !f.on || f.phase == fenceNone {
 		return jsonx.AppendEscaped(dst, text)
@@ -264,7 +261,7 @@ func (f *fence) add(dst, text []byte) []byte {
 		if end < 0 && len(f.held) < maxUndecided {
 			return dst
 		}
-		if end < 0 { // the line is too long for a fence
+		if end < 0 { // the line is too long to be a fence
 			f.phase = fenceNone
 			return f.release(dst, len(f.held))
 		}
@@ -273,8 +270,8 @@ func (f *fence) add(dst, text []byte) []byte {
 	return f.release(dst, f.closing())
 }
 
-// closing returns the offset in held at which a closing fence may start. Such a fence is on its own
-// line and is followed only by space.
+// closing returns the offset of a closing fence in the held text. A closing fence is on a separate
+// line, and only whitespace follows it.
 func (f *fence) closing() int {
 	text := f.held
 	n := len(bytes.TrimRight(text, " \t\r\n"))
@@ -292,10 +289,9 @@ func (f *fence) closing() int {
 	return n
 }
 
-// release appends the first n held bytes.
 func (f *fence) release(dst []byte, n int) []byte {
 	dst = jsonx.AppendEscaped(dst, f.held[:n])
-	f.line = f.line || n > 0 // a line end before the closing fence would be held
+	f.line = f.line || n > 0 // only part of the held text has been passed on
 	f.held = append(f.held[:0], f.held[n:]...)
 	return dst
 }

@@ -33,8 +33,7 @@ func readPieces(t *testing.T, args string, size int, grammar bool) (input string
 	return input, deltas
 }
 
-// TestCustomInput has the ways in which models write the arguments, and the resulting input for the
-// client.
+// TestCustomInput checks the input for each form in which models write the arguments.
 func TestCustomInput(t *testing.T) {
 	for _, c := range []struct {
 		args, want string
@@ -85,7 +84,8 @@ func TestCustomInput(t *testing.T) {
 	}
 }
 
-// A correct input arrives unchanged, in any number of pieces, and streams.
+// FuzzCustomInput checks that a well-formed input arrives unchanged and is streamed, whatever the
+// pieces are.
 func FuzzCustomInput(f *testing.F) {
 	f.Add("*** Begin Patch\n+\"é\"😀\\\t\u2028\n*** End Patch", 3, true)
 	f.Add("```\nx\n```\n", 1, true)
@@ -111,6 +111,6 @@ func FuzzCustomInput(f *testing.F) {
 		case !grammar && deltas < utf8.RuneCountInString(text)/(size+6): // an escape has at most 6 bytes
 			t.Fatalf("%q in pieces of %d came in %d deltas", text, size, deltas)
 		}
-		_, _ = readPieces(t, text, size, grammar) // must not panic, whatever the arguments are
+		_, _ = readPieces(t, text, size, grammar) // must not panic for any arguments
 	})
 }

@@ -1,13 +1,12 @@
 // Package responses translates between the Responses dialect, which Codex and the newer SDKs speak,
-// and the chat dialect that engines speak: a request in one direction, and a whole answer or a
-// stream of events in the other. Package dialects describes what this package shares with Messages.
+// and the chat dialect of engines.
 //
 // # Requests
 //
 //	input string            a user message
 //	instructions, system,   one leading system message, in this order, joined by blank lines
-//	developer               (in place: those that lead the conversation; the rest stay in place)
-//	text parts              a string, joined by line ends; beside images an array of parts
+//	developer               (in place: those at the start of the conversation; others stay in place)
+//	text parts              a string, joined by line ends; with images, an array of parts
 //	input_image             image_url; detail original becomes high
 //	function_call           tool_calls of one assistant message, with the message before it;
 //	                        arguments that are not a JSON object are put into one
@@ -17,86 +16,79 @@
 //	compaction_trigger      at the end: a user message that asks for a summary; no tool is called
 //	reasoning               reasoning_content of the next message; sealed reasoning is opened, or
 //	                        omitted and named in Dropped; a summary is dropped
-//	tools                   nested; hosted ones dropped beside functions, else refused
+//	tools                   nested; hosted tools are dropped, or refused without functions
 //	custom tools            functions with one string, input; the grammar is in the description
 //	tools of a namespace    functions named namespace__tool; a name that is too long or taken, or
 //	                        has more than letters, digits, _ and -, ends with a hash; the first
 //	                        tool has the namespace's description
 //	tool_choice             words, a function; allowed_tools becomes the tools and its mode
-//	text.format             response_format, which applies where there is no text.format
+//	text.format             response_format, which is used if there is no text.format
 //	reasoning.effort        reasoning_effort
 //	max_output_tokens       max_completion_tokens
 //	top_logprobs, include   top_logprobs and logprobs, only those of the text: reasoning is not
 //	                        shown (message.output_text.logprobs)
 //	include                 reasoning.encrypted_content: the answer has sealed reasoning
 //
-// Members that chat has under the same name (penalties, stop, seed, top_k, min_p, logit_bias,
-// chat_template_kwargs) are passed on unchanged and checked as on chat. The contract does not list
+// Members that have the same name in chat (penalties, stop, seed, top_k, min_p, logit_bias,
+// chat_template_kwargs) are passed on unchanged and checked as in chat. The contract does not list
 // them for Responses, so a strict edge refuses them.
 //
 // Items that only another provider runs or reads (web_search_call, mcp_call, …) are omitted, and so
-// is the output of such a tool call. A strict edge refuses them. Dropped names what was omitted.
+// is the output of such a tool call. A strict edge refuses them. Dropped names the omitted items.
 //
-// The following are refused, because nothing is stored from one request to the next: store,
-// previous_response_id, conversation, prompt, background, generate: false, item_reference, and file
-// ids. Members that engines accept in chat but that this dialect lacks (chat's token limits and
+// Nothing is stored between requests. The edge therefore refuses store, previous_response_id,
+// conversation, prompt, background, generate: false, item_reference, and file ids.
+//
+// Members that engines accept in chat but that this dialect lacks (chat's token limits and
 // logprobs, ignore_eos, and members that an operator allows) are passed on. The other elements of
 // include, truncation, user, stream_options, client_metadata and unknown members are accepted
-// without effect. Only the edge reads service_tier, in which only flex matters, and
-// prompt_cache_key, a hint for finding the engine that has the prompt in its cache. A strict edge
-// refuses all of these.
+// without effect. Only the edge reads service_tier and prompt_cache_key. The only service_tier that
+// matters is flex. prompt_cache_key is a hint for finding the engine that has cached the prompt. A
+// strict edge refuses all of these.
 //
 // # Answers
 //
-// The response object always has all its members. The members that it repeats from the request are
-// written once, when the request is translated, and kept as text, so the body can be released. Text
-// and tool calls become output items in the engine's order; reasoning is never shown. A client that
-// includes reasoning.encrypted_content gets the reasoning sealed (package seal) and sends it back.
-// It is in separate items, which reveal only that there is reasoning.
+// The response object always has all its members. The edge writes the members that it repeats from
+// the request when it translates the request, so that it can release the body. Text and tool calls
+// become output items in the engine's order. Reasoning is never shown. A client that includes
+// reasoning.encrypted_content receives the reasoning sealed (package seal) and sends it back. It is
+// in separate items, which reveal only that the model reasoned.
 //
-// A compaction is an answer whose text is a summary of the conversation: one item, sealed for the
-// key and for any model. In a history the item stands for the conversation, so an item that cannot
-// be opened is refused. A summary that was cut off, or an answer that is not a summary, is a bad
-// answer.
+// A compaction is an answer whose text is a summary of the conversation. It is one item, sealed for
+// the key and for any model. In a history the item replaces the conversation, so the edge refuses
+// an item that it cannot open. A truncated summary, or an answer that is not a summary, counts as a
+// bad answer.
 //
 // Only one item of a stream is open at a time. A delta is sent as it arrives, but deltas of other
-// items wait until the arguments of an open tool call are complete. The events have indexes, so
-// items could overlap, but clients that ignore the indexes are common, and engines that interleave
-// items are not.
+// items are held back until the arguments of an open tool call are complete. Items could overlap,
+// because the events have indexes. But many clients ignore the indexes, and engines rarely
+// interleave items.
 //
-// A text that the engine cut off is an incomplete item and makes the response incomplete. A tool
-// call without arguments gets "{}", because clients parse arguments as JSON. Arguments that are not
-// JSON are passed on unchanged, and the client reports them to the model like any malformed tool
-// call.
+// A text that the engine truncated is an incomplete item and makes the response incomplete. If a
+// tool call has no arguments, they become "{}", because clients parse arguments as JSON. Arguments
+// that are not JSON are passed on unchanged.
 //
-// Clients measure silence by events: Codex ends a turn after five minutes without one, even if
+// Clients watch for missing events: Codex ends a turn after five minutes without an event, even if
 // comments arrive. A keep-alive is therefore an event without new content (Stream.Keepalive). It
 // was tested with Codex 0.171, openai-node 6.45 and 7.59, the AI SDK 3.0 and the Agents SDK 0.20.
 // An event with another name breaks openai-node 6.45 and older SDKs for Java and PHP.
 //
 // # Design
 //
-// The translation of an item depends only on this item and earlier ones, which a property test
-// checks. Only new system text, if folded, changes the first message. The translation looks ahead
-// in two cases, both within one turn: an assistant message between a tool call and its output is
+// The translation of an item depends only on this item and earlier items. A property test checks
+// this. Only new system text that is folded changes the first message. The translation looks ahead
+// in two cases, both within one turn. An assistant message between a tool call and its output is
 // joined with the message that has the tool call, and images in outputs follow the last output.
 //
-// Checks that chat does better are left to chat's decoding: the model's name, ranges, effort,
-// images, and members with the same name there.
-//
-// An event is written directly into the output, without structures for events, maps or an encoder.
-// A delta event differs from the previous one only in its number and its text, so the other bytes
-// are kept ready.
-//
 // A custom tool's input is sent as the arguments arrive. It is the text of the string in the
-// arguments, escaped once instead of twice. Models also put the input into other members, or put a
-// code fence around it, which a tool with a grammar cannot accept. Arguments that do not start as
-// expected are held until they end.
+// arguments, with one level of escapes instead of two. Some models put the input into other
+// members, or put a code fence around it, which a tool with a grammar does not accept. Arguments
+// that do not start as expected are held back until they end.
 //
-// When the engine calls a tool by a joined name, the edge finds that name in a list that it made
-// from the request. The client gets the name and the namespace separately, in the form in which it
-// must send them back. Without such tools there is no list.
+// When the engine calls a tool by a joined name, the edge looks up the name in a list that it built
+// from the request. The client receives the name and the namespace separately, in the form in which
+// it must send them back.
 //
 // Ids of items consist of the response's id and the item's index. An id is the same in every event
-// and in the last response. It means nothing to the edge when it is sent back in input.
+// and in the last response.
 package responses

@@ -6,12 +6,12 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// fault describes an error in one member of a request. If it is about an unsupported parameter, its
-// text is a complete sentence without the full stop.
+// fault is a mistake in a request. If a parameter is unsupported, the fault's text is a complete
+// sentence without the full stop.
 type fault = chat.Invalid
 
-// refusal returns f as the error that leaves the package. Clients rely on the wording to
-// distinguish "Unsupported parameter: X" from a broken request.
+// refusal converts a fault to an error. Its wording lets clients distinguish "Unsupported
+// parameter: X" from a malformed request.
 func refusal(f *fault) *apierr.Error {
 	if f.Code == apierr.CodeUnsupportedParameter {
 		return apierr.Invalid(f.Param, f.Code, "Unsupported parameter: %s. %s.", f.Param, f.Text)
@@ -19,7 +19,7 @@ func refusal(f *fault) *apierr.Error {
 	return apierr.Invalid(f.Param, f.Code, "%s %s.", f.Param, f.Text)
 }
 
-// optional checks a member that may be absent, null or a value for which is returns true.
+// optional returns a fault if v is neither absent nor null and is(v) is false.
 func optional(name, want string, v jsonx.Value, is func(jsonx.Value) bool) *fault {
 	if chat.Given(v) && !is(v) {
 		return chat.WrongType(name, want, v)
@@ -42,15 +42,14 @@ func optionalCount(name string, v jsonx.Value) *fault {
 	return nil
 }
 
-// The codes that an error within a response or a stream may have. The openai SDK has a closed union
-// of error codes; its other codes are for cases that do not occur here.
+// The codes of errors in streams. The openai SDK accepts only a fixed set of codes. The codes that
+// are missing here are for cases that do not occur.
 const (
 	codeServerError  = "server_error"
 	codeRateLimit    = "rate_limit_exceeded"
 	codeInvalidInput = "invalid_prompt"
 )
 
-// streamCode returns the code for an error within a stream.
 func streamCode(e *apierr.Error) string {
 	switch e.Type {
 	case apierr.TypeRateLimit:
@@ -61,8 +60,7 @@ func streamCode(e *apierr.Error) string {
 	return codeServerError
 }
 
-// MapError rewrites an engine's refusal that the edge recognized outside this package in the terms
-// of Responses.
+// MapError replaces the parameter messages with input in an engine's refusal.
 func MapError(e *apierr.Error) *apierr.Error {
 	if e.Param != "messages" {
 		return e
@@ -72,8 +70,8 @@ func MapError(e *apierr.Error) *apierr.Error {
 	return &mapped
 }
 
-// appendError appends the members of an error in both forms that clients know. OpenAI's SDKs read
-// the flat form. Without the object, the openai SDK does not throw.
+// appendError writes both forms of an error. OpenAI's SDKs read the flat form, but the openai SDK
+// throws an error only if the object is present.
 func appendError(dst []byte, e *apierr.Error) []byte {
 	code := streamCode(e)
 	dst = append(dst, `,"code":"`+code+`","message":`...)

@@ -1,14 +1,13 @@
 package responses
 
-// eventWriter writes events and numbers them.
 type eventWriter struct {
-	seq int // number of the next event
-	// A delta event of the open part consists of event, sequence_number, lead, the text, and tail.
+	seq int
+	// A delta event of the open part consists of event, the sequence number, lead, the text, and
+	// tail.
 	event, tail string
 	lead        []byte
 }
 
-// begin appends the start of an event, including its number.
 func (w *eventWriter) begin(dst []byte, name string) []byte {
 	dst = append(append(dst, "event: "...), name...)
 	dst = append(append(dst, "\ndata: {\"type\":\""...), name...)
@@ -21,7 +20,8 @@ func (w *eventWriter) number(dst []byte) []byte {
 	return dst
 }
 
-// deltaEvents holds, for the frequent events, the texts that begin would append up to the number.
+// deltaEvents contains, for the frequent events, the text that begin would append before the
+// sequence number.
 var deltaEvents = [...]string{
 	kindText:    "event: response.output_text.delta\ndata: " + `{"type":"response.output_text.delta","sequence_number":`,
 	kindRefusal: "event: response.refusal.delta\ndata: " + `{"type":"response.refusal.delta","sequence_number":`,
@@ -32,7 +32,7 @@ var deltaEvents = [...]string{
 const customDelta = "event: response.custom_tool_call_input.delta\ndata: " +
 	`{"type":"response.custom_tool_call_input.delta","sequence_number":`
 
-// open sends the start of p, and prepares its deltas.
+// open appends the start of p, and prepares its deltas.
 func (w *eventWriter) open(dst []byte, o *output, p *part) []byte {
 	p.state = stateOpen
 	if !p.joins {
@@ -70,7 +70,6 @@ func (w *eventWriter) open(dst []byte, o *output, p *part) []byte {
 	return dst
 }
 
-// delta sends the unsent rest of p's text. all is the complete text.
 func (w *eventWriter) delta(dst []byte, p *part, all []byte) []byte {
 	if len(all) <= p.sent {
 		return dst
@@ -90,13 +89,13 @@ func (w *eventWriter) delta(dst []byte, p *part, all []byte) []byte {
 	return append(dst, w.tail...)
 }
 
-// emptyDelta sends an empty delta of the open part.
 func (w *eventWriter) emptyDelta(dst []byte) []byte {
 	dst = w.number(append(dst, w.event...))
 	return append(append(dst, w.lead...), w.tail...)
 }
 
-// close sends the end of part n. If no other part belongs to its item, the item also ends.
+// close appends the end of part n. If it is the last part of its item, close also appends the end
+// of the item.
 func (w *eventWriter) close(dst []byte, o *output, n int) []byte {
 	p := &o.parts[n]
 	switch p.kind {

@@ -22,7 +22,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// files returns the named section of every archive in a folder.
+// files returns the section name of every archive in a folder.
 func files(tb testing.TB, folder, name string) map[string][]byte {
 	tb.Helper()
 	all := map[string][]byte{}
@@ -40,7 +40,8 @@ var leftToChat = []string{
 	"presence_penalty", "frequency_penalty", "stop", "seed", "top_k", "min_p", "repetition_penalty", "logit_bias", "top_logprobs", "response_format",
 }
 
-// For any body, an error is typed and quotes nothing, and an accepted body becomes a chat request.
+// FuzzDecode checks that, for any body, an error is typed and does not quote the body, and that an
+// accepted body becomes a valid chat request.
 func FuzzDecode(f *testing.F) {
 	for _, body := range files(f, "request", "request.json") {
 		f.Add(body, false, false)
@@ -115,8 +116,8 @@ func (c *cutReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// The client gets the same bytes if the engine's bytes are split into two reads at any offset of
-// any golden stream.
+// TestFramingIsNotObservable checks that the client receives the same bytes wherever the engine's
+// bytes are split, for every golden stream.
 func TestFramingIsNotObservable(t *testing.T) {
 	t.Parallel()
 	for name, src := range files(t, "answer", "upstream") {
@@ -135,8 +136,8 @@ func TestFramingIsNotObservable(t *testing.T) {
 	}
 }
 
-// The client gets well-ordered events, whatever the engine sends and wherever it breaks off. A
-// stream without a failure has the same content as the whole answer.
+// FuzzStream checks that the client receives well-ordered events, whatever the engine sends. If the
+// stream does not fail, it must have the same content as the whole answer.
 func FuzzStream(f *testing.F) {
 	for _, src := range files(f, "answer", "upstream") {
 		f.Add(src, uint16(0))
@@ -173,7 +174,7 @@ func FuzzStream(f *testing.F) {
 			t.Fatal(err)
 		}
 		checkResponse(t, response)
-		if !bytes.Contains(src, []byte(`\u`)) { // half of a pair reads differently alone than joined
+		if !bytes.Contains(src, []byte(`\u`)) { // joining two texts may turn surrogate halves into a pair
 			checkAgreement(t, out, response)
 		}
 	})

@@ -33,10 +33,10 @@ func translateBody(body []byte, o dialects.Options) (tr *translated, err error) 
 	return tr, err
 }
 
-// inPlace is an Options.InPlace.
+// inPlace is a value for Options.InPlace.
 func inPlace([]byte) bool { return true }
 
-// fakeOpener opens the blobs in the golden files that are for the model "model" or for no model.
+// fakeOpener opens those blobs in the golden files that are for the model "model" or for no model.
 type fakeOpener struct{}
 
 func (fakeOpener) Open(dst, model, blob []byte) ([]byte, bool) {
@@ -47,10 +47,10 @@ func (fakeOpener) Open(dst, model, blob []byte) ([]byte, bool) {
 	return append(dst, text...), true
 }
 
-// TestRequest runs the request archives. Each has the client's body and either the chat body and
-// what the answer repeats, or the error. A line "strict", "in_place", "sealed" (blobs are opened),
-// "may_compact" or "compact" in the comment enables that option. With "limits" the request must
-// also obey a model's rules.
+// TestRequest runs the request archives. Each has the client's body. If the request is valid, it
+// also has the chat body and the members that the answer repeats. Otherwise it has the error. A
+// line "strict", "in_place", "sealed" (blobs are opened), "may_compact" or "compact" in the comment
+// enables that option. If the comment has "limits", testLimits apply to the request.
 func TestRequest(t *testing.T) {
 	golden.Archives(t, "testdata/request", func(t *testing.T, ar *golden.Archive) {
 		t.Helper()
@@ -94,7 +94,7 @@ func TestRequest(t *testing.T) {
 	})
 }
 
-// testLimits holds the limits of the model in the request archives.
+// testLimits are the model's limits in request archives with the option "limits".
 var testLimits = chat.ModelRules{
 	LowerEffort: true, Efforts: []string{"none", "low", "medium"}, MaxOutputLength: 4096,
 	Vision: &chat.VisionLimits{MaxPixels: 1 << 20},
@@ -102,7 +102,7 @@ var testLimits = chat.ModelRules{
 
 var testIdentity = dialects.Identity{Model: "model", ID: "0123456789", Created: 1700000000, Now: func() int64 { return 1700000005 }}
 
-// checkWhole checks that the repeated members of a request make a valid response object.
+// checkWhole checks that the members that the answer repeats result in a valid response object.
 func checkWhole(t *testing.T, a *Stream) {
 	t.Helper()
 	var c answer.Completion
@@ -116,7 +116,7 @@ func checkWhole(t *testing.T, a *Stream) {
 	checkResponse(t, out)
 }
 
-// newStream returns a Stream for the request in body, or for the simplest request if body is empty.
+// newStream returns a Stream for the request in body, by default the simplest request.
 func newStream(tb testing.TB, body []byte) *Stream {
 	tb.Helper()
 	if len(body) == 0 {
@@ -130,7 +130,7 @@ func newStream(tb testing.TB, body []byte) *Stream {
 	return &tr.answer
 }
 
-// relay handles an engine's stream like the proxy. A failure is sent to the client and returned.
+// relay passes an engine's stream through a. A failure is sent to the client and returned.
 func relay(a *Stream, src io.Reader) (out []byte, failure error) {
 	r := sse.NewReader(src, 8<<20)
 	for !a.Done() {
@@ -152,7 +152,7 @@ func relay(a *Stream, src io.Reader) (out []byte, failure error) {
 	return whole, nil
 }
 
-// testError replaces the proxy's table of failures.
+// testError is used instead of the proxy's table of failures.
 func testError(err error) *apierr.Error {
 	var e *engineerror.Error
 	switch {
@@ -185,7 +185,6 @@ func assemble(src io.Reader, strip bool) ([]byte, error) {
 	return as.Append(nil, &answer.Options{Model: "model", ID: "0123456789", Created: 1700000000, StripReasoning: strip})
 }
 
-// whole answers with a whole completion.
 func whole(a *Stream, completion []byte) ([]byte, error) {
 	var c answer.Completion
 	if err := c.Parse(completion); err != nil {
@@ -194,8 +193,9 @@ func whole(a *Stream, completion []byte) ([]byte, error) {
 	return a.AppendWhole(nil, &c)
 }
 
-// TestAnswer runs the answer archives. Each has the engine's stream, the client's stream, and the
-// client's whole answer to the assembled completion, or to completion.json if that is given.
+// TestAnswer runs the answer archives. Each has the engine's stream, the client's stream and the
+// client's whole answer. The whole answer is made from completion.json or, if the archive does not
+// have it, from the assembled stream.
 func TestAnswer(t *testing.T) {
 	golden.Archives(t, "testdata/answer", func(t *testing.T, ar *golden.Archive) {
 		t.Helper()
@@ -233,8 +233,8 @@ func TestAnswer(t *testing.T) {
 	})
 }
 
-// checkAgreement checks that a stream and a whole answer have the same content. A whole completion
-// does not show the position of calls within a text, so texts are joined before the comparison.
+// checkAgreement checks that a stream and a whole answer have the same content. It first joins the
+// texts, because a whole completion does not show the position of tool calls within a text.
 func checkAgreement(t *testing.T, stream, response []byte) {
 	t.Helper()
 	var c checker
@@ -249,7 +249,7 @@ func checkAgreement(t *testing.T, stream, response []byte) {
 	}
 }
 
-// contentsOf returns the contents of a response, regardless of their division into items.
+// contentsOf returns the contents of a response without the division into items.
 func contentsOf(response map[string]any) map[string]any {
 	out := map[string]any{}
 	for name, v := range response {
@@ -261,7 +261,7 @@ func contentsOf(response map[string]any) map[string]any {
 		if text, ok := callText(item); ok {
 			args := text
 			if item["type"] == "function_call" {
-				args = strings.TrimRight(text.(string), " \t\r\n") // space at the end does not count
+				args = strings.TrimRight(text.(string), " \t\r\n") // trailing whitespace is ignored
 			}
 			call := []any{item["type"], item["call_id"], item["name"], item["namespace"], args, item["status"]}
 			calls = append(calls, call)

@@ -6,7 +6,6 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// itemKind is the meaning of an input item in the translation.
 type itemKind uint8
 
 const (
@@ -24,8 +23,8 @@ const (
 var itemNames = jsonx.NewNames("type", "role", "content", "call_id", "name", "arguments", "output", "id",
 	"namespace", "input", "encrypted_content")
 
-// The members of an item that the edge reads, whatever the item's type. All other members (ids,
-// statuses, phases) are ignored.
+// The members of an item that the edge reads. All other members (ids, statuses, phases) are
+// ignored.
 const (
 	fieldType = iota
 	fieldRole
@@ -41,14 +40,12 @@ const (
 	fieldCount
 )
 
-// item is one element of input.
 type item struct {
 	kind   itemKind
-	custom bool // the item belongs to a custom tool
+	custom bool
 	m      [fieldCount]jsonx.Value
 }
 
-// content returns the content of a message or the output of a tool call.
 func (i *item) content() jsonx.Value {
 	if i.kind == itemOutput {
 		return i.m[fieldOutput]
@@ -56,7 +53,6 @@ func (i *item) content() jsonx.Value {
 	return i.m[fieldContent]
 }
 
-// checkInput checks the conversation.
 func (r *Request) checkInput() *fault {
 	v := r.members[memberInput]
 	switch {
@@ -90,12 +86,10 @@ func (r *Request) checkInput() *fault {
 	return nil
 }
 
-// says reports whether an item is part of the conversation.
 func (i *item) says() bool {
 	return i.kind != itemReasoning && i.kind != itemTrigger && i.kind != itemForeign
 }
 
-// checkItem checks one item.
 func checkItem(v jsonx.Value) (item, *fault) {
 	var i item
 	f := chat.ReadElement("an object", v, itemNames, i.m[:])
@@ -120,7 +114,6 @@ func checkItem(v jsonx.Value) (item, *fault) {
 	return i, f
 }
 
-// classify determines the item's kind.
 func (i *item) classify() *fault {
 	t := i.m[fieldType]
 	if f := chat.OptionalString("type", t); f != nil {
@@ -211,7 +204,7 @@ func (i *item) checkContent(name string, v jsonx.Value) *fault {
 
 var partNames = jsonx.NewNames("type", "text", "refusal", "image_url", "detail", "file_id")
 
-// The members of a part that are read.
+// The members of a part that the edge reads.
 const (
 	partType = iota
 	partText
@@ -248,7 +241,6 @@ func (i *item) checkPart(v jsonx.Value) *fault {
 
 func isImage(p *[partCount]jsonx.Value) bool { return p[partType].EqualText("input_image") }
 
-// readItem returns an item that has already been checked.
 func readItem(v jsonx.Value) (i item) {
 	if itemNames.Fields(v, i.m[:]) != nil || i.classify() != nil {
 		panic("BUG: an item was not checked")
@@ -256,7 +248,6 @@ func readItem(v jsonx.Value) (i item) {
 	return i
 }
 
-// readPart returns the members of a part that has already been checked.
 func readPart(v jsonx.Value) (p [partCount]jsonx.Value) {
 	if partNames.Fields(v, p[:]) != nil {
 		panic("BUG: a part was not checked")
@@ -276,11 +267,10 @@ func textOf(p *[partCount]jsonx.Value) []byte {
 	return v.Inside()
 }
 
-// lineEnd joins texts inside a JSON string.
+// lineEnd joins texts in a JSON string.
 const lineEnd = `\n`
 
-// appendText appends the text of a content or an output, as the contents of a JSON string. Line
-// ends join parts.
+// appendText appends the text of a string or of parts. It separates parts with line ends.
 func appendText(dst []byte, v jsonx.Value) []byte {
 	if v.IsString() {
 		return append(dst, v.Inside()...)
@@ -293,8 +283,8 @@ func appendText(dst []byte, v jsonx.Value) []byte {
 	return dst
 }
 
-// appendJoined appends a text to dst, after glue if dst already has text from the offset start on.
-// An empty text adds nothing.
+// appendJoined appends text. If dst has text after the offset start and text is not empty, it first
+// appends glue.
 func appendJoined(dst []byte, start int, glue string, text []byte) []byte {
 	if len(text) > 0 && len(dst) > start {
 		dst = append(dst, glue...)
@@ -302,7 +292,6 @@ func appendJoined(dst []byte, start int, glue string, text []byte) []byte {
 	return append(dst, text...)
 }
 
-// hasImage reports whether a content or an output has an image.
 func hasImage(v jsonx.Value) bool {
 	for it := v.Iter(); it.Next(); {
 		if v.IsArray() && it.Value().Get("type").EqualText("input_image") {

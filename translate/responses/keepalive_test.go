@@ -23,8 +23,8 @@ func newSealed(t *testing.T, body string) *Stream {
 	return s
 }
 
-// relayAlive is like relay, with a keep-alive before each engine event and at the end of each
-// silence after it. answer is the client's output without the keep-alives.
+// relayAlive is like relay, but sends a keep-alive before and after each engine event. answer is
+// the client's output without the keep-alives.
 func relayAlive(t *testing.T, a *Stream, src io.Reader) (out, answer []byte) {
 	t.Helper()
 	keep := func() {
@@ -64,9 +64,8 @@ func relayAlive(t *testing.T, a *Stream, src io.Reader) (out, answer []byte) {
 	return out, answer
 }
 
-// TestKeepalive checks that wherever an engine is silent, the client gets an event that is valid at
-// that point and changes nothing else in the stream. It checks every golden stream, with and
-// without sealed reasoning.
+// TestKeepalive checks that a keep-alive is valid wherever an engine is silent, and that it does
+// not change the other events. It uses every golden stream, with and without sealed reasoning.
 func TestKeepalive(t *testing.T) {
 	t.Parallel()
 	streams := files(t, "answer", "upstream")
@@ -83,7 +82,7 @@ func TestKeepalive(t *testing.T) {
 	}
 }
 
-// TestKeepalive_Kinds checks which kind of keep-alive is sent, given what the engine has sent.
+// TestKeepalive_Kinds checks the kind of the keep-alive after different events.
 func TestKeepalive_Kinds(t *testing.T) {
 	t.Parallel()
 	const reasons = `{"choices":[{"index":0,"delta":{"reasoning_content":"hm"}}]}`

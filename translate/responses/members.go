@@ -2,7 +2,7 @@ package responses
 
 import "penstock/translate/jsonx"
 
-// The members that the edge reads, in the order of the contract's table. The members after
+// The members that the edge reads, in the order of the contract's table. Members after
 // memberPromptCacheKey are not in the table.
 const (
 	memberModel = iota
@@ -26,8 +26,8 @@ const (
 	memberPrompt
 	memberMaxToolCalls
 	memberSafetyIdentifier
-	// A strict edge accepts none of the following members. The first ones have the same name in
-	// chat.
+	// A strict edge accepts none of the following members. The members up to memberResponseFormat
+	// have the same name in chat.
 	memberPresencePenalty
 	memberFrequencyPenalty
 	memberStop
@@ -39,7 +39,7 @@ const (
 	memberTemplateKwargs
 	memberTopLogprobs
 	memberResponseFormat
-	memberInclude // requests log probabilities, or has no effect; the members after it have none
+	memberInclude // may request log probabilities; the members after it have no effect
 	memberTruncation
 	memberServiceTier
 	memberUser
@@ -47,7 +47,7 @@ const (
 	memberPromptCacheRetention
 	memberContextManagement
 	memberClientMetadata
-	memberMaxTokens // chat's names for max_output_tokens, read if that is not given
+	memberMaxTokens // chat's names for max_output_tokens; max_output_tokens takes precedence
 	memberMaxCompletionTokens
 	memberN
 	memberLogprobs
@@ -55,7 +55,6 @@ const (
 	memberCount
 )
 
-// memberNames has the order of the constants.
 var memberNames = []string{
 	"model", "input", "stream", "temperature", "top_p", "max_output_tokens", "tools", "tool_choice",
 	"parallel_tool_calls", "text", "reasoning", "metadata", "store", "previous_response_id",
@@ -69,5 +68,4 @@ var memberNames = []string{
 
 var requestMembers = jsonx.NewNames(memberNames...)
 
-// members holds the members of a request.
 type members [memberCount]jsonx.Value

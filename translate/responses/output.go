@@ -10,7 +10,6 @@ import (
 	"penstock/translate/sse"
 )
 
-// kind is the kind of a part.
 type kind uint8
 
 const (
@@ -18,59 +17,54 @@ const (
 	kindRefusal
 	kindToolCall
 	kindReasoning  // sealed for the client
-	kindCompaction // also sealed: the engine's summary of a conversation
+	kindCompaction // the engine's summary of a conversation, sealed for the client
 )
 
-// inMessage reports whether parts of the kind belong to a message.
 func (k kind) inMessage() bool { return k == kindText || k == kindRefusal }
 
-// isSealed reports whether the client may not read a part of the kind.
 func (k kind) isSealed() bool { return k == kindReasoning || k == kindCompaction }
 
-// part is a separately streamed piece of the answer: a text or a refusal in a message, a tool call,
-// or reasoning.
+// part is a piece of the answer that is streamed separately.
 type part struct {
 	kind     kind
 	joins    bool // the part belongs to the same message as the previous part
-	item     int  // output_index
-	content  int  // content_index, within a message
-	toolCall int  // position in reader.ToolCalls
+	item     int
+	content  int
+	toolCall int // position in reader.ToolCalls
 	state    state
-	text     []byte       // text or refusal so far, as contents of a JSON string
-	sent     int          // bytes of the text or of the arguments that have been sent
-	named    bool         // tool has been looked up
-	tool     *clientTool  // nil: client and engine know the same tool
-	input    *customInput // of a custom tool; text has the input found so far
-	logs     []byte       // log probabilities of a text so far, elements with commas
-	logSent  int          // bytes of logs that have been sent
+	text     []byte // text or refusal so far, as contents of a JSON string
+	sent     int    // number of bytes of the text or the arguments that have been sent
+	named    bool
+	tool     *clientTool  // nil if client and engine use the same form of the tool
+	input    *customInput // for a custom tool; text has the input so far
+	logs     []byte       // log probabilities of the text so far, as comma-separated elements
+	logSent  int
 
-	unsealed []byte // for sealed kinds: the text until it is sealed; text then has the blob
+	unsealed []byte // for sealed kinds: the text before it is sealed; afterwards text has the blob
 }
 
-// state says how much of a part has been sent.
 type state uint8
 
 const (
-	stateHeld state = iota // not sent: an earlier part is incomplete
+	stateHeld state = iota // not sent, because an earlier part is incomplete
 	stateOpen
 	stateDone
-	stateCut // ended while incomplete; only the last part of an answer
+	stateCut // truncated; only the last part of an answer can be
 )
 
-// output is the answer so far, as parts, which make up items.
+// output is the answer so far. It consists of parts, which form items.
 type output struct {
 	reader   answer.Reader
 	id       string // the response's id, without prefix
-	logprobs bool   // the answer includes the text's log probabilities
+	logprobs bool
 	tools    clientTools
-	sealed   bool     // the answer includes reasoning
-	compacts bool     // the answer's text is a summary, to be sealed
-	box      seal.Box // for reasoning and summaries
-	kept     int      // bytes of custom tools' inputs, and of text to be sealed
-	parts    []part   // in the order in which they first appeared
+	sealed   bool // the answer includes reasoning
+	compacts bool // the answer's text is a summary to be sealed
+	box      seal.Box
+	kept     int    // number of bytes of custom tool inputs and of text to be sealed
+	parts    []part // in order of first appearance
 }
 
-// keepParts is the number of parts for which memory is kept.
 const keepParts = 16
 
 func (o *output) reset(i *dialects.Identity, info *RequestInfo) {
@@ -85,7 +79,7 @@ func (o *output) reset(i *dialects.Identity, info *RequestInfo) {
 		if cap(text) > keepBuffer/keepParts {
 			text = nil
 		}
-		parts[n] = part{text: text} // log probabilities are rare, so their memory is released
+		parts[n] = part{text: text} // releases the memory for log probabilities, which are rare
 	}
 	*o = output{
 		reader: o.reader, id: i.ID, logprobs: info.logprobs, tools: info.tools, sealed: info.reasoning,
@@ -94,7 +88,7 @@ func (o *output) reset(i *dialects.Identity, info *RequestInfo) {
 	}
 }
 
-// take adds the content of the last event to the parts. The error is a *translate.BadAnswer.
+// take adds the content of the latest event to the parts. The error is a *translate.BadAnswer.
 func (o *output) take() error {
 	if text := o.reader.Reasoning; o.sealed && len(text) > 0 {
 		o.kept += o.lastPart(kindReasoning).keep(text)
@@ -124,8 +118,8 @@ func (o *output) take() error {
 	return nil
 }
 
-// lastPart returns the part to which a piece of text or reasoning belongs: the last part, which is
-// never done, or a new one.
+// lastPart returns the last part. If the last part has a different kind, it adds a part and returns
+// that.
 func (o *output) lastPart(k kind) *part {
 	if n := len(o.parts); n > 0 && o.parts[n-1].kind == k {
 		return &o.parts[n-1]
@@ -133,7 +127,6 @@ func (o *output) lastPart(k kind) *part {
 	return o.add(k)
 }
 
-// touchToolCall finds or adds the part for tool call i, of which a piece has arrived.
 func (o *output) touchToolCall(i int) error {
 	for n := len(o.parts) - 1; n >= 0; n-- {
 		p := &o.parts[n]
@@ -152,8 +145,8 @@ func (o *output) touchToolCall(i int) error {
 	return nil
 }
 
-// readInput finds the client's tool for a tool call, once the tool call has a name. For a custom
-// tool it reads the input that has been received so far.
+// readInput looks up the tool when its name arrives. For a custom tool, it also reads the input
+// that has arrived so far.
 func (o *output) readInput(p *part) {
 	c := &o.reader.ToolCalls.List[p.toolCall]
 	if !p.named && len(c.Name) > 0 {
@@ -169,10 +162,10 @@ func (o *output) readInput(p *part) {
 	}
 }
 
-// custom reports whether p is a call to a custom tool.
 func (p *part) custom() bool { return p.input != nil }
 
-// late drops a piece of a tool call whose end the client already has. Only space is allowed there.
+// late drops a piece of a tool call whose end has already been sent. The piece may contain only
+// whitespace.
 func (o *output) late(p *part) error {
 	c := &o.reader.ToolCalls.List[p.toolCall]
 	known := p.sent
@@ -187,7 +180,6 @@ func (o *output) late(p *part) error {
 	return nil
 }
 
-// add adds a part.
 func (o *output) add(k kind) *part {
 	n := len(o.parts)
 	if n < cap(o.parts) {
@@ -207,7 +199,7 @@ func (o *output) add(k kind) *part {
 	return p
 }
 
-// textOf returns the text of p, as contents of a JSON string. A sealed part has no text.
+// textOf returns the text of p, as the contents of a JSON string. A sealed part has no text.
 func (o *output) textOf(p *part) []byte {
 	if p.kind.isSealed() {
 		return nil
@@ -218,12 +210,11 @@ func (o *output) textOf(p *part) []byte {
 	return p.text
 }
 
-// complete reports whether p cannot grow although the engine continues.
+// complete reports whether p is complete, even if the engine continues.
 func (o *output) complete(p *part) bool {
 	return p.kind != kindToolCall || o.reader.ToolCalls.Complete(p.toolCall)
 }
 
-// reason returns why the answer is incomplete, or an empty string if it is complete.
 func (o *output) reason() string {
 	switch o.reader.Finish {
 	case answer.FinishLength:
@@ -235,7 +226,6 @@ func (o *output) reason() string {
 	}
 }
 
-// The statuses of a response and of its items.
 const (
 	statusInProgress = "in_progress"
 	statusCompleted  = "completed"
@@ -243,7 +233,6 @@ const (
 	statusFailed     = "failed"
 )
 
-// status returns the status of a response that the engine has ended.
 func (o *output) status() string {
 	if o.reason() != "" {
 		return statusIncomplete
@@ -251,8 +240,8 @@ func (o *output) status() string {
 	return statusCompleted
 }
 
-// end ends part n when the next part starts or the answer ends. Only the last item of an answer may
-// be incomplete, and a tool call with complete arguments is never incomplete.
+// end sets the final state of part n. Only the last item of an answer may be incomplete. A tool
+// call with complete arguments is never incomplete.
 func (o *output) end(n int) {
 	p := &o.parts[n]
 	p.state = stateDone
@@ -277,7 +266,6 @@ func (o *output) end(n int) {
 	}
 }
 
-// append appends the items that have been sent to the client.
 func (o *output) append(dst []byte) []byte {
 	for n := range o.parts {
 		p := &o.parts[n]
@@ -295,7 +283,6 @@ func (o *output) append(dst []byte) []byte {
 	return dst
 }
 
-// size returns roughly how many bytes append appends.
 func (o *output) size() (n int) {
 	for i := range o.parts {
 		p := &o.parts[i]
@@ -307,14 +294,13 @@ func (o *output) size() (n int) {
 	return n
 }
 
-// itemEnd returns the position after the last sent part of the item that starts with part n.
+// itemEnd returns the index after the last sent part of the item that starts with part n.
 func (o *output) itemEnd(n int) int {
 	for n++; n < len(o.parts) && o.parts[n].joins && o.parts[n].state != stateHeld; n++ {
 	}
 	return n
 }
 
-// appendItem appends the item that starts with part n, in its present state.
 func (o *output) appendItem(dst []byte, n int) []byte {
 	p, end := &o.parts[n], o.itemEnd(n)
 	if p.kind.isSealed() {
@@ -339,7 +325,6 @@ func (o *output) appendItem(dst []byte, n int) []byte {
 	return append(dst, `]}`...)
 }
 
-// appendContent appends a part of a message with the given text and log probabilities.
 func appendContent(dst []byte, p *part, text, logs []byte) []byte {
 	if p.kind == kindRefusal {
 		dst = append(append(dst, `{"type":"refusal","refusal":"`...), text...)
@@ -350,7 +335,6 @@ func appendContent(dst []byte, p *part, text, logs []byte) []byte {
 	return append(dst, `]}`...)
 }
 
-// appendToolCall appends a tool call's item with the given arguments or input.
 func (o *output) appendToolCall(dst []byte, p *part, args []byte, status string) []byte {
 	dst = append(dst, `{"id":"`...)
 	dst = o.appendItemID(dst, p)
@@ -367,7 +351,6 @@ func (o *output) appendToolCall(dst []byte, p *part, args []byte, status string)
 	return append(append(append(dst, member...), args...), `"}`...)
 }
 
-// appendName appends the client's name for a tool call, as JSON.
 func (o *output) appendName(dst []byte, p *part) []byte {
 	name := o.reader.ToolCalls.List[p.toolCall].Name
 	if p.tool != nil {
@@ -376,7 +359,6 @@ func (o *output) appendName(dst []byte, p *part) []byte {
 	return append(append(append(dst, '"'), name...), '"')
 }
 
-// appendItemID appends the id of p's item.
 func (o *output) appendItemID(dst []byte, p *part) []byte {
 	prefix := "msg_"
 	switch {
@@ -393,7 +375,6 @@ func (o *output) appendItemID(dst []byte, p *part) []byte {
 	return appendInt(dst, p.item)
 }
 
-// appendPlace appends the members that give a part's position.
 func (o *output) appendPlace(dst []byte, p *part) []byte {
 	dst = o.appendItemID(append(dst, `,"item_id":"`...), p)
 	dst = appendInt(append(dst, `","output_index":`...), p.item)

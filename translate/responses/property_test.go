@@ -15,7 +15,7 @@ import (
 
 const pixel = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABh6FO1AAAAABJRU5ErkJggg=="
 
-// drawnConversation draws the items of a conversation like an agent's, turn by turn.
+// drawnConversation draws the items of an agent's conversation, turn by turn.
 type drawnConversation struct {
 	*rapid.T
 	inPlace bool
@@ -32,8 +32,7 @@ func (c *drawnConversation) add(format string, args ...any) {
 	c.items = append(c.items, fmt.Sprintf(format, args...))
 }
 
-// arguments draws a call's arguments, which are an object or text that engines do not read as an
-// object.
+// arguments draws tool call arguments: an object, or text that is not an object.
 func (c *drawnConversation) arguments() string {
 	said := c.text("arguments")
 	if rapid.Bool().Draw(c.T, "object") {
@@ -43,7 +42,7 @@ func (c *drawnConversation) arguments() string {
 	return said
 }
 
-// content draws a content, which is a string or parts, with images where these are allowed.
+// content draws a string or parts, with images if allowed.
 func (c *drawnConversation) content(kind string, images bool) string {
 	if rapid.Bool().Draw(c.T, "string") {
 		return c.text("content")
@@ -63,7 +62,7 @@ func (c *drawnConversation) user() {
 	c.add(`{"role":"user","content":%s}`, c.content("input_text", true))
 }
 
-// turn adds what the assistant does, and the results.
+// turn adds the items of an assistant turn and the tool results.
 func (c *drawnConversation) turn() {
 	var open []int
 	for range rapid.IntRange(1, 5).Draw(c.T, "acts") {
@@ -96,8 +95,8 @@ func (c *drawnConversation) body() []byte {
 		strings.Join(c.items, ",\n ") + `]}`)
 }
 
-// The messages of a turn are a byte prefix of the next turn's; otherwise engines would find nothing
-// in their prefix caches.
+// TestPrefixStable checks that the messages of a turn are a byte prefix of the next turn's
+// messages, so that engines find them in their prefix caches.
 func TestPrefixStable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &drawnConversation{T: t, inPlace: rapid.Bool().Draw(t, "in place")}
@@ -125,7 +124,7 @@ func TestPrefixStable(t *testing.T) {
 	})
 }
 
-// No text is lost, and results directly follow the calls that they answer.
+// TestNothingIsLost checks that no text is lost, and that results directly follow their tool calls.
 func TestNothingIsLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &drawnConversation{T: t}
@@ -174,7 +173,7 @@ func TestNothingIsLost(t *testing.T) {
 	})
 }
 
-// visible counts the letters of all texts. The text that joins them has no letters.
+// visible counts the letters of all texts. The separators between them contain no letters.
 func visible(t *rapid.T, body []byte, member string) string {
 	var v map[string]any
 	if err := json.Unmarshal(body, &v); err != nil {
@@ -213,8 +212,8 @@ func visible(t *rapid.T, body []byte, member string) string {
 	return fmt.Sprint(counts['a'], counts['b'], counts['é'], counts['😀'], counts['"'], counts['\\'])
 }
 
-// said returns the client's arguments for a call's arguments in the engine's request, which are
-// always an object.
+// said converts the arguments in the engine's request, which are always an object, to the client's
+// arguments.
 func said(t *rapid.T, arguments string) string {
 	var object map[string]any
 	if err := json.Unmarshal([]byte(arguments), &object); err != nil || object == nil {
@@ -226,8 +225,8 @@ func said(t *rapid.T, arguments string) string {
 	return arguments
 }
 
-// anyTools draws a list of tools: plain functions, and tools in namespaces. Some names clash with
-// each other and with the joined names.
+// anyTools draws a list of functions and of tools in namespaces. Some names clash with each other
+// and with joined names.
 func anyTools(t *rapid.T) (list []map[string]any) {
 	long := strings.Repeat("n", 60)
 	name := rapid.OneOf(
@@ -248,13 +247,14 @@ func anyTools(t *rapid.T) (list []map[string]any) {
 	return list
 }
 
-// Each tool that the engine does not get unchanged has a unique name that engines accept. The
-// history uses that name, and the edge maps it back to the client's name for the tool.
+// TestShownNames checks that every tool that the engine does not receive unchanged has a unique
+// name that engines accept. The history must use this name, and the edge must map it back to the
+// client's name.
 func TestShownNames(t *testing.T) {
 	form := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 	rapid.Check(t, func(t *rapid.T) {
 		list := anyTools(t)
-		var want []clientTool // in the client's form and order
+		var want []clientTool // as the client sent them, in the client's order
 		var items []any
 		for _, tool := range list {
 			within, space := []any{tool}, ""
@@ -282,7 +282,7 @@ func TestShownNames(t *testing.T) {
 		tr, err := translateBody(body, dialects.Options{})
 		if err != nil {
 			if len(want) == 0 {
-				return // only empty namespaces
+				return // all namespaces are empty
 			}
 			t.Fatal(err)
 		}

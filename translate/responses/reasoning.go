@@ -6,26 +6,28 @@ import (
 )
 
 // The text of reasoning never appears in a response. A client that includes
-// reasoning.encrypted_content gets the reasoning sealed, and sends it back with the next request.
+// reasoning.encrypted_content receives the reasoning sealed, and sends it back with the next
+// request.
 
-// includeReasoning is the element of include that asks for sealed reasoning.
+// includeReasoning is the element of include that requests sealed reasoning.
 const includeReasoning = "reasoning.encrypted_content"
 
-// keep stores a piece of a part to be sealed. Beyond the limit it stores only enough to show that
-// the text is too long. It returns the number of bytes that it stored.
+// keep stores text to be sealed and returns how many bytes it stored. It stores at most one byte
+// more than seal.MaxText, which shows that the text is too long.
 func (p *part) keep(text []byte) int {
 	text = text[:min(len(text), seal.MaxText+1-len(p.unsealed))]
 	p.unsealed = append(p.unsealed, text...)
 	return len(text)
 }
 
-// seal replaces the text with its blob. If the text is too long there is no blob.
+// seal replaces the text with its blob. If the text is too long, the blob is empty.
 func (p *part) seal(box seal.Box) {
 	p.text, _ = box.Seal(p.text[:0], p.unsealed)
 	p.unsealed = nil
 }
 
-// appendSealed appends the item for a sealed part. The item has a blob once the part has ended.
+// appendSealed appends the item for a sealed part. If the part has ended, the item contains the
+// blob.
 func (o *output) appendSealed(dst []byte, p *part) []byte {
 	dst = o.appendItemID(append(dst, `{"id":"`...), p)
 	if p.kind == kindReasoning {
@@ -39,9 +41,8 @@ func (o *output) appendSealed(dst []byte, p *part) []byte {
 	return append(append(append(dst, '"'), p.text...), `"}`...)
 }
 
-// reasoningOf appends the text of a reasoning item, as the contents of a JSON string. It is the
-// sealed text, or the text that another service has shown the client. If the item was sealed
-// elsewhere, reasoningOf appends nothing and returns false.
+// reasoningOf appends the text of a reasoning item. This is the sealed text, or a readable text
+// from another service. If another service sealed the item, reasoningOf returns false.
 func reasoningOf(dst []byte, i *item, opener chat.Opener, model []byte) (out []byte, opened bool) {
 	if blob := i.m[fieldEncryptedContent]; blob.HasText() {
 		text, plain := blob.Text()

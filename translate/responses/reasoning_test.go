@@ -12,13 +12,12 @@ import (
 	"penstock/translate/sse"
 )
 
-// sentinel is text in the engines' reasoning, in one piece and in halves. It must never reach a
-// client.
+// sentinel is text in the engine's reasoning that must never reach a client.
 const sentinel = "HIDDEN"
 
 var testBox = seal.NewKeys(strings.Repeat("k", 32)).Of("team-a", func(seal.Result) {}).For("model")
 
-// includes requests sealed reasoning.
+// includes is a request for sealed reasoning.
 const includes = `{"model":"model","input":"x","include":["reasoning.encrypted_content"]}`
 
 // sealing returns a stream for an answer with sealed reasoning.
@@ -71,7 +70,7 @@ func finalOf(t *testing.T, stream []byte) []byte {
 	return response
 }
 
-// historyOf returns the chat body of a request that sends the items of an answer back.
+// historyOf returns the chat body for a request that sends the items of an answer back.
 func historyOf(t *testing.T, items []map[string]any) string {
 	t.Helper()
 	input := []any{map[string]any{"role": "user", "content": "x"}}
@@ -90,13 +89,13 @@ func historyOf(t *testing.T, items []map[string]any) string {
 	return string(tr.body)
 }
 
-// boxOpener opens blobs with a box, whatever the model's name.
+// boxOpener opens blobs with a box. It ignores the model's name.
 type boxOpener struct{ seal.Box }
 
 func (o boxOpener) Open(dst, _, blob []byte) ([]byte, bool) { return o.Box.Open(dst, blob) }
 
-// TestSealedReasoning checks that reasoning is an item without readable text, streamed and whole,
-// and reaches the engine again unchanged.
+// TestSealedReasoning checks that reasoning is an item without readable text, and that the engine
+// receives it again unchanged.
 func TestSealedReasoning(t *testing.T) {
 	t.Parallel()
 	stream, failure := relay(sealing(t), strings.NewReader(thoughtful))
@@ -136,8 +135,7 @@ func TestSealedReasoning(t *testing.T) {
 	}
 }
 
-// TestReasoningIsNeverReadable checks that no response contains the sentinel text, however the
-// answer ends and whatever the client includes.
+// TestReasoningIsNeverReadable checks that no response contains the sentinel text.
 func TestReasoningIsNeverReadable(t *testing.T) {
 	t.Parallel()
 	chunks := strings.SplitAfter(thoughtful, "\n\n")

@@ -9,34 +9,31 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Request translates the body of a Responses request. It is a checked view of the body, from which
-// the chat request is made. The zero value is ready. A Request is meant to be reused, by one call
-// at a time, and keeps nothing of a body between calls. RequestInfo holds the facts that are needed
-// after the body is released.
+// Request translates the body of a Responses request. The zero value is ready for use. One call at
+// a time may use a Request. Between calls, it does not refer to a body.
 type Request struct {
-	model   []byte // the name that the client wrote, escapes decoded
+	model   []byte // the decoded name in the client's spelling
 	doc     jsonx.Doc
 	members members
-	name    []byte // holds model when it was written with escapes
+	name    []byte // buffer for model if the name has escapes
 	tools   tools
 	turn    assistantTurn
 	w       dialects.ChatWriter
 
 	arguments chat.Arguments
 	dropped   dialects.Dropped
-	extension int  // the first item that the contract does not list; -1: none
+	extension int  // index of the first item that the contract does not list, or -1
 	compacts  bool // the conversation is being compacted, so the answer is a summary
 }
 
-// parseOptions makes the parser index values down to the deepest member that a rule reads,
-// input[0].content[0].image_url. Schemas are checked as JSON but not indexed. The chat request is
-// nested one level deeper (tools) and has up to twice as many values (tool calls). The other two
-// limits ensure that it stays within chat's limits.
+// parseOptions indexes values down to input[0].content[0].image_url. Schemas are validated as JSON
+// but not indexed. The chat request is nested one level deeper (tools) and has up to twice as many
+// values (tool calls). MaxDepth and MaxNodes ensure that the chat request stays within the limits
+// for chat.
 var parseOptions = jsonx.Options{
 	Record: 6, MaxDepth: jsonx.DefaultMaxDepth - 1, MaxNodes: jsonx.DefaultMaxNodes / 2, Paired: true,
 }
 
-// reset releases the body. It keeps allocated memory for the next body.
 func (r *Request) reset() {
 	r.doc.Reset()
 	r.tools.reset()
@@ -45,13 +42,11 @@ func (r *Request) reset() {
 	*r = Request{doc: r.doc, name: r.name[:0], tools: r.tools, turn: r.turn, arguments: r.arguments}
 }
 
-// Decode appends the chat request for body to dst, and decodes the appended bytes into the chat
-// request. These bytes must not change before the chat request is reset. Decode fills info with the
-// members that the answer repeats, and with the facts that Locate needs for errors about the chat
-// request. body is not kept.
+// Decode appends the chat request for body to dst. It decodes the appended bytes into the parameter
+// into, which refers to them until it is reset. Decode fills info and does not retain body.
 //
-// The error is an *apierr.Error that names a member of the Responses request; the appended bytes
-// are then useless.
+// The error is an *apierr.Error that names a member of the Responses request. After an error, the
+// caller must not use the appended bytes.
 func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo, o dialects.Options) ([]byte, error) {
 	defer r.reset()
 	info.reset()
@@ -95,7 +90,6 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 	return r.w.Out, nil
 }
 
-// check reads a body and checks everything that is specific to Responses.
 func (r *Request) check(body []byte, o *dialects.Options) error {
 	if len(body) == 0 {
 		return apierr.Invalid("", apierr.CodeInvalidJSON, "The request body is empty. Send a JSON object.")
@@ -137,8 +131,8 @@ func (r *Request) check(body []byte, o *dialects.Options) error {
 	return nil
 }
 
-// decodeSteps run in the order of the contract's table, so that the first of several mistakes in
-// this order is reported.
+// decodeSteps is in the order of the contract's table, so that Decode reports the first mistake in
+// this order.
 var decodeSteps = [...]func(*Request) *fault{
 	(*Request).decodeModel,
 	(*Request).checkKept,
@@ -164,9 +158,8 @@ func (r *Request) decodeModel() *fault {
 	return nil
 }
 
-// checkKept refuses members that require storage between requests or after the answer. It runs
-// before the input is checked, because a client that relies on storage sends only half a
-// conversation.
+// checkKept refuses members that require storage. It runs before the check of the input, because a
+// client that relies on storage sends only part of a conversation.
 func (r *Request) checkKept() *fault {
 	for _, m := range [...]int{memberStore, memberBackground, memberGenerate} {
 		if f := optionalBool(memberNames[m], r.members[m]); f != nil {
@@ -195,9 +188,8 @@ func (r *Request) checkKept() *fault {
 	return nil
 }
 
-// checkPlain checks the members with simple rules.
 func (r *Request) checkPlain() *fault {
-	for _, m := range [...]int{memberTemperature, memberTopP} { // chat checks the ranges
+	for _, m := range [...]int{memberTemperature, memberTopP} { // package chat checks the ranges
 		if f := optional(memberNames[m], "a number", r.members[m], jsonx.Value.IsNumber); f != nil {
 			return f
 		}
@@ -223,7 +215,6 @@ func (r *Request) checkPlain() *fault {
 	return chat.OptionalObject("metadata", r.members[memberMetadata])
 }
 
-// checkStrict refuses what an edge that is not strict tolerates.
 func (r *Request) checkStrict() error {
 	for it := r.doc.Root().Iter(); it.Next(); {
 		known := false
@@ -231,7 +222,7 @@ func (r *Request) checkStrict() error {
 			known = known || it.Key().Is(name)
 		}
 		if !known {
-			// The error does not repeat the name, which is the client's text.
+			// The error does not repeat the name, because it comes from the client.
 			return apierr.Invalid("", apierr.CodeUnsupportedParameter,
 				"Unsupported parameter: the request has a member that this service does not know.")
 		}

@@ -6,26 +6,25 @@ import (
 	"penstock/translate/dialects"
 )
 
-// RequestInfo holds the facts about a request that are repeated in the answer or needed for errors
-// about the request. It has its own copies, so the body can be released before it. The zero value
-// is ready.
+// RequestInfo contains what the answer and the errors need to know about a request. It contains
+// copies, so the body can be released before the answer. The zero value is ready for use.
 type RequestInfo struct {
-	members []byte // members of the response object, each after a comma
+	members []byte // members of the response object, each with a leading comma
 	images  dialects.Images
 	tools   clientTools
 	dropped dialects.Dropped
 
-	logprobs   bool // the answer includes log probabilities
-	reasoning  bool // the answer includes sealed reasoning
+	logprobs   bool
+	reasoning  bool
 	compacts   bool // the answer is a summary of the conversation
-	chatFormat bool // the format was given in response_format
+	chatFormat bool // the client used response_format instead of text.format
 }
 
-// ReadsReasoning reports whether the engine's reasoning must be read for the answer. This is the
-// case if it must be sealed, or if its log probabilities must be told from the text's.
+// ReadsReasoning reports whether the edge must read the engine's reasoning. It does so to seal the
+// reasoning, or to separate its log probabilities from those of the text.
 func (e *RequestInfo) ReadsReasoning() bool { return e.reasoning || e.logprobs }
 
-// Dropped names what the request lost in translation.
+// Dropped names the parts of the request that were lost in translation.
 func (e *RequestInfo) Dropped() []string { return e.dropped.Names() }
 
 func (e *RequestInfo) reset() {
@@ -36,14 +35,12 @@ func (e *RequestInfo) reset() {
 	*e = RequestInfo{members: e.members[:0], images: e.images}
 }
 
-// keepBuffer is the maximum size of a buffer that is kept for the next request.
 const keepBuffer = 64 << 10
 
-// Locate renames the member in an error of the chat request's Decode or Check to its name in the
-// Responses request. Other errors are returned unchanged.
+// Locate replaces the parameter of an error about the chat request with its name in the Responses
+// request. It returns other errors unchanged.
 func (e *RequestInfo) Locate(err error) error { return dialects.Locate(err, e.nameOf) }
 
-// nameOf returns the name in Responses of a member of the chat request.
 func (e *RequestInfo) nameOf(name string) string {
 	switch name {
 	case "max_completion_tokens", "max_tokens":

@@ -12,8 +12,8 @@ import (
 	"penstock/translate/dialects"
 )
 
-// TestRequestsRefused checks that an error is found wherever it is, and reported with its path.
-// Cases with an archive in testdata/request are not repeated here.
+// TestRequestsRefused checks that every error is reported with its path. It does not repeat the
+// cases that have an archive in testdata/request.
 func TestRequestsRefused(t *testing.T) {
 	t.Parallel()
 	const (
@@ -116,7 +116,7 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-// TestModelName checks that a call is routed by the decoded name.
+// TestModelName checks that calls are routed by the decoded name.
 func TestModelName(t *testing.T) {
 	t.Parallel()
 	var r Request
@@ -152,7 +152,7 @@ func TestReuse(t *testing.T) {
 	}
 	for name, upstream := range files(t, "answer", "upstream") {
 		fresh := newStream(t, nil)
-		a.RequestInfo.reset() // like the next request
+		a.RequestInfo.reset() // as the next request does
 		a.RequestInfo.members = append(a.RequestInfo.members, fresh.RequestInfo.members...)
 		a.Reset(&testIdentity)
 		got, _ := relay(&a, bytes.NewReader(upstream))
@@ -166,7 +166,8 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// Halves of surrogate pairs are replaced in the texts of a conversation, and refused elsewhere.
+// TestHalfSurrogatesInHistory checks that halves of surrogate pairs are replaced in the texts of a
+// conversation and refused anywhere else.
 func TestHalfSurrogatesInHistory(t *testing.T) {
 	t.Parallel()
 	const half = `\ud83d`

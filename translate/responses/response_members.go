@@ -8,8 +8,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// fillInfo writes the members that the response object repeats, with defaults for members that the
-// client omitted.
+// fillInfo fills info with the members that the response object repeats. For members that the
+// client omitted, it writes the defaults.
 func (m *members) fillInfo(t *tools, info *RequestInfo) {
 	w := memberWriter{info.members}
 	w.string(`,"previous_response_id":null,"store":false,"background":false`)
@@ -43,13 +43,12 @@ func (m *members) fillInfo(t *tools, info *RequestInfo) {
 	sse.Flatten(info.members)
 }
 
-// memberWriter writes members of the response object.
 type memberWriter struct{ dst []byte }
 
 func (w *memberWriter) string(s string) { w.dst = append(w.dst, s...) }
 
-// first appends a member without a comma before it. Its value is v, or the text otherwise if v was
-// not given.
+// first appends a member without a leading comma. If v is absent or null, it writes the text in
+// otherwise as the value.
 func (w *memberWriter) first(name string, v jsonx.Value, otherwise string) {
 	w.dst = append(append(append(w.dst, '"'), name...), `":`...)
 	if chat.Given(v) {
@@ -64,7 +63,7 @@ func (w *memberWriter) member(name string, v jsonx.Value, otherwise string) {
 	w.first(name, v, otherwise)
 }
 
-// integer appends an integer member in digits, however the client wrote it.
+// integer appends an integer member as digits, however the client wrote it.
 func (w *memberWriter) integer(name string, v jsonx.Value, otherwise string) {
 	n, ok := v.Int()
 	if !ok {
@@ -75,8 +74,8 @@ func (w *memberWriter) integer(name string, v jsonx.Value, otherwise string) {
 	w.dst = appendInt(w.dst, int(n))
 }
 
-// choice appends tool_choice. For a list of allowed tools it adds the mode, which a request may
-// omit.
+// choice appends tool_choice. If it is a list of allowed tools, choice adds the mode, which the
+// client may have omitted.
 func (w *memberWriter) choice(members *members, t *tools) {
 	v := members[memberToolChoice]
 	if !t.limited || chat.Given(v.Get("mode")) {
@@ -98,7 +97,7 @@ func (w *memberWriter) text(members *members) {
 		w.first("type", m[formatType], "")
 	}
 	if ok && m[formatType].EqualText("json_schema") {
-		w.member("name", m[formatName], `""`) // chat leaves it to the engine whether a name is required
+		w.member("name", m[formatName], `""`) // the engine decides whether a name is required
 		w.member("description", m[formatDescription], `null`)
 		w.member("schema", m[formatSchema], `{}`)
 		w.member("strict", m[formatStrict], `false`)
@@ -110,7 +109,6 @@ func (w *memberWriter) text(members *members) {
 	w.string(`}`)
 }
 
-// tools appends the tools that the client runs. Other tools were dropped.
 func (w *memberWriter) tools(members *members) {
 	w.string(`,"tools":[`)
 	n := 0
@@ -138,5 +136,4 @@ func (w *memberWriter) tools(members *members) {
 	w.string(`]`)
 }
 
-// appendInt is strconv.AppendInt for the numbers of this package.
 func appendInt(dst []byte, n int) []byte { return strconv.AppendInt(dst, int64(n), 10) }

@@ -8,7 +8,6 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// settings writes everything of the chat request except the conversation.
 func (m *members) settings(w *dialects.ChatWriter, t *tools, info *RequestInfo) {
 	if on, _ := m[memberStream].Bool(); on {
 		w.String(`,"stream":true`)
@@ -25,13 +24,13 @@ func (m *members) settings(w *dialects.ChatWriter, t *tools, info *RequestInfo) 
 	}
 	w.Member(`,"reasoning_effort":`, m[memberReasoning].Get("effort"))
 	info.logprobs, info.reasoning = m.wantsLogprobs(), m.includes(includeReasoning)
-	// Chat has members with the same name and checks them.
+	// These members have the same name in chat, and package chat checks them.
 	for i := memberPresencePenalty; i < memberResponseFormat; i++ {
 		if v := m[i]; chat.Given(v) && (i != memberTopLogprobs || info.logprobs || !idle(i, v)) {
 			w.Raw(`,"`+memberNames[i]+`":`, v)
 		}
 	}
-	if info.logprobs { // without logprobs engines refuse top_logprobs
+	if info.logprobs { // engines refuse top_logprobs without logprobs
 		w.String(`,"logprobs":true`)
 	}
 	m.writeFormat(w, info)
@@ -41,7 +40,6 @@ func (m *members) settings(w *dialects.ChatWriter, t *tools, info *RequestInfo) 
 	}
 }
 
-// writeFormat writes response_format.
 func (m *members) writeFormat(w *dialects.ChatWriter, info *RequestInfo) {
 	v, chats := m.chatFormat()
 	if info.chatFormat = chats; chats {
@@ -63,8 +61,7 @@ func (m *members) writeFormat(w *dialects.ChatWriter, info *RequestInfo) {
 	w.String(`}`)
 }
 
-// unmet finds the members that ask for something that the edge does not support, and records them
-// as dropped.
+// unmet adds the members that request something unsupported to the dropped parts.
 func (m *members) unmet(d *dialects.Dropped) {
 	for _, i := range [...]int{memberMaxToolCalls, memberN, memberServiceTier, memberTruncation, memberContextManagement} {
 		if v := m[i]; chat.Given(v) && !idle(i, v) {
@@ -87,11 +84,9 @@ func (m *members) unmet(d *dialects.Dropped) {
 	}
 }
 
-// includeLogprobs is the element of include that asks for the text's log probabilities. Other
-// elements except includeReasoning have no effect.
+// includeLogprobs is the element of include that requests the log probabilities of the text.
 const includeLogprobs = "message.output_text.logprobs"
 
-// wantsLogprobs reports whether the answer should include log probabilities.
 func (m *members) wantsLogprobs() bool {
 	if on, _ := m[memberLogprobs].Bool(); on {
 		return true
@@ -102,7 +97,6 @@ func (m *members) wantsLogprobs() bool {
 	return m.includes(includeLogprobs)
 }
 
-// includes reports whether include has the given element.
 func (m *members) includes(element string) bool {
 	for it := m[memberInclude].Iter(); it.Next(); {
 		if it.Value().EqualText(element) {
@@ -112,7 +106,6 @@ func (m *members) includes(element string) bool {
 	return false
 }
 
-// checkInclude checks the type of include.
 func checkInclude(v jsonx.Value) *fault {
 	if f := optional("include", "an array of strings", v, jsonx.Value.IsArray); f != nil {
 		return f
@@ -130,7 +123,6 @@ var (
 	formatNames = jsonx.NewNames("type", "name", "schema", "strict", "description")
 )
 
-// The members of text.format.
 const (
 	formatType = iota
 	formatName
@@ -173,15 +165,13 @@ func checkFormat(v jsonx.Value) *fault {
 	return f.In("format")
 }
 
-// chatFormat returns chat's response_format if it applies. The dialect's own text.format takes
-// precedence.
+// chatFormat returns chat's response_format, unless text.format is present.
 func (m *members) chatFormat() (v jsonx.Value, ok bool) {
 	v = m[memberResponseFormat]
 	return v, chat.Given(v) && !chat.Given(m[memberText].Get("format"))
 }
 
-// format returns the members of text.format, or of the response_format that replaces it, if it asks
-// for JSON.
+// format returns the members of the format. It returns false if the format is text or absent.
 func (m *members) format() (f [formatCount]jsonx.Value, ok bool) {
 	if v, chats := m.chatFormat(); chats {
 		f[formatType] = v.Get("type")
@@ -196,7 +186,8 @@ func (m *members) format() (f [formatCount]jsonx.Value, ok bool) {
 
 var reasoningNames = jsonx.NewNames("effort", "summary")
 
-// checkReasoning checks the effort's type; chat checks its word, and Locate reports the error.
+// checkReasoning checks the member reasoning, but not the value of the effort. Package chat checks
+// this value, and Locate corrects the parameter of its error.
 func (m *members) checkReasoning() *fault {
 	var e [2]jsonx.Value
 	f := chat.ReadObject("reasoning", m[memberReasoning], reasoningNames, e[:])
@@ -206,11 +197,10 @@ func (m *members) checkReasoning() *fault {
 	return f
 }
 
-// hint is a member whose word is only a hint. It has an effect only at an engine that supports this
-// dialect.
+// hint is a member that has an effect only if the engine supports the Responses dialect.
 type hint struct {
-	member int    // the object that contains it
-	name   string // its name in that object
+	member int    // the object that contains the hint
+	name   string // the hint's name in that object
 	list   chat.WordList
 }
 
@@ -220,8 +210,8 @@ var (
 	hints     = [...]*hint{&verbosity, &summary}
 )
 
-// read returns the list's word for an object's member, or "" for none, and whether the client wrote
-// exactly that word.
+// read returns the hint's word, or "" if the hint is absent. If the client's word is unknown, known
+// is false.
 func (h *hint) read(object jsonx.Value) (word string, known bool) {
 	v := object.Get(h.name)
 	if !chat.Given(v) {
@@ -242,7 +232,7 @@ func idle(member int, v jsonx.Value) bool {
 		return ok && n == 1
 	case memberServiceTier:
 		return v.EqualText("auto") || v.EqualText("default")
-	case memberTopLogprobs, memberPresencePenalty, memberFrequencyPenalty: // answers have these defaults, so clients send them
+	case memberTopLogprobs, memberPresencePenalty, memberFrequencyPenalty: // responses contain these defaults
 		n, ok := v.Float()
 		return ok && n == 0
 	}

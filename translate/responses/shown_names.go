@@ -11,30 +11,28 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// shownNames holds the engine's names for those tools in a request that cannot be sent to the
-// engine unchanged. Engines have no namespaces, so they know a tool in a namespace as
-// namespace__tool. Each name consists of letters, digits, _ and -, and is unique within the
-// request. The zero value has no names.
+// shownNames maps tools that cannot be sent unchanged to names for the engine. Engines do not
+// support namespaces, so they know a tool in a namespace as namespace__tool. Each name consists of
+// letters, digits, _ and -, and is unique within the request. The zero value has no names.
 type shownNames struct {
 	list     []clientTool
-	byClient map[string]string // by the tool's key
-	key      []byte            // buffer for a key
+	byClient map[string]string // by the tool's key (see appendKey)
+	key      []byte
 }
 
-// clientTool is a tool whose form differs between engine and client.
+// clientTool is a tool that has a different form for the engine than for the client.
 type clientTool struct {
-	shown           string // the engine's name for the tool
+	shown           string
 	name, namespace string
-	custom          bool // the tool's input is text, sent in a member of the function's arguments
-	grammar         bool // the input has a grammar
+	custom          bool // the tool's input is text, which the engine sends in a member of the function's arguments
+	grammar         bool
 }
 
-// maxShownName is the maximum length of a joined name, in bytes. It is the vendors' limit for
-// names, which clients obey and engines also apply.
+// maxShownName is the vendors' limit for names. Clients obey it, and some engines enforce it.
 const maxShownName = 64
 
-// assign determines the names. They depend only on the list of tools. Tools that the engine gets
-// unchanged get their names first.
+// assign chooses the names. It first reserves the names of the tools that are sent unchanged. The
+// result depends only on the list of tools.
 func (s *shownNames) assign(tools []tool) {
 	if !slices.ContainsFunc(tools, tool.mapped) {
 		return
@@ -46,7 +44,7 @@ func (s *shownNames) assign(tools []tool) {
 			taken[textOfName(x.m[toolName])] = true
 		}
 	}
-	clashes := 0 // a unique number resolves each clash of hashes
+	clashes := 0 // a unique number resolves each hash collision
 	for i := range tools {
 		x := &tools[i]
 		if !x.mapped() {
@@ -68,7 +66,6 @@ func (s *shownNames) assign(tools []tool) {
 	}
 }
 
-// mapped reports whether the engine knows the tool in a different form.
 func (t tool) mapped() bool { return t.space.Exists() || t.custom() }
 
 func textOfName(v jsonx.Value) string {
@@ -78,7 +75,6 @@ func textOfName(v jsonx.Value) string {
 	return string(v.AppendText(nil))
 }
 
-// joinName returns the name of a tool joined with its namespace, if it has one.
 func joinName(namespace, name string) string {
 	joined := joinNames(namespace, name)
 	if joined == "" || len(joined) > maxShownName || strings.ContainsFunc(joined, notShown) {
@@ -94,14 +90,14 @@ func joinNames(namespace, name string) string {
 	return namespace + "__" + name
 }
 
-// notShown reports whether vendors forbid a character in a name. Engines put names into templates
-// and grammars.
+// notShown reports whether vendors forbid a character in names. Names appear in the templates and
+// grammars of engines.
 func notShown(r rune) bool {
 	return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 }
 
-// hashName is joinName for names that are together too long, contain forbidden characters, or are
-// already taken. apart is also hashed, to distinguish tools that would otherwise have the same
+// hashName is used instead of joinName if the joined name is too long, contains forbidden
+// characters, or is already taken. apart distinguishes tools that would otherwise have the same
 // name.
 func hashName(namespace, name, apart string) string {
 	h := fnv.New32a()
@@ -115,8 +111,8 @@ func hashName(namespace, name, apart string) string {
 	return fmt.Sprintf("%s_%08x", joined[:min(len(joined), maxShownName-len("_01234567"))], h.Sum32())
 }
 
-// appendKey appends a tool's key to dst, which must be empty. The key consists of the texts of the
-// namespace and the name, the boundary between them, and the kind.
+// appendKey appends the key of a tool. It consists of the namespace, the name, the boundary between
+// the two, and the kind. dst must be empty.
 func appendKey(dst []byte, namespace, name jsonx.Value, custom bool) []byte {
 	if chat.Given(namespace) {
 		dst = namespace.AppendText(dst)
@@ -126,8 +122,8 @@ func appendKey(dst []byte, namespace, name jsonx.Value, custom bool) []byte {
 	return strconv.AppendBool(strconv.AppendInt(dst, end, 10), custom)
 }
 
-// append appends the engine's name for a tool, as JSON. A tool in the history that is no longer
-// offered gets the name that it would have if it were the only tool.
+// append appends the engine's name for a tool, in quotes. If the tool is in the history but no
+// longer offered, append uses the name that the tool would have if it were the only one.
 func (s *shownNames) append(dst []byte, namespace, name jsonx.Value, custom bool) []byte {
 	if !namespace.HasText() && !custom {
 		return append(dst, name.Raw()...)
@@ -139,11 +135,10 @@ func (s *shownNames) append(dst []byte, namespace, name jsonx.Value, custom bool
 	return jsonx.AppendStringS(dst, joinName(textOfName(namespace), textOfName(name)))
 }
 
-// clientTools holds the tools in a request whose form differs between engine and client.
 type clientTools []clientTool
 
-// find returns the tool that the engine knows by the given name, or nil if the client knows the
-// tool by the same name. The name is the contents of a JSON string.
+// find looks up the engine's name for a tool. If the client uses the same name, find returns nil.
+// contents are the contents of a JSON string.
 func (t clientTools) find(contents []byte) *clientTool {
 	if len(t) == 0 {
 		return nil

@@ -12,9 +12,8 @@ import (
 // Request.Decode must fill RequestInfo before Reset is called. Then either call Append for each
 // event from the engine and finally Finish or Fail, or call AppendWhole once.
 //
-// The zero value is ready. A Stream belongs to one call at a time and is meant to be pooled. It
-// keeps the text that it has sent, at most translate.MaxAnswer bytes, because the last events
-// repeat that text. Except when that text grows, an event allocates nothing.
+// The zero value is ready for Reset. A Stream belongs to one call at a time. It stores the text
+// that it has sent, at most translate.MaxAnswer bytes, because the last events repeat that text.
 type Stream struct {
 	RequestInfo RequestInfo // filled by Request.Decode
 
@@ -22,16 +21,15 @@ type Stream struct {
 	phase    phase
 	output   output
 	events   eventWriter
-	head     int // the open part, or the next one
+	head     int // index of the open part or, if no part is open, of the next part
 }
 
 var _ translate.Stream = (*Stream)(nil)
 
-// phase is the state of a stream.
 type phase uint8
 
 const (
-	phaseIdle    phase = iota // nothing has been sent
+	phaseIdle    phase = iota // no event has been sent
 	phaseStarted              // response.created has been sent
 	phaseEnded                // [DONE] has been sent
 )
@@ -46,8 +44,8 @@ func (s *Stream) Reset(i *dialects.Identity) {
 // Started reports whether an output item has started.
 func (s *Stream) Started() bool { return len(s.output.parts) > 0 || s.phase == phaseEnded }
 
-// NextEngine prepares for another engine's events, after response.in_progress or after an open text
-// part.
+// NextEngine prepares for events from another engine. It may be called after response.in_progress
+// or while a text part is open.
 func (s *Stream) NextEngine() {
 	if s.Started() {
 		s.output.reader.Resume()
@@ -56,24 +54,24 @@ func (s *Stream) NextEngine() {
 	s.output.reset(&s.identity, &s.RequestInfo)
 }
 
-// Release drops the last call's data, so that s can go into a pool.
+// Release releases all data of the call.
 func (s *Stream) Release() {
 	s.RequestInfo.reset()
 	s.Reset(&dialects.Identity{})
 }
 
-// Held returns roughly how many bytes of the stream s keeps: all text and tool calls.
+// Held returns roughly how many bytes s stores.
 func (s *Stream) Held() int { return s.output.reader.TextSize() + s.output.kept }
 
-// Markup returns the kind of markup with which the text starts.
+// Markup returns the markup word at the start of the text, if any.
 func (s *Stream) Markup() translate.Markup { return s.output.reader.Markup() }
 
-// Usage returns the engine's counts so far, or an estimate if it sent none.
+// Usage returns the engine's counts so far, or an estimate if the engine has sent no counts.
 func (s *Stream) Usage() translate.Usage { return s.output.reader.Usage() }
 
-// Append appends the client's events, if any, for one event from the engine. The error is a
-// *translate.BadAnswer if the event is malformed or the answer too large, or a *engineerror.Error
-// if the engine reports a failure.
+// Append appends the client's events for one event from the engine. If the event is malformed or
+// the answer is too large, the error is a *translate.BadAnswer. If the engine reports a failure, it
+// is an *engineerror.Error.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	ok, err := s.output.reader.Read(ev)
 	if !ok || err != nil || s.phase == phaseEnded {
@@ -86,9 +84,9 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return s.flush(dst, false), nil
 }
 
-// Finish appends the successful end of the stream: all held parts, the response, and [DONE]. If the
-// engine has not said how the answer ended, Finish appends nothing and returns
-// translate.ErrNoFinish. A second call appends nothing.
+// Finish appends the end of a successful stream: all held parts, the response, and [DONE]. If there
+// is no finish_reason, Finish appends nothing and returns translate.ErrNoFinish. A second call
+// appends nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if err := s.output.reader.End(); err != nil || s.phase == phaseEnded {
 		return dst, err
@@ -103,8 +101,7 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	return s.end(dst), nil
 }
 
-// Fail appends the end of a failed stream: the error, the failed response with the output so far,
-// and [DONE].
+// Fail appends the error, the failed response with the output so far, and [DONE].
 func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 	if s.phase == phaseEnded {
 		return dst
@@ -117,22 +114,20 @@ func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 	return s.end(dst)
 }
 
-// end ends the last event and the stream.
 func (s *Stream) end(dst []byte) []byte {
 	s.phase = phaseEnded
 	return append(dst, "}\n\ndata: [DONE]\n\n"...)
 }
 
-// maxRepeated is the maximum length, in bytes, of what a keep-alive repeats: the output so far and
-// the members of the request.
+// maxRepeated is the maximum length of what a keep-alive repeats: the output so far and the members
+// of the request.
 const maxRepeated = 64 << 10
 
-// Keepalive appends an event without new content. Codex ends a turn that is silent for its
-// stream_idle_timeout_ms (5 minutes), and counts only events, not comments. The event is one that
-// all clients know: an empty delta of the open item if it has deltas, otherwise
-// response.in_progress. openai-node replaces its snapshot of the response with the one in
-// response.in_progress, so that event includes the output so far. Beyond maxRepeated, Keepalive
-// appends a comment instead.
+// Keepalive appends an event without new content. Codex ends a turn if it receives no event for its
+// stream_idle_timeout_ms (5 minutes), even if it receives comments. If the open item has deltas,
+// the event is an empty delta. Otherwise it is response.in_progress. openai-node replaces its
+// snapshot with the response in this event, so the event includes the output so far. If the event
+// would exceed maxRepeated, Keepalive appends a comment instead.
 func (s *Stream) Keepalive(dst []byte) []byte {
 	if s.phase == phaseIdle {
 		return s.start(dst)
@@ -150,13 +145,12 @@ func (s *Stream) Keepalive(dst []byte) []byte {
 	return s.appendInProgress(dst, "response.in_progress", info)
 }
 
-// Finished reports whether the engine has said how the answer ended. Finish then succeeds.
+// Finished reports whether the engine has sent a finish_reason.
 func (s *Stream) Finished() bool { return s.output.reader.Finished() }
 
-// Done reports whether the stream needs nothing more from the engine.
+// Done reports whether the stream needs no more events from the engine.
 func (s *Stream) Done() bool { return s.output.reader.Done() }
 
-// start appends the two events with which every stream starts.
 func (s *Stream) start(dst []byte) []byte {
 	if s.phase != phaseIdle {
 		return dst
@@ -166,16 +160,14 @@ func (s *Stream) start(dst []byte) []byte {
 	return s.appendInProgress(dst, "response.in_progress", &s.RequestInfo)
 }
 
-// appendInProgress appends an event with the response so far.
 func (s *Stream) appendInProgress(dst []byte, name string, info *RequestInfo) []byte {
 	dst = append(s.events.begin(dst, name), `,"response":`...)
 	dst = appendResponse(dst, &s.identity, info, &s.output, statusInProgress, nil)
 	return append(dst, "}\n\n"...)
 }
 
-// flush sends the parts in order, as far as possible. Only one part is open at a time. A tool call
-// is complete when its arguments are complete, and later parts wait until then. If end is true, no
-// part waits.
+// flush appends what can be sent. Only one part is open at a time. If it is a tool call, later
+// parts are held back until the arguments are complete. If end is true, flush sends all parts.
 func (s *Stream) flush(dst []byte, end bool) []byte {
 	o := &s.output
 	for s.head < len(o.parts) {
@@ -197,8 +189,7 @@ func (s *Stream) flush(dst []byte, end bool) []byte {
 	return dst
 }
 
-// AppendWhole appends the response object for a whole, parsed completion. The error is a
-// *translate.BadAnswer.
+// AppendWhole appends the response object for a completion. The error is a *translate.BadAnswer.
 func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
 	if err := s.readWhole(c); err != nil {
 		return dst, err

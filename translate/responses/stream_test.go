@@ -7,7 +7,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// TestEnds checks that nothing follows the end of a stream, whether it succeeded or failed.
+// TestEnds checks that nothing follows the end of a stream.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	ends := sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}`)}

@@ -8,14 +8,13 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// tools holds the contents of the request's tool lists.
 type tools struct {
 	choice  jsonx.Value
 	entries []tool // the tools that the client runs, in order
-	other   int    // the first element that is not a function; -1: none
-	allowed []int  // if limited: the positions of the entries that tool_choice allows
-	none    bool   // no tool may be called, whatever tool_choice says
-	limited bool   // tool_choice is a list of allowed tools
+	other   int    // the first element that is not a function, or -1
+	allowed []int  // if limited is true: positions of the entries that tool_choice allows
+	none    bool   // the model must not call a tool, whatever tool_choice says
+	limited bool
 	shown   shownNames
 	dropped dialects.Dropped
 }
@@ -28,29 +27,24 @@ func (t *tools) reset() {
 	*t = tools{other: -1, allowed: t.allowed[:0], entries: entries}
 }
 
-// keepTools is the number of tools for which memory is kept from one request to the next.
 const keepTools = 64
 
-// any reports whether the engine gets any tool.
 func (t *tools) any() bool {
 	return len(t.entries) > 0 && (!t.limited || len(t.allowed) > 0)
 }
 
-// shows reports whether the engine gets an entry.
 func (t *tools) shows(entry int) bool { return !t.limited || slices.Contains(t.allowed, entry) }
 
-// tool is one tool that the client runs.
 type tool struct {
 	m       [toolCount]jsonx.Value
-	element int         // index of the client's element that is the tool or contains it
+	element int         // index of the client's element, which is the tool or a namespace that contains it
 	space   jsonx.Value // the namespace's name
-	about   jsonx.Value // the namespace's description, only for its first tool
-	shown   string      // the engine's name for a mapped tool
+	about   jsonx.Value // the namespace's description; set only for its first tool
+	shown   string
 }
 
 var toolNames = jsonx.NewNames("type", "name", "description", "parameters", "strict", "tools", "format")
 
-// The members of a tool.
 const (
 	toolType = iota
 	toolName
@@ -62,7 +56,7 @@ const (
 	toolCount
 )
 
-// maxTools limits both tool lists, because each allowed tool is searched for among all tools.
+// maxTools limits both tool lists, because checkChoice searches all tools for each allowed tool.
 const (
 	maxTools = 1024
 	tooMany  = "must hold at most 1024 tools"
@@ -70,8 +64,8 @@ const (
 
 const onlyClientTools = "Only function and custom tools run here, in the client"
 
-// decode checks the tools. Hosted tools are dropped if there are other tools, because agents offer
-// hosted tools without being asked. They are refused if there are no other tools.
+// decode reads the list of tools. If there are other tools, it drops hosted tools, because agents
+// always offer hosted tools. Otherwise it refuses them.
 func (t *tools) decode(v jsonx.Value) *fault {
 	t.reset()
 	if f := optional("tools", "an array of tools", v, jsonx.Value.IsArray); f != nil {
@@ -92,7 +86,6 @@ func (t *tools) decode(v jsonx.Value) *fault {
 	return nil
 }
 
-// add checks an element of the list and adds its tools.
 func (t *tools) add(v jsonx.Value, index int) *fault {
 	x, f := checkTool(v)
 	if f != nil {
@@ -114,7 +107,6 @@ func (t *tools) add(v jsonx.Value, index int) *fault {
 	return nil
 }
 
-// addSpace adds the tools of a namespace.
 func (t *tools) addSpace(space *tool) *fault {
 	about := space.m[toolDescription]
 	for it := space.m[toolTools].Iter(); it.Next(); {
@@ -168,7 +160,6 @@ func checkTool(v jsonx.Value) (x tool, f *fault) {
 
 var toolFormatNames = jsonx.NewNames("type", "syntax", "definition")
 
-// checkToolFormat checks the format of a custom tool's input.
 func checkToolFormat(v jsonx.Value) *fault {
 	var m [3]jsonx.Value
 	if f := chat.ReadObject("format", v, toolFormatNames, m[:]); f != nil || !chat.Given(v) {
@@ -189,10 +180,8 @@ func checkToolFormat(v jsonx.Value) *fault {
 	return f.In("format")
 }
 
-// custom reports whether the tool's input is text instead of arguments.
 func (t *tool) custom() bool { return t.m[toolType].EqualText("custom") }
 
-// grammar returns the text of a custom tool's grammar, if it has one.
 func (t *tool) grammar() (text jsonx.Value) {
 	if v := t.m[toolFormat]; t.custom() && v.Get("type").EqualText("grammar") && v.Get("definition").HasText() {
 		text = v.Get("definition")
@@ -200,7 +189,6 @@ func (t *tool) grammar() (text jsonx.Value) {
 	return text
 }
 
-// readTool returns the members of a tool that has already been checked.
 func readTool(v jsonx.Value) (m [toolCount]jsonx.Value) {
 	if toolNames.Fields(v, m[:]) != nil {
 		panic("BUG: a tool was not checked")
@@ -213,7 +201,6 @@ var (
 	allowedNames = jsonx.NewNames("type", "name", "namespace")
 )
 
-// The members of tool_choice.
 const (
 	choiceType = iota
 	choiceName
@@ -223,8 +210,7 @@ const (
 	choiceCount
 )
 
-// checkChoice checks the possible values of tool_choice: three words, one function, or a list of
-// allowed tools.
+// checkChoice checks tool_choice: auto, none or required, one function, or a list of allowed tools.
 func (t *tools) checkChoice(v jsonx.Value) *fault {
 	t.choice = v
 	switch {
@@ -258,7 +244,6 @@ func (t *tools) checkChoice(v jsonx.Value) *fault {
 	return f.In("tool_choice")
 }
 
-// clientRuns reports whether a tool of the given type can be chosen.
 func clientRuns(kind jsonx.Value) bool { return kind.EqualText("function") || kind.EqualText("custom") }
 
 // find returns the position of the tool with the given type, name and namespace.
@@ -283,7 +268,6 @@ func (t *tools) find(kind, name, space jsonx.Value) (int, *fault) {
 	return 0, chat.WrongValue("name", chat.NotDefined)
 }
 
-// modeOf returns the mode of a list of allowed tools, by default auto.
 func modeOf(choice jsonx.Value) []byte {
 	if mode := choice.Get("mode"); chat.Given(mode) {
 		return mode.Raw()
@@ -293,7 +277,6 @@ func modeOf(choice jsonx.Value) []byte {
 
 var modeAuto = []byte(`"auto"`)
 
-// findAllowed returns the position of the tool that an element of the list of allowed tools names.
 func (t *tools) findAllowed(v jsonx.Value) (int, *fault) {
 	var m [3]jsonx.Value
 	f := chat.ReadElement("an object", v, allowedNames, m[:])
@@ -309,8 +292,7 @@ func (t *tools) findAllowed(v jsonx.Value) (int, *fault) {
 	return t.find(m[0], m[1], m[2])
 }
 
-// write writes the functions that the engine gets, and tool_choice. A list of allowed tools
-// replaces the list of tools.
+// write writes the tools. If tool_choice is a list of allowed tools, it writes only these.
 func (t *tools) write(w *dialects.ChatWriter) {
 	if !t.any() {
 		return
@@ -341,7 +323,6 @@ func (t *tools) write(w *dialects.ChatWriter) {
 	}
 }
 
-// appendFunction appends the members of the function that represents the tool for an engine.
 func (t *tool) appendFunction(dst []byte) []byte {
 	w := dialects.ChatWriter{Out: append(dst, `"name":`...)}
 	if t.mapped() {
@@ -364,13 +345,12 @@ func (t *tool) appendFunction(dst []byte) []byte {
 	return w.Out
 }
 
-// customParameters holds the parameters of the function that replaces a custom tool.
 const customParameters = `,"parameters":{"type":"object","properties":{"input":{"type":"string"}},` +
 	`"required":["input"],"additionalProperties":false}`
 
-// appendInputRule appends to a custom tool's description a rule for giving the input, because the
-// description says that the input is not JSON. The grammar is only for the model to read, because
-// engines do not support this dialect's grammars.
+// appendInputRule appends a sentence to the description of a custom tool, which says that the input
+// is not JSON. The grammar is only a hint to the model, because engines do not support this
+// dialect's grammars.
 func (t *tool) appendInputRule(dst []byte) []byte {
 	if !t.custom() {
 		return dst
@@ -384,7 +364,6 @@ func (t *tool) appendInputRule(dst []byte) []byte {
 	return dst
 }
 
-// inside returns the contents of a string, or nil for any other value.
 func inside(v jsonx.Value) []byte {
 	if !v.IsString() {
 		return nil

@@ -1,21 +1,22 @@
-// Package seal hides a text in a blob that a client carries from one request to the next. The text
-// is the summary of a compacted conversation, or a model's reasoning. The client may not read the
-// reasoning, or did not ask for it, but the model needs it to continue. With such blobs the edge
-// has to store nothing.
+// Package seal encrypts texts into blobs. The client sends a blob back with a later request, so
+// that the edge does not have to store the text. The text is either the summary of a compacted
+// conversation or a model's reasoning. The model needs its reasoning to continue, but the client
+// must not read it or did not ask for it.
 //
-// A blob is bound to its owner, which is a key's id, and to a model. No other owner's request opens
-// the blob, and no other model receives the text. A summary is bound only to its owner, so its
-// model is empty. Reasoning that cannot be opened is omitted from the request and counted. This is
-// not an error, because agents send back whatever they have, including reasoning from other
-// providers. A summary that cannot be opened is an error, because nothing else remains of the
-// conversation.
+// A blob is bound to a model and to an owner, which is the id of an API key. The edge does not open
+// the blob in a request from another owner or for another model. A summary is bound only to its
+// owner, so its model is empty.
+//
+// Reasoning that cannot be opened is omitted from the request and counted. This is not an error,
+// because agents send back the whole conversation, including reasoning from other providers. A
+// summary that cannot be opened is an error, because the conversation would be lost.
 //
 // # Design
 //
-// The text is sealed by AES-256-GCM. Each blob has its own key, derived (HKDF) from the secret, the
-// owner, the model and a random salt, so that edges that share a secret for years never approach
-// the limit on random nonces under one key. A blob identifies its secret by a few bytes of a hash,
-// so that a blob with a rotated secret can be distinguished from a forgery.
+// The text is sealed with AES-256-GCM. Each blob has its own key, which HKDF derives from the
+// secret, the owner, the model and a random salt. Even if edges share a secret for years, they
+// therefore never approach the limit on random nonces for one key. A blob identifies its secret by
+// a few bytes of a hash, which distinguishes a blob with a rotated secret from a forgery.
 package seal
 
 import (
@@ -30,7 +31,7 @@ import (
 	"slices"
 )
 
-// MaxText is the maximum length of a text that is sealed, in bytes.
+// MaxText is the maximum length of a sealed text, in bytes.
 const MaxText = 256 << 10
 
 // Result is the result of sealing a text or opening a blob.
@@ -42,8 +43,8 @@ const (
 	Opened
 	TooLong // a text longer than MaxText, which was not sealed
 	Foreign // another provider's blob
-	Stale   // a blob whose secret is unknown, or not known any more
-	Forged  // a blob that was changed or truncated, or has another owner or model
+	Stale   // a blob whose secret is unknown or no longer known
+	Forged  // a blob that was changed or truncated, or belongs to another owner or model
 	Results
 )
 
@@ -52,9 +53,9 @@ func (r Result) String() string {
 	return [...]string{"sealed", "opened", "too_long", "foreign", "stale", "forged"}[r]
 }
 
-// Keys holds the secrets of an edge. It never changes, and any goroutine may use it.
+// Keys contains the secrets of an edge. It is immutable and safe for concurrent use.
 type Keys struct {
-	secrets []secret // the first secret seals, all secrets open
+	secrets []secret // the first secret seals; all secrets open
 	private bool     // known only to this process
 }
 
@@ -63,7 +64,8 @@ type secret struct {
 	prk  []byte
 }
 
-// A blob is the base64 of a mark, a name, a salt, a nonce, and the sealed text with its tag.
+// A blob is the base64 encoding of a mark, a name, a salt, a nonce, and the sealed text with its
+// tag.
 const (
 	nameLen  = 4
 	saltLen  = 16
@@ -73,18 +75,16 @@ const (
 	tagLen   = 16
 )
 
-// mark is at the start of every blob. In base64 it is pst1.
+// mark is at the start of every blob. Its base64 encoding is pst1.
 var mark = []byte{0xa6, 0xcb, 0x75}
 
-// maxBlob is the maximum length of a blob.
 var maxBlob = base64.StdEncoding.EncodedLen(headLen + MaxText + tagLen)
 
-// NewKeys returns keys for the given secrets; at least one is required. Each should be as strong as
-// 32 random bytes.
+// NewKeys returns keys for at least one secret. Each secret should be as strong as 32 random bytes.
 func NewKeys(secrets ...string) *Keys { return NewKeysFor("reasoning", secrets...) }
 
-// NewKeysFor is NewKeys for a purpose other than reasoning. A text sealed for one purpose cannot be
-// opened for another one, whatever its owner and model.
+// NewKeysFor is like NewKeys, but for a purpose other than reasoning. A text that was sealed for
+// one purpose cannot be opened for another.
 func NewKeysFor(purpose string, secrets ...string) *Keys {
 	k := &Keys{}
 	for _, s := range secrets {
@@ -108,7 +108,7 @@ func PrivateKeys() *Keys {
 // Private reports whether the keys come from PrivateKeys.
 func (k *Keys) Private() bool { return k.private }
 
-// Of returns an owner's box. The box calls count with the result of each text and blob.
+// Of returns the box of an owner. The box calls count with each result.
 func (k *Keys) Of(owner string, count func(Result)) Box { return Box{k, owner, "", count} }
 
 // Box seals texts and opens blobs for one owner and one model. The zero Box seals and opens
@@ -125,7 +125,7 @@ func (b Box) For(model string) Box {
 	return b
 }
 
-// Newest reports whether a blob names the secret that currently seals.
+// Newest reports whether the blob was sealed with the current secret.
 func (b Box) Newest(blob []byte) bool {
 	var head [markLen + nameLen + 2]byte // decoded from 12 characters
 	n, err := base64.StdEncoding.Decode(head[:], blob[:min(len(blob), 12)])
@@ -138,8 +138,8 @@ func (b Box) Uncounted() Box {
 	return b
 }
 
-// Seal appends the blob for a text, and reports whether it sealed the text. The blob is plain ASCII
-// without quotes and backslashes.
+// Seal appends the blob for a text and reports whether it sealed the text. A blob is ASCII without
+// quotes or backslashes.
 func (b Box) Seal(dst, text []byte) ([]byte, bool) {
 	if b.keys == nil {
 		return dst, false
@@ -177,7 +177,7 @@ func (b Box) open(dst, text []byte) ([]byte, Result) {
 	}
 	blob, err := base64.StdEncoding.AppendDecode(nil, text)
 	if err != nil || len(blob) < headLen+tagLen {
-		return dst, Forged // one foreign blob in 16 million starts like ours
+		return dst, Forged // one foreign blob in 16 million starts with this mark
 	}
 	name, rest := blob[markLen:markLen+nameLen], blob[markLen+nameLen:]
 	known := false
@@ -188,7 +188,7 @@ func (b Box) open(dst, text []byte) ([]byte, Result) {
 		}
 		known = true
 		salt, nonce, sealed := rest[:saltLen], rest[saltLen:saltLen+nonceLen], rest[saltLen+nonceLen:]
-		dst = slices.Grow(dst, len(sealed)) // Open itself would grow dst only to the exact size
+		dst = slices.Grow(dst, len(sealed)) // Open would grow dst only to the exact size
 		if out, err := b.cipher(s, salt).Open(dst, nonce, sealed, nil); err == nil {
 			return out, Opened
 		}
@@ -199,7 +199,6 @@ func (b Box) open(dst, text []byte) ([]byte, Result) {
 	return dst, Forged
 }
 
-// cipher returns the cipher for one blob.
 func (b Box) cipher(s *secret, salt []byte) cipher.AEAD {
 	info := binary.AppendUvarint(nil, uint64(len(b.owner)))
 	info = append(append(append(info, b.owner...), b.model...), salt...)

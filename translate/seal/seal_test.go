@@ -16,13 +16,12 @@ const (
 	secretB = "a-secret-of-some-forty-characters-number-b"
 )
 
-// counts holds what a test's boxes have counted.
 type counts [seal.Results]int
 
 func (c *counts) count(r seal.Result) { c[r]++ }
 
-// TestPurposes checks that a blob sealed for one purpose opens for no other purpose, and that it
-// shows whether it was sealed with the newest secret.
+// TestPurposes checks that a blob can be opened only for its purpose, and that Newest recognizes
+// blobs that were sealed with the newest secret.
 func TestPurposes(t *testing.T) {
 	secret, other := "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
 	count := func(seal.Result) {}
@@ -47,7 +46,7 @@ func TestPurposes(t *testing.T) {
 }
 
 // TestRoundTrip checks that any sealed text can be opened only for its owner and model, with any of
-// the secrets, and cannot be read in the blob.
+// the secrets.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var n counts
@@ -88,7 +87,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// TestForged checks that a blob with a changed or missing byte anywhere does not open.
+// TestForged checks that a blob with a changed or missing byte cannot be opened.
 func TestForged(t *testing.T) {
 	var n counts
 	box := seal.NewKeys(secretA, secretB).Of("team-a", n.count).For("m")
@@ -111,8 +110,8 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// TestBounds checks that 256 KiB can be sealed and opened, but not one byte more, and that another
-// provider's blob counts as foreign.
+// TestBounds checks that 256 KiB can be sealed and opened, but not one more byte. It also checks
+// that another provider's blob counts as foreign.
 func TestBounds(t *testing.T) {
 	var n counts
 	box := seal.PrivateKeys().Of("", n.count).For("m")
@@ -140,8 +139,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestOpenGrows checks that a buffer for consecutive blobs grows as with append, and not by one
-// blob at a time. Copying the buffer for each blob would take quadratic time.
+// TestOpenGrows checks that Open grows the buffer like append. Copying the whole buffer for each
+// blob would take quadratic time.
 func TestOpenGrows(t *testing.T) {
 	box := seal.PrivateKeys().Of("", func(seal.Result) {}).For("m")
 	blob, _ := box.Seal(nil, bytes.Repeat([]byte("r"), 1000))
@@ -180,8 +179,8 @@ func TestPrivateKeys(t *testing.T) {
 	}
 }
 
-// FuzzOpen checks that no blob from a client causes a panic, and that a blob that opens was sealed
-// here.
+// FuzzOpen checks that no blob from a client causes a panic, and that only blobs that this test
+// sealed can be opened.
 func FuzzOpen(f *testing.F) {
 	var n counts
 	box := seal.NewKeys(secretA).Of("team-a", n.count).For("m")

@@ -2,10 +2,8 @@ package sse
 
 import "bytes"
 
-// AppendEvent appends an event: a line with the name unless the name is empty, one line for each
-// line of data, and a blank line. A "\r", a "\n" or both together separate lines in data. The name
-// must not contain either. AppendEvent drops the name from the first such byte on, because readers
-// would take the rest for another field.
+// AppendEvent appends an event. Lines of data may be separated by "\r", "\n" or "\r\n". The name is
+// truncated at its first line end, because readers would read the text after it as another field.
 func AppendEvent(dst []byte, name string, data []byte) []byte {
 	for i := range len(name) {
 		if name[i] == '\n' || name[i] == '\r' {
@@ -21,9 +19,8 @@ func AppendEvent(dst []byte, name string, data []byte) []byte {
 	return append(appendLines(dst, "data: ", data), '\n')
 }
 
-// Flatten turns the line ends of a JSON text into spaces, in place, so that it fits on one data
-// line. Not every client joins several data lines. In JSON a line end can only be space between
-// tokens.
+// Flatten replaces the line ends of a JSON text with spaces, because some clients do not join data
+// lines. In JSON, line ends occur only between tokens.
 func Flatten(json []byte) {
 	for _, end := range [...]byte{'\n', '\r'} {
 		for rest := json; ; {
@@ -37,16 +34,15 @@ func Flatten(json []byte) {
 	}
 }
 
-// AppendComment appends a comment, which clients ignore, to keep a silent stream alive. The comment
-// is complete, but must not come between the lines of an event. Line ends in text are treated as in
-// AppendEvent.
+// AppendComment appends a comment, which clients ignore, to keep an idle stream alive. A comment
+// must not be written between the lines of an event.
 func AppendComment(dst []byte, text string) []byte {
 	return append(appendLines(dst, ": ", []byte(text)), '\n')
 }
 
 func appendLines(dst []byte, prefix string, text []byte) []byte {
 	for lf, known := 0, false; ; {
-		if !known { // once for each line feed, regardless of how many carriage returns precede it
+		if !known { // each line feed is searched only once, even if many carriage returns precede it
 			if lf = bytes.IndexByte(text, '\n'); lf < 0 {
 				lf = len(text)
 			}

@@ -2,8 +2,7 @@ package sse
 
 import "bytes"
 
-// fieldMarks lists the possible starts of a line: the fields that readers know, and the mark of a
-// comment.
+// fieldMarks lists the possible starts of a line: a field that readers know, or a comment.
 var fieldMarks = [...][]byte{[]byte("data:"), []byte("event:"), []byte("id:"), []byte("retry:"), {':'}}
 
 var byteOrderMark = []byte("\ufeff")

@@ -11,8 +11,8 @@ import (
 
 const chunk = `{"id":"chatcmpl-8f2a0c7d","object":"chat.completion.chunk","created":1733443200,"model":"llama-3.3-70b","choices":[{"index":0,"delta":{"content":" water"},"logprobs":null,"finish_reason":null}]}`
 
-// loop is a source that repeats the same text endlessly. Each read returns n bytes, or as many as
-// fit if n is 0.
+// loop is a source that repeats the same text endlessly. Each read returns n bytes or, if n is 0,
+// as many bytes as fit.
 type loop struct {
 	text []byte
 	pos  int
@@ -74,7 +74,7 @@ func BenchmarkAppendEvent(b *testing.B) {
 	}
 }
 
-// TestAllocs checks the package's promise: no allocation for any kind of event.
+// TestAllocs checks that reading does not allocate for any kind of event, as the package promises.
 func TestAllocs(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector allocates")
@@ -82,7 +82,7 @@ func TestAllocs(t *testing.T) {
 	var dst []byte
 	for _, s := range streams {
 		if len(s.text) > largeBuffer {
-			continue // the buffer of such an event is not kept
+			continue // the buffer of such an event is not retained
 		}
 		for _, n := range []int{0, 7, len(s.text)} {
 			r := NewReader(&loop{text: []byte(s.text), n: n}, 8<<20)

@@ -9,47 +9,43 @@ import (
 
 const (
 	smallBuffer = 2 << 10  // size of a Reader's first buffer
-	largeBuffer = 64 << 10 // a larger buffer is released as soon as it is empty
-	minRead     = 512      // a read compacts or grows a buffer with less room than this
+	largeBuffer = 64 << 10 // a larger buffer is released once it is empty
+	minRead     = 512      // a read compacts or grows a buffer with less free space
 )
 
-// smallBuffers holds the buffers of resting Readers.
 var smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
 
-// Source is a source that lends bytes that it already has, and limits the memory of a Reader's
-// buffer.
+// Source is a reader that lends bytes it has already read and limits the size of a Reader's buffer.
 type Source interface {
 	io.Reader
-	// Lend is called when the Reader has used all its bytes. It returns available bytes, which the
-	// Reader owns and may change until the Reader calls Lend or Read again. If Lend returns no
+	// The Reader calls Lend when it has consumed all its bytes. Lend returns the available bytes.
+	// The Reader may read and change them until it calls Lend or Read again. If Lend returns no
 	// bytes, the Reader calls Read.
 	Lend() []byte
-	// Hold is called before the Reader replaces its buffer with one of n bytes, unless both are
-	// small. Hold may refuse a larger buffer. The Reader then stays unchanged, and Next returns the
-	// error.
+	// The Reader calls Hold before it replaces its buffer with a buffer of n bytes, unless both are
+	// small. If Hold returns an error, Next returns it.
 	Hold(n int) error
 }
 
-// errCount is the error for a source that breaks the contract of io.Reader.
+// errCount means that the source violates the contract of io.Reader.
 var errCount = errors.New("read event: invalid count from the source")
 
-// buffer holds the bytes that a Reader has read from its source but not used yet.
+// buffer holds the bytes that a Reader has read from its source but not yet consumed.
 type buffer struct {
-	source Source             // nil: the source is only an io.Reader
-	buf    []byte             // always at full length; nil before the first read and while the Reader rests
-	small  *[smallBuffer]byte // the pooled buffer, if buf is that buffer
-	lent   bool               // buf belongs to the source
+	source Source             // nil if the source does not implement Source
+	buf    []byte             // always at full length; nil before the first read and after Rest
+	small  *[smallBuffer]byte // the pooled array behind buf, if any
+	lent   bool               // the source owns buf
 
 	// Offsets into buf.
 	start int // start of the current event; the bytes before it are consumed
 	line  int // start of the current line
-	scan  int // no line ends in buf[line:scan]
-	lf    int // no "\n" in buf[scan:lf]
+	scan  int // buf[line:scan] contains no line end
+	lf    int // buf[scan:lf] contains no "\n"
 	end   int // end of the bytes read
-	peak  int // the greatest end since the buffer was last empty
+	peak  int // the maximum of end since the buffer was last empty
 }
 
-// drop releases the buffer.
 func (b *buffer) drop() {
 	if b.small != nil {
 		smallBuffers.Put(b.small)
@@ -57,8 +53,8 @@ func (b *buffer) drop() {
 	b.buf, b.small, b.lent = nil, nil, false
 }
 
-// lineFeed returns the offset of the next "\n" among the unscanned bytes, or b.end and false. Over
-// all calls, each byte is searched once.
+// lineFeed returns the offset of the next unscanned "\n", or b.end and false. It searches each byte
+// only once.
 func (b *buffer) lineFeed() (at int, found bool) {
 	if b.lf < b.scan {
 		b.lf = b.scan
@@ -73,8 +69,8 @@ func (b *buffer) lineFeed() (at int, found bool) {
 	return b.lf, b.lf < b.end
 }
 
-// lineEnd returns the offset of the "\r" or "\n" that ends the current line, or b.end and false.
-// Over all calls, each byte is searched once.
+// lineEnd returns the offset of the "\r" or "\n" that ends the current line, or b.end and false. It
+// searches each byte only once.
 func (b *buffer) lineEnd() (stop int, found bool) {
 	b.lineFeed()
 	if n := bytes.IndexByte(b.buf[b.scan:b.lf], '\r'); n >= 0 {
@@ -85,7 +81,8 @@ func (b *buffer) lineEnd() (stop int, found bool) {
 	return b.scan, b.scan < b.end
 }
 
-// fill reads once from src, whose events have at most limit bytes. It keeps all of buf[start:end].
+// fill reads once from src into the buffer and preserves buf[start:end]. limit is the maximum
+// length of an event.
 func (b *buffer) fill(src io.Reader, limit int) (int, error) {
 	if n := b.borrow(); n > 0 {
 		return n, nil
@@ -102,8 +99,8 @@ func (b *buffer) fill(src io.Reader, limit int) (int, error) {
 	return n, err
 }
 
-// borrow uses the bytes that the source lends as the buffer, and returns their number. It does not
-// replace a buffer that has grown, because large events need that buffer.
+// borrow uses the bytes that the source lends as the buffer and returns their number. It does not
+// replace a buffer that has grown, because large events need the buffer.
 func (b *buffer) borrow() int {
 	if b.source == nil || b.start < b.end || len(b.buf) > smallBuffer && !b.lent {
 		return 0
@@ -116,7 +113,7 @@ func (b *buffer) borrow() int {
 	return len(lent)
 }
 
-// own copies the live bytes out of a buffer that belongs to the source.
+// own copies the unconsumed bytes from a lent buffer to a buffer that the Reader owns.
 func (b *buffer) own(limit int) error {
 	live := b.end - b.start
 	if live+minRead <= smallBuffer {
@@ -133,8 +130,8 @@ func (b *buffer) own(limit int) error {
 	return nil
 }
 
-// makeRoom makes room for a read. It moves bytes only if that frees at least a quarter of the
-// buffer, and otherwise doubles the buffer, so that moving has a constant cost per byte read. The
+// makeRoom moves the unconsumed bytes to the front if that frees at least a quarter of the buffer.
+// Otherwise it doubles the buffer. The cost of moving is therefore constant per byte read. The
 // error comes from the source.
 func (b *buffer) makeRoom(limit int) error {
 	live, size := b.end-b.start, len(b.buf)
@@ -164,7 +161,7 @@ func (b *buffer) makeRoom(limit int) error {
 		b.move(b.buf)
 		return nil
 	}
-	// One event fills the buffer. An event has at most limit bytes, plus up to two for a line end.
+	// One event fills the buffer. It has at most limit bytes, plus up to two for a line end.
 	larger := max(min(2*size, limit+2*minRead), size+minRead)
 	if err := b.hold(size, larger); err != nil {
 		return err
@@ -177,7 +174,7 @@ func (b *buffer) makeRoom(limit int) error {
 	return nil
 }
 
-// hold asks the source to allow a buffer of n bytes in place of one of old bytes.
+// hold asks the source for permission to replace a buffer of old bytes with a buffer of n bytes.
 func (b *buffer) hold(old, n int) error {
 	if b.source == nil || max(old, n) <= largeBuffer {
 		return nil
@@ -185,7 +182,7 @@ func (b *buffer) hold(old, n int) error {
 	return b.source.Hold(n)
 }
 
-// move moves the live bytes to the front of buf, which becomes the buffer.
+// move copies the unconsumed bytes to the front of buf, which becomes the buffer.
 func (b *buffer) move(buf []byte) {
 	copy(buf, b.buf[b.start:b.end])
 	d := b.start

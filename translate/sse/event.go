@@ -2,19 +2,17 @@ package sse
 
 import "bytes"
 
-// Event is one server-sent event. Its slices point into the Reader's memory and are valid until the
-// next call of Next.
+// Event is one server-sent event. Its slices are valid until the next call of Next.
 type Event struct {
-	Name []byte // from the last "event" field; empty if there was none
+	Name []byte // from the last "event" field; empty if the event has no name
 	Data []byte // from all "data" fields, joined by "\n"; never nil in an event that Next returns
 
-	// Raw is the event as received, including the blank line, if AppendEvent would write the same
-	// bytes for Name and Data; otherwise nil. It serves a relay that forwards events unchanged.
+	// Raw is the event as received, including the blank line. It is nil if AppendEvent would write
+	// other bytes for Name and Data.
 	Raw []byte
 }
 
-// Blank reports whether an event is empty, which means that it has no data or that its data is
-// JSON's null. llama.cpp starts the stream of a completion that has several prompts with null.
+// Blank reports whether the event has no data, or only null, which llama.cpp sends.
 func (e Event) Blank() bool {
 	if len(e.Data) > 0 && e.Data[0] == '{' {
 		return false
@@ -23,18 +21,18 @@ func (e Event) Blank() bool {
 	return len(data) == 0 || string(data) == "null"
 }
 
-// fields holds the name and the data of the event that is being read. Offsets count from the start
-// of the event.
+// Offsets in fields count from the start of the event.
 type fields struct {
 	nameStart, nameEnd int
-	name               []byte // the name, if it had to be moved out of the event
+	name               []byte // the name, if it had to be copied out of the event
 	dataStart, dataEnd int
 	hasName, hasData   bool
 	odd                bool // AppendEvent would write the event differently
 	names              [2][]byte
 }
 
-// add reads the line event[start:stop], which is not empty. event starts with the current event.
+// add reads the line event[start:stop], which must not be empty. Offset 0 of event is the start of
+// the current event.
 func (f *fields) add(event []byte, start, stop int) {
 	line := event[start:stop]
 	switch {
@@ -65,15 +63,14 @@ func (f *fields) add(event []byte, start, stop int) {
 	}
 }
 
-// data records event[start:stop] as data. It moves further data lines to the end of the earlier
-// ones.
+// data moves a data line to the end of the previous data lines.
 func (f *fields) data(event []byte, start, stop int) {
 	if !f.hasData {
 		f.dataStart, f.dataEnd, f.hasData = start, stop, true
 		return
 	}
 	if f.hasName && f.name == nil && f.nameStart > f.dataStart {
-		// The name occupies the place to which the data must move.
+		// The data would overwrite the name, so copy it.
 		f.name = append(f.names[0][:0], event[f.nameStart:f.nameEnd]...) //nolint:gocritic // stored back on the next line
 		f.names[0] = f.name
 	}

@@ -9,48 +9,48 @@ import (
 // maxEmpty is the maximum number of consecutive reads that return neither data nor an error.
 const maxEmpty = 100
 
-// ErrTooLong is the error that Next returns for an event or a line that is longer than the reader's
-// limit. It is final.
+// ErrTooLong is the error for an event or a line longer than the reader's limit. All later calls of
+// Next return the same error.
 var ErrTooLong = errors.New("read event: longer than the limit")
 
-// Reader reads server-sent events from a source. It belongs to one goroutine. NewReader makes a
-// Reader; Reset makes a zero Reader usable.
+// Reader reads server-sent events from a source. It must be used by one goroutine at a time. Reset
+// initializes a zero Reader.
 type Reader struct {
 	src io.Reader
 	max int
 	in  buffer
-	cur fields // the fields of the current event
+	cur fields
 
-	begun  bool // the place of the byte order mark has been passed
-	skipLF bool // the last line ended with "\r": a "\n" at the current line's start belongs to it
+	begun  bool // a byte order mark is no longer possible
+	skipLF bool // the last line ended with "\r", so a "\n" at the start of the current line is skipped
 
-	ev    Event // found by advance, not yet returned
+	ev    Event // found by advance but not yet returned
 	have  bool
-	final error // io.EOF when the source has ended, or ErrTooLong
-	later error // an error that came with data; returned when the data is used up
+	final error // io.EOF at the end of the source, or ErrTooLong
+	later error // an error that the source returned with data; reported once the data is consumed
 }
 
-// NewReader returns a Reader of src. limit, at most 1 GiB, is the maximum length in bytes of a
-// line, and of an event from its first "event" or "data" field to the blank line.
+// NewReader returns a Reader that reads from src. limit is the maximum length of a line and of an
+// event in bytes. It is at most 1 GiB.
 func NewReader(src io.Reader, limit int) *Reader {
 	r := new(Reader)
 	r.Reset(src, limit)
 	return r
 }
 
-// Reset makes r read src like a new Reader, without a buffer. A nil src prepares the Reader for a
-// pool. If src is a Source, it lends its bytes and is asked before the buffer grows above 64 KiB.
+// Reset makes r read src like a new Reader. A nil src prepares the Reader for a pool. If src is a
+// Source, the Reader uses the bytes that src lends, and calls Hold before the buffer grows above 64
+// KiB.
 func (r *Reader) Reset(src io.Reader, limit int) {
 	r.in.drop()
 	*r = Reader{src: src, max: min(limit, 1<<30)}
 	r.in.source, _ = src.(Source)
 }
 
-// Rest releases the buffer if the buffer is empty and has not grown; the next read takes another
-// one. A Reader that rests before a long wait uses almost no memory. After Rest, the Reader no
-// longer needs lent bytes. Rest returns the Source's error if the Source has no memory for a
-// partial event in the lent bytes. The caller must first read an event that is Ready; the last
-// event is invalid after Rest.
+// Rest prepares the Reader for a long wait. It releases an empty buffer that has not grown, and
+// copies a partial event out of lent bytes. If the Source refuses the memory for the copy, Rest
+// returns the error from Source.Hold. Before Rest, the caller must read the next event if Ready
+// reports one. Rest invalidates the last event.
 func (r *Reader) Rest() error {
 	in := &r.in
 	switch {
@@ -66,10 +66,10 @@ func (r *Reader) Rest() error {
 
 // Next returns the next event that has data.
 //
-// At the end of the source it returns an event whose blank line is missing, if there is one, and
-// then io.EOF, which is final, like ErrTooLong. Any other error comes from the source. No bytes are
-// lost then, and the next call continues to read, so a source can return an error that means "not
-// yet".
+// If the source ends without the blank line of the last event, Next returns this event first. It
+// then returns io.EOF. Any error other than io.EOF and ErrTooLong comes from the source. After an
+// error from the source, no bytes are lost, and the next call continues to read. A source can
+// therefore return an error that means "not yet".
 func (r *Reader) Next() (Event, error) {
 	for empty := 0; ; {
 		if r.Ready() {
@@ -101,15 +101,13 @@ func (r *Reader) Next() (Event, error) {
 	}
 }
 
-// Ready reports whether the next call of Next returns an event without reading from the source. It
-// does not change the last event that Next returned.
+// Ready reports whether the next call of Next returns an event without reading from the source.
 func (r *Reader) Ready() bool {
 	return r.have || (r.in.line < r.in.end || r.final != nil) && r.advance()
 }
 
-// advance looks for an event in the bytes read so far, stores it in r.ev and reports whether there
-// is one. It changes only bytes of that event. If there is no event, r.final may have become
-// ErrTooLong.
+// advance looks for an event in the bytes read so far. It changes only bytes of this event. If it
+// finds no event, it may set r.final to ErrTooLong.
 func (r *Reader) advance() bool {
 	if r.have {
 		return true
@@ -161,9 +159,8 @@ func (r *Reader) advance() bool {
 	return false
 }
 
-// takeData is advance for the usual kind of event: one line of data in the form that AppendEvent
-// writes, and a blank line. It is called at the start of an event, and leaves incomplete events and
-// all others to advance.
+// takeData is a fast path of advance for an event that consists of one data line, as AppendEvent
+// writes it, and a blank line. It must be called at the start of an event.
 func (r *Reader) takeData() bool {
 	const field = "data: "
 	in := &r.in
@@ -180,7 +177,8 @@ func (r *Reader) takeData() bool {
 	return true
 }
 
-// begin skips a byte order mark, and returns false while it cannot know whether there is one.
+// begin skips a byte order mark. It returns false if the bytes read so far may be part of a byte
+// order mark.
 func (r *Reader) begin(ended bool) bool {
 	const mark = "\ufeff"
 	head := r.in.buf[:min(r.in.end, len(mark))]
@@ -194,8 +192,8 @@ func (r *Reader) begin(ended bool) bool {
 	return true
 }
 
-// endLine moves to the line that starts at next. While the event has neither name nor data, the
-// earlier lines need not be kept.
+// endLine continues at the offset next. If the event has neither a name nor data yet, endLine
+// discards its lines.
 func (r *Reader) endLine(next int) {
 	r.in.line, r.in.scan = next, next
 	if !r.cur.hasName && !r.cur.hasData {
@@ -203,7 +201,7 @@ func (r *Reader) endLine(next int) {
 	}
 }
 
-// dispatch ends the current event at the current line, and reports whether to return the event.
+// dispatch ends the current event at the current line and reports whether the event has data.
 func (r *Reader) dispatch() bool {
 	in := &r.in
 	r.have = r.cur.end(in.buf[in.start:in.line:in.line], &r.ev)

@@ -8,7 +8,7 @@ import (
 	"testing/iotest"
 )
 
-// reference parses according to the specification, without regard to cost.
+// reference is a simple parser that follows the specification.
 func reference(src string, limit int) (events []event, err error) {
 	src = strings.TrimPrefix(src, "\ufeff")
 	var name, data string
@@ -56,7 +56,7 @@ func reference(src string, limit int) (events []event, err error) {
 	return events, nil
 }
 
-// compare reads src in several ways and compares the results with reference.
+// compare reads src with different kinds of reads and compares the results with reference.
 func compare(t *testing.T, src string, cuts []byte, limit int) {
 	t.Helper()
 	want, wantErr := reference(src, limit)
@@ -76,7 +76,7 @@ func compare(t *testing.T, src string, cuts []byte, limit int) {
 	}
 }
 
-// lender lends two of three pieces, and overwrites a lent piece as soon as it may.
+// lender lends two of every three pieces, and overwrites a lent piece as early as possible.
 type lender struct {
 	cut
 
@@ -106,7 +106,7 @@ func (l *lender) takeBack() {
 	}
 }
 
-// readLent is readAll for a Reader that rests whenever it can.
+// readLent does the same as readAll, but calls Rest whenever possible.
 func readLent(t *testing.T, src *lender, limit int) (events []event, err error) {
 	t.Helper()
 	r := NewReader(src, limit)
@@ -136,7 +136,7 @@ func FuzzReader(f *testing.F) {
 	} {
 		f.Add(s, []byte{1, 2, 3, 0, 255}, 100, uint8(0))
 		f.Add(s, []byte{}, 8, uint8(255))
-		for limit := range 24 { // this includes limits that a text exceeds by one byte
+		for limit := range 24 { // some of these limits are one byte too low
 			f.Add(s, []byte{3, 1}, limit, uint8(0))
 		}
 	}

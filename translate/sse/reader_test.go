@@ -40,7 +40,7 @@ func readAll(t testing.TB, r *Reader) (events []event, err error) {
 			t.Fatalf("Raw is %q, AppendEvent makes %q", ev.Raw, want)
 		}
 		events = append(events, e)
-		// Finding the next event must not damage this one.
+		// Ready looks for the next event. It must not modify the current event.
 		r.Ready()
 		if got := (event{string(ev.Name), string(ev.Data)}); got != e {
 			t.Fatalf("Ready changed %q to %q", e, got)
@@ -339,7 +339,7 @@ func TestBuffer(t *testing.T) {
 	}
 }
 
-// TestLinear reads and writes large events.
+// TestLinear checks that reading and writing large events takes linear time.
 func TestLinear(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector is slow")
@@ -358,7 +358,7 @@ func TestLinear(t *testing.T) {
 			}
 		})
 	}
-	var out []byte // reused: getting new memory from the system takes as long as the work
+	var out []byte // reused, because allocating new memory takes as long as the work
 	for name, end := range map[string]string{"many LF": "\n", "many CR": "\r", "many CR LF": "\r\n"} {
 		lines := func(n int) string { return strings.Repeat(end, n/len(end)) }
 		wantLinear(t, name+", one line", lines, func(src string) { Flatten([]byte(src)) })
@@ -366,10 +366,9 @@ func TestLinear(t *testing.T) {
 	}
 }
 
-// wantLinear does the work for one large text, and for sixteen texts that together are as long.
-// Quadratic work would take sixteen times as long for the large text. A busy machine or an emulator
-// slows down both, so wantLinear compares the best of several tries. It makes more tries if the
-// best ones differ.
+// wantLinear does the work for one large text, and for sixteen texts of the same total length.
+// Quadratic work would take sixteen times as long for the large text. A busy machine slows down
+// both, so wantLinear compares the fastest of its tries.
 func wantLinear(t *testing.T, name string, of func(n int) string, work func(src string)) {
 	t.Helper()
 	const bytes, parts, tries, most = 2 << 20, 16, 20, 8
@@ -403,8 +402,8 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// TestLong reads long streams of random parts, so that buffers grow, shrink and are compacted in
-// all states.
+// TestLong checks long streams of random parts. They make the buffer grow, shrink and be compacted
+// in all states.
 func TestLong(t *testing.T) {
 	for seed := range uint64(40) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
@@ -426,7 +425,7 @@ func TestLong(t *testing.T) {
 	}
 }
 
-// cut reads pieces of the lengths in cuts; the last length is for all that follow.
+// cut returns pieces whose lengths are in cuts. It repeats the last length until the end.
 type cut struct {
 	r    *strings.Reader
 	cuts []byte
@@ -447,7 +446,7 @@ func (c *cut) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A Reader that rests frees only empty buffers, however the reads split the text.
+// TestRest checks that Rest releases only empty buffers, however the reads split the text.
 func TestRest(t *testing.T) {
 	const whole = "\ufeffdata: a\r\n\r\nevent: x\ndata: b\ndata: c\n\n: note\n\ndata: d\r\rdata: e"
 	for size := 1; size <= len(whole); size++ {
@@ -499,8 +498,9 @@ func (b *budget) Hold(n int) error {
 	return nil
 }
 
-// The Reader requests memory for a large event before using it, and returns the memory afterwards.
-// A refusal does not end the stream: once there is room, the same event is returned.
+// TestReaderBudget checks that the Reader calls Hold before it allocates memory for a large event,
+// and again when it releases the memory. If Hold refuses, the stream continues: Next returns the
+// same event once Hold grants the memory.
 func TestReaderBudget(t *testing.T) {
 	t.Parallel()
 	large := "data: " + strings.Repeat("x", 300<<10) + "\n\n"

@@ -39,8 +39,8 @@ func parseAnswer(t *testing.T, text []byte) Options {
 	return a
 }
 
-// relay passes upstream bytes through s, like the proxy, and returns the client's bytes. A failure
-// is shown as a last line that starts with "!!".
+// relay passes upstream bytes through s and returns the client's bytes. If the stream fails, the
+// last line starts with "!!".
 func relay(s *Stream, a *Options, src io.Reader) []byte {
 	s.Reset(a)
 	r := sse.NewReader(src, 8<<20)
@@ -61,7 +61,7 @@ func relay(s *Stream, a *Options, src io.Reader) []byte {
 	}
 }
 
-// assemble builds a completion from upstream bytes, like the proxy.
+// assemble builds a completion from upstream bytes.
 func assemble(as *Assembler, a *Options, src io.Reader) []byte {
 	as.Reset()
 	r := sse.NewReader(src, 8<<20)
@@ -104,7 +104,7 @@ func TestStreamGolden(t *testing.T) {
 		usage := fmt.Sprintf("%s\ndeltas=%d started=%v done=%v whole=%v\n", usageText(s.Usage()), s.state.deltas, s.Started(), s.Done(), s.Finished())
 		assembled := assemble(&as, &a, bytes.NewReader(upstream))
 		counts := s.Usage()
-		if strings.HasPrefix(string(assembled), "!!") { // it did not read to the end
+		if strings.HasPrefix(string(assembled), "!!") { // the Assembler stopped before the end
 			counts.Finish = as.Usage().Finish
 		}
 		if counts != as.Usage() || s.state.deltas != as.state.deltas {

@@ -7,49 +7,44 @@ import (
 	"penstock/translate/chat/toolcall"
 )
 
-// assembledChoice is one choice of an Assembler.
 type assembledChoice struct {
 	index  int
-	finish []byte // a word of chat, in quotes
-	end    Finish // what finish means
+	finish []byte // a finish_reason of the chat dialect, in quotes
+	end    Finish
 	more   members
 
 	content, refusal, reasoning optionalText
-	reasoningName               string // the member's name in the engine's spelling
+	reasoningName               string
 	toolCalls                   []assembledToolCall
-	message                     members // unknown members of the message
+	message                     members
 
 	hasLogprobs               bool
-	logprobs, refusalLogprobs []byte // elements of logprobs.content and logprobs.refusal, separated by commas
+	logprobs, refusalLogprobs []byte // comma-separated elements of logprobs.content and logprobs.refusal
 	logprobsMore              members
 }
 
-// optionalText is the contents of a JSON string, without quotes. It also records whether the string
-// was present.
+// given is true if the stream contained the string.
 type optionalText struct {
 	raw   []byte
 	given bool
 }
 
-// assembledToolCall is one tool call.
 type assembledToolCall struct {
-	id, kind, name []byte // contents of JSON strings; an empty id is replaced by one from the edge
-	args           []byte // also contents of a JSON string: a JSON text
+	id, kind, name []byte // contents of JSON strings; the edge replaces an empty id
+	args           []byte // contents of a JSON string that contains a JSON text
 	more, function members
 }
 
-// members holds raw members that are passed on unread.
+// members lists members that are passed on unread.
 type members []member
 
 type member struct {
-	name, value []byte // if list is set, value has no brackets
+	name, value []byte // if list is true, value has no brackets
 	list        bool
 }
 
-// maxMembers is the maximum number of unknown members of one object.
 const maxMembers = 64
 
-// find returns the member with the given name, or nil if there is none.
 func (m members) find(name []byte) *member {
 	for i := range m {
 		if bytes.Equal(m[i].name, name) {
@@ -59,14 +54,13 @@ func (m members) find(name []byte) *member {
 	return nil
 }
 
-// append appends the choice.
 func (c *assembledChoice) append(dst []byte, id string, strip bool) []byte {
 	dst = append(dst, `{"index":`...)
 	dst = strconv.AppendInt(dst, int64(c.index), 10)
 	dst = append(dst, `,"message":{"role":"assistant","content":`...)
 	if len(c.content.raw) == 0 && c.refusal.given {
 		dst = append(dst, "null"...)
-	} else { // like llama.cpp, which has "" in a whole answer and null in its chunks
+	} else { // llama.cpp sends "" in a whole answer and null in chunks
 		dst = appendQuoted(dst, c.content.raw)
 	}
 	dst = append(dst, `,"refusal":`...)
@@ -120,8 +114,7 @@ func (c *assembledChoice) appendLogprobs(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// append appends the tool call, which is number n of its choice. If cut is true, the tool call may
-// be incomplete.
+// If cut is true, the tool call may be incomplete.
 func (c *assembledToolCall) append(dst []byte, id string, choice, n int, cut bool) []byte {
 	dst = append(dst, `{"id":`...)
 	if len(c.id) > 0 {
@@ -154,7 +147,6 @@ func (c *assembledToolCall) append(dst []byte, id string, choice, n int, cut boo
 	return append(dst, '}')
 }
 
-// append appends the members, each after a comma.
 func (m members) append(dst []byte, strip bool) []byte {
 	for i := range m {
 		if strip && isReasoning(m[i].name) {
@@ -174,7 +166,6 @@ func (m members) append(dst []byte, strip bool) []byte {
 	return dst
 }
 
-// appendQuoted appends a JSON string with the given contents.
 func appendQuoted(dst, contents []byte) []byte {
 	dst = append(dst, '"')
 	dst = append(dst, contents...)

@@ -9,40 +9,36 @@ import (
 	"penstock/translate/sse"
 )
 
-// Assembler builds the whole completion from a stream's chunks. The completion is like the one that
-// the engine would have sent without streaming. The edge asks an engine for a stream if the engine
-// can cancel only streams.
+// Assembler builds a whole completion from a stream, for engines that can cancel only streams.
 //
-// Texts are collected unchanged, with their escapes. Nothing is decoded, and a character that was
-// split becomes whole again. For each unknown member the last value is kept. Arrays in deltas are
-// joined.
+// Texts are joined unchanged, with their escapes. If an unknown member occurs more than once, the
+// last value is used. Arrays in deltas are joined.
 //
-// The zero value is ready. An Assembler belongs to one call at a time; Reset prepares it for the
-// next.
+// The zero value is ready for use. An Assembler belongs to one call at a time.
 type Assembler struct {
 	state            streamState
 	chunk            Chunk
 	tools            toolcall.Assembler
 	assembledChoices []assembledChoice // by first appearance
 	identity         identity
-	more             members // unknown members of the top level
-	size             int     // bytes kept, for the limit
-	lone             bool    // a string contains half of a surrogate pair
+	more             members
+	size             int
+	lone             bool // a string contains half of a surrogate pair
 }
 
-// Reset prepares a for another stream and releases the previous one.
+// Reset prepares a for another stream.
 func (a *Assembler) Reset() {
 	a.chunk.reset()
 	a.tools.Reset()
 	*a = Assembler{chunk: a.chunk, tools: a.tools}
 }
 
-// Offer sets the names of the request's tools; see toolcall.Assembler.
+// Offer sets the names of the request's tools (see toolcall.Assembler).
 func (a *Assembler) Offer(names toolcall.Names) { a.tools.Offer(names) }
 
-// Add adds one upstream event. The error is a *translate.BadAnswer if the event is malformed or the
-// answer is too large, or an *engineerror.Error if the engine reports a failure. After an error the
-// answer has failed. Events after the end are ignored. The event's data is not kept.
+// Add adds one upstream event. If the event is malformed or the answer is too large, the error is a
+// *translate.BadAnswer. If the engine reports a failure, it is an *engineerror.Error. Add ignores
+// events after the end. Add does not retain the event's data.
 func (a *Assembler) Add(ev sse.Event) error {
 	ok, err := a.state.parseEvent(&a.chunk, ev, 0)
 	if !ok {
@@ -61,7 +57,7 @@ func (a *Assembler) Add(ev sse.Event) error {
 	return nil
 }
 
-// keep appends raw to dst and counts it against the limit of an answer.
+// keep appends raw to dst and counts it against the size limit of an answer.
 func (a *Assembler) keep(dst *[]byte, raw []byte) error {
 	if a.size += len(raw); a.size > translate.MaxAnswer {
 		return badAnswer(translate.TooLarge)
@@ -70,7 +66,6 @@ func (a *Assembler) keep(dst *[]byte, raw []byte) error {
 	return nil
 }
 
-// addTopLevel adds the top level of a chunk. hasUsage is true if the chunk's usage has counts.
 func (a *Assembler) addTopLevel(c *Chunk, hasUsage bool) error {
 	if len(a.identity.id) == 0 && c.id.HasText() {
 		if err := a.keep(&a.identity.id, c.id.Raw()); err != nil {
@@ -87,7 +82,7 @@ func (a *Assembler) addTopLevel(c *Chunk, hasUsage bool) error {
 		case name == "id", name == "object", name == "created", name == "model", name == "choices", name == "error",
 			name == "prompt_progress", name == "usage" && !hasUsage:
 		case (name == "usage" || name == "timings") && BoundNumbers(it.Value().Raw()) != nil:
-			// Append writes the limited counts instead
+			// Append writes the usage with limited counts.
 		default:
 			if err := a.keepMember(&a.more, it.Key(), it.Value(), false); err != nil {
 				return err
@@ -97,8 +92,9 @@ func (a *Assembler) addTopLevel(c *Chunk, hasUsage bool) error {
 	return nil
 }
 
-// keepMember stores a member and replaces an older member with the same name. If join is set, it
-// appends the elements of an array to the older elements instead. Null changes nothing.
+// keepMember stores an unknown member. If join is true and v is an array, its elements are appended
+// to the existing elements. Otherwise v replaces an existing member of the same name. Null is
+// ignored.
 func (a *Assembler) keepMember(to *members, k jsonx.Key, v jsonx.Value, join bool) error {
 	if v.IsNull() {
 		return nil
@@ -122,7 +118,6 @@ func (a *Assembler) keepMember(to *members, k jsonx.Key, v jsonx.Value, join boo
 	return a.keep(&m.value, v.Raw())
 }
 
-// keepElements adds the elements of the array v to a list.
 func (a *Assembler) keepElements(to *[]byte, v jsonx.Value) error {
 	elements := bytes.TrimSpace(v.Inside())
 	if len(elements) == 0 {
@@ -134,7 +129,6 @@ func (a *Assembler) keepElements(to *[]byte, v jsonx.Value) error {
 	return a.keep(to, elements)
 }
 
-// addChoice adds one choice of a chunk.
 func (a *Assembler) addChoice(v jsonx.Value) error {
 	var c Choice
 	if err := c.ReadDelta(v); err != nil {
@@ -179,7 +173,6 @@ func (a *Assembler) addChoice(v jsonx.Value) error {
 	return a.take(to, a.tools.Release(c.Index)...)
 }
 
-// addLogprobs adds the log probabilities of some tokens.
 func (a *Assembler) addLogprobs(to *assembledChoice, v jsonx.Value) error {
 	if !v.IsObject() {
 		return nil
@@ -203,7 +196,6 @@ func (a *Assembler) addLogprobs(to *assembledChoice, v jsonx.Value) error {
 	return nil
 }
 
-// addDelta adds the delta of a choice.
 func (a *Assembler) addDelta(to *assembledChoice, v jsonx.Value) error {
 	var d Delta
 	d.Read(v)
@@ -239,7 +231,6 @@ func (a *Assembler) addDelta(to *assembledChoice, v jsonx.Value) error {
 	return a.addToolCalls(to, d.ToolCalls)
 }
 
-// addContent adds a piece of the content, which may be a list of parts.
 func (a *Assembler) addContent(to *assembledChoice, v jsonx.Value) error {
 	if !v.IsArray() {
 		return a.addText(&to.content, v)
@@ -256,7 +247,6 @@ func (a *Assembler) addContent(to *assembledChoice, v jsonx.Value) error {
 	})
 }
 
-// addText adds a piece of a text.
 func (a *Assembler) addText(to *optionalText, v jsonx.Value) error {
 	switch {
 	case v.IsString():
@@ -268,8 +258,6 @@ func (a *Assembler) addText(to *optionalText, v jsonx.Value) error {
 	return badAnswer(notText)
 }
 
-// addToolCalls adds the tool calls of a delta: whole tool calls, their starts, or pieces of
-// arguments.
 func (a *Assembler) addToolCalls(to *assembledChoice, v jsonx.Value) error {
 	var p toolcall.Piece
 	for it := v.Iter(); it.Next(); {
@@ -296,7 +284,6 @@ func (a *Assembler) addToolCalls(to *assembledChoice, v jsonx.Value) error {
 	return nil
 }
 
-// addPiece adds a piece of a tool call, except its id and name.
 func (a *Assembler) addPiece(to *assembledToolCall, p *toolcall.Piece) error {
 	for it := p.Object.Iter(); it.Next(); {
 		switch string(it.Key().Name()) {
@@ -324,7 +311,6 @@ func (a *Assembler) addPiece(to *assembledToolCall, p *toolcall.Piece) error {
 	return a.addArguments(&to.args, p.Args)
 }
 
-// take stores the ids and names that parts have accepted.
 func (a *Assembler) take(choice *assembledChoice, parts ...toolcall.Part) error {
 	for i := range parts {
 		part, to := &parts[i], &choice.toolCalls[parts[i].Position]
@@ -342,8 +328,8 @@ func (a *Assembler) take(choice *assembledChoice, parts ...toolcall.Part) error 
 	return nil
 }
 
-// addArguments adds a piece of the arguments. An object instead of a string is Ollama's native
-// format.
+// addArguments appends a piece of arguments. In Ollama's native format, v is an object instead of a
+// string.
 func (a *Assembler) addArguments(to *[]byte, v jsonx.Value) error {
 	switch {
 	case v.IsString():
@@ -356,15 +342,14 @@ func (a *Assembler) addArguments(to *[]byte, v jsonx.Value) error {
 	return badAnswer(badToolCall)
 }
 
-// Usage returns the token counts so far. If the engine has sent none, it estimates one token for
-// each delta.
+// Usage returns the token counts so far, or an estimate of one token for each delta.
 func (a *Assembler) Usage() translate.Usage { return a.state.usageSoFar() }
 
-// Done reports whether the rest of the upstream's events can be ignored; see Stream.Done.
+// Done reports whether the caller can ignore later upstream events.
 func (a *Assembler) Done() bool { return a.state.done(0) }
 
-// Append appends the completion for the client. It returns ErrNoFinish, and appends nothing, if a
-// choice lacks its finish_reason or if there are too few choices.
+// Append appends the completion for the client. If a choice is missing or lacks its finish_reason,
+// Append appends nothing and returns ErrNoFinish.
 func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 	if !a.state.allFinished(options.N) {
 		return dst, translate.ErrNoFinish
@@ -389,7 +374,7 @@ func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 		}
 	}
 	dst = append(dst, ']')
-	if m := a.more.find([]byte("usage")); m != nil && a.state.usage.summed { // the usage covers one choice
+	if m := a.more.find([]byte("usage")); m != nil && a.state.usage.summed { // the engine's usage covers only one choice
 		m.value, m.list = appendUsage(m.value[:0], a.state.usageSoFar()), false
 	} else if m == nil && a.state.usage.Known {
 		dst = append(dst, `,"usage":`...)
@@ -399,14 +384,14 @@ func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 		dst = append(append(dst, ','), nullFingerprint...)
 	}
 	dst = a.more.append(dst, false)
-	if a.lone { // the pieces of each text have been joined by now
+	if a.lone { // surrogate pairs that were split between pieces are complete now
 		jsonx.MendLone(dst[start:])
 	}
 	return append(dst, '}'), nil
 }
 
-// Finished reports whether every choice has its finish_reason. Append then succeeds.
+// Finished reports whether every choice has a finish_reason.
 func (a *Assembler) Finished() bool { return a.state.allFinished(0) }
 
-// Held returns roughly how many bytes of the stream a keeps.
+// Held returns roughly how many bytes a stores.
 func (a *Assembler) Held() int { return a.size }

@@ -12,8 +12,8 @@ import (
 // call, function.
 const recordDepth = 7
 
-// The reasons of a BadAnswer are a closed set of the edge's own texts. The reason for invalid JSON
-// is followed by the error and its position.
+// The reasons for a BadAnswer are a fixed list of texts from the edge. The reason for invalid JSON
+// also contains the parser's reason and position.
 const (
 	noChoices        = "no choices"
 	badChoice        = "a choice is not an object with a valid index"
@@ -29,11 +29,10 @@ const (
 
 func badAnswer(reason string) error { return &translate.BadAnswer{Reason: reason} }
 
-// badSyntax returns the error for an answer that jsonx did not accept.
 func badSyntax(err error) error {
 	var syntax *jsonx.SyntaxError
 	if errors.As(err, &syntax) {
 		return badAnswer(translate.BadJSON + ": " + syntax.Reason + " at byte " + strconv.Itoa(syntax.Offset))
 	}
-	return badAnswer(translate.TooLarge) // a *jsonx.LimitError
+	return badAnswer(translate.TooLarge) // the error is a *jsonx.LimitError
 }

@@ -8,41 +8,38 @@ import (
 // Choice is a view of one choice of a chunk or of a completion.
 type Choice struct {
 	Index    int
-	Numbered bool // the engine gave the index
-	// Body is the delta in a chunk or the message in a completion; see Delta. It is absent or null
-	// if the engine omitted it. If a choice has only the wrong one of the two members, Body is that
-	// one.
+	Numbered bool // the engine sent the index
+	// Body is the delta in a chunk and the message in a completion. If the engine sent only the
+	// other of the two, Body is that one. It may be absent or null.
 	Body jsonx.Value
-	// Finish is finish_reason. Absent, null and "" all mean that the choice has not ended (see
-	// Finished).
+	// Finish is finish_reason. Absent, null and "" mean that the choice has not ended.
 	Finish jsonx.Value
-	// Stop is the reason why the engine stopped, if the engine reports it (vLLM stop_reason, SGLang
-	// matched_stop). A string is the stop sequence, and a number is a token id.
+	// Stop says why the engine stopped (stop_reason in vLLM, matched_stop in SGLang). A string is
+	// the stop sequence, and a number is a token id.
 	Stop     jsonx.Value
 	Logprobs jsonx.Value
-	private  bool // see isPrivate
+	private  bool
 
 	piece, message jsonx.Value // the members delta and message
-	spare          jsonx.Value // piece or message, whichever is not the Body
+	spare          jsonx.Value // piece or message, whichever is not Body
 }
 
 // ReadDelta reads an element of a chunk's choices. The delta may be missing, as in the last chunk
-// of a choice and, from some hosts, in the first chunk. The errors are the same as from
-// ReadMessage.
+// of a choice. The errors are the same as for ReadMessage.
 func (c *Choice) ReadDelta(v jsonx.Value) error {
 	if err := c.read(v); err != nil {
 		return err
 	}
 	c.choose(c.piece, c.message)
 	missing := c.Body.IsNull() || !c.Body.Exists()
-	if c.Body.IsObject() || missing && (c.Finished() || !v.Get("text").Exists()) { // text belongs to completions
+	if c.Body.IsObject() || missing && (c.Finished() || !v.Get("text").Exists()) { // text belongs to legacy completions
 		return nil
 	}
 	return badAnswer(noDelta)
 }
 
-// ReadMessage reads an element of a completion's choices. The error is a *translate.BadAnswer, or
-// an *engineerror.Error for a choice that the engine aborted; see failureStems.
+// ReadMessage reads an element of a completion's choices. If the engine aborted the choice, the
+// error is an *engineerror.Error. Otherwise it is a *translate.BadAnswer.
 func (c *Choice) ReadMessage(v jsonx.Value) error {
 	err := c.read(v)
 	c.choose(c.message, c.piece)
@@ -70,8 +67,9 @@ func (c *Choice) read(v jsonx.Value) error {
 	return nil
 }
 
-// choose makes first the Body, or second if only second is an object. Some engines use one type for
-// chunks and completions, and send the member that does not apply as null or as the text so far.
+// choose sets Body to first, or to second if only second is an object. Some engines use the same
+// type for chunks and completions. They send the member that does not apply as null or as the text
+// so far.
 func (c *Choice) choose(first, second jsonx.Value) {
 	if !first.IsObject() && second.IsObject() {
 		first, second = second, first
@@ -79,8 +77,8 @@ func (c *Choice) choose(first, second jsonx.Value) {
 	c.Body, c.spare = first, second
 }
 
-// check refuses texts and tool calls that no client could read. A text may be null or missing, and
-// content may be a list of parts.
+// check refuses texts and tool calls that no client could read. Texts may be null, and content may
+// be a list of parts.
 func (d *Delta) check() error {
 	for _, text := range [...]jsonx.Value{d.Content, d.Refusal} {
 		switch text.Kind() {
@@ -94,7 +92,6 @@ func (d *Delta) check() error {
 	return nil
 }
 
-// member reads one member, and reports whether the member is known.
 func (c *Choice) member(name []byte, v jsonx.Value) (known bool, err error) {
 	switch string(name) {
 	case "index":
@@ -131,13 +128,14 @@ func (c *Choice) Finished() bool {
 	return c.Finish.IsString() && c.Finish.End()-c.Finish.Start() > 2
 }
 
-// cut reports whether the choice ended in a way that may leave its last tool call incomplete.
+// cut reports whether the last tool call of the choice may be incomplete, because of how the choice
+// ended.
 func (c *Choice) cut() bool {
 	finish, _ := finishOf(c.Finish)
 	return isCut(finish)
 }
 
-// Delta is a view of a delta, or of a message, which has the same members.
+// Delta is a view of a delta or a message. Both have the same members.
 type Delta struct {
 	Role, Content, Refusal jsonx.Value
 	// Reasoning is the member reasoning or reasoning_content, whichever is not empty.
@@ -145,7 +143,7 @@ type Delta struct {
 	ToolCalls jsonx.Value
 }
 
-// Read reads the Body of a Choice. A value that is not an object has no members.
+// Read reads the Body of a Choice.
 func (d *Delta) Read(v jsonx.Value) {
 	*d = Delta{}
 	for it := v.Iter(); it.Next(); {
@@ -153,7 +151,6 @@ func (d *Delta) Read(v jsonx.Value) {
 	}
 }
 
-// member reads one member.
 func (d *Delta) member(name []byte, v jsonx.Value) {
 	switch string(name) {
 	case "role":
@@ -171,11 +168,10 @@ func (d *Delta) member(name []byte, v jsonx.Value) {
 	}
 }
 
-// Generated reports whether the delta contains anything that the model generated.
+// Generated reports whether the delta contains model output.
 func (d *Delta) Generated() bool { return d.Visible() || d.Reasoning.HasText() }
 
-// Visible reports whether the delta contains anything other than reasoning that the model
-// generated.
+// Visible reports whether the delta contains output other than reasoning.
 func (d *Delta) Visible() bool {
 	return d.Content.HasText() || d.Refusal.HasText() || d.ToolCalls.Index(0).Exists() || d.Content.Index(0).Exists()
 }

@@ -8,20 +8,20 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// topLevel is the top level of a chunk or a completion.
 type topLevel struct {
 	doc jsonx.Doc
 	src []byte
 
 	root, id, object, created, model, choices, usage, timings, errv jsonx.Value
 
-	progress    bool // the answer has llama.cpp's prompt_progress
-	fingerprint bool // the answer has system_fingerprint
-	lone        bool // a string holds half of a surrogate pair
-	private     bool // the answer has a member that clients must not see, see isPrivate
+	progress    bool
+	fingerprint bool
+	lone        bool // a string contains half of a surrogate pair
+	private     bool // the answer has a member for which isPrivate returns true
 }
 
-// parse validates data and finds its members. data must not change until the next parse or reset.
+// parse validates data and finds its members. The caller must not modify data until the next parse
+// or reset.
 func (h *topLevel) parse(data []byte) error {
 	h.root, h.id, h.object, h.created, h.model = jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}
 	h.choices, h.usage, h.timings, h.errv = jsonx.Value{}, jsonx.Value{}, jsonx.Value{}, jsonx.Value{}
@@ -48,8 +48,8 @@ func (h *topLevel) parse(data []byte) error {
 			h.private = h.private || isPrivate(name) && !it.Value().IsNull()
 			continue
 		}
-		// Two readers could choose different members, so the edge could bill one answer and show
-		// the other.
+		// Two readers could choose different members. The edge could then bill one answer while the
+		// client sees the other.
 		if at.Exists() {
 			return badAnswer(translate.DuplicateMember)
 		}
@@ -58,7 +58,7 @@ func (h *topLevel) parse(data []byte) error {
 	return nil
 }
 
-// member returns the field for the value of the named member, or nil if that member is not read.
+// member returns the field for the named member, or nil if the edge does not read the member.
 func (h *topLevel) member(name []byte) *jsonx.Value {
 	switch string(name) {
 	case "id":
@@ -85,18 +85,17 @@ func (h *topLevel) member(name []byte) *jsonx.Value {
 	return nil
 }
 
-// isPrivate reports whether a member of an answer, or of a choice, is meant for a router between
-// engines: the addresses of engines and handles to their memory (vLLM, TensorRT-LLM). A null member
-// is harmless.
+// isPrivate reports whether a member is meant only for a router between engines. Such members
+// contain engine addresses and memory handles (vLLM, TensorRT-LLM).
 func isPrivate(name []byte) bool {
 	return string(name) == "kv_transfer_params" || string(name) == "disaggregated_params"
 }
 
-// IsPrivate reports whether HidePrivate removes a member with that name, unless the member is null.
+// IsPrivate reports whether HidePrivate removes members with the given name.
 func IsPrivate(name []byte) bool { return isPrivate(name) }
 
-// HidePrivate records the removal of those members of an answer, or of a choice, that are meant for
-// routers between engines.
+// HidePrivate removes the members of an answer, or of a choice, that are meant for routers between
+// engines.
 func HidePrivate(edits *jsonx.Edits, v jsonx.Value) {
 	for it := v.Iter(); it.Next(); {
 		if isPrivate(it.Key().Name()) && !it.Value().IsNull() {
@@ -105,15 +104,13 @@ func HidePrivate(edits *jsonx.Edits, v jsonx.Value) {
 	}
 }
 
-// reset releases the source, so that h can go into a pool.
 func (h *topLevel) reset() {
 	*h = topLevel{doc: h.doc}
 	h.doc.Reset()
 }
 
-// failure returns the error that the engine sent instead of an answer, or nil if there is none.
-// Such an error is a truthy member `error` (on which the openai SDK throws), or the flat format of
-// SGLang and of older vLLM.
+// failure returns the error that the engine sent instead of an answer, or nil. It recognizes a
+// truthy member `error` and the flat format of SGLang and older vLLM.
 func (h *topLevel) failure() *engineerror.Error {
 	if !engineerror.Truthy(h.errv) && (h.choices.Exists() || !h.object.EqualText("error")) {
 		return nil
@@ -122,26 +119,24 @@ func (h *topLevel) failure() *engineerror.Error {
 	return &e
 }
 
-// Chunk is a view of one chunk of a chat stream. The zero value is ready. A Chunk is meant to be
-// reused.
-//
-// Values in a Chunk refer to the event's data and are valid until the next Parse.
+// Chunk is a view of one chunk of a chat stream. The zero value is ready for use. The values in a
+// Chunk refer to the event's data and are valid until the next Parse.
 type Chunk struct{ topLevel }
 
-// chunkPool holds chunks to read events into. A stream needs a chunk only while it reads, and reads
-// most events without one (see template), so a waiting stream holds no chunk.
+// chunkPool saves memory in waiting streams. A stream needs a Chunk only while it parses an event,
+// and most events are not parsed (see template).
 var chunkPool = sync.Pool{New: func() any { return new(Chunk) }}
 
-// giveBack returns c to the pool. Nothing in c may be used afterwards.
+// giveBack returns c to the pool. c and its values must not be used afterwards.
 func (c *Chunk) giveBack() {
 	c.reset()
 	chunkPool.Put(c)
 }
 
-// Parse reads the data of one event. The error is a *translate.BadAnswer if the event is not a
-// chunk, or an *engineerror.Error if the engine reports a failure instead. A chunk without choices
-// is valid if it has usage or prompt_progress. A chunk with null choices, or a ping, is valid but
-// empty.
+// Parse reads the data of one event. If the event is not a chunk, the error is a
+// *translate.BadAnswer. If the engine reports a failure, it is an *engineerror.Error. A chunk
+// without choices is valid if it has usage or prompt_progress. A ping, or a chunk with null
+// choices, is valid but empty.
 func (c *Chunk) Parse(data []byte) error {
 	if err := c.parse(data); err != nil {
 		return err
@@ -155,12 +150,12 @@ func (c *Chunk) Parse(data []byte) error {
 	return nil
 }
 
-// saysMore reports whether the chunk has content other than choices.
+// saysMore reports whether the chunk has usage, timings or progress.
 func (c *Chunk) saysMore() bool { return c.usage.IsObject() || c.timings.IsObject() || c.progress }
 
 // isPing reports whether the event only keeps the connection alive.
 func (c *Chunk) isPing() bool { return c.root.Get("type").EqualText("ping") }
 
-// saysNothing reports whether the chunk is empty. Hosts and gateways in front of engines start a
-// stream with such a chunk, or keep the connection alive with several of them.
+// saysNothing reports whether a chunk is empty. Hosts and gateways send such chunks at the start of
+// a stream, or to keep connections alive.
 func (c *Chunk) saysNothing() bool { return !c.choices.IsArray() && !c.saysMore() }

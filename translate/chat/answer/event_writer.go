@@ -7,10 +7,9 @@ import (
 	"penstock/translate/sse"
 )
 
-// eventWriter writes a chunk as an event for the client, with the edits and the public model.
 type eventWriter struct {
 	edits jsonx.Edits
-	model []byte // the public id in quotes
+	model []byte
 }
 
 func (w *eventWriter) reset() {
@@ -18,8 +17,8 @@ func (w *eventWriter) reset() {
 	w.model = w.model[:0]
 }
 
-// completeTopLevel records the changes to the top level: the public model, and the members that the
-// SDKs need. The identity of a pinned chunk is already set.
+// completeTopLevel adds missing top-level members. If pinned is true, id and created are already
+// set.
 func (w *eventWriter) completeTopLevel(c *Chunk, o *Options, pinned bool) {
 	if !c.choices.Exists() {
 		w.edits.Add(c.root, noChoicesMember)
@@ -35,10 +34,9 @@ func (w *eventWriter) completeTopLevel(c *Chunk, o *Options, pinned bool) {
 	}
 	if w.edits.Len() > 0 || !c.model.Exists() {
 		setModel(&w.edits, &c.topLevel, w.model)
-	} // see append
+	} // if there is a model, append replaces it
 }
 
-// append appends the chunk c, with its changes, as an event of one line. c was parsed from data.
 func (w *eventWriter) append(dst []byte, c *Chunk, data []byte) []byte {
 	dst = append(dst, "data: "...)
 	start := len(dst)
@@ -59,7 +57,7 @@ func (w *eventWriter) append(dst []byte, c *Chunk, data []byte) []byte {
 	return append(dst, "\n\n"...)
 }
 
-// offset returns the offset in the written event of the chunk's byte at.
+// offset converts an offset in the chunk to an offset in the written event.
 func (w *eventWriter) offset(c *Chunk, at int) int {
 	moved := len("data: ") + at
 	switch {

@@ -10,8 +10,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// The client of a chat stream gets the public model in each chunk, no usage chunk unless it asked
-// for one, and [DONE] only when the choice has its finish_reason.
+// The client receives the public model in each chunk. It receives a usage chunk only if it
+// requested usage, and [DONE] only after the choice has a finish_reason.
 func ExampleStream() {
 	upstream := `data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"served","choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":null}]}
 

@@ -9,10 +9,10 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Finish is how a choice ended.
+// Finish says how a choice ended.
 type Finish = translate.Finish
 
-// The ways a choice ends.
+// The values of Finish.
 const (
 	FinishNone          = translate.FinishNone
 	FinishStop          = translate.FinishStop
@@ -21,8 +21,7 @@ const (
 	FinishContentFilter = translate.FinishContentFilter
 )
 
-// chatWord returns the meaning of a finish_reason that chat clients know. Typed SDKs refuse any
-// other word.
+// chatWord knows only the finish_reasons of the chat dialect, because typed SDKs refuse any other.
 func chatWord(word []byte) (f Finish, known bool) {
 	switch string(word) {
 	case "stop":
@@ -37,9 +36,9 @@ func chatWord(word []byte) (f Finish, known bool) {
 	return FinishNone, false
 }
 
-// otherWords lists other words of engines and hosts with these meanings, in lower case. A word that
-// is neither in this list nor a failure means FinishStop: TGI's eos_token and stop_sequence,
-// Together's eos, Cohere's COMPLETE.
+// otherWords lists other finish_reasons that engines and hosts send, in lower case. A finish_reason
+// that is neither listed nor a failure means FinishStop. Examples are TGI's eos_token and
+// stop_sequence, Together's eos, and Cohere's COMPLETE.
 var otherWords = map[string]Finish{
 	"max_tokens": FinishLength, "model_length": FinishLength, "max_length": FinishLength,
 	"max_output_tokens": FinishLength, "model_context_window_exceeded": FinishLength,
@@ -49,15 +48,14 @@ var otherWords = map[string]Finish{
 	"error_toxic": FinishContentFilter,
 }
 
-// failureStems lists the stems of the words for a choice that the engine aborted: abort (SGLang,
-// vLLM), error (vLLM, Mistral, OpenRouter), timeout and cancelled (TensorRT-LLM),
-// insufficient_system_resource (DeepSeek). An answer that ends with such a word is incomplete.
+// failureStems lists the stems of finish_reasons for an aborted choice: abort (SGLang, vLLM), error
+// (vLLM, Mistral, OpenRouter), timeout and cancelled (TensorRT-LLM), insufficient_system_resource
+// (DeepSeek).
 var failureStems = [...]string{
 	"abort", "error", "fail", "insufficient", "timeout", "timed_out", "cancel", "overload", "unavailable", "exhausted",
 	"interrupt", "killed", "crash", "unload", "not_finished",
 }
 
-// finishOf returns the meaning of a finish_reason, and whether it is a word for a failure.
 func finishOf(v jsonx.Value) (f Finish, failed bool) {
 	if f, known := wordOf(v); known {
 		return f, false
@@ -73,7 +71,6 @@ func finishOf(v jsonx.Value) (f Finish, failed bool) {
 	return FinishStop, slices.ContainsFunc(failureStems[:], isIn)
 }
 
-// wordOf is chatWord for the unchanged text of v.
 func wordOf(v jsonx.Value) (f Finish, known bool) {
 	text, plain := v.Text()
 	if !plain {
@@ -82,9 +79,8 @@ func wordOf(v jsonx.Value) (f Finish, known bool) {
 	return chatWord(text)
 }
 
-// endWord returns the JSON string that replaces a finish_reason, or nil if the finish_reason is
-// kept. called is true if the choice has tool calls, which agents run only after the word
-// tool_calls.
+// endWord returns the replacement for a finish_reason, or nil. called is true if the choice has
+// tool calls. Agents run tool calls only if the finish_reason is tool_calls.
 func endWord(v jsonx.Value, called bool) []byte {
 	f, _ := finishOf(v)
 	if f == FinishStop && called {
@@ -104,8 +100,8 @@ var (
 	}
 )
 
-// ClosedFinish returns the JSON string that replaces the finish_reason v of a legacy completion, or
-// nil if v is kept. failed is true if v is a word for a choice that the engine aborted.
+// ClosedFinish returns the replacement for the finish_reason v of a legacy completion, or nil.
+// failed is true if the engine aborted the choice.
 func ClosedFinish(v jsonx.Value) (word []byte, failed bool) {
 	if !v.HasText() {
 		return nil, false
@@ -116,7 +112,7 @@ func ClosedFinish(v jsonx.Value) (word []byte, failed bool) {
 	return endWord(v, false), false
 }
 
-// Aborted returns the error for a choice that the engine aborted. Another engine may succeed.
+// Aborted returns the error for a choice that the engine aborted.
 func Aborted() *engineerror.Error {
 	return &engineerror.Error{Status: 502, Type: "generation_aborted"}
 }

@@ -7,15 +7,15 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// handover holds what a stream keeps from earlier engines when another engine continues it. The
-// SDKs treat a chunk with another id as another answer, and concatenate a role that is sent twice.
+// handover is the state that a stream carries over from earlier engines. If a chunk has a different
+// id, SDKs treat it as a different answer. If a role is sent twice, SDKs concatenate it.
 type handover struct {
-	pinned bool                              // chunks keep the first chunk's id and time
-	roles  [translate.MaxChoices / 64]uint64 // choices that have been announced
+	pinned bool
+	roles  [translate.MaxChoices / 64]uint64
 }
 
 // NextEngine prepares for events from another engine. If the answer has started, that engine
-// continues it. Otherwise the engine starts a new answer.
+// continues it.
 func (s *Stream) NextEngine() {
 	for i, seen := range s.state.seen {
 		s.handover.roles[i] |= seen
@@ -36,15 +36,15 @@ func (s *Stream) NextEngine() {
 	s.halves = nil
 }
 
-// Resume prepares for events from another engine, which continues the answer. The answer must not
-// have tool calls yet.
+// Resume prepares for events from an engine that continues the answer. The answer must not have
+// tool calls yet.
 func (r *Reader) Resume() {
 	r.state.resume()
 	r.template.reset()
 	r.halves = nil
 }
 
-// resume prepares for the counts from the next engine, which are added to the counts so far.
+// resume prepares for the next engine's counts, which are added to the counts so far.
 func (t *streamState) resume() {
 	u := t.usageSoFar()
 	u.Resumed++
@@ -54,10 +54,9 @@ func (t *streamState) resume() {
 	}
 }
 
-// resumed reports whether an earlier engine started the answer.
 func (t *streamState) resumed() bool { return t.before.Resumed > 0 }
 
-// goOn returns the usage of a resumed answer, given the usage that the next engine has counted.
+// goOn returns the usage of a resumed answer. next is the usage that the next engine reported.
 func (t *streamState) goOn(next translate.Usage) counts {
 	return counts{Usage: t.before.GoOn(next), summed: true}
 }
@@ -65,7 +64,6 @@ func (t *streamState) goOn(next translate.Usage) counts {
 // knows reports whether an earlier engine announced choice n to the client.
 func (h *handover) knows(n int) bool { return h.roles[n/64]&(1<<(n%64)) != 0 }
 
-// pin records that the chunk gets the first chunk's id and time.
 func (i *identity) pin(edits *jsonx.Edits, h *topLevel, o *Options) {
 	id, created := i.id, i.created
 	if len(id) == 0 {

@@ -16,7 +16,8 @@ func send(t *testing.T, s *Stream, data string) string {
 	return string(out)
 }
 
-// An announced stream keeps its id, its time and its roles when another engine continues it.
+// TestRestart checks that a stream that the client has seen retains its id, time and roles when
+// another engine continues it.
 func TestRestart(t *testing.T) {
 	var s Stream
 	s.Reset(&Options{Model: "m", ID: "ours", Created: 7, N: 2, IncludeUsage: true})
@@ -38,7 +39,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// A stream that has sent only keep-alives takes even its id from the other engine.
+// TestRestart_Unannounced checks that a stream that has sent only keep-alives uses the second
+// engine's id.
 func TestRestart_Unannounced(t *testing.T) {
 	var s Stream
 	s.Reset(&Options{Model: "m", ID: "ours", Created: 7})
@@ -48,7 +50,8 @@ func TestRestart_Unannounced(t *testing.T) {
 	}
 }
 
-// Timings that the client did not ask for are counted but not shown if they arrive before the end.
+// TestStripTimings checks that timings before the end are counted, but not sent to a client that
+// did not request them.
 func TestStripTimings(t *testing.T) {
 	var s Stream
 	s.Reset(&Options{Model: "m", ID: "ours", StripTimings: true})
@@ -62,7 +65,8 @@ func TestStripTimings(t *testing.T) {
 	}
 }
 
-// The usage of a resumed answer counts the first engine's prompt and both engines' output.
+// TestResume checks that the usage of a resumed answer counts the first engine's prompt and the
+// output of both engines.
 func TestResume(t *testing.T) {
 	for name, c := range map[string]struct{ each, want string }{
 		"counted by both":    {`,"usage":{"prompt_tokens":90,"completion_tokens":3}`, `"usage":{"prompt_tokens":90,"completion_tokens":8,"total_tokens":98,"penstock_resumed":1}`},

@@ -5,15 +5,15 @@ import (
 	"penstock/translate/sse"
 )
 
-// heldEvent is an event that is held back from the client: the usage chunk until the end of the
-// stream, or the chunk that ends the last choice until the next event or the end of the stream.
+// heldEvent is an event that the stream holds back. The usage chunk is held back until the end of
+// the stream, and the chunk that ends the last choice until the next event.
 //
-// The chunk that ends a choice is held back because of llama.cpp, which sends `timings` in that
-// chunk, or in the usage chunk if there is one. The edge always asks for usage. If the client did
-// not ask for it, the timings move to the last chunk that the client gets.
+// llama.cpp sends `timings` in the usage chunk if there is one, and otherwise in the chunk that
+// ends the choice. The edge always requests usage. If the client did not request usage, the edge
+// moves the timings to the last chunk that the client receives.
 type heldEvent struct {
 	event         []byte
-	awaitsTimings bool // event ends the last choice
+	awaitsTimings bool
 }
 
 func (h *heldEvent) reset() {
@@ -23,12 +23,10 @@ func (h *heldEvent) reset() {
 	}
 }
 
-// awaitTimings holds back the event that ends the last choice.
 func (h *heldEvent) awaitTimings(event []byte) {
 	h.event, h.awaitsTimings = append(h.event[:0], event...), true
 }
 
-// addTimings puts timings into the event.
 func (h *heldEvent) addTimings(v jsonx.Value) {
 	const tail = "}\n\n"
 	n := len(h.event) - len(tail)
@@ -41,7 +39,6 @@ func (h *heldEvent) addTimings(v jsonx.Value) {
 	h.event = append(h.event, tail...)
 }
 
-// release appends the event if it has been waiting for timings.
 func (h *heldEvent) release(dst []byte) []byte {
 	if !h.awaitsTimings {
 		return dst

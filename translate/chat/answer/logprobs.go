@@ -7,18 +7,17 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// maxLogprobSearches is the maximum number of positions at which textLogprobs looks for the text.
 const maxLogprobSearches = 16
 
-// textLogprobs returns the log probabilities for the text of a whole answer, as elements with
-// commas. These are the log probabilities of the last run of tokens that makes up the text. Before
-// that run, engines list the tokens of reasoning, which other dialects do not show. After it, they
-// list the tokens of tool calls. textLogprobs returns nil if no run of tokens is exactly the text.
+// textLogprobs returns the log probabilities for the text of a whole answer, separated by commas.
+// It searches for the last run of tokens that equals the text, because engines also list the tokens
+// of the reasoning before the text and of the tool calls after it. If there is no such run,
+// textLogprobs returns nil.
 func textLogprobs(list, content jsonx.Value) []byte {
 	var (
-		all      []byte // the text of all tokens
+		all      []byte
 		elements []jsonx.Value
-		starts   []int // where each token starts in all
+		starts   []int // the offset of each token's text in all
 	)
 	for it := list.Iter(); it.Next(); {
 		elements, starts = append(elements, it.Value()), append(starts, len(all))
@@ -46,8 +45,8 @@ func textLogprobs(list, content jsonx.Value) []byte {
 	return nil
 }
 
-// appendToken appends a token's text. A character that spans several tokens appears only in the
-// tokens' bytes.
+// appendToken prefers the member bytes. If a character spans more than one token, only bytes has
+// each token's part of it.
 func appendToken(dst []byte, v jsonx.Value) []byte {
 	list := v.Get("bytes")
 	if !list.IsArray() {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The log probabilities of a whole answer's text are shown even if the model has reasoned or called
-// tools. The log probabilities of other tokens, which the dialects do not show, are never shown.
+// TestLogprobsOfWholeAnswer checks that the client receives the log probabilities of the text even
+// if the model reasoned or called tools, but never those of other tokens.
 func TestLogprobsOfWholeAnswer(t *testing.T) {
 	for name, c := range map[string]struct{ message, tokens, want string }{
 		"text alone":              {`"content":"ab"`, `a b`, `a b`},

@@ -10,8 +10,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// Every reader detects markup at the start of a text, and only there, however the text is split and
-// escaped.
+// TestMarkup checks that every reader detects markup only at the start of a text, however the text
+// is split and escaped.
 func TestMarkup(t *testing.T) {
 	texts := map[string]string{
 		"\n\n<tool_call>\n{\"name\": \"f\"}": "<tool_call>", "</think>\n\nHi": "</think>", "<function=f>": "<function=", "<|channel|>analysis": "<|channel|>",
@@ -50,7 +50,7 @@ func TestMarkup(t *testing.T) {
 		}
 		for rest := []rune(text); len(rest) > 0; {
 			n := rapid.IntRange(1, len(rest)).Draw(t, "piece")
-			piece, _ := json.Marshal(string(rest[:n])) // it escapes < like Ollama
+			piece, _ := json.Marshal(string(rest[:n])) // Marshal escapes <, as Ollama does
 			if rapid.Bool().Draw(t, "plain") {
 				piece = appendQuoted(nil, []byte(string(rest[:n])))
 				if !json.Valid(piece) {

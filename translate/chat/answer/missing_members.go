@@ -7,12 +7,12 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// missingMember is a member that clients need but that the engine omitted, or sent with an unusable
+// missingMember is a member that clients need but that the engine omitted or sent with an unusable
 // value.
 type missingMember struct {
-	at   jsonx.Value // the object that lacks it, or the unusable value
+	at   jsonx.Value // the object that lacks the member or, if set is true, the unusable value
 	set  bool
-	text []byte // the member, or the new value
+	text []byte
 }
 
 var (
@@ -24,7 +24,6 @@ var (
 	nullFingerprint = []byte(`"system_fingerprint":null`)
 )
 
-// findMissing collects the missing members of v, which is choice number n, and of its message.
 func (c *Completion) findMissing(n int, v jsonx.Value, choice *Choice, message *Delta) {
 	if !choice.Numbered {
 		c.missing = append(c.missing, missingIndex(v, n))
@@ -60,10 +59,8 @@ func (c *Completion) findMissing(n int, v jsonx.Value, choice *Choice, message *
 	}
 }
 
-// missingIndex returns the index to add to v, which is choice number n. The index in v is missing
-// or null.
 func missingIndex(v jsonx.Value, n int) missingMember {
-	member := indexZero // right for nearly every choice, and streams must not allocate
+	member := indexZero // correct for nearly every choice, and avoids an allocation
 	if n > 0 {
 		member = strconv.AppendInt([]byte(`"index":`), int64(n), 10)
 	}
@@ -73,7 +70,6 @@ func missingIndex(v jsonx.Value, n int) missingMember {
 	return missingMember{at: v, text: member}
 }
 
-// addTo records the addition in edits.
 func (m missingMember) addTo(edits *jsonx.Edits) {
 	if m.set {
 		edits.Set(m.at, m.text)

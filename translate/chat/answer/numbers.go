@@ -9,16 +9,14 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Engines send numbers that are too large for clients. JSON sets no limit for numbers, but clients
-// read counts and times as 64-bit integers or as floats. They fail on 1e400, or overflow when they
-// add up counts.
+// JSON does not limit numbers, but clients read counts and times as 64-bit integers or as floats.
+// These clients fail on 1e400, or overflow when they add up counts.
 
-// maxNumber is the highest number up to which floats can represent every integer. It is therefore
-// the limit for JavaScript's integers.
+// Floats represent every integer up to maxNumber.
 const maxNumber = 1 << 53
 
-// IsTime reports whether v is a time that clients accept in `created`: a whole number of seconds,
-// written in digits.
+// IsTime reports whether v is a time that clients accept in `created`: whole seconds, written as
+// digits only.
 func IsTime(v jsonx.Value) bool {
 	raw := v.Raw()
 	if len(raw) == 0 || len(raw) > 15 {
@@ -32,9 +30,8 @@ func IsTime(v jsonx.Value) bool {
 	return true
 }
 
-// BoundTime returns the replacement for v in `created` if v is a number but not a time. The
-// replacement is v in whole seconds, or 0 if that is too large for clients. BoundTime returns nil
-// if v can be kept.
+// BoundTime returns the replacement for the value v of `created`, or nil if clients accept v. The
+// replacement is v in whole seconds, or 0 if v is too large.
 func BoundTime(v jsonx.Value) []byte {
 	if !v.IsNumber() || IsTime(v) {
 		return nil
@@ -46,17 +43,16 @@ func BoundTime(v jsonx.Value) []byte {
 	return strconv.AppendInt(nil, int64(f), 10)
 }
 
-// BoundNumbers returns raw, which must be valid JSON, with all numbers limited to the range that
-// clients can represent. Token counts are limited to the range from 0 to 2^31, and other numbers to
-// the range from 0 to 2^53. It returns nil if nothing changes, which it finds in one pass.
+// BoundNumbers returns raw with limited numbers: token counts are limited to 2^31, and other
+// numbers to 2^53. raw must be valid JSON. If no number changes, BoundNumbers returns nil.
 func BoundNumbers(raw []byte) []byte {
 	if !largeNumbers(raw) {
 		return nil
 	}
 	var (
 		out    []byte
-		from   int  // bytes from here on are not in out yet
-		counts bool // the last name names a count
+		from   int // raw[from:] has not been copied to out yet
+		counts bool
 	)
 	for i := 0; i < len(raw); {
 		switch c := raw[i]; {
@@ -86,7 +82,8 @@ func BoundNumbers(raw []byte) []byte {
 	return append(out, raw[from:]...)
 }
 
-// largeNumbers reports whether there may be a number to limit: ten digits in a row, or an exponent.
+// largeNumbers reports whether raw may contain a number that exceeds a limit. It looks for ten
+// digits in a row or an exponent.
 func largeNumbers(raw []byte) bool {
 	digits := 0
 	for _, c := range raw {
@@ -104,7 +101,6 @@ func largeNumbers(raw []byte) bool {
 	return false
 }
 
-// boundOf returns the replacement for a number that is out of range.
 func boundOf(number []byte, count bool) (bound int64, over bool) {
 	f, err := strconv.ParseFloat(string(number), 64)
 	most := int64(maxNumber)
@@ -120,7 +116,6 @@ func boundOf(number []byte, count bool) (bound int64, over bool) {
 	return most, true
 }
 
-// stringLength returns the length of the string at the start of s, including the quotes.
 func stringLength(s []byte) int {
 	for i := 1; i < len(s); i++ {
 		switch s[i] {
@@ -137,9 +132,9 @@ func isNumberByte(c byte) bool {
 	return '0' <= c && c <= '9' || c == '.' || c|0x20 == 'e' || c == '+' || c == '-'
 }
 
-// BoundIn records the changes that limit the numbers in an object.
+// BoundIn limits the numbers in an object.
 func BoundIn(edits *jsonx.Edits, v jsonx.Value) {
-	if !v.IsObject() || v.SmallIntegers() { // nearly always so for a usage; the tape shows this without reading the bytes
+	if !v.IsObject() || v.SmallIntegers() { // nearly always true for a usage, and cheaper than a scan of the bytes
 		return
 	}
 	if b := BoundNumbers(v.Raw()); b != nil {

@@ -32,8 +32,8 @@ func TestBoundNumbers(t *testing.T) {
 	}
 }
 
-// sameBounds checks that the numbers in an object are limited like those in its text, however much
-// of the object is on the tape.
+// sameBounds checks that BoundIn limits the numbers of an object in the same way as BoundNumbers
+// limits them in its text.
 func sameBounds(t rapid.TB, raw []byte) {
 	t.Helper()
 	for record := 1; record < 4; record++ {
@@ -55,8 +55,8 @@ func sameBounds(t rapid.TB, raw []byte) {
 	}
 }
 
-// TestBoundNumbersProperty checks that the result is the same JSON except for numbers, and that
-// each number fits both in a float and in a 64-bit integer.
+// TestBoundNumbersProperty checks that the result differs only in numbers, and that each number
+// fits in a float and in a 64-bit integer.
 func TestBoundNumbersProperty(t *testing.T) {
 	numbers := rapid.StringMatching(`-?(0|[1-9][0-9]{0,25})(\.[0-9]{1,12})?([eE][+-]?[0-9]{1,4})?`)
 	names := rapid.SampledFrom([]string{"prompt_tokens", "n", `x"tokens`, "cost"})

@@ -2,36 +2,33 @@ package answer
 
 import "penstock/translate/chat/toolcall"
 
-// Options says what the client gets from one answer. The proxy fills Options from the request and
-// the route; this package only reads it. The zero value omits everything optional.
+// Options says how to write one answer for the client. This package does not modify it. The zero
+// value omits all optional members.
 type Options struct {
-	// Model is the public model id. It replaces the engine's own name in the answer and in every
-	// chunk.
+	// Model is the public model id. It replaces the engine's name in the answer and in every chunk.
 	Model string
-	// ID and Created (Unix seconds) are used if the engine gave none.
+	// ID and Created (Unix seconds) are used if the engine did not send them.
 	ID      string
 	Created int64
-	// N is the number of choices that the client asked for, or 0 if that is unknown. A stream that
-	// breaks off before it has N choices is incomplete. A stream that the engine ended with [DONE]
-	// is complete, because some engines ignore n.
+	// N is the number of choices that the client requested, or 0 if it is unknown. If a stream
+	// breaks off before N choices have arrived, it is incomplete. If it ended with [DONE], it is
+	// complete even with fewer choices, because some engines ignore n.
 	N int
-	// Tools holds the names of the tools that the request offers.
+	// Tools lists the names of the tools that the request offers.
 	Tools toolcall.Names
-	// SingleToolCall is true if the request forbids parallel tool calls. Each choice then keeps
-	// only its first tool call.
+	// SingleToolCall is true if the request forbids parallel tool calls.
 	SingleToolCall bool
-	// PromptTokens is the edge's estimate of the prompt, for an engine that sends no counts.
+	// PromptTokens is the edge's estimate of the prompt's size. It is used if the engine sends no
+	// counts.
 	PromptTokens int
-	// IncludeUsage is true if the client asked for a usage chunk at the end of the stream. Whole
-	// completions always keep their usage.
+	// IncludeUsage is true if the client requested a usage chunk. Whole completions always include
+	// usage.
 	IncludeUsage bool
-	// ContinuousUsage is true if the client also asked for usage in every chunk. The engine then
-	// sends usage in every chunk.
+	// ContinuousUsage is true if the client requested usage in every chunk. The edge then requests
+	// the same from the engine.
 	ContinuousUsage bool
-	// StripReasoning removes reasoning, reasoning_content and reasoning_details (include_reasoning:
-	// false).
+	// StripReasoning removes reasoning, reasoning_content and reasoning_details.
 	StripReasoning bool
-	// StripTimings removes timings from chunks before the end, because the client has not asked for
-	// them.
+	// StripTimings removes timings from chunks before the end.
 	StripTimings bool
 }

@@ -2,10 +2,9 @@ package answer
 
 import "penstock/translate/jsonx"
 
-// eachPart calls take for each text in a content that is a list of parts. Mistral uses such lists
-// to send text together with a thought or a reference. take's argument text is the contents of a
-// JSON string. Parts without text mean nothing to clients of other dialects. eachPart returns the
-// first error from take.
+// eachPart calls take for each text in a content that is a list of parts, which Mistral sends. text
+// is the contents of a JSON string. eachPart skips parts without text, because clients of other
+// dialects cannot use them.
 func eachPart(content jsonx.Value, take func(text []byte, thought bool) error) error {
 	for it := content.Iter(); it.Next(); {
 		part := it.Value()
@@ -13,7 +12,7 @@ func eachPart(content jsonx.Value, take func(text []byte, thought bool) error) e
 		if part.Get("type").EqualText("thinking") {
 			text, thought = part.Get("thinking"), true
 		}
-		if text.IsArray() { // nested parts, deeper than recordDepth
+		if text.IsArray() { // nested parts are deeper than recordDepth
 			var doc jsonx.Doc
 			if doc.Parse(text.Raw(), jsonx.Options{Record: 2}) != nil {
 				continue

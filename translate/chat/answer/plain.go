@@ -5,17 +5,15 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Facts holds the facts about an answer that the edge itself needs.
+// Facts contains what the edge needs to know about an answer.
 type Facts struct {
 	Usage  translate.Usage
 	Markup translate.Markup // at the start of the first choice's text
 }
 
-// AppendPlain appends the client's answer for the body of an engine's answer with status 200, if
-// the body has the usual form: one choice of text that has ended, with counts. Members may be
-// missing, but no other change may be needed. AppendPlain writes what Completion's Parse and Append
-// would write, in one pass and without a tape. For any other body it appends nothing and returns
-// false.
+// AppendPlain appends the client's answer for a body of the usual form. It has one choice with text
+// and a finish_reason, and token counts. It writes the same bytes as Completion's Parse and Append,
+// but in one pass and without a tape. For any other body it appends nothing and returns false.
 func AppendPlain(dst, body []byte, o *Options) ([]byte, Facts, bool) {
 	if len(body) > translate.MaxAnswer {
 		return dst, Facts{}, false
@@ -52,20 +50,18 @@ func AppendPlain(dst, body []byte, o *Options) ([]byte, Facts, bool) {
 	return append(dst, body[from:]...), Facts{p.usage, p.opening.Markup}, true
 }
 
-// plain reads an answer for AppendPlain in one pass. It refuses any answer that AppendPlain does
-// not handle.
+// plain reads an answer of the usual form and refuses all other answers.
 type plain struct {
 	jsonx.Cursor
-	strip   bool // Options.StripReasoning
+	strip   bool
 	seen    seenMembers
 	model   struct{ at, end int }
 	usage   translate.Usage
 	opening translate.Opening
-	// The ends of the last members of the message, the choice and the answer.
+	// Offsets at the end of the last member of the message, the choice and the answer.
 	messageEnd, choiceEnd, topEnd int
 }
 
-// seenMembers is a set of members of an answer.
 type seenMembers uint32
 
 const (
@@ -93,7 +89,6 @@ const (
 		seenFinish | seenRole | seenPrompt | seenCompletion
 )
 
-// once refuses a member that occurs twice.
 func (p *plain) once(m seenMembers) {
 	if p.seen&m != 0 {
 		p.Refuse()
@@ -138,7 +133,6 @@ func (p *plain) answer() {
 	}
 }
 
-// text reads a non-empty string.
 func (p *plain) text() []byte {
 	raw, _ := p.String()
 	if len(raw) <= 2 {
@@ -147,7 +141,6 @@ func (p *plain) text() []byte {
 	return raw
 }
 
-// textOrNull reads a text of the message.
 func (p *plain) textOrNull() (raw []byte, escaped bool) {
 	if p.Peek() == 'n' {
 		p.Value()
@@ -162,13 +155,13 @@ func (p *plain) opens(raw []byte, escaped bool) {
 	if len(raw) > 0 {
 		text = raw[1 : len(raw)-1]
 	}
-	for escaped && len(text) > 0 { // white space before markup does not count
+	for escaped && len(text) > 0 { // skips white space before markup
 		switch {
 		case text[0] == ' ':
 			text = text[1:]
 		case text[0] == '\\' && (text[1] == 'n' || text[1] == 't' || text[1] == 'r'):
 			text = text[2:]
-		case text[0] == '\\' || text[0] == '<' || text[0] == '[': // the following characters may also have escapes
+		case text[0] == '\\' || text[0] == '<' || text[0] == '[': // the next characters may also be escaped
 			p.Refuse()
 			return
 		default:
@@ -178,7 +171,7 @@ func (p *plain) opens(raw []byte, escaped bool) {
 	p.opening.AddText(text)
 }
 
-// other reads a member that is not changed.
+// other reads a member that is passed on unchanged.
 func (p *plain) other(name []byte) {
 	if raw := p.Value(); isPrivate(name) && string(raw) != "null" {
 		p.Refuse()
@@ -246,7 +239,6 @@ func (p *plain) message() {
 	}
 }
 
-// counts reads the usage like readUsage.
 func (p *plain) counts() {
 	u := &p.usage
 	for name, ok := p.First(); ok; name, ok = p.Next() {
@@ -276,7 +268,6 @@ func (p *plain) counts() {
 	u.Reconcile()
 }
 
-// needCount reads a count that must not be null.
 func (p *plain) needCount() (int, bool) {
 	n, ok := p.count()
 	if !ok {
@@ -285,7 +276,7 @@ func (p *plain) needCount() (int, bool) {
 	return n, ok
 }
 
-// count reads a number that is within all limits, or null, and reports whether it was a number.
+// count reads a number within all limits, or null. If it reads null, ok is false.
 func (p *plain) count() (n int, ok bool) {
 	if p.Peek() == 'n' {
 		p.Value()
@@ -297,7 +288,7 @@ func (p *plain) count() (n int, ok bool) {
 	return n, true
 }
 
-// detail reads an object with counts, or null, and returns the first count with the given name.
+// detail reads an object with counts, or null. It returns the first count with the given name.
 func (p *plain) detail(of string) (n int, ok bool) {
 	if p.Peek() != '{' {
 		if string(p.Value()) != "null" {

@@ -7,13 +7,11 @@ import (
 	"penstock/translate/sse"
 )
 
-// maxPlainChunk is the maximum length of a chunk that appendPlain reads. A chunk of this length has
-// fewer members than jsonx allows.
+// maxPlainChunk bytes contain fewer members than jsonx allows.
 const maxPlainChunk = 16 << 10
 
-// appendPlain is appendChunk for nearly every chunk: a piece of text, the role or the end of one
-// choice, or the usage after all choices. In such a chunk only the model has to be replaced, and
-// perhaps a role added. appendPlain reads the chunk in one pass and without a tape. For any other
+// appendPlain does the same as appendChunk for nearly every chunk: a piece of text, the role or the
+// end of one choice, or the usage. It reads the chunk in one pass without a tape. For any other
 // chunk it changes nothing and returns false.
 func (s *Stream) appendPlain(dst, data []byte) ([]byte, bool) {
 	if len(data) == 0 || data[0] != '{' || len(data) > maxPlainChunk || s.handover.pinned || s.options.ContinuousUsage {
@@ -38,7 +36,7 @@ func (s *Stream) appendPlain(dst, data []byte) ([]byte, bool) {
 		return dst, true
 	}
 	if p.seen&seenToolCalls != 0 || p.usage.Finish != FinishNone {
-		s.template.forget() // like editChoice
+		s.template.forget() // as editChoice does
 	}
 	addRole := s.state.noteDelta(0, p.usage.Finish) && !p.hasRole
 	text := data[p.content.at:p.content.end]
@@ -63,8 +61,6 @@ func (s *Stream) appendPlain(dst, data []byte) ([]byte, bool) {
 	return dst, true
 }
 
-// takesPlain reports whether, at this point in the stream, appendPlain may write the chunk that has
-// just been read.
 func (s *Stream) takesPlain(p *plainChunk) bool {
 	const (
 		needs       = seenID | seenObject | seenCreated | seenModel | seenChoices
@@ -73,7 +69,7 @@ func (s *Stream) takesPlain(p *plainChunk) bool {
 	switch {
 	case p.seen&needs != needs:
 		return false
-	case !p.hasChoice: // usage that is counted for each choice is summed up
+	case !p.hasChoice: // if the engine counts each choice separately, the usage must be summed
 		return p.usage.Known && s.state.perChoice.count == 0
 	case p.seen&choiceNeeds != choiceNeeds, p.usage.Known:
 		return false
@@ -85,8 +81,6 @@ func (s *Stream) takesPlain(p *plainChunk) bool {
 	return !p.escaped || s.opening.Done
 }
 
-// appendWithRole appends a plain chunk as an event for the client, with the role added to its delta
-// if addRole is set.
 func (s *Stream) appendWithRole(dst, data []byte, p *plainChunk, addRole bool) []byte {
 	dst = append(dst, "data: "...)
 	start, from := len(dst), p.model.end
@@ -103,8 +97,8 @@ func (s *Stream) appendWithRole(dst, data []byte, p *plainChunk, addRole bool) [
 	return append(dst, "\n\n"...)
 }
 
-// chunkHead is the start of a chunk, up to and including the opening bracket of its choices. It is
-// the same in all chunks of a stream, so it is read only once.
+// chunkHead is the start of a chunk, up to the opening bracket of its choices. It is the same for
+// all chunks of a stream, so it is read only once.
 type chunkHead struct {
 	text  []byte
 	seen  seenMembers
@@ -113,25 +107,23 @@ type chunkHead struct {
 
 func (h *chunkHead) reset() { h.text = h.text[:0] }
 
-// keep stores the head of an accepted chunk.
 func (h *chunkHead) keep(text []byte, p *plainChunk) {
 	if h.reset(); len(text) <= maxTemplate {
 		h.text, h.seen, h.model = append(h.text, text...), p.headSeen, p.model
 	}
 }
 
-// plainChunk reads a chunk for appendPlain in one pass. It refuses any chunk that appendPlain does
-// not handle.
+// plainChunk reads a chunk of the usual form and refuses all other chunks.
 type plainChunk struct {
-	plain                             // here the message is the delta
-	id, created []byte                // nil: in the known head
-	headEnd     int                   // end of a head that may be kept; 0: there is none
-	headSeen    seenMembers           // the members in that head
-	hasChoice   bool                  // otherwise there are no choices
-	hasRole     bool                  // the delta has a role that is not empty
-	empty       bool                  // the delta has no members
-	content     struct{ at, end int } // the position of the delta's content, without quotes
-	escaped     bool                  // the content has escapes
+	plain              // the message fields refer to the delta
+	id, created []byte // nil if they are part of the known head
+	headEnd     int    // end of a head that may be stored, or 0
+	headSeen    seenMembers
+	hasChoice   bool
+	hasRole     bool
+	empty       bool
+	content     struct{ at, end int } // position of the delta's content, without quotes
+	escaped     bool
 }
 
 // read reads data. If data starts with the known head, read starts at the end of that head.
@@ -153,7 +145,6 @@ func (p *plainChunk) read(data []byte, known *chunkHead) {
 	}
 }
 
-// member reads a member of the top level.
 func (p *plainChunk) member(data, name []byte) {
 	switch string(name) {
 	case "id":
@@ -198,7 +189,6 @@ func (p *plainChunk) member(data, name []byte) {
 	}
 }
 
-// choices reads the only choice, or none, and leaves the array.
 func (p *plainChunk) choices() {
 	if p.Peek() == '{' {
 		p.hasChoice = true
@@ -229,7 +219,6 @@ func (p *plainChunk) choice() {
 	}
 }
 
-// finish reads a finish_reason that clients know, or none.
 func (p *plainChunk) finish() {
 	raw, escaped := p.textOrNull()
 	if len(raw) <= 2 {
@@ -273,7 +262,6 @@ func (p *plainChunk) delta() {
 	}
 }
 
-// null reads null.
 func (p *plainChunk) null() {
 	if string(p.Value()) != "null" {
 		p.Refuse()

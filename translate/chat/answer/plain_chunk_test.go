@@ -11,7 +11,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// both appends an event to two streams and compares the results. The second stream always parses.
+// both appends an event to two streams and compares the results. long parses every event.
 func both(t rapid.TB, short, long *Stream, data string) (failed bool) {
 	t.Helper()
 	ev := sse.Event{Data: []byte(data)}
@@ -28,8 +28,8 @@ func both(t rapid.TB, short, long *Stream, data string) (failed bool) {
 	return gotErr != nil
 }
 
-// At any point of a stream, a chunk that is read in one pass becomes the same event as a parsed
-// chunk, and other chunks are left to the parser.
+// TestPlainChunk checks that a chunk that is read in one pass becomes the same event as a parsed
+// chunk, and that all other chunks are parsed.
 func TestPlainChunk(t *testing.T) {
 	const (
 		head    = `{"id":"x","object":"chat.completion.chunk","created":1700000000,"model":"m","choices":[`
@@ -151,8 +151,8 @@ func plainOptions() []Options {
 	}
 }
 
-// Reading in one pass and parsing give the same result for any sequence of chunks with members that
-// engines send.
+// TestPlainChunkProperty checks that reading in one pass and parsing have the same result for any
+// sequence of chunks.
 func TestPlainChunkProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(of ...string) string { return rapid.SampledFrom(of).Draw(t, "part") }

@@ -9,59 +9,54 @@ import (
 	"penstock/translate/sse"
 )
 
-// The members of a delta that hold texts.
+// The members of a delta that contain texts.
 const (
 	memberContent   = "content"
 	memberRefusal   = "refusal"
 	memberReasoning = "reasoning_content"
 )
 
-// Reader reads an engine's answer for a translator to another dialect: the contents of each event,
-// the tool calls one by one, the end, and the counts. It reads the first choice, because the other
-// dialects have only one choice. Some hosts put text and tool calls into two choices of one answer
-// and mean both. The other choice's tool calls therefore count if the first choice has ended
-// without any.
+// Reader reads an engine's answer for a translator to another dialect. It reads the first choice,
+// because the other dialects have only one. Some hosts put the text and the tool calls into two
+// choices. If the first choice ends without tool calls, the Reader therefore uses the tool calls of
+// the second.
 //
 //	s.Reset(id)
 //	ok, err := s.Read(ev)    // for each event of a stream; then look at Content, ToolCalls and so on
 //	err := s.ReadWhole(c)    // or once for a whole completion
 //
-// Texts are the contents of JSON strings, without quotes and with the engine's escapes. They are
-// valid unchanged in any other JSON string, and never contain a line end.
+// Texts are the contents of JSON strings, with the engine's escapes. They can be copied unchanged
+// into another JSON string, and never contain a line end.
 //
-// The zero value is ready. A Reader belongs to one call at a time. Once its buffers have
-// grown it does not allocate per event.
+// The zero value is ready for use. A Reader belongs to one call at a time. Once its buffers have
+// grown, it does not allocate per event.
 type Reader struct {
 	state        streamState
 	template     template
-	templateText *[]byte // the text to which template applies; nil: the arguments of the last tool call
+	templateText *[]byte // the text to which template applies; nil means the arguments of the last tool call
 
-	// Content, Refusal and Reasoning are the texts in the last event, which may be empty. They are
-	// slices of the event.
+	// Content, Refusal and Reasoning are the texts in the last event. They are slices of the event
+	// and may be empty.
 	Content, Refusal, Reasoning []byte
-	// Logprobs holds the log probabilities for the last event's Content, as JSON elements with
-	// commas. It is empty if the event has anything other than content, because the log
-	// probabilities would reveal tokens that are not shown. For a whole answer it holds the log
-	// probabilities of the tokens that make up the content.
-	Logprobs []byte
-	// ToolCalls holds the tool calls so far.
+	// Logprobs contains the log probabilities for Content as comma-separated JSON elements. If an
+	// event contains anything other than content, Logprobs is empty, because it would reveal tokens
+	// that the client does not see.
+	Logprobs  []byte
 	ToolCalls ToolCalls
-	// Finish is how the choice ended; FinishNone: it has not ended.
+	// Finish says how the choice ended. FinishNone means that it has not ended.
 	Finish Finish
-	// StopSequence is the stop sequence that ended the answer, as reported by the engine; nil:
-	// none.
+	// StopSequence is the stop sequence that ended the answer according to the engine, or empty.
 	StopSequence []byte
 
 	halves  halves
 	opening translate.Opening
 	lone    bool // a string of the event contains half of a surrogate pair
 	size    int  // bytes of text and of tool calls, for the limit
-	beside  int  // the choice whose tool calls are read; see readBeside
+	beside  int
 }
 
-// Reset prepares r for another answer and releases the previous one. id is the edge's id for the
-// answer. Tool call ids are derived from it if the engine gives no usable ids. promptTokens is the
-// edge's estimate of the prompt, for an engine that sends no counts.
+// Reset prepares r for another answer. If the engine sends no usable tool call ids, the Reader
+// derives them from id. promptTokens is the edge's estimate of the prompt's size.
 func (r *Reader) Reset(id string, promptTokens int) {
 	*r = Reader{template: r.template, ToolCalls: r.ToolCalls, StopSequence: r.StopSequence[:0]}
 	r.template.reset()
@@ -70,16 +65,15 @@ func (r *Reader) Reset(id string, promptTokens int) {
 }
 
 // Offer sets the names of the request's tools, and whether the request allows only a single tool
-// call; see toolcall.Assembler.
+// call.
 func (r *Reader) Offer(names toolcall.Names, single bool) {
 	r.ToolCalls.tools.Offer(names)
 	r.ToolCalls.tools.Single(single)
 }
 
-// Read reads one event of the engine's stream. It reports whether the event was a chunk of an
-// answer that has started. Otherwise the event contains nothing for the client. The error is a
-// *translate.BadAnswer if the event is malformed or the answer too large, or an *engineerror.Error
-// if the engine reports a failure. Events after the end are ignored.
+// Read reads one event of the engine's stream. It returns false if the event contains nothing for
+// the client. If the event is malformed or the answer is too large, the error is a
+// *translate.BadAnswer. If the engine reports a failure, it is an *engineerror.Error.
 func (r *Reader) Read(ev sse.Event) (bool, error) {
 	r.Content, r.Refusal, r.Reasoning, r.Logprobs, r.ToolCalls.Touched = nil, nil, nil, nil, r.ToolCalls.Touched[:0]
 	if text, same := r.template.textOf(ev.Data); same && len(ev.Name) == 0 && len(r.halves) == 0 && !r.Done() {
@@ -92,10 +86,9 @@ func (r *Reader) Read(ev sse.Event) (bool, error) {
 		return false, err
 	}
 	err = r.read(c, ev.Data)
-	return err == nil && r.state.choicesSeen > 0, err // there is no answer before its first choice
+	return err == nil && r.state.choicesSeen > 0, err // the answer starts with the first choice
 }
 
-// readRepeated reads a chunk that differs from the last one only in its text.
 func (r *Reader) readRepeated(text []byte) error {
 	if r.templateText != nil {
 		if len(text) == 0 {
@@ -110,10 +103,8 @@ func (r *Reader) readRepeated(text []byte) error {
 	return r.countBytes(len(text))
 }
 
-// textBytes returns the number of bytes of the event's text that a translator may have to keep.
 func (r *Reader) textBytes() int { return len(r.Content) + len(r.Refusal) + len(r.Logprobs) }
 
-// countBytes counts n bytes against the limit of an answer.
 func (r *Reader) countBytes(n int) error {
 	if r.size += n; r.size > translate.MaxAnswer {
 		return badAnswer(translate.TooLarge)
@@ -121,7 +112,6 @@ func (r *Reader) countBytes(n int) error {
 	return nil
 }
 
-// read reads the chunk c that has just been parsed from data.
 func (r *Reader) read(c *Chunk, data []byte) error {
 	r.template.forget()
 	r.lone = c.lone
@@ -161,12 +151,11 @@ func (r *Reader) read(c *Chunk, data []byte) error {
 	return nil
 }
 
-// rememberChunk keeps the chunk as the template for the next chunk.
 func (r *Reader) rememberChunk(data []byte, v jsonx.Value, toolCall bool, d *Delta) {
 	switch v {
 	case d.Content:
 		if r.templateText = &r.Content; !r.opening.Done {
-			return // otherwise the template would skip the check for markup
+			return // the template would skip the check for markup
 		}
 	case d.Refusal:
 		r.templateText = &r.Refusal
@@ -180,7 +169,6 @@ func (r *Reader) rememberChunk(data []byte, v jsonx.Value, toolCall bool, d *Del
 	}
 }
 
-// readChoice reads a choice: its delta or, if whole, its message.
 func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 	if err := d.check(); err != nil {
 		return err
@@ -247,8 +235,8 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 	return nil
 }
 
-// readBeside reads the tool calls of a choice other than the first, if the first choice has ended
-// and no other choice has tool calls.
+// readBeside reads the tool calls of a second choice, but only if the first choice has ended and no
+// third choice has tool calls.
 func (r *Reader) readBeside(choice *Choice, d *Delta, whole bool) error {
 	ours := r.beside == choice.Index
 	if !ours && (!whole && !r.Finished() || len(r.ToolCalls.List) > 0 || !d.ToolCalls.Index(0).Exists()) {
@@ -274,8 +262,6 @@ func (r *Reader) readBeside(choice *Choice, d *Delta, whole bool) error {
 	return nil
 }
 
-// joinParts joins the texts of a content that is a list of parts into one text, and its thoughts
-// into the reasoning.
 func (r *Reader) joinParts(content jsonx.Value) {
 	var text, thoughts []byte
 	_ = eachPart(content, func(piece []byte, thought bool) error {
@@ -295,7 +281,6 @@ func (r *Reader) joinParts(content jsonx.Value) {
 	}
 }
 
-// readLogprobs reads the log probabilities of a choice's content.
 func (r *Reader) readLogprobs(choice *Choice, d *Delta, whole bool) {
 	alone := len(r.Refusal)+len(r.Reasoning) == 0 && d.ToolCalls.Len() == 0
 	if len(r.Content) == 0 || !alone && !whole {
@@ -314,8 +299,8 @@ func (r *Reader) readLogprobs(choice *Choice, d *Delta, whole bool) {
 	}
 }
 
-// endTexts ends the texts that still wait for the second half of a surrogate pair, usually with a
-// replacement character.
+// endTexts completes the texts that lack the second half of a surrogate pair. It usually appends
+// U+FFFD.
 func (r *Reader) endTexts() {
 	for _, h := range r.halves {
 		text := h.mend(h.escape)
@@ -333,9 +318,9 @@ func (r *Reader) endTexts() {
 	r.halves = nil
 }
 
-// ReadWhole reads the first choice of a whole, parsed completion, as if it had arrived in one
-// event. Unlike in a stream, the finish_reason may be missing. The error is a *translate.BadAnswer.
-// The completion must not change while the texts are in use.
+// ReadWhole reads the first choice of a completion, as if it had arrived in one event. The
+// finish_reason may be missing. The error is a *translate.BadAnswer. While the texts are in use,
+// the completion must not change.
 func (r *Reader) ReadWhole(c *Completion) error {
 	var (
 		choice, first Choice
@@ -361,7 +346,7 @@ func (r *Reader) ReadWhole(c *Completion) error {
 			return err
 		}
 		delta.Read(choice.Body)
-		choice.Index = max(1, it.Index()) // some hosts give both the number 0
+		choice.Index = max(1, it.Index()) // some hosts give both choices the number 0
 		if err := r.readBeside(&choice, &delta, true); err != nil {
 			return err
 		}
@@ -369,30 +354,29 @@ func (r *Reader) ReadWhole(c *Completion) error {
 	return nil
 }
 
-// TextSize returns the number of bytes of text and of tool calls so far, without reasoning.
+// TextSize returns the number of bytes of text and of tool calls so far.
 func (r *Reader) TextSize() int { return r.size }
 
-// Finished reports whether the choice has its finish_reason. The stream may then end successfully.
+// Finished reports whether the choice has a finish_reason.
 func (r *Reader) Finished() bool { return r.state.allFinished(0) }
 
-// Done reports whether the stream needs nothing more from the upstream; see Stream.Done.
+// Done reports whether the caller can ignore later upstream events.
 func (r *Reader) Done() bool { return r.state.done(0) }
 
-// Markup returns the kind of markup with which the text starts.
+// Markup returns the markup word at the start of the text, if any.
 func (r *Reader) Markup() translate.Markup { return r.opening.Markup }
 
-// Usage returns the token counts so far. If the engine has sent none, it returns the edge's
-// estimate of the prompt and one token for each delta.
+// Usage returns the token counts so far, or an estimate of one token for each delta.
 func (r *Reader) Usage() translate.Usage {
 	u := r.state.usage.Usage
-	if !u.Estimated { // the usage is not from a whole completion
+	if !u.Estimated { // the usage is not an estimate from a whole completion
 		u = r.state.usageSoFar()
 	}
 	u.Finish, u.CutToolCalls = r.Finish, r.ToolCalls.tools.Cut()
 	return u
 }
 
-// End returns nil if the stream may end, or ErrNoFinish if the choice lacks its finish_reason.
+// End returns ErrNoFinish if the choice lacks a finish_reason.
 func (r *Reader) End() error {
 	if !r.Finished() {
 		return translate.ErrNoFinish

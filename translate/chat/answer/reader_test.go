@@ -14,7 +14,6 @@ import (
 	"penstock/translate/sse"
 )
 
-// said holds what a Reader has read.
 type said struct {
 	Content, Refusal, Reasoning string
 	Calls                       []string
@@ -24,7 +23,6 @@ type said struct {
 	Err                         string
 }
 
-// listen reads an engine's stream with s.
 func listen(s *Reader, src []byte, forget bool) (out said) {
 	s.Reset("fallback", 0)
 	r := sse.NewReader(bytes.NewReader(src), 8<<20)
@@ -55,15 +53,15 @@ func (out *said) end(s *Reader) {
 	for i := range s.ToolCalls.List {
 		args := string(s.ToolCalls.List[i].Args)
 		if toolcall.Blank([]byte(args)) && !isCut(s.Finish) {
-			args += "{}" // like the translators
+			args += "{}" // as the translators do
 		}
 		out.Calls = append(out.Calls, string(s.ToolCalls.ID(i))+" "+string(s.ToolCalls.List[i].Name)+" "+args)
 	}
 	out.Finish, out.Stop, out.Usage = s.Finish, string(s.StopSequence), s.Usage()
 }
 
-// The fast path for chunks that differ only in their text gives the same result as parsing. A
-// translator reads the same from a stream as from the assembled answer.
+// TestSource checks that the fast path has the same result as parsing, and that a stream has the
+// same result as the assembled answer.
 func TestSource(t *testing.T) {
 	names, streams, _ := upstreams(t)
 	var s, long Reader
@@ -89,7 +87,7 @@ func TestSource(t *testing.T) {
 		}
 		want := said{Content: string(s.Content), Refusal: string(s.Refusal), Reasoning: string(s.Reasoning)}
 		want.end(&s)
-		want.Usage, want.Stop = got.Usage, got.Stop // the assembled answer counts differently, and keeps the last stop in any choice
+		want.Usage, want.Stop = got.Usage, got.Stop // the assembled answer has different counts and the last stop
 		if !cmp.Equal(got, want, cmp.AllowUnexported(translate.Usage{})) {
 			t.Errorf("%s: whole and stream differ: %s", name, cmp.Diff(want, got, cmp.AllowUnexported(translate.Usage{})))
 		}
@@ -100,8 +98,9 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// Some engines count their completions from their start, or draw ids from a small range. Two
-// answers of a conversation may therefore share an id, but their calls must not.
+// Some engines number their completions from their start, or choose ids from a small range. Two
+// answers of a conversation may therefore have the same id, but their tool calls must have
+// different ids.
 func TestSourceCallIDOfOneCompletionID(t *testing.T) {
 	const calls = `"tool_calls":[{"index":0,"id":"0","function":{"name":"f","arguments":"{}"}},{"index":1,"function":{"name":"g","arguments":"{}"}}]`
 	seen := map[string]string{}
@@ -154,7 +153,7 @@ func TestSourceFinish(t *testing.T) {
 	}
 }
 
-// Arguments are complete once they are a whole object, and not earlier.
+// TestSourceComplete checks that arguments are complete only if they are a whole object.
 func TestSourceComplete(t *testing.T) {
 	var s Reader
 	s.Reset("", 0)
@@ -172,7 +171,8 @@ func TestSourceComplete(t *testing.T) {
 	}
 }
 
-// The size of an answer is limited, in text and in arguments, even on the fast path.
+// TestSourceBound checks that text and arguments count towards the size limit of an answer, even on
+// the fast path.
 func TestSourceBound(t *testing.T) {
 	piece := strings.Repeat("x", 1<<20)
 	for name, data := range map[string]string{
@@ -215,7 +215,8 @@ func BenchmarkSource(b *testing.B) {
 	}
 }
 
-// A tool call in a whole answer gets exactly the members that clients need but the engine omitted.
+// TestCompletionCalls checks that exactly those missing members that clients need are added to a
+// tool call in a whole answer.
 func TestCompletionCalls(t *testing.T) {
 	for call, want := range map[string]string{
 		`{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}`:        ``,
@@ -236,9 +237,9 @@ func TestCompletionCalls(t *testing.T) {
 	}
 }
 
-// TestReader_ToolCallsInSecondChoice checks that text and tool calls count even if they are in two
-// choices of one answer, as in answers from gateways for Claude and Gemini. If the choices are
-// alternatives, clients of dialects with only one choice get the first.
+// TestReader_ToolCallsInSecondChoice checks that the Reader combines text and tool calls from two
+// choices of an answer, which gateways for Claude and Gemini send. If the choices are alternatives,
+// it uses only the first choice.
 func TestReader_ToolCallsInSecondChoice(t *testing.T) {
 	t.Parallel()
 	const (

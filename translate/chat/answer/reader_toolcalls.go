@@ -5,32 +5,31 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// ToolCalls holds the tool calls that a Reader has read so far.
+// ToolCalls contains the tool calls that a Reader has read so far.
 type ToolCalls struct {
-	// List has the tool calls in the order in which they first appeared.
+	// List has the tool calls in order of first appearance.
 	List []ToolCall
-	// Touched holds the positions in List of the last event's tool calls, in the event's order.
+	// Touched lists the tool calls of the last event as positions in List, in the order of the
+	// event.
 	Touched []int
 
 	tools toolcall.Assembler
-	id    string // the edge's id for the answer
-	last  int    // position of the last piece's tool call
-	held  int    // number of bytes that List holds
+	id    string
+	last  int // position of the tool call to which the last piece belongs
+	held  int
 }
 
 // ToolCall is one tool call. All texts are contents of JSON strings.
 type ToolCall struct {
 	ID, Name []byte // may be empty; see ToolCalls.ID
-	Args     []byte // so far
+	Args     []byte
 
-	checkedLen int  // the length of Args when Complete last checked it
-	complete   bool // the result of that check
+	checkedLen int // length of Args when Complete last checked it
+	complete   bool
 }
 
-// keepToolCalls is the number of tool calls for which memory is kept.
 const keepToolCalls = 16
 
-// reset prepares t for another answer.
 func (t *ToolCalls) reset(id string) {
 	t.tools.Reset()
 	list := t.List[:cap(t.List)]
@@ -44,7 +43,7 @@ func (t *ToolCalls) reset(id string) {
 	*t = ToolCalls{List: list[:0], Touched: t.Touched[:0], tools: t.tools, id: id}
 }
 
-// keep returns b, emptied, or nil if b has grown large.
+// keep returns b emptied, or nil if b is large.
 func keep(b []byte) []byte {
 	if cap(b) > keepBuffer/keepToolCalls {
 		return nil
@@ -52,9 +51,8 @@ func keep(b []byte) []byte {
 	return b[:0]
 }
 
-// read reads the pieces of tool calls in a delta or, if whole is true, the tool calls of a message.
-// lone is true if a string in v contains a lone surrogate. read returns the number of bytes that it
-// stored.
+// read reads the tool calls of a delta or, if whole is true, of a message. lone is true if a string
+// in v contains a lone surrogate. read returns how many bytes it stored.
 func (t *ToolCalls) read(v jsonx.Value, whole, lone bool, h *halves) (int, error) {
 	before := t.held
 	var p toolcall.Piece
@@ -89,7 +87,6 @@ func (t *ToolCalls) read(v jsonx.Value, whole, lone bool, h *halves) (int, error
 	return t.held - before, nil
 }
 
-// add adds a tool call, reusing the memory of an older one if possible.
 func (t *ToolCalls) add() {
 	if n := len(t.List); n < cap(t.List) {
 		t.List = t.List[:n+1]
@@ -98,7 +95,6 @@ func (t *ToolCalls) add() {
 	t.List = append(t.List, ToolCall{})
 }
 
-// readPiece adds a piece to its tool call.
 func (t *ToolCalls) readPiece(p *toolcall.Piece, part *toolcall.Part, lone bool, h *halves) error {
 	t.take(part)
 	switch args := p.Args; {
@@ -106,7 +102,7 @@ func (t *ToolCalls) readPiece(p *toolcall.Piece, part *toolcall.Part, lone bool,
 		t.addArgs(part.Position, h.piece(textPlace{toolCall: part.Position}, args.Inside(), false))
 	case args.IsString():
 		t.addArgs(part.Position, args.Inside())
-	case args.IsObject(): // Ollama's native format
+	case args.IsObject(): // as in Ollama's native format
 		t.addArgs(part.Position, appendArguments(nil, args))
 	case args.Exists() && !args.IsNull():
 		return badAnswer(badToolCall)
@@ -114,7 +110,6 @@ func (t *ToolCalls) readPiece(p *toolcall.Piece, part *toolcall.Part, lone bool,
 	return nil
 }
 
-// take stores the accepted id and name of a part.
 func (t *ToolCalls) take(part *toolcall.Part) {
 	to := &t.List[part.Position]
 	before := len(to.ID) + len(to.Name)
@@ -129,7 +124,7 @@ func (t *ToolCalls) take(part *toolcall.Part) {
 	t.held += len(to.ID) + len(to.Name) - before
 }
 
-// takeReleased stores names that waited in vain for their continuation.
+// takeReleased stores names that were held back because more of the name could have followed.
 func (t *ToolCalls) takeReleased(parts []toolcall.Part) {
 	for i := range parts {
 		t.take(&parts[i])
@@ -137,24 +132,22 @@ func (t *ToolCalls) takeReleased(parts []toolcall.Part) {
 	}
 }
 
-// addArgs adds a piece of the arguments of tool call i.
 func (t *ToolCalls) addArgs(i int, text []byte) {
 	t.List[i].Args = append(t.List[i].Args, text...)
 	t.held += len(text)
 }
 
-// continueLast adds a piece to the arguments of the last piece's tool call.
+// continueLast adds a piece to the arguments of the same tool call as the last piece.
 func (t *ToolCalls) continueLast(text []byte) {
 	t.Touched = append(t.Touched, t.last)
 	t.addArgs(t.last, text)
 }
 
-// Held returns roughly how many bytes the tool calls hold.
+// Held returns roughly how many bytes the tool calls use.
 func (t *ToolCalls) Held() int { return t.held }
 
-// ID returns the id of tool call i, as the contents of a JSON string. It is the engine's id or, if
-// that is unusable, one from the edge (see package toolcall). It does not change once the tool call
-// has a name.
+// ID returns the id of tool call i. If the engine's id is unusable, the edge generates an id (see
+// package toolcall). Once the tool call has a name, the id does not change.
 func (t *ToolCalls) ID(i int) []byte {
 	c := &t.List[i]
 	if len(c.ID) == 0 {
@@ -163,8 +156,7 @@ func (t *ToolCalls) ID(i int) []byte {
 	return c.ID
 }
 
-// Complete reports whether the arguments of tool call i are a whole JSON object, so that nothing
-// can follow.
+// Complete reports whether the arguments of tool call i are a whole JSON object.
 func (t *ToolCalls) Complete(i int) bool {
 	c := &t.List[i]
 	if c.checkedLen != len(c.Args) {
@@ -173,8 +165,6 @@ func (t *ToolCalls) Complete(i int) bool {
 	return c.complete
 }
 
-// isWholeObject reports whether arguments, as the contents of a JSON string, are a whole JSON
-// object.
 func isWholeObject(args []byte) bool {
 	if len(args) == 0 || len(args) > maxComplete || args[len(args)-1] != '}' {
 		return false
@@ -188,6 +178,5 @@ func isWholeObject(args []byte) bool {
 	return d.Parse(text, jsonx.Options{Record: 1}) == nil
 }
 
-// maxComplete is the maximum length of arguments that are checked. The check parses them again with
-// every piece, so an engine could make it expensive.
+// maxComplete limits the cost of Complete, which parses all arguments again after every piece.
 const maxComplete = 64 << 10

@@ -8,8 +8,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// TestSingleToolCall checks that clients get only the first tool call, in every dialect, if an
-// engine makes parallel tool calls although the request forbids them.
+// TestSingleToolCall checks engines that ignore that a request forbids parallel tool calls: clients
+// of every dialect receive only the first tool call.
 func TestSingleToolCall(t *testing.T) {
 	t.Parallel()
 	const first = `{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}}`
@@ -40,7 +40,7 @@ func TestSingleToolCall(t *testing.T) {
 		for _, single := range []bool{true, false} {
 			check := func(how string, calls []string, cut bool) {
 				t.Helper()
-				more := strings.Contains(strings.Join(calls, " "), "y") // only the other calls write y
+				more := strings.Contains(strings.Join(calls, " "), "y") // only the other tool calls contain y
 				if len(calls) == 0 || !strings.HasPrefix(calls[0], `a f {\"x\":1}`) || single != (len(calls) == 1) || single == more || cut != single {
 					t.Errorf("%s, %s, single %t: %q, cut %t", name, how, single, calls, cut)
 				}
@@ -100,7 +100,7 @@ func TestSingleToolCall(t *testing.T) {
 	}
 }
 
-// each passes every event of a stream to take.
+// each calls take for every event of a stream.
 func each(t *testing.T, src []byte, take func(ev sse.Event) error) {
 	t.Helper()
 	r := sse.NewReader(bytes.NewReader(src), 1<<20)

@@ -8,33 +8,30 @@ import (
 	"penstock/translate/sse"
 )
 
-// Stream passes on the chunks of an engine to a client of the chat dialect. Each chunk is passed on
-// with only these changes:
-//
+// Stream passes on the chunks of an engine to a client of the chat dialect, with only these
+// changes:
 //   - `model` becomes the public id.
-//   - The first delta of a choice has its role.
-//   - A choice ends once, with one of the words that typed SDKs know (see finish.go).
-//   - Usage is sent only to a client that asked for it. It is sent once, in a separate chunk,
-//     unless the client asked for it in every chunk.
-//   - Reasoning is removed if the client wants none.
+//   - The first delta of a choice has a role.
+//   - A choice ends once, with a finish_reason that typed SDKs know (see finish.go).
+//   - Usage is sent in a separate chunk, or in every chunk, only if the client requested it.
+//   - Unwanted reasoning is removed.
 //   - Missing members that the SDKs need are added.
-//   - The pieces of tool calls get the index, id and type by which clients join them, and each name
-//     is sent once.
-//   - The edge itself writes [DONE], once every choice has its finish_reason.
+//   - The pieces of tool calls have an index, id and type, and each name is sent once.
+//   - The edge itself writes [DONE] when every choice has a finish_reason.
 //
 // A Stream belongs to one call at a time. Call Reset first, then Append for each upstream event,
-// and finally either Finish or Fail. It allocates nothing per event once its buffers have grown.
+// and finally either Finish or Fail. A Stream does not allocate per event once its buffers have
+// grown.
 type Stream struct {
 	ofCall
 	out      eventWriter
-	identity identity // from the first chunk, for a usage chunk made by the edge and for another engine's chunks
+	identity identity // from the first chunk, for the edge's usage chunk and for another engine's chunks
 	held     heldEvent
 	template eventTemplate
 	head     chunkHead
 	tools    toolcall.Assembler
 }
 
-// ofCall holds the fields of a Stream that are cleared for the next call, including buffers.
 type ofCall struct {
 	state    streamState
 	options  Options
@@ -42,16 +39,14 @@ type ofCall struct {
 	halves   halves
 	opening  translate.Opening
 	started  bool
-	closed   bool // Finish or Fail has been written
+	closed   bool
 }
 
 var _ translate.Stream = (*Stream)(nil)
 
-// keepBuffer is the maximum size of a buffer that is kept for the next event or call.
 const keepBuffer = 64 << 10
 
-// Reset prepares s for a call and copies o. A nil o only releases everything, so that s can go into
-// a pool.
+// Reset prepares s for a call and copies o. If o is nil, Reset only releases memory.
 func (s *Stream) Reset(o *Options) {
 	s.ofCall = ofCall{}
 	s.out.reset()
@@ -68,13 +63,13 @@ func (s *Stream) Reset(o *Options) {
 	}
 }
 
-// Held returns roughly how many bytes of the stream s keeps.
+// Held returns roughly how many bytes s buffers.
 func (s *Stream) Held() int { return cap(s.held.event) }
 
-// Append appends the client's event, if any, for one upstream event. The error is a
-// *translate.BadAnswer if the event is malformed, or an *engineerror.Error if the engine reports a
-// failure. With an error nothing is appended, and the stream has failed. Events after the end are
-// ignored. The event's data is not kept.
+// Append appends the client's event for one upstream event, if there is one. If the event is
+// malformed, the error is a *translate.BadAnswer. If the engine reports a failure, it is an
+// *engineerror.Error. If Append returns an error, it appends nothing, and the stream has failed.
+// Append does not retain the event's data.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	waits := len(s.halves) > 0 || s.held.awaitsTimings
 	if len(ev.Name) == 0 && !waits && !s.Done() {
@@ -99,7 +94,6 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return dst, err
 }
 
-// appendChunk appends what the client gets for the chunk that has just been parsed from data.
 func (s *Stream) appendChunk(dst []byte, c *Chunk, data []byte) ([]byte, error) {
 	summary, err := s.editChoices(c)
 	if err != nil {
@@ -112,9 +106,9 @@ func (s *Stream) appendChunk(dst []byte, c *Chunk, data []byte) ([]byte, error) 
 		return s.held.release(dst), nil
 	}
 	switch {
-	case (summary.stripped || summary.again) && !summary.visible: // only reasoning, or a second end
+	case (summary.stripped || summary.again) && !summary.visible: // the chunk has only unwanted reasoning, or a second end
 		return dst, nil
-	case summary.choices == 0 && !c.progress && !s.options.IncludeUsage: // clients read choices[0] in any other chunk
+	case summary.choices == 0 && !c.progress && !s.options.IncludeUsage: // clients read choices[0] of every chunk except the usage chunk
 		return dst, nil
 	}
 	if s.options.StripTimings && c.timings.Exists() && !s.Finished() {
@@ -147,7 +141,6 @@ func (s *Stream) appendChunk(dst []byte, c *Chunk, data []byte) ([]byte, error) 
 	return dst, nil
 }
 
-// completeTopLevel records the changes to the top level of a chunk.
 func (s *Stream) completeTopLevel(c *Chunk) {
 	if s.handover.pinned {
 		s.identity.pin(&s.out.edits, &c.topLevel, &s.options)
@@ -155,8 +148,6 @@ func (s *Stream) completeTopLevel(c *Chunk) {
 	s.out.completeTopLevel(c, &s.options, s.handover.pinned)
 }
 
-// editUsage records the changes to a chunk's usage. The client gets the usage in the usage chunk,
-// and in other chunks if the client asked for that.
 func (s *Stream) editUsage(c *Chunk, usageChunk bool) {
 	switch edits := &s.out.edits; {
 	case !c.usage.Exists():
@@ -164,7 +155,7 @@ func (s *Stream) editUsage(c *Chunk, usageChunk bool) {
 		edits.Set(c.usage, appendUsage(nil, s.state.usage.Usage))
 	case usageChunk, s.options.ContinuousUsage:
 		BoundIn(edits, c.usage)
-	case c.usage.IsNull(): // as in every chunk of SGLang
+	case c.usage.IsNull(): // SGLang sends null in every chunk
 	case s.options.IncludeUsage:
 		edits.Set(c.usage, null)
 	default:
@@ -172,9 +163,9 @@ func (s *Stream) editUsage(c *Chunk, usageChunk bool) {
 	}
 }
 
-// Finish appends the end of the stream. If the client asked for a usage chunk, it comes first, with
-// an estimate if the engine sent no counts. [DONE] follows. It returns translate.ErrNoFinish, and
-// appends nothing, if a choice lacks its finish_reason. A second call appends nothing.
+// Finish appends the usage chunk, if the client requested it, and [DONE]. If a choice lacks a
+// finish_reason, Finish appends nothing and returns translate.ErrNoFinish. A second call appends
+// nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if !s.Finished() {
 		return dst, translate.ErrNoFinish
@@ -188,7 +179,7 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	case !s.options.IncludeUsage:
 	case len(s.held.event) > 0:
 		dst = append(dst, s.held.event...)
-	default: // the engine sent its counts elsewhere, or none
+	default: // the engine sent no usage chunk
 		dst = s.identity.append(append(dst, "data: "...), "chat.completion.chunk", &s.options)
 		dst = append(dst, `,"choices":[],"usage":`...)
 		dst = append(appendUsage(dst, s.Usage()), "}\n\n"...)
@@ -196,7 +187,7 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	return append(dst, "data: [DONE]\n\n"...), nil
 }
 
-// Fail appends the event that reports a failure to the client. No [DONE] follows it.
+// Fail appends the event that reports a failure, without [DONE].
 func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 	if s.closed {
 		return dst
@@ -206,30 +197,27 @@ func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 	return append(e.Append(dst), "\n\n"...)
 }
 
-// Keepalive appends a comment, which clients ignore. It may appear wherever an event may.
+// Keepalive appends a comment, which clients ignore.
 func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
 
-// Usage returns the token counts so far. If the engine has sent none, it estimates one token for
-// each delta.
+// Usage returns the token counts so far, or an estimate of one token for each delta.
 func (s *Stream) Usage() translate.Usage {
 	u := s.state.usageSoFar()
 	u.CutToolCalls = s.tools.Cut()
 	return u
 }
 
-// Markup returns the kind of markup that the first choice's text begins with.
+// Markup returns the markup word at the start of the first choice's text, if any.
 func (s *Stream) Markup() translate.Markup { return s.opening.Markup }
 
-// Started reports whether any of the answer has been written for the client: text, reasoning, a
-// refusal, a tool call, or the end of a choice.
+// Started reports whether any part of the answer has been written for the client.
 func (s *Stream) Started() bool {
 	return s.started || s.state.unfinished < s.state.choicesSeen || s.closed
 }
 
-// Done reports whether the rest of the upstream's events can be ignored, because [DONE] has arrived
-// or because every choice has ended and the usage is known. Finish reports whether the answer is
-// complete.
+// Done reports whether the caller can ignore later upstream events. Only Finish shows whether the
+// answer is complete.
 func (s *Stream) Done() bool { return s.state.done(s.options.N) }
 
-// Finished reports whether every choice has its finish_reason. Finish then succeeds.
+// Finished reports whether every choice has a finish_reason.
 func (s *Stream) Finished() bool { return s.state.allFinished(s.options.N) }

@@ -7,7 +7,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// Chunks as engines send them, about 200 bytes each.
+// Typical chunks from engines, about 200 bytes each.
 const (
 	vllmChunk   = `{"id":"chatcmpl-9b0a2e54c1f04d0c8a6d5d0c4f2f8a11","object":"chat.completion.chunk","created":1795227007,"model":"org/served-7b","choices":[{"index":0,"delta":{"content":" harbour"},"logprobs":null,"finish_reason":null}]}`
 	llamaChunk  = `{"choices":[{"finish_reason":null,"index":0,"delta":{"content":" harbour"}}],"created":1795227008,"id":"chatcmpl-zTv2vATrASxM4BDfc4enN11gROaknkgI","model":"org/served-7b","system_fingerprint":"b11669-Debian","object":"chat.completion.chunk"}`
@@ -49,7 +49,8 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// BenchmarkStreamChanging measures a chunk that differs from the last one in more than its text.
+// BenchmarkStreamChanging measures chunks that differ in more than their text, so that the template
+// does not apply.
 func BenchmarkStreamChanging(b *testing.B) {
 	var s Stream
 	s.Reset(&Options{Model: "public"})

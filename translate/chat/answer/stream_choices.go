@@ -8,19 +8,17 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// chunkSummary summarizes the choices of one chunk.
 type chunkSummary struct {
 	choices   int
-	generated bool // the chunk shows the client text, reasoning or tool calls
-	stripped  bool // reasoning was removed
-	visible   bool // the chunk shows the client something: text, a tool call, a role, an end
-	again     bool // a choice had already ended
+	generated bool // the client's chunk contains text, reasoning or tool calls
+	stripped  bool
+	visible   bool // the client's chunk contains text, a tool call, a role or an end
+	again     bool
 
 	onlyText jsonx.Value // the only text that may differ in the next chunk; see template
-	toolCall bool        // onlyText belongs to a tool call
+	toolCall bool
 }
 
-// editChoices reads the choices of the chunk and records the changes to them.
 func (s *Stream) editChoices(c *Chunk) (sum chunkSummary, err error) {
 	for it := c.choices.Iter(); it.Next(); {
 		if err := s.editChoice(c, it.Value(), &sum); err != nil {
@@ -30,7 +28,6 @@ func (s *Stream) editChoices(c *Chunk) (sum chunkSummary, err error) {
 	return sum, nil
 }
 
-// editChoice reads the choice v of the chunk c and records the changes to it.
 func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 	var (
 		choice Choice
@@ -64,8 +61,8 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 		}
 	}
 	var (
-		pieces [][]byte // further pieces of tool calls
-		rest   []byte   // members to add to the delta
+		pieces [][]byte
+		rest   []byte
 	)
 	if choice.Finished() {
 		s.template.forget() // text after the end must be held back with the end
@@ -104,8 +101,8 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 	return nil
 }
 
-// summarize adds a choice to the summary and to the state, and reports whether this is the choice's
-// first chunk. It also records that reasoning is removed.
+// summarize records in sum what the client sees of the delta. It reports whether this is the
+// choice's first chunk.
 func (s *Stream) summarize(c *Choice, d *Delta, sum *chunkSummary) (first bool) {
 	first = s.state.noteChoice(c)
 	visible, reasoning := d.Visible(), d.Reasoning.HasText()
@@ -122,14 +119,14 @@ func (s *Stream) summarize(c *Choice, d *Delta, sum *chunkSummary) (first bool) 
 	}
 	if c.Index == 0 && !s.opening.Done {
 		if s.opening.Add(d.Content); !s.opening.Done && sum.onlyText == d.Content {
-			sum.onlyText = jsonx.Value{} // otherwise the template would skip the check for markup
+			sum.onlyText = jsonx.Value{} // the template would skip the check for markup
 		}
 	}
 	return first
 }
 
-// editToolCalls records the changes to the pieces of tool calls in a choice's delta. unique is true
-// if the next chunk may need other changes even if it looks the same.
+// editToolCalls records the changes to the tool calls of a delta. unique is true if the same chunk
+// could need different changes the next time.
 func (s *Stream) editToolCalls(c *Choice, v jsonx.Value, mends bool) (unique bool, err error) {
 	s.template.forget() // the template's chunk may belong to another tool call
 	edits, choice, shown := &s.out.edits, c.Index, 0
@@ -156,7 +153,7 @@ func (s *Stream) editToolCalls(c *Choice, v jsonx.Value, mends bool) (unique boo
 		if index, given := p.Index.Int(); !given || index != int64(part.Position) {
 			setMember(edits, p.Object, p.Index, "index", strconv.AppendInt(nil, int64(part.Position), 10))
 		}
-		if p.ID.HasText() && !part.TakeID && !part.MakeID { // clients would append this id to the first
+		if p.ID.HasText() && !part.TakeID && !part.MakeID { // clients would append this id to the first id
 			edits.Delete(p.ID)
 		}
 		if p.Named() && !part.TakeName {
@@ -175,14 +172,14 @@ func (s *Stream) editToolCalls(c *Choice, v jsonx.Value, mends bool) (unique boo
 		}
 		unique = unique || part.Unique() || s.tools.Blank()
 	}
-	if unique && shown == 0 && !c.Finished() { // clients read the first element
+	if unique && shown == 0 && !c.Finished() { // clients read the first element, so an empty array must not be sent
 		edits.Delete(v)
 	}
 	return unique, nil
 }
 
-// holdPiece records the change to a piece whose name waits, and reports whether the name waits. A
-// name whose continuation did not come is sent before the piece.
+// holdPiece reports whether the name of a piece is still held back. If the piece starts another
+// tool call, names that were held back are sent before the piece.
 func (s *Stream) holdPiece(choice int, p *toolcall.Piece, part *toolcall.Part) bool {
 	edits := &s.out.edits
 	var before []byte
@@ -206,8 +203,7 @@ var (
 	messageAsDelta = []byte(`null,"delta":`) // inserted before the value of message
 )
 
-// editDelta records that the delta of the choice v gets the additional members in rest, and ensures
-// that there is a delta.
+// editDelta adds the members in rest to the delta. If the choice has no delta, editDelta adds one.
 func editDelta(edits *jsonx.Edits, v jsonx.Value, c *Choice, rest []byte) {
 	switch {
 	case len(rest) > 0 && c.Body.IsObject():
@@ -226,8 +222,6 @@ func editDelta(edits *jsonx.Edits, v jsonx.Value, c *Choice, rest []byte) {
 	}
 }
 
-// stripReasoning records that the reasoning members of a delta or message are removed, and reports
-// whether there are any.
 func stripReasoning(edits *jsonx.Edits, v jsonx.Value) (found bool) {
 	for it := v.Iter(); it.Next(); {
 		if isReasoning(it.Key().Name()) {

@@ -9,37 +9,34 @@ import (
 	"penstock/translate/sse"
 )
 
-// streamState is the state of a stream: the choices so far, which of them have ended, and the token
-// counts. Stream, Assembler and Reader share it.
+// streamState has the choices so far and the token counts. Stream, Assembler and Reader share it.
 type streamState struct {
 	seen, finished [translate.MaxChoices / 64]uint64
-	choicesSeen    int // number of choices seen
-	unfinished     int // number of choices that have not ended
+	choicesSeen    int
+	unfinished     int
 	finish         Finish
 
-	deltas         int // number of deltas with generated text or tool calls
+	deltas         int // number of deltas that contain text or tool calls
 	usage          counts
-	promptEstimate int             // in tokens
-	before         translate.Usage // usage of earlier engines, in a resumed answer
+	promptEstimate int
+	before         translate.Usage // usage of earlier engines in a resumed answer
 	perChoice      usagePerChoice
-	usageFinal     bool // every choice has ended, and a chunk without choices had the usage: only [DONE] is missing
-	ended          bool // [DONE] or an unusable event after a complete answer has arrived
+	usageFinal     bool // every choice has ended and the usage chunk has arrived; only [DONE] is missing
+	ended          bool // [DONE] has arrived, or an unusable event after a complete answer
 }
 
-// allFinished reports whether every choice so far has its finish_reason. There must be at least n
-// choices, unless the engine has ended the stream itself, because some engines return one choice
-// whatever n is.
+// allFinished reports whether at least n choices have arrived and all of them have a finish_reason.
+// If the engine has ended the stream, fewer choices suffice, because some engines return one
+// choice, whatever n is.
 func (t *streamState) allFinished(n int) bool {
 	return t.unfinished == 0 && t.choicesSeen > 0 && (t.ended || t.choicesSeen >= n)
 }
 
-// done reports whether the rest of the upstream's events can be ignored.
 func (t *streamState) done(n int) bool {
 	return t.ended || t.usageFinal && t.allFinished(n)
 }
 
-// noteChoice records that the choice c was in a chunk, and reports whether it is the choice's first
-// chunk.
+// noteChoice records a choice of a chunk, and reports whether this is the choice's first chunk.
 func (t *streamState) noteChoice(c *Choice) (first bool) {
 	finish := FinishNone
 	if c.Finished() {
@@ -48,7 +45,8 @@ func (t *streamState) noteChoice(c *Choice) (first bool) {
 	return t.noteDelta(c.Index, finish)
 }
 
-// noteDelta is noteChoice for choice n. FinishNone means that the choice has not ended.
+// noteDelta does the same as noteChoice for choice n. FinishNone means that the choice has not
+// ended.
 func (t *streamState) noteDelta(n int, finish Finish) (first bool) {
 	word, bit := n/64, uint64(1)<<(n%64)
 	if first = t.seen[word]&bit == 0; first {
@@ -66,11 +64,10 @@ func (t *streamState) noteDelta(n int, finish Finish) (first bool) {
 	return first
 }
 
-// hasFinished reports whether choice n has its finish_reason.
 func (t *streamState) hasFinished(n int) bool { return t.finished[n/64]&(1<<(n%64)) != 0 }
 
-// noteUsage records the token counts in a chunk, and reports whether the chunk's `usage` has any.
-// `timings` never overwrite `usage`, because they cover one choice.
+// noteUsage reports whether the chunk's `usage` has counts. `timings` never overwrite `usage`,
+// because they cover only one choice.
 func (t *streamState) noteUsage(c *Chunk) bool {
 	if u, ok := readUsage(c.usage); ok {
 		only := c.choices.Index(0)
@@ -94,25 +91,23 @@ func (t *streamState) noteUsage(c *Chunk) bool {
 	return false
 }
 
-// usagePerChoice adds up the usage of an engine that counts each choice separately. All choices
-// have the same prompt.
+// usagePerChoice adds up the usage if an engine counts each choice separately.
 type usagePerChoice struct {
-	chunks  counts // sum of the usage chunks
-	count   int    // number of usage chunks
+	chunks  counts
+	count   int
 	choices counts // sum of the usages in chunks that end a choice
 	counted [translate.MaxChoices / 64]uint64
 }
 
-// counts holds a usage and how the engine counted it.
 type counts struct {
 	translate.Usage
 
-	timed  bool // in timings
-	summed bool // choice by choice
+	timed  bool // the counts come from timings
+	summed bool // the counts are a sum over choices
 }
 
-// plus adds the usage of another choice for the same prompt. If p has no counts, plus returns u
-// alone.
+// plus adds the counts of another choice. All choices have the same prompt. If p has no counts,
+// plus returns only u.
 func (p counts) plus(u translate.Usage) counts {
 	if !p.Known {
 		return counts{Usage: u}
@@ -120,10 +115,9 @@ func (p counts) plus(u translate.Usage) counts {
 	return counts{Usage: p.Usage.Plus(u), summed: true}
 }
 
-// addChunk records the usage in a chunk without choices, and returns the usage so far. finished is
-// the number of choices that had ended before the chunk. llama.cpp sends such a chunk after the end
-// of each choice, for that choice only. Other engines send one chunk at the very end, for all
-// choices.
+// addChunk reads the usage in a chunk without choices. finished is the number of choices that ended
+// before this chunk. llama.cpp sends such a chunk after the end of each choice, with the counts of
+// that choice. Other engines send one chunk at the end, with the counts of all choices.
 func (p *usagePerChoice) addChunk(u translate.Usage, finished int) counts {
 	if p.count++; p.count != finished || p.count == 1 {
 		p.chunks = counts{Usage: u}
@@ -133,8 +127,6 @@ func (p *usagePerChoice) addChunk(u translate.Usage, finished int) counts {
 	return p.chunks
 }
 
-// addChoice records the usage in a chunk with choices, and returns the usage so far. first is the
-// first choice in the chunk.
 func (p *usagePerChoice) addChoice(u translate.Usage, c *Chunk, first jsonx.Value) counts {
 	index, ok := first.Get("index").Int()
 	if !ok {
@@ -173,13 +165,12 @@ func (t *streamState) countsSoFar() translate.Usage {
 		return u.Usage
 	}
 	u := translate.EstimatedUsage(t.deltas).WithPrompt(t.promptEstimate)
-	if b := &t.before; b.Resumed > 0 { // the next engine has also read the answer so far
+	if b := &t.before; b.Resumed > 0 { // the next engine's prompt includes the answer so far
 		u.Resumed, u.ResumedPrompt = b.Resumed, min(b.ResumedPrompt+t.promptEstimate+b.Completion, translate.MaxCount)
 	}
 	return u
 }
 
-// eventKind is the kind of an event that has not been parsed yet.
 type eventKind uint8
 
 const (
@@ -195,7 +186,7 @@ var (
 	pingName  = []byte("ping")
 )
 
-// eventKindOf returns the kind of an event. Clients also ignore an event without data.
+// eventKindOf returns the kind of an event. The edge ignores events without data, as clients do.
 func eventKindOf(ev sse.Event) eventKind {
 	if len(ev.Data) > 0 && ev.Data[0] == '{' && len(ev.Name) == 0 {
 		return eventChunk
@@ -205,14 +196,14 @@ func eventKindOf(ev sse.Event) eventKind {
 		return eventError
 	case bytes.Equal(data, doneData):
 		return eventDone
-	case ev.Blank(), bytes.Equal(ev.Name, pingName): // gateways keep connections alive with such events
+	case ev.Blank(), bytes.Equal(ev.Name, pingName): // gateways send these events to keep connections alive
 		return eventNothing
 	}
 	return eventChunk
 }
 
-// parseEvent reports whether the event is a chunk, and parses it into c. A complete answer stays
-// complete: an error or nonsense after it only ends the stream.
+// parseEvent parses an event. It reports whether the event is a chunk that is not empty. If the
+// answer is already complete, an error or a malformed event only ends the stream.
 func (t *streamState) parseEvent(c *Chunk, ev sse.Event, n int) (bool, error) {
 	if t.done(n) {
 		return false, nil

@@ -53,7 +53,8 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// The client gets the same bytes, however the upstream bytes are split into reads.
+// TestFramingIsNotObservable checks that the client receives the same bytes, however the upstream
+// bytes are split.
 func TestFramingIsNotObservable(t *testing.T) {
 	names, streams, answers := upstreams(t)
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -84,8 +85,8 @@ func TestFramingIsNotObservable(t *testing.T) {
 	}
 }
 
-// parsed returns an event that a Stream handles like ev, but always parses, because the fast paths
-// are only for events without a name.
+// parsed returns an event that has the same effect as ev, but that a Stream always parses. It has a
+// name, and the fast paths accept only events without a name.
 func parsed(ev sse.Event) sse.Event {
 	if len(ev.Name) == 0 {
 		ev.Name = []byte("message")
@@ -93,7 +94,7 @@ func parsed(ev sse.Event) sse.Event {
 	return ev
 }
 
-// The fast path for chunks that differ only in their text gives the same result as parsing.
+// TestRepeatIsNotObservable checks that the fast path has the same result as parsing.
 func TestRepeatIsNotObservable(t *testing.T) {
 	names, streams, answers := upstreams(t)
 	shortcuts := 0
@@ -149,7 +150,7 @@ func FuzzStream(f *testing.F) {
 		var as Assembler
 		checkAssembled(t, assemble(&as, &a, bytes.NewReader(upstream)))
 
-		// The fast path is compared with the parser.
+		// Compare the fast path with parsing.
 		var long Stream
 		long.Reset(&a)
 		s.Reset(&a)
@@ -171,7 +172,7 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// FuzzEvent feeds events that no reader would return.
+// FuzzEvent checks events that an sse.Reader would never return.
 func FuzzEvent(f *testing.F) {
 	f.Add([]byte("error"), []byte(`{"error":"x"}`))
 	f.Add([]byte(""), []byte("{\"choices\":\r\n[{\"index\":0,\"delta\":{\"reasoning\":\"a\"},\"finish_reason\":\"stop\"}],\n\"usage\":{\"prompt_tokens\":1}}"))
@@ -235,7 +236,7 @@ func TestStreamAllocs(t *testing.T) {
 			s.Reset(&c.answer)
 			events := []sse.Event{
 				{Data: []byte(c.data)},
-				{Data: []byte(strings.Replace(c.data, `"index":0`, `"index":1`, 1))}, // not on the fast path
+				{Data: []byte(strings.Replace(c.data, `"index":0`, `"index":1`, 1))}, // the fast path does not apply
 			}
 			var dst []byte
 			step := func() {
@@ -281,7 +282,8 @@ func TestCompletionAllocs(t *testing.T) {
 	}
 }
 
-// A completion assembled from a stream has the same shape as the engine's whole answer.
+// TestAssembledShape checks that a completion assembled from a stream has the same shape as a whole
+// answer from the same engine.
 func TestAssembledShape(t *testing.T) {
 	tests := []struct{ stream, whole string }{
 		{"llamacpp-usage", "llamacpp-chat"},
@@ -292,8 +294,8 @@ func TestAssembledShape(t *testing.T) {
 		t.Run(test.stream, func(t *testing.T) {
 			got := shape(t, archived(t, "stream", test.stream, "assembled"))
 			want := shape(t, archived(t, "whole", test.whole, "upstream"))
-			// The SDKs' types require two null members that these engines omit. llama.cpp writes ""
-			// as the content of a message that has only calls, where the contract has null.
+			// The SDKs' types require two null members that these engines omit. If a message has
+			// only tool calls, llama.cpp writes "" as the content, and the contract requires null.
 			allowed := map[string]bool{
 				"choices.message.refusal null": true, "choices.logprobs null": true,
 				"choices.message.content null": true, "choices.message.content string": true,
@@ -358,7 +360,8 @@ func shape(t *testing.T, text []byte) (paths []string) {
 	return slices.Compact(paths)
 }
 
-// A recorded stream and its whole answer have the same text, however the text is split into deltas.
+// TestAssembleAnySplit checks that the assembled answer has the same text, however the text is
+// split into deltas.
 func TestAssembleAnySplit(t *testing.T) {
 	const text = "A \"quoted\" word, a tab\t, ümläute, \U0001d11e and \\ escapes"
 	quoted, _ := json.Marshal(text)
@@ -486,7 +489,7 @@ func TestFinishTwice(t *testing.T) {
 	checkEvents(t, out)
 }
 
-// Nothing from one call appears in the next call that uses the same Stream.
+// TestResetForgets checks that a reused Stream shows nothing from an earlier call.
 func TestResetForgets(t *testing.T) {
 	names, streams, answers := upstreams(t)
 	var used Stream
@@ -520,8 +523,8 @@ func TestAssembledCallIDsDiffer(t *testing.T) {
 	}
 }
 
-// The repository must have the corpus. Otherwise tests that read the corpus would pass without
-// running any case.
+// TestCorpusIsThere checks that the corpus exists. If it were missing, the tests that read it would
+// pass without running any case.
 func TestCorpusIsThere(t *testing.T) {
 	for _, dir := range []string{"stream", "whole"} {
 		entries, err := os.ReadDir(filepath.Join("testdata", dir))

@@ -9,33 +9,30 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Engines cut texts into tokens, and tokens into pieces of characters. They write the remainder as
-// an escape: half of a surrogate pair whose other half arrives in the next piece or never. Many
-// parsers refuse such an escape, and clients that accept it cannot send it back. A first half
-// therefore waits for the next piece of its text, and a lone half becomes U+FFFD. This applies to
-// streams and to whole answers.
+// Engines split texts into tokens, which may split a character. They write each fragment as an
+// escape for half of a surrogate pair. Many parsers refuse these escapes, and clients that accept
+// them cannot send them back. The edge therefore holds back a first half until the next piece of
+// the text arrives, and replaces a lone half with U+FFFD.
 
-// half is the first half of a surrogate pair at the end of what has been received of a text. In
-// arguments it may be only the start of the half's escape.
+// half is the first half of a surrogate pair at the end of a text, or the start of its escape.
 type half struct {
 	textPlace
 	escape []byte
 }
 
-// textPlace identifies a text in an answer: a member of a choice's message, or the arguments of one
-// of the choice's tool calls.
+// textPlace identifies a text: a member of a choice's message, or the arguments of a tool call.
 type textPlace struct {
 	choice   int
-	member   string // empty: arguments
-	toolCall int    // position of the tool call
+	member   string // empty for arguments
+	toolCall int
 }
 
-// halves lists the texts in a stream that wait for a second half. The list is nearly always empty.
+// halves lists the texts in a stream that lack a second half. The list is nearly always empty.
 type halves []half
 
-// piece returns the part of a piece of text that may be sent. It puts the waiting half before the
-// contents, and replaces lone halves. Unless the piece is the last one, it holds back a half that
-// now has to wait.
+// piece returns the next piece of a text. It prepends the half that was held back, and replaces
+// lone halves. If the piece ends with a first half and is not the last piece, this half is held
+// back.
 func (h *halves) piece(at textPlace, contents []byte, last bool) []byte {
 	if len(contents) == 0 && !last {
 		return contents
@@ -64,7 +61,6 @@ func (at textPlace) mend(text []byte) []byte {
 	return text
 }
 
-// take removes and returns the waiting half of a text, if there is one.
 func (h *halves) take(at textPlace) []byte {
 	for i := range *h {
 		if waiting := (*h)[i]; waiting.textPlace == at {
@@ -85,7 +81,6 @@ func (h *halves) editTexts(edits *jsonx.Edits, c *Choice) {
 	}
 }
 
-// edit records the changes to a piece of a text.
 func (h *halves) edit(edits *jsonx.Edits, at textPlace, v jsonx.Value, last bool) {
 	old := v.Inside()
 	if text := h.piece(at, old, last); !bytes.Equal(text, old) {
@@ -93,8 +88,8 @@ func (h *halves) edit(edits *jsonx.Edits, at textPlace, v jsonx.Value, last bool
 	}
 }
 
-// end ends the waiting texts of a choice, usually with a replacement character. It returns the
-// members to be added to the choice's delta, including pieces of tool calls.
+// end completes the texts of a choice that lack a second half. It returns the members to add to the
+// choice's delta, including pieces of tool calls.
 func (h *halves) end(edits *jsonx.Edits, c *Choice, pieces [][]byte, strip bool) []byte {
 	var members [][]byte
 	for i := 0; i < len(*h); {
@@ -123,8 +118,7 @@ func (h *halves) end(edits *jsonx.Edits, c *Choice, pieces [][]byte, strip bool)
 	return bytes.Join(members, comma)
 }
 
-// argumentsPiece returns a piece of a tool call that has only arguments. The arguments are given in
-// quotes.
+// argumentsPiece returns a piece of a tool call. arguments includes the quotes.
 func argumentsPiece(position int, arguments []byte) []byte {
 	piece := strconv.AppendInt([]byte(`{"index":`), int64(position), 10)
 	return append(append(append(piece, `,"function":{"arguments":`...), arguments...), "}}"...)
@@ -132,8 +126,8 @@ func argumentsPiece(position int, arguments []byte) []byte {
 
 var comma = []byte{','}
 
-// fillMember records a value for an object's null member, or adds the member to members if it is
-// absent.
+// fillMember sets a member of object. If the member is absent, fillMember appends it to members
+// instead.
 func fillMember(edits *jsonx.Edits, members [][]byte, object jsonx.Value, name string, value []byte) [][]byte {
 	if old := object.Get(name); old.Exists() {
 		edits.Set(old, value)

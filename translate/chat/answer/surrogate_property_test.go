@@ -26,7 +26,7 @@ func strictly(t *rapid.T, text []byte, into any) {
 	}
 }
 
-// texts holds the texts that one choice can have.
+// texts contains all texts that one choice can have.
 type texts struct {
 	Content   string
 	Refusal   string
@@ -65,8 +65,8 @@ var textMembers = [5]string{
 	`"tool_calls":[{"index":0,"function":{"arguments":"%s"}}]`, `"tool_calls":[{"index":1,"function":{"arguments":"%s"}}]`,
 }
 
-// Clients get only pairs and replacement characters, whatever halves of surrogate pairs an engine
-// sends and in whatever pieces. They get the same text in a stream, in a whole answer, and in the
+// TestHalfSurrogates checks that clients receive only whole surrogate pairs and U+FFFD, whatever
+// halves an engine sends. The text must be the same in a stream, in a whole answer, and in the
 // other dialects.
 func TestHalfSurrogates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -179,7 +179,7 @@ func TestHalfSurrogates(t *testing.T) {
 		for i := range source.ToolCalls.List {
 			strictly(t, []byte(`"`+string(source.ToolCalls.List[i].Args)+`"`), &texts[3+i])
 			if strings.TrimSpace(texts[3+i]) == "" {
-				texts[3+i] += "{}" // like the translators
+				texts[3+i] += "{}" // as the translators do
 			}
 		}
 		if texts != want[0] {
@@ -188,7 +188,8 @@ func TestHalfSurrogates(t *testing.T) {
 	})
 }
 
-// A whole answer has no lone halves either, wherever the engine put them.
+// TestHalfSurrogatesOfWholeAnswers checks that clients receive no lone halves in a whole answer,
+// wherever the engine put them.
 func TestHalfSurrogatesOfWholeAnswers(t *testing.T) {
 	body := []byte(`{"id":"a\ud83d","new\ude00":"\ude00","choices":[{"index":0,"message":{"content":"\ud83d\ude00\ud83d",` +
 		`"reasoning_content":"\ude00","tool_calls":[{"id":"\ud83d","type":"function","function":{"name":"f","arguments":"{\"a\":\"\ud83d\"}"}}]},"finish_reason":"stop",` +
@@ -213,9 +214,10 @@ func TestHalfSurrogatesOfWholeAnswers(t *testing.T) {
 	}
 }
 
-// Arguments are JSON within a string, with their own escapes. Clients parse them, so lone halves in
-// arguments are also replaced, wherever the engine splits the pieces. The result is the same in a
-// stream, in a whole answer, and in the other dialects.
+// Arguments are JSON within a string, so they have a second level of escapes.
+// TestHalfSurrogatesWithinArguments checks that lone halves at this level are replaced, wherever
+// the engine splits the pieces. The result must be the same in a stream, in a whole answer, and in
+// the other dialects.
 func TestHalfSurrogatesWithinArguments(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		arguments := `{"a":"` + strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{

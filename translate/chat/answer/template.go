@@ -7,33 +7,31 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// maxTemplate is the maximum length of a chunk that is remembered, in bytes, without its text.
+// maxTemplate is the maximum length of a stored chunk in bytes, without its text.
 const maxTemplate = 2 << 10
 
-// template is the last chunk without its text. The chunks of one stream differ only in their piece
-// of text, while id, time and model stay the same. A chunk that equals the last one up to the
-// opening quote of that text, and from the closing quote on, needs no parsing. If the bytes between
-// the quotes are the contents of one JSON string, the chunk is as valid as the last one and differs
-// only in its text. This takes two comparisons and the scan of one short string, which is less than
-// a tenth of the work.
+// template is an earlier chunk without its text. The chunks of one stream usually differ only in
+// their text. A chunk needs no parsing if it equals the stored chunk before and after the text, and
+// if the text is the contents of one JSON string. This check takes less than a tenth of the parsing
+// time.
 type template struct {
-	head, tail []byte // of the chunk: head ends with the opening quote, tail starts with the closing quote
-	toolCall   bool   // the text is arguments of a tool call, which count as generated even when empty
-	sinceMatch uint8  // number of chunks remembered since the last match
+	head, tail []byte // the chunk around the text: head ends with the opening quote, tail starts with the closing quote
+	toolCall   bool   // the text is tool call arguments, which count as generated even if empty
+	sinceMatch uint8
 }
 
-// reset clears t and keeps its memory.
 func (t *template) reset() {
 	t.forget()
 	t.sinceMatch = 0
 }
 
-// forget makes textOf fail until another chunk is remembered.
+// forget makes textOf fail until another chunk is stored.
 func (t *template) forget() {
 	t.head, t.tail = t.head[:0], t.tail[:0]
 }
 
-// textOf returns the text in data, without quotes, if data is the last chunk with a different text.
+// textOf returns the text of a chunk. It returns false if data differs from the stored chunk in
+// anything other than the text.
 func (t *template) textOf(data []byte) (text []byte, ok bool) {
 	from, to := len(t.head), len(data)-len(t.tail)
 	if from == 0 || to < from || !bytes.HasSuffix(data, t.tail) || !bytes.HasPrefix(data, t.head) {
@@ -44,14 +42,14 @@ func (t *template) textOf(data []byte) (text []byte, ok bool) {
 	case end != to+1:
 		return nil, false
 	case t.toolCall && escaped && toolcall.HasEscapes(data[from:to]):
-		return nil, false // an escape may be cut off here, or be half of a pair
+		return nil, false // an escape may be truncated at the end of the text, or be half of a pair
 	}
 	t.sinceMatch = 0
 	return data[from:to], true
 }
 
-// remember stores a chunk whose text is data[start:end], and reports whether it did. If chunks do
-// not match, because choices alternate or every chunk has counts, it skips most of them.
+// remember stores a chunk whose text is data[start:end], and reports whether it did. If the chunks
+// of a stream do not match, remember skips most of them to save time.
 func (t *template) remember(data []byte, start, end int) bool {
 	t.sinceMatch++
 	if len(data) > maxTemplate+end-start || t.sinceMatch > 4 && t.sinceMatch%16 != 0 {
@@ -62,13 +60,11 @@ func (t *template) remember(data []byte, start, end int) bool {
 	return true
 }
 
-// eventTemplate is a template with the client's event for its chunk.
 type eventTemplate struct {
 	template
-	outHead, outTail []byte // of the event for the client
+	outHead, outTail []byte
 }
 
-// append appends the event for a chunk with the given text.
 func (t *eventTemplate) append(dst, text []byte) []byte {
 	dst = append(dst, t.outHead...)
 	dst = append(dst, text...)
@@ -76,8 +72,7 @@ func (t *eventTemplate) append(dst, text []byte) []byte {
 }
 
 // remember stores a chunk whose text is data[start:end], and the client's event for the chunk. from
-// is the offset in the event at which the unchanged text starts. The next chunk must need the same
-// changes apart from the text.
+// is the offset in the event at which the unchanged text starts.
 func (t *eventTemplate) remember(data []byte, start, end int, event []byte, from int) {
 	if !t.template.remember(data, start, end) {
 		return
@@ -86,9 +81,9 @@ func (t *eventTemplate) remember(data []byte, start, end int, event []byte, from
 	t.outHead, t.outTail = append(t.outHead[:0], event[:from]...), append(t.outTail[:0], event[to:]...)
 }
 
-// onlyText returns the only text of a delta, in which the next delta is likely to differ, and
-// whether it belongs to a tool call. The text is absent if there is not exactly one. A piece with a
-// name does not count, because the next piece may start another tool call.
+// onlyText returns the only text of a delta, and whether it belongs to a tool call. The next delta
+// is likely to differ only in this text. onlyText ignores a tool call piece with a name, because
+// the next piece may start another tool call.
 func (d *Delta) onlyText() (v jsonx.Value, toolCall bool) {
 	n := 0
 	for _, text := range [...]jsonx.Value{d.Content, d.Reasoning, d.Refusal} {

@@ -7,8 +7,9 @@ import (
 	"penstock/translate/sse"
 )
 
-// Tool calls of a whole answer are numbered from 0, have JSON arguments, and end the choice with
-// the word that agents look for. Arguments that were cut off by the token limit are not changed.
+// TestToolCallsOfWholeAnswer checks that the tool calls of a whole answer are numbered from 0 and
+// have JSON arguments, and that the finish_reason is tool_calls. Truncated arguments must not
+// change.
 func TestToolCallsOfWholeAnswer(t *testing.T) {
 	const call = `"id":"a","type":"function"`
 	for name, c := range map[string]struct{ calls, finish, want, end string }{
@@ -68,7 +69,7 @@ func TestToolCallsOfWholeAnswer(t *testing.T) {
 	}
 }
 
-// The same holds in a stream, whose client concatenates the pieces.
+// TestToolCallsOfStream checks the same for a stream whose client concatenates the pieces.
 func TestToolCallsOfStream(t *testing.T) {
 	for name, c := range map[string]struct {
 		pieces, finish string
@@ -115,7 +116,8 @@ func TestToolCallsOfStream(t *testing.T) {
 	}
 }
 
-// Empty pieces before the arguments do not hide the start of the arguments.
+// TestBlankPieces checks that empty pieces before the arguments do not hide the start of the
+// arguments.
 func TestBlankPieces(t *testing.T) {
 	var s Stream
 	s.Reset(&Options{Model: "m", ID: "x"})
@@ -136,7 +138,7 @@ func TestBlankPieces(t *testing.T) {
 	}
 }
 
-// Empty members count as absent: an answer has one id, and the members that clients read.
+// TestEmptyIdentity checks that empty members count as absent.
 func TestEmptyIdentity(t *testing.T) {
 	const head = `"id":"","object":"",`
 	var completion Completion

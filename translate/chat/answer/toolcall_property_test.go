@@ -15,7 +15,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// heardToolCall is a tool call that one reader has read.
+// heardToolCall is a tool call as one of the readers understood it.
 type heardToolCall struct{ ID, Name, Args string }
 
 // toolCallPiece is one piece of a tool call from an engine. of is the tool call to which the piece
@@ -44,14 +44,14 @@ func (p *toolCallPiece) json() string {
 	return b.String()
 }
 
-// concatenated is the tool call that a client builds from the pieces with one index. The client
+// concatenated is the tool call that a client builds from the pieces with one index. It
 // concatenates every string, like openai-python.
 type concatenated struct {
 	at   int
 	call heardToolCall
 }
 
-// streamed passes the chunks through a Stream and assembles the client's tool calls by choice.
+// streamed passes chunks through a Stream and assembles the client's tool calls, by choice.
 func streamed(t *rapid.T, chunks []string) [][]heardToolCall {
 	t.Helper()
 	var s Stream
@@ -124,7 +124,6 @@ func streamed(t *rapid.T, chunks []string) [][]heardToolCall {
 	return heard
 }
 
-// whole assembles the chunks like the edge for a client without a stream.
 func whole(t *rapid.T, chunks []string) [][]heardToolCall {
 	t.Helper()
 	var a Assembler
@@ -161,7 +160,7 @@ func whole(t *rapid.T, chunks []string) [][]heardToolCall {
 	return out
 }
 
-// translated reads the first choice like the other dialects.
+// translated reads the tool calls of the first choice with a Reader, as the other dialects do.
 func translated(t *rapid.T, chunks []string) (out []heardToolCall) {
 	t.Helper()
 	var s Reader
@@ -178,7 +177,7 @@ func translated(t *rapid.T, chunks []string) (out []heardToolCall) {
 			t.Fatal(err)
 		}
 		if strings.TrimSpace(args) == "" {
-			args += "{}" // like the translators
+			args += "{}" // as the translators do
 		}
 		out = append(out, heardToolCall{string(s.ToolCalls.ID(i)), string(s.ToolCalls.List[i].Name), args})
 	}
@@ -228,7 +227,7 @@ var (
 )
 
 // offeredNames lists the tools that the engine may call. The engine also calls look_, which is not
-// a tool.
+// in the list.
 var offeredNames = toolcall.Names("f\x00g\x00look_up\x00look_at\x00look_up_all\x00")
 
 // split returns the pieces of a name that an engine sends before the arguments.
@@ -240,7 +239,7 @@ func (h engineHabits) split(t *rapid.T, name string) []string {
 	for rest := name; rest != ""; {
 		n := rapid.IntRange(1, len(rest)).Draw(t, "cut of the name")
 		if whole := name[:len(name)-len(rest)+n]; whole == "look_up" {
-			n = len(rest) // the rest is a tool's name, which is passed on at once
+			n = len(rest) // rest is the name of a tool, so it is never held back
 		}
 		out, rest = append(out, rest[:n]), rest[n:]
 	}
@@ -255,10 +254,10 @@ func (h engineHabits) split(t *rapid.T, name string) []string {
 // engineHabits says how a generated engine sends tool calls.
 type engineHabits struct{ index, ids, names string }
 
-// drawn returns the tool calls that an engine means, and the deltas in which the engine sends them.
+// drawn returns random tool calls and the deltas in which an engine with these habits sends them.
 func (h engineHabits) drawn(t *rapid.T, choice int) (meant []heardToolCall, deltas [][]toolCallPiece) {
 	objects := []string{`{}`, `{"a":1}`, `{"a":{"b":[1,"}"]},"c":"x\"y\\"}`, `{"t":"{}"} `}
-	if h.index == "right" { // without arguments, other indexes do not distinguish tool calls
+	if h.index == "right" { // tool calls without arguments can be distinguished only by their index
 		objects = append(objects, "", " ")
 	}
 	var queues [][]toolCallPiece
@@ -306,7 +305,7 @@ func (h engineHabits) drawn(t *rapid.T, choice int) (meant []heardToolCall, delt
 		queues = append(queues, queue)
 	}
 	// Two interleaved tool calls whose pieces all have index 0 look like one tool call with a new
-	// id in every piece. The start of a name waits only until another tool call starts.
+	// id in every piece. The start of a name is held back only until another tool call starts.
 	mixed := (h.index == "right" || h.index == "absent" && h.ids == "each") && (h.names == "once" || h.names == "each") &&
 		rapid.Bool().Draw(t, "interleaved")
 	for len(queues) > 0 {
@@ -330,7 +329,7 @@ func (h engineHabits) drawn(t *rapid.T, choice int) (meant []heardToolCall, delt
 	return meant, deltas
 }
 
-// argumentsOr returns what clients get for arguments.
+// argumentsOr returns what clients receive for arguments.
 func argumentsOr(args string) string {
 	if args == "" {
 		return "{}"
@@ -357,8 +356,9 @@ func (h engineHabits) number(delta []toolCallPiece) {
 	}
 }
 
-// Whatever an engine's habits, a streaming client assembles the same tool calls as in the whole
-// answer. If the habits distinguish the tool calls at all, they are the ones that the engine meant.
+// TestToolCallsOfAnyEngine checks that a stream and a whole answer have the same tool calls,
+// whatever the engine's habits are. If the habits make the tool calls distinguishable, the result
+// must be what the engine meant.
 func TestToolCallsOfAnyEngine(t *testing.T) {
 	for _, index := range indexHabits {
 		for _, ids := range idHabits {
@@ -411,14 +411,14 @@ func (h engineHabits) check(t *rapid.T) {
 	}
 	got := checkReaders(t, chunks, choices)
 	if h.index == "anew" && h.ids != "each" {
-		return // nothing shows to which tool call a nameless piece belongs
+		return // a piece without a name could belong to any tool call
 	}
 	for n := range got {
 		for i := range got[n] {
 			if h.ids == "none" {
 				got[n][i].ID = ""
 			}
-			got[n][i].Args = strings.TrimSpace(got[n][i].Args) // space between two objects' pieces may belong to either
+			got[n][i].Args = strings.TrimSpace(got[n][i].Args) // space between the pieces of two objects may belong to either of them
 		}
 	}
 	if diff := cmp.Diff(meant, got); diff != "" {
@@ -426,7 +426,8 @@ func (h engineHabits) check(t *rapid.T) {
 	}
 }
 
-// Readers agree even on pieces that no engine would send.
+// TestToolCallsOfImpossibleEngines checks that all readers agree even on pieces that no engine
+// would send.
 func TestToolCallsOfImpossibleEngines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var chunks []string
@@ -450,8 +451,8 @@ func TestToolCallsOfImpossibleEngines(t *testing.T) {
 	})
 }
 
-// Pieces that differ only in their arguments take the fast path, even if each piece is changed
-// because an index is added or corrected, or an id is not repeated.
+// TestToolCallShortCut checks that pieces that differ only in their arguments use the fast path,
+// even if the edge changes the index or the id in each of them.
 func TestToolCallShortCut(t *testing.T) {
 	for name, members := range map[string]string{
 		"by the book": `"index":0,`, "no index": ``, "another index": `"index":7,`, "id in each piece": `"id":"a",`,

@@ -7,8 +7,6 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Clients need these members of the top level, but an engine may have omitted them.
-
 var (
 	null            = []byte("null")
 	emptyArray      = []byte("[]")
@@ -16,16 +14,16 @@ var (
 	chunkObject     = []byte(`"object":"chat.completion.chunk"`)
 )
 
-// maxID is the maximum length of an engine's id that is kept. A longer id is replaced with one from
-// the edge where an id is needed.
+// maxID is the maximum length of an engine's id that the edge stores. If an id is longer, the edge
+// uses its own id.
 const maxID = 256
 
-// identity is the raw `id` and `created` of an answer; empty: the engine gave none.
+// identity is the raw `id` and `created` of an answer. A field is empty if the engine did not send
+// it.
 type identity struct{ id, created []byte }
 
 func (i *identity) reset() { *i = identity{i.id[:0], i.created[:0]} }
 
-// note stores the id and the time from the first chunk that has them.
 func (i *identity) note(c *Chunk) {
 	if c.id.HasText() {
 		i.noteID(c.id.Raw())
@@ -48,7 +46,7 @@ func (i *identity) noteTime(raw []byte) {
 	}
 }
 
-// append appends the start of an answer, up to the public model.
+// append appends the members id, object, created and model, which start an answer.
 func (i *identity) append(dst []byte, object string, o *Options) []byte {
 	dst = append(dst, `{"id":`...)
 	if len(i.id) > 0 {
@@ -65,7 +63,6 @@ func (i *identity) append(dst []byte, object string, o *Options) []byte {
 	return jsonx.AppendStringS(append(dst, `,"model":`...), o.Model)
 }
 
-// addObject records the member object if the engine gave none.
 func addObject(edits *jsonx.Edits, h *topLevel, member []byte) {
 	switch {
 	case !h.object.Exists():
@@ -75,7 +72,6 @@ func addObject(edits *jsonx.Edits, h *topLevel, member []byte) {
 	}
 }
 
-// addIdentity records an id and a time if the engine gave none.
 func addIdentity(edits *jsonx.Edits, h *topLevel, o *Options) {
 	switch {
 	case !h.id.Exists():
@@ -91,7 +87,7 @@ func addIdentity(edits *jsonx.Edits, h *topLevel, o *Options) {
 	}
 }
 
-// setModel records that the public id, which is in quotes, replaces the model.
+// setModel replaces the model with the public id, which must be in quotes.
 func setModel(edits *jsonx.Edits, h *topLevel, model []byte) {
 	switch {
 	case !h.model.Exists():

@@ -39,8 +39,8 @@ func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 	return u, true
 }
 
-// readTimings reads llama.cpp's `timings`, which the last chunk has even if no usage was requested.
-// The timings cover one choice. prompt_n excludes the tokens from the cache.
+// readTimings reads llama.cpp's `timings`. The last chunk has them even if the request does not ask
+// for usage. They cover one choice. prompt_n does not include cached tokens.
 func readTimings(v jsonx.Value) (u translate.Usage, ok bool) {
 	if !v.IsObject() {
 		return translate.Usage{}, false
@@ -57,7 +57,6 @@ func readTimings(v jsonx.Value) (u translate.Usage, ok bool) {
 	return u, true
 }
 
-// appendUsage appends u as a `usage` object.
 func appendUsage(dst []byte, u translate.Usage) []byte {
 	dst = append(dst, `{"prompt_tokens":`...)
 	dst = strconv.AppendInt(dst, int64(u.Prompt), 10)

@@ -9,8 +9,9 @@ import (
 	"penstock/translate/sse"
 )
 
-// llama.cpp counts each of several choices separately, after the choice has ended. Other engines
-// count all choices at the end, or each choice as it grows and all choices at the end.
+// TestUsageOfSeveralChoices checks the usage of answers with more than one choice. llama.cpp sends
+// the counts of each choice after the choice has ended. Other engines send the counts of all
+// choices at the end. Some of them also send the counts of each choice as it grows.
 func TestUsageOfSeveralChoices(t *testing.T) {
 	t.Parallel()
 	const (

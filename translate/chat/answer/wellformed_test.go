@@ -8,19 +8,20 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// checkEvents checks that a client's stream is well-formed. It may contain comments and events of
-// one data line with a JSON object, at most one [DONE] with nothing after it, and at most one usage
-// chunk.
+// checkEvents checks that a client's stream is well-formed. It may contain comments, events with
+// one data line that contains a JSON object, and at most one usage chunk. [DONE] may occur only at
+// the end.
 func checkEvents(t *testing.T, out []byte) {
 	t.Helper()
 	checkUsageEvents(t, out, false)
 }
 
-// checkUsageEvents is checkEvents; if continuous, usage may be in every chunk.
+// checkUsageEvents does the same as checkEvents. If continuous is true, every chunk may contain
+// usage.
 func checkUsageEvents(t *testing.T, out []byte, continuous bool) {
 	t.Helper()
 	if bytes.HasPrefix(out, []byte("!! ")) {
-		return // a failure as shown by relay, which quotes the engine
+		return // relay failed, and the text may quote the engine
 	}
 	if i := bytes.Index(out, []byte("\n!! ")); i >= 0 {
 		out = out[:i+1]
@@ -48,7 +49,7 @@ func checkUsageEvents(t *testing.T, out []byte, continuous bool) {
 			done = true
 			continue
 		}
-		var chunk map[string]any // a struct would take "usAge" for usage
+		var chunk map[string]any // a struct would read "usAge" as usage
 		if err := golden.Unmarshal([]byte(data), &chunk); err != nil || chunk == nil {
 			t.Fatalf("data is not a JSON object: %v: %q", err, data)
 		}
@@ -68,7 +69,7 @@ func checkAssembled(t *testing.T, out []byte) {
 	if bytes.HasPrefix(out, []byte("!! ")) {
 		return
 	}
-	var c map[string]any // not a struct, which would take "iD" for id
+	var c map[string]any // a struct would read "iD" as id
 	if err := golden.Unmarshal(out, &c); err != nil {
 		t.Fatalf("not a completion: %v: %q", err, out)
 	}

@@ -7,10 +7,9 @@ import (
 	"penstock/translate/sse"
 )
 
-// AppendEvents appends a whole completion, from chat or from the legacy endpoint, as a stream. The
-// stream has one chunk, with the end of every choice, and [DONE]. Some engines and gateways return
-// a whole answer although a stream was requested. The error is a *translate.BadAnswer if the body
-// is not a completion.
+// AppendEvents appends a whole completion as a stream that consists of one chunk and [DONE]. Some
+// engines and gateways send a completion although a stream was requested. If the body is not a
+// completion, the error is a *translate.BadAnswer.
 func AppendEvents(dst, completion []byte) ([]byte, error) {
 	var (
 		top   topLevel
@@ -39,15 +38,15 @@ func AppendEvents(dst, completion []byte) ([]byte, error) {
 	return append(dst, "\n\ndata: [DONE]\n\n"...), nil
 }
 
-// editWholeChoice records the changes that turn v, which is choice number n, into a choice of a
-// chunk: an index, the delta instead of the message, an index for each tool call, and an end. A
-// null end is kept, because it means that the engine has not finished.
+// editWholeChoice adds an index, renames the message to delta, numbers the tool calls and adds a
+// missing finish_reason. It does not change a finish_reason of null, because null means that the
+// engine has not finished.
 func editWholeChoice(edits *jsonx.Edits, n int, v jsonx.Value, choice *Choice) {
 	if !choice.Numbered {
 		missingIndex(v, n).addTo(edits)
 	}
 	if choice.Body.IsObject() && choice.Body == choice.message {
-		if choice.spare.Exists() { // if an engine sends both, the delta is the wrong one
+		if choice.spare.Exists() { // if an engine sends both, the message is correct
 			edits.Delete(choice.spare)
 		}
 		edits.Rename(choice.message, []byte("delta"))

@@ -7,7 +7,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// TestAppendEvents checks an engine that sends a whole answer instead of a stream.
+// TestAppendEvents checks the events for whole answers that an engine sends instead of a stream.
 func TestAppendEvents(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, body, want string }{
@@ -40,7 +40,7 @@ func TestAppendEvents(t *testing.T) {
 	}
 }
 
-// TestAppendEvents_Stream checks that a chat client gets a complete stream from a whole answer.
+// TestAppendEvents_Stream checks that a chat client receives a complete stream from a whole answer.
 func TestAppendEvents_Stream(t *testing.T) {
 	t.Parallel()
 	events, err := AppendEvents(nil, []byte(`{"id":"i","created":5,"choices":[{"message":{"content":"a","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`))

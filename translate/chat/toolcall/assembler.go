@@ -2,69 +2,65 @@ package toolcall
 
 import "cmp"
 
-// Limits on tool calls. Beyond these AddPiece and AddWhole return false.
+// Limits on tool calls. If a tool call exceeds one of them, AddPiece and AddWhole return false.
 const (
-	MaxPerChoice = 1024 // for each choice
-	MaxPerAnswer = 4096 // for each answer
+	MaxPerChoice = 1024
+	MaxPerAnswer = 4096
 )
 
-// Assembler decides to which tool call each piece in an answer belongs. The package documentation
-// has the rules. The zero value is ready. An Assembler belongs to one answer at a time.
+// Assembler decides to which tool call each piece belongs (see the package documentation). The zero
+// value is ready for use. One answer at a time may use an Assembler.
 type Assembler struct {
-	toolCalls []toolCall // of all choices, in order of appearance
-	last      int        // the tool call of the last piece
-	clock     uint32     // counts pieces
+	toolCalls []toolCall // for all choices, in order of appearance
+	last      int
+	clock     uint32
 
-	names Names      // names of the offered tools
+	names Names
 	held  []heldName // nearly always empty
 
-	single bool // the request allows one tool call for each choice
-	cut    bool // further tool calls were dropped
+	single bool // the request allows one tool call per choice
+	cut    bool
 }
 
-// toolCall is the state of one tool call.
 type toolCall struct {
 	choice, position int32
 
-	index    int64 // the index in the latest piece that has one
+	index    int64 // index in the latest piece that has one
 	indexed  bool
-	touched  uint32 // the clock at the latest piece
-	id, name uint64 // hashes; 0: not known yet
+	touched  uint32 // value of clock at the latest piece
+	id, name uint64 // hashes; 0 if unknown
 	args     scanner
 
-	filled     bool // the arguments are not blank
-	identified bool // it has an id from the engine or from the edge
-	typed      bool // it has a type
+	filled     bool
+	identified bool // an id from the engine or the edge has been chosen
+	typed      bool
 	nameless   bool // pieces without a name have arrived
-	repeated   bool // the name has been repeated
-	otherIDs   bool // some pieces had an id other than the first one's
+	repeated   bool
+	otherIDs   bool // the pieces had more than one id
 }
 
-// Part says what a piece contributes to its tool call.
+// Part describes what a piece contributes to its tool call.
 type Part struct {
-	Position int  // the tool call's position within its choice
-	TakeID   bool // the piece's id becomes the tool call's
-	MakeID   bool // the tool call gets an id from the edge; see AppendID
-	TakeName bool // the piece's name becomes the tool call's
-	NeedType bool // the tool call gets its name here and has no type yet
-	Hold     bool // the piece yields nothing yet: its name waits for a continuation
-	Joined   bool // the name had to wait
-	Surplus  bool // the request does not allow this further tool call
+	Position int
+	TakeID   bool // the piece's id becomes the tool call's id
+	MakeID   bool // the edge generates the tool call's id; see AppendID
+	TakeName bool // the piece's name becomes the tool call's name
+	NeedType bool // the tool call receives its name here and has no type yet
+	Hold     bool // the piece contributes nothing yet, because its name may continue in the next piece
+	Joined   bool // an earlier piece of the name was held back
+	Surplus  bool // the request does not allow this additional tool call
 
-	// ID and Name are the accepted id and name, as contents of JSON strings: the piece's own, or
-	// the ones that had to wait.
+	// ID and Name are the accepted id and name, as contents of JSON strings.
 	ID, Name []byte
 
-	// Before holds names that waited in vain for a continuation, because the piece starts another
-	// tool call.
+	// If the piece starts another tool call, Before lists the names that were still held back.
 	Before []Part
 }
 
-// Unique reports whether the piece contributes something that no later piece of its tool call can
-// contribute. An identical later piece is then treated differently.
+// Unique reports whether the piece contributes an id, a name or a type, which later pieces of the
+// tool call cannot contribute again.
 func (p *Part) Unique() bool { return p.TakeID || p.MakeID || p.TakeName || p.NeedType }
 
-// keepToolCalls is the number of tool calls for which memory is kept for the next answer.
 const keepToolCalls = 64
 
 // Reset prepares a for another answer.
@@ -76,15 +72,15 @@ func (a *Assembler) Reset() {
 	*a = Assembler{toolCalls: toolCalls}
 }
 
-// Single marks every tool call of a choice but the first as Surplus, until Reset, because the
-// request forbids parallel tool calls and not every engine obeys.
+// Single sets whether all tool calls of a choice except the first are Surplus. Some engines send
+// more, although the request forbids it. Reset clears the setting.
 func (a *Assembler) Single(single bool) { a.single = single }
 
-// Cut reports whether a tool call was Surplus.
+// Cut reports whether any tool call was Surplus.
 func (a *Assembler) Cut() bool { return a.cut }
 
-// AddPiece finds the tool call to which a piece of a delta belongs. It returns false if the piece
-// starts a tool call beyond the limits.
+// AddPiece assigns a piece of a delta to a tool call. It returns false if the tool call exceeds a
+// limit.
 func (a *Assembler) AddPiece(choice int, p *Piece) (Part, bool) {
 	a.clock++
 	id, name := hashOf(p.ID), hashOf(p.Name)
@@ -95,7 +91,7 @@ func (a *Assembler) AddPiece(choice int, p *Piece) (Part, bool) {
 		}
 	}
 	var before []Part
-	if len(a.held) > 0 { // clients rely on the order of tool calls
+	if len(a.held) > 0 { // held names must be sent first, because clients rely on the order
 		before = a.Release(choice)
 	}
 	part, ok := a.begin(choice, p, id, name)
@@ -103,14 +99,13 @@ func (a *Assembler) AddPiece(choice int, p *Piece) (Part, bool) {
 	return part, ok
 }
 
-// AddWhole adds a complete tool call from a message. It returns false if the tool call is beyond
-// the limits.
+// AddWhole adds a tool call from a message. It returns false if the tool call exceeds a limit.
 func (a *Assembler) AddWhole(choice int, p *Piece) (Part, bool) {
 	a.clock++
 	return a.begin(choice, p, hashOf(p.ID), hashOf(p.Name))
 }
 
-// find returns the tool call that a piece would continue, or -1 if there is none.
+// find returns the index of the tool call that a piece would continue, or -1.
 func (a *Assembler) find(choice int, index int64, indexed bool, id, name uint64) int {
 	if len(a.toolCalls) == 0 {
 		return -1
@@ -139,12 +134,12 @@ func (a *Assembler) find(choice int, index int64, indexed bool, id, name uint64)
 	case byBoth >= 0:
 		return byBoth
 	case byID >= 0 && (name == 0 || byIndex >= 0 || a.toolCalls[byID].args.open()):
-		return byID // otherwise a new index starts a tool call; some engines repeat an id
+		return byID // in all other cases a new index starts a tool call, because some engines repeat an id
 	}
 	return byIndex
 }
 
-// later returns the one of the tool calls i and j whose latest piece is newer. i may be -1.
+// later returns the index, i or j, of the tool call that has the more recent piece. i may be -1.
 func (a *Assembler) later(i, j int) int {
 	if i >= 0 && a.toolCalls[i].touched > a.toolCalls[j].touched {
 		return i
@@ -154,8 +149,6 @@ func (a *Assembler) later(i, j int) int {
 
 func (t *toolCall) is(choice int) bool { return int(t.choice) == choice }
 
-// startsNewToolCall reports whether a piece starts another tool call instead of continuing the one
-// with the index at.
 func (a *Assembler) startsNewToolCall(at int, p *Piece, id, name uint64, indexed bool) bool {
 	if name == 0 {
 		return false
@@ -165,7 +158,7 @@ func (a *Assembler) startsNewToolCall(at int, p *Piece, id, name uint64, indexed
 	args.add(p.Args)
 	differ := id != 0 && t.id != 0 && id != t.id
 	switch {
-	case t.name == 0: // the name arrives late, or in pieces
+	case t.name == 0: // the name arrives late or in pieces
 		h := a.heldOf(at)
 		return differ || h != nil && a.join(h.name, p.Name.Inside()) == nil
 	case t.name != name:
@@ -176,7 +169,7 @@ func (a *Assembler) startsNewToolCall(at int, p *Piece, id, name uint64, indexed
 		return true
 	case differ && t.nameless:
 		return true
-	case differ && t.args.open(), differ && !t.args.begun() && args.open(): // old vLLM, which sends no whole object
+	case differ && t.args.open(), differ && !t.args.begun() && args.open(): // old versions of vLLM, which do not send whole objects
 		return false
 	case differ:
 		return !t.otherIDs || args.begun()
@@ -184,14 +177,14 @@ func (a *Assembler) startsNewToolCall(at int, p *Piece, id, name uint64, indexed
 		return false
 	case t.nameless:
 		return true
-	case t.args.open() && p.Args.IsObject(): // an object rather than a piece of a string
+	case t.args.open() && p.Args.IsObject(): // the arguments are an object, not a piece of a string
 		return true
 	}
 	return t.args.whole() && !p.Args.HasText() && !a.repeats(t.choice)
 }
 
-// repeats reports whether the engine has repeated a name in a choice. If so, it may repeat the name
-// again after the end of the arguments.
+// repeats reports whether the engine repeats names in the choice. It may then also repeat a name
+// after the end of the arguments.
 func (a *Assembler) repeats(choice int32) bool {
 	for i := range a.toolCalls {
 		if t := &a.toolCalls[i]; t.choice == choice && t.repeated {
@@ -201,7 +194,6 @@ func (a *Assembler) repeats(choice int32) bool {
 	return false
 }
 
-// begin starts a tool call.
 func (a *Assembler) begin(choice int, p *Piece, id, name uint64) (Part, bool) {
 	position := int32(0)
 	for i := len(a.toolCalls) - 1; i >= 0; i-- {
@@ -217,7 +209,6 @@ func (a *Assembler) begin(choice int, p *Piece, id, name uint64) (Part, bool) {
 	return a.add(len(a.toolCalls)-1, p, id, name), true
 }
 
-// add adds a piece to the tool call at.
 func (a *Assembler) add(at int, p *Piece, id, name uint64) Part {
 	t := &a.toolCalls[at]
 	part := Part{Position: int(t.position), ID: textOf(p.ID), Name: textOf(p.Name)}
@@ -253,7 +244,7 @@ func (a *Assembler) add(at int, p *Piece, id, name uint64) Part {
 		t.otherIDs = t.otherIDs || id != 0 && t.id != 0 && id != t.id
 	}
 	t.filled = t.filled || p.Args.IsObject() || p.Args.IsString() && !Blank(p.Args.Inside())
-	if !t.nameless { // once nameless, ids do not matter, and readers with a template omit them
+	if !t.nameless { // after a piece without a name, ids do not matter, and readers with a template skip these pieces
 		t.args.add(p.Args)
 	}
 	a.identify(at, &part, id)
@@ -266,7 +257,6 @@ func (a *Assembler) add(at int, p *Piece, id, name uint64) Part {
 	return part
 }
 
-// identify decides whether the tool call with the index at gets the part's id or one from the edge.
 func (a *Assembler) identify(at int, part *Part, id uint64) {
 	t := &a.toolCalls[at]
 	if !t.identified && (id != 0 || part.TakeName) {
@@ -289,11 +279,11 @@ func (a *Assembler) Any(choice int) bool {
 	return false
 }
 
-// Blank reports whether the tool call of the last piece has only space as arguments so far.
+// Blank reports whether the tool call of the latest piece has no arguments except whitespace.
 func (a *Assembler) Blank() bool { return !a.toolCalls[a.last].filled }
 
-// Fill appends the positions of a choice's tool calls whose arguments are blank. From then on these
-// count as filled.
+// Fill appends the positions of the tool calls that have blank arguments, and marks these tool
+// calls as filled.
 func (a *Assembler) Fill(positions []int, choice int) []int {
 	for i := range a.toolCalls {
 		if t := &a.toolCalls[i]; t.is(choice) && !t.filled && !(a.single && t.position > 0) {
@@ -304,7 +294,6 @@ func (a *Assembler) Fill(positions []int, choice int) []int {
 	return positions
 }
 
-// idTaken reports whether another tool call of the choice has the id.
 func (a *Assembler) idTaken(at int, id uint64) bool {
 	for i := range a.toolCalls {
 		if i != at && a.toolCalls[i].id == id && a.toolCalls[i].choice == a.toolCalls[at].choice {

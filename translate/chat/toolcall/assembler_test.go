@@ -8,7 +8,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// read makes a piece from its text.
+// read parses a piece.
 func read(t testing.TB, text string) *Piece {
 	t.Helper()
 	var (
@@ -21,8 +21,8 @@ func read(t testing.TB, text string) *Piece {
 	return &p
 }
 
-// Each case has the pieces of one choice: index (- for none), id, name and arguments. For each
-// piece, want has the position and what is used of the piece: h for nothing yet, i for its id, I
+// Each case lists the pieces of one choice: index (- if absent), id, name and arguments. For each
+// piece, want lists the position and what the piece contributes: h for nothing yet, i for its id, I
 // for an id from the edge, n for its name, and t for a type from the edge.
 func TestPiece(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -102,7 +102,7 @@ func TestPiece(t *testing.T) {
 	}
 }
 
-// Each choice has its own tool calls and its own habits.
+// TestChoices checks that the tool calls of different choices do not affect each other.
 func TestChoices(t *testing.T) {
 	var a Assembler
 	for _, c := range []struct{ choice, want int }{{0, 0}, {1, 0}, {0, 1}, {1, 1}} {
@@ -116,7 +116,7 @@ func TestChoices(t *testing.T) {
 	}
 }
 
-// The memory for tool calls is limited, however many an engine sends.
+// TestBounds checks that the memory for tool calls is limited.
 func TestBounds(t *testing.T) {
 	var a Assembler
 	p := read(t, `{"function":{"name":"f","arguments":"{}"}}`)

@@ -2,9 +2,8 @@ package toolcall
 
 import "bytes"
 
-// HasEscapes reports whether arguments, given as the contents of a JSON string, may contain what
-// MendEscapes looks for. This is an escape within the arguments themselves, whose backslash is
-// escaped, or the start of such an escape at the end.
+// HasEscapes reports whether arguments may contain an escape that MendEscapes examines, or end with
+// the start of one. arguments are the contents of a JSON string.
 func HasEscapes(arguments []byte) bool {
 	return bytes.HasSuffix(arguments, escapedBackslash) || bytes.Contains(arguments, ownUnicodeEscape)
 }
@@ -14,10 +13,9 @@ var (
 	ownUnicodeEscape = []byte(`\\u`)
 )
 
-// MendEscapes replaces lone surrogates with \ufffd where the arguments themselves escape them, with
-// a backslash that is escaped once more. Unless this is the last piece, an escape at the end
-// depends on what follows. MendEscapes returns the offset of such an escape, or the length of the
-// arguments.
+// MendEscapes replaces escapes of lone surrogates within the arguments with \ufffd. Unless this is
+// the last piece, the meaning of an escape at the end depends on the next piece. MendEscapes
+// returns the offset of such an escape, or the length of the arguments.
 func MendEscapes(arguments []byte, last bool) int {
 	for i := 0; ; {
 		n := bytes.IndexByte(arguments[i:], '\\')
@@ -25,7 +23,7 @@ func MendEscapes(arguments []byte, last bool) int {
 			return len(arguments)
 		}
 		i += n
-		if arguments[i+1] != '\\' { // an escape of the string
+		if arguments[i+1] != '\\' { // an escape of the outer string
 			i += len(`\n`)
 			continue
 		}
@@ -54,7 +52,6 @@ func MendEscapes(arguments []byte, last bool) int {
 	}
 }
 
-// escapeKind classifies an escape within the arguments.
 type escapeKind uint8
 
 const (
@@ -64,8 +61,6 @@ const (
 	escapeCut // incomplete
 )
 
-// ownEscape reads the escape at the start of text: an escaped backslash and the characters after
-// it.
 func ownEscape(text []byte) (size int, kind escapeKind) {
 	const begin, whole = len(`\\u`), len(`\\u0000`)
 	switch {

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Names holds the names of the tools that a request offers, each followed by a 0 byte.
+// Names contains the names of the tools that a request offers. Each name is followed by a 0 byte.
 type Names []byte
 
-// find reports whether name is a tool's name, and whether a longer tool name starts with it.
+// find reports whether name is the name of a tool, and whether it is the start of a longer name.
 func (n Names) find(name []byte) (whole, begins bool) {
 	for rest := []byte(n); len(rest) > 0 && !whole; {
 		var tool []byte
@@ -21,23 +21,20 @@ func (n Names) find(name []byte) (whole, begins bool) {
 	return whole, begins
 }
 
-// heldName is a name that waits for its continuation, and the id that arrived with the name.
 type heldName struct {
-	at       int // index of the tool call
+	at       int
 	id, name []byte
 }
 
-// maxHeldID is the maximum length of an id that is kept.
 const maxHeldID = 256
 
-// Offer sets the names of the request's tools. A piece that is only the start of a name waits for
-// its continuation. The names must not change until Reset.
+// Offer sets the names of the request's tools. If a name is only the start of one of them, it is
+// held back until it is complete.
 func (a *Assembler) Offer(names Names) { a.names = names }
 
-// Holds reports whether a tool call's name waits for its continuation.
+// Holds reports whether a tool call's name is held back.
 func (a *Assembler) Holds() bool { return len(a.held) > 0 }
 
-// heldOf returns the waiting name of the tool call at the given index, or nil if there is none.
 func (a *Assembler) heldOf(at int) *heldName {
 	for i := range a.held {
 		if a.held[i].at == at {
@@ -47,9 +44,8 @@ func (a *Assembler) heldOf(at int) *heldName {
 	return nil
 }
 
-// join returns a name extended by a piece. The piece either continues the name or repeats it from
-// the start, because some engines repeat what they have sent. join returns nil if the piece is
-// another name.
+// join appends a piece to a held name. Some engines repeat the name from its start, so join also
+// accepts a piece that does. If the piece is a different name, join returns nil.
 func (a *Assembler) join(name, piece []byte) []byte {
 	joined := slices.Concat(name, piece)
 	if whole, begins := a.names.find(joined); whole || begins {
@@ -61,8 +57,8 @@ func (a *Assembler) join(name, piece []byte) []byte {
 	return nil
 }
 
-// hold reports whether a tool call's name still waits for its continuation after this piece. If it
-// does not, part gets the name that waited, if any, and the id that arrived with that name.
+// hold reports whether the name of tool call at is still held back after this piece. If the name is
+// complete, hold copies the name and the id to part.
 func (a *Assembler) hold(at int, p *Piece, part *Part) bool {
 	h := a.heldOf(at)
 	if h == nil {
@@ -89,11 +85,10 @@ func (a *Assembler) hold(at int, p *Piece, part *Part) bool {
 	return false
 }
 
-// hasArgs reports whether the piece has arguments, which end the name.
+// hasArgs reports whether the piece has arguments. If it does, the name is complete.
 func (p *Piece) hasArgs() bool { return p.Args.HasText() || p.Args.IsObject() }
 
-// Release ends the wait of names in a choice that has ended. What has arrived counts as the whole
-// name.
+// Release returns the held names of a choice that has ended.
 func (a *Assembler) Release(choice int) (released []Part) {
 	for i := 0; i < len(a.held); {
 		h := a.held[i]

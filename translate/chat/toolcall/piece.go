@@ -4,11 +4,10 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Piece is a view of one element of tool_calls in a delta or a message: a whole tool call, the
-// start of one, or a piece of its arguments. If a member occurs twice, the last one wins, as in
-// client libraries.
+// Piece is a view of one element of tool_calls: a whole tool call, the start of one, or a piece of
+// its arguments. If a member occurs twice, Read uses the last value, as client libraries do.
 type Piece struct {
-	Object, Function jsonx.Value // so that the caller can read members that are unknown to the edge
+	Object, Function jsonx.Value // for callers that read other members
 
 	Index, ID, Type, Name, Args jsonx.Value
 }

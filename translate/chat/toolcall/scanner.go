@@ -8,7 +8,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// seed prevents engines from choosing names whose hashes collide.
+// seed is random, so that an engine cannot choose names with colliding hashes.
 var seed = maphash.MakeSeed()
 
 // hashOf returns a hash of the string v. It returns 0 if v is empty or not a string.
@@ -21,7 +21,6 @@ func hash(text []byte) uint64 {
 	return max(maphash.Bytes(seed, text), 1)
 }
 
-// textOf returns the contents of v, or nil if v is not a string.
 func textOf(v jsonx.Value) []byte {
 	if !v.HasText() {
 		return nil
@@ -29,33 +28,30 @@ func textOf(v jsonx.Value) []byte {
 	return v.Inside()
 }
 
-// scanner scans arguments to find where an object starts and ends. It checks nothing else, because
-// even in malformed arguments the brackets are the best indication.
+// scanner finds the start and the end of an object. It looks only at strings and brackets, which
+// are the best indication even if the arguments are malformed.
 type scanner struct {
 	phase phase
 	depth int32
-	text  bool // within a string of the arguments
-	slash bool // after a backslash in a string
+	text  bool // within a string in the arguments
+	slash bool // after a backslash in such a string
 }
 
-// phase is the state that the arguments have reached.
 type phase uint8
 
 const (
-	phaseNothing phase = iota // only space so far
-	phaseOpen                 // an object has started
-	phaseWhole                // the object has ended; only space since
-	phaseOther                // not an object, or more than one
+	phaseNothing phase = iota // only whitespace so far
+	phaseOpen
+	phaseWhole // the object has ended; only whitespace follows
+	phaseOther // not an object, or more than one object
 )
 
 func (s *scanner) open() bool  { return s.phase == phaseOpen }
 func (s *scanner) whole() bool { return s.phase == phaseWhole }
 
-// begun reports whether an object has started.
 func (s *scanner) begun() bool { return s.phase == phaseOpen || s.phase == phaseWhole }
 
-// Blank reports whether arguments, or a piece of them, are only space. raw is the contents of a
-// JSON string.
+// Blank reports whether raw, the contents of a JSON string, contains only whitespace.
 func Blank(raw []byte) bool {
 	for i := 0; i < len(raw); {
 		c := raw[i]
@@ -70,7 +66,7 @@ func Blank(raw []byte) bool {
 	return true
 }
 
-// add scans a piece of the arguments: a string, or an object, as in Ollama's native API.
+// add scans a piece of the arguments: a string or, as in Ollama's native API, an object.
 func (s *scanner) add(v jsonx.Value) {
 	switch {
 	case v.IsObject() && s.phase == phaseNothing:
@@ -82,13 +78,12 @@ func (s *scanner) add(v jsonx.Value) {
 	}
 }
 
-// scan reads the contents of a JSON string, which are the arguments with another layer of escapes.
 func (s *scanner) scan(raw []byte) {
 	for i := 0; i < len(raw); {
 		if s.phase == phaseOther {
 			return
 		}
-		if s.text && !s.slash { // quotes and backslashes of the arguments have a backslash before them
+		if s.text && !s.slash { // a backslash precedes quotes and backslashes of the arguments
 			n := bytes.IndexByte(raw[i:], '\\')
 			if n < 0 {
 				return
@@ -104,8 +99,8 @@ func (s *scanner) scan(raw []byte) {
 	}
 }
 
-// take processes one character of the arguments. Any character without a meaning in JSON can stand
-// for all such characters.
+// take processes one character of the arguments. Only quotes, backslashes, brackets and whitespace
+// matter.
 func (s *scanner) take(c byte) {
 	switch {
 	case s.slash:
@@ -128,8 +123,7 @@ func (s *scanner) take(c byte) {
 	}
 }
 
-// unescape returns the character of the valid escape whose backslash precedes i, and the offset
-// after the escape. A letter stands for any character outside ASCII.
+// unescape decodes the character or escape at i. It returns a letter for every non-ASCII character.
 func unescape(raw []byte, i int) (c byte, next int) {
 	switch c = raw[i]; c {
 	case 'n', 'r', 't':

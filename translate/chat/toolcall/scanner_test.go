@@ -10,7 +10,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The scanner finds the end of the object, however the arguments are split and escaped.
+// TestScanner checks that the scanner finds the end of the object, however the arguments are split
+// and escaped.
 func TestScanner(t *testing.T) {
 	objects := []string{
 		`{}`, `{"a":[{"b":"}"}]}`, `{"a\"}":"\\"}`, "{\n\t\"ü\": \"\\u007d\"\r}", `{"a":"\"}{\\\""}`,
