@@ -9,39 +9,38 @@ import (
 	"time"
 )
 
-// Averages are measurements from an upstream's calls. Any goroutine may update and read them.
+// Averages holds moving averages over an upstream's calls. It is safe for concurrent use.
 type Averages struct {
 	ttft          average // seconds
 	bytesPerToken average
 }
 
-// BytesPerToken returns the number of bytes of prompt text per token, learned from the usage that
-// the engine reports. It returns 0 before the first report.
+// BytesPerToken returns the average bytes of prompt text per token, learned from the usage in
+// responses. It returns 0 before the first report.
 func (a *Averages) BytesPerToken() float64 { return a.bytesPerToken.value() }
 
-// usualBytesPerToken is the starting value: a token of English text has about four bytes in most
-// models.
+// usualBytesPerToken is the starting value. In most models, a token of English text has about four
+// bytes.
 const usualBytesPerToken = 4
 
-// LearnTokens updates BytesPerToken with one call's prompt: its bytes of text, and the tokens that
-// the engine counted.
+// LearnTokens updates BytesPerToken with a prompt's text size in bytes and the token count that the
+// engine reported for it.
 func (a *Averages) LearnTokens(bytes, tokens int) {
 	if bytes > 0 && tokens > 0 {
 		a.bytesPerToken.learn(min(32, max(0.25, float64(bytes)/float64(tokens))), usualBytesPerToken, 0.05)
 	}
 }
 
-// TTFT returns the moving average of times to first token; 0 before the first measurement.
+// TTFT returns the average time to first token, or 0 before the first measurement.
 func (a *Averages) TTFT() time.Duration { return time.Duration(a.ttft.value() * float64(time.Second)) }
 
-// average is an exponentially weighted moving average. The zero value has no measurement yet.
+// average is an exponentially weighted moving average. The zero value has no measurements.
 type average struct{ bits atomic.Uint64 }
 
-// value returns 0 before the first measurement.
 func (a *average) value() float64 { return math.Float64frombits(a.bits.Load()) }
 
-// learn moves the average toward v by the given weight. The first measurement moves the average
-// from start, or sets it to v if start is 0.
+// learn moves the average towards v by the given weight. If no value has been learned yet, the
+// average starts at start, or at v if start is 0.
 func (a *average) learn(v, start, weight float64) {
 	for {
 		old := a.bits.Load()
@@ -57,63 +56,63 @@ func (a *average) learn(v, start, weight float64) {
 	}
 }
 
-// Speed is the measured speed of an engine with a model. Times are in seconds.
+// Speed is the measured speed of an engine for one model. Times are in seconds.
 type Speed struct {
-	Start   float64 // time to first token if the prompt is empty
-	Prefill float64 // time per token to read, including the prompts ahead
-	Token   float64 // time per answer token when the call runs alone
-	Beside  float64 // additional time per answer token and call at the engine
-	Answer  float64 // time from an answer's first token to its last
-	Unread  float64 // unread prompt tokens per call at the engine
+	Start   float64 // time to first token of an empty prompt
+	Prefill float64 // prefill time per prompt token, including queued prompts
+	Token   float64 // time per output token of a call that runs alone
+	Beside  float64 // additional time per output token for each concurrent call
+	Answer  float64 // average time from the first token to the last
+	Unread  float64 // average unread prompt tokens per call at the engine
 }
 
-// TokenTime returns the time per answer token while the given number of calls run.
+// TokenTime returns the time per output token when the given number of calls run concurrently.
 func (v *Speed) TokenTime(calls float64) float64 { return v.Token + v.Beside*calls }
 
-// speedometer learns how fast an engine is with a model. Calls report when their prompts are read
-// and when their answers end; a pick reads atomics. To tell a slow engine from a busy one,
-// speedometer relates each time to the engine's work. The reading time of a prompt starts at the
-// previous prompt's first token, or when the prompt was sent, and ends at the prompt's own first
-// token. Reading times are fitted as a line over the prompts' uncached tokens. Times per answer
-// token are fitted as a line over the number of concurrent calls.
+// speedometer measures the speed of an engine for one model. Calls report their prefill and output
+// times, and routing reads only atomics. To tell a slow engine from a busy one, speedometer relates
+// each time to the engine's load. The prefill of a prompt starts when the prompt is sent, or at the
+// previous prompt's first token if that comes later. The prefill ends when the prompt's first
+// output token arrives. Prefill time is fitted as a linear function of the uncached prompt tokens.
+// The time per output token is fitted as a linear function of the number of concurrent calls.
 type speedometer struct {
 	mu      sync.Mutex
-	prompts samples // x is the tokens read, y the seconds that this took
-	ahead   samples // x is calls, y unread tokens
-	answers samples // x is calls, y the seconds per token, z the seconds of the answer
+	prompts samples // x is the uncached tokens, y the seconds
+	ahead   samples // x is calls, y is unread tokens
+	answers samples // x is calls, y the seconds per token, z the seconds of the response
 	long    int     // number of sampled prompts longer than speedPrompt
 
 	start, prefill, token, beside, answer, unread atomic.Uint64
-	until                                         atomic.Int64 // when the samples become worthless; 0: there are too few
+	until                                         atomic.Int64 // expiry of the samples; 0: too few samples
 }
 
-// samples holds sums in which older samples decay.
+// samples holds the sums for a linear fit, in which older samples decay. Older samples decay.
 type samples struct {
 	n, x, y, xx, xy, z float64
 	at                 Moment
 }
 
 const (
-	// speedMemory is the number of newest samples that make up most of the sums.
+	// speedMemory is the number of recent samples that dominate the sums.
 	speedMemory = 64
-	// speedTime is the time in which samples decay by a factor of e. An engine that gets no calls
-	// may have become faster, so it is measured anew once its samples have too little weight.
+	// speedTime is the time constant of the decay by age. An engine without calls may have become
+	// faster in the meantime. Once its samples have decayed, it is measured again.
 	speedTime = 5 * time.Minute
-	// speedSamples is the weight of samples that a pick needs.
+	// speedSamples is the minimum total weight of samples for a known speed.
 	speedSamples = 2.5
-	// speedLong is the number of prompts with more than speedPrompt unread tokens that are needed
-	// before the speed counts as known. Short prompts show only the fixed start time: measured with
-	// short prompts, the tokens per second of two equal engines can differ by a factor of three.
+	// speedLong is the minimum number of prompts with more than speedPrompt uncached tokens before
+	// the speed counts as known. Short prompts reveal only the fixed start time. If only short
+	// prompts are measured, the tokens per second of two equal engines can differ by a factor of
+	// three.
 	speedLong   = 10
 	speedPrompt = 500
-	// startDoubt is the weight, in samples, of the assumption that the start takes no time. Without
-	// this assumption, prompts of equal length would show no speed.
+	// startDoubt is the weight, in samples, of the assumption that the start time is zero. If it
+	// were not made, prompts of equal length would reveal no speed.
 	startDoubt = 2
-	// speedMost is the highest speed that is learned, in seconds per token. An engine that caches
-	// more than assumed must not look infinitely fast.
+	// speedMost is the lower bound for the time per token, in seconds. It prevents an infinite
+	// speed if the engine caches more than assumed.
 	speedMost = 1e-6
-	// speedAnswer is the minimum number of tokens in an answer for a measurement of the time per
-	// token.
+	// speedAnswer is the minimum number of output tokens that a response needs to be measured.
 	speedAnswer = 8
 )
 
@@ -126,13 +125,13 @@ func (s *samples) add(x, y, z float64, at Moment) {
 	s.xx, s.xy, s.z = s.xx*keep+x*x, s.xy*keep+x*y, s.z*keep+z
 }
 
-// until() returns the moment from which the samples have too little weight.
+// until returns when the samples will have decayed too far to count.
 func (s *samples) until() Moment {
 	return s.at + Moment(math.Log(s.n/speedSamples)*float64(speedTime))
 }
 
-// line fits y over x. If all samples have the same x, the line is horizontal. Neither its slope nor
-// at0 is negative.
+// line fits y over x. If all samples have the same x, the line is nearly horizontal. at0 and slope
+// are not negative.
 func (s *samples) line() (at0, slope float64) {
 	x, y := s.x/s.n, s.y/s.n
 	slope = (s.xy/s.n - x*y) / (s.xx/s.n - x*x + 1)
@@ -140,16 +139,15 @@ func (s *samples) line() (at0, slope float64) {
 	return y - slope*x, slope
 }
 
-// lineFromZero fits y over x. The line passes through zero, unless the samples outweigh an assumed
-// y = 0 at x = 0. doubt is the weight of that assumption, in samples. The returned at0 is not
-// negative.
+// lineFromZero fits y over x, with the prior that y = 0 at x = 0. doubt is the weight of that
+// prior, in samples. at0 is not negative.
 func (s *samples) lineFromZero(doubt float64) (at0, slope float64) {
 	at0 = max(0, (s.y*s.xx-s.x*s.xy)/((s.n+doubt)*s.xx-s.x*s.x))
 	return at0, (s.xy - at0*s.x) / s.xx
 }
 
-// readPrompt records the reading time of a prompt, its uncached tokens, and the work at the engine
-// when the call got its slot, including the call itself.
+// readPrompt records a prompt's prefill time and uncached tokens. met is the load at the engine
+// when the call acquired its slot, including the call.
 func (m *speedometer) readPrompt(took time.Duration, tokens int64, met met, at Moment) {
 	if tokens <= 0 || took <= 0 {
 		return
@@ -171,15 +169,15 @@ func (m *speedometer) readPrompt(took time.Duration, tokens int64, met met, at M
 	m.knows()
 }
 
-// knows updates the time until which the speed counts as known.
+// knows extends the validity of the measured speed if there are enough samples.
 func (m *speedometer) knows() {
 	if m.long >= speedLong && min(m.prompts.n, m.answers.n) >= speedSamples {
 		m.until.Store(int64(min(m.prompts.until(), m.answers.until())))
 	}
 }
 
-// wroteAnswer records the number of tokens of an answer, the time from its first token to its last,
-// and the average number of calls that ran meanwhile.
+// wroteAnswer records a response: its token count, the time from the first token to the last, and
+// the average number of concurrent calls.
 func (m *speedometer) wroteAnswer(took time.Duration, tokens int, calls float64, at Moment) {
 	if tokens < speedAnswer || took <= 0 {
 		return
@@ -194,7 +192,7 @@ func (m *speedometer) wroteAnswer(took time.Duration, tokens int, calls float64,
 	m.knows()
 }
 
-// read sets v to the speed, if enough is known.
+// read stores the speed in v, and returns false if the speed is unknown.
 func (m *speedometer) read(v *Speed, now Moment) bool {
 	if until := Moment(m.until.Load()); until == 0 || now > until {
 		return false
@@ -204,16 +202,16 @@ func (m *speedometer) read(v *Speed, now Moment) bool {
 	return true
 }
 
-// ModelSpeed is an engine's speed with a model, in tokens per second, for the operator.
+// ModelSpeed is an engine's speed for a model, in tokens per second, as shown to the operator.
 type ModelSpeed struct {
 	Served  string  `json:"served"`
 	Prompt  float64 `json:"prompt_tokens_per_second"`
-	Answer  float64 `json:"answer_tokens_per_second"` // for a call that runs alone
+	Answer  float64 `json:"answer_tokens_per_second"` // of a call that runs alone
 	samples float64
 }
 
-// speedsOf returns the known speeds of an engine with its models. The model with the most recent
-// calls comes first.
+// speedsOf returns the known speeds of an engine's models, the model with the most recent samples
+// first.
 func speedsOf(s *ServedModels, now Moment) (all []ModelSpeed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,40 +12,40 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Breaker is the position of an upstream's breaker.
+// Breaker is the state of an upstream's circuit breaker.
 type Breaker uint8
 
-// The positions: closed lets every call through, open lets none through, and half-open lets one
-// through at a time.
+// A closed breaker admits every call and an open breaker admits none. A half-open breaker admits
+// one call at a time.
 const (
 	BreakerClosed Breaker = iota
 	BreakerOpen
 	BreakerHalfOpen
 )
 
-// String returns the position's name: closed, open or half-open.
+// String returns closed, open or half-open.
 func (b Breaker) String() string { return [...]string{"closed", "open", "half-open"}[b] }
 
-// CircuitBreaker keeps calls away from an engine that answers its probes but fails its work. Picks
-// read the atomics that it publishes.
+// CircuitBreaker takes an engine out of service if its probes succeed but its calls fail. Routing
+// reads only the atomics.
 type CircuitBreaker struct {
-	openUntil atomic.Int64             // no call passes before this time (ticks), or breakerClosed
-	trial     atomic.Bool              // the trial of the half-open breaker is taken
+	openUntil atomic.Int64             // time (ticks) until which no call is admitted, or breakerClosed
+	trial     atomic.Bool              // a trial is running
 	barred    atomic.Pointer[[]string] // keys whose calls cannot be the trial
-	doubted   atomic.Bool              // calls have failed since the last success
+	doubted   atomic.Bool              // the last call failed
 
 	mu      sync.Mutex // held only for bookkeeping
 	circuit circuit
-	timer   *time.Timer // looks for a trial; nil before the breaker has opened
+	timer   *time.Timer // starts a trial probe; nil until the breaker first opens
 
 	hooks   *hooks
-	missing func() // called when the breaker has become half-open
+	missing func() // called when the breaker becomes half-open
 }
 
-// breakerClosed is the openUntil of a closed breaker.
+// breakerClosed is the value of openUntil while the breaker is closed.
 const breakerClosed = math.MinInt64
 
-// Position returns the breaker's position now.
+// Position returns the breaker's state at the given time.
 func (b *CircuitBreaker) Position(now time.Time) Breaker {
 	switch until := b.openUntil.Load(); {
 	case until == breakerClosed:
@@ -56,8 +56,8 @@ func (b *CircuitBreaker) Position(now time.Time) Breaker {
 	return BreakerHalfOpen
 }
 
-// Bars reports whether a key's calls cannot be the trial of the open or half-open breaker, because
-// their failures opened the breaker.
+// Bars reports whether calls of the key cannot be the trial, because failures of that key opened
+// the breaker or kept it open.
 func (b *CircuitBreaker) Bars(key string) bool {
 	if b.openUntil.Load() == breakerClosed {
 		return false
@@ -66,18 +66,18 @@ func (b *CircuitBreaker) Bars(key string) bool {
 	return barred != nil && slices.Contains(*barred, key)
 }
 
-// Doubted reports whether calls have failed here since the last success. The hash of each call's
-// body is then kept, as evidence if that call fails, too.
+// Doubted reports whether calls have failed since the last success. While Doubted returns true,
+// callers hash each request body, because the hash is needed as evidence if the call fails.
 func (b *CircuitBreaker) Doubted() bool { return b.doubted.Load() }
 
-// passes reports whether the breaker is closed, or its trial is free.
+// passes reports whether the breaker is closed, or half-open without a running trial.
 func (b *CircuitBreaker) passes(now Moment) bool {
 	until := b.openUntil.Load()
 	return until == breakerClosed || int64(now) >= until && !b.trial.Load()
 }
 
-// admit lets a key's call pass, possibly as the trial. A compare-and-swap decides which call is
-// the trial.
+// admit reports whether the key's call may proceed, and whether the call is the trial. A
+// compare-and-swap ensures that at most one call is the trial.
 func (b *CircuitBreaker) admit(key string, now time.Time) (trial, ok bool) {
 	until := b.openUntil.Load()
 	if until == breakerClosed {
@@ -87,8 +87,8 @@ func (b *CircuitBreaker) admit(key string, now time.Time) (trial, ok bool) {
 	return ok, ok
 }
 
-// outcome records a call's outcome. It reports whether a generation probe should confirm that the
-// engine fails.
+// outcome records the outcome of a call. It reports whether a generation probe should confirm the
+// failure.
 func (b *CircuitBreaker) outcome(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -104,7 +104,6 @@ func (b *CircuitBreaker) outcome(o Outcome, by FailureSource, trial bool, now ti
 	return generate
 }
 
-// generation records the verdict of a generation probe.
 func (b *CircuitBreaker) generation(g engine.Generation, trial bool, cause string, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,7 +111,7 @@ func (b *CircuitBreaker) generation(g engine.Generation, trial bool, cause strin
 	b.publish(cause, now)
 }
 
-// passTrial closes the breaker although the trial is still running.
+// passTrial closes the breaker while the trial still runs.
 func (b *CircuitBreaker) passTrial(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -121,7 +120,7 @@ func (b *CircuitBreaker) passTrial(now time.Time) {
 	b.publish("a trial goes on well", now)
 }
 
-// publish copies the circuit's verdict to the atomics, and logs a change. The caller holds mu.
+// publish copies the circuit's state to the atomics, and logs a change. The caller holds mu.
 func (b *CircuitBreaker) publish(cause string, now time.Time) {
 	c := &b.circuit
 	if doubted := c.failures > 0; doubted != b.doubted.Load() {
@@ -132,7 +131,7 @@ func (b *CircuitBreaker) publish(cause string, now time.Time) {
 		until = ticks(c.openUntil)
 	}
 	if c.open || was != breakerClosed {
-		barred := c.barred // a copy: the circuit replaces its own slice
+		barred := c.barred // a copy, because the circuit replaces its slice
 		b.barred.Store(&barred)
 	}
 	if until == was {
@@ -155,7 +154,7 @@ func (b *CircuitBreaker) publish(cause string, now time.Time) {
 	}
 }
 
-// halfOpen wakes waiting calls: one of them may now be the breaker's trial.
+// halfOpen wakes waiting calls, because one of them may now be the trial.
 func (b *CircuitBreaker) halfOpen() {
 	defer b.hooks.guard.Catch(guardRoom, nil)
 	defer b.missing()
@@ -163,13 +162,13 @@ func (b *CircuitBreaker) halfOpen() {
 	b.hooks.room()
 }
 
-// trialMissing reports whether the breaker is half-open and bars some calls from its trial.
+// trialMissing reports whether the breaker is half-open and calls of some keys cannot be the trial.
 func (b *CircuitBreaker) trialMissing() bool {
 	until, barred := b.openUntil.Load(), b.barred.Load()
 	return until != breakerClosed && ticks(time.Now()) >= until && barred != nil && len(*barred) > 0
 }
 
-// lookLater sets the timer that looks for a trial, if trialMissing() is true.
+// lookLater stores timer if a trial is missing, and stops timer otherwise.
 func (b *CircuitBreaker) lookLater(timer *time.Timer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -180,16 +179,16 @@ func (b *CircuitBreaker) lookLater(timer *time.Timer) {
 	}
 }
 
-// doubt returns the number of calls in a row that have failed, and whether a generation probe
-// should follow soon.
+// doubt returns the number of consecutive failures, and whether a generation probe should follow
+// soon.
 func (b *CircuitBreaker) doubt() (failures int, look bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.circuit.failures, b.circuit.inDoubt()
 }
 
-// headStart returns the time for which only other clients' calls may become the trial. After that,
-// a generation probe or a call of the client whose trial failed may become the trial.
+// headStart returns how long other clients have to send the trial before a generation probe or a
+// call of the barred client may be the trial.
 func (b *CircuitBreaker) headStart() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -199,7 +198,7 @@ func (b *CircuitBreaker) headStart() time.Duration {
 	return trialHeadStart
 }
 
-// broken reports whether answers have broken off since the last success.
+// broken reports whether any response has broken off since the last success.
 func (b *CircuitBreaker) broken() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

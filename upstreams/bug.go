@@ -2,8 +2,8 @@
 
 package upstreams
 
-// bug reports an internal inconsistency that the program can survive. In a release bug does
-// nothing; under `-tags testing` it panics.
+// bug reports a violated invariant that the program survives. A release build ignores it; a build
+// with `-tags testing` panics.
 func bug(string) {}
 
 const testingBuild = false

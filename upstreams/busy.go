@@ -9,48 +9,48 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Some engines do not answer their health page while they work: whisper and image servers never
-// answer it then, and vLLM under load may take half a minute. A probe that times out therefore says
-// nothing about an upstream that has calls: it is busy, not down. A busy upstream keeps its calls
-// and gets no new ones: a call that has no other upstream finds it full. It is up again with the
-// first answered probe or the first sign of work, and down
+// Some engines do not answer health checks while they generate: whisper and image servers never do,
+// and vLLM under load may need half a minute. A probe that times out while calls run therefore
+// makes the upstream busy instead of down. A busy upstream keeps its calls and gets no new ones. A
+// call that no other upstream can take treats it as full. The first successful probe, or the first
+// progress on a call, brings the upstream up. It goes down
 //
 //	as soon as a probe is refused or reset
-//	after busyBound in which no byte was read, no call ended and no counter moved
+//	after busyBound without a response byte, an ended call or a changed counter
 //
-// Nothing distinguishes a stopped process from a working one, but the longer a process is silent,
-// the likelier it has stopped. After suspectLeast, or one and a half times the longest recent
-// answer, the operator is warned (Health.suspectedSince). After half of busyBound, calls that have
-// sent nothing leave the upstream for one with a free slot (Health.Unheard).
+// A silent process may be working or stopped. The longer the silence, the more likely the process
+// has stopped. The operator is warned after suspectLeast or, if that is longer, after one and a
+// half times the longest recent response (Health.suspectedSince). After half of busyBound, calls
+// that have sent nothing to their clients are retried on an upstream with a free slot
+// (Health.Unheard).
 //
-// If an engine's counters can be read, the stall rule (stall.go) takes the upstream out sooner.
-// Accepted connections prove nothing: the kernel also accepts them for a stopped process.
+// If the engine's counters can be read, the stall rule (stall.go) takes the upstream out sooner.
+// Accepted connections prove nothing, because the kernel also accepts them for a stopped process.
 
 const (
-	// busyPatience is the time for which a probe of a busy engine waits for an answer. The engine
-	// answers as soon as it is free. One long probe takes one place in a short accept queue, where
-	// ten short ones would take ten.
+	// busyPatience is the probe timeout for a busy engine. The engine responds as soon as it is
+	// free. A long probe occupies one entry of a short accept queue, and ten short probes would
+	// occupy ten entries.
 	busyPatience = 10 * time.Second
-	// busyLeast and busyAnswers determine how long a busy engine may be silent: a minute, or longer
-	// if its answers take longer.
+	// A busy engine may be silent for busyLeast or, if that is longer, for busyAnswers times its
+	// longest recent response.
 	busyLeast   = time.Minute
 	busyAnswers = 3
-	// suspectLeast is the minimum time that a busy engine is silent before the operator is warned.
+	// suspectLeast is the minimum silence of a busy engine before the operator is warned.
 	suspectLeast = 10 * time.Second
-	// answersFor is the time for which the longest answer is remembered.
+	// answersFor is how long the longest response is remembered.
 	answersFor = 10 * time.Minute
 )
 
-// busyFacts holds what is known about a busy engine's work.
+// busyFacts describes the progress of a busy engine.
 type busyFacts struct {
-	works   bool          // since the engine became busy, a byte was read, a call ended or a counter moved
-	stands  bool          // the readable counters have stood still for longer than allowed
-	still   time.Duration // time since the last sign of work
-	longest time.Duration // longest recent answer of the models with waiting calls
-	usual   time.Duration // longest recent answer of any model
+	works   bool          // since the engine became busy, a byte arrived, a call ended or a counter moved
+	stands  bool          // the readable counters have not changed for longer than allowed
+	still   time.Duration // time since the last progress
+	longest time.Duration // longest recent response of the models with waiting calls
+	usual   time.Duration // longest recent response of any model
 }
 
-// busyEnd is the verdict on a busy upstream.
 type busyEnd uint8
 
 const (
@@ -60,7 +60,6 @@ const (
 	busyDead           // the upstream is down
 )
 
-// verdict decides what happens to a busy upstream.
 func (f busyFacts) verdict() busyEnd {
 	switch {
 	case f.works:
@@ -73,32 +72,32 @@ func (f busyFacts) verdict() busyEnd {
 	return busyStays
 }
 
-// unheard reports whether the engine has been silent for longer than its work explains, which is
-// half of busyBound.
+// unheard reports whether calls should leave the engine, because it has been silent for half of
+// busyBound.
 func (f busyFacts) unheard() bool { return f.still >= busyBound(f.longest)/2 }
 
-// suspect reports whether the engine has been silent for so long that the operator should look.
+// suspect reports whether the silence is long enough to warn the operator.
 func (f busyFacts) suspect() bool { return f.still >= max(suspectLeast, f.usual*3/2) }
 
-// busyBound returns the maximum time that a busy engine may be silent, given the duration of its
-// longest recent answer.
+// busyBound returns the maximum silence of a busy engine, given the duration of its longest recent
+// response.
 func busyBound(longest time.Duration) time.Duration { return max(busyLeast, busyAnswers*longest) }
 
-// signs holds counters of the work done for calls. Any change is a sign of work.
+// signs holds counters of progress on calls. Any change is progress.
 type signs struct {
-	reads     uint64 // reads of answers
-	ended     uint64 // calls that the engine has ended
-	elsewhere int    // calls of the fleet's other edges
+	reads     uint64 // reads of response bytes
+	ended     uint64 // calls that the engine completed or refused
+	elsewhere int    // calls from other edges of the fleet
 }
 
-// heard records when the engine last gave a sign of work.
+// heard records the time of the engine's last progress.
 type heard struct {
 	signs signs
 	at    time.Time
 }
 
-// listen records the current signs. An engine without work counts as heard. The exception is a busy
-// engine without work, because its calls may have left.
+// listen updates the time of the last progress. An idle engine counts as making progress. A busy
+// engine without calls does not, because its calls may have been retried elsewhere.
 func (h *heard) listen(u *Upstream, now time.Time) {
 	s := signs{reads: u.client.answers.Looks(), elsewhere: u.slots.fleet.elsewhere.Load().all()}
 	for _, o := range [...]Outcome{OutcomeOK, OutcomeBadResponse, OutcomeRefused, OutcomeRejected, OutcomeModelGone} {
@@ -110,19 +109,19 @@ func (h *heard) listen(u *Upstream, now time.Time) {
 	}
 }
 
-// hasCalls reports whether the engine has calls from this edge or its fleet.
+// hasCalls reports whether this edge or another edge of the fleet has calls at the engine.
 func hasCalls(u *Upstream) bool {
 	return u.slots.inFlight() > 0 || !DownElsewhere(u) && u.slots.fleet.elsewhere.Load().all() > 0
 }
 
-// all returns the number of calls of the other edges at the upstream.
+// all returns the number of calls from other edges at the upstream.
 func (v *elsewhere) all() int { return v.inFlight(PoolText, true) }
 
-// judgeBusy ends the busy state once its verdict is due.
+// judgeBusy ends the busy state if the verdict is busyWorks or busyDead.
 func (p *prober) judgeBusy(l *looker, now time.Time) {
 	u := p.up
 	if since := u.Health.read().changed; !since.Equal(l.since) {
-		l.since, l.first = since, now // the signs that this check saw may be older than the state
+		l.since, l.first = since, now // signs seen in this check may predate the state
 	}
 	f := busyFacts{
 		works: l.heard.at.After(l.first), stands: u.Progress.StandsStill(now),
@@ -151,15 +150,13 @@ func (p *prober) judgeBusy(l *looker, now time.Time) {
 	}
 }
 
-// answerTimes records the duration of a model's answers, and the number of calls that wait for an
-// answer.
+// answerTimes tracks the response times of a model and its waiting calls.
 type answerTimes struct {
-	awaited atomic.Int64 // calls that have been silent for progress.Patience
-	longest atomic.Int64 // duration of the longest recent answer
-	at      atomic.Int64 // when the longest answer ended, in ticks
+	awaited atomic.Int64 // calls without a response byte for progress.Patience
+	longest atomic.Int64 // duration of the longest recent response
+	at      atomic.Int64 // when the longest response ended, in ticks
 }
 
-// learn records the duration of an answer. Most answers change nothing.
 func (a *answerTimes) learn(took time.Duration, now Moment) {
 	if int64(took) >= a.longest.Load() || now-Moment(a.at.Load()) > Moment(answersFor) {
 		a.longest.Store(int64(took))
@@ -167,8 +164,8 @@ func (a *answerTimes) learn(took time.Duration, now Moment) {
 	}
 }
 
-// longestAnswer returns how long the longest recent answer took. With awaited, it looks only at
-// models that have calls waiting at the engine.
+// longestAnswer returns the duration of the longest recent response. If awaited is true, it
+// considers only models with waiting calls.
 func (s *ServedModels) longestAnswer(awaited bool) (longest time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +177,7 @@ func (s *ServedModels) longestAnswer(awaited bool) (longest time.Duration) {
 	return longest
 }
 
-// Waits counts a call that begins (1) or stops (-1) waiting for its engine after progress.Patience.
+// Waits adds n to the count of calls that have waited for longer than progress.Patience.
 func (l *Lease) Waits(n int64) {
 	l.up.Progress.Waits(n)
 	if l.model != nil {

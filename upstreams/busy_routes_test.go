@@ -10,15 +10,15 @@ import (
 	"penstock/upstreams"
 )
 
-// TestBusyInARoute checks that under every policy a busy upstream gets no call, and the other
-// upstreams do. If there is no other upstream, a call finds the busy one full, or unavailable once
-// it is down.
+// TestBusyInARoute checks that, under every policy, only the other upstreams of a route get calls
+// while one is busy. If there is no other upstream, a call finds the busy one full or, once it is
+// down, unavailable.
 func TestBusyInARoute(t *testing.T) {
 	const up, busy, down, stalled = upstreams.StateUp, upstreams.StateBusy, upstreams.StateDown, upstreams.StateStalled
 	for _, policy := range []string{config.PolicyLeastLoaded, config.PolicyTwoChoices, config.PolicyRoundRobin, config.PolicyPrefixAffinity} {
 		for _, c := range []struct {
 			a, b        upstreams.State
-			goes        string // the upstream that gets each call; empty: the call is refused
+			goes        string // the upstream that gets each call; empty means that the call is refused
 			full, ready bool
 			total, free int
 			silent      int

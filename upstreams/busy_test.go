@@ -14,7 +14,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// TestVerdict checks that a probe's verdict depends on what else is known about the engine.
+// TestVerdict checks that the verdict on a probe depends on what else is known about the engine.
 func TestVerdict(t *testing.T) {
 	failed := func(k http1.Kind, reason, clock string) error {
 		return &http1.Failure{Kind: k, Reason: reason, Clock: clock}
@@ -49,7 +49,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestBusyEnd checks that the facts about a busy upstream decide how its busy state ends.
+// TestBusyEnd checks how the facts about a busy upstream end its busy state.
 func TestBusyEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		f    busyFacts
@@ -71,8 +71,8 @@ func TestBusyEnd(t *testing.T) {
 	}
 }
 
-// TestBusyUnheard checks that half a minute of silence makes a busy upstream doubtful. If its
-// answers are slow, it takes longer.
+// TestBusyUnheard checks that the edge suspects a busy upstream after half a minute of silence. If
+// responses are usually slow, it takes longer.
 func TestBusyUnheard(t *testing.T) {
 	for _, c := range []struct {
 		still, longest time.Duration
@@ -94,7 +94,7 @@ func TestBusyUnheard(t *testing.T) {
 	}{
 		{10*time.Second - 1, 0, false},
 		{10 * time.Second, 0, true},
-		{40 * time.Second, 30 * time.Second, false}, // its answers take long
+		{40 * time.Second, 30 * time.Second, false}, // its responses are slow
 		{45 * time.Second, 30 * time.Second, true},
 	} {
 		if got := (busyFacts{still: c.still, usual: c.longest}).suspect(); got != c.want {
@@ -133,14 +133,14 @@ func TestBusyUnheard(t *testing.T) {
 	})
 }
 
-// busyRig returns an upstream with calls whose engine stops answering its pages.
+// busyRig returns an upstream with running calls and an engine that stops answering pages.
 func busyRig(t *testing.T, o Options, calls int) *stallRig {
 	r := newStallRig(t, o, "vllm", calls)
 	r.played.set(http.StatusOK, time.Hour)
 	return r
 }
 
-// until() lets time pass until the upstream is in a state, and returns how long that took.
+// until lets time pass until the upstream reaches a state, and returns the elapsed time.
 func (r *stallRig) until(t *testing.T, s State) time.Duration {
 	t.Helper()
 	for begun := time.Now(); time.Since(begun) < 10*time.Minute; pass(100 * time.Millisecond) {
@@ -152,7 +152,6 @@ func (r *stallRig) until(t *testing.T, s State) time.Duration {
 	return 0
 }
 
-// waits reports every call as waiting beyond progress.Patience.
 func (r *stallRig) waits(t *testing.T) {
 	for _, l := range r.leases {
 		l.model = r.Models.Entry("m")
@@ -161,8 +160,8 @@ func (r *stallRig) waits(t *testing.T) {
 	}
 }
 
-// TestBusy checks that an engine that does not answer its probes while it has a call stays in
-// service, takes no other call, and is up as soon as it answers.
+// TestBusy checks that an engine that does not answer its probes during a call stays in service but
+// gets no other call. It is up as soon as it answers a probe.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, lines := observer.New(zap.InfoLevel)
@@ -196,7 +195,7 @@ func TestBusy(t *testing.T) {
 }
 
 // TestBusyFirstLook checks that the first check of a busy upstream does not end the busy state,
-// because it may see signs from before the state started. The next check can end the state.
+// because its signs may be older than the state. The next check can end it.
 func TestBusyFirstLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := busyRig(t, Options{}, 1)
@@ -215,8 +214,9 @@ func TestBusyFirstLook(t *testing.T) {
 	})
 }
 
-// TestBusyToDown checks that a busy engine without signs of work is down after a minute or three
-// times its longest answer, whichever is longer. It is down at once if it refuses its probe.
+// TestBusyToDown checks that a busy engine that shows no sign of work goes down after a minute or,
+// if that is longer, after three times its longest response. If it refuses its probe, it goes down
+// immediately.
 func TestBusyToDown(t *testing.T) {
 	for name, c := range map[string]struct {
 		longest     time.Duration
@@ -262,7 +262,6 @@ func TestBusyToDown(t *testing.T) {
 	}
 }
 
-// endAs ends all calls with the same outcome.
 func (r *stallRig) endAs(o Outcome) {
 	for _, l := range r.leases {
 		l.Release(o)
@@ -270,7 +269,8 @@ func (r *stallRig) endAs(o Outcome) {
 	r.leases = nil
 }
 
-// TestBusyWorks checks that each sign of work brings a busy upstream back, and postpones its end.
+// TestBusyWorks checks that each sign of work brings a busy upstream up and postpones its time
+// limit.
 func TestBusyWorks(t *testing.T) {
 	for name, sign := range map[string]func(*stallRig){
 		"an answer is read": func(r *stallRig) { r.client.answers.Came(http.StatusOK, []byte("x")) },
@@ -297,9 +297,8 @@ func TestBusyWorks(t *testing.T) {
 	}
 }
 
-// TestBusyCounts checks that readable counters decide how long a busy upstream stays busy. An
-// engine whose counters move stays busy for any length of time. An engine whose counters stand
-// still has stalled.
+// TestBusyCounts checks that readable counters decide how long a busy upstream stays busy. While
+// the counters move, there is no limit. When they stand still, the engine has stalled.
 func TestBusyCounts(t *testing.T) {
 	for _, moves := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -333,7 +332,8 @@ func TestBusyCounts(t *testing.T) {
 	}
 }
 
-// TestStoppedAfterStall checks that a stalled engine that also answers no page is down, not busy.
+// TestStoppedAfterStall checks that a stalled engine that stops answering pages is down and not
+// busy.
 func TestStoppedAfterStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 2)
@@ -351,7 +351,7 @@ func TestStoppedAfterStall(t *testing.T) {
 	})
 }
 
-// TestAnswerTimes checks that the longest answer counts for a limited time.
+// TestAnswerTimes checks that the longest response is forgotten after some time.
 func TestAnswerTimes(t *testing.T) {
 	var a answerTimes
 	now := Moment(0)

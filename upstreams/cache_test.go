@@ -7,8 +7,8 @@ import (
 	"penstock/config"
 )
 
-// TestCacheIsEmptyAfterARestart checks that counters that start over show that the engine was
-// restarted with an empty cache.
+// TestCacheIsEmptyAfterARestart checks that falling counters prove that the engine has restarted
+// and that its cache is empty.
 func TestCacheIsEmptyAfterARestart(t *testing.T) {
 	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()
 	for i, c := range []struct {

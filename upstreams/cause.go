@@ -2,15 +2,15 @@ package upstreams
 
 import "penstock/upstreams/http1"
 
-// Cause says why an attempt at an upstream, or a probe of it, failed. The set is closed, so that a
-// cause can be a metric label: log, call page, events and metrics use the same words. The empty
-// Cause means that the upstream has not failed: the client left, the key was revoked, or the edge
-// shut down.
+// Cause is the reason why a call to an upstream or a health probe failed. Causes are a closed set,
+// so they can be metric labels. The log, the call page, the events and the metrics use the same
+// values. The empty Cause means that the upstream did not fail: the client disconnected, the key
+// was revoked, or the edge shut down.
 //
-// The reasons of package http1's failures are used as causes unchanged.
+// The failure reasons of package http1 are also causes.
 type Cause string
 
-// The causes that package http1 does not define.
+// Causes that package http1 does not define.
 const (
 	CauseStatus     Cause = "status"
 	CauseCredential Cause = "credential"
@@ -45,17 +45,17 @@ const (
 	CauseHookAnswer      Cause = "hook_answer"
 )
 
-// A CauseMeaning explains a cause to an operator.
+// CauseMeaning explains a cause to an operator.
 type CauseMeaning struct {
 	Cause   Cause
-	Words   string // a few words, for brackets within a sentence
-	Meaning string // a sentence
+	Words   string // a few words, to be shown in parentheses
+	Meaning string // a full sentence
 }
 
-// Meaning explains the cause in a sentence; empty for an unknown word.
+// Meaning explains the cause in a sentence. It returns "" for an unknown cause.
 func (c Cause) Meaning() string { return c.explained().Meaning }
 
-// Words describes the failure in a few words; empty for an unknown word.
+// Words explains the cause in a few words. It returns "" for an unknown cause.
 func (c Cause) Words() string { return c.explained().Words }
 
 func (c Cause) explained() CauseMeaning {
@@ -67,7 +67,7 @@ func (c Cause) explained() CauseMeaning {
 	return CauseMeaning{}
 }
 
-// Causes returns every cause with its meaning, the causes from connections first.
+// Causes returns all causes, connection failures first.
 func Causes() []CauseMeaning { return causes }
 
 var causes = []CauseMeaning{

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestCauses checks that each word for a failure, including http1's, is explained exactly once, so
-// labels and log lines use the same words.
+// TestCauses checks that each cause of a failure, including those of http1, is explained exactly
+// once.
 func TestCauses(t *testing.T) {
 	t.Parallel()
 	defined := map[string]bool{}

@@ -8,58 +8,59 @@ import (
 )
 
 const (
-	// breakerRow is the number of failures in a row at which the breaker reacts. Independent
-	// failures open it without a generation probe.
+	// At breakerRow consecutive failures, the breaker reacts. If the failures are independent, it
+	// opens without a generation probe.
 	breakerRow = 5
-	// doubtRow is the number of failures in a row that triggers a generation probe, after
-	// doubtPause.
+	// doubtRow consecutive failures trigger a generation probe after doubtPause.
 	doubtRow   = 2
 	doubtPause = 500 * time.Millisecond
-	// breakerShare is the share of failed calls at which the breaker also reacts, once the window
-	// holds breakerVolume outcomes.
+	// The breaker also reacts if the share of failed calls reaches breakerShare and the window has
+	// at least breakerVolume outcomes.
 	breakerShare  = 0.5
 	breakerVolume = 20
 	windowSeconds = 10
 
 	// The breaker stays open for coolDown, and twice as long after each failed trial, up to
-	// coolDownMax. A trial may pass although the engine still fails, so the wait returns to
-	// coolDown only after the engine has worked for a while.
+	// coolDownMax. A single trial may succeed on a failing engine. The pause therefore returns to
+	// coolDown only after the breaker has been closed for relapse.
 	coolDown    = time.Second
 	coolDownMax = 15 * time.Second
-	// relapse is the time after a closing during which another opening counts as a failed trial.
+	// If the breaker opens again within relapse after it closed, the opening counts as a failed
+	// trial.
 	relapse = 15 * time.Second
 )
 
-// circuit is the state machine of a breaker. Its inputs are call outcomes and generation probes'
-// verdicts. It is pure: the caller passes the time and serialises the calls.
+// circuit is the state machine of a breaker. Its inputs are the outcomes of calls and the verdicts
+// of generation probes. It does no I/O and reads no clock. The caller serialises the method calls.
 //
-// No client opens the breaker alone. Failures of one key, of calls without a key, or of one body
-// count once (see evidence). Five independent failures open the breaker. Any other five failures
-// ask for a generation probe. If the probe fails, the breaker opens. If it succeeds, the count is
-// reset, but recent evidence stays. If no probe is possible, five independent failures are needed.
-// For clients without keys, failures of different bodies count as independent.
+// No single client can open the breaker. Failures of the same key, of calls without a key, or of
+// the same body count once (see evidence). Five independent failures open the breaker. Any other
+// five failures trigger a generation probe. If the probe fails, the breaker opens. If the probe
+// succeeds, the failure count is reset, but recent evidence is kept. If no probe is possible, five
+// independent failures are needed. For clients without keys, failures of different bodies count as
+// independent.
 type circuit struct {
 	open           bool
 	openUntil      time.Time
-	reopened       int       // number of failed trials, and of openings soon after a closing
-	closedAt       time.Time // when the breaker was last closed; zero: never
-	barred         []string  // keys whose calls cannot be the trial: they opened the breaker, or kept it open
+	reopened       int       // failed trials, and openings soon after a closing
+	closedAt       time.Time // zero: never closed
+	barred         []string  // keys whose failures opened the breaker or kept it open; their calls cannot be the trial
 	tried          []string  // keys whose trials have failed since the breaker opened
-	failures       int       // failed calls in a row
-	rowEvidence    evidence  // evidence of these failures
+	failures       int       // consecutive failures
+	rowEvidence    evidence  // evidence of the consecutive failures
 	window         window
 	windowEvidence evidence // evidence of the failures in the window
-	broken         bool     // a call failed within its answer, and none has succeeded since
-	// unprobed says that the edge cannot send a generation probe here: no model of the upstream is of
-	// a kind with a probe, or the engine rejects the probe. Then only calls decide.
+	broken         bool     // a response broke off, and no call has succeeded since
+	// unprobed is true if no generation probe is possible: no model of the upstream has a probe, or
+	// the engine rejects the probe. Then only calls decide.
 	unprobed bool
 }
 
-// outcome records a call's outcome, and reports whether a generation probe should confirm that the
-// engine fails. trial is true if a half-open breaker let this call through.
+// outcome records the outcome of a call. It reports whether a generation probe should confirm the
+// failure. trial is true if the half-open breaker admitted this call.
 func (c *circuit) outcome(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
 	if c.open && !trial {
-		return false // a call from before the breaker opened says nothing about the engine now
+		return false // the call began before the breaker opened, so its outcome is no evidence about the engine now
 	}
 	switch {
 	case o == OutcomeOK:
@@ -81,11 +82,12 @@ func (c *circuit) outcome(o Outcome, by FailureSource, trial bool, now time.Time
 	return false
 }
 
-// inDoubt reports whether a generation probe should follow soon, although too few calls have failed
-// in a row to ask for one. Routing avoids such an engine, so the next failure may come much later.
+// inDoubt reports whether to send a generation probe soon, although fewer than breakerRow
+// consecutive calls have failed. Routing avoids an engine in doubt, so the next failure may take a
+// long time to arrive.
 func (c *circuit) inDoubt() bool { return c.failures >= doubtRow && !c.open && !c.unprobed }
 
-// judge decides after a failure whether the breaker opens or a generation probe decides.
+// judge decides after a failure whether to open the breaker or to send a generation probe.
 func (c *circuit) judge(by FailureSource, trial bool, now time.Time) (generate bool) {
 	switch {
 	case c.open && trial:
@@ -106,8 +108,8 @@ func (c *circuit) judge(by FailureSource, trial bool, now time.Time) (generate b
 	return false
 }
 
-// generation records the result of a generation probe. trial is true if a half-open breaker let
-// this probe through.
+// generation records the result of a generation probe. trial is true if the half-open breaker
+// admitted this probe.
 func (c *circuit) generation(g engine.Generation, trial bool, now time.Time) {
 	switch {
 	case g == engine.GenerationOK && c.open && trial:
@@ -116,7 +118,7 @@ func (c *circuit) generation(g engine.Generation, trial bool, now time.Time) {
 		c.acquit(now)
 	case g == engine.GenerationFailed && !c.open:
 		c.unprobed = false
-		c.trip(nil, now) // no client's failure opened the breaker: any key's call may be the trial
+		c.trip(nil, now) // no client's failure opened the breaker, so a call of any key may be the trial
 	case g == engine.GenerationFailed && trial:
 		c.reopen(now)
 	case g == engine.GenerationRejected:
@@ -127,13 +129,13 @@ func (c *circuit) generation(g engine.Generation, trial bool, now time.Time) {
 	}
 }
 
-// trip opens the breaker. Calls of the given keys cannot be its trial.
+// trip opens the breaker. Calls of the barred keys cannot be the trial.
 func (c *circuit) trip(barred []string, now time.Time) {
 	if c.unprobed {
 		barred = nil // otherwise no call could be the trial
 	}
 	if !c.open && !c.closedAt.IsZero() && now.Sub(c.closedAt) < relapse {
-		c.reopened++ // the evidence that closed the breaker was wrong
+		c.reopened++ // the breaker was closed too early
 	} else {
 		c.reopened = 0
 	}
@@ -141,16 +143,16 @@ func (c *circuit) trip(barred []string, now time.Time) {
 	c.openUntil = now.Add(c.wait())
 }
 
-// wait returns the time for which the breaker stays open.
+// wait returns how long the breaker stays open.
 func (c *circuit) wait() time.Duration { return min(coolDownMax, coolDown<<min(c.reopened, 8)) }
 
-// failTrial handles a failed trial by a key's call: that key does not get the next trial. If there
-// is no generation probe, the key may send a trial again after a while, even if no other client has
-// sent one. A repeated failure by the same key proves nothing new, so the wait stays short: half of
-// the time is reserved for other clients' trials, whatever this client sends.
+// failTrial handles a failed trial and bars its key from the next trial. If no generation probe is
+// possible, the key may send another trial after unprobedHeadStart. A second failed trial of the
+// same key is no new evidence, so it does not lengthen the pause. After each pause, other clients
+// again have unprobedHeadStart to send the trial.
 func (c *circuit) failTrial(key string, now time.Time) {
 	if !slices.Contains(c.barred, key) {
-		c.barred = append(slices.Clone(c.barred), key) // a new slice: picks read the old one
+		c.barred = append(slices.Clone(c.barred), key) // clone: routing reads the old slice
 	}
 	if c.unprobed && slices.Contains(c.tried, key) {
 		c.openUntil = now.Add(coolDown)
@@ -160,22 +162,21 @@ func (c *circuit) failTrial(key string, now time.Time) {
 	c.reopen(now)
 }
 
-// reopen opens the breaker again after a failed trial.
 func (c *circuit) reopen(now time.Time) {
 	c.reopened++
 	c.openUntil = now.Add(c.wait())
 }
 
-// close closes the breaker and clears the failures that opened it or could have opened it.
+// close closes the breaker and clears all failures.
 func (c *circuit) close(now time.Time) {
 	c.open, c.barred, c.tried, c.closedAt = false, nil, nil, now
 	c.failures, c.rowEvidence, c.unprobed, c.broken = 0, evidence{}, false, false
 	c.window, c.windowEvidence = window{}, evidence{}
 }
 
-// acquit handles a generation probe that succeeded while the breaker was closed. It resets the
-// count of failures, so that they do not ask for another probe. Recent evidence stays, because a
-// probe does not outvote five independent failures.
+// acquit handles a successful generation probe while the breaker is closed. It resets the failure
+// count, so that the same failures do not trigger another probe. Recent evidence is kept, because
+// one probe does not outvote five independent failures.
 func (c *circuit) acquit(now time.Time) {
 	c.failures, c.unprobed = 0, false
 	c.window = window{}
@@ -183,7 +184,7 @@ func (c *circuit) acquit(now time.Time) {
 	c.windowEvidence.expire(now)
 }
 
-// window counts the outcomes of the last windowSeconds in buckets of one second.
+// window counts outcomes in one-second buckets over the last windowSeconds.
 type window struct {
 	buckets [windowSeconds]struct {
 		second     int64
@@ -214,15 +215,14 @@ func (w *window) tripped(now time.Time) bool {
 	return all >= breakerVolume && float64(wrong) >= breakerShare*float64(all)
 }
 
-// evidence holds as many failures as a breaker needs to open. The zero value is empty.
+// evidence holds up to breakerRow independent failures. The zero value is empty.
 type evidence struct {
 	independent [breakerRow]failureRecord
 	n           int
-	bodies      [breakerRow]failureRecord // failures with different bodies; an unknown body counts as different
+	bodies      [breakerRow]failureRecord // failures with distinct request bodies; an unknown body counts as distinct
 	bodyCount   int
 }
 
-// failureRecord is one failure and when it happened.
 type failureRecord struct {
 	FailureSource
 	at time.Time
@@ -250,23 +250,21 @@ func (e *evidence) add(f FailureSource, at time.Time) {
 	}
 }
 
-// expire drops failures older than the breaker's window.
 func (e *evidence) expire(now time.Time) {
 	old := func(t failureRecord) bool { return now.Sub(t.at) >= windowSeconds*time.Second }
 	e.n = len(slices.DeleteFunc(e.independent[:e.n], old))
 	e.bodyCount = len(slices.DeleteFunc(e.bodies[:e.bodyCount], old))
 }
 
-// enough reports whether the evidence opens a breaker without a generation probe. If no probe is
-// possible, failures of different bodies are enough for clients without keys, because these
-// clients cannot be told apart. One repeated request never takes an engine out.
+// enough reports whether the evidence opens the breaker without a generation probe. If no probe is
+// possible, failures with distinct bodies suffice for clients without keys, because the edge cannot
+// tell these clients apart. A single repeated request never opens the breaker.
 func (e *evidence) enough(unprobed bool) bool {
 	keyed := func(t failureRecord) bool { return t.Key != "" }
 	return e.n == len(e.independent) ||
 		unprobed && e.bodyCount == len(e.bodies) && !slices.ContainsFunc(e.bodies[:], keyed)
 }
 
-// keys returns the keys of the independent failures.
 func (e *evidence) keys() []string {
 	keys := make([]string, 0, e.n)
 	for i := range e.n {

@@ -8,7 +8,7 @@ import (
 	"penstock/routing"
 )
 
-// conversations plays calls whose prompts grow turn by turn. Each turn may come to any edge.
+// conversations simulates calls whose prompts grow turn by turn. Each turn may arrive at any edge.
 type conversations struct {
 	*fleet
 	systems [][]uint64          // the prompts' common prefixes
@@ -17,12 +17,12 @@ type conversations struct {
 	started []time.Time         // start times, by edge
 
 	follows, same int // later turns, and how many of them stayed at their engine
-	young, stayed int // the same, counting only turns through edges started less than five seconds ago
+	young, stayed int // like follows and same, for edges that started less than five seconds ago
 }
 
 const (
 	fleetTurns  = 6
-	fleetThinks = 4 * time.Second // the average pause between turns
+	fleetThinks = 4 * time.Second // average pause between turns
 	fleetTold   = 100 * time.Millisecond
 )
 
@@ -70,7 +70,7 @@ func (c *conversations) restart(every time.Duration) {
 	})
 }
 
-// begin starts conversations at a rate that keeps a given share of the engines busy.
+// begin starts conversations at a rate that occupies the given share of the engines.
 func (c *conversations) begin(busy float64) {
 	between := float64(fleetCall) * fleetTurns / (busy * float64(c.engines[0].slots*len(c.engines)))
 	c.in(time.Duration(c.chance.ExpFloat64()*between), func() {
@@ -120,8 +120,9 @@ func (c *conversations) engineOf(r *routing.Route, target *routing.Target) int {
 	return -1
 }
 
-// watch runs conversations for a while and returns which share of later turns went to the same
-// engine as the turn before. young is that share for edges started less than five seconds ago.
+// watch simulates conversations for a while. It returns the share of later turns that went to the
+// same engine as the turn before. young is that share for edges that started less than five seconds
+// ago.
 func (c *conversations) watch(t *testing.T, busy float64) (share, young float64) {
 	t.Helper()
 	c.share()
@@ -135,12 +136,12 @@ func (c *conversations) watch(t *testing.T, busy float64) (share, young float64)
 	return share, young
 }
 
-// TestConversationsStay checks goal 11 of the fleet: edges share load and placements, so a
-// conversation's turns go to the engine that has the earlier turns, whichever edge they reach. A
-// restarted edge at once sends the turns there. A conversation leaves its engine only if more
-// tokens are queued there than the earlier turns have. Several edges may lose one conversation in a
-// hundred more than a single edge, because they know each other's calls, but not how much of those
-// calls' prompts is still unread.
+// TestConversationsStay checks goal 11 of the fleet. Because edges share load and placements, the
+// turns of a conversation go to the engine that has the earlier turns, whichever edge they reach. A
+// restarted edge also routes turns this way from the start. A conversation leaves its engine only
+// if more tokens are queued there than the earlier turns have. With more than one edge, one
+// additional conversation in a hundred may move compared with a single edge. The reason is that
+// edges know each other's calls, but not how much of the prompts is still unread.
 func TestConversationsStay(t *testing.T) {
 	t.Parallel()
 	one, _ := newConversations(t, 1, 7).watch(t, 0.6)
@@ -157,8 +158,8 @@ func TestConversationsStay(t *testing.T) {
 	}
 }
 
-// TestConversationsOfOneEdge checks that when engines are so full that some conversations must
-// move, four edges keep as many in place as one edge does.
+// TestConversationsOfOneEdge checks that four edges move no more conversations than one edge does
+// if the engines are so full that some conversations must move.
 func TestConversationsOfOneEdge(t *testing.T) {
 	t.Parallel()
 	one, _ := newConversations(t, 1, 7).watch(t, 0.8)

@@ -19,23 +19,22 @@ import (
 	"penstock/upstreams/kubernetes"
 )
 
-// lookupTimeout is the maximum time that a plan waits for a discovery's first answer, and the time
-// limit of each name look-up.
+// lookupTimeout limits each look-up. It also limits how long a plan waits for the first result of a
+// discovery.
 const lookupTimeout = 2 * time.Second
 
-// endpoint is one engine process that a discovery has found. The zero endpoint stands in until
-// endpoints are found: the edge dials the name in its URL.
+// endpoint is one engine process that a discovery has found. Until a discovery succeeds, the zero
+// endpoint serves as a placeholder, and the edge dials the host in the upstream's URL.
 type endpoint struct {
-	key         string  // identifies the endpoint together with the upstream's name and URL
+	key         string  // identifies the endpoint, together with the upstream's name and URL
 	label       string  // the endpoint's name, appended to the upstream's name
-	address     string  // the address to dial, with a port if that is not the URL's
-	origin      string  // where it was found, for the operator
+	address     string  // the address to dial, with a port if it differs from the URL's port
+	origin      string  // source, for the operator
 	weight      float64 // multiplies the upstream's weight; 0: 1
-	engine      string  // the engine's profile, used if the configuration names none; empty: unknown
+	engine      string  // profile to use if the configuration names none; empty: unknown
 	concurrency int     // replaces the configured concurrency; 0: unknown
 }
 
-// settings returns the upstream's configuration for the endpoint.
 func (e *endpoint) settings(spec *config.Upstream, p *Plan) *settings {
 	st := &settings{
 		spec: *spec, weight: cmp.Or(spec.Weight, 1) * cmp.Or(e.weight, 1), probe: probeSettingsOf(&spec.Probe),
@@ -51,30 +50,30 @@ func (e *endpoint) settings(spec *config.Upstream, p *Plan) *settings {
 	return st
 }
 
-// discovery keeps the endpoints of one base URL, SRV name or set of pods. No request ever waits for
-// a discovery: it looks up in the background, keeps the last good answer, and asks for a new plan
-// when the answer changes.
+// discovery tracks the endpoints of one base URL, SRV name or set of pods. No request waits for a
+// discovery. A discovery looks up in the background, keeps the last successful result, and requests
+// a new plan when the result changes.
 type discovery struct {
-	name string              // what is queried, for the operator
-	find dns.Name            // nil: pods are followed
+	name string              // the query, for the operator
+	find dns.Name            // nil: pods are watched
 	pods *kubernetes.Watcher // nil: names are looked up
 
 	mu       sync.Mutex
 	every    time.Duration
-	current  []endpoint      // in a fixed order
-	keys     map[string]bool // the keys in current; true if the endpoint reports that it is ready
-	answered bool            // there was a good answer
-	failing  time.Time       // when answers started to fail; zero: the last one was good
-	good     time.Time       // when the last good answer came; zero: never
-	trouble  string          // why answers fail
-	failed   uint64          // failed answers
+	current  []endpoint      // in a stable order
+	keys     map[string]bool // keys of current; true if the endpoint reports that it is ready
+	answered bool            // a look-up has succeeded
+	failing  time.Time       // start of the current failures; zero: the last look-up succeeded
+	good     time.Time       // time of the last success; zero: never
+	trouble  string          // why look-ups fail
+	failed   uint64          // failed look-ups
 	cancel   context.CancelFunc
 
 	series *metrics.Set // guarded by the set's mutex
-	shown  string       // the name in the series; guarded likewise
+	shown  string       // the name in the metrics; guarded by the set's mutex
 }
 
-// discoveryKey returns the key under which upstreams share a discovery. It is empty for an
+// discoveryKey returns the key under which upstreams share a discovery. The key is empty for an
 // upstream without discovery.
 func discoveryKey(spec *config.Upstream, base string) string {
 	switch r := spec.Resolve; {
@@ -88,7 +87,6 @@ func discoveryKey(spec *config.Upstream, base string) string {
 	return ""
 }
 
-// portOf returns the port of a normalised URL.
 func portOf(base string) string {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -114,8 +112,8 @@ func (s *Set) newDiscovery(spec *config.Upstream, base string) *discovery {
 	return d
 }
 
-// lookUp asks every discovery that the specs need for its first answer, all new discoveries in
-// parallel.
+// lookUp waits for the first result of every discovery that the specs need. New discoveries look up
+// in parallel.
 func (p *Plan) lookUp(specs []config.Upstream) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -142,9 +140,9 @@ func (p *Plan) lookUp(specs []config.Upstream) {
 	}
 }
 
-// endpoints returns an upstream's endpoints as lookUp found them: a single endpoint, or several
-// from a discovery. Until the discovery has found some, one endpoint without an address stands for
-// them.
+// endpoints returns the endpoints of an upstream: the configured one, or those that its discovery
+// has found. If the discovery has found none yet, endpoints returns one endpoint without an
+// address.
 func (p *Plan) endpoints(spec *config.Upstream, base string) ([]endpoint, *discovery) {
 	d := p.discoveries[discoveryKey(spec, base)]
 	if d == nil {
@@ -159,8 +157,8 @@ func (p *Plan) endpoints(spec *config.Upstream, base string) ([]endpoint, *disco
 	return slices.Clone(d.current), d
 }
 
-// lookup queries once and reports whether the answer has changed. A failed answer, or an empty
-// one from a name server, changes nothing.
+// lookup queries once and reports whether the result has changed. A failure, or an empty result
+// from a name server, changes nothing.
 func (d *discovery) lookup(ctx context.Context, s *Set) (changed bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -185,7 +183,7 @@ func (d *discovery) lookup(ctx context.Context, s *Set) (changed bool) {
 	return d.store(out, nil)
 }
 
-// fail records a failed answer, and reports whether it is the first in a row.
+// fail records a failed look-up. It reports whether the previous look-up succeeded.
 func (d *discovery) fail(trouble string) (first bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -196,8 +194,8 @@ func (d *discovery) fail(trouble string) (first bool) {
 	return first
 }
 
-// store stores a good answer, and reports whether the answer differs from the last one. ready holds
-// the keys of the ready endpoints; nil: readiness is unknown.
+// store stores a successful result, and reports whether it differs from the previous one. ready
+// contains the keys of the ready endpoints, or is nil if readiness is unknown.
 func (d *discovery) store(found []endpoint, ready map[string]bool) (changed bool) {
 	keys := make(map[string]bool, len(found))
 	for i := range found {
@@ -211,7 +209,7 @@ func (d *discovery) store(found []endpoint, ready map[string]bool) (changed bool
 	return changed
 }
 
-// podEndpoints returns the pods that may take calls.
+// podEndpoints returns the endpoints of the pods that may take calls.
 func (d *discovery) podEndpoints() (out []endpoint, ready map[string]bool) {
 	pods, _ := d.pods.Endpoints()
 	ready = make(map[string]bool, len(pods))
@@ -263,8 +261,8 @@ func (d *discovery) run(ctx context.Context, s *Set) {
 	}
 }
 
-// podsChanged handles an event from the cluster. A deleted pod gets no call from now on, even
-// before a plan omits it. Pods whose readiness has changed are probed at once.
+// podsChanged handles an event from the cluster. A deleted pod gets no new calls, even before a
+// plan omits it. Pods whose readiness has changed are probed immediately.
 func (d *discovery) podsChanged(ctx context.Context, s *Set) {
 	s.o.Guard.Point(guardAddresses)
 	d.mu.Lock()
@@ -293,7 +291,7 @@ func (d *discovery) podsChanged(ctx context.Context, s *Set) {
 	}
 }
 
-// follow lets an upstream take calls only as long as its discovery lists its pod.
+// follow stops calls to an upstream while its discovery does not list its pod.
 func follow(u *Upstream, st *settings) {
 	d := st.source
 	leaving := d != nil && d.pods != nil && d.lacks(st.found.key)
@@ -302,8 +300,8 @@ func follow(u *Upstream, st *settings) {
 	}
 }
 
-// lacks reports whether the pod with the given key is known to be gone. The placeholder for unknown
-// pods counts as gone if there are no pods.
+// lacks reports whether the pod with this key is gone. The placeholder endpoint counts as gone if a
+// look-up succeeded and found no pods.
 func (d *discovery) lacks(key string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -314,7 +312,7 @@ func (d *discovery) lacks(key string) bool {
 	return !here
 }
 
-// stop ends the background work. The caller holds the set's mutex.
+// stop stops the background work. The caller holds the set's mutex.
 func (d *discovery) stop(s *Set) {
 	d.mu.Lock()
 	if d.cancel != nil {
@@ -324,16 +322,15 @@ func (d *discovery) stop(s *Set) {
 	s.o.Unregister(d.series)
 }
 
-// lookupSRV asks the system's resolver.
 func lookupSRV(ctx context.Context, name string) ([]*net.SRV, error) {
 	_, records, err := net.DefaultResolver.LookupSRV(ctx, "", "", name)
 	return records, err
 }
 
-// Found is the result of a look-up of an upstream's engines.
+// Found is the result of Discover.
 type Found struct {
 	Upstream string        `json:"upstream"`
-	Source   string        `json:"source"` // what was queried
+	Source   string        `json:"source"` // the query
 	Engines  []FoundEngine `json:"engines"`
 	Trouble  string        `json:"trouble,omitempty"` // why no engine was found
 }
@@ -342,12 +339,12 @@ type Found struct {
 type FoundEngine struct {
 	Address  string  `json:"address"`
 	Pod      string  `json:"pod,omitempty"`
-	NotReady bool    `json:"not_ready,omitempty"` // the pod says so
-	Weight   float64 `json:"weight,omitempty"`    // relative to other engines; 0: not given
+	NotReady bool    `json:"not_ready,omitempty"` // the pod is not ready
+	Weight   float64 `json:"weight,omitempty"`    // relative to other engines; 0: not set
 }
 
-// Discover looks up once where an upstream's engines are, as a starting edge would. It returns nil
-// if the upstream's URL already names the engine.
+// Discover looks up an upstream's engines once, as a starting edge would. It returns nil for an
+// upstream without discovery.
 func Discover(ctx context.Context, spec *config.Upstream, r *dns.Resolver) *Found {
 	base, err := http1.NormalizeURL(spec.URL)
 	if err != nil || discoveryKey(spec, base) == "" {
@@ -387,17 +384,17 @@ func Discover(ctx context.Context, spec *config.Upstream, r *dns.Resolver) *Foun
 	return out
 }
 
-// Discovery is the state of an upstream's discovery in DNS or Kubernetes.
+// Discovery is the status of a discovery in DNS or Kubernetes.
 type Discovery struct {
-	Source  string  `json:"source"`             // what is queried: DNS vllm, SRV _http._tcp.vllm, pods default/app=vllm
-	Targets int     `json:"targets"`            // endpoints in the last good answer
-	Age     float64 `json:"age_seconds"`        // since the last good answer; -1: none
-	Stale   float64 `json:"stale_seconds"`      // time since answers started to fail; 0: the last one was good
-	Trouble string  `json:"trouble,omitempty"`  // why answers fail
-	Failed  uint64  `json:"failed_since_start"` // failed queries
+	Source  string  `json:"source"`             // the query: DNS vllm, SRV _http._tcp.vllm, pods default/app=vllm
+	Targets int     `json:"targets"`            // endpoints in the last successful result
+	Age     float64 `json:"age_seconds"`        // since the last success; -1: none
+	Stale   float64 `json:"stale_seconds"`      // since look-ups began to fail; 0: the last one succeeded
+	Trouble string  `json:"trouble,omitempty"`  // why look-ups fail
+	Failed  uint64  `json:"failed_since_start"` // failed look-ups
 }
 
-// Discoveries returns the state of all discoveries, ordered by source.
+// Discoveries returns the status of all discoveries, ordered by source.
 func (s *Set) Discoveries(now time.Time) []Discovery {
 	s.mu.Lock()
 	all := make([]*discovery, 0, len(s.discoveries))
@@ -433,7 +430,7 @@ func (d *discovery) status(now time.Time) Discovery {
 // show registers the metrics of the discovery. The caller holds the set's mutex.
 func (d *discovery) show(s *Set) {
 	name := d.name
-	for n := 2; s.shows(name); n++ { // other discoveries have the same source
+	for n := 2; s.shows(name); n++ { // another discovery has the same source
 		name = d.name + " #" + strconv.Itoa(n)
 	}
 	d.shown, d.series = name, metrics.NewSet()
@@ -447,7 +444,7 @@ func (d *discovery) show(s *Set) {
 	s.o.Register(d.series)
 }
 
-// shows reports whether metrics with this source exist.
+// shows reports whether a discovery's metrics use this source name.
 func (s *Set) shows(name string) bool {
 	for _, d := range s.discoveries {
 		if d.shown == name {

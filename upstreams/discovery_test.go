@@ -30,7 +30,7 @@ type kubeTest struct {
 func startKube(t *testing.T, pods ...kubeapi.Object) *kubeTest {
 	t.Helper()
 	known := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, known) }) // runs after every clean-up registered below
+	t.Cleanup(func() { goleak.VerifyNone(t, known) }) // runs after all cleanups registered below
 	k := &kubeTest{t: t, api: kubeapi.Start(t), changed: make(chan struct{}, 100)}
 	for _, p := range pods {
 		k.api.Put(kubeapi.Pods, p)
@@ -46,7 +46,7 @@ func startKube(t *testing.T, pods ...kubeapi.Object) *kubeTest {
 	return k
 }
 
-// named returns the upstream of a pod, in the plan or not.
+// named returns the upstream of a pod, whether planned or not.
 func (k *kubeTest) named(label string) *Upstream {
 	k.t.Helper()
 	for _, u := range k.set.All() {
@@ -68,8 +68,8 @@ func takes(u *Upstream) bool {
 	return leased && u.EligibleIn(StateUp, At(now))
 }
 
-// TestPodIsDeleted checks that a pod that is being deleted takes no new call once the event has
-// been received, even before the next plan. Its running calls continue.
+// TestPodIsDeleted checks that a pod gets no new call once the event of its deletion has arrived,
+// even before the next plan. Its running calls continue.
 func TestPodIsDeleted(t *testing.T) {
 	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1", "penstock/concurrency=7", "penstock/weight=3", "llm-d.ai/engine-type=vllm")
 	k := startKube(t, a)
@@ -110,7 +110,8 @@ func TestPodIsDeleted(t *testing.T) {
 	eventually(t, "up again", func() bool { return takes(u) })
 }
 
-// TestPodIsDeletedDuringAPlan checks that an event between a plan and its commit is applied.
+// TestPodIsDeletedDuringAPlan checks that an event that arrives between a plan and its commit takes
+// effect.
 func TestPodIsDeletedDuringAPlan(t *testing.T) {
 	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1")
 	k := startKube(t, a)
@@ -134,8 +135,8 @@ func TestPodIsDeletedDuringAPlan(t *testing.T) {
 	}
 }
 
-// TestKubernetesIsAway checks that until the API server has answered, the edge dials the name in
-// the URL. An unreachable API server changes nothing.
+// TestKubernetesIsAway checks that the edge dials the host in the URL until the API server has
+// answered. After that, an unreachable API server changes nothing.
 func TestKubernetesIsAway(t *testing.T) {
 	k := startKube(t, kubeapi.Pod("vllm-0", "u0", "127.0.0.1"))
 	k.spec.URL = strings.Replace(k.spec.URL, "vllm.test", "127.0.0.1", 1)
@@ -163,8 +164,8 @@ func TestKubernetesIsAway(t *testing.T) {
 	}
 }
 
-// TestPodReadiness checks that readiness is a hint. An engine that answers its probes takes calls,
-// whatever its pod reports. A pod whose readiness changes is probed at once.
+// TestPodReadiness checks that readiness is only a hint. An engine that answers its probes gets
+// calls, whatever readiness its pod reports. A pod whose readiness changes is probed immediately.
 func TestPodReadiness(t *testing.T) {
 	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1")
 	k := startKube(t, kubeapi.Unready(a))
@@ -183,8 +184,8 @@ func TestPodReadiness(t *testing.T) {
 	}
 }
 
-// TestResolveSRV checks that every record is an upstream of its own. If the name stops resolving,
-// its upstreams stay.
+// TestResolveSRV checks that every record becomes a separate upstream. If the name stops resolving,
+// the upstreams remain.
 func TestResolveSRV(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	records := []*net.SRV{{Target: "a.test.", Port: 8001, Weight: 1}, {Target: "a.test.", Port: 8002, Weight: 3}}
@@ -240,7 +241,7 @@ func TestResolveSRV(t *testing.T) {
 	}
 }
 
-// TestDiscover checks that a discovery finds its engines at once, or reports why it cannot.
+// TestDiscover checks that discovery finds the engines immediately, or reports why it cannot.
 func TestDiscover(t *testing.T) {
 	api := kubeapi.Start(t)
 	pods := config.Kubernetes{Selector: "app=vllm", Server: api.URL, Account: api.Account}

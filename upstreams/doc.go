@@ -1,192 +1,205 @@
-// Package upstreams keeps the live state of the inference engines behind the edge: which engines
-// exist, whether they work and how busy they are. It is also the only way to reach an engine. It
-// supplies facts. Routing decides which upstream gets a call, and proxy decides what status a
-// failure becomes.
+// Package upstreams tracks the inference engines behind the edge: which engines exist, whether they
+// work and how busy they are. All requests to engines pass through this package. The package only
+// reports facts: routing picks an upstream for each call, and package proxy maps failures to HTTP
+// statuses.
 //
 // # The lifetime of an upstream
 //
 //	added → pending → up ⇄ down, up ⇄ stalled, up ⇄ busy → down → retiring → gone
 //
-// Set.Plan works out which upstreams a configuration asks for. Set.Commit adds them and starts a
-// probe at once, and Set.Retire removes upstreams that are no longer configured. An upstream's
-// identity is its name, its normalised URL and, for discovered endpoints (discovery.go), the
-// endpoint. As long as the configuration has that identity, the same *Upstream stays, with its
-// health, breaker, in-flight calls, averages and connections; a reload swaps only the settings. A
-// retired upstream takes no new lease. When the last lease is returned, the upstream's connections
-// are closed, and the upstream and its metrics are removed from the set. If a configuration asks
-// for the upstream again before that, it is revived.
+// Set.Plan computes which upstreams a configuration needs. Set.Commit adds the new ones and starts
+// probing them immediately. Set.Retire removes upstreams that are no longer configured. An upstream
+// is identified by its name, its normalised URL and, if it was discovered (discovery.go), its
+// endpoint. While the configuration contains that identity, a reload keeps the same *Upstream with
+// its health, breaker, in-flight calls, averages and connections. The reload replaces only the
+// settings. A retired upstream grants no new leases. When its last lease is released, the set
+// closes its connections and removes the upstream and its metrics. If a new configuration contains
+// the upstream before its last lease is released, the set revives it.
 //
-// Endpoints come from the configuration, DNS or Kubernetes (discovery.go). Each found endpoint is a
-// separate upstream, and a change triggers a new plan. A pod that is being deleted takes no new
-// call from that event on, even before the new plan exists. The alternative was to wait for the
-// plan, which probes new endpoints for up to two seconds.
+// Endpoints come from the configuration, DNS or Kubernetes (discovery.go). Each discovered endpoint
+// is a separate upstream, and a change of the endpoints triggers a new plan. As soon as Kubernetes
+// reports that a pod is being deleted, the pod gets no new calls. The new plan would take up to two
+// seconds, because it probes new endpoints first.
 //
-// Pending lasts until the first probe. While none of its upstreams is up, a route falls back on
-// pending ones, so a restarted edge serves its first requests.
+// An upstream is pending until its first probe completes. If no upstream of a route is up, the
+// route uses pending ones, so a restarted edge can serve its first requests.
 //
-// # Work that moves
+// # Stalled and busy engines
 //
-// Probes show that an engine answers, not that it works. An upstream has stalled if it has calls
-// of this edge but neither the engine's counters nor an answer moves (stall.go, package
-// progress). It then gets no new calls. Calls that have sent nothing to their clients leave it,
-// and generation probes try it until something moves. Options.Stall lets routing decide: the last
-// target of a route stays in service, and if many upstreams would leave at once, each needs a
-// failed generation probe first.
+// A successful probe shows that an engine responds. It does not show that the engine generates. An
+// upstream stalls if this edge has calls there, but neither the engine's counters nor any response
+// makes progress (stall.go, package progress). A stalled upstream gets no new calls. Calls that
+// have sent nothing to their clients are retried elsewhere. Generation probes continue until the
+// engine makes progress. Options.Stall lets routing decide whether to take the upstream out.
+// Routing keeps a route's last target in service. If many upstreams would stall at the same time,
+// each must first fail a generation probe.
 //
-// Conversely, work outranks probes. If a probe times out while answers flow, neither this probe nor
-// the failed probes before it count. If a probe times out while a call runs and nothing flows, the
-// upstream becomes busy (busy.go): whisper and image servers answer no page while they work, and
-// vLLM under load may take half a minute. A busy upstream keeps its calls and looks full to other
-// calls. The next sign of work or answered probe brings it up. It goes down at once if a probe is
-// refused or reset. Otherwise it goes down after a minute without a sign of work, or after three
-// times the longest recent answer of a model whose calls wait there. If its counters can be read
-// while its health page cannot, the counters decide: moving counters keep it busy, and counters
-// that stand still fall under the stall rule. Calls that wait at an engine which went down this way
-// leave that engine (Health.Silent). If another upstream has a free slot, they leave after half of
-// that time (Health.Unheard).
+// Progress on calls outranks probes. If a probe times out while response bytes arrive, the edge
+// ignores this probe and the failed probes before it. If a probe times out while calls run and no
+// response bytes arrive, the upstream becomes busy (busy.go). Whisper and image servers answer no
+// health check while they work, and vLLM under load may need half a minute. A busy upstream keeps
+// its calls, and new calls find it full. The next progress or successful probe brings it up. A
+// refused or reset probe takes it down immediately. Otherwise it goes down after a silence of one
+// minute or, if that is longer, of three times the longest recent response. The longest response is
+// taken only from models with waiting calls. If the engine's counters can be read while its health
+// page times out, the counters decide. Moving counters keep the upstream busy, and unchanged
+// counters fall under the stall rule. If an engine went down this way, its waiting calls are
+// retried elsewhere (Health.Silent). If another upstream has a free slot, the calls are retried
+// after half of that silence (Health.Unheard).
 //
-// # Evidence
+// # Health
 //
-// Probes (probe.go) decide between up and down by thresholds: `fall` bad probes in a row, or `rise`
-// good probes. An idle engine is probed less often, until it gets a call (rest.go). Calls outrank
-// probes (health.go). A call that cannot reach the engine makes the upstream suspect and starts a
-// probe at once. If that probe fails, or the next call cannot reach the engine either, the upstream
-// is down. The probe uses a new connection, because an engine that is stopping may still answer on
-// old connections. An upstream that answers its probes but fails its calls is left to the breaker.
+// Probes (probe.go) decide between up and down by thresholds: `fall` failed probes in a row, or
+// `rise` successful ones. An idle engine is probed less often until it gets a call (rest.go).
+// Results of calls outrank probes (health.go). A call that cannot reach the engine marks the
+// upstream suspect and starts a probe immediately. If that probe fails, or the next call cannot
+// reach the engine either, the upstream goes down. This probe opens a new connection, because an
+// engine that is shutting down may still respond on existing connections. If the probes succeed but
+// calls fail, the breaker decides.
 //
-// An engine that sends unsolicited bytes stays in use, but for a minute after the last such bytes
-// each connection carries only one request (http1.HostWatch). On a reused connection, these bytes
-// might be taken for the next answer.
+// An engine that sends unsolicited bytes stays in use. For a minute after the last such bytes, each
+// connection carries only one request (http1.HostWatch). If the connection were reused, the edge
+// could mistake these bytes for the next response.
 //
-// A host that vanishes (a cut cable, a power failure) leaves its connections open. After the
-// first connect that times out or finds no route, the kernel probes the host once a second on
-// every connection of the upstream. Once the upstream is down, connections that have received
-// nothing since then are closed, and their calls end with ErrHostVanished (http1.HostWatch). This
-// takes 3 to 7 s with the probes' defaults. A refused connect closes nothing: a draining engine
-// refuses and goes on with its calls. If one of several addresses is gone and the name has no
-// `resolve`, the upstream is not down, and only the kernel's timeout of half a minute applies.
+// A host that disappears, for example after a power failure, leaves its connections open. When a
+// connect first times out or finds no route, the kernel is set to send keep-alive probes every
+// second on every connection of the upstream. Once the upstream is down, the edge closes the
+// connections that have received nothing since that connect, and their calls fail with
+// ErrHostVanished (http1.HostWatch). If the probe settings are the defaults, this takes 3 to 7 s. A
+// refused connect closes no connection, because a draining engine refuses connects and still
+// finishes its calls. If only one of several addresses disappears and `resolve` is not set, the
+// upstream stays up. In that case, the kernel's timeout of half a minute closes the connections.
 //
-// An upstream that is drained, in maintenance or retired gets no new calls. Its running calls
-// continue. After Options.DrainTime they should move to another upstream that can take them
-// (HandsOver).
+// An upstream in drain or maintenance, or a retired one, gets no new calls. Its running calls
+// continue until Options.DrainTime. When that time has passed, each call is handed over if another
+// upstream can take it (HandsOver).
 //
-// A model that vanishes takes out only its own target. The prober reads the engine's list with
-// every fifth probe, and with every probe while a model that a route wants is missing. A 404 about
-// a model takes that target out at once and starts a probe (model_404.go). While the list has the
-// model, no single client can take the target out more than once. Losses and returns are logged.
-// NextChance returns when the next probe is due, for Retry-After.
+// If a model disappears from an engine, only the target for that model goes out of service. The
+// prober reads the engine's model list with every fifth probe. While a routed model is missing, the
+// prober reads the list with every probe. A 404 for a model takes the target out immediately and
+// starts a probe (model_404.go). While the list contains the model, no client can take the target
+// out more than once. The edge logs each loss and return of a model. NextChance returns the time of
+// the next probe, for Retry-After.
 //
-// If the list decides what is published (`discover`), every probe reads it. An engine.Listing
-// works out which models the engine has, and a change calls Options.OnModels.
+// If the engine's model list determines the published models (`discover`), every probe reads the
+// list. An engine.Listing derives the models from the list, and a change of the models calls
+// Options.OnModels.
 //
-// An adapter (LoRA) is a model that the list shows with a parent. If an engine reports its adapters
-// in use, it looks one call busier for adapters that it has not used recently (setAdapters).
+// An adapter (LoRA) is a listed model with a parent. If an engine reports which adapters are in
+// use, an adapter that was not used recently counts as one additional call in the engine's load
+// (setAdapters).
 //
-// # Features that an engine lacks
+// # Missing features
 //
-// An engine that was started without a flag refuses calls that its siblings answer. Such an engine
-// refuses quickly, and blames the client. features.go suspects these refusals if the same status
-// and text make up most of an engine's last 20 answers for a feature (an operation, tools, a forced
-// tool, a schema, images, effort). Package call then sends one in ten of the refused calls to a
-// sibling. If siblings answer three different bodies, the engine loses the feature for that model
-// for half a minute. Then the feature is tried again, at intervals that grow to five minutes. A
-// refusal that a sibling repeats ends the suspicion. If the engine lacks the path itself, the cause
-// is certain, and siblings are asked from the first such answer on. Routing picks an engine that
-// lacks a feature only if no other engine takes calls.
+// An engine that was started without a certain flag refuses calls that its sibling engines accept.
+// Such an engine refuses quickly, with a client error. If the same status and text make up most of
+// an engine's last 20 responses for a feature, the edge suspects that the engine lacks the feature
+// (features.go). The features are: an operation, tools, a forced tool, a schema, images, and
+// effort. Package call then sends one in ten of the refused calls to a sibling. After siblings
+// accept calls with three different bodies, the engine loses the feature for that model for half a
+// minute. The edge then tries the feature again, at intervals that grow to five minutes. If a
+// sibling also refuses, the suspicion ends. If the engine does not serve the path, the cause is
+// certain, and the edge asks siblings from the first refusal on. Routing picks an engine that lacks
+// a feature only if no other engine can take the call.
 //
 // # The breaker
 //
-// The breaker reacts to five failures in a row. It also reacts if at least half of the calls in ten
-// seconds fail and these are at least twenty calls. A failure is a broken or missing answer, an
-// engine's error, or an expired timeout of the edge. Slowness within the timeouts does not count,
-// nor does a client's error or an engine that says it is full.
+// The breaker reacts to five failures in a row. It also reacts if at least half of the calls within
+// ten seconds fail, given at least twenty calls. A failure is a missing or malformed response, a
+// server error, or an expired timeout of the edge. Slow responses within the timeouts, client
+// errors and refusals by a full engine do not count.
 //
-// No client opens the breaker alone (circuit.go): failures of one key, of calls without a key, or
-// of one body count once. Five independent failures open the breaker. Any other five trigger a
-// generation probe (generation_probe.go): the edge's own request for one token, of the model's
-// kind. The probe uses the slot that the fifth failure frees, and is sent at most once a second. If
-// answers broke off after they had begun, the probe asks a chat model for 16 tokens, and the answer
-// must be complete. A failed probe opens the breaker. A successful probe resets the count but keeps
-// recent evidence, because a probe does not outvote five independent failures. Routing avoids an
-// engine after two failures in a row, so these trigger a probe, too, once no call has come for half
-// a second. A full engine's refusal decides nothing, and neither does a probe that times out while
-// the engine answers calls (http1.AnswerWatch) or reports others' work. As a result, an engine that
-// fails every call is taken out after five calls from any clients. An engine that fails for a
-// single client stays. Images have no generation probe: after their failures the probe asks the
-// upstream's chat model, or another model (settings.generation). If there is none, or the engine
-// rejects the probe, only five independent failures open the breaker. For clients without keys,
-// failures of different bodies count as independent.
+// No single client can open the breaker (circuit.go). Failures of the same key, of calls without a
+// key, or of the same body count once. Five independent failures open the breaker. Any other five
+// failures trigger a generation probe (generation_probe.go). This probe requests one token from a
+// model of the failed calls' kind. The probe uses the slot that the fifth failure frees, and runs
+// at most once a second. If responses broke off after their first bytes, the probe requests 16
+// tokens from a chat model and requires a complete response. A failed probe opens the breaker. A
+// successful probe resets the count but keeps recent failures as evidence, because one probe does
+// not outvote five independent failures. Routing avoids an engine after two consecutive failures.
+// These therefore also trigger a probe, after half a second without a call. A refusal by a full
+// engine decides nothing. A probe that times out decides nothing either, if the engine meanwhile
+// sends responses (http1.AnswerWatch) or reports work for others. As a result, an engine that fails
+// every call goes out of service after five calls, whichever clients sent them. An engine that
+// fails for a single client stays in service. Image models have no generation probe. If their calls
+// fail, the probe uses the upstream's chat model, or another model (settings.generation). If no
+// model can be probed, or the engine rejects the probe, only five independent failures open the
+// breaker. For clients without keys, failures of different bodies count as independent.
 //
-// After a second the breaker lets one trial at a time pass. The pause doubles with each failed
-// trial, and with each opening soon after a closing. If a key's failures opened the breaker or kept
-// it open, its calls cannot be the trial: another key's call or a generation probe becomes the
-// trial. If no probe is possible, other keys have a second to send the trial, and then any call may
-// become it. After a failed generation probe any key's call may be the first trial. A trial passes
-// when it has completed, or has continued for three seconds after its first token.
+// After a second, the breaker admits one trial call at a time. This pause of one second doubles
+// with each failed trial, and whenever the breaker opens again soon after it closed. If a key's
+// failures opened the breaker or kept it open, that key's calls cannot be the trial. Then a call of
+// another key, or a generation probe, becomes the trial. If no probe is possible, other keys have
+// one second to send the trial. After that second, any call may be the trial. If a failed
+// generation probe opened the breaker, the first trial may be a call of any key. A trial succeeds
+// when it completes, or when it has streamed for three seconds after its first token.
 //
 // # Slots and load
 //
-// Leases change the in-flight counters, which are exact and the only source. All pools of an
-// upstream are counted in one machine word (slots.go), so a lease is one compare-and-swap whether
-// the limit is shared or not, and the limit is never exceeded. The limit comes from the
-// configuration, the engine or the engine's profile: the first of these that has one. The work of
-// others at the engine is the engine's own count minus ours, while the report is fresh. It affects
-// only choices. Failures and refusals count as load for some seconds, so that a fast-failing engine
-// does not look idle. An upstream that comes back gets its share of calls over three seconds.
+// Only leases change the in-flight counters, so the counters are exact. One machine word holds the
+// counters of all pools of an upstream (slots.go). Acquiring a lease is one compare-and-swap, and
+// the limit is never exceeded. The limit comes from the configuration, else from the engine, else
+// from the engine's profile. The work of other clients at the engine is the engine's reported count
+// minus the edge's calls, while the report is fresh. This work affects routing choices but not the
+// limit. Failures and refusals count as load for some seconds, so that an engine that fails fast
+// does not look idle. After an upstream comes up again, its share of calls grows over three
+// seconds.
 //
-// An engine may still work for clients that have left. If its reports prove such slots
-// (reports.go), they are subtracted from a shared limit.
+// Some engines continue to generate for clients that have disconnected. If an engine's reports
+// prove that such calls occupy slots (reports.go), the edge subtracts these slots from a shared
+// limit.
 //
-// An engine that queues calls while it runs others shows how many it runs at once (placeTracker).
-// The load is then measured against that number. Otherwise calls would wait there because of too
-// high a limit, while another engine is idle. The limit itself stays: reports that are seconds old
-// are no reason to refuse calls that the engine accepts.
+// If an engine queues calls while others run, its reports reveal how many calls it runs
+// concurrently (placeTracker). The edge then measures the load against that number. Otherwise, if
+// the limit is too high, calls would queue at this engine while another engine is idle. The limit
+// does not change, because reports are seconds old and the engine would still accept the calls.
 //
 // # Models that take turns
 //
-// An engine that loads models on demand keeps a few in memory and may swap for every call. With
-// `residents` its models take turns (package residency). A lease is for one model. Calls for every
-// other model find the upstream full: they wait in their model's queue, or are refused as if a pool
-// were full. The gate learns from the model list which models are loaded, and also how many fit if
-// the engine reports that. A timeout while the engine may be loading the model is not a failure.
+// An engine that loads models on demand keeps only a few in memory and may swap models for every
+// call. With `residents` its models take turns (package residency). A lease belongs to one model.
+// During one model's turn, calls for other models find the upstream full. They wait in their
+// model's queue, or are refused like calls to a full pool. The gate learns from the model list
+// which models are loaded. Some engines also report how many models fit into memory. A timeout
+// while the engine may be loading the model does not count as a failure.
 //
 // # Engines that sleep
 //
-// If a call finds none of its model's engines up, the edge asks an engine with `wake` to start
-// (package wake). Later calls wait for that same start. A vLLM that reports sleep mode is down
-// although its health page is good. During a start the probes are more frequent, and they decide
-// when the engine is back.
+// If no engine of a call's model is up, the edge sends a wake request to an engine with `wake`
+// (package wake). Later calls wait for the same start. A vLLM that reports sleep mode counts as
+// down, even though its health check succeeds. During a start the prober probes more often, and the
+// probes decide when the engine is up.
 //
 // # Design
 //
-// Probes and scrapes use the same exchange as calls, on a separate transport. So there is only one
-// HTTP implementation to trust, and calls and probes never wait for each other's connections.
+// Probes and scrapes use the same HTTP/1 implementation as calls, on a separate transport. Calls
+// and probes therefore never wait for a connection of the other transport.
 //
-// An Upstream is built from parts. Each has its own state, its lock and the atomics that a pick
+// An Upstream consists of parts. Each part has separate state, a lock, and the atomics that routing
 // reads:
 //
 //	Health (health.go)            up or down; the liveness machine in it is pure
 //	CircuitBreaker (breaker.go)   closed, open, half-open; the circuit in it is pure (circuit.go)
-//	ServedModels (models.go)      which models it has: an immutable view, replaced as a whole; and
-//	                              whose turn it is, where it keeps few of them loaded
+//	ServedModels (models.go)      which models it serves: an immutable view, replaced as a whole,
+//	                              and the turns of an engine that loads few models
 //	slots (slots.go)              calls in flight, and the limits
 //	progress.Watch (progress/)    whether work moves; stall.go feeds it and acts on it
-//	reports (reports.go)          what the engine says of its work: others' work, ghosts, places
+//	reports (reports.go)          the engine's reported work: others' calls, ghosts, places
 //	penalty (load.go)             failures and refusals as load
-//	Averages (averages.go)        what calls have shown: time to first token, bytes of a token, and
-//	                              for each model the engine's speed (speedometer)
-//	modeSwitch (mode.go)          what the operator wants
+//	Averages (averages.go)        measurements of calls: time to first token, bytes per token, and
+//	                              the engine's speed for each model (speedometer)
+//	modeSwitch (mode.go)          the operator's mode: ready, drain or maintenance
 //	series (metrics.go)           the metrics
 //
-// Parts do not know each other or the upstream. A Lease books a call's outcome with them. Two
-// workers watch the engine: the prober with its own goroutine (probe.go), and the
-// generationProber. No part holds its lock during I/O. A pick over many upstreams takes no lock
-// and allocates nothing. A successful call takes one lock, and a stream takes another lock at its
-// first token and at its last.
+// The parts do not refer to each other or to the upstream. A Lease reports a call's outcome to
+// them. Two workers observe the engine: the prober (probe.go), which has a goroutine, and the
+// generationProber. No part holds its lock during I/O. Picking an upstream takes no lock and does
+// not allocate. A successful call takes one lock. A streamed call takes another lock at its first
+// token and one at its last.
 //
-// Each address of a name is a separate upstream, because health, breaker and load belong to a
-// process. The alternative was to balance inside the transport, by name.
+// Each resolved address of a name is a separate upstream, because health, breaker and load are
+// properties of a process. Balancing by name inside the transport could not track them.
 //
-// Backoff while down is short (twice the interval at most): a probe costs an engine nothing
-// compared with a generation, and during the pause a healthy engine stands idle.
+// The probe interval at most doubles while an engine is down. A probe costs an engine nothing
+// compared with a generation, and a longer pause would leave a recovered engine idle.
 package upstreams

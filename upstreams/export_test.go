@@ -7,13 +7,13 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Operations for tests of higher packages. They replace probes, and commits that would start
-// probing.
+// Operations for tests of other packages. They take the place of probes, and of commits that would
+// start probes.
 
-// Bring forces a state, as probes would.
+// Bring forces a state as if probes had found it.
 func (u *Upstream) Bring(s State) { u.bring(s) }
 
-// SetConcurrency changes the slots, as a reload would.
+// SetConcurrency changes the slots like a reload.
 func (u *Upstream) SetConcurrency(c config.Concurrency) {
 	st := *u.settings.Load()
 	st.spec.Concurrency = c
@@ -21,7 +21,7 @@ func (u *Upstream) SetConcurrency(c config.Concurrency) {
 	u.slots.configure(&config.Upstream{Concurrency: c}, st.weight, u.engine.Load())
 }
 
-// SetGhosts marks n of the slots as ghosts, as reports would.
+// SetGhosts marks n of the slots as ghosts, as if the engine's reports had revealed them.
 func (u *Upstream) SetGhosts(n int) { u.slots.setSeen(n, 0) }
 
 // Load returns the load that ReadLoad reads.
@@ -30,20 +30,20 @@ func (u *Upstream) Load(p Pool, now time.Time) (l Load) {
 	return l
 }
 
-// ModelBack undoes ModelGone, as the engine's list would.
+// ModelBack reverts ModelGone, as if the engine's list contained the model again.
 func (u *Upstream) ModelBack() { u.Models.setList(nil, time.Now().Add(time.Hour)) }
 
-// Tell books a report of the engine's work, as a probe would.
+// Tell records a report of the engine's work, as if a probe had read it.
 func (u *Upstream) Tell(running, waiting int, now time.Time) {
 	u.book(&Report{Load: engine.Load{Running: running, Waiting: waiting}, OwnAtScrape: u.slots.inFlight(), Elsewhere: u.slots.fleet.elsewhere.Load().inFlight(PoolText, true), At: now}, 0, now)
 }
 
-// book books a report, as a probe would.
+// book records a report, as if a probe had read it.
 func (u *Upstream) book(r *Report, batch int, now time.Time) {
 	(&prober{up: u}).bookReport(r, batch, now)
 }
 
-// newest returns the newest report, and false if there is none or it has expired.
+// newest returns the newest report, or false if there is none or it has expired.
 func (r *reports) newest(now time.Time) (Report, bool) {
 	if last := r.last.Load(); last.fresh(At(now)) {
 		return last.Report, true
@@ -51,7 +51,7 @@ func (r *reports) newest(now time.Time) (Report, bool) {
 	return Report{}, false
 }
 
-// Adopt adds the plan's upstreams to their set, as Commit does, but without probes.
+// Adopt adds the plan's upstreams to their set like Commit, but starts no probes.
 func (p *Plan) Adopt() {
 	p.set.mu.Lock()
 	defer p.set.mu.Unlock()

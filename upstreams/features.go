@@ -15,40 +15,41 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// An engine that refuses calls that its siblings answer was started without a flag, or is an older
-// version. It refuses quickly, so it looks idle, and each of its refusals reads like the client's
-// fault. A refusal is therefore suspected if the same status and text make up most of an engine's
-// last answers for a feature. For some of these calls the edge then asks a sibling, unseen by their
-// clients. If siblings answer three such calls with different bodies, the engine loses the feature,
-// for one model and for half a minute. Then the feature is tried again, and each further refusal
-// doubles the time, up to five minutes. A trial costs no client its answer: if the engine refuses,
-// a sibling is asked. If the sibling refuses, too, the engine is cleared.
+// An engine may refuse calls that its siblings accept, because it was started without a flag or is
+// an older version. Such an engine refuses quickly, so it looks idle, and each refusal looks like a
+// client error. If the same status and text make up most of an engine's last responses for a
+// feature, the edge suspects the engine. The edge then sends some of the refused calls to a
+// sibling, transparently to the clients. After siblings accept three such calls with different
+// bodies, the engine loses the feature for one model. The loss lasts half a minute. The edge then
+// tries the feature again. Each time the engine refuses again, the pause doubles, up to five
+// minutes. A trial does not fail the client's call, because a sibling gets the call if the engine
+// refuses it. If the sibling also refuses, the suspicion ends.
 //
-//	ServedModel.Lacks    the state that a pick reads
-//	Lease.Needs          the features that a call needs
+//	ServedModel.Lacks    reports whether the engine lacks a feature
+//	Lease.Needs          declares the features of a call
 //	Lease.Refused        records a refusal, and returns a Doubt if a sibling should be asked
-//	Lease.Settles        the sibling's answer settles the Doubt
+//	Lease.Settles        settles the Doubt with the sibling's response
 //
-// One body alone never takes a feature away, so a single broken request does no harm. One key is
-// enough, because it may be the only one.
+// A single request body never makes an engine lose a feature, so one broken request does no harm.
+// The calls of a single key can, because there may be only one key.
 
-// Features is the set of features that a call needs from an engine.
+// Features is a set of features that a call requires from an engine.
 type Features uint32
 
-// The features other than those of operations. Each operation has one feature (FeatureOf).
+// Features that are not operations. Each operation is also a feature (FeatureOf).
 const (
 	FeatureTools      Features = 1 << iota // tools that the model may call
 	FeatureForcedTool                      // a tool that the model must call
-	FeatureSchema                          // an answer that follows a schema
+	FeatureSchema                          // a response that conforms to a schema
 	FeatureImages
 	FeatureEffort // a reasoning effort
 	featureOperation
 )
 
-// specials are the features that only some calls of an operation need.
+// specials are the features that only some calls of an operation require.
 const specials = featureOperation - 1
 
-// operations are the operations that have a feature, in the order of their bits.
+// operations lists the operations with a feature, in bit order.
 var operations = []string{
 	config.OpChat, engine.OpCompletions, config.OpMessages, config.OpResponses, config.OpTranscriptions,
 	config.OpSpeech, config.OpEmbeddings, config.OpRerank, config.OpImages, engine.OpImageEdits,
@@ -56,7 +57,7 @@ var operations = []string{
 	config.OpRealtime,
 }
 
-// FeatureOf returns the feature of an engine's operation (config.OpChat and the like), or 0.
+// FeatureOf returns the feature of an operation such as config.OpChat, or 0.
 func FeatureOf(operation string) Features {
 	if i := slices.Index(operations, operation); i >= 0 {
 		return featureOperation << i
@@ -64,7 +65,7 @@ func FeatureOf(operation string) Features {
 	return 0
 }
 
-// FeatureOfKind returns the feature that every call of a model of this kind needs.
+// FeatureOfKind returns the feature that every call to a model of this kind requires.
 func FeatureOfKind(kind string) Features {
 	return FeatureOf(map[string]string{
 		config.KindChat: config.OpChat, config.KindTranscription: config.OpTranscriptions, config.KindSpeech: config.OpSpeech,
@@ -73,7 +74,6 @@ func FeatureOfKind(kind string) Features {
 	}[kind])
 }
 
-// name returns the name of one feature.
 func (f Features) name() string {
 	names := [...]string{"tools", "forced_tool", "json_schema", "images", "effort"}
 	i := bits.TrailingZeros32(uint32(f))
@@ -83,15 +83,14 @@ func (f Features) name() string {
 	return operations[i-len(names)]
 }
 
-// each visits the features of the set.
 func (f Features) each(visit func(Features)) {
 	for ; f != 0; f &= f - 1 {
 		visit(f & -f)
 	}
 }
 
-// blamed returns the features that may have caused the refusal of a call with these needs: the
-// special features, or the operation if there are none.
+// blamed returns the features that may explain a refusal: the special features, or the operation if
+// f has no special feature.
 func (f Features) blamed() Features {
 	if special := f & specials; special != 0 {
 		return special
@@ -100,30 +99,30 @@ func (f Features) blamed() Features {
 }
 
 const (
-	answersSeen    = 20               // number of last answers that are considered
+	answersSeen    = 20               // number of recent responses considered
 	askEvery       = 10               // one in this many suspected refusals goes to a sibling
-	bodiesNeeded   = 3                // number of different bodies that siblings must answer
+	bodiesNeeded   = 3                // distinct request bodies that siblings must accept
 	lackingLeast   = 30 * time.Second // first pause before a new trial, and the maximum
 	lackingMost    = 5 * time.Minute
-	refusalIsNone  = 0 // the text of an answer that is not a refusal
+	refusalIsNone  = 0 // the text of a response that is not a refusal
 	bodyIsNotKnown = 0
 )
 
-// suspicion is the state of a feature that an engine may lack. It is pure: the caller serialises
-// the calls.
+// suspicion is the state of one feature that an engine may lack. The caller serialises the method
+// calls.
 type suspicion struct {
-	answers [answersSeen]uint64 // texts of the last refusals; refusalIsNone for other answers
+	answers [answersSeen]uint64 // text hashes of the last refusals; refusalIsNone for other responses
 	n       int
-	unasked int           // suspected refusals since a sibling was last asked
-	asked   bool          // a sibling was asked
-	bodies  []uint64      // bodies that siblings have answered
-	trial   bool          // the feature was taken away and is being tried again
-	out     bool          // the feature is taken away
-	until   Moment        // when it is tried again
-	pause   time.Duration // the current pause
+	unasked int           // suspected refusals since the last call to a sibling
+	asked   bool          // a sibling got a refused call
+	bodies  []uint64      // hashes of the request bodies that siblings accepted
+	trial   bool          // the edge tries the feature again after a pause
+	out     bool          // the engine lacks the feature until the next trial
+	until   Moment        // when the next trial starts
+	pause   time.Duration // the current pause between trials
 	status  int           // the status of the refusals
-	total   int           // refusals since the suspicion started
-	last    Moment        // the newest refusal
+	total   int           // refusals since the suspicion began
+	last    Moment        // time of the newest refusal
 }
 
 func (s *suspicion) add(text uint64) {
@@ -131,13 +130,13 @@ func (s *suspicion) add(text uint64) {
 	s.n++
 }
 
-// answered records an answer. It reports whether the answer ends the suspicion.
+// answered records a response that is not a refusal. It reports whether the suspicion ends.
 func (s *suspicion) answered() (clear bool) {
 	s.add(refusalIsNone)
 	return s.trial || s.answers == [answersSeen]uint64{}
 }
 
-// same returns the number of last answers that were refusals with this text.
+// same returns how many of the recent responses are refusals with this text.
 func (s *suspicion) same(text uint64) (n int) {
 	for _, t := range s.answers {
 		if t == text {
@@ -147,16 +146,16 @@ func (s *suspicion) same(text uint64) (n int) {
 	return n
 }
 
-// refused records a refusal and reports whether to ask a sibling. plain is true if the cause of the
-// refusal is certain. Once a sibling has answered, each further refusal most likely has the same
-// cause, so a sibling is asked every time.
+// refused records a refusal and reports whether to send the call to a sibling. plain is true if the
+// cause is certain. After a sibling has accepted one refused call, every later refused call goes to
+// a sibling, because the cause is most likely the same.
 func (s *suspicion) refused(text uint64, plain bool) (ask bool) {
 	s.add(text)
 	s.total++
 	same := s.same(text)
 	switch {
 	case s.out:
-		return false // from a call sent earlier, or a call that has no other engine
+		return false // a call sent earlier, or a call that no other engine can take
 	case plain, s.trial:
 		return true
 	case same <= answersSeen/2:
@@ -169,8 +168,8 @@ func (s *suspicion) refused(text uint64, plain bool) (ask bool) {
 	return true
 }
 
-// confirmed records the body of a call that a sibling has answered, and reports whether the
-// engine now loses the feature.
+// confirmed records that a sibling accepted a call with this body. It reports whether the engine
+// now lacks the feature.
 func (s *suspicion) confirmed(body uint64, now Moment) (takes bool) {
 	if s.out || body == bodyIsNotKnown {
 		return false
@@ -194,19 +193,18 @@ func (s *suspicion) retry() {
 	*s = suspicion{trial: true, status: s.status, bodies: s.bodies, pause: s.pause, total: s.total, last: s.last}
 }
 
-// lacking holds the features that an engine lacks for one of its models. The zero value lacks
-// nothing.
+// lacking tracks the features that an engine lacks for one model.
 type lacking struct {
-	watched atomic.Uint32 // features with a suspicion
-	out     atomic.Uint32 // features that are taken away
-	next    atomic.Int64  // when the first of these is retried (Moment)
+	watched atomic.Uint32 // suspected features
+	out     atomic.Uint32 // features that the engine lacks
+	next    atomic.Int64  // time of the earliest retry (Moment)
 
 	mu    sync.Mutex
 	of    map[Features]*suspicion
-	shown map[Features]string // series of the taken features
+	shown map[Features]string // metric series of the lacked features
 }
 
-// Lacks reports whether the engine lacks one of the features.
+// Lacks reports whether the engine lacks any of the features.
 func (m *ServedModel) Lacks(f Features, now Moment) bool {
 	l := &m.lacking
 	if l.out.Load()&uint32(f) == 0 {
@@ -218,7 +216,7 @@ func (m *ServedModel) Lacks(f Features, now Moment) bool {
 	return l.out.Load()&uint32(f) != 0
 }
 
-// retry starts a new trial of each feature whose pause is over.
+// retry starts a trial of each feature whose pause is over.
 func (l *lacking) retry(m *ServedModel, now Moment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -232,7 +230,7 @@ func (l *lacking) retry(m *ServedModel, now Moment) {
 	l.publish(m)
 }
 
-// publish updates the atomics and the series. The caller holds mu.
+// publish updates the atomics and the metric series. The caller holds mu.
 func (l *lacking) publish(m *ServedModel) {
 	var watched, out Features
 	next := Moment(1<<63 - 1)
@@ -270,8 +268,8 @@ func (l *lacking) publish(m *ServedModel) {
 	})
 }
 
-// answered records an answer to a call with the given needs. If no feature is suspected, that costs
-// one atomic load.
+// answered records a successful response to a call with these needs. If no feature is suspected, it
+// only reads an atomic.
 func (l *lacking) answered(m *ServedModel, needs Features) {
 	if l.watched.Load()&uint32(needs) == 0 {
 		return
@@ -286,7 +284,6 @@ func (l *lacking) answered(m *ServedModel, needs Features) {
 	l.publish(m)
 }
 
-// clear forgets all suspicions.
 func (l *lacking) clear(m *ServedModel) {
 	if l.watched.Load() == 0 {
 		return
@@ -297,29 +294,30 @@ func (l *lacking) clear(m *ServedModel) {
 	l.publish(m)
 }
 
-// Refusal is an engine's refusal of a request.
+// Refusal describes an engine's refusal of a request.
 type Refusal struct {
 	Status int
-	Text   uint64 // hash of its text, without text that varies by request; never 0
-	Body   uint64 // hash of the request's body; 0: unknown
-	Path   bool   // the engine lacks the path, so the cause is certain
+	Text   uint64 // hash of the response text without the parts that vary by request; never 0
+	Body   uint64 // hash of the request body; 0: unknown
+	Path   bool   // the engine does not serve the path, so the cause is certain
 }
 
-// Doubt is a refusal that may be the engine's fault. Another engine's answer settles it.
+// Doubt is a refusal that may be the engine's fault. A sibling's response settles it.
 type Doubt struct {
 	model  *ServedModel
 	blamed Features
 	body   uint64
 }
 
-// ofItsOwn marks bodies that have no comparable hash (forms): each counts as unique.
+// ofItsOwn marks bodies without a comparable hash, such as forms. Each of these bodies counts as
+// distinct.
 const ofItsOwn = 1 << 63
 
-// Needs records the features that the call needs from the engine.
+// Needs declares the features that the call requires.
 func (l *Lease) Needs(f Features) { l.needs = f }
 
-// Refused books a refusal that may not be the client's fault. It returns a Doubt if another engine
-// should be asked, and nil otherwise.
+// Refused records a refusal that may be the engine's fault. It returns a Doubt if the caller should
+// send the call to a sibling, and nil otherwise.
 func (l *Lease) Refused(r Refusal) *Doubt {
 	if l.model == nil {
 		return nil
@@ -353,10 +351,9 @@ func (l *Lease) Refused(r Refusal) *Doubt {
 	return &Doubt{l.model, blamed, r.Body}
 }
 
-// Settles makes this call's outcome settle a doubt about another engine.
+// Settles makes the outcome of this call settle a doubt about another engine.
 func (l *Lease) Settles(d *Doubt) { l.doubt = d }
 
-// resolve settles the doubt by the outcome of the call here.
 func (d *Doubt) resolve(o Outcome, now Moment) {
 	k := &d.model.lacking
 	k.mu.Lock()
@@ -378,7 +375,7 @@ func (d *Doubt) resolve(o Outcome, now Moment) {
 	k.publish(d.model)
 }
 
-// Lack is a feature that an upstream lacks for one of its models.
+// Lack is a feature that an upstream lacks for one of its models, as shown to the operator.
 type Lack struct {
 	Served  string  `json:"served"`
 	Feature string  `json:"feature"`
@@ -388,7 +385,7 @@ type Lack struct {
 	Refused int     `json:"refused"`        // calls that it refused, since it was first suspected
 }
 
-// Remedy returns advice about the lack.
+// Remedy returns advice for the operator.
 func (l *Lack) Remedy() string { return remedyFor(l.Flag) }
 
 func remedyFor(flag string) string {
@@ -398,23 +395,23 @@ func remedyFor(flag string) string {
 	return "compare how it was started with the others of the model"
 }
 
-// Refusing is a feature for which an upstream refuses most calls. It is not known yet whether the
-// calls or the engine are at fault.
+// Refusing is a feature for which an upstream refuses most calls. Either the clients or the engine
+// may be at fault.
 type Refusing struct {
 	Served  string  `json:"served"`
 	Feature string  `json:"feature"`
 	Status  int     `json:"status"`
-	Flag    string  `json:"flag,omitempty"` // flag without which the engine refuses such calls
-	Refused int     `json:"refused"`        // refusals with the same text among the last answers
-	Answers int     `json:"answers"`        // the last answers, at most 20
+	Flag    string  `json:"flag,omitempty"` // the flag that enables the feature
+	Refused int     `json:"refused"`        // refusals with the same text among the recent responses
+	Answers int     `json:"answers"`        // recent responses, at most 20
 	Age     float64 `json:"age_seconds"`    // seconds since the newest refusal
 }
 
-// Remedy returns advice in case the engine is at fault.
+// Remedy returns advice for the operator, in case the engine is at fault.
 func (r *Refusing) Remedy() string { return remedyFor(r.Flag) }
 
-// The minimum number of refusals for a refused feature to be shown, and how long it is shown after
-// the newest refusal.
+// A refused feature is shown once there are refusingLeast refusals, and until refusingFor after the
+// newest.
 const (
 	refusingLeast = 3
 	refusingFor   = 5 * time.Minute
@@ -442,7 +439,7 @@ func RefusingNow(u *Upstream, now time.Time) (all []Refusing) {
 	return all
 }
 
-// suspected visits the suspicions of the models that fit.
+// suspected calls visit for each suspected feature of the models for which fits returns true.
 func (s *ServedModels) suspected(fits func(*lacking) bool, visit func(*ServedModel, Features, *suspicion)) {
 	s.mu.Lock()
 	entries := make([]*ServedModel, 0, len(s.entries))

@@ -10,10 +10,15 @@ import (
 	"penstock/config"
 )
 
-// TestSuspicion plays scripts. "o" is an answer. A letter from a to f is a refusal with its own
-// text, and "P" a refusal because the path is missing. A number is a body that a sibling answered
-// after a refusal, and "~" lets the pause pass until the feature is tried again. asks is the number
-// of times that a sibling is asked.
+// TestSuspicion plays scripts:
+//
+//   - "o" is an accepted call.
+//   - A letter from a to f is a refusal, and each letter has a different text.
+//   - "P" is a refusal because the engine does not have the path.
+//   - A number is a body that a sibling accepted after a refusal.
+//   - "~" lets time pass until the feature is tried again.
+//
+// asks is how many calls a sibling receives.
 func TestSuspicion(t *testing.T) {
 	eleven := strings.Repeat("a ", 11)
 	for name, c := range map[string]struct {
@@ -67,7 +72,7 @@ func TestSuspicion(t *testing.T) {
 	}
 }
 
-// TestSuspicionNeedsThreeBodies checks that whatever happens, an engine loses a feature only after
+// TestSuspicionNeedsThreeBodies checks that, in any script, an engine loses a feature only after
 // three different bodies.
 func TestSuspicionNeedsThreeBodies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -92,8 +97,8 @@ func TestSuspicionNeedsThreeBodies(t *testing.T) {
 	})
 }
 
-// TestBlamed checks that a refusal is blamed on the call's special features, or on its operation if
-// it has none.
+// TestBlamed checks that a refusal is attributed to the call's special features, or to its
+// operation if it has none.
 func TestBlamed(t *testing.T) {
 	chat := FeatureOf(config.OpChat)
 	for needs, want := range map[Features]string{
@@ -108,8 +113,8 @@ func TestBlamed(t *testing.T) {
 	}
 }
 
-// TestLackingPause checks that an engine is tried again soon at first, and less and less often
-// while it refuses.
+// TestLackingPause checks that an engine is tried again soon, and less and less often while it
+// continues to refuse.
 func TestLackingPause(t *testing.T) {
 	s, now := suspicion{bodies: []uint64{1, 2}}, Moment(0)
 	for _, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute} {
@@ -124,8 +129,8 @@ func TestLackingPause(t *testing.T) {
 	}
 }
 
-// TestLacking checks that an engine loses a feature once siblings have answered three bodies, for
-// one model and half a minute. The time grows with each further refusal.
+// TestLacking checks that once siblings have accepted three bodies, an engine loses the feature for
+// one model and for half a minute. Each later refusal extends the time.
 func TestLacking(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 100})
 	u.recognised(mustProfile(t, "vllm"))
@@ -212,8 +217,9 @@ func TestLacking(t *testing.T) {
 }
 
 // TestRefusing checks that a feature for which an engine refuses most calls is reported from the
-// third refusal on, with the number of refusals. It is reported until it counts as lacking, or for
-// five minutes. Other refusals, and a few refusals among good answers, are not reported.
+// third refusal on, with the number of refusals. The report ends when the feature counts as
+// lacking, or after five minutes. Other refusals, and a few refusals among accepted calls, are not
+// reported.
 func TestRefusing(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 100})
 	u.recognised(mustProfile(t, "vllm"))

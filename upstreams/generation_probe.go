@@ -9,24 +9,25 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// A generation probe is the edge's own tiny piece of work for an engine: one token of chat (or
-// several, with a proper end, if answers broke off in the middle), or an embedding of one word.
-// Health probes show whether an engine answers. A generation probe shows whether the engine works,
-// without a client's request, which might itself cause the failure.
+// A generation probe is a minimal request of the edge: one token of chat, or an embedding of one
+// word. If responses have broken off, the probe requests several tokens and requires a complete
+// response. A health probe shows whether an engine responds. A generation probe shows whether the
+// engine generates. A generation probe never reuses a client's request, because the request might
+// itself be the cause of the failure.
 //
-//	generationProber.start     starts one in a slot, at most one a second
-//	settings.generation        the model to ask, and what to send
-//	engine.GenerationSteps     what to send to an engine for a kind of model
-//	engine.Generate            sends it and judges the answer
+//	generationProber.start     starts a probe in a slot, at most once a second
+//	settings.generation        picks the model and the requests
+//	engine.GenerationSteps     builds the requests for an engine and a kind of model
+//	engine.Generate            sends them and judges the responses
 //
-// The verdict goes to the breaker (circuit.generation), and has metrics of its own because it is
-// not a client's call.
+// The verdict goes to the breaker (circuit.generation). Separate metrics count generation probes,
+// because they are not client calls.
 
 const (
-	// generationPause is the minimum time between two generation probes of an upstream.
+	// generationPause is the minimum interval between two generation probes of an upstream.
 	generationPause = time.Second
-	// generationLimit is the maximum time of a probe, even if the failed call's own limit is
-	// longer. generationLoading is the maximum if the model may have to load first.
+	// generationLimit is the timeout of a probe, even if the failed call had a longer timeout. If
+	// the engine may first have to load the model, the timeout is generationLoading.
 	generationLimit   = 10 * time.Second
 	generationLoading = time.Minute
 )
@@ -35,41 +36,39 @@ const (
 type LastGeneration struct {
 	At           time.Time `json:"at"`
 	Result       string    `json:"result"`
-	Reason       string    `json:"reason,omitempty"` // why it failed: a Failure's reason, or "status"
+	Reason       string    `json:"reason,omitempty"` // a Failure's reason, or "status"
 	Status       int       `json:"status,omitempty"` // the engine's status
 	Milliseconds float64   `json:"milliseconds"`
 }
 
-// generationProber sends the generation probes of an upstream.
 type generationProber struct {
 	up *Upstream
 
 	mu      sync.Mutex
-	last    work          // the work that the last failed call needed
-	limit   time.Duration // maximum wait of that call for a first token
+	last    work          // model and kind of the last failed call
+	limit   time.Duration // that call's timeout for the first token
 	running bool
-	doubted int // failures in a row at the last lookLater; 0: not scheduled
+	doubted int // consecutive failures at the last lookLater; 0: not scheduled
 	begun   time.Time
-	newest  *LastGeneration // immutable once set
+	newest  *LastGeneration // immutable
 }
 
-// failed records a failed call, whose kind the next probe will have.
+// failed records a failed call. The next probe uses its model and kind.
 func (g *generationProber) failed(by FailureSource) {
 	g.mu.Lock()
 	g.last, g.limit = work{by.Served, by.Kind}, by.Limit
 	g.mu.Unlock()
 }
 
-// work is the work of a configured model at an engine: a served name, and the kind of model behind
-// it.
+// work is a served model name and the kind of the model.
 type work struct {
 	served, kind string
 }
 
-// generation returns the requests of a generation probe. If the last failed call's kind has a
-// probe, they ask for the same work. Otherwise (an image) they ask the upstream's chat model, or
-// another of its models, because five failed calls of one client must not take the engine out
-// unchecked. steps is empty if no model can be probed.
+// generation returns the requests of a generation probe. If the kind of the last failed call can be
+// probed, the probe uses that call's model. Otherwise (images), the probe uses the upstream's chat
+// model, or another of its models. Five failed calls of one client must not take the engine out
+// without a probe.
 func (s *settings) generation(
 	last work, profile *engine.Profile, models *ServedModels, toEnd bool,
 ) (served string, steps []engine.GenerationStep) {
@@ -91,9 +90,12 @@ func (s *settings) generation(
 	return last.served, nil
 }
 
-// start starts a generation probe in a slot that the caller has taken from the pool. The probe
-// gives the slot back. start returns false, and the caller keeps the slot, if another probe runs or
-// ran less than a second ago, if the upstream is out, or if none of its models has a probe.
+// start starts a generation probe in a slot that the caller has acquired from the pool. The probe
+// releases the slot. start returns false, and the caller keeps the slot, in these cases:
+//
+//   - Another probe runs, or started less than a second ago.
+//   - The upstream is out of service.
+//   - No model of the upstream can be probed.
 func (g *generationProber) start(pool Pool, trial bool) bool {
 	u, now := g.up, time.Now()
 	p, s := u.probing.current(), u.State()
@@ -133,14 +135,13 @@ func (g *generationProber) start(pool Pool, trial bool) bool {
 	return true
 }
 
-// run sends a generation probe and books its verdict.
 func (g *generationProber) run(
 	p *prober, profile *engine.Profile, steps []engine.GenerationStep, limit time.Duration, pool Pool, trial bool,
 ) {
 	u, result := g.up, engine.GenerationResult{Verdict: engine.GenerationAborted}
-	defer func() { // even if the booking panics
+	defer func() { // even if book panics
 		u.set.freeSlot(u, pool)
-		if trial { // wake calls that were barred meanwhile
+		if trial { // wake calls that were barred during the trial
 			u.hooks.room()
 		}
 	}()
@@ -152,7 +153,7 @@ func (g *generationProber) run(
 		progressed := u.client.answers.Looks() != reads || u.Progress.MovedSince(begun)
 		timedOut := result.Verdict == engine.GenerationFailed && result.Reason == http1.ReasonTimeout
 		if timedOut && (progressed || u.reports.queuesForOthers(begun)) {
-			result.Verdict = engine.GenerationRefused // the probe waited, as clients of a busy engine do
+			result.Verdict = engine.GenerationRefused // the probe queued at the engine, as calls to a busy engine do
 		}
 		if result.Verdict != engine.GenerationRejected {
 			return
@@ -160,7 +161,6 @@ func (g *generationProber) run(
 	}
 }
 
-// book books a probe's verdict.
 func (g *generationProber) book(result engine.GenerationResult, trial bool) {
 	u, now := g.up, time.Now()
 	if trial {
@@ -180,20 +180,19 @@ func (g *generationProber) book(result engine.GenerationResult, trial bool) {
 	u.Breaker.generation(result.Verdict, trial, "generation probe: "+g.newest.Result, now)
 }
 
-// failsSince reports whether the newest probe failed and is newer than the given time.
+// failsSince reports whether the newest probe failed and ran after then.
 func (g *generationProber) failsSince(then time.Time) bool {
 	last := g.result()
 	return last != nil && last.At.After(then) && last.Result == engine.GenerationFailed.String()
 }
 
-// alone reports whether a generation probe is the engine's only work.
+// alone reports whether a running generation probe is the engine's only call.
 func (g *generationProber) alone() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.running && g.up.slots.inFlight() == 1 && g.up.slots.fleet.elsewhere.Load().all() == 0
 }
 
-// result returns the newest result, or nil.
 func (g *generationProber) result() *LastGeneration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -214,8 +213,8 @@ func (g *generationProber) lookLater() {
 	}
 }
 
-// lookAtDoubt sends a generation probe if no call has succeeded since and a slot is free. While
-// calls still come, it waits for their outcomes.
+// lookAtDoubt sends a generation probe if the breaker is still in doubt and a slot is free. While
+// calls still run or fail, it waits for their outcomes.
 func (g *generationProber) lookAtDoubt() {
 	defer g.up.hooks.guard.Catch(guardRoom, nil)
 	u := g.up
@@ -233,9 +232,9 @@ func (g *generationProber) lookAtDoubt() {
 	}
 }
 
-// trialHeadStart is the time for which waiting calls may become the trial of a half-open breaker
-// before a generation probe does. If there is no probe, other clients get unprobedHeadStart. After
-// that any call may be the trial, even one of the client whose trial failed.
+// trialHeadStart is how long waiting calls have to become the trial of a half-open breaker before
+// the edge sends a generation probe. If no probe is possible, other clients have unprobedHeadStart.
+// When that time is over, any call may be the trial, even a call of the barred client.
 const (
 	trialHeadStart    = 100 * time.Millisecond
 	unprobedHeadStart = time.Second
@@ -244,7 +243,7 @@ const (
 // probeTrial sends a generation probe as the trial of a half-open breaker.
 func (g *generationProber) probeTrial() {
 	defer g.up.hooks.guard.Catch(guardRoom, nil)
-	defer g.retrialLater() // in case the probe could not be sent, or decides nothing
+	defer g.retrialLater() // in case the probe is not sent or decides nothing
 	u := g.up
 	if !g.trialMissing() || !u.Breaker.trial.CompareAndSwap(false, true) {
 		return
@@ -258,24 +257,24 @@ func (g *generationProber) probeTrial() {
 	} else {
 		u.Breaker.trial.Store(false)
 	}
-	u.hooks.room() // wake calls that were barred meanwhile
+	u.hooks.room() // wake calls that were barred during the trial
 }
 
-// trialLater schedules probeTrial if the half-open breaker bars some calls from its trial.
+// trialLater schedules probeTrial if some keys' calls cannot be the trial.
 func (g *generationProber) trialLater() {
 	if g.trialMissing() {
 		g.up.Breaker.lookLater(time.AfterFunc(g.up.Breaker.headStart(), g.probeTrial))
 	}
 }
 
-// retrialLater looks for a trial again later if the breaker is still half-open.
+// retrialLater schedules another attempt if the breaker is still half-open.
 func (g *generationProber) retrialLater() {
 	if g.trialMissing() {
 		g.up.Breaker.lookLater(time.AfterFunc(generationPause, g.up.Breaker.halfOpen))
 	}
 }
 
-// trialMissing reports whether the half-open breaker bars some calls from its trial.
+// trialMissing reports whether the half-open breaker needs a probe as its trial.
 func (g *generationProber) trialMissing() bool {
 	return g.up.Breaker.trialMissing() && !g.up.ending.retiring.Load() && g.up.probing.current() != nil
 }

@@ -17,8 +17,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// TestProbeOfBrokenAnswers checks that after answers broke off, the probe of a chat model asks for
-// more than a first token, until one answer has completed.
+// TestProbeOfBrokenAnswers checks that after responses have broken off, the probe of a chat model
+// requires more than a first token. This lasts until a response completes.
 func TestProbeOfBrokenAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, _ := generating(t, func(int64) engine.Generation { return engine.GenerationOK })
@@ -63,8 +63,8 @@ func TestProbeOfBrokenAnswers(t *testing.T) {
 	})
 }
 
-// generating returns an upstream whose generation probes get their verdicts from verdict, which is
-// called with a probe's number.
+// generating returns an upstream whose generation probes get their verdicts from the function
+// verdict. Its argument is the number of the probe.
 func generating(t *testing.T, verdict func(n int64) engine.Generation) (u *Upstream, sent *atomic.Int64) {
 	t.Helper()
 	u, sent = watched(t, &playedEngine{code: 200}, "vllm"), new(atomic.Int64)
@@ -83,22 +83,22 @@ func generating(t *testing.T, verdict func(n int64) engine.Generation) (u *Upstr
 	return u, sent
 }
 
-// TestGenerationProbeTellsItsPriority checks that a probe carries the first class's priority if the
-// engine orders its queue, because the probe would otherwise wait behind all calls. If calls carry
-// no priority, neither do probes.
+// TestGenerationProbeTellsItsPriority checks that a probe has the priority of the first class if
+// the engine orders its queue. Otherwise the probe would wait behind all calls. If calls have no
+// priority, probes have none.
 func TestGenerationProbeTellsItsPriority(t *testing.T) {
 	for _, c := range []struct {
 		engine string
 		told   bool
 		kind   string
-		want   string // how the body begins
+		want   string // start of the body
 	}{
 		{"sglang", true, config.KindChat, `{"priority":0,"`},
 		{"vllm", true, config.KindChat, `{"priority":0,"`},
 		{"vllm", true, config.KindEmbedding, `{"priority":0,"`},
 		{"vllm", true, config.KindTranscription, "--"}, // a form
 		{"vllm", false, config.KindChat, `{"max_tokens":`},
-		{"llamacpp", true, config.KindChat, `{"max_tokens":`}, // it does not order its queue
+		{"llamacpp", true, config.KindChat, `{"max_tokens":`}, // this engine does not order its queue
 	} {
 		t.Run(fmt.Sprint(c.engine, c.told, c.kind), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestGenerationProbeTellsItsPriority(t *testing.T) {
 	}
 }
 
-// failAlone fails the given number of calls, all from one client.
+// failAlone fails the given number of calls, all of one client.
 func (u *Upstream) failAlone(t *testing.T, times int) {
 	t.Helper()
 	for range times {
@@ -138,7 +138,7 @@ func (u *Upstream) failAlone(t *testing.T, times int) {
 }
 
 // TestProbeGeneration checks that a generation probe uses the slot that the fifth failure frees,
-// and is sent at most once a second.
+// and that probes are sent at most once a second.
 func TestProbeGeneration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, sent := generating(t, func(int64) engine.Generation { return engine.GenerationOK })
@@ -177,8 +177,8 @@ func TestProbeGeneration(t *testing.T) {
 	})
 }
 
-// TestProbeDoubt checks that two failures are enough if routing avoids the engine and no other call
-// comes. A generation probe follows after a while.
+// TestProbeDoubt checks that two failures are enough for a generation probe if routing then avoids
+// the engine and no other call arrives.
 func TestProbeDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, sent := generating(t, func(n int64) engine.Generation {
@@ -223,8 +223,8 @@ func TestProbeDoubt(t *testing.T) {
 	})
 }
 
-// TestGenerationProbeIsTheTrial checks that a failed trial bars its client from the next one. A
-// generation probe becomes the trial, whichever client calls meanwhile.
+// TestGenerationProbeIsTheTrial checks that a failed trial bars its client from the next trial. A
+// generation probe becomes that trial, whichever client sends calls in the meantime.
 func TestGenerationProbeIsTheTrial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, sent := generating(t, func(n int64) engine.Generation {
@@ -251,11 +251,11 @@ func TestGenerationProbeIsTheTrial(t *testing.T) {
 		if sent.Load() != 2 || u.slots.inFlight() != 1 {
 			t.Fatalf("%d probes, %d in flight", sent.Load(), u.slots.inFlight())
 		}
-		pass(time.Second) // the probe has failed as well
+		pass(time.Second) // the probe has also failed
 		if u.Breaker.Position(time.Now()) != BreakerOpen {
 			t.Fatal("the second trial has failed, but the breaker is not open")
 		}
-		pass(4*coolDown - 500*time.Millisecond) // no room
+		pass(4*coolDown - 500*time.Millisecond) // no free slot
 		if sent.Load() != 3 || u.Breaker.Position(time.Now()) != BreakerHalfOpen {
 			t.Fatalf("%d probes, breaker %v", sent.Load(), u.Breaker.Position(time.Now()))
 		}
@@ -274,8 +274,8 @@ func TestGenerationProbeIsTheTrial(t *testing.T) {
 	})
 }
 
-// TestGenerationProbeEndsWithItsUpstream checks that a running probe ends when its upstream
-// retires, and gives its slot back.
+// TestGenerationProbeEndsWithItsUpstream checks that a running probe ends and frees its slot when
+// its upstream retires.
 func TestGenerationProbeEndsWithItsUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, sent := generating(t, func(int64) engine.Generation { return engine.GenerationFailed })
@@ -290,13 +290,13 @@ func TestGenerationProbeEndsWithItsUpstream(t *testing.T) {
 	})
 }
 
-// TestGenerationProbeHasNoTurn checks that a probe that times out condemns only a silent engine. If
-// the engine answers other calls, the probe just had to wait.
+// TestGenerationProbeHasNoTurn checks that a probe that times out counts only against a silent
+// engine. If the engine responds to other calls, the probe was merely queued.
 func TestGenerationProbeHasNoTurn(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		status  int
-		answers int // chunks of another call's answer that arrive during the probe
+		answers int // chunks of another call's response that arrive during the probe
 		others  string
 		want    Breaker
 	}{
@@ -339,7 +339,7 @@ func TestGenerationProbeHasNoTurn(t *testing.T) {
 	}
 }
 
-// failWork fails the given number of calls from one client for a kind of model, each with a
+// failWork fails the given number of calls of one client for a kind of model. Each call has a
 // different body.
 func (u *Upstream) failWork(key, served, kind string, times int) {
 	for i := range times {
@@ -369,8 +369,8 @@ func (a *askedFor) all() []string {
 	return slices.Clone(a.list)
 }
 
-// working returns an upstream with the given models, and a record of what its generation probes ask
-// for. The probes fail if the flag fails is set.
+// working returns an upstream with the given models, and a record of the requests of its generation
+// probes. The probes fail if fails is set.
 func working(t *testing.T, models []config.Model, fails *atomic.Bool) (u *Upstream, asked *askedFor) {
 	t.Helper()
 	p, err := newTestSet(t, Options{}).Plan([]config.Upstream{{Name: "a", URL: "http://127.0.0.1:1", Engine: "openai"}}, models)
@@ -395,8 +395,8 @@ func working(t *testing.T, models []config.Model, fails *atomic.Bool) (u *Upstre
 	return u, asked
 }
 
-// TestProbeAmongKinds checks that a single client opens no breaker if its failing served name has
-// models of several kinds, or of a kind without a probe. The edge then probes what it can,
+// TestProbeAmongKinds checks that a single client cannot open the breaker with a served name whose
+// models cannot be probed or are of more than one kind. The edge then probes another model,
 // preferably a chat model.
 func TestProbeAmongKinds(t *testing.T) {
 	model := func(id, served, kind string) config.Model {
@@ -407,8 +407,8 @@ func TestProbeAmongKinds(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		models       []config.Model
-		served, kind string // the served name and the kind that the failing calls use
-		asks         string // path and model of the probe; empty: no probe
+		served, kind string // served name and kind of the failing calls
+		asks         string // path and model of the probe; empty means no probe
 	}{
 		{"the image behind the chat", []config.Model{chat, image}, "sim", config.KindChat, "/v1/chat/completions sim"},
 		{"before it", []config.Model{image, chat}, "sim", config.KindChat, "/v1/chat/completions sim"},
@@ -448,9 +448,9 @@ func TestProbeAmongKinds(t *testing.T) {
 	}
 }
 
-// TestTrialWithoutProbe checks that without a generation probe the failures of five clients open
-// the breaker. After that, none of those clients can keep it open alone: other clients have a
-// second to send the trial before the failing client may send one again.
+// TestTrialWithoutProbe checks that the failures of five clients open the breaker if no generation
+// probe is possible. None of these clients can keep the breaker open alone. After a failed trial,
+// other clients have a second to send the next one.
 func TestTrialWithoutProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, _ := working(t, []config.Model{{ID: "flux", Kind: config.KindImage, Deployments: []config.Deployment{{Upstream: "a"}}}}, new(atomic.Bool))

@@ -18,9 +18,9 @@ import (
 // State is an upstream's state.
 type State uint8
 
-// The states. Pending lasts until the first probe; retiring until the last lease is back. A
-// stalled upstream answers its probes and has work, but nothing moves. A busy upstream has work and
-// does not answer its probes (busy.go).
+// States of an upstream. An upstream is pending until its first probe, and retiring until its last
+// lease is released. A stalled upstream answers its probes, but its calls make no progress. A busy
+// upstream has calls and does not answer its probes (busy.go).
 const (
 	StatePending State = iota
 	StateUp
@@ -30,38 +30,37 @@ const (
 	StateBusy
 )
 
-// String returns the state's name: pending, up, down, retiring, stalled or busy.
+// String returns pending, up, down, retiring, stalled or busy.
 func (s State) String() string {
 	return [...]string{"pending", "up", "down", "retiring", "stalled", "busy"}[s]
 }
 
-// takesCalls reports whether calls may be sent in this state, even if only as a last resort.
+// takesCalls reports whether calls may be sent in this state, possibly as a last resort.
 func (s State) takesCalls() bool { return s == StateUp || s == StatePending || s == StateStalled }
 
-// unreachableRow is the number of calls in a row that must fail to reach the engine to take it down
-// without a probe.
+// unreachableRow consecutive calls that cannot reach the engine take it down without a probe.
 const unreachableRow = 2
 
-// liveness is the state machine that decides between up and down. It is pure: the caller
-// serialises the calls.
+// liveness is the state machine for up and down. It does no I/O. The caller serialises the method
+// calls.
 //
-// Probes decide by thresholds. Calls outrank probes. A call that cannot reach the engine makes the
-// upstream suspect. A single failed probe or a second such call then takes the upstream down.
+// Probes decide by thresholds. Results of calls outrank probes. A call that cannot reach the engine
+// marks the upstream suspect. After that, a single failed probe or a second such call takes the
+// upstream down.
 type liveness struct {
 	fall, rise int
 
 	state State
-	bad   int // probes in a row that contradict state
+	bad   int // consecutive probes that contradict state
 
 	suspect       bool
-	unreachable   int           // unreachable calls in a row, from independent sources
+	unreachable   int           // consecutive calls from independent sources that could not reach the engine
 	unreachableBy FailureSource // the source of the first of these
 }
 
-// serves reports whether the engine is alive, according to its probes or its work.
+// serves reports whether probes or progress on calls show a live engine.
 func (l *liveness) serves() bool { return l.state == StateUp || l.state == StateBusy }
 
-// probe applies a probe's verdict.
 func (l *liveness) probe(v verdict) {
 	good := v == verdictGood
 	if good {
@@ -88,8 +87,8 @@ func (l *liveness) probe(v verdict) {
 	}
 }
 
-// works records a sign of work that came although a probe got no answer. The sign outranks that
-// probe and earlier failed probes.
+// works records progress on calls during a probe that timed out. Progress outranks that probe and
+// earlier failed probes.
 func (l *liveness) works() {
 	if l.serves() {
 		l.become(StateUp)
@@ -100,23 +99,23 @@ func (l *liveness) become(s State) {
 	l.state, l.bad, l.suspect, l.unreachable = s, 0, false, 0
 }
 
-// outcome records a call's outcome, and reports whether a probe should follow at once.
+// outcome records the outcome of a call, and reports whether to probe immediately.
 func (l *liveness) outcome(o Outcome, by FailureSource) (look bool) {
 	switch o {
 	case OutcomeUnreachable:
 		return l.unreachableCall(by)
-	case OutcomeTimeout: // a frozen engine is found by its probe sooner than by further calls
+	case OutcomeTimeout: // a probe finds a frozen engine sooner than more calls would
 		return true
 	case OutcomeOK, OutcomeRefused, OutcomeRejected, OutcomeModelGone, OutcomeBadResponse:
-		l.unreachable, l.suspect = 0, false // the engine answered
+		l.unreachable, l.suspect = 0, false // the engine responded
 	case OutcomeClientGone, OutcomeStalled, OutcomeHandedOver:
 	}
 	return false
 }
 
-// unreachableCall records a call that could not reach the engine. If the request reached the engine
-// before the connection ended, the request may itself be the cause. A second such call from the
-// same client therefore does not take the engine down: the probe decides.
+// unreachableCall records a call that could not reach the engine. If the request was sent before
+// the connection failed, the request itself may be the cause. A second such call from the same
+// client therefore does not take the engine down; the probe decides.
 func (l *liveness) unreachableCall(by FailureSource) (look bool) {
 	if !l.serves() && l.state != StatePending {
 		return false
@@ -134,53 +133,52 @@ func (l *liveness) unreachableCall(by FailureSource) (look bool) {
 	return true
 }
 
-// Health knows from probes and calls whether an upstream is up.
+// Health uses probes and calls to track whether an upstream is up.
 type Health struct {
 	state    atomic.Uint32 // a State, never retiring
-	suspect  atomic.Bool   // the upstream is suspect, so calls must report their outcomes
-	returned atomic.Int64  // when it last came back from down (ticks); 0: never
-	silent   atomic.Bool   // down, and its running calls will get no answer
-	quiet    atomic.Int64  // last sign (ticks) of a suspected busy upstream; 0: not suspected
-	unheard  atomic.Bool   // it has been silent for so long that calls leave it
+	suspect  atomic.Bool   // calls must report their outcomes
+	returned atomic.Int64  // when it last came up from down (ticks); 0: never
+	silent   atomic.Bool   // down, and its running calls will get no response
+	quiet    atomic.Int64  // time (ticks) of the last progress of a suspected busy upstream; 0: not suspected
+	unheard  atomic.Bool   // silent for so long that calls are retried elsewhere
 
-	Wake wake.Waker // for an engine that is down or asleep
+	Wake wake.Waker // wakes an engine that is down or asleep
 
-	mu    sync.Mutex // held only for bookkeeping, never during I/O
+	mu    sync.Mutex // never held during I/O
 	facts healthFacts
 
 	hooks *hooks
 	back  func() // called just before the upstream comes up from down
 }
 
-// healthFacts holds what is known about an upstream's health.
 type healthFacts struct {
 	machine  liveness
-	stalled  bool      // no work moves; see stall.go
+	stalled  bool      // no progress; see stall.go
 	changed  time.Time // when the state last changed
-	downs    uint64    // times that it went down or stalled
+	downs    uint64    // how many times it went down or stalled
 	probedAt time.Time
 	check    *LastCheck // immutable once set, like failure
 	failure  *LastFailure
 }
 
-// LastCheck is the result of the last probe.
+// LastCheck is the result of the newest probe, for the state page.
 type LastCheck struct {
 	OK           bool    `json:"ok"`
 	Reason       string  `json:"reason,omitempty"` // why it failed
-	Status       int     `json:"status,omitempty"` // status of the engine's answer
+	Status       int     `json:"status,omitempty"` // HTTP status of the response
 	Milliseconds float64 `json:"milliseconds"`
 }
 
 // LastFailure is the newest failure, for the state page.
 type LastFailure struct {
 	At     time.Time `json:"at"`
-	During string    `json:"during"`           // probe, call
+	During string    `json:"during"`           // "probe" or "call"
 	Reason string    `json:"reason"`           // a Cause
-	Detail string    `json:"detail,omitempty"` // why the connect failed: http1.Failure.Detail
+	Detail string    `json:"detail,omitempty"` // details of a failed connect: http1.Failure.Detail
 	Status int       `json:"status,omitempty"`
 }
 
-// Why returns the cause with its detail: "tls: tls: failed to verify certificate: …".
+// Why returns the cause and its detail, for example "tls: tls: failed to verify certificate: …".
 func (f *LastFailure) Why() string {
 	if f.Detail == "" {
 		return f.Reason
@@ -188,8 +186,8 @@ func (f *LastFailure) Why() string {
 	return f.Reason + ": " + f.Detail
 }
 
-// Note records why a call failed, for the state page: the cause, the detail of a failed connect
-// (or ""), and the engine's status (0 without an answer).
+// Note records the failure of a call for the state page. detail describes a failed connect, or is
+// "". status is the HTTP status, or 0 if there was no response.
 func (h *Health) Note(cause Cause, detail string, status int, now time.Time) {
 	h.mu.Lock()
 	h.facts.failure = &LastFailure{At: now, During: "call", Reason: string(cause), Detail: detail, Status: status}
@@ -198,8 +196,8 @@ func (h *Health) Note(cause Cause, detail string, status int, now time.Time) {
 
 func (h *Health) now() State { return State(h.state.Load()) }
 
-// outcome records a call's outcome, and reports whether a probe should follow at once. In the
-// normal case it takes no lock.
+// outcome records the outcome of a call, and reports whether to probe immediately. It takes no lock
+// for the most common outcomes.
 func (h *Health) outcome(o Outcome, by FailureSource, now time.Time) (look bool) {
 	if o != OutcomeUnreachable && !h.suspect.Load() {
 		return o == OutcomeTimeout
@@ -211,31 +209,30 @@ func (h *Health) outcome(o Outcome, by FailureSource, now time.Time) (look bool)
 	return look
 }
 
-// verdict is the conclusion from a probe, given the engine's calls.
+// verdict is the conclusion drawn from a probe and from progress on the engine's calls.
 type verdict uint8
 
 const (
 	verdictGood  verdict = iota
-	verdictBad           // a bad answer, or a failure of unknown cause
-	verdictGone          // the engine is gone: the connection was refused or reset
-	verdictWaits         // no answer in time, while a call runs
-	verdictFlows         // no answer in time, while calls receive answers
+	verdictBad           // a bad response, or a failure of unknown cause
+	verdictGone          // connection refused or reset
+	verdictWaits         // timed out while a call runs
+	verdictFlows         // timed out while response bytes arrive
 )
 
-// probeResult is the result of a probe.
 type probeResult struct {
 	good    bool
-	flows   bool // calls received answers since the previous probe
+	flows   bool // response bytes arrived since the previous probe
 	working bool // the engine has calls
-	lives   bool // no new connection was accepted, but the host answers on open ones
+	lives   bool // the host accepted no new connection, but responds on open ones
 	status  int
 	err     error
 	took    time.Duration
 }
 
 // verdict judges the result. An engine that does not answer a probe in time may be working. An
-// accepted connection proves nothing more, because the kernel also accepts connections for a
-// stopped process.
+// accepted connection proves nothing, because the kernel also accepts connections for a stopped
+// process.
 func (r *probeResult) verdict() verdict {
 	var f *http1.Failure
 	switch {
@@ -257,7 +254,7 @@ func (r *probeResult) verdict() verdict {
 	return verdictBad
 }
 
-// probeEnded records a probe's result and reports whether the engine is alive.
+// probeEnded records the result of a probe and reports whether the engine is alive.
 func (h *Health) probeEnded(r probeResult) (serves bool) {
 	now := time.Now()
 	cause := "probe answered"
@@ -273,13 +270,13 @@ func (h *Health) probeEnded(r probeResult) (serves bool) {
 			cause = "probe failed: " + f.Why()
 		}
 	}
-	r.working = r.working && !h.facts.stalled // the engine's work stands still
+	r.working = r.working && !h.facts.stalled // a stalled engine makes no progress on its calls
 	h.facts.machine.probe(r.verdict())
 	h.publish(cause, now)
 	return h.facts.machine.serves()
 }
 
-// endBusy ends the busy state: the upstream is up if the engine works, or down.
+// endBusy ends the busy state: the upstream goes up if works is true, and down otherwise.
 func (h *Health) endBusy(works bool, cause string, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -295,37 +292,36 @@ func (h *Health) endBusy(works bool, cause string, now time.Time) {
 	h.publish(cause, now)
 }
 
-// Silent reports whether the upstream is down because it answers neither its probes nor its calls,
-// as a stopped process does: waiting calls will get no answer. An upstream that is down because it
-// refuses connections may still finish its calls.
+// Silent reports whether the upstream is down because it answers neither probes nor calls, like a
+// stopped process. The calls that wait there will get no response. Silent returns false for an
+// upstream that is down because it refuses connections. That upstream may still finish its calls.
 func (h *Health) Silent() bool { return h.silent.Load() }
 
-// Unheard reports whether the upstream is busy, answers no probe, and has been silent for longer
-// than its work explains. It may have stopped.
+// Unheard reports whether a busy upstream has been silent for so long that calls should be retried
+// elsewhere. Its process may have stopped.
 func (h *Health) Unheard() bool { return h.unheard.Load() }
 
-// setUnheard records that calls should leave a busy upstream.
 func (h *Health) setUnheard() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.unheard.Store(h.now() == StateBusy)
 }
 
-// setSuspected records the start of the silence that puts a busy upstream in doubt. It reports
-// whether the doubt is new.
+// setSuspected records the time of the last progress of a busy upstream that has been silent for
+// too long. It returns false if the upstream was already suspected.
 func (h *Health) setSuspected(since time.Time) (begins bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.now() == StateBusy && h.quiet.Swap(ticks(since)) == 0
 }
 
-// suspectedSince returns the time of the last sign of a suspected busy upstream.
+// suspectedSince returns the time (ticks) of the last progress of a suspected busy upstream.
 func (h *Health) suspectedSince() (since int64, suspected bool) {
 	since = h.quiet.Load()
 	return since, since != 0
 }
 
-// StalledSince returns the time at which the upstream was taken out because its work did not move.
+// StalledSince returns when the upstream stalled.
 func (h *Health) StalledSince() (since time.Time, stalled bool) {
 	if h.now() != StateStalled {
 		return time.Time{}, false
@@ -333,7 +329,6 @@ func (h *Health) StalledSince() (since time.Time, stalled bool) {
 	return h.read().changed, true
 }
 
-// setStalled records whether the upstream has stalled.
 func (h *Health) setStalled(stalled bool, cause string, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -341,7 +336,7 @@ func (h *Health) setStalled(stalled bool, cause string, now time.Time) {
 	h.publish(cause, now)
 }
 
-// distrust lets a single bad probe take the upstream down.
+// distrust marks the upstream suspect, so that a single failed probe takes it down.
 func (h *Health) distrust() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -349,21 +344,19 @@ func (h *Health) distrust() {
 	h.suspect.Store(true)
 }
 
-// setThresholds applies new thresholds.
 func (h *Health) setThresholds(fall, rise int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.facts.machine.fall, h.facts.machine.rise, h.facts.machine.bad = fall, rise, 0
 }
 
-// read returns a copy of the facts.
 func (h *Health) read() healthFacts {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.facts
 }
 
-// publish copies the machine's verdict to the atomics and logs a change. The caller holds mu.
+// publish copies the machine's state to the atomics and logs a change. The caller holds mu.
 func (h *Health) publish(cause string, now time.Time) {
 	h.suspect.Store(h.facts.machine.suspect || h.facts.machine.unreachable > 0)
 	before, state := h.now(), h.facts.machine.state
@@ -407,7 +400,6 @@ func (h *Health) publish(cause string, now time.Time) {
 	h.hooks.room()
 }
 
-// lastFailure describes the newest failure to an operator.
 func (h *Health) lastFailure() string {
 	f := h.read().failure
 	switch {

@@ -10,23 +10,28 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// at returns a moment on the tests' clock.
+// at returns a moment on the clock of the tests.
 func at(d time.Duration) time.Time { return begun.Add(time.Hour + d) }
 
 var begun = time.Now()
 
-// machines holds an upstream's two state machines: one decides whether it is up, the other whether
-// calls may pass.
+// machines contains an upstream's two state machines. One decides whether the upstream is up, the
+// other whether calls may pass.
 type machines struct {
 	liveness liveness
 	circuit  circuit
 }
 
-// TestHealth plays scripts against the state machine. A script is a list of words. "+" and "-"
-// are good and bad probes, "!" is a refused one, "~" an unanswered one while calls run, and "="
-// an unanswered one while answers flow. A letter is a call's outcome (o ok, t timeout, u
-// unreachable, b bad response, f refused, r rejected, g client gone). A letter in upper case is the
-// outcome of a half-open trial. A number lets that many seconds pass.
+// TestHealth plays scripts against the state machines. A script is a list of words:
+//
+//   - "+" is a successful probe and "-" a failed one.
+//   - "!" is a refused probe.
+//   - "~" is a probe that times out while calls run, and "=" is one that times out while response
+//     bytes arrive.
+//   - A letter is the outcome of a call: o ok, t timeout, u unreachable, b bad
+//     response, f refused, r rejected, g client gone. In upper case it is the
+//     outcome of a half-open trial.
+//   - A number lets that many seconds pass.
 func TestHealth(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
@@ -108,10 +113,10 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// play plays one word of a script and reports whether it asks for a generation probe. After a
-// letter, @KEY and then /BODY name the call's source; without them each call has its own client.
-// "p" is a generation probe, and "P" a generation probe that is the trial. The result follows: +
-// ok, - failed, 0 rejected, ~ refused.
+// play plays one word of a script and reports whether the word demands a generation probe. A letter
+// may be followed by @KEY and then /BODY, which name the source of the call. If they are missing,
+// each call comes from a different client. "p" is a generation probe, and "P" a generation probe
+// that is the trial. The result follows the letter: + ok, - failed, 0 rejected, ~ refused.
 func play(t *testing.T, h *machines, word string, now *time.Time) (generate bool) {
 	t.Helper()
 	if verdict, ok := map[string]engine.Generation{"+": engine.GenerationOK, "-": engine.GenerationFailed, "0": engine.GenerationRejected, "~": engine.GenerationRefused}[word[1:]]; ok && strings.EqualFold(word[:1], "p") {
@@ -147,12 +152,12 @@ func play(t *testing.T, h *machines, word string, now *time.Time) (generate bool
 	return false
 }
 
-// played counts words, so that each word can have a client of its own.
+// played counts words, so that each word can have a different client.
 var played int
 
-// TestBreakerEvidence checks that five failures open the breaker by themselves only if they are
-// independent of each other. Otherwise they ask for generation probes, which decide. asks is the
-// number of these probes.
+// TestBreakerEvidence checks that five failures open the breaker directly only if they are
+// independent of each other. Otherwise generation probes decide. asks is the number of generation
+// probes.
 func TestBreakerEvidence(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
@@ -223,7 +228,6 @@ func TestBreakerEvidence(t *testing.T) {
 	}
 }
 
-// breaker returns the breaker's position.
 func (h *machines) breaker(now time.Time) string {
 	switch {
 	case !h.circuit.open:
@@ -234,8 +238,8 @@ func (h *machines) breaker(now time.Time) string {
 	return "half-open"
 }
 
-// TestHealthAsksForAProbe checks that a call's outcome asks for a probe only when it raises a
-// doubt, and then at once.
+// TestHealthAsksForAProbe checks that the outcome of a call requests a probe only if it raises a
+// doubt, and then immediately.
 func TestHealthAsksForAProbe(t *testing.T) {
 	h := liveness{fall: 3, rise: 2}
 	h.probe(verdictGood)
@@ -274,7 +278,7 @@ func TestDownsAreCounted(t *testing.T) {
 		t.Errorf("it went down twice, %d are counted", n)
 	}
 	u.Health.setStalled(true, "test", time.Now())
-	u.bring(StateDown) // still the same outage
+	u.bring(StateDown) // the same outage continues
 	if n := u.Status(time.Now()).Downs; n != 3 {
 		t.Errorf("it stalled once more, %d are counted", n)
 	}

@@ -16,13 +16,13 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// busyEngine is an engine with running calls. Half of them wait for the reply's head, the other
-// half for more of its body.
+// busyEngine is an engine with running calls. Half of the calls wait for the response head, and the
+// other half for more of the body.
 type busyEngine struct {
 	up    *Upstream
 	conns []*net.TCPConn // the engine's ends of the connections
-	end   func()         // lets the engine complete every reply
-	lost  chan error     // the failure of each call, nil if its reply was complete
+	end   func()         // lets the engine complete every response
+	lost  chan error     // failure of each call, or nil if its response was complete
 
 	listener *net.TCPListener
 }
@@ -88,7 +88,7 @@ func occupy(t *testing.T) *busyEngine {
 	return w
 }
 
-// call runs one call to the end of its reply.
+// call runs a call to the end of its response.
 func (w *busyEngine) call(path string) error {
 	l, ok := w.up.TryLease("", PoolText, 0, time.Now())
 	if !ok {
@@ -117,13 +117,13 @@ func (w *busyEngine) call(path string) error {
 	}
 }
 
-// TestHostVanishes checks that the edge notices a host that vanishes after it has acknowledged all
-// sent data. Only failing connects and unanswered keep-alive probes show that the host is gone. The
+// TestHostVanishes checks that the edge notices that a host has vanished although the host has
+// acknowledged all data. Only failed connects and unanswered keep-alive probes can show this. The
 // kernel alone would notice after 35 s.
 func TestHostVanishes(t *testing.T) {
 	t.Parallel()
 	w := occupy(t)
-	time.Sleep(100 * time.Millisecond) // all data is acknowledged, so only HostWatch helps
+	time.Sleep(100 * time.Millisecond) // all data is acknowledged, so only HostWatch can notice
 	rawserver.DropAll(t, w.listener)
 	for _, c := range w.conns {
 		rawserver.DropAll(t, c)
@@ -150,7 +150,7 @@ func TestHostVanishes(t *testing.T) {
 	w.end()
 }
 
-// TestHostIsThere checks that connects fail, but running calls continue, because the host gives
+// TestHostIsThere checks that running calls continue despite failed connects if the host gives
 // another sign of life.
 func TestHostIsThere(t *testing.T) {
 	t.Parallel()
@@ -166,7 +166,7 @@ func TestHostIsThere(t *testing.T) {
 			select {
 			case err := <-w.lost:
 				t.Errorf("a running call was ended: %v", err)
-			case <-time.After(5 * time.Second): // several questions and probes
+			case <-time.After(5 * time.Second): // enough for several keep-alive probes
 			}
 			w.end()
 			for range busyCalls {

@@ -9,68 +9,67 @@ import (
 	"penstock/upstreams/residency"
 )
 
-// Lease is one held slot of one upstream, and the only way to reach that upstream. The holder sends
-// with Exchange, and gives the lease back with Release exactly once. Leases are not pooled. A
-// second Release is harmless and counted, whereas on a recycled lease it would release another
-// call's slot.
+// Lease is one acquired slot of an upstream, and the only access to that upstream. The holder sends
+// a request with Exchange, and calls Release exactly once. Leases are not pooled. A second Release
+// is harmless and counted. If leases were pooled, a second Release could free another call's slot.
 type Lease struct {
 	_         noCopy
 	held      atomic.Bool
-	trial     atomic.Bool    // decides a half-open breaker; false again once it has decided
-	failedFor *FailureSource // source of a failed call
+	trial     atomic.Bool    // the call is the trial of a half-open breaker, still undecided
+	failedFor *FailureSource // the source of the failure, if the call failed
 	pool      Pool
 	holder    uint8 // see slots.holders
 	up        *Upstream
-	model     *ServedModel     // nil: for no particular model
-	place     *residency.Model // the turn that the call has entered; nil: there are no turns
+	model     *ServedModel     // nil: no particular model
+	place     *residency.Model // the model whose turn the call has entered; nil: the upstream has no turns
 	prompt    Prompt
-	weight    int64         // tokens that the call adds to the upstream's load
-	unread    int64         // prompt tokens still to be read, until the first token
-	uncached  int64         // the same, as the upstream's load counts it
-	reading   time.Duration // time spent reading the prompt; 0: not measured
+	weight    int64         // the call's tokens in the upstream's load
+	unread    int64         // prompt tokens not read yet; 0 after the first token
+	uncached  int64         // unread, as counted in the upstream's load
+	reading   time.Duration // prefill time; 0: not measured
 	met       met
 	needs     Features
 	doubt     *Doubt         // settled when the call ends; nil: none
-	loading   bool           // the call waits for its model to load
+	loading   bool           // the model may still be loading
 	buffers   bool           // see Buffers
-	exchange  http1.Exchange // embedded by value, so that a call allocates once
+	exchange  http1.Exchange // embedded by value to save an allocation
 }
 
-// met holds the work at the upstream when the call got its slot, including the call itself.
+// met is the load at the upstream when the call acquired its slot, including the call itself.
 type met struct {
 	at     Moment
 	calls  float64 // see callsAt
-	unread int64   // prompt tokens still to be read
+	unread int64   // prompt tokens not read yet
 }
 
-// Prompt is a call's prompt as a lease books it.
+// Prompt describes a call's prompt.
 type Prompt struct {
-	Tokens   int // estimated
-	Uncached int // tokens that the engine probably has to read
-	// Age says how long ago the engine read the cached tokens, as the number of blocks that it has
-	// cached since then. The unit is the router's own; Lease.Prompt returns it.
+	Tokens   int // estimate
+	Uncached int // estimate of the tokens that the engine must read
+	// Age is the age of this prompt's cached tokens: the number of blocks that the engine has
+	// cached since it read them. Only the router interprets the value. It reads Age back with
+	// Lease.Prompt.
 	Age int
-	// Stays says that the engine holds prompt tokens that belong only to this conversation. Such a
-	// call has a reason to stay at this engine that other edges' calls do not have.
+	// Stays is true if the engine caches only prompt tokens of this conversation. Such a call
+	// benefits more from this engine than the calls of other edges do.
 	Stays bool
 }
 
-// noCopy makes go vet refuse copies.
+// noCopy makes go vet report copies.
 type noCopy struct{}
 
 func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
-// TryLease takes a slot of the pool if one is free and the key with that id may use the upstream
-// now. If the key's failures opened the breaker, its call may not be the trial. tokens is the
-// call's estimated size, which counts in the upstream's load while the lease is held.
-// Compare-and-swap decides both the limit and the single half-open trial, so the in-flight count
-// never exceeds the limit.
+// TryLease acquires a slot of the pool if one is free and the breaker admits the key's call. If the
+// key's failures opened the breaker, the call cannot be the trial. tokens is the estimated size of
+// the call. It counts in the upstream's load while the lease is held. Compare-and-swap enforces the
+// limit and the single trial, so the in-flight count never exceeds the limit.
 func (u *Upstream) TryLease(key string, p Pool, tokens int, now time.Time) (*Lease, bool) {
 	return lease(u, key, p, Prompt{Tokens: tokens, Uncached: tokens}, 0, now)
 }
 
-// lease is Upstream.TryLease for a call that must leave some slots free.
+// lease does the work of TryLease for a call that must leave free percent of the slots unused.
 func lease(u *Upstream, key string, p Pool, prompt Prompt, free config.Percent, now time.Time) (*Lease, bool) {
 	if !u.State().takesCalls() || u.Mode() != ModeReady {
 		return nil, false
@@ -82,11 +81,11 @@ func lease(u *Upstream, key string, p Pool, prompt Prompt, free config.Percent, 
 	if !u.slots.tryTake(p, free) {
 		if trial {
 			u.Breaker.trial.Store(false)
-			u.hooks.room() // wake calls that the trial barred meanwhile
+			u.hooks.room() // wake calls that the trial barred
 		}
 		return nil, false
 	}
-	if u.State() == StateRetiring { // Retire may have seen the slot, so give it back as Release does
+	if u.State() == StateRetiring { // Retire may have seen the slot, so release it as Release does
 		u.set.giveBack(u, p, trial)
 		return nil, false
 	}
@@ -108,8 +107,8 @@ func lease(u *Upstream, key string, p Pool, prompt Prompt, free config.Percent, 
 	return l, true
 }
 
-// enter takes the turn of the lease's model. If it is not the model's turn, it gives the lease back
-// and returns false.
+// enter enters the turn of the lease's model. If it is another model's turn, enter gives the slot
+// back and returns false.
 func (l *Lease) enter(now time.Time) bool {
 	place := l.model.place.Load()
 	if place == nil {
@@ -131,7 +130,7 @@ func (l *Lease) enter(now time.Time) bool {
 	return false
 }
 
-// leave ends the turn of the lease's model, if the model has one.
+// leave leaves the turn of the lease's model, if the upstream has turns.
 func (l *Lease) leave(o Outcome, now time.Time) {
 	if l.place == nil {
 		return
@@ -146,9 +145,9 @@ func (l *Lease) leave(o Outcome, now time.Time) {
 // Upstream returns the upstream of the lease.
 func (l *Lease) Upstream() *Upstream { return l.up }
 
-// Exchange returns the lease's only exchange with the upstream, which has not sent anything yet.
-// The exchange can be aborted from any goroutine, and the caller must Close it. The connection uses
-// the current settings. Exchange may be called once.
+// Exchange returns the lease's exchange with the upstream, before anything is sent. Any goroutine
+// may abort the exchange, and the caller must Close it. Its connection uses the upstream's current
+// settings. Call Exchange at most once, and Again to get more exchanges.
 func (l *Lease) Exchange() *http1.Exchange {
 	if !l.held.Load() {
 		bug("exchange of a lease that was released")
@@ -157,8 +156,8 @@ func (l *Lease) Exchange() *http1.Exchange {
 	return &l.exchange
 }
 
-// Again returns another exchange, for a holder that has closed the last one and asks the same
-// upstream again without giving up its slot.
+// Again returns another exchange, so that a holder can repeat a request without giving up its slot.
+// The previous exchange must be closed.
 func (l *Lease) Again() *http1.Exchange {
 	if !l.held.Load() {
 		bug("exchange of a lease that was released")
@@ -168,20 +167,20 @@ func (l *Lease) Again() *http1.Exchange {
 	return x
 }
 
-// longTrial is the time that a trial must run after its first token to pass.
+// longTrial is how long a trial must stream after its first token to succeed.
 const longTrial = 3 * time.Second
 
-// FirstToken books the time from sending to the first content. A trial passes when it completes. It
-// also passes when it has run for longTrial from here on, so that a long stream does not keep all
-// other calls out.
+// FirstToken records the time from sending the request to receiving the first content. A trial
+// succeeds when it completes. It also succeeds when it has streamed for longTrial after the first
+// token, so that a long stream does not block all other calls.
 func (l *Lease) FirstToken(ttft time.Duration) {
 	if l.loading {
 		l.model.answered.Store(time.Now().UnixNano())
 	}
-	if l.place == nil || !l.place.Cold() { // the time includes loading the model
+	if l.place == nil || !l.place.Cold() { // otherwise the time includes loading the model
 		l.up.Averages.ttft.learn(ttft.Seconds(), 0, 0.1)
-		// The engine reads prompts in turn, so it started to read this one after the previous first
-		// token.
+		// Engines read prompts one after another. The prefill of this prompt therefore began no
+		// earlier than the first token of the previous call.
 		at := int64(l.met.at) + int64(ttft)
 		d := time.Duration(at - max(int64(l.met.at), l.up.slots.reads.Swap(at)))
 		if !l.loading {
@@ -197,43 +196,43 @@ func (l *Lease) FirstToken(ttft time.Duration) {
 	}
 }
 
-// Prompt returns the booked prompt.
+// Prompt returns the prompt passed at acquisition.
 func (l *Lease) Prompt() Prompt { return l.prompt }
 
-// Ahead returns the number of prompt tokens that the engine still had to read when the call was
-// sent.
+// Ahead returns how many prompt tokens the engine still had to read when the call was sent,
+// excluding this call's prompt.
 func (l *Lease) Ahead() int { return int(l.met.unread) - max(0, l.prompt.Uncached) }
 
-// Counted books the engine's count: how many tokens the prompt has, and how many were cached. Call
-// it before Answered.
+// Counted records the prompt tokens and cached tokens that the engine reported. Call it before
+// Answered.
 func (l *Lease) Counted(tokens, cached int) {
 	uncached := max(0, tokens-cached)
 	l.up.slots.tokens[l.pool].Add(int64(uncached) - l.weight)
 	l.weight = int64(uncached)
 }
 
-// Answered books the number of tokens of a complete answer, and the time from its first token to
-// its last. at is the time of the last token.
+// Answered records a complete response: its token count, and the time from the first token to the
+// last. at is the time of the last token.
 func (l *Lease) Answered(tokens int, took time.Duration, at time.Time) {
 	if l.model == nil {
 		return
 	}
 	places := float64(l.up.slots.limits.Load().places[l.pool])
-	if l.reading > 0 && l.met.calls <= places { // otherwise the call waited for a place at the engine
+	if l.reading > 0 && l.met.calls <= places { // otherwise the call queued at the engine
 		l.model.speed.readPrompt(l.reading, l.weight, l.met, At(at))
 	}
 	calls := (l.met.calls + callsAt(l.up, At(at))) / 2
 	l.model.speed.wroteAnswer(took, tokens, min(calls, places), At(at))
 }
 
-// callsAt returns the number of calls that the engine probably has: this edge's, its fleet's and,
-// on average, others'.
+// callsAt estimates the number of calls at the engine: the calls of this edge, those of the fleet,
+// and the average of others.
 func callsAt(u *Upstream, now Moment) float64 {
 	_, usual := u.reports.others(now)
 	return float64(u.slots.inFlight()+u.slots.fleet.elsewhere.Load().inFlight(PoolText, true)) + usual
 }
 
-// read records that the prompt has been read, or will not be read any more.
+// read records that the engine has read the prompt, or that the call has ended.
 func (l *Lease) read() {
 	l.up.Progress.Unread(-l.unread)
 	l.up.slots.unread.Add(-l.uncached)
@@ -245,7 +244,7 @@ func (l *Lease) read() {
 }
 
 // load records that the engine may first have to load the model. Until the model is loaded, the
-// engine's silence means nothing.
+// engine may be silent.
 func (l *Lease) load() {
 	if l.up.engine.Load().Has(config.QuirkLoadsOnDemand) && l.model.loads() {
 		l.loading = true
@@ -256,8 +255,7 @@ func (l *Lease) load() {
 // Loads reports whether the engine is probably still loading the model for this call.
 func (l *Lease) Loads() bool { return l.loading && l.model.loads() }
 
-// Buffers records that the engine may hold the answer back until the answer is complete, so the
-// engine's silence means nothing.
+// Buffers records that the engine may buffer the whole response, so silence does not mean a stall.
 func (l *Lease) Buffers() {
 	if !l.buffers {
 		l.buffers = true
@@ -265,7 +263,7 @@ func (l *Lease) Buffers() {
 	}
 }
 
-// passLongTrial closes the breaker if this running call is still the trial.
+// passLongTrial closes the breaker if this call is still the trial.
 func (l *Lease) passLongTrial() {
 	defer l.up.hooks.guard.Catch(guardRoom, nil)
 	if l.trial.CompareAndSwap(true, false) {
@@ -273,16 +271,16 @@ func (l *Lease) passLongTrial() {
 	}
 }
 
-// FailedFor sets the source of a failed call. Call it before Release. Without a source the failure
-// counts as one from a call without a key.
+// FailedFor sets the source of a failure. Call it before Release. If no source is set, the failure
+// counts as one of a call without a key.
 func (l *Lease) FailedFor(f FailureSource) { l.failedFor = &f }
 
-// Release gives the slot back, counts the outcome and wakes calls that wait for room. Call it
-// exactly once, from any goroutine, after the upstream's reply has ended. A second call only
-// increments a counter, and panics under `-tags testing`.
+// Release frees the slot, records the outcome and wakes calls that wait for a slot. Call it exactly
+// once, from any goroutine, after the exchange has ended. A second call only increments a counter,
+// and panics under `-tags testing`.
 func (l *Lease) Release(o Outcome) { l.ReleaseAt(o, time.Now()) }
 
-// ReleaseAt is Release for a caller that has already read the clock.
+// ReleaseAt is like Release, but takes the current time from the caller.
 func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 	if !l.held.CompareAndSwap(true, false) {
 		l.up.set.doubleReleases.Inc()
@@ -303,7 +301,7 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 		by = *l.failedFor
 	}
 	passedOn := false
-	defer func() { // even if the booking panics
+	defer func() { // even if book panics
 		if !passedOn {
 			l.up.set.freeSlot(l.up, l.pool)
 		}
@@ -325,11 +323,11 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 	passedOn = l.book(o, by, l.trial.Swap(false), now) && l.up.generations.start(l.pool, false)
 }
 
-// book books the outcome: breaker, passive health, penalty. It reports whether a generation probe
-// should confirm that the engine fails.
+// book reports the outcome to the breaker, the passive health check and the penalty. It reports
+// whether a generation probe should confirm the failure.
 func (l *Lease) book(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
 	u := l.up
-	if o.Failed() || o == OutcomeRefused || o == OutcomeModelGone { // must not look idle
+	if o.Failed() || o == OutcomeRefused || o == OutcomeModelGone { // an engine that fails fast must not look idle
 		u.penalty.charge(At(now))
 	}
 	if o == OutcomeClientGone || o == OutcomeTimeout || o == OutcomeStalled || o == OutcomeHandedOver {

@@ -15,7 +15,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// newTestSet returns a set whose upstreams are never probed and whose metrics are dropped.
+// newTestSet returns a set that never probes its upstreams and discards their metrics.
 func newTestSet(t testing.TB, o Options) *Set {
 	t.Helper()
 	if o.Register == nil {
@@ -28,8 +28,8 @@ func newTestSet(t testing.TB, o Options) *Set {
 	return s
 }
 
-// newTestUpstream returns an upstream outside any set: it is planned and up but not committed, so
-// it is not probed.
+// newTestUpstream returns an upstream that is planned and up but not committed, so it is not
+// probed.
 func newTestUpstream(t testing.TB, c config.Concurrency) *Upstream {
 	t.Helper()
 	s := newTestSet(t, Options{})
@@ -42,7 +42,7 @@ func newTestUpstream(t testing.TB, c config.Concurrency) *Upstream {
 	return u
 }
 
-// bring forces a state, as probes would.
+// bring forces a state, as if probes had found it.
 func (u *Upstream) bring(s State) {
 	u.Health.mu.Lock()
 	defer u.Health.mu.Unlock()
@@ -50,14 +50,14 @@ func (u *Upstream) bring(s State) {
 	u.Health.publish("test", time.Now())
 }
 
-// recognised replaces the detected engine, as a probe would.
+// recognised replaces the detected engine, as if a probe had found it.
 func (u *Upstream) recognised(p *engine.Profile) {
 	u.engine.Store(p)
 	u.slots.recognise(p)
 	u.Models.recognise(p)
 }
 
-// failFor takes a lease for the client with the given number and fails it.
+// failFor acquires a lease for the client with the given number and fails it.
 func (u *Upstream) failFor(t testing.TB, client int, o Outcome) {
 	t.Helper()
 	key := "client" + strconv.Itoa(client)
@@ -69,9 +69,9 @@ func (u *Upstream) failFor(t testing.TB, client int, o Outcome) {
 	l.Release(o)
 }
 
-// TestLeaseAccounting takes and returns leases at random, changes limits in between, and compares
-// with a model. The number in flight equals the leases held, never exceeds the limit when a lease
-// is taken, and is never negative.
+// TestLeaseAccounting acquires and releases leases at random, changes limits in between, and
+// compares the counters with a model. The number of calls in flight equals the number of leases. It
+// never exceeds the limit when a lease is acquired, and it is never negative.
 func TestLeaseAccounting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := NewSet(Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
@@ -143,7 +143,7 @@ func TestLeaseAccounting(t *testing.T) {
 }
 
 // TestLeaseLimitUnderContention checks that many goroutines share a limit of three. A fourth lease
-// is never given, and in the end no slot is in use.
+// is never granted, and at the end no slot is in use.
 func TestLeaseLimitUnderContention(t *testing.T) {
 	for _, c := range []config.Concurrency{{Shared: 3}, {Text: 3, Vision: 3}} {
 		u := newTestUpstream(t, c)
@@ -186,8 +186,8 @@ func TestDoubleReleaseIsCounted(t *testing.T) {
 	b.Release(OutcomeOK)
 }
 
-// TestHalfOpenLetsOneThrough lets many calls race for the trial of an open breaker. One call gets
-// it.
+// TestHalfOpenLetsOneThrough checks that exactly one of many competing calls becomes the trial of a
+// half-open breaker.
 func TestHalfOpenLetsOneThrough(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 50})
 	for i := range breakerRow {
@@ -230,8 +230,8 @@ func TestHalfOpenLetsOneThrough(t *testing.T) {
 	}
 }
 
-// TestTrialEndsWell checks that a first token is not enough for a trial to pass. A stream that runs
-// for some seconds after its first token passes the trial.
+// TestTrialEndsWell checks that a first token is not enough for a trial to succeed. A stream that
+// continues for some seconds after its first token is enough.
 func TestTrialEndsWell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := newTestUpstream(t, config.Concurrency{Shared: 50})
@@ -278,7 +278,7 @@ func TestTrialEndsWell(t *testing.T) {
 	})
 }
 
-// TestTrialIsGivenBackWhenFull checks that a full upstream does not use up the trial.
+// TestTrialIsGivenBackWhenFull checks that a full upstream does not consume the trial.
 func TestTrialIsGivenBackWhenFull(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 1})
 	held, _ := u.TryLease("", PoolText, 0, time.Now())
@@ -321,9 +321,9 @@ func TestStatesAndLeases(t *testing.T) {
 	}
 }
 
-// TestSlotIsGivenBackWhenRetiredInBetween takes a lease step by step while the upstream is
-// retired. Retire sees the slot and leaves the connections open. Releasing the slot closes them,
-// and lets the next trial pass.
+// TestSlotIsGivenBackWhenRetiredInBetween retires an upstream while a lease is being acquired, step
+// by step. Retire sees the slot and leaves the connections open. Once the slot is released, the
+// connections are closed, and the next trial may pass.
 func TestSlotIsGivenBackWhenRetiredInBetween(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 1})
 	s := u.set

@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// Load is the load of one pool of one upstream at one moment, as seen by a pick.
+// Load is a snapshot of one pool's load at an upstream.
 type Load struct {
-	Active int     // own leases (exact) and Elsewhere; for all pools if they share
-	Taken  int     // slots taken: Active, or Limit if busy; Elsewhere only without an account
+	Active int     // this edge's leases (exact) plus Elsewhere; in all pools if they share the limit
+	Taken  int     // occupied slots: Active, or Limit if busy; includes Elsewhere only without an account
 	Others int     // requests of the engine's other clients, from its last fresh report
-	Usual  float64 // average of Others over othersTime, which a pick uses
-	// Elsewhere counts the calls that the other edges of a fleet have reported.
+	Usual  float64 // average of Others over othersTime, used for routing
+	// Elsewhere is the number of calls that the fleet's other edges have reported.
 	Elsewhere int
-	Limit     int     // slots minus those that ghosts hold
-	Places    int     // calls that run at once: Limit, or fewer if the engine was seen to queue
-	Tokens    int64   // prompt tokens of the own leases, without those probably cached
-	Unread    int64   // prompt tokens of calls without a first token yet
-	Reading   float64 // estimated seconds since the engine started to read the first of these
+	Limit     int     // slots minus ghosts
+	Places    int     // calls that run concurrently: Limit, or fewer if the engine queues calls
+	Tokens    int64   // prompt tokens of this edge's leases, without those probably cached
+	Unread    int64   // prompt tokens of calls without a first token
+	Reading   float64 // estimated seconds since the engine started to read the oldest of these prompts
 	Penalty   float64 // recent failures and the slow start after a return, in calls
-	Share     float64 // share of the weighted places for one call: 1/(Places × Weight)
+	Share     float64 // weight of one call: 1/(Places × Weight)
 	Weight    float64 // as configured or discovered
 }
 
-// ReadLoad sets l to a pool's load. It reads only atomics and does not allocate. A pick reads
-// dozens of upstreams and passes its own variable, because copying the result would be half the
-// cost of each read.
+// ReadLoad stores a pool's load in l. It reads only atomics and does not allocate. Routing reads
+// dozens of upstreams per call and reuses one Load variable, because copying a Load would double
+// the cost of each read.
 func (u *Upstream) ReadLoad(l *Load, p Pool, now Moment) {
 	c, word := u.slots.limits.Load(), u.slots.inUse.Load()
 	l.Active, l.Limit, l.Places, l.Share, l.Elsewhere = c.active(word, p), c.net[p], c.places[p], c.share[p], 0
@@ -50,8 +50,8 @@ func (u *Upstream) ReadLoad(l *Load, p Pool, now Moment) {
 	}
 }
 
-// penalty counts failures and refusals as load, so that a fast-failing upstream does not look
-// idle. The zero value is no penalty.
+// penalty counts failures and refusals as load, so that an upstream that fails fast does not look
+// idle.
 type penalty struct{ newest atomic.Pointer[decaying] }
 
 // decaying is a quantity that halves every halfLife.
@@ -60,14 +60,14 @@ type decaying struct {
 	since Moment
 }
 
-// halfLife makes a failure weigh like a call that runs for a few seconds.
+// halfLife is chosen so that a failure weighs as much as a call of a few seconds.
 const halfLife = 5 * time.Second
 
-// penaltyMax is the maximum penalty, in calls. A higher penalty would keep calls away from a good
-// upstream for a minute after an outage under load.
+// penaltyMax bounds the penalty, in calls. After an outage under load, a higher penalty would keep
+// calls away from a recovered upstream for a minute.
 const penaltyMax = 64
 
-// A penalty of this age is below 0.002 calls and counts as zero.
+// A penalty older than decayed is below 0.002 calls and counts as zero.
 const decayed = Moment(15 * halfLife)
 
 func (d *decaying) at(now Moment) float64 {
@@ -84,7 +84,6 @@ func (p *penalty) at(now Moment) float64 {
 	return 0
 }
 
-// charge counts one failure or refusal.
 func (p *penalty) charge(now Moment) {
 	for {
 		old := p.newest.Load()
@@ -96,9 +95,9 @@ func (p *penalty) charge(now Moment) {
 
 func (p *penalty) clear() { p.newest.Store(nil) }
 
-// After an upstream returns from down, it looks a quarter full at first, and less full as
-// slowStartTime passes. So its share of calls grows gradually. This affects the score and not the
-// limit: a route's only upstream is used in full.
+// After an upstream comes up from down, a quarter of its slots count as taken. This share falls to
+// zero over slowStartTime, so that the upstream's part of the calls grows gradually. The limit is
+// unaffected, so a route's only upstream can be used in full.
 const (
 	slowStartTime  = 3 * time.Second
 	slowStartShare = 0.25
@@ -111,8 +110,8 @@ func slowStart(since int64, limit int) float64 {
 
 // Work is the work of one or more edges at an upstream.
 type Work struct {
-	InFlight [poolCount]int // calls, by pool
-	Down     bool           // an edge found it down
+	InFlight [poolCount]int // calls by pool
+	Down     bool           // an edge reports the upstream as down
 }
 
 // Here is the work of this edge at an upstream.
@@ -120,12 +119,13 @@ type Here struct {
 	ID       ID
 	Upstream *Upstream
 	Work     Work
-	// Placed counts the calls that this edge has sent to the upstream since it started to share.
-	// Calls whose conversation was already there do not count.
+	// Placed counts the calls that this edge has sent to the upstream since it joined the fleet,
+	// except calls that continue a conversation at the upstream.
 	Placed int64
 }
 
-// Here appends this edge's work at every upstream to dst, for the other edges of a fleet.
+// Here appends this edge's work at every upstream to dst. The edge reports it to the other edges of
+// a fleet.
 func (s *Set) Here(dst []Here) []Here {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,17 +141,17 @@ func (s *Set) Here(dst []Here) []Here {
 	return dst
 }
 
-// Elsewhere holds the work that the other edges of a fleet have reported.
+// Elsewhere is the work that the other edges of the fleet have reported.
 type Elsewhere struct {
 	Edges int // live edges, including this one
 	Works map[ID]Work
-	// Placed is Here.Placed, by upstream, as of the reported work.
+	// Placed is Here.Placed by upstream, at the time of the report.
 	Placed map[ID]int64
 }
 
-// Share makes every upstream count the work of other edges and enforce the limits together with
-// them. If another edge has newly found an upstream down, the upstream is probed at once: the
-// report is a hint, and this edge's own probes decide.
+// Share makes every upstream count the work of other edges and enforce a common limit with them. If
+// another edge newly reports that an upstream is down, Share probes the upstream immediately. Only
+// probes of this edge can take the upstream down.
 func (s *Set) Share(e *Elsewhere) {
 	for _, u := range s.All() {
 		v := &elsewhere{Work: e.Works[u.identity.id], edges: e.Edges, placed: e.Placed[u.identity.id]}
@@ -165,8 +165,8 @@ func (s *Set) Share(e *Elsewhere) {
 	}
 }
 
-// Divide ends Share. Each limit is divided among the given number of edges, and this edge may use
-// its share.
+// Divide undoes Share: it divides each limit among the given number of edges, and this edge uses
+// one part.
 func (s *Set) Divide(edges int) {
 	for _, u := range s.All() {
 		u.slots.setElsewhere(nil, edges)
@@ -179,14 +179,14 @@ func DownElsewhere(u *Upstream) bool {
 	return v != nil && v.Down
 }
 
-// elsewhere holds the known work of other edges at one upstream. It is immutable.
+// elsewhere is the reported work of other edges at one upstream. It is immutable.
 type elsewhere struct {
 	Work
 	edges  int
-	placed int64 // fleetSlots.placed when the work was reported
+	placed int64 // fleetSlots.placed at the time of the report
 }
 
-// inFlight returns the number of calls that count against the pool's limit.
+// inFlight returns the calls that count against the pool's limit.
 func (v *elsewhere) inFlight(p Pool, shared bool) int {
 	if v == nil {
 		return 0
@@ -197,7 +197,7 @@ func (v *elsewhere) inFlight(p Pool, shared bool) int {
 	return v.InFlight[p]
 }
 
-// fewer reports whether any pool has fewer calls than before.
+// fewer reports whether v has fewer calls in any pool than before.
 func (v *elsewhere) fewer(before *elsewhere) bool {
 	for p := range poolCount {
 		if v.InFlight[p] < before.InFlight[p] {
@@ -207,25 +207,24 @@ func (v *elsewhere) fewer(before *elsewhere) bool {
 	return false
 }
 
-// SlotAccount counts the calls at an upstream exactly, together with the other edges of a fleet.
-// Its methods may be called from any goroutine.
+// SlotAccount counts the calls at an upstream exactly, across all edges of a fleet. It is safe for
+// concurrent use.
 type SlotAccount interface {
-	// Take takes a slot if fewer slots than the limit are taken. It may wait for the fleet's store.
+	// Take acquires a slot if fewer than limit slots are in use. It may wait for the fleet's store.
 	Take(limit int, now time.Time) bool
 	Give()
 }
 
-// fleetSlots holds what an upstream's slots share with other edges.
+// fleetSlots holds the part of an upstream's slot state that depends on other edges.
 type fleetSlots struct {
-	elsewhere atomic.Pointer[elsewhere] // nil: unknown, so each edge has its share
+	elsewhere atomic.Pointer[elsewhere] // nil: unknown, so each edge uses its part of the slots
 	edges     atomic.Int64              // edges that divide the slots; 0: as configured
 	placed    atomic.Int64              // see Here.Placed
-	drawn     atomic.Int64              // number of used slots that the account counts
+	drawn     atomic.Int64              // slots that the account counts
 	account   atomic.Pointer[SlotAccount]
 }
 
-// draw takes a slot from the account, if there is one. The account ensures that no slot is taken
-// twice.
+// draw acquires a slot from the account, if there is one.
 func (f *fleetSlots) draw(c *capacity) bool {
 	a := f.account.Load()
 	if a == nil {
@@ -238,8 +237,8 @@ func (f *fleetSlots) draw(c *capacity) bool {
 	return true
 }
 
-// giveBack returns a slot to the account. A reload may have switched the account on or off, so
-// drawn slots are counted.
+// giveBack returns a slot to the account. A reload may have switched the account on or off since
+// the slot was acquired, so drawn counts the slots that came from the account.
 func (f *fleetSlots) giveBack() {
 	for n := f.drawn.Load(); n > 0; n = f.drawn.Load() {
 		if f.drawn.CompareAndSwap(n, n-1) {
@@ -249,8 +248,8 @@ func (f *fleetSlots) giveBack() {
 	}
 }
 
-// setElsewhere stores the known work of other edges or, if v is nil, how many edges divide the
-// slots. It returns the previous work.
+// setElsewhere stores the reported work of other edges. If v is nil, it stores how many edges
+// divide the slots. It returns the previous work.
 func (s *slots) setElsewhere(v *elsewhere, edges int) (before *elsewhere) {
 	before = s.fleet.elsewhere.Swap(v)
 	if others := s.fleet.edges.Swap(int64(edges)); (before == nil) != (v == nil) || others != int64(edges) {
@@ -261,10 +260,10 @@ func (s *slots) setElsewhere(v *elsewhere, edges int) (before *elsewhere) {
 	return before
 }
 
-// parts returns the number of edges that divide the slots. If the work of the other edges is known,
-// or an account counts the slots, it returns 1: each edge may use all slots that the other edges
-// leave. Otherwise the number of edges seen takes precedence over the configured one. The caller
-// holds mu.
+// parts returns the number of edges that divide the slots. If the work of the other edges is known
+// or an account counts the slots, it returns 1. Each edge may then use all slots that the others
+// leave free. Otherwise the number of live edges takes precedence over the configured number. The
+// caller holds mu.
 func (s *slots) parts(l Limits, configured int) int {
 	if l.Exact || s.fleet.elsewhere.Load() != nil {
 		return 1
@@ -282,7 +281,7 @@ func (v *elsewhere) weigh(l *Load, c *capacity, p Pool, placed int64) {
 	if !c.Exact {
 		l.Taken = l.Active
 	}
-	// Until their next report, assume that each other edge has sent as many calls as this one,
-	// since all see the same numbers.
+	// Until the next report, assume that each other edge sends as many calls as this edge does,
+	// because all edges see the same numbers.
 	l.Usual += float64(placed-v.placed) * float64(v.edges-1)
 }

@@ -31,9 +31,9 @@ func TestLimitsOf(t *testing.T) {
 	}
 }
 
-// TestSlotsOfAFleet checks that an edge in a fleet admits calls only to its share of the slots,
-// wherever the slot count comes from. The edge weighs a call against all slots, since it counts the
-// other edges' calls, too.
+// TestSlotsOfAFleet checks that an edge in a fleet uses only its share of the slots, whatever the
+// source of the slot count is. It compares the load with all slots, because the load includes the
+// calls of the other edges.
 func TestSlotsOfAFleet(t *testing.T) {
 	for _, c := range []struct {
 		name             string
@@ -63,8 +63,9 @@ func TestSlotsOfAFleet(t *testing.T) {
 	}
 }
 
-// TestSlotsByTheEdgesSeen checks that an edge may use all slots while the edges share. When sharing
-// ends, the edge's share follows from how many edges it has seen, not from the configured number.
+// TestSlotsByTheEdgesSeen checks that an edge may use all slots while the edges share their load.
+// When sharing ends, the edge's part depends on the number of edges that it has seen and not on the
+// configured number.
 func TestSlotsByTheEdgesSeen(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 12})
 	u.slots.configure(&config.Upstream{Edges: 2, Concurrency: config.Concurrency{Shared: 12}}, 1, mustProfile(t, "llamacpp"))
@@ -109,8 +110,8 @@ func TestSharedAndSeparatePools(t *testing.T) {
 	}
 }
 
-// TestUsualOthers checks that from the first report on, a pick uses an average of others' work over
-// time, however often reports come.
+// TestUsualOthers checks that from the first report on, a pick uses the average work of other
+// clients over time, regardless of how often reports arrive.
 func TestUsualOthers(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 8})
 	now := time.Now()
@@ -143,8 +144,8 @@ func TestUsualOthers(t *testing.T) {
 	}
 }
 
-// TestOthers checks that others' work is the engine's work beyond this edge's own, while the report
-// is fresh.
+// TestOthers checks that the work of other clients is the engine's work minus this edge's work,
+// while the report is fresh.
 func TestOthers(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 8})
 	now := time.Now()
@@ -196,8 +197,8 @@ func TestPenalty(t *testing.T) {
 	near(slowStartTime, 0)
 }
 
-// TestOutcomesAndPenalty checks that only failures and refusals, including a 404 about the model,
-// add to the penalty, so that a failing target does not look idle.
+// TestOutcomesAndPenalty checks that only failures and refusals, including a 404 for the model, add
+// to the penalty. Otherwise a failing target would look idle.
 func TestOutcomesAndPenalty(t *testing.T) {
 	for o := range outcomeCount {
 		u := newTestUpstream(t, config.Concurrency{Shared: 8})
@@ -213,8 +214,8 @@ func TestOutcomesAndPenalty(t *testing.T) {
 	}
 }
 
-// TestGhosts plays reports: calls abandoned while the engine read their prompt, and work that the
-// edge's own calls do not explain.
+// TestGhosts plays reports that include calls abandoned during their prefill, and work that the
+// edge's calls do not explain.
 func TestGhosts(t *testing.T) {
 	type step struct{ abandoned, unexplained, want int }
 	for _, c := range []struct {
@@ -253,8 +254,8 @@ func TestGhosts(t *testing.T) {
 	}
 }
 
-// TestPlacesSeen plays an engine's reports, two seconds apart. A row has the calls that run, the
-// calls that wait, and the number that the engine is then assumed to run at once.
+// TestPlacesSeen plays an engine's reports, two seconds apart. Each row contains the running calls,
+// the waiting calls, and the resulting estimate of how many calls the engine runs concurrently.
 func TestPlacesSeen(t *testing.T) {
 	type step struct{ running, waiting, want int }
 	for _, c := range []struct {
@@ -287,8 +288,8 @@ func TestPlacesSeen(t *testing.T) {
 	}
 }
 
-// TestPlacesWeigh checks that places affect the weight but are not a limit, because the engine
-// accepts more calls. Places apply to a shared pool, too, and expire with the reports.
+// TestPlacesWeigh checks that places affect the load but are not a limit, because the engine
+// accepts more calls. Places also apply to a shared pool, and expire with the reports.
 func TestPlacesWeigh(t *testing.T) {
 	now := time.Now()
 	queue := func(u *Upstream) {
@@ -367,7 +368,7 @@ func TestAverages(t *testing.T) {
 	}
 }
 
-// TestSpeedometer checks that a speedometer tells a slow engine from a busy one.
+// TestSpeedometer checks that a speedometer distinguishes a slow engine from a busy one.
 func TestSpeedometer(t *testing.T) {
 	now := At(time.Now())
 	learn := func(m *speedometer, slowness float64, calls ...float64) {
@@ -424,8 +425,8 @@ func TestSpeedometer(t *testing.T) {
 }
 
 // TestSpeedometerFixedStart checks that the fixed time before a first token does not count as
-// slowness. Two engines read equally fast, but one gets only short prompts. Fewer than ten long
-// prompts do not show a speed. Enough prompts of equal length do.
+// slowness. Two engines read equally fast, but one of them receives only short prompts. Fewer than
+// ten long prompts do not reveal a speed. Enough prompts of equal length do.
 func TestSpeedometerFixedStart(t *testing.T) {
 	now := At(time.Now())
 	reads := func(m *speedometer, prompts int, tokens ...int64) (v Speed, ok bool) {
@@ -442,8 +443,8 @@ func TestSpeedometerFixedStart(t *testing.T) {
 		prompts       int
 		tokens        []int64
 		known         bool
-		slow, fast    float64 // seconds per token, at least and at most
-		least, almost float64 // seconds that a start takes, at least and at most
+		slow, fast    float64 // bounds of the seconds per token
+		least, almost float64 // bounds of the seconds that a start takes
 	}{
 		"short and long":          {40, []int64{50, 200, 8000, 30000}, true, 95e-6, 110e-6, 0.2, 0.32},
 		"few short, mostly long":  {40, []int64{600, 4000, 8000, 30000}, true, 95e-6, 125e-6, 0.15, 0.32},
@@ -466,9 +467,9 @@ func TestSpeedometerFixedStart(t *testing.T) {
 	}
 }
 
-// TestLeaseShowsSpeed checks that a lease reports the time since the previous first token, and the
-// tokens that the engine had to read by its own count. A prompt that waited for a place does not
-// show the reading speed.
+// TestLeaseShowsSpeed checks that a lease reports the time since the previous first token, and how
+// many tokens the engine has read, as counted by the engine. A prompt that waited for a place does
+// not reveal the reading speed.
 func TestLeaseShowsSpeed(t *testing.T) {
 	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()
 	m := u.Models.Entry("m")
@@ -516,8 +517,8 @@ func TestLeaseShowsSpeed(t *testing.T) {
 }
 
 // TestLeaseBooksUncachedTokens checks that a lease counts the tokens that the engine has to read.
-// The engine's count corrects the booking, and a first token ends it. The stall bound uses the
-// whole prompt.
+// The engine's count corrects this number, and at the first token the lease stops counting it. The
+// bound for a stall uses the whole prompt.
 func TestLeaseBooksUncachedTokens(t *testing.T) {
 	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()
 	look := func(what string, tokens, unread int64) {

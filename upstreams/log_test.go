@@ -11,8 +11,8 @@ import (
 	"penstock/config"
 )
 
-// TestLogLevels checks that an operator who reads only warnings sees each upstream that stops
-// taking calls. Its return is not a warning.
+// TestLogLevels checks that each upstream that goes out of service is logged as a warning, and that
+// its return is not.
 func TestLogLevels(t *testing.T) {
 	core, lines := observer.New(zap.InfoLevel)
 	s := newTestSet(t, Options{Log: zap.New(core)})

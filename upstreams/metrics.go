@@ -10,19 +10,18 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// series are an upstream's own metrics. The set's mutex guards the fields after the counters.
+// series holds the metrics of an upstream. The set's mutex guards the fields from set on.
 type series struct {
 	attempts  [outcomeCount]*metrics.Counter
 	abandoned [fateCount]*metrics.Counter
 	generated [engine.GenerationCount]*metrics.Counter
 	wakes     [len(wakeResults)]*metrics.Counter
 
-	shown      atomic.Pointer[metrics.Set] // the same set, to add and remove series
+	shown      atomic.Pointer[metrics.Set] // same as set, for code without the mutex
 	set        *metrics.Set                // nil: removed
 	registered bool
 }
 
-// wakeResults are the results of requests that wake an engine.
 var wakeResults = [...]string{"asked", "failed"}
 
 const wakeAsked, wakeFailed = 0, 1
@@ -34,7 +33,8 @@ func (s *series) count(fates [fateCount]int) {
 	}
 }
 
-// show creates the set. Every label value is a configured name or one of the edge's own words.
+// show creates the metrics set. All label values are configured names or constants, so the number
+// of series is bounded.
 func (s *series) show(u *Upstream) {
 	set := metrics.NewSet()
 	s.set = set
@@ -109,8 +109,8 @@ func (s *series) show(u *Upstream) {
 	}
 }
 
-// counter creates the counter at c. If a revived upstream already has it, counter exposes the
-// existing one under the name.
+// counter creates the counter *c. A revived upstream keeps its counters. In that case, counter
+// exposes the existing counter as a gauge with this name.
 func counter(set *metrics.Set, c **metrics.Counter, name string) {
 	if *c == nil {
 		*c = set.NewCounter(name)

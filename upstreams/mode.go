@@ -10,12 +10,12 @@ import (
 )
 
 // Mode is the operator's setting for an upstream, independent of its probes. It survives reloads
-// that keep the identity, but not a restart.
+// that keep the upstream, but not a restart.
 type Mode uint8
 
-// The modes. In drain and maintenance no new call goes to the upstream. Running calls end by
-// themselves, or move elsewhere once the drain time is over (HandsOver). In maintenance the
-// upstream is not probed either, so that the log stays quiet about an engine under repair.
+// In drain and maintenance, the upstream gets no new calls. Running calls finish there, or move to
+// another upstream after the drain time (HandsOver). In maintenance, the upstream is not probed, so
+// that an engine under repair does not fill the log.
 const (
 	ModeReady Mode = iota
 	ModeDrain
@@ -24,10 +24,10 @@ const (
 
 var modeNames = [...]string{"ready", "drain", "maintenance"}
 
-// String returns the mode's name: ready, drain or maintenance.
+// String returns ready, drain or maintenance.
 func (m Mode) String() string { return modeNames[m] }
 
-// ParseMode reads a mode's name.
+// ParseMode parses the name of a mode.
 func ParseMode(name string) (Mode, error) {
 	for i, n := range modeNames {
 		if n == name {
@@ -45,8 +45,8 @@ type modeSwitch struct {
 	changed time.Time // zero: never
 }
 
-// handover decides when running calls should leave an upstream that gets no new calls: after the
-// configured drain time. Calls that no other upstream can take stay.
+// handover is the timer after which running calls should move away from an upstream that gets no
+// new calls. Calls that no other upstream can take stay where they are.
 type handover struct {
 	due atomic.Bool
 
@@ -54,7 +54,6 @@ type handover struct {
 	timer *time.Timer // nil: the upstream gets calls
 }
 
-// start makes calls leave after the given time.
 func (h *handover) start(after time.Duration, hooks *hooks) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -70,7 +69,6 @@ func (h *handover) start(after time.Duration, hooks *hooks) {
 	}
 }
 
-// stop lets calls stay.
 func (h *handover) stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -81,11 +79,11 @@ func (h *handover) stop() {
 	h.due.Store(false)
 }
 
-// HandsOver reports whether an upstream's calls should leave if another upstream can take them: the
-// upstream is drained or removed, and the drain time is over.
+// HandsOver reports whether an upstream's calls should move to another upstream. This is the case
+// when the drain time of a drained or removed upstream is over.
 func HandsOver(u *Upstream) bool { return u.ending.handover.due.Load() }
 
-// reviewHandover starts or stops the drain time after a change of mode or configuration.
+// reviewHandover starts or stops the drain time after a change of the mode or configuration.
 func reviewHandover(u *Upstream) {
 	if after := u.set.o.DrainTime; u.mode.now() == ModeReady && !u.ending.retiring.Load() {
 		u.ending.handover.stop()
@@ -96,7 +94,6 @@ func reviewHandover(u *Upstream) {
 
 func (m *modeSwitch) now() Mode { return Mode(m.mode.Load()) }
 
-// set returns the previous mode.
 func (m *modeSwitch) set(mode Mode) (before Mode) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,7 +103,7 @@ func (m *modeSwitch) set(mode Mode) (before Mode) {
 	return before
 }
 
-// age returns the seconds since the last change, or -1.
+// age returns the seconds since the last change, or -1 if there was none.
 func (m *modeSwitch) age(now time.Time) float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,8 +113,7 @@ func (m *modeSwitch) age(now time.Time) float64 {
 // Mode returns the operator's setting.
 func (u *Upstream) Mode() Mode { return u.mode.now() }
 
-// SetMode sets the mode, which admits or bars calls. An upstream that returns from maintenance is
-// probed at once.
+// SetMode changes the mode. When an upstream leaves maintenance, SetMode probes it immediately.
 func (u *Upstream) SetMode(m Mode) {
 	before := u.mode.set(m)
 	if before == m {
@@ -127,7 +123,7 @@ func (u *Upstream) SetMode(m Mode) {
 	u.hooks.log.Info("upstream's mode set", zap.Stringer("from", before), zap.Stringer("to", m))
 	u.hooks.room()
 	if before == ModeMaintenance {
-		u.Health.distrust() // the earlier state is old: one bad probe takes the upstream down
+		u.Health.distrust() // the old health state is stale, so a single failed probe takes the upstream down
 		u.probing.kick()
 	}
 }

@@ -6,57 +6,55 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// A 404 about a model takes a listed model off its upstream at once. The engine's list decides
-// when the model is back. The prober rereads the list at once, because a router that was swapping
-// models has the model back in a moment. A name that flaps between listed and 404 stays away
-// longer each time, so that a wrong list does not cost a call every tenth of a second.
+// If an engine answers 404 for a listed model, the model's target immediately goes out of service.
+// The engine's model list decides when the model is back. The prober rereads the list immediately,
+// because a router that is swapping models soon lists the model again. If a model keeps alternating
+// between listed and 404, each outage lasts longer. Otherwise, a wrong list would cost a call every
+// tenth of a second.
 //
-// No client takes a model away alone, since engines repeat the client's input in their errors. If
-// a list has shown the model after a 404, or if no list names it at all, two independent sources
-// are needed.
+// No single client can take a target out of service, because engines echo client input in their
+// errors. Two independent 404s are needed if a list has shown the model after a 404, or if no list
+// contains the model.
 
 const (
-	// missingUnlisted is the time that a name stays away if no list can bring it back.
+	// missingUnlisted is the duration of an outage if the list cannot end it.
 	missingUnlisted = 30 * time.Second
-	// missingAgain is the time that a listed name stays away after its second 404. Each further 404
-	// doubles this time, up to missingAgainMax. The times are short, because a 404 may concern only
-	// one client's request.
+	// missingAgain is the duration of an outage after the second 404 for a listed model. Each later
+	// 404 doubles the duration, up to missingAgainMax. These durations are short, because a 404 may
+	// concern only one client's request.
 	missingAgain    = time.Second
 	missingAgainMax = 4 * time.Second
-	// flapsForgotten is the time that a name must be without a 404 for the next 404 to count as the
-	// first again.
+	// If no 404 occurs for flapsForgotten, the next 404 counts as the first again.
 	flapsForgotten = 2 * time.Minute
-	// missingSources is the number of independent 404s that outweigh a list, or replace one.
+	// missingSources is the number of independent 404s that outweigh the model list.
 	missingSources = 2
-	// missingReread is the period after a 404 in which the prober reads the list every confirmPause
-	// instead of with every probe.
+	// For missingReread after a 404, the prober reads the list every confirmPause.
 	missingReread = 30 * time.Second
 )
 
-// missingModel is one served name's newest 404.
+// missingModel is the newest 404 of one served name.
 type missingModel struct {
 	at   time.Time
-	hold time.Duration // a list brings the name back only after this time
+	hold time.Duration // the list cannot end the outage before this time has passed
 }
 
-// missingModels holds the names that a 404 keeps away. It is immutable, and bounded because the
-// names are configured ones.
+// missingModels holds the names that are out because of a 404. It is immutable. Only configured
+// names are added to it, so its size is bounded.
 type missingModels map[string]missingModel
 
-// flaps counts the losses of one name in quick succession.
+// flaps counts the recent outages of one name.
 type flaps struct {
-	last  time.Time // newest 404
+	last  time.Time // time of the newest 404
 	count int
-	by    evidence // the sources of the 404s
+	by    evidence // sources of the 404s
 }
 
 // confirmed reports whether more than one client got a 404 for the name. Clients without a key
-// cannot be told apart, so different bodies count instead.
+// cannot be told apart, so distinct request bodies count instead.
 func (r *flaps) confirmed(f FailureSource) bool {
 	return r.by.n >= missingSources || f.Key == "" && r.by.bodyCount >= missingSources
 }
 
-// gone records that the engine answered 404 for f.Served.
 func (s *ServedModels) gone(f FailureSource, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +67,7 @@ func (s *ServedModels) gone(f FailureSource, now time.Time) {
 	r.by.add(f, now)
 	g, away := v.missing[f.Served]
 	leaves := away || r.confirmed(f) || r.count == 0 && v.list.Names(v.profile, f.Served)
-	if leaves && !away { // ignore 404s of requests sent before the first one
+	if leaves && !away { // if already away, the request was sent before the first 404
 		if r.count > 0 {
 			g.hold = min(missingAgainMax, missingAgain<<min(r.count-1, 8))
 		}
@@ -88,7 +86,7 @@ func (s *ServedModels) gone(f FailureSource, now time.Time) {
 	}
 }
 
-// lately reports whether some model's 404 is so recent that the model may soon be back.
+// lately reports whether any model's 404 is so recent that the model may be back soon.
 func (m missingModels) lately(now time.Time) bool {
 	for _, g := range m {
 		if now.Sub(g.at) < missingReread {
@@ -98,7 +96,7 @@ func (m missingModels) lately(now time.Time) bool {
 	return false
 }
 
-// still returns the names that stay away despite a list. begun is the time at which the edge
+// still returns the names that remain out of service despite a new list. begun is when the edge
 // started to read the list.
 func (m missingModels) still(p *engine.Profile, list *engine.ModelList, begun time.Time) missingModels {
 	var next missingModels

@@ -13,20 +13,19 @@ import (
 	"penstock/upstreams/residency"
 )
 
-// ServedModels holds the models of an upstream, according to its engine's list and to 404s that
-// calls got.
+// ServedModels tracks the models of an upstream, from its engine's list and from 404s.
 type ServedModels struct {
 	view   atomic.Pointer[modelView]
-	places residency.Places // decides turns if the engine keeps few models in memory
+	places residency.Places // turns of an engine that keeps few models in memory
 	up     *Upstream
 
 	mu       sync.Mutex
 	expected []string // served names that routes send here
 	entries  map[string]*ServedModel
 	flaps    map[string]flaps // by served name
-	found    engine.Listing   // models published by the list
-	lists    bool             // the list publishes models
-	turn     *time.Timer      // calls turnsChange; nil: never needed so far
+	found    engine.Listing   // models that the list publishes
+	lists    bool             // the list determines the published models
+	turn     *time.Timer      // calls turnsChange; nil: not used yet
 
 	hooks *hooks
 }
@@ -38,8 +37,8 @@ func (s *ServedModels) init(u *Upstream, profile *engine.Profile, st *settings) 
 	s.places.Configure(st.spec.Residents)
 }
 
-// awaitTurn makes waiting calls look again when the turns change although no call ends. It is
-// called after a call has ended or begun to wait.
+// awaitTurn schedules a wake-up of waiting calls for the next change of turns. It is called when a
+// call ends or begins to wait.
 func (s *ServedModels) awaitTurn(now time.Time) {
 	if s.places.Gate() == nil {
 		return
@@ -49,8 +48,7 @@ func (s *ServedModels) awaitTurn(now time.Time) {
 	changeTurns(s, now)
 }
 
-// changeTurns sets the timer that calls turnsChange when the turns may next change. The caller
-// holds mu.
+// changeTurns sets the timer for the next change of turns. The caller holds mu.
 func changeTurns(s *ServedModels, now time.Time) {
 	g := s.places.Gate()
 	if g == nil {
@@ -66,17 +64,16 @@ func changeTurns(s *ServedModels, now time.Time) {
 	}
 }
 
-// turnsChange makes waiting calls look again.
 func (s *ServedModels) turnsChange() {
 	defer s.hooks.guard.Catch(guardRoom, nil)
 	s.hooks.room()
 	s.awaitTurn(time.Now())
 }
 
-// modelView holds the facts that decide whether a model is served. It is immutable.
+// modelView holds the facts that determine which models are served. It is immutable.
 type modelView struct {
 	profile *engine.Profile
-	list    *engine.ModelList // nil: the engine lists nothing
+	list    *engine.ModelList // nil: the engine lists no models
 	listed  time.Time         // when the edge started to read the list
 	missing missingModels
 }
@@ -89,50 +86,49 @@ func (v *modelView) serves(served string) bool {
 }
 
 // loaded reports whether the engine lists the name as loaded. ok is false if the engine does not
-// say.
+// report it.
 func (v *modelView) loaded(served string) (loaded, ok bool) {
 	m, _ := v.list.Find(v.profile, served)
 	return m.Loaded, m.LoadedKnown
 }
 
-// ServedModel is one served name at one upstream. The upstream keeps it up to date, so that a
-// pick reads an atomic instead of looking up the name, as Serves and MaxContext do. It lives as
-// long as the upstream, and any goroutine may call its methods.
+// ServedModel is one served name at one upstream. The upstream keeps it current, so that routing
+// reads an atomic instead of looking up the name. It lives as long as the upstream, and is safe for
+// concurrent use.
 type ServedModel struct {
 	speed       speedometer
 	answers     answerTimes
 	lacking     lacking
 	unavailable atomic.Bool
-	context     atomic.Int64                    // 0: the engine does not say
-	place       atomic.Pointer[residency.Model] // nil: its calls need no turn
-	answered    atomic.Int64                    // when a call found the model loaded, Unix nanoseconds
-	away        atomic.Bool                     // an adapter that the engine has not used recently
+	context     atomic.Int64                    // 0: not reported
+	place       atomic.Pointer[residency.Model] // nil: the model needs no turn
+	answered    atomic.Int64                    // when a call last found the model loaded, Unix nanoseconds
+	away        atomic.Bool                     // an adapter that is probably not loaded
 	served      string
-	used        time.Time // when the engine last reported this adapter in use; all.mu guards it
+	used        time.Time // when the engine last reported this adapter in use; guarded by all.mu
 	all         *ServedModels
 }
 
-// Available returns the result of Serves for the name.
+// Available is like Serves, for this name.
 func (m *ServedModel) Available() bool { return !m.unavailable.Load() }
 
-// Context returns the result of MaxContext for the name.
+// Context is like MaxContext, for this name.
 func (m *ServedModel) Context() int { return int(m.context.Load()) }
 
-// Speed sets v to the measured speed of the engine with the model. It returns false if there are
-// too few recent measurements.
+// Speed stores the engine's measured speed for the model in v. It returns false if there are too
+// few recent measurements.
 func (m *ServedModel) Speed(v *Speed, now Moment) bool { return m.speed.read(v, now) }
 
-// coldPenalty is the load, in multiples of full, that is added to an upstream which would first
-// have to load the model. A call is faster where the model is loaded, as long as there is room.
+// An upstream that must first load the model counts as busier: coldPenalty times its places are
+// added to its load. As long as an upstream with the loaded model has a free slot, a call completes
+// sooner there.
 const coldPenalty = 2
 
-// awayPenalty is the load, in calls, that is added to an upstream which would first have to load
-// an adapter. Loading takes a moment.
+// awayPenalty, in calls, is added to the load of an upstream that must first load an adapter.
 const awayPenalty = 1
 
-// setAdapters records which adapters the engine has loaded, according to the engine's newest
-// report: as many as fit, the most recently used first. If the list does not publish models, no
-// adapter counts as away.
+// setAdapters estimates which adapters the engine has loaded: as many of the most recently used
+// ones as fit. If the list does not publish models, no adapter counts as away.
 func setAdapters(s *ServedModels, a *engine.Adapters, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,8 +150,8 @@ func setAdapters(s *ServedModels, a *engine.Adapters, at time.Time) {
 	}
 }
 
-// Weigh adjusts a load of the upstream for calls of this model. While it is not the model's turn,
-// the load shows no room.
+// Weigh adjusts the upstream's load for a call of this model. During another model's turn, the load
+// shows no free slot.
 func (m *ServedModel) Weigh(l *Load, now time.Time) {
 	if m.away.Load() {
 		l.Penalty += awayPenalty
@@ -172,8 +168,8 @@ func (m *ServedModel) Weigh(l *Load, now time.Time) {
 	}
 }
 
-// TryLease is Upstream.TryLease for a call of this model that leaves some slots free. It must be
-// the model's turn.
+// TryLease is like Upstream.TryLease, for a call of this model. The call must leave the given share
+// of the slots free. It fails during another model's turn.
 func (m *ServedModel) TryLease(key string, p Pool, prompt Prompt, free config.Percent, now time.Time) (*Lease, bool) {
 	l, ok := lease(m.all.up, key, p, prompt, free, now)
 	if !ok {
@@ -186,26 +182,26 @@ func (m *ServedModel) TryLease(key string, p Pool, prompt Prompt, free config.Pe
 	return l, true
 }
 
-// Wait counts a call that waits for a slot, so that its model gets a turn. The caller calls quit
-// when the wait ends. quit is nil if there are no turns.
+// Wait registers a waiting call, so that its model gets a turn. The caller calls quit when the wait
+// ends. quit is nil if there are no turns.
 func (m *ServedModel) Wait(now time.Time) (quit func()) {
 	p := m.place.Load()
 	if p == nil {
 		return nil
 	}
-	if p.Wait(now) { // the call checked for a slot before it was counted
+	if p.Wait(now) { // the call looked for a slot before it was registered
 		m.all.hooks.room()
 	}
 	m.all.awaitTurn(now)
 	return func() {
-		if p.Quit() { // the call's wait may have kept others out
+		if p.Quit() { // the waiting call may have blocked other models
 			m.all.turnsChange()
 		}
 	}
 }
 
-// loads reports whether the engine was asked for the model and may not have loaded it yet. An
-// answered call is newer evidence than a list that was read before the call.
+// loads reports whether the engine may still be loading the model. A successful call is newer
+// evidence than a list that was read before the call.
 func (m *ServedModel) loads() bool {
 	if p := m.place.Load(); p != nil {
 		return p.Cold()
@@ -215,8 +211,7 @@ func (m *ServedModel) loads() bool {
 	return ok && !loaded && v.profile.Has(config.QuirkLoadsOnDemand) && m.answered.Load() <= v.listed.UnixNano()
 }
 
-// HasTurn reports whether a call of the model may go to the upstream now, as far as the models'
-// turns are concerned.
+// HasTurn reports whether the turns admit a call of the model now.
 func (m *ServedModel) HasTurn(now time.Time) bool {
 	p := m.place.Load()
 	if p == nil {
@@ -226,7 +221,7 @@ func (m *ServedModel) HasTurn(now time.Time) bool {
 	return ok
 }
 
-// takeTurn takes a model's turn for one of the edge's own requests. The turn is nil if there are
+// takeTurn enters a model's turn for one of the edge's generation probes. turn is nil if there are
 // no turns.
 func (s *ServedModels) takeTurn(served string, now time.Time) (turn *residency.Model, ok bool) {
 	if turn = s.Entry(served).place.Load(); turn == nil {
@@ -235,8 +230,8 @@ func (s *ServedModels) takeTurn(served string, now time.Time) (turn *residency.M
 	return turn, s.enter(turn, now)
 }
 
-// enter takes a turn for a model if it is the model's turn. If this makes room for another model,
-// enter wakes the waiting calls.
+// enter enters a model's turn if the turns admit the model. If this makes room for another model,
+// enter also wakes the waiting calls.
 func (s *ServedModels) enter(turn *residency.Model, now time.Time) bool {
 	ok, opens := turn.Enter(now)
 	if opens {
@@ -245,14 +240,14 @@ func (s *ServedModels) enter(turn *residency.Model, now time.Time) bool {
 	return ok
 }
 
-// Loading reports whether the engine seems to be loading a model, judged by the turns. Until the
-// model is loaded, the engine may answer nothing.
+// Loading reports whether the engine seems to be loading a model, judging by the turns. An engine
+// that loads a model may not respond at all.
 func (s *ServedModels) Loading() bool {
 	g := s.places.Gate()
 	return g != nil && g.Loading()
 }
 
-// setPlaces changes the number of models that the engine keeps. The caller holds mu.
+// setPlaces changes the number of models that the engine keeps in memory. The caller holds mu.
 func (s *ServedModels) setPlaces(change func(int) bool, n int) {
 	if !change(n) {
 		return
@@ -273,7 +268,7 @@ func (m *ServedModel) setPlace() {
 	}
 }
 
-// Entry returns the entry for a served name. The entry stays the same while the configuration
+// Entry returns the entry for a served name. The entry stays the same as long as the configuration
 // expects the name here. The caller passes only expected names, so the map is bounded.
 func (s *ServedModels) Entry(served string) *ServedModel {
 	s.mu.Lock()
@@ -289,29 +284,27 @@ func (s *ServedModels) Entry(served string) *ServedModel {
 	return m
 }
 
-// Serves reports whether the upstream has the model now. It returns false only if the engine's list
-// is authoritative and lacks the name, or if the engine answered 404 for the name and no later list
-// has it. Serves does not allocate.
+// Serves reports whether the upstream serves the model now. It returns false if the engine's list
+// is authoritative and lacks the name, or if the engine answered 404 and no later list contains the
+// name. Serves does not allocate.
 func (s *ServedModels) Serves(served string) bool { return s.view.Load().serves(served) }
 
-// All returns the engine's last list, or nil if the engine lists nothing. The slice is shared and
+// All returns the engine's last list, or nil if the engine lists no models. The slice is shared and
 // must not be modified.
 func (s *ServedModels) All() []engine.ModelInfo { return s.view.Load().list.All() }
 
-// Find returns the engine's information on a served name, and false if there is none.
+// Find returns the engine's information about a served name.
 func (s *ServedModels) Find(served string) (engine.ModelInfo, bool) {
 	v := s.view.Load()
 	return v.list.Find(v.profile, served)
 }
 
-// MaxContext returns the number of tokens of context that the engine reports for a served name, or
-// 0 if it reports none.
+// MaxContext returns the context length in tokens that the engine reports for a served name, or 0.
 func (s *ServedModels) MaxContext(served string) int {
 	m, _ := s.Find(served)
 	return m.Context
 }
 
-// configure applies a changed engine and settings.
 func (s *ServedModels) configure(profile *engine.Profile, st *settings) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -319,7 +312,7 @@ func (s *ServedModels) configure(profile *engine.Profile, st *settings) {
 	s.setPlaces(s.places.Configure, st.spec.Residents)
 	v := s.view.Load()
 	s.show(profile, v.list, v.listed, v.missing)
-	for served := range s.entries { // drop entries of removed models: an engine can list any number
+	for served := range s.entries { // drop removed models, because an engine can list any number
 		if !slices.Contains(st.expected, served) {
 			delete(s.entries, served)
 			delete(s.flaps, served)
@@ -338,8 +331,8 @@ func (s *ServedModels) recognise(profile *engine.Profile) {
 	s.show(profile, v.list, v.listed, v.missing)
 }
 
-// setList stores a list. begun is the time at which the edge started to read it. A nil list drops
-// the previous list: an engine that stops listing models may still have them.
+// setList stores a list. begun is when the edge started to read the list. A nil list discards the
+// previous list, because an engine that stops listing models may still serve them.
 func (s *ServedModels) setList(list *engine.ModelList, begun time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -353,8 +346,8 @@ func (s *ServedModels) setList(list *engine.ModelList, begun time.Time) {
 	}
 }
 
-// found returns the models that the engine's lists have shown, for an upstream that publishes its
-// models. ok is false until there is a list.
+// found returns the published models that the engine's lists have shown. ok is false until a list
+// has been read.
 func found(s *ServedModels) (models []config.Listed, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -367,15 +360,15 @@ func found(s *ServedModels) (models []config.Listed, ok bool) {
 	return models, s.found.Listed
 }
 
-// told stores the number of models that the engine reports that it can keep loaded.
+// told stores the engine's report of how many models it can keep loaded.
 func (s *ServedModels) told(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.setPlaces(s.places.Tell, n)
 }
 
-// show replaces the view and updates every ServedModel. It logs each model that left its route or
-// came back. The caller holds mu.
+// show replaces the view and updates every ServedModel. It logs each model that became unavailable
+// or available. The caller holds mu.
 func (s *ServedModels) show(profile *engine.Profile, list *engine.ModelList, listed time.Time, missing missingModels) {
 	v := &modelView{profile, list, listed, missing}
 	s.view.Store(v)
@@ -399,7 +392,6 @@ func (s *ServedModels) show(profile *engine.Profile, list *engine.ModelList, lis
 	changeTurns(s, time.Now())
 }
 
-// whyNot explains why a name is not served.
 func (s *ServedModels) whyNot(served string) string {
 	v := s.view.Load()
 	if _, gone := v.missing[served]; gone {
@@ -411,7 +403,6 @@ func (s *ServedModels) whyNot(served string) string {
 	return "engine does not list the model"
 }
 
-// unserved returns the expected names that are not served.
 func (s *ServedModels) unserved(expected []string) (names []string) {
 	for _, name := range expected {
 		if !s.Serves(name) {

@@ -37,8 +37,8 @@ func TestServes(t *testing.T) {
 	}
 }
 
-// TestServesVanished checks that a list that may be incomplete removes only names that an earlier
-// list had.
+// TestServesVanished checks that a list that may be incomplete removes a name only if an earlier
+// list contained it.
 func TestServesVanished(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{})
 	first := engine.NewModelList([]engine.ModelInfo{{ID: "a"}, {ID: "b"}}, nil)
@@ -78,9 +78,9 @@ func serves(t testing.TB, u *Upstream, served string) bool {
 	return want
 }
 
-// TestAdaptersAtHand checks that while an engine reports its adapters in use, the upstream looks
-// busier for an adapter that the engine has not used recently. The engine also reports how many
-// adapters it keeps.
+// TestAdaptersAtHand checks that an adapter that the engine has not used recently adds to the load,
+// as long as the engine reports which adapters are in use. The engine also reports how many
+// adapters it can use at a time.
 func TestAdaptersAtHand(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 4})
 	u.recognised(mustProfile(t, "vllm"))
@@ -105,7 +105,7 @@ func TestAdaptersAtHand(t *testing.T) {
 	}{
 		{nil, "xyz"},
 		{[]string{"x"}, "yz"},
-		{nil, "yz"}, // the engine still has it
+		{nil, "yz"}, // still in use
 		{[]string{"y"}, "z"},
 		{[]string{"z"}, "x"},
 		{[]string{"x", "y", "z"}, "z"},
@@ -126,8 +126,8 @@ func TestAdaptersAtHand(t *testing.T) {
 	}
 }
 
-// TestEntriesAreBounded checks that an engine that lists other names with every probe leaves no old
-// entries.
+// TestEntriesAreBounded checks that no old entries remain if an engine lists different names with
+// every probe.
 func TestEntriesAreBounded(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{})
 	for i := range 100 {

@@ -16,8 +16,8 @@ import (
 	"penstock/upstreams"
 )
 
-// fleet simulates several edges in front of the same engines, in virtual time. Unless they share,
-// edges learn of each other only from the engines' reports, every two seconds.
+// fleet simulates several edges in front of the same engines in virtual time. If the edges do not
+// share, they learn of each other only from the engines' reports, every two seconds.
 type fleet struct {
 	t       testing.TB
 	chance  *rand.Rand
@@ -26,18 +26,18 @@ type fleet struct {
 	engines []fleetEngine
 	edges   []*routing.Route
 	sets    []*upstreams.Set
-	board   map[*upstreams.Set][]upstreams.Here // last report of each edge; nil: edges do not share
+	board   map[*upstreams.Set][]upstreams.Here // last report of each edge; nil: the edges do not share
 	join    func(*upstreams.Set)                // makes an edge share
 	anyEdge bool                                // each call goes to a random edge
 
-	calls, misplaced int // misplaced: sent to an engine that was full while another was not
+	calls, misplaced int // misplaced: sent to a full engine while another had a free slot
 	refused          int // calls refused although an engine had a free slot
 }
 
 type fleetEngine struct {
 	slots   int      // number of slots that the edges assume
-	places  int      // calls that can run at once
-	inside  int      // calls that run or wait there
+	places  int      // number of calls that run concurrently
+	inside  int      // number of running and waiting calls
 	waiting []func() // starts the waiting calls
 	calls   int
 }
@@ -76,7 +76,6 @@ func newFleetOf(t testing.TB, edges int, engines []fleetEngine, seed uint64) *fl
 	return f
 }
 
-// addEdge starts an edge.
 func (f *fleet) addEdge(policy string) {
 	t := f.t
 	set, err := upstreams.NewSet(upstreams.Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
@@ -111,7 +110,7 @@ func (f *fleet) addEdge(policy string) {
 // fleetBoard is the interval between two reports of a sharing edge.
 const fleetBoard = 50 * time.Millisecond
 
-// share makes each edge report its calls to the others, at its own times.
+// share makes each edge report its calls to the others, each edge at a different time.
 func (f *fleet) share() {
 	f.board = map[*upstreams.Set][]upstreams.Here{}
 	var tell func(s *upstreams.Set)
@@ -157,7 +156,7 @@ func (f *fleet) probe(e *fleetEngine, u *upstreams.Upstream, in time.Duration) {
 	})
 }
 
-// arrivals sends calls at a rate that keeps a given share of the engines busy.
+// arrivals sends calls at a rate that occupies the given share of the engines.
 func (f *fleet) arrivals(busy float64) {
 	places := 0
 	for i := range f.engines {
@@ -184,7 +183,7 @@ func (f *fleet) call() {
 	f.begin(r, lease, target, func() {})
 }
 
-// begin runs a call at its target's engine, and returns that engine.
+// begin runs a call at the engine of its target, and returns the engine's index.
 func (f *fleet) begin(r *routing.Route, lease *upstreams.Lease, target *routing.Target, ended func()) (at int) {
 	free := false
 	for i := range f.engines {
@@ -202,7 +201,7 @@ func (f *fleet) begin(r *routing.Route, lease *upstreams.Lease, target *routing.
 	e.inside++
 	took := time.Duration(math.Exp(f.chance.NormFloat64()-0.5) * float64(fleetCall)) // lognormal
 	begin := func() {
-		f.in(took/20, func() { lease.FirstToken(took / 20) }) // by then the prompt is read
+		f.in(took/20, func() { lease.FirstToken(took / 20) }) // the prefill is complete at that time
 		f.in(took, func() {
 			lease.ReleaseAt(upstreams.OutcomeOK, f.now)
 			e.inside--
@@ -245,9 +244,8 @@ func (f *fleet) run(d time.Duration) {
 	}
 }
 
-// TestEdgesDoNotHerd checks that several edges do not all fill the engine that looked empty in the
-// newest report. Reports of others' work are old when they arrive, so edges must not trust them
-// fully.
+// TestEdgesDoNotHerd checks that edges do not all send their calls to the engine that looked empty
+// in the newest report. A report is old when it arrives, so edges must not rely on it fully.
 func TestEdgesDoNotHerd(t *testing.T) {
 	for _, c := range []struct {
 		edges   int
@@ -267,7 +265,7 @@ func TestEdgesDoNotHerd(t *testing.T) {
 			f := newFleet(t, c.edges, 8, 32, 7)
 			f.anyEdge = c.anyEdge
 			f.arrivals(c.busy)
-			f.run(2 * time.Minute) // until the engines are that busy
+			f.run(2 * time.Minute) // until the engines have reached the given load
 			f.calls, f.misplaced = 0, 0
 			f.run(15 * time.Minute)
 			share := float64(f.misplaced) / float64(f.calls)
@@ -306,8 +304,8 @@ func TestEdgesShare(t *testing.T) {
 	}
 }
 
-// TestFewerPlaces checks that an engine that runs fewer calls than assumed, and reports a queue,
-// gets no more calls than it can run. No call waits there while another engine has room.
+// TestFewerPlaces checks an engine that runs fewer calls than assumed and reports a queue. It
+// receives no more calls than it can run. No call waits there while another engine has a free slot.
 func TestFewerPlaces(t *testing.T) {
 	for _, c := range []struct {
 		edges int
@@ -333,11 +331,11 @@ func TestFewerPlaces(t *testing.T) {
 	}
 }
 
-// TestOthersThatStay checks that others' lasting work counts in full.
+// TestOthersThatStay checks that lasting work of other clients counts in full.
 func TestOthersThatStay(t *testing.T) {
 	f := newFleet(t, 1, 2, 32, 1)
 	busy, idle := f.edges[0].Targets()[0].Upstream, f.edges[0].Targets()[1].Upstream
-	f.engines[0].inside = 12 // calls from a client that does not use this edge
+	f.engines[0].inside = 12 // calls of a client that does not use this edge
 	f.run(2 * time.Minute)
 	for range 8 {
 		l, _, err := f.edges[0].Acquire(&routing.Query{Now: f.now, Rand: f.chance.Uint64()})

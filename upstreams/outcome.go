@@ -2,22 +2,21 @@ package upstreams
 
 import "time"
 
-// Outcome is the outcome of a call's attempt at an upstream. The set is closed.
+// Outcome is the outcome of an attempt to send a call to an upstream.
 type Outcome uint8
 
-// The outcomes. Timeout, Unreachable and BadResponse count against the upstream. The other outcomes
-// never do.
+// Only Timeout, Unreachable and BadResponse count against the upstream.
 const (
 	OutcomeOK          Outcome = iota
-	OutcomeClientGone          // the client left; says nothing about the upstream
-	OutcomeTimeout             // a timeout of the edge, or the engine's 504
+	OutcomeClientGone          // the client disconnected
+	OutcomeTimeout             // a timeout of the edge, or a 504 of the engine
 	OutcomeUnreachable         // no connection, or closed before the first byte
-	OutcomeBadResponse         // a 5xx, or a broken, truncated or invalid reply
+	OutcomeBadResponse         // a 5xx, or a malformed or truncated response
 	OutcomeRefused             // the engine is full: 429, 503 with Retry-After, Profile.Overload
-	OutcomeRejected            // the engine refused the request itself: 400, 413, 422, Profile.ClientFault
-	OutcomeModelGone           // 404 for a model that the engine is configured to serve
-	OutcomeStalled             // the call left a stalled upstream for another one
-	OutcomeHandedOver          // the call left a drained upstream for another one
+	OutcomeRejected            // the engine rejected the request: 400, 413, 422, Profile.ClientFault
+	OutcomeModelGone           // a 404 for a model that the upstream is configured to serve
+	OutcomeStalled             // the call moved from a stalled upstream to another one
+	OutcomeHandedOver          // the call moved from a drained upstream to another one
 	outcomeCount
 )
 
@@ -34,20 +33,21 @@ func (o Outcome) Failed() bool {
 	return o == OutcomeTimeout || o == OutcomeUnreachable || o == OutcomeBadResponse
 }
 
-// FailureSource identifies the key and the request of a failed call, as evidence for the breaker.
-// It holds no content of the request: Body is a hash with this process's seed.
+// FailureSource identifies the key and the request of a failed call. The breaker uses it as
+// evidence. It contains no request content: Body is a hash with a per-process seed.
 type FailureSource struct {
 	Key    string        // id of the client's key; empty: none
-	Body   uint64        // seeded hash of the request's body; 0: unknown
+	Body   uint64        // seeded hash of the request body; 0: unknown
 	Served string        // the model's name at the engine, for a generation probe
 	Kind   string        // the model's kind
-	Sent   bool          // the request had been sent to the engine
-	Begun  bool          // the answer had started, so a first token is no proof
-	Limit  time.Duration // maximum wait of the call for its first token; 0: unknown
+	Sent   bool          // the request was sent to the engine
+	Begun  bool          // the response had started, so a first token proves nothing
+	Limit  time.Duration // the call's timeout for its first token; 0: unknown
 }
 
-// independentOf reports whether two failures are independent evidence: they share neither key nor
-// body. Calls without a key may all come from the same client, so they count as one key.
+// independentOf reports whether two failures are independent evidence, which requires different
+// keys and different bodies. Calls without a key may all come from one client, so they count as the
+// same key.
 func (f FailureSource) independentOf(other FailureSource) bool {
 	return f.Key != other.Key && (f.Body == 0 || f.Body != other.Body)
 }

@@ -19,12 +19,12 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Plan holds the changes that one configuration makes to a set, ready to commit.
+// Plan holds the changes to a set for one configuration, ready to commit.
 type Plan struct {
 	set         *Set
 	profiles    *engine.Profiles
 	items       []planned
-	index       map[*Upstream]int // into items
+	index       map[*Upstream]int // indices into items
 	byName      map[string][]*Upstream
 	discoveries map[string]*discovery
 }
@@ -32,15 +32,15 @@ type Plan struct {
 type planned struct {
 	up        *Upstream
 	settings  *settings
-	transport *http1.Transport // nil: the upstream keeps its transport
+	transport *http1.Transport // nil: unchanged
 	added     bool
 }
 
-// Plan works out which upstreams a configuration keeps, changes and adds. models says which served
-// names are expected where. engines are the user's profiles, in addition to the bundled ones. Plan
-// changes nothing in the set, but it reads certificate files. It queries new discoveries for their
-// endpoints, in parallel and for at most 2 s. If a query fails, one upstream stands in until the
-// endpoints are found.
+// Plan computes which upstreams a configuration keeps, changes and adds. models determines which
+// served names are expected at each upstream. engines are the user's profiles, in addition to the
+// bundled ones. Plan does not change the set, but it reads certificate files. It queries new
+// discoveries in parallel, for at most 2 s. If a query fails, an upstream without an address serves
+// as a placeholder until the discovery succeeds.
 func (s *Set) Plan(specs []config.Upstream, models []config.Model, engines ...config.Engine) (*Plan, error) {
 	profiles, err := s.profiles.Load().With(engines)
 	if err != nil {
@@ -60,8 +60,8 @@ func (s *Set) Plan(specs []config.Upstream, models []config.Model, engines ...co
 	return p, nil
 }
 
-// expectedNames returns for each upstream the served names that models expect there, and the
-// kinds of work that each name is for: a served name may belong to models of several kinds.
+// expectedNames returns the served names that models expect at each upstream, and the kinds of the
+// models behind each name. A served name may belong to models of different kinds.
 func expectedNames(models []config.Model) (out map[string][]string, works map[string][]work) {
 	out, works = map[string][]string{}, map[string][]work{}
 	named, seen := map[[2]string]bool{}, map[[3]string]bool{}
@@ -105,7 +105,7 @@ func (p *Plan) add(spec *config.Upstream, expected []string, works []work) error
 	return nil
 }
 
-// place finds or creates the upstream with an identity.
+// place finds or creates the upstream with this identity.
 func (p *Plan) place(base string, e endpoint, profile *engine.Profile, st *settings) error {
 	id := ID(st.spec.Name + " " + base)
 	if e.key != "" {
@@ -120,8 +120,8 @@ func (p *Plan) place(base string, e endpoint, profile *engine.Profile, st *setti
 		item.up = p.set.newUpstream(id, st, base, e, profile)
 	}
 	st.transport.options.Hosts = item.up.client.hosts
-	// A retiring upstream gets a new transport, too: the old one may be closed by the time the
-	// upstream is revived.
+	// A retiring upstream also gets a new transport, because the old one may be closed by the time
+	// the upstream is revived.
 	if item.added || item.up.ending.retiring.Load() || item.up.settings.Load().transport.digest != st.transport.digest {
 		var err error
 		if item.transport, err = http1.NewTransport(st.transport.options); err != nil {
@@ -169,16 +169,16 @@ func (s *Set) newUpstream(id ID, st *settings, base string, e endpoint, profile 
 	return u
 }
 
-// Upstream returns the upstreams of a configured name, whether kept or added: one, or one for
-// each discovered endpoint. It returns nil if the name is not in the plan.
+// Upstream returns the planned upstreams with a configured name: one, or one for each discovered
+// endpoint. It returns nil if the plan does not contain the name.
 func (p *Plan) Upstream(name string) []*Upstream { return p.byName[name] }
 
 // Profiles returns the plan's engine profiles.
 func (p *Plan) Profiles() *engine.Profiles { return p.profiles }
 
-// Limits returns the slots that an upstream in the plan will have after the commit, as far as that
-// is known now. Unless the configuration sets the limits, the engine's report will replace them. It
-// returns the zero Limits for an upstream that the plan omits.
+// Limits returns the slots that an upstream will have after the commit, as far as they are known
+// now. If the configuration does not set the limits, the engine's report will replace these
+// numbers. For an upstream that is not in the plan, Limits returns the zero value.
 func (p *Plan) Limits(u *Upstream) Limits {
 	i, ok := p.index[u]
 	if !ok {
@@ -191,7 +191,7 @@ func (p *Plan) Limits(u *Upstream) Limits {
 	return u.slots.limitsWith(&st.spec, profile)
 }
 
-// Has reports whether the plan keeps or adds the upstream with an identity.
+// Has reports whether the plan keeps or adds the upstream with this ID.
 func (p *Plan) Has(id ID) bool {
 	return slices.ContainsFunc(p.items, func(item planned) bool { return item.up.identity.id == id })
 }
@@ -202,9 +202,8 @@ func (p *Plan) Added(u *Upstream) bool {
 	return ok && p.items[i].added
 }
 
-// Probe probes those of the given upstreams that the plan adds, once and in parallel, before
-// anything is committed. It waits until every probe has its verdict (see UnavailableReason) or ctx
-// ends.
+// Probe probes those of the given upstreams that the plan adds, once and in parallel, before the
+// commit. It returns when every probe has a verdict (see UnavailableReason) or ctx ends.
 func (p *Plan) Probe(ctx context.Context, ups []*Upstream) {
 	var all sync.WaitGroup
 	for _, u := range ups {
@@ -228,8 +227,9 @@ func (p *Plan) Probe(ctx context.Context, ups []*Upstream) {
 	all.Wait()
 }
 
-// transportConfig describes an upstream's transports. A reload compares digests to find changes,
-// including those in certificate files. The digest reveals no secret.
+// transportConfig describes an upstream's transports. A reload compares the digests of two
+// configurations to find changes, including changed certificate files. The digest reveals no
+// secret.
 type transportConfig struct {
 	options http1.TransportOptions
 	digest  [sha256.Size]byte
@@ -267,7 +267,6 @@ func newTransportConfig(spec *config.Upstream, base, address string, profile *en
 	return l, nil
 }
 
-// hasPort reports whether an address includes a port.
 func hasPort(address string) bool {
 	_, err := netip.ParseAddrPort(address)
 	return err == nil

@@ -18,34 +18,33 @@ import (
 )
 
 const (
-	// modelsEvery is the number of probes after which the models and the capacity are read again.
+	// The prober reads the models and the capacity with every modelsEvery-th probe.
 	modelsEvery = 5
-	// listFailuresMax is the number of readings in a row that may fail before the last list is
-	// dropped as stale.
+	// After listFailuresMax consecutive failures to read the model list, the previous list is stale
+	// and is discarded.
 	listFailuresMax = 3
-	// kickPause is the minimum time between a probe and the next probe that a failed call requests.
+	// kickPause is the minimum interval before a probe that a failed call requests.
 	kickPause = 100 * time.Millisecond
-	// confirmPause is the pause after a first bad probe, and returnPause the pause after a first
-	// good probe.
+	// confirmPause is the pause after the first failed probe, and returnPause the pause after the
+	// first successful one.
 	confirmPause = time.Second
 	returnPause  = 500 * time.Millisecond
-	// backoffMax is the maximum pause between probes of an engine that is down. The pause doubles
-	// from returnPause to twice the interval. It is kept short, because a probe costs little and an
-	// engine that has returned gets no traffic until the next probe.
+	// backoffMax bounds the pause between probes of an engine that is down. The pause doubles from
+	// returnPause to twice the interval. The bound is low, because a probe costs little and a
+	// recovered engine gets no calls until the next probe.
 	backoffMax = 10 * time.Second
-	// probeTimeout applies if neither config nor profile sets one.
+	// probeTimeout applies if neither the configuration nor the profile sets a timeout.
 	probeTimeout = time.Second
 )
 
-// probeSettings holds the operator's settings for an upstream's probes.
 type probeSettings struct {
-	path       string // empty: the profile's
+	path       string // empty: the profile's path
 	interval   time.Duration
-	timeout    time.Duration // 0: the profile's
+	timeout    time.Duration // 0: the profile's timeout
 	fall, rise int
 }
 
-// The configuration's defaults.
+// Defaults of the configuration.
 const (
 	defaultInterval = 2 * time.Second
 	defaultFall     = 3
@@ -59,30 +58,30 @@ func probeSettingsOf(p *config.Probe) probeSettings {
 	}
 }
 
-// prober watches one upstream from one goroutine: it finds out whether the engine is alive, which
-// models it has and how busy it is.
+// prober observes one upstream from one goroutine: whether the engine is alive, which models it
+// serves and how busy it is.
 type prober struct {
 	up  *Upstream
 	get http1.GetPage
-	// count reads the counters, in parallel with the probes.
+	// count reads the engine's counters, in parallel with the probes.
 	count http1.GetPage
-	// generate sends a generation probe; nil: no generation probes.
+	// generate sends a generation probe, or is nil if there are none.
 	generate engine.Generate
-	refresh  func() // drops idle connections: only a new one shows that the engine still accepts
+	refresh  func() // closes idle connections, because only a new connection shows that the engine still accepts
 	rand     func() float64
 	kicks    chan struct{}
-	ctx      context.Context // ends with the prober; generation probes use it, too
+	ctx      context.Context // cancelled when the prober stops; also used by generation probes
 	wakes    sync.WaitGroup
 	stop     context.CancelFunc
 	done     chan struct{}
 
 	ticks        int
 	engine       string // the configured engine to which known refers
-	known        bool   // the engine has been recognised since it last came up
+	known        bool   // the engine was detected since it last came up
 	listFailures int
 	listsDue     bool
 	source       int    // index of the last load source that answered
-	reads        uint64 // answer reads at the last verdict
+	reads        uint64 // response reads at the last verdict
 	backoff      time.Duration
 	rest         rest
 }
@@ -94,8 +93,8 @@ func newProber(u *Upstream, get http1.GetPage, refresh func()) *prober {
 	}
 }
 
-// start starts probing at once. The prober's goroutine ends soon after stop, and finally calls
-// last.
+// start starts probing immediately. The prober's goroutine ends soon after stop, and calls last
+// just before it ends.
 func (p *prober) start(last func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.ctx, p.stop = ctx, cancel
@@ -113,7 +112,7 @@ func (p *prober) start(last func()) {
 	})
 }
 
-// kick asks for a probe now. It never blocks, and several pending kicks count as one.
+// kick requests a probe now. It never blocks, and pending requests are merged.
 func (p *prober) kick() {
 	select {
 	case p.kicks <- struct{}{}:
@@ -122,7 +121,6 @@ func (p *prober) kick() {
 	}
 }
 
-// due records when the next probe is due.
 func (p *prober) due(in time.Duration) { p.up.probing.due.Store(ticks(time.Now().Add(in))) }
 
 func (p *prober) run(ctx context.Context) {
@@ -154,8 +152,9 @@ func (p *prober) run(ctx context.Context) {
 	}
 }
 
-// pause returns the time until the next probe: the interval, varied by ten percent. The pause is
-// shorter in case of doubt, and longer while the upstream is down or idle (rest.go).
+// pause returns the time until the next probe: the interval with ten percent of jitter. The pause
+// is shorter if the upstream's state is in doubt, and longer while the upstream is down or idle
+// (rest.go).
 func (p *prober) pause() time.Duration {
 	interval := p.interval(time.Now())
 	machine := p.up.Health.read().machine
@@ -177,8 +176,8 @@ func (p *prober) pause() time.Duration {
 	return time.Duration(float64(pause) * (0.9 + 0.2*p.rand()))
 }
 
-// tick runs one probe. It reads models and capacity before it books the verdict, so that an
-// upstream is up only once its models are known.
+// tick runs one probe. It reads the models and the capacity before it records the verdict, so that
+// an upstream comes up only once its models are known.
 func (p *prober) tick(ctx context.Context) {
 	u, s := p.up, p.up.settings.Load()
 	u.hooks.guard.Point(guardProbe)
@@ -189,7 +188,7 @@ func (p *prober) tick(ctx context.Context) {
 		p.engine, p.known, p.listsDue = s.spec.Engine, false, true
 	}
 	var err error
-	if engine.IsAuto(s.spec.Engine) { // each kind of engine has its own health page
+	if engine.IsAuto(s.spec.Engine) { // each kind of engine has a different health page
 		err = p.recognise(ctx, s)
 	}
 	path, timeout, alive := p.healthPage(s)
@@ -207,14 +206,14 @@ func (p *prober) tick(ctx context.Context) {
 	}
 	if good && !engine.IsAuto(s.spec.Engine) && !p.known {
 		health.Body = bytes.Clone(health.Body)
-		_ = p.recognise(ctx, s) // the named profile holds until a variant is detected
+		_ = p.recognise(ctx, s) // the named profile applies until a variant is detected
 	}
 	if ctx.Err() != nil {
 		return
 	}
 	if good {
-		// While a model that a route expects here is missing, every probe looks for it. If the list
-		// decides what is published, every probe reads it.
+		// While an expected model is missing, every probe reads the list. If the list determines
+		// the published models, every probe reads it regardless.
 		missing := len(u.Models.unserved(s.expected)) > 0
 		if p.listsDue || missing || s.spec.Lists || p.ticks%modelsEvery == 0 {
 			p.readModels(ctx, path, health, timeout, begun)
@@ -232,8 +231,8 @@ func (p *prober) tick(ctx context.Context) {
 // errAsleep fails the probe of an engine that reports sleep mode.
 var errAsleep = &http1.Failure{Kind: http1.Unreachable, Reason: string(CauseAsleep)}
 
-// wake sends the request that wakes the engine. If the request fails, wake lets waiting calls
-// look again.
+// wake sends the request that wakes the engine. If the request fails, wake wakes the waiting calls
+// so that they try other upstreams.
 func (p *prober) wake(run wake.Run) {
 	u, last := p.up, time.NewTimer(run.Wait+run.Patience)
 	defer last.Stop()
@@ -245,7 +244,7 @@ func (p *prober) wake(run wake.Run) {
 	case <-p.ctx.Done(): // a reload may have replaced this prober
 		u.Health.Wake.Cancel()
 		return
-	case <-run.Over: // the engine is back by itself
+	case <-run.Over: // the engine came up by itself
 		return
 	case <-first.C:
 	}
@@ -267,8 +266,8 @@ func (p *prober) wake(run wake.Run) {
 	}
 }
 
-// healthPage returns the page to probe and the statuses that are good. A page configured by the
-// operator must answer 2xx.
+// healthPage returns the path to probe and a function that reports which statuses are healthy. If
+// the operator configures a path, only a 2xx response is healthy.
 func (p *prober) healthPage(s *settings) (path string, timeout time.Duration, alive func(int) bool) {
 	profile := p.up.engine.Load()
 	health := profile.Health()
@@ -285,7 +284,7 @@ func (p *prober) healthPage(s *settings) (path string, timeout time.Duration, al
 	return path, timeout, alive
 }
 
-// patience returns the time to wait for the health page, given the usual limit.
+// patience returns the timeout for the health page, given the usual timeout.
 func (p *prober) patience(timeout time.Duration) time.Duration {
 	if m := p.up.Health.read().machine; m.state == StateBusy && m.bad == 0 {
 		return max(timeout, busyPatience)
@@ -293,26 +292,26 @@ func (p *prober) patience(timeout time.Duration) time.Duration {
 	return timeout
 }
 
-// book passes the verdict to the health machine.
+// book reports the verdict to Health.
 func (p *prober) book(good bool, status int, err error, took time.Duration) {
 	reads := p.up.client.answers.Looks()
 	flows := reads != p.reads
 	p.reads = reads
 	m := p.up.Health.read().machine
-	// A stopped process also leaves a generation probe unanswered, so an unanswered generation probe
-	// alone does not show that a busy engine works.
+	// A stopped process also leaves a generation probe unanswered. A running generation probe
+	// therefore does not show that a busy engine works.
 	working := hasCalls(p.up) && (m.state != StateBusy || !p.up.generations.alone())
 	r := probeResult{good: good, flows: flows, working: working, status: status, err: err, took: took}
-	// An engine with a full accept queue leaves connects unanswered, like a vanished host. After
-	// a few more probes the open connections tell the two apart.
+	// An engine with a full accept queue leaves connects unanswered, like a host that disappeared.
+	// After a few more probes, the open connections show which of the two cases applies.
 	if m.state == StateBusy && !good && m.bad+1 >= max(m.fall, defaultFall) {
 		r.lives = p.up.client.hosts.EndVanished() == 0
 	}
 	serves := p.up.Health.probeEnded(r)
 	if serves && m.state == StateDown && !p.up.Progress.Counts() {
-		p.up.Cache.Empty() // a restart is the usual cause, and no counters show it here
+		p.up.Cache.Empty() // a restart is the usual cause, and no counters reveal it here
 	}
-	if !good && !serves { // the engine may return as another one, or report more once it has loaded
+	if !good && !serves { // another engine may come up here, or the same one may report more once it has loaded
 		p.known, p.listsDue = false, true
 		if n := p.up.client.hosts.EndVanished(); n > 0 {
 			p.up.hooks.log.Warn("upstream's host vanished", zap.Int("connections_ended", n))
@@ -320,12 +319,12 @@ func (p *prober) book(good bool, status int, err error, took time.Duration) {
 	}
 }
 
-// recogniseMax is the time limit of a whole recognition: an engine may not answer unknown paths at
-// all.
+// recogniseMax is the time limit for a whole detection, because an engine may leave unknown paths
+// unanswered.
 const recogniseMax = 5 * time.Second
 
-// recognise detects the engine if the operator names none or the named profile has variants. An
-// error means that the engine does not answer.
+// recognise detects the engine if the operator names none, or if the named profile has variants. It
+// returns an error if the engine does not respond.
 func (p *prober) recognise(ctx context.Context, s *settings) error {
 	u := p.up
 	if p.known {
@@ -338,13 +337,13 @@ func (p *prober) recognise(ctx context.Context, s *settings) error {
 	if err != nil {
 		return err
 	}
-	if profile == nil { // there is no choice
+	if profile == nil { // nothing to detect
 		p.known = true
 		return nil
 	}
 	u.recognition.Lock()
 	defer u.recognition.Unlock()
-	if u.settings.Load() != s { // a reload intervened: the next probe detects the engine
+	if u.settings.Load() != s { // a reload intervened, so the next probe detects the engine
 		return nil
 	}
 	p.known = true
@@ -357,7 +356,8 @@ func (p *prober) recognise(ctx context.Context, s *settings) error {
 	return nil
 }
 
-// readModels reads the model list. health is the page just read, which may be the list itself.
+// readModels reads the model list. health is the health page that was just read. It may itself be
+// the list.
 func (p *prober) readModels(
 	ctx context.Context, healthPath string, health http1.Page, timeout time.Duration, begun time.Time,
 ) {
@@ -384,13 +384,12 @@ func (p *prober) readModels(
 	u.Models.setList(engine.NewModelList(infos, u.Models.view.Load().list), begun)
 }
 
-// reader returns a Reader for the engine that the upstream is assumed to run.
 func (p *prober) reader(timeout time.Duration) engine.Reader {
 	return engine.Reader{Get: p.get, Profile: p.up.engine.Load(), Timeout: timeout}
 }
 
-// readCapacity reads the number of requests that the engine runs at once, and the number of tokens
-// that their prompts may have. Each number is kept until a new one is read.
+// readCapacity reads how many requests the engine runs concurrently, and how many prompt tokens
+// they may contain. A failed read keeps the previous numbers.
 func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
 	r := p.reader(timeout)
 	if n, cache, ok := r.Slots(ctx); ok {
@@ -406,7 +405,8 @@ func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
 	}
 }
 
-// readLoad scrapes the first source that answers, starting with the one that answered last time.
+// readLoad scrapes the load from the first source that responds, starting with the last successful
+// one.
 func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 	u, r := p.up, p.reader(timeout)
 	now, before, elsewhere := time.Now(), u.slots.inFlight(), u.slots.fleet.elsewhere.Load().inFlight(PoolText, true)
@@ -424,8 +424,9 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 	if load.Counts {
 		u.count(time.Now(), load.Progress)
 	}
-	// The engine counted its requests at some moment during the exchange. Of the edge's own counts
-	// before and after it, the greater one errs toward less work of others.
+	// The engine counted its requests at some moment during the exchange. Taking the larger of the
+	// edge's counts, before and after the exchange, errs on the side of underestimating the work of
+	// others.
 	after := u.slots.inFlight()
 	elsewhere = max(elsewhere, u.slots.fleet.elsewhere.Load().inFlight(PoolText, true))
 	report := &Report{Load: load, OwnAtScrape: max(before, after), Elsewhere: elsewhere, At: time.Now(), Source: path}
@@ -435,7 +436,7 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 	p.bookReport(report, batch, report.At)
 }
 
-// bookReport stores the engine's report, which is nil if there is none.
+// bookReport stores the engine's report. r is nil if the read failed.
 func (p *prober) bookReport(r *Report, batch int, now time.Time) {
 	u := p.up
 	ghosts, places, fates := u.reports.set(r, batch, freshIntervals*p.interval(now), now)
@@ -443,12 +444,11 @@ func (p *prober) bookReport(r *Report, batch int, now time.Time) {
 	u.slots.setSeen(ghosts, places)
 }
 
-// freshIntervals is the number of probe intervals for which a report stays fresh.
+// A report stays fresh for freshIntervals probe intervals.
 const freshIntervals = 3
 
-// probing holds the current prober of an upstream.
 type probing struct {
-	due   atomic.Int64  // when the next probe is due (ticks)
+	due   atomic.Int64  // time (ticks) of the next probe
 	first chan struct{} // closed by the first verdict
 	once  sync.Once
 
@@ -462,7 +462,6 @@ func (p *probing) current() *prober {
 	return p.prober
 }
 
-// replace sets the prober and returns the previous one.
 func (p *probing) replace(next *prober) (before *prober) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -470,7 +469,7 @@ func (p *probing) replace(next *prober) (before *prober) {
 	return before
 }
 
-// stop ends probing. done is nil if there was no prober.
+// stop stops probing. done is nil if there was no prober.
 func (p *probing) stop() (done <-chan struct{}) {
 	if prober := p.replace(nil); prober != nil {
 		prober.stop()
@@ -479,7 +478,7 @@ func (p *probing) stop() (done <-chan struct{}) {
 	return nil
 }
 
-// wake asks the prober to wake the engine.
+// wake makes the prober wake the engine.
 func (p *probing) wake(run wake.Run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -494,12 +493,10 @@ func (p *probing) wake(run wake.Run) {
 	})
 }
 
-// kick asks the prober for a probe now.
 func (p *probing) kick() {
 	if prober := p.current(); prober != nil {
 		prober.kick()
 	}
 }
 
-// verdict records the first verdict.
 func (p *probing) verdict() { p.once.Do(func() { close(p.first) }) }

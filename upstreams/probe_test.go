@@ -14,16 +14,16 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// playedEngine answers a prober's gets inside a synctest bubble.
+// playedEngine answers the requests of a prober inside a synctest bubble.
 type playedEngine struct {
 	mu    sync.Mutex
 	pages map[string]string
-	other string        // what every second read of /metrics returns, as from another engine
-	code  int           // the status of /health; 0: refused
-	slow  time.Duration // delays every answer
-	load  time.Duration // delays /metrics
-	well  time.Duration // delays /health
-	seen  []time.Time   // when /health was asked
+	other string        // page that every second read of /metrics returns, as if from another engine
+	code  int           // status of /health; 0: connection refused
+	slow  time.Duration // delay of every response
+	load  time.Duration // delay of /metrics
+	well  time.Duration // delay of /health
+	seen  []time.Time   // times of the requests for /health
 	asked map[string]int
 }
 
@@ -77,7 +77,7 @@ func (e *playedEngine) set(code int, slow time.Duration) {
 	e.code, e.slow, e.seen = code, slow, nil
 }
 
-// pauses returns the times between the health probes since the last set.
+// pauses returns the pauses between the health probes since the last call of set.
 func (e *playedEngine) pauses() []time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -88,13 +88,13 @@ func (e *playedEngine) pauses() []time.Duration {
 	return out
 }
 
-// watched runs a prober against a played engine.
+// watched runs a prober against a simulated engine.
 func watched(t *testing.T, e *playedEngine, engine string, models ...string) *Upstream {
 	t.Helper()
 	return watchedBy(t, newTestSet(t, Options{}), e, engine, models...)
 }
 
-// watchedBy runs the prober within a given set.
+// watchedBy is like watched, but uses the given set.
 func watchedBy(t *testing.T, s *Set, e *playedEngine, engine string, models ...string) *Upstream {
 	t.Helper()
 	var deployed []config.Model
@@ -113,8 +113,8 @@ func watchedBy(t *testing.T, s *Set, e *playedEngine, engine string, models ...s
 	return u
 }
 
-// pass lets time pass in a synctest bubble, and then waits for everything that was due. Without the
-// wait, a goroutine that wakes at the same moment could run before or after the test's next step.
+// pass lets time pass in a synctest bubble, and then waits until all due work is done. Otherwise, a
+// goroutine that wakes at the same moment could run before or after the next step of the test.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -158,8 +158,9 @@ func TestProbeSchedule(t *testing.T) {
 	})
 }
 
-// TestProbeFreezeAndReturn checks that a frozen engine is down after three probes that time out,
-// sooner than three intervals. It is probed rarely while down, and soon again after a good probe.
+// TestProbeFreezeAndReturn checks that a frozen engine is down after three probes have timed out,
+// in less than three intervals. While it is down, it is probed rarely. After a successful probe, it
+// is probed again soon.
 func TestProbeFreezeAndReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200}
@@ -194,8 +195,8 @@ func TestProbeFreezeAndReturn(t *testing.T) {
 	})
 }
 
-// TestProbeOnPassiveEvidence checks that a single call that finds the engine gone triggers a probe
-// at once, and that the probe decides.
+// TestProbeOnPassiveEvidence checks that a single call that cannot reach the engine triggers a
+// probe immediately, and that the probe decides.
 func TestProbeOnPassiveEvidence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200}
@@ -215,8 +216,8 @@ func TestProbeOnPassiveEvidence(t *testing.T) {
 	})
 }
 
-// TestKicksAreOne checks that twenty calls that find the engine gone trigger one extra probe, not
-// twenty.
+// TestKicksAreOne checks that if twenty calls cannot reach the engine, only one additional probe is
+// sent.
 func TestKicksAreOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200}
@@ -235,8 +236,8 @@ func TestKicksAreOne(t *testing.T) {
 	})
 }
 
-// TestProbeModels checks that every probe looks for a model that a route wants and the engine does
-// not list. A model that vanishes takes only its own target out of service.
+// TestProbeModels checks that every probe reads the list while a routed model is missing. If a
+// model disappears, only the target for that model goes out of service.
 func TestProbeModels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		both := `{"data":[{"id":"m","max_model_len":4096},{"id":"n"}]}`
@@ -272,7 +273,7 @@ func TestProbeModels(t *testing.T) {
 	})
 }
 
-// TestProbeReadsAliases checks that an alias that the engine answers to counts as listed.
+// TestProbeReadsAliases checks that an alias that the engine accepts counts as listed.
 func TestProbeReadsAliases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200, pages: map[string]string{
@@ -318,7 +319,7 @@ func TestProbeRecognises(t *testing.T) {
 	})
 }
 
-// TestProbeFindsVariant checks that a named engine may turn out to be one of its variants.
+// TestProbeFindsVariant checks that a configured engine may be detected as one of its variants.
 func TestProbeFindsVariant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200, pages: map[string]string{"/": "<h1>Whisper.cpp Server</h1><h2>/v1/audio/transcriptions</h2>"}}
@@ -330,8 +331,8 @@ func TestProbeFindsVariant(t *testing.T) {
 	})
 }
 
-// TestProbeGenericServer checks that a server without any known page is alive as long as it
-// answers.
+// TestProbeGenericServer checks that a server that has none of the known pages is up while it
+// responds.
 func TestProbeGenericServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 404}

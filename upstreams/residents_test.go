@@ -13,7 +13,7 @@ import (
 	"penstock/upstreams/residency"
 )
 
-// onePlace returns an upstream that keeps one model loaded at a time, and two of its models.
+// onePlace returns an upstream that can load one model at a time, and two of its models.
 func onePlace(t *testing.T, o Options) (u *Upstream, a, b *ServedModel) {
 	t.Helper()
 	u = withPlaces(t, 1, o)
@@ -32,8 +32,8 @@ func withPlaces(t *testing.T, n int, o Options) *Upstream {
 	return u
 }
 
-// TestLeaseTakesTurns checks that only calls of the resident model get a lease. A call of another
-// model waits for its model's turn, which wakes the call.
+// TestLeaseTakesTurns checks that only calls of the resident model acquire a lease. A call of
+// another model waits until that model's turn wakes it.
 func TestLeaseTakesTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var woken atomic.Int64
@@ -104,8 +104,8 @@ func TestBeginWakesTheNext(t *testing.T) {
 	})
 }
 
-// TestColdLoadIsNoFailure checks that a timeout while the engine loads a model is not the engine's
-// failure. A timeout after the load is.
+// TestColdLoadIsNoFailure checks that a timeout while the engine loads a model does not count as a
+// failure. A timeout after the load does.
 func TestColdLoadIsNoFailure(t *testing.T) {
 	u, a, _ := onePlace(t, Options{})
 	timeouts := func() {
@@ -131,8 +131,9 @@ func TestColdLoadIsNoFailure(t *testing.T) {
 	}
 }
 
-// TestAnsweredIsLoaded checks that a model that has answered a call is loaded, whatever an older
-// list says. Otherwise the engine's silence would pass for a load until the next list.
+// TestAnsweredIsLoaded checks that a model that has answered a call counts as loaded, even if an
+// older list says otherwise. If it did not, the edge would take any silence for a load until the
+// next list.
 func TestAnsweredIsLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestSet(t, Options{})
@@ -166,8 +167,8 @@ func TestAnsweredIsLoaded(t *testing.T) {
 	})
 }
 
-// TestColdLoadByTheList checks that a timeout during a load is also not a failure if models take no
-// turns and the engine lists the model as not loaded.
+// TestColdLoadByTheList checks that if the engine lists the model as not loaded, a timeout does not
+// count as a failure, even if models take no turns.
 func TestColdLoadByTheList(t *testing.T) {
 	for _, loaded := range []bool{false, true} {
 		s := newTestSet(t, Options{})
@@ -190,8 +191,8 @@ func TestColdLoadByTheList(t *testing.T) {
 	}
 }
 
-// TestPlaces checks that there are as many places as configured, or as the engine reports if those
-// are fewer. Without a configured number there are no turns.
+// TestPlaces checks that the number of places is the configured number, or the number that the
+// engine reports if that is smaller. If no number is configured, there are no turns.
 func TestPlaces(t *testing.T) {
 	u, a, _ := onePlace(t, Options{})
 	st := *u.settings.Load()

@@ -5,30 +5,28 @@ import (
 	"time"
 )
 
-// An idle engine is probed less often: probing a thousand idle engines would cost the edge more
-// than their calls. An engine is idle if it has been up for the duration restAfter, with all its
-// models and without anyone's work. The first call ends that: the check in the same second asks for
-// a probe. A failed call asks for a probe at once (health.go).
+// The prober probes idle engines less often, because probing a thousand of them would cost the edge
+// more than their calls. An engine becomes idle when it has been up for restAfter with all its
+// models and without requests from any client. The first call ends the idle state: the check within
+// the next second requests a probe. A failed call requests a probe immediately (health.go).
 
 const (
-	// restAfter is the time that an engine must be without work to count as idle.
+	// restAfter is how long an engine must be without requests to count as idle.
 	restAfter = time.Minute
-	// restFactor is the factor by which the interval of an idle engine is longer, up to
-	// restIntervalMax.
+	// The probe interval of an idle engine is multiplied by restFactor, up to restIntervalMax.
 	restFactor      = 5
 	restIntervalMax = 10 * time.Second
 )
 
-// rest records how long an engine has been idle. The prober's goroutine owns it, except for
+// rest tracks how long an engine has been idle. Only the prober's goroutine accesses it, except for
 // resting.
 type rest struct {
-	since   time.Time   // when it last had work, or was in doubt
-	work    uint64      // number of calls that had ended by then
-	resting atomic.Bool // the next probe comes later than usual
+	since   time.Time   // when the engine last had requests, or was in doubt
+	work    uint64      // number of calls that had ended at that time
+	resting atomic.Bool // the next probe is delayed
 }
 
-// restInterval returns the time between two probes of an engine, given how long the engine has been
-// idle.
+// restInterval returns the probe interval of an engine that has been idle for the given time.
 func restInterval(interval, idle time.Duration) time.Duration {
 	if idle < restAfter {
 		return interval
@@ -36,7 +34,7 @@ func restInterval(interval, idle time.Duration) time.Duration {
 	return max(interval, min(restFactor*interval, restIntervalMax))
 }
 
-// noteRest records before a probe whether the engine is idle.
+// noteRest updates the idle time before a probe.
 func (p *prober) noteRest(now time.Time) {
 	u, work := p.up, endedCalls(p.up)
 	m, missing := u.Health.read().machine, u.Models.unserved(u.settings.Load().expected)
@@ -45,8 +43,8 @@ func (p *prober) noteRest(now time.Time) {
 	}
 }
 
-// interval returns the current time between two probes. Picks use the engine's report if it shows
-// others' work, so the usual interval then stays.
+// interval returns the current probe interval. If the engine reports requests of others, the
+// interval stays short, because routing uses the reports.
 func (p *prober) interval(now time.Time) time.Duration {
 	usual := p.up.settings.Load().probe.interval
 	if r := p.up.reports.last.Load(); r.fresh(At(now)) && r.Running+r.Waiting > 0 {
@@ -55,7 +53,6 @@ func (p *prober) interval(now time.Time) time.Duration {
 	return restInterval(usual, now.Sub(p.rest.since))
 }
 
-// endedCalls returns the number of calls that have ended at the upstream.
 func endedCalls(u *Upstream) (n uint64) {
 	for o := range outcomeCount {
 		n += u.series.attempts[o].Get()

@@ -24,13 +24,14 @@ func TestRestInterval(t *testing.T) {
 }
 
 // TestRest checks that an idle engine is probed less often. The usual interval returns with its
-// first call, while others use it, after a failed probe, and while a model is missing.
+// first call, while other clients use the engine, after a failed probe, and while a model is
+// missing.
 func TestRest(t *testing.T) {
 	const report = "vllm:num_requests_running 0\nvllm:num_requests_waiting 0\n"
 	const list = `{"data":[{"id":"m"}]}`
 	for name, c := range map[string]struct {
 		disturb func(*testing.T, *Upstream, *playedEngine)
-		within  time.Duration // when the next probe comes
+		within  time.Duration // time until the next probe
 	}{
 		"nothing": {func(*testing.T, *Upstream, *playedEngine) {}, 0},
 		"a call": {func(t *testing.T, u *Upstream, _ *playedEngine) {

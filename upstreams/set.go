@@ -17,61 +17,62 @@ import (
 	"go.uber.org/zap"
 )
 
-// Options connect a Set to its surroundings. The zero value works.
+// Options configures a Set. The zero value works.
 type Options struct {
 	Log *zap.Logger // default: no log
 
-	// Guard catches panics in the set's goroutines. Default: they are not caught.
+	// Guard catches panics in the set's goroutines. By default they are not caught.
 	Guard Guard
-	// Register and Unregister add and remove the metrics of one upstream or of the set. Default:
-	// the metrics package's own registry.
+	// Register and Unregister add and remove the metrics of one upstream or of the set. By default
+	// they use the metrics package's registry.
 	Register, Unregister func(*metrics.Set)
 
-	// Dial connects to the upstreams. Default: by TCP.
+	// Dial connects to the upstreams. By default it uses TCP.
 	Dial http1.Dialer
-	// Lookup resolves the names of upstreams with `resolve`. Default: the system's resolver.
-	Lookup func(ctx context.Context, host string) ([]string, error)
-	// LookupSRV returns the records of a name with `resolve: srv:NAME`. Default: the system's
+	// Lookup resolves the names of upstreams with `resolve`. By default it uses the system's
 	// resolver.
+	Lookup func(ctx context.Context, host string) ([]string, error)
+	// LookupSRV returns the records of a name with `resolve: srv:NAME`. By default it uses the
+	// system's resolver.
 	LookupSRV func(ctx context.Context, name string) ([]*net.SRV, error)
-	// OnAddresses is called, from one of the set's goroutines, when a discovery has found different
+	// OnAddresses is called from a goroutine of the set when a discovery has found different
 	// endpoints. The caller should plan again.
 	OnAddresses func()
-	// OnModels is called, from any goroutine, when an upstream that publishes its list has
-	// changed models. The caller should apply the configuration again. OnModels must not block.
+	// OnModels is called from any goroutine when the model list of an upstream with published
+	// models changes. The caller should apply the configuration again. OnModels must not block.
 	OnModels func()
-	// SlotAccount returns the slot account of an upstream whose slots a fleet counts exactly.
-	// Default: this edge alone counts them.
+	// SlotAccount returns the slot account of an upstream whose slots the fleet counts exactly. By
+	// default only this edge counts them.
 	SlotAccount func(*Upstream) SlotAccount
-	// OnFree is called, from any goroutine, when a lease has been released. It must not block.
+	// OnFree is called from any goroutine after a lease was released. It must not block.
 	OnFree func(*Upstream)
-	// Stall decides what happens to an upstream that has stalled. It is called from one of the set's
-	// goroutines. Default: the upstream gets no new calls.
+	// Stall decides what to do with a stalled upstream. It is called from a goroutine of the set.
+	// By default the upstream gets no new calls.
 	Stall func(u *Upstream, now time.Time) Stall
-	// DrainTime is the time for which running calls may stay on an upstream that gets no new calls.
-	// Default: forever.
+	// DrainTime returns how long running calls may stay at an upstream that gets no new calls. By
+	// default they may stay forever.
 	DrainTime func() time.Duration
-	// OnRoom is called, from any goroutine, after every other change in the calls that an upstream
-	// takes: the upstream came up or went down, its breaker or mode started to admit or bar calls,
-	// it gained or lost a model, or it has more slots. The upstream's lock may be held, so OnRoom
-	// must not block and may read only what a pick reads.
+	// OnRoom is called from any goroutine when an upstream may have started or stopped admitting
+	// calls because its health, breaker, mode, models or slots changed. Released leases call OnFree
+	// instead. The upstream's lock may be held. OnRoom therefore must not block and may use only
+	// methods that routing uses.
 	OnRoom func(*Upstream)
 }
 
-// Set holds every live upstream, by identity. It outlives reloads: Plan a configuration, build
-// routes on the plan, Commit it, and, once the routes are in use, Retire the upstreams that
-// they omit. Plan may be called at any time; Commit and Retire only by one goroutine at a time.
+// Set holds all live upstreams by identity. It outlives reloads. For each configuration, call Plan,
+// build routes on the plan, and Commit it. Once the routes are in use, call Retire to remove the
+// upstreams that they omit. Plan is safe for concurrent use; Commit and Retire are not.
 type Set struct {
 	o              Options
-	profiles       atomic.Pointer[engine.Profiles] // the profiles of the plan in force
+	profiles       atomic.Pointer[engine.Profiles] // profiles of the committed plan
 	own            *metrics.Set
 	doubleReleases *metrics.Counter
 
-	stalls sync.Mutex // held while the fate of a stalled upstream is decided
+	stalls sync.Mutex // serialises decisions about stalled upstreams
 
 	mu          sync.Mutex
 	byID        map[ID]*Upstream
-	discoveries map[string]*discovery // by discoveryKey
+	discoveries map[string]*discovery // keyed by discoveryKey
 	closed      bool
 }
 
@@ -118,8 +119,8 @@ func NewSet(o Options) (*Set, error) {
 	return s, nil
 }
 
-// Commit puts the plan into force: it swaps settings, adds new upstreams to the set and probes them
-// at once. Commit cannot fail. Upstreams that the plan omits stay as they are until Retire.
+// Commit applies the plan: it replaces settings, adds new upstreams to the set and probes them
+// immediately. Upstreams that the plan omits remain until Retire.
 func (s *Set) Commit(p *Plan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,10 +143,10 @@ func (s *Set) Commit(p *Plan) {
 func (s *Set) commit(item *planned, renewed bool) {
 	u, st := item.up, item.settings
 	old := u.settings.Swap(st)
-	follow(u, st) // the plan may be older than an event
+	follow(u, st) // the plan may be older than a pod event
 	if item.transport != nil {
 		if before := u.client.transport.Swap(item.transport); before != nil && before != item.transport {
-			before.CloseIdle() // exchanges under way keep their connections
+			before.CloseIdle() // running exchanges keep their connections
 		}
 	}
 	if s.adopt(u, old, st, renewed) {
@@ -172,9 +173,9 @@ func (s *Set) adopt(u *Upstream, old, st *settings, renewed bool) (entering bool
 	return u.probing.current() == nil
 }
 
-// enter makes an added or revived upstream live. The caller holds mu.
+// enter adds a new or revived upstream to the set. The caller holds mu.
 func (s *Set) enter(u *Upstream) {
-	for _, other := range s.byID { // each label has one set of series, which the newest upstream gets
+	for _, other := range s.byID { // a label has one set of series, which belongs to the newest upstream
 		if other != u && other.identity.label == u.identity.label {
 			s.dropMetrics(other)
 		}
@@ -202,7 +203,7 @@ func (s *Set) dropMetrics(u *Upstream) {
 	}
 }
 
-// reprobe starts probing with the settings in force and replaces the previous prober.
+// reprobe replaces the prober with one that has the current settings.
 func (s *Set) reprobe(u *Upstream) {
 	transport, err := http1.NewTransport(u.settings.Load().transport.options.ForProbes())
 	if err != nil { // the same configuration made the main transport
@@ -218,8 +219,7 @@ func (s *Set) reprobe(u *Upstream) {
 	}
 }
 
-// WaitProbed waits until every upstream that the plan added has its first verdict, or until ctx
-// ends.
+// WaitProbed returns when every upstream that the plan added has a first verdict, or ctx ends.
 func (s *Set) WaitProbed(ctx context.Context, p *Plan) {
 	for i := range p.items {
 		if !p.items[i].added {
@@ -233,9 +233,9 @@ func (s *Set) WaitProbed(ctx context.Context, p *Plan) {
 	}
 }
 
-// Retire removes the upstreams that the plan omits. They get no new lease and no probe, and are
-// gone once their last lease is returned. Call Retire once no new request can pick such an
-// upstream.
+// Retire removes the upstreams that the plan omits. They get no new leases and no probes, and are
+// removed when their last lease is released. Call Retire after no new request can pick these
+// upstreams.
 func (s *Set) Retire(p *Plan) {
 	var out []*Upstream
 	s.mu.Lock()
@@ -258,14 +258,14 @@ func (s *Set) Retire(p *Plan) {
 	}
 }
 
-// freeSlot gives a slot back and wakes calls that wait for one.
+// freeSlot releases a slot and wakes calls that wait for one.
 func (s *Set) freeSlot(u *Upstream, p Pool) {
 	u.slots.give(p)
 	defer s.removeIdle(u)
 	s.o.OnFree(u)
 }
 
-// giveBack returns an unused slot and ends the breaker's trial.
+// giveBack releases an unused slot and ends the breaker's trial.
 func (s *Set) giveBack(u *Upstream, p Pool, trial bool) {
 	if trial {
 		u.Breaker.trial.Store(false)
@@ -275,7 +275,7 @@ func (s *Set) giveBack(u *Upstream, p Pool, trial bool) {
 }
 
 // removeIdle removes a retiring upstream without leases. Both the release of the last slot and
-// Retire call it, so no upstream is missed.
+// Retire call it, so no upstream is missed in either order.
 func (s *Set) removeIdle(u *Upstream) {
 	if !u.ending.retiring.Load() || u.slots.inUse.Load() != 0 {
 		return
@@ -283,7 +283,7 @@ func (s *Set) removeIdle(u *Upstream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !u.ending.retiring.Load() || u.slots.inUse.Load() != 0 || u.ending.removed.Swap(true) {
-		return // revived or removed in between
+		return // revived or removed in the meantime
 	}
 	if s.byID[u.identity.id] == u {
 		delete(s.byID, u.identity.id)
@@ -293,7 +293,7 @@ func (s *Set) removeIdle(u *Upstream) {
 	u.client.transport.Load().Close()
 }
 
-// All returns every upstream of the set, retiring ones too, ordered by label.
+// All returns all upstreams of the set, including retiring ones, ordered by ID.
 func (s *Set) All() []*Upstream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -305,8 +305,8 @@ func (s *Set) All() []*Upstream {
 	return out
 }
 
-// Listed returns the models that the engines of each upstream list, for upstreams that publish
-// their lists and whose engines have listed models.
+// Listed returns the published models by upstream name. It omits upstreams whose engines have not
+// listed models yet.
 func Listed(s *Set) map[string][]config.Listed {
 	out := map[string][]config.Listed{}
 	for _, u := range s.All() {
@@ -325,7 +325,7 @@ func Listed(s *Set) map[string][]config.Listed {
 	return out
 }
 
-// Close stops all probes, waits for the leases until ctx ends, and closes every connection. It
+// Close stops all probes, waits for the leases until ctx ends, and closes all connections. It
 // returns ctx's error if leases remain.
 func (s *Set) Close(ctx context.Context) error {
 	s.mu.Lock()
@@ -354,7 +354,6 @@ func (s *Set) Close(ctx context.Context) error {
 	return err
 }
 
-// idlePoll is the interval at which a closing set checks whether all leases are back.
 const idlePoll = 20 * time.Millisecond
 
 func waitIdle(ctx context.Context, all []*Upstream) error {

@@ -72,7 +72,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Fatal("never: " + what)
 }
 
-// TestSetLife adds, keeps, changes, retires and revives upstreams against real engines on loopback.
+// TestSetLife adds, keeps, changes, retires and revives upstreams, using real HTTP servers on
+// loopback.
 func TestSetLife(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
@@ -88,7 +89,7 @@ func TestSetLife(t *testing.T) {
 	if ua.State() != StateUp || ua.Engine().Name() != "vllm" || ub.State() != StateUp || ub.Engine().Name() != "llamacpp" {
 		t.Fatalf("engines: a %v %s, b %v %s; want a up vllm, b up llamacpp", ua.State(), ua.Engine().Name(), ub.State(), ub.Engine().Name())
 	}
-	if l := ub.Load(PoolText, time.Now()); l.Limit != 4 || l.Places != 2 || l.Share != 1.0/4 || l.Others != 3 { // one waits while two run
+	if l := ub.Load(PoolText, time.Now()); l.Limit != 4 || l.Places != 2 || l.Share != 1.0/4 || l.Others != 3 { // one call waits while two run
 		t.Errorf("Load of b = %+v, want limit 4, 2 places, share 0.25 and 3 others", l)
 	}
 	if p.Upstream("c") != nil || len(s.All()) != 2 {
@@ -104,7 +105,7 @@ func TestSetLife(t *testing.T) {
 		}
 	}
 
-	// The same identity keeps its state when its settings change.
+	// If the settings change but the identity does not, the upstream keeps its state.
 	lease, ok := ua.TryLease("", PoolText, 10, time.Now())
 	if !ok {
 		t.Fatal("no lease")
@@ -122,7 +123,8 @@ func TestSetLife(t *testing.T) {
 		t.Error("the new credential has the old transport")
 	}
 
-	// Retired while leased: it gives no new lease, and is gone when the lease is returned.
+	// An upstream that is retired while leased grants no new lease, and disappears when its lease
+	// is released.
 	apply(t, s, b)
 	if _, ok := ua.TryLease("", PoolText, 0, time.Now()); ok || ua.State() != StateRetiring || len(s.All()) != 2 {
 		t.Errorf("state %v, %d upstreams", ua.State(), len(s.All()))
@@ -135,7 +137,7 @@ func TestSetLife(t *testing.T) {
 		t.Error("the series of a stay")
 	}
 
-	// Revived while retiring: the same upstream continues.
+	// An upstream that is revived while retiring continues.
 	p = apply(t, s, a, b)
 	ua = p.Upstream("a")[0]
 	lease, _ = ua.TryLease("", PoolText, 0, time.Now())
@@ -149,7 +151,7 @@ func TestSetLife(t *testing.T) {
 		t.Error("not whole after reviving")
 	}
 
-	// A new URL makes a new upstream. The new upstream gets the name's series.
+	// If the URL changes, a new upstream takes over the metric series of the name.
 	lease, _ = ua.TryLease("", PoolText, 0, time.Now())
 	p = apply(t, s, config.Upstream{Name: "a", URL: llama.URL}, b)
 	if p.Upstream("a")[0] == ua || strings.Count(r.text(), `penstock_upstream_up{upstream="a"}`) != 1 {
@@ -166,7 +168,7 @@ func TestSetLife(t *testing.T) {
 	}
 }
 
-// TestOutage stops a real server under traffic and restarts it on the same port.
+// TestOutage stops a real server while it has traffic and restarts it on the same port.
 func TestOutage(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -324,8 +326,8 @@ func TestNormalizeURL(t *testing.T) {
 	}
 }
 
-// TestProbesAuthenticate checks that probes send the upstream's credential, as calls do, and never
-// POST to a page.
+// TestProbesAuthenticate checks that probes send the upstream's credential like calls, and never
+// send a POST to a page.
 func TestProbesAuthenticate(t *testing.T) {
 	var mu sync.Mutex
 	var bad []string
@@ -348,8 +350,8 @@ func TestProbesAuthenticate(t *testing.T) {
 	}
 }
 
-// TestPlanWithOtherProfiles checks that a plan may add, change and remove the user's own profiles,
-// and that the upstreams adopt the change.
+// TestPlanWithOtherProfiles checks that a plan may add, change and remove the user's profiles, and
+// that the upstreams adopt the change.
 func TestPlanWithOtherProfiles(t *testing.T) {
 	s := newTestSet(t, Options{})
 	defer s.Close(t.Context())
@@ -395,8 +397,8 @@ func TestPlanWithOtherProfiles(t *testing.T) {
 	eventually(t, "generic again", is("openai", 16))
 }
 
-// TestPlanWhileRecognising has the operator name an engine while another one is being detected. It
-// checks that a detection under the old settings does not override the new settings.
+// TestPlanWhileRecognising sets an engine in the configuration while the edge is detecting another
+// engine. A detection under the old settings must not override the new settings.
 func TestPlanWhileRecognising(t *testing.T) {
 	inner := fakeEngine(t, "llamacpp").Config.Handler
 	asked, answer := make(chan struct{}), make(chan struct{})
@@ -429,8 +431,8 @@ func TestPlanWhileRecognising(t *testing.T) {
 	}
 }
 
-// TestOnRoom checks that every change that frees a slot wakes waiting calls, as does the moment
-// from which no slot can become free.
+// TestOnRoom checks that waiting calls are woken by every change that frees a slot, and when it
+// becomes impossible that a slot will be free.
 func TestOnRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told, freed atomic.Int64
@@ -447,7 +449,7 @@ func TestOnRoom(t *testing.T) {
 				s.Commit(p)
 				return u
 			}
-			s.byID[u.identity.id] = u // by hand, since Commit would probe over a socket
+			s.byID[u.identity.id] = u // by hand, because Commit would probe over a socket
 			u.Models.Entry("m")
 			u.probing.replace(newProber(u, e.get, func() {}))
 			return u

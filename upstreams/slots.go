@@ -10,10 +10,11 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Pool is a kind of work: calls of one pool share a limit.
+// Pool is a kind of work. The calls of a pool share a limit.
 type Pool uint8
 
-// The pools. Only requests with images are PoolVision. Transcription and speech are PoolAudio.
+// PoolVision contains only requests with images. PoolAudio contains only requests for transcription
+// and speech.
 const (
 	PoolText Pool = iota
 	PoolVision
@@ -21,11 +22,11 @@ const (
 	poolCount
 )
 
-// String returns the pool's name as in config, metrics and the catalog.
+// String returns the pool's name in the configuration, metrics and catalog.
 func (p Pool) String() string { return [...]string{"text", "vision", "audio"}[p] }
 
-// slotUnit returns the amount that one in-flight call of a pool adds to slots.inUse. That word
-// holds three counters of 21 bits. One compare-and-swap thus enforces a shared limit as well as
+// slotUnit returns the amount that one in-flight call of a pool adds to slots.inUse. slots.inUse
+// contains three counters of 21 bits. One compare-and-swap can therefore enforce a shared limit or
 // separate limits, and a reload may switch between them while calls run.
 func slotUnit(p Pool) uint64 { return 1 << (slotBits * uint(p)) }
 
@@ -40,32 +41,32 @@ func inAll(word uint64) int {
 	return inPool(word, PoolText) + inPool(word, PoolVision) + inPool(word, PoolAudio)
 }
 
-// slots counts the calls in flight at an upstream and enforces its limits. Taking, returning and
-// reading are atomic; the mutex guards changes of the limits.
+// slots counts the in-flight calls of an upstream and enforces its limits. Slots are acquired,
+// released and read atomically; the mutex guards changes of the limits.
 type slots struct {
-	inUse  atomic.Uint64 // every pool's calls in one word, see slotUnit
+	inUse  atomic.Uint64 // in-flight calls of all pools, see slotUnit
 	tokens [poolCount]atomic.Int64
 	unread atomic.Int64 // estimated unread prompt tokens
 	reads  atomic.Int64 // Moment when the engine started to read its current prompt
-	// holders counts leases by a hash of their key. A call needs no lock and no allocation for it,
-	// however many keys there are. Two keys that share one of the 256 counters count as one key.
+	// holders counts leases by a hash of their key. Whatever the number of keys, it needs neither a
+	// lock nor an allocation. Keys with the same hash share a counter and count as one key.
 	holders [256]atomic.Int32
 	limits  atomic.Pointer[capacity]
 
 	mu         sync.Mutex
 	configured config.Concurrency
-	edges      int // edges that share the slots
+	edges      int // edges that divide the slots
 	weight     float64
 	profile    *engine.Profile
-	reported   int // from the engine; 0: not reported
-	ghosts     int // slots held by ghosts; see ghostTracker
-	places     int // requests seen to run at once; 0: as many as given; see placeTracker
+	reported   int // slots that the engine reports; 0: not reported
+	ghosts     int // slots of ghosts; see ghostTracker
+	places     int // observed concurrent requests; 0: no limit observed; see placeTracker
 
 	fleet fleetSlots
 	hooks *hooks
 }
 
-// tryTake takes a slot from the pool, if one is available beyond those that must stay free.
+// tryTake acquires a slot of the pool, but leaves the given share of the limit free.
 func (s *slots) tryTake(p Pool, free config.Percent) bool {
 	c, others := s.limits.Load(), s.fleet.elsewhere.Load()
 	unit, most := slotUnit(p), c.net[p]
@@ -98,17 +99,16 @@ func (s *slots) give(p Pool) {
 	}
 }
 
-// holderSeed is random in each process, so that clients cannot make keys share a counter.
+// holderSeed is random for each process, so that clients cannot make keys collide.
 var holderSeed = maphash.MakeSeed()
 
 func holderOf(key string) uint8 { return uint8(maphash.String(holderSeed, key)) }
 
-// HeldBy returns the number of an upstream's slots that the key with this id holds.
+// HeldBy returns the number of an upstream's slots that the key with this id occupies.
 func HeldBy(u *Upstream, key string) int { return int(u.slots.holders[holderOf(key)].Load()) }
 
 func (s *slots) inFlight() int { return inAll(s.inUse.Load()) }
 
-// configure applies the settings and the engine that determine the limits.
 func (s *slots) configure(u *config.Upstream, weight float64, profile *engine.Profile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +116,7 @@ func (s *slots) configure(u *config.Upstream, weight float64, profile *engine.Pr
 	s.renew()
 }
 
-// recognise applies another engine, which has reported nothing yet.
+// recognise applies a newly detected engine that has reported nothing yet.
 func (s *slots) recognise(profile *engine.Profile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +124,7 @@ func (s *slots) recognise(profile *engine.Profile) {
 	s.renew()
 }
 
-// setReported stores how many requests the engine can run at once, by its own report.
+// setReported stores the engine's report of how many requests it can run concurrently.
 func (s *slots) setReported(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,8 +134,7 @@ func (s *slots) setReported(n int) {
 	}
 }
 
-// setSeen stores how many slots ghosts hold, and how many requests the engine was seen to run at
-// once.
+// setSeen stores the number of ghosts and the observed number of concurrent requests.
 func (s *slots) setSeen(ghosts, places int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +150,7 @@ func (s *slots) ghostCount() int {
 	return s.ghosts
 }
 
-// limitsWith returns the limits that other settings and another engine would have.
+// limitsWith returns the limits for other settings and another engine.
 func (s *slots) limitsWith(u *config.Upstream, profile *engine.Profile) Limits {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +158,7 @@ func (s *slots) limitsWith(u *config.Upstream, profile *engine.Profile) Limits {
 	return limits.shareOf(s.parts(limits, u.Edges))
 }
 
-// renew recomputes the limits after a change of their inputs. The caller holds mu.
+// renew recomputes the limits. The caller holds mu.
 func (s *slots) renew() {
 	limits := limitsOf(s.configured, s.reported, s.profile)
 	if limits.Exact && s.fleet.account.Load() == nil && s.hooks.account != nil {
@@ -172,7 +171,7 @@ func (s *slots) renew() {
 	}
 }
 
-// Limits holds the numbers of slots that an upstream offers this edge, and their source.
+// Limits are the slots that this edge may use at an upstream.
 type Limits struct {
 	Shared bool `json:"shared"` // all pools share one limit, so the three numbers are equal
 	Text   int  `json:"text"`
@@ -190,7 +189,7 @@ const LimitFromConfig = "config"
 // Of returns the limit of a pool.
 func (l *Limits) Of(p Pool) int { return [...]int{l.Text, l.Vision, l.Audio}[p] }
 
-// active returns the number of calls that count against the pool's limit.
+// active returns the calls that count against the pool's limit.
 func (l *Limits) active(word uint64, p Pool) int {
 	if l.Shared {
 		return inAll(word)
@@ -198,9 +197,9 @@ func (l *Limits) active(word uint64, p Pool) int {
 	return inPool(word, p)
 }
 
-// limitsOf takes the slots from the first source that has a number, in this order: the file, the
-// engine, the profile, the default. A map in the file makes separate pools, and a pool that the map
-// omits has no slots.
+// limitsOf returns the slots from the first source that has a number: the configuration, the
+// engine, the profile, the default. If the configuration contains a map, the pools are separate,
+// and a pool that the map omits has no slots.
 func limitsOf(c config.Concurrency, reported int, p *engine.Profile) Limits {
 	switch {
 	case c.Shared > 0:
@@ -219,16 +218,15 @@ func sharedLimits(n int, source string) Limits {
 	return Limits{Shared: true, Text: n, Vision: n, Audio: n, Source: source}
 }
 
-// capacity holds the limits as a pick and a lease read them. It is immutable.
+// capacity holds the limits that routing and leases read. It is immutable.
 type capacity struct {
 	Limits
-	net    [poolCount]int     // slots minus those that ghosts hold
+	net    [poolCount]int     // slots minus ghosts
 	places [poolCount]int     // see Load.Places
 	share  [poolCount]float64 // see Load.Share
 	weight float64
 }
 
-// shareOf returns one edge's share of the limits.
 func (l Limits) shareOf(edges int) Limits {
 	if edges > 1 {
 		for _, n := range []*int{&l.Text, &l.Vision, &l.Audio} {
@@ -239,11 +237,11 @@ func (l Limits) shareOf(edges int) Limits {
 	return l
 }
 
-// newCapacity computes this edge's share of the limits. A call is weighed against all slots,
-// because the work of other edges is weighed against all slots, too. Ghosts are subtracted, but at
-// least one slot remains, so that an engine full of ghosts still gets calls. Ghosts and seen places
-// apply only to a shared pool, because it is unknown to which of several pools they would belong.
-// Places affect the weight and not the limit: the engine accepts more calls, and queues them.
+// newCapacity computes this edge's part of the limits. Places and Share refer to the slots of all
+// edges, because the load includes the work of other edges. Ghosts are subtracted, but one slot
+// always remains, so that an engine full of ghosts still gets calls. Ghosts and observed places
+// apply only to a shared limit, because they cannot be assigned to separate pools. Places affect
+// the weight of a call and not the limit, because the engine accepts more calls and queues them.
 func newCapacity(all Limits, edges, ghosts, places int, weight float64) *capacity {
 	c := &capacity{Limits: all.shareOf(edges), weight: weight}
 	for p := range poolCount {
@@ -260,8 +258,8 @@ func newCapacity(all Limits, edges, ghosts, places int, weight float64) *capacit
 	return c
 }
 
-// roomier reports whether c may have a free slot that the earlier capacity did not have. If the
-// pools no longer share their slots, each pool may have one.
+// roomier reports whether c may have a free slot that before did not have. If the pools no longer
+// share their limit, each pool may have a free slot.
 func (c *capacity) roomier(before *capacity) bool {
 	for p := range poolCount {
 		if c.net[p] > before.net[p] {

@@ -13,10 +13,10 @@ import (
 	"penstock/upstreams"
 )
 
-// cards simulates engines on GPUs of different speeds behind edges, in virtual time. An engine
-// has places, reads one prompt after the other, and writes each answer more slowly the more
-// answers it writes. Calls that find all slots taken wait at the edge in order, except behind
-// nginx, which has no slots.
+// cards simulates engines on GPUs of different speeds behind edges, in virtual time. An engine has
+// a number of places and reads one prompt after another. The more responses it writes, the more
+// slowly it writes each of them. Calls that find all slots in use wait in a queue at the edge.
+// nginx has no slots, so calls never wait there.
 type cards struct {
 	*fleet
 	cards   []card
@@ -28,26 +28,26 @@ type cards struct {
 }
 
 type card struct {
-	speed   float64 // 1 means 3000 prompt tokens a second, and 30 tokens of a lone answer
+	speed   float64 // 1: 3000 prompt tokens per second, and 30 tokens per second for a single response
 	places  int
 	slots   int // number of slots that the edges assume
-	calls   int // running, waiting, or being read
+	calls   int // running calls, waiting calls and calls whose prompts are read
 	running int
 	waiting []*cardCall
 	line    []*cardCall // prompts to read
 	reads   bool
 	unread  float64
-	answers []*cardCall  // in the order in which they end
-	written float64      // answer tokens of a call that has run from the start
-	at      time.Time    // when written was computed
+	answers []*cardCall  // ordered by when they end
+	written float64      // response tokens of a call that has run from the start
+	at      time.Time    // time at which written was computed
 	engine  *fleetEngine // the engine as edges see it
-	plan    int          // newest event scheduled for the end of the next answer
+	plan    int          // newest event scheduled for the end of the next response
 }
 
 type cardCall struct {
 	came, sent, first, end time.Time
 	prompt, answer         float64
-	until                  float64 // in card.written
+	until                  float64 // in units of card.written
 	card                   *card
 	lease                  *upstreams.Lease
 }
@@ -56,13 +56,12 @@ const (
 	pickLearned = "learned"
 	pickRoom    = "least-loaded" // learns nothing
 	pickNginx   = "nginx"
-	pickOracle  = "oracle" // knows speeds, lengths, and what is left of each call
+	pickOracle  = "oracle" // knows speeds, lengths and the remaining work of each call
 )
 
 func (c *card) prefill() float64   { return 3000 * c.speed }
 func (c *card) tokenTime() float64 { return (0.033 + 0.0004*float64(max(0, c.running-1))) / c.speed }
 
-// catchUp advances the card's answers to now.
 func (c *card) catchUp(now time.Time) {
 	if len(c.answers) > 0 {
 		c.written += now.Sub(c.at).Seconds() / c.tokenTime()
@@ -95,7 +94,7 @@ func newCards(t testing.TB, edges int, pick string, all []card, seed uint64) *ca
 	return c
 }
 
-// play sends n calls at a rate that is the given share of the cards' capacity.
+// play sends n calls at a rate that uses the given share of the cards' capacity.
 func (c *cards) play(l cardLoad, busy float64, n int) {
 	between := float64(time.Second) / (busy * l.capacity(c.cards))
 	lengths := rand.New(rand.NewPCG(7, c.chance.Uint64()))
@@ -125,7 +124,6 @@ func (c *cards) arrive(call *cardCall) {
 	}
 }
 
-// send sends a call to a card if one has room.
 func (c *cards) send(call *cardCall) bool {
 	at := -1
 	switch c.pick {
@@ -165,7 +163,6 @@ func (c *cards) send(call *cardCall) bool {
 	return true
 }
 
-// firstToken returns the time to the call's first token, in seconds.
 func (c *card) firstToken(call *cardCall) float64 { return (c.unread + call.prompt) / c.prefill() }
 
 func (c *cards) admit(d *card) {
@@ -179,7 +176,6 @@ func (c *cards) admit(d *card) {
 	c.planEnd(d)
 }
 
-// read starts reading the card's next prompt.
 func (c *cards) read(d *card) {
 	if d.reads || len(d.line) == 0 {
 		return
@@ -244,11 +240,10 @@ func quantile(v []float64, q float64) float64 {
 	return v[min(len(v)-1, int(q*float64(len(v))))]
 }
 
-// cardFigures are averages over many runs.
 type cardFigures struct {
-	first   [3]float64 // p50, p90, p99 of the time from arrival to first token
-	whole   [3]float64 // likewise, from arrival to the end
-	goodput float64    // share of calls with a first token in two seconds
+	first   [3]float64 // p50, p90 and p99 of the time from arrival to first token
+	whole   [3]float64 // p50, p90 and p99 of the time from arrival to the end
+	goodput float64    // share of calls with a first token within two seconds
 	last    float64    // share of calls at the last card
 }
 
@@ -279,8 +274,8 @@ func (s *cardSetting) figures(t testing.TB, pick string, seeds, calls int) (out 
 	return out
 }
 
-// cardSetting is a setting to play, with bounds on the p99 of the time to first token, as
-// multiples of nginx's and of the oracle's.
+// cardSetting is a setting to simulate. It limits the p99 of the time to first token to multiples
+// of nginx's p99 and of the oracle's.
 type cardSetting struct {
 	name          string
 	cards         []card
@@ -290,8 +285,8 @@ type cardSetting struct {
 	nginx, oracle float64
 }
 
-// cardSettings returns settings at several shares of capacity. Some have six equal cards, others
-// six cards of which the last is three times slower.
+// cardSettings returns settings at different shares of the capacity. In some settings the six cards
+// are equal, and in others the last of them is three times slower.
 func cardSettings() (all []cardSetting) {
 	alike := slices.Repeat([]card{{speed: 1, places: 48, slots: 48}}, 6)
 	mixed := slices.Clone(alike)
@@ -310,9 +305,9 @@ func cardSettings() (all []cardSetting) {
 	)
 }
 
-// TestSpeeds compares picks that follow measured speeds with picks that do not, with nginx's
-// least_conn, and with an oracle that knows everything. BenchmarkSpeeds has more settings: close
-// to full capacity only long runs show a difference.
+// TestSpeeds compares picks by measured speeds with picks without speeds, with nginx's least_conn,
+// and with an oracle that knows everything. BenchmarkSpeeds has more settings, because only long
+// runs show a difference close to full capacity.
 func TestSpeeds(t *testing.T) {
 	t.Parallel()
 	for _, s := range cardSettings() {
@@ -326,9 +321,9 @@ func TestSpeeds(t *testing.T) {
 				t.Logf("%-12s %+.2f", pick, of[pick])
 			}
 			is, room := of[pickLearned], of[pickRoom]
-			// A p99 depends on a dozen calls, and the bounds below compare it with others. The product that
-			// is used for unknown speeds also evens out batches, whereas a pick by time considers only ten
-			// tokens.
+			// A p99 depends on only a dozen calls, so the bounds below are relative to other picks.
+			// If speeds are unknown, a pick uses a product that also evens out batches. A pick by
+			// time considers only ten tokens.
 			for i := range 2 {
 				if is.first[i] > 1.02*room.first[i] || is.whole[i] > 1.15*room.whole[i] {
 					t.Errorf("first token %.2f, whole answer %.2f, and %.2f, %.2f where nothing is learned",
@@ -345,8 +340,8 @@ func TestSpeeds(t *testing.T) {
 	}
 }
 
-// BenchmarkSpeeds measures the same as TestSpeeds with more calls and seeds. The benchmark's own
-// run time means nothing.
+// BenchmarkSpeeds measures the same as TestSpeeds with more calls and seeds. The run time of the
+// benchmark means nothing.
 func BenchmarkSpeeds(b *testing.B) {
 	for _, s := range cardSettings() {
 		for _, pick := range []string{pickNginx, pickRoom, pickLearned, pickOracle} {
@@ -367,8 +362,8 @@ func BenchmarkSpeeds(b *testing.B) {
 	}
 }
 
-// TestLearnsAnew checks that an engine that has had no calls for a long time is tried again, so
-// that a change in its speed is noticed.
+// TestLearnsAnew checks that an engine without calls for a long time is tried again, so that a
+// change of its speed is noticed.
 func TestLearnsAnew(t *testing.T) {
 	c := newCards(t, 1, pickLearned, []card{{speed: 1, places: 8, slots: 8}, {speed: 0.1, places: 8, slots: 8}}, 1)
 	l := cardLoad{1000, 0.5, 100, 0.5}

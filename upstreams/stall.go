@@ -10,19 +10,19 @@ import (
 	"penstock/upstreams/progress"
 )
 
-// An upstream has stalled if it has work and none of it moves (package progress). It then gets no
-// new calls, and calls that have sent nothing to their clients leave it. A check every second
-// (look) detects this. The prober's probes do not suffice, because a stalled engine may still
-// answer probes. While no call of this edge moves, the check reads the engine's counters more often
-// than the prober does.
+// An upstream stalls if it has calls and none of them makes progress (package progress). A stalled
+// upstream gets no new calls, and its calls that have sent nothing to their clients move elsewhere.
+// A check every second (look) detects stalls. The health probes do not suffice, because a stalled
+// engine may still answer them. While no call of this edge makes progress, the check reads the
+// engine's counters more often than the prober does.
 
 const (
-	// lookEvery is the time between two checks.
 	lookEvery = time.Second
-	// countTimeout is the time to wait for counters: llama.cpp answers only between two batches.
+	// countTimeout is the timeout for reading counters. llama.cpp responds only between two
+	// batches.
 	countTimeout = time.Minute
-	// trialAfter is the time for which an upstream without work stays out if no generation probe
-	// can bring it back. After that a call is the trial.
+	// trialAfter is how long an upstream without calls stays out of service if no generation probe
+	// can bring it back. When that time is over, a call is the trial.
 	trialAfter = 30 * time.Second
 )
 
@@ -33,27 +33,26 @@ type Stall uint8
 const (
 	StallOut     Stall = iota // the upstream gets no new calls
 	StallConfirm              // a generation probe decides, through the breaker
-	StallStay                 // the upstream is a route's last one and stays
+	StallStay                 // the upstream is the last target of a route and stays in service
 )
 
-// looker holds the state between checks.
+// looker holds state between checks.
 type looker struct {
-	counting chan counters // receives the counters; nil: no read is under way
-	outSince time.Time     // zero: it is not out
+	counting chan counters // receives the counters; nil: no read in progress
+	outSince time.Time     // zero: in service
 	heard    heard
-	busy     bool      // it was busy at the last check
-	since    time.Time // when the current busy state started
-	first    time.Time // the first check of that state
-	ended    uint64    // calls ended, at the last check
+	busy     bool      // busy at the last check
+	since    time.Time // start of the current busy state
+	first    time.Time // first check of that state
+	ended    uint64    // calls ended by the last check
 }
 
-// counters is one reading of the engine's counters.
 type counters struct {
 	sum    float64
 	counts bool
 }
 
-// look checks each second whether work moves, until ctx ends.
+// look checks for progress every second until ctx ends.
 func (p *prober) look(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -62,7 +61,7 @@ func (p *prober) look(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			if l.counting != nil {
-				<-l.counting // the reading uses the transport
+				<-l.counting // the read uses the transport
 			}
 			return
 		case c := <-l.counting:
@@ -83,8 +82,8 @@ func (p *prober) look(ctx context.Context) {
 	}
 }
 
-// sample reports the state of the upstream's calls to Progress. If an idle engine has work, it
-// asks for a probe.
+// sample reports the state of the upstream's calls to Progress. If an engine that counted as idle
+// has calls, sample requests a health probe.
 func (p *prober) sample(now time.Time, l *looker) {
 	u := p.up
 	s := progress.Sample{At: now, Held: u.slots.inFlight(), Reads: u.client.answers.Looks(), Ended: endedCalls(u)}
@@ -95,17 +94,16 @@ func (p *prober) sample(now time.Time, l *looker) {
 	l.ended = s.Ended
 }
 
-// readCounters reads the engine's counters, however long that takes.
 func readCounters(ctx context.Context, r engine.Reader, to chan<- counters) {
 	var c counters
 	defer func() { to <- c }()
 	c.sum, _, c.counts = r.Progress(ctx)
 }
 
-// judge takes the upstream out when it has stalled, and brings it back when something moves.
+// judge takes a stalled upstream out of service, and brings it back when it makes progress.
 func (p *prober) judge(l *looker, now time.Time) {
 	u, state := p.up, p.up.Health.now()
-	if u.Models.Loading() { // until the model is loaded, the engine may answer nothing
+	if u.Models.Loading() { // the engine may not respond until the model is loaded
 		u.Progress.Forget(now)
 	}
 	if l.busy && state == StateUp {
@@ -121,7 +119,7 @@ func (p *prober) judge(l *looker, now time.Time) {
 		u.Progress.Forget(now)
 		u.Health.setStalled(false, "", now)
 	case stalled && state == StateStalled:
-		if l.outSince.IsZero() { // a check has panicked
+		if l.outSince.IsZero() { // an earlier check panicked
 			l.outSince = now
 		}
 		p.try(l, now)
@@ -133,14 +131,14 @@ func (p *prober) judge(l *looker, now time.Time) {
 	}
 }
 
-// stalls decides what happens to an upstream that has just stalled.
+// stalls decides what to do about an upstream that has just stalled.
 func (p *prober) stalls(l *looker, now time.Time) {
 	u := p.up
 	if u.Mode() != ModeReady {
 		return // the upstream gets no calls anyway, and its running calls may wait
 	}
 	facts := u.Progress.Facts(now)
-	u.set.stalls.Lock() // serialised: otherwise a route's last two upstreams could both go
+	u.set.stalls.Lock() // otherwise the last two upstreams of a route could both leave
 	defer u.set.stalls.Unlock()
 	switch u.set.o.Stall(u, now) {
 	case StallOut:
@@ -155,7 +153,7 @@ func (p *prober) stalls(l *looker, now time.Time) {
 	}
 }
 
-// try sends a generation probe: any answer to it is a sign of work.
+// try sends a generation probe, because any response to it is progress.
 func (p *prober) try(l *looker, now time.Time) {
 	u := p.up
 	if u.slots.tryTake(PoolText, 0) && !u.generations.start(PoolText, false) {

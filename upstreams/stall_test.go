@@ -14,7 +14,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// stallRig is an upstream with calls. The test plays its engine's counters and probes.
+// stallRig is an upstream with calls. The test controls the counters and the probes of its engine.
 type stallRig struct {
 	*Upstream
 	played *playedEngine
@@ -53,7 +53,7 @@ func newStallRig(t *testing.T, o Options, engineName string, calls int) *stallRi
 	return r
 }
 
-// answers makes answers move for some seconds.
+// answers lets responses make progress for the given number of seconds.
 func (r *stallRig) answers(seconds int) {
 	for range seconds * 2 {
 		pass(500 * time.Millisecond)
@@ -69,8 +69,8 @@ func (r *stallRig) counts(steps int) {
 		len(r.leases), steps)
 }
 
-// silent makes all calls wait for their engine. It returns the second in which the upstream
-// changes its state, or 0 if the state stays.
+// silent makes all calls wait for their engine. It returns the second in which the upstream changes
+// its state, or 0 if the state does not change.
 func (r *stallRig) silent(seconds int, each func(second int)) int {
 	was := r.State()
 	for i := range seconds {
@@ -96,8 +96,8 @@ func (r *stallRig) end() {
 	r.leases = nil
 }
 
-// TestStalledOut checks that an engine that stands still is out of service within 15 s. Generation
-// probes try it, and the first success brings it back.
+// TestStalledOut checks that an engine without progress is out of service within 15 s. Generation
+// probes test the engine, and the first success brings it back.
 func TestStalledOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 4)
@@ -122,8 +122,8 @@ func TestStalledOut(t *testing.T) {
 	})
 }
 
-// TestLoadIsNoStall checks that an engine that loads a model has not stalled, however long the load
-// takes. After the load, its work must move.
+// TestLoadIsNoStall checks that an engine that loads a model does not stall, however long the load
+// takes. After the load, its work must make progress.
 func TestLoadIsNoStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 0)
@@ -147,8 +147,8 @@ func TestLoadIsNoStall(t *testing.T) {
 	})
 }
 
-// TestStalledBack checks that a stalled engine is back when an answer to one of the edge's own
-// calls moves, or when a counter rises.
+// TestStalledBack checks that a stalled engine returns when a response to one of the edge's calls
+// makes progress, or when a counter rises.
 func TestStalledBack(t *testing.T) {
 	for name, move := range map[string]func(r *stallRig){
 		"answer":  func(r *stallRig) { r.client.answers.Came(http.StatusOK, []byte("x")) },
@@ -173,8 +173,8 @@ func TestStalledBack(t *testing.T) {
 	}
 }
 
-// TestCountersKeepIn checks that an engine that is silent for minutes stays in service while its
-// counters move.
+// TestCountersKeepIn checks that an engine that is silent for minutes stays in service as long as
+// its counters move.
 func TestCountersKeepIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 2)
@@ -190,9 +190,9 @@ func TestCountersKeepIn(t *testing.T) {
 	})
 }
 
-// TestSeveralEngines checks that two engines behind one address answer the pages in turn. As long
-// as one of them works, the upstream stays in service and keeps its calls. It is out when both
-// stand still.
+// TestSeveralEngines checks two engines behind one address that respond to page requests in turn.
+// While one of them works, the upstream stays in service and keeps its calls. When neither makes
+// progress, it goes out of service.
 func TestSeveralEngines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 8)
@@ -215,7 +215,7 @@ func TestSeveralEngines(t *testing.T) {
 		if at != 0 {
 			t.Errorf("%v after %d s in which one works", r.State(), at)
 		}
-		for range 200 { // in which the maximum step decays
+		for range 200 { // meanwhile the longest step decays
 			r.client.answers.Came(http.StatusOK, []byte("x"))
 			pass(time.Second)
 		}
@@ -230,8 +230,8 @@ func TestSeveralEngines(t *testing.T) {
 	})
 }
 
-// TestSlowCounters checks that an engine may report its counters late, between two batches. The
-// check waits for the counters while probes continue.
+// TestSlowCounters checks an engine that reports its counters late, between two batches. The check
+// waits for the counters while probes continue.
 func TestSlowCounters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "llamacpp", 1)
@@ -252,8 +252,8 @@ func TestSlowCounters(t *testing.T) {
 	})
 }
 
-// TestStallNotAllowed checks that the last target of a route stays. If too many targets would leave
-// at once, a generation probe decides.
+// TestStallNotAllowed checks that a route's last target stays in service. If too many targets would
+// go out of service at the same time, a generation probe decides.
 func TestStallNotAllowed(t *testing.T) {
 	for answer, want := range map[Stall]Breaker{StallStay: BreakerClosed, StallConfirm: BreakerOpen} {
 		synctest.Test(t, func(t *testing.T) {
@@ -271,8 +271,8 @@ func TestStallNotAllowed(t *testing.T) {
 	}
 }
 
-// TestStalledUnprobed checks that an upstream that no generation probe can bring back gets a call
-// after half a minute.
+// TestStalledUnprobed checks that an upstream receives a call after half a minute if no generation
+// probe can bring it back.
 func TestStalledUnprobed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 1)
@@ -292,8 +292,8 @@ func TestStalledUnprobed(t *testing.T) {
 	})
 }
 
-// TestTrafficOutranksProbes checks that an engine whose answers keep coming is up even if it has no
-// time for probes. Once its answers stop, it is busy.
+// TestTrafficOutranksProbes checks that an engine whose responses make progress is up even if it
+// has no time for probes. Once its responses stop, it is busy.
 func TestTrafficOutranksProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 32)
@@ -306,14 +306,14 @@ func TestTrafficOutranksProbes(t *testing.T) {
 		for r.State() == StateUp && time.Since(begin) < time.Minute {
 			pass(100 * time.Millisecond)
 		}
-		// The upper bound is the sum of an interval and ten percent, a probe that the last answer
-		// outranks, and a second for each of the two probes.
+		// The upper bound is the sum of an interval plus ten percent, one probe that the last
+		// response outranks, and a second for each of the two later probes.
 		if d := time.Since(begin); d > 6400*time.Millisecond || r.State() != StateBusy {
 			t.Errorf("state %v after %v, want busy after at most 6.4 s", r.State(), d)
 		}
 		r.end()
 	})
-	synctest.Test(t, func(t *testing.T) { // a refusal is an answer
+	synctest.Test(t, func(t *testing.T) { // a refusal counts as a response
 		r := newStallRig(t, Options{}, "vllm", 32)
 		r.played.set(http.StatusServiceUnavailable, 0)
 		r.answers(15)

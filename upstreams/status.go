@@ -11,67 +11,67 @@ import (
 	"penstock/upstreams/wake"
 )
 
-// Status describes an upstream at one moment, as plain data for the status page and for tests. It
-// holds no credential.
+// Status is a snapshot of an upstream, as plain data for the status page and for tests. It contains
+// no credentials.
 type Status struct {
 	Name          string             `json:"name"`
 	Label         string             `json:"label"`
 	URL           string             `json:"url"`
 	Address       string             `json:"address,omitempty"`
-	Origin        string             `json:"origin,omitempty"` // where a discovered upstream was found: DNS vllm, pod default/vllm-0
+	Origin        string             `json:"origin,omitempty"` // source of a discovered upstream: DNS vllm, pod default/vllm-0
 	Engine        string             `json:"engine"`
 	EngineTitle   string             `json:"engine_title"`
 	Quirks        []string           `json:"quirks,omitempty"`
 	State         string             `json:"state"`
 	StateSeconds  float64            `json:"state_seconds"`
-	Unheard       float64            `json:"unheard_seconds,omitempty"` // busy, and silent for so long that it may have stopped
-	Leaves        bool               `json:"-"`                         // busy, and silent for so long that calls leave it
-	Downs         uint64             `json:"downs"`                     // how often it went down or stalled, since the start
+	Unheard       float64            `json:"unheard_seconds,omitempty"` // time since a busy upstream was last heard, if it may have stopped
+	Leaves        bool               `json:"-"`                         // busy and silent for so long that its calls move elsewhere
+	Downs         uint64             `json:"downs"`                     // times it went down or stalled since the start
 	Mode          string             `json:"mode"`                      // the operator's setting
-	ModeSeconds   float64            `json:"mode_seconds"`              // since the mode was set; -1: never changed
+	ModeSeconds   float64            `json:"mode_seconds"`              // since the mode was set; -1: never
 	Check         *LastCheck         `json:"last_check,omitempty"`
-	Suspect       bool               `json:"suspect"` // a call failed; no probe has confirmed it
+	Suspect       bool               `json:"suspect"` // a call failed, and no probe has confirmed it yet
 	Breaker       string             `json:"breaker"`
 	BreakerOpens  float64            `json:"breaker_half_open_in_seconds,omitempty"`
 	Limits        Limits             `json:"limits"`
 	Ghosts        int                `json:"ghosts"` // subtracted from a shared limit
 	Pools         []PoolStatus       `json:"pools"`
 	Others        int                `json:"others"`
-	Report        *Report            `json:"report,omitempty"` // the newest, fresh or not
+	Report        *Report            `json:"report,omitempty"` // the newest, possibly stale
 	ReportFresh   bool               `json:"report_fresh"`
 	ReportAge     float64            `json:"report_age_seconds"` // -1: none
 	Progress      ProgressStatus     `json:"progress"`
 	ProbeAge      float64            `json:"probe_age_seconds"` // -1: none
 	Models        []engine.ModelInfo `json:"models"`
-	Missing       []string           `json:"missing,omitempty"` // expected names not served now
-	Lacks         []Lack             `json:"lacks,omitempty"`   // features that its siblings have
-	Refuses       []Refusing         `json:"refuses,omitempty"` // features about which the engine or its clients may be wrong
+	Missing       []string           `json:"missing,omitempty"` // expected names that are not served now
+	Lacks         []Lack             `json:"lacks,omitempty"`   // features that siblings have
+	Refuses       []Refusing         `json:"refuses,omitempty"` // features that it refuses; the engine or its clients may be at fault
 	LastFailure   *LastFailure       `json:"last_failure,omitempty"`
 	TTFT          float64            `json:"ttft_seconds"`
 	BytesPerToken float64            `json:"bytes_per_token"` // of prompts; an assumed value until a prompt was counted
 	Speeds        []ModelSpeed       `json:"speeds,omitempty"`
 
 	Attempts  map[string]uint64 `json:"attempts"`  // attempts by outcome, since the start
-	Abandoned map[string]uint64 `json:"abandoned"` // abandoned calls, by what happened to their slots
+	Abandoned map[string]uint64 `json:"abandoned"` // abandoned calls by fate of their slots
 
 	Wake      *wake.Status        `json:"wake,omitempty"`      // for an engine that can be woken
-	Residency *residency.Snapshot `json:"residency,omitempty"` // whose turn it is, if models take turns
+	Residency *residency.Snapshot `json:"residency,omitempty"` // the turns of the models, if they take turns
 
-	GenerationProbes map[string]uint64 `json:"generation_probes"` // the edge's own, by result, since the start
+	GenerationProbes map[string]uint64 `json:"generation_probes"` // generation probes by result, since the start
 	Generation       *LastGeneration   `json:"last_generation_probe,omitempty"`
 }
 
-// ProgressStatus shows whether the upstream's work moves.
+// ProgressStatus shows whether the upstream's calls make progress.
 type ProgressStatus struct {
 	By    string  `json:"by"`                      // ProgressByCounters or ProgressByAnswers
-	Still float64 `json:"still_seconds,omitempty"` // work has stood still for this long
-	Bound float64 `json:"bound_seconds"`           // it has stalled if still_seconds exceeds this
+	Still float64 `json:"still_seconds,omitempty"` // time without progress
+	Bound float64 `json:"bound_seconds"`           // the upstream stalls when still_seconds exceeds this
 }
 
-// The evidence by which an upstream's progress is judged.
+// The evidence for an upstream's progress.
 const (
-	ProgressByCounters = "counters" // the engine's own
-	ProgressByAnswers  = "answers"  // the answers to the edge's calls
+	ProgressByCounters = "counters" // the engine's counters
+	ProgressByAnswers  = "answers"  // the responses to the edge's calls
 )
 
 func progressStatus(f progress.Facts) ProgressStatus {
@@ -87,15 +87,15 @@ type PoolStatus struct {
 	Pool    string  `json:"pool"`
 	Active  int     `json:"active"` // calls of this edge
 	Limit   int     `json:"limit"`
-	Places  int     `json:"places"` // calls that run at once
+	Places  int     `json:"places"` // calls that run concurrently
 	Tokens  int64   `json:"tokens"`
 	Penalty float64 `json:"penalty"`
 
 	Elsewhere int `json:"elsewhere,omitempty"` // calls of the fleet's other edges
 }
 
-// Obstacle explains to the operator why no call for a served name may go here now; empty if a call
-// may.
+// Obstacle explains to the operator why no call for a served name may be sent to the upstream now.
+// It returns "" if a call may be sent.
 func (u *Upstream) Obstacle(served string, now time.Time) string {
 	switch s := u.State(); {
 	case u.Mode() != ModeReady:
@@ -124,8 +124,9 @@ func (u *Upstream) Obstacle(served string, now time.Time) string {
 	return ""
 }
 
-// UnavailableReason explains to the operator why this upstream will not serve a name soon; empty if
-// it will, or if that is unknown. An open breaker does not count, because it closes by itself.
+// UnavailableReason explains to the operator why the upstream will not serve a model soon. It
+// returns "" if the upstream will serve the model, or if that is unknown. An open breaker does not
+// count, because it closes by itself.
 func (u *Upstream) UnavailableReason(served string) string {
 	switch u.Health.now() {
 	case StateDown:
@@ -140,7 +141,7 @@ func (u *Upstream) UnavailableReason(served string) string {
 	return ""
 }
 
-// Status returns a copy of everything that is known about the upstream.
+// Status returns a snapshot of the upstream.
 func (u *Upstream) Status(now time.Time) Status {
 	profile, id, health := u.engine.Load(), &u.identity, u.Health.read()
 	others, _ := u.reports.others(At(now))

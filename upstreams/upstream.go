@@ -11,11 +11,10 @@ import (
 	"penstock/upstreams/progress"
 )
 
-// Upstream is one engine process, configured or discovered: its identity, its settings and
-// everything known about it. It survives reloads as long as its ID is configured. It is used by
-// pointer and never copied, and all of its methods are safe for concurrent use. Its parts have
-// their own locks and no references to each other. The methods that a pick calls read only atomics
-// and do not allocate.
+// Upstream is one engine process, configured or discovered, with its settings and state. It
+// survives reloads as long as the configuration contains its ID. It must not be copied, and all its
+// methods are safe for concurrent use. Its parts have separate locks and do not refer to each
+// other. The methods for routing read only atomics and do not allocate.
 type Upstream struct {
 	identity identity
 	set      *Set
@@ -44,78 +43,75 @@ type Upstream struct {
 	client client
 }
 
-// ending is the progress of an upstream's removal.
+// ending tracks the removal of an upstream.
 type ending struct {
-	leaving           atomic.Bool // its pod is gone: it gets no new calls, although routes have it
+	leaving           atomic.Bool // the pod is gone: no new calls, although routes contain the upstream
 	retiring, removed atomic.Bool
 	handover          handover
 }
 
-// client holds the upstream's connections.
 type client struct {
 	transport atomic.Pointer[http1.Transport] // for calls; a reload may replace it
 	hosts     *http1.HostWatch
 	answers   http1.AnswerWatch
 }
 
-// identity distinguishes the upstream from others. It never changes.
 type identity struct {
 	id      ID
 	name    string // as configured
-	label   string // the name in metrics and logs, with the address if there are several
-	url     string // the dialled URL
+	label   string // the name in metrics and logs; includes the address if the name has more than one
+	url     string // the base URL to dial
 	address string // the resolved address, or empty
 }
 
-// settings holds what a reload may change while the upstream stays the same.
+// settings holds the values that a reload may change while the upstream stays the same.
 type settings struct {
 	spec      config.Upstream
 	weight    float64
-	transport transportConfig // makes the transports
+	transport transportConfig // creates the transports
 	probe     probeSettings
 	source    *discovery // the discovery that found the upstream; nil: none
 	found     endpoint
 	expected  []string // served names that routes expect here
-	works     []work   // the kinds of work that their models need
+	works     []work   // the models' names and kinds
 }
 
-// ID identifies an upstream: its configured name, its normalised base URL and, if a name has
-// several addresses, the address. It serves as a label in logs and metrics and as a map key; no
-// code parses it.
+// ID identifies an upstream: its configured name, its normalised base URL and, if it was
+// discovered, its endpoint. IDs are map keys and labels in logs and metrics. No code parses them.
 type ID string
 
 // ID returns the upstream's identity: name, normalised URL and discovered endpoint.
 func (u *Upstream) ID() ID { return u.identity.id }
 
-// Name returns the configured name. Upstreams that differ only in their resolved address share a
+// Name returns the configured name. Discovered upstreams of the same configuration entry share a
 // name.
 func (u *Upstream) Name() string { return u.identity.name }
 
-// Label returns this upstream's unique name in metrics and logs.
+// Label returns the upstream's unique name in metrics and logs.
 func (u *Upstream) Label() string { return u.identity.label }
 
-// APIKey returns the credential sent to the engine with each request, so that replies can be
-// redacted.
+// APIKey returns the credential that the edge sends to the engine, so that callers can redact it
+// from responses.
 func (u *Upstream) APIKey() string { return u.settings.Load().spec.APIKey.Value() }
 
 // TagsOf returns the configured tags of an upstream.
 func TagsOf(u *Upstream) []string { return u.settings.Load().spec.Tags }
 
-// URL returns the base URL that is dialled, without a credential.
+// URL returns the base URL to dial, without credentials.
 func (u *Upstream) URL() string { return u.identity.url }
 
-// Engine returns the profile in force, never nil. With `engine: auto` that is the generic profile
+// Engine returns the current profile, never nil. With `engine: auto` it returns the generic profile
 // until the first detection.
 func (u *Upstream) Engine() *engine.Profile { return u.engine.Load() }
 
-// ContinuesAnswers reports whether an upstream's engine can continue an answer that starts in the
-// request.
+// ContinuesAnswers reports whether an upstream's engine can continue a partial response that the
+// request contains.
 func ContinuesAnswers(u *Upstream) bool {
 	return u.settings.Load().spec.Prefill == config.PrefillProven || engine.ContinuesAnswers(u.Engine())
 }
 
-// Priority returns the priority to send with a call of a class. It converts the class's rank, 0 for
-// the first, to the engine's order. ok is false if calls to this engine carry no priority.
+// Priority returns the priority to send with a call of a class. It converts the rank of the class
+// (0 for the first) to the engine's order. ok is false if calls to this engine have no priority.
 func Priority(u *Upstream, rank int) (number int, ok bool) {
 	order := engine.PriorityOrder(u.Engine())
 	if !u.settings.Load().spec.Priorities || order == "" {
@@ -135,22 +131,22 @@ func (u *Upstream) State() State {
 	return u.Health.now()
 }
 
-// EligibleIn reports whether a call may be sent here now, if the upstream is in the given state:
-// up, or pending, which means not yet probed. A route falls back on pending upstreams when none is
-// up, so that the first requests after a start are served. The upstream must not be retiring, and
-// its breaker must be closed or free for a trial.
+// EligibleIn reports whether a call may be sent here now, if the upstream must be in health state
+// s: up, or pending before the first probe. A route uses pending upstreams if none is up, so that
+// it can serve the first requests after a start. EligibleIn returns false for a retiring, leaving
+// or drained upstream, and if the breaker admits no call.
 func (u *Upstream) EligibleIn(s State, now Moment) bool {
 	return u.Health.now() == s && !u.ending.retiring.Load() && !u.ending.leaving.Load() &&
 		u.mode.now() == ModeReady && u.Breaker.passes(now)
 }
 
-// EligibleFor is EligibleIn for a call of the key with that id. If the key's failures opened the
-// breaker, its call may not be the half-open trial.
+// EligibleFor is like EligibleIn, for a call of the key with this id. If the key's failures opened
+// the breaker, its call cannot be the trial.
 func (u *Upstream) EligibleFor(key string, s State, now Moment) bool {
 	return u.EligibleIn(s, now) && !u.Breaker.Bars(key)
 }
 
-// returns() clears the bad record of an engine that may have been restarted.
+// returns discards evidence about an engine that may have restarted since.
 func (u *Upstream) returns() {
 	u.penalty.clear()
 	u.Models.mu.Lock()
@@ -160,11 +156,11 @@ func (u *Upstream) returns() {
 	}
 }
 
-// Limits returns the configured or learned slots, before ghosts are subtracted.
+// Limits returns the configured or reported slots, before ghosts are subtracted.
 func (u *Upstream) Limits() Limits { return u.slots.limits.Load().Limits }
 
-// NextChance estimates how long it takes until a call for the served name may go here: 0 if a call
-// may go now, an hour if no chance is in sight.
+// NextChance estimates how long it takes until a call for the served name may be sent here. It
+// returns 0 if a call may be sent now, and an hour if no time can be foreseen.
 func (u *Upstream) NextChance(served string, now time.Time) time.Duration {
 	until := ticks(now)
 	switch s := u.State(); {
@@ -184,10 +180,10 @@ func (u *Upstream) NextChance(served string, now time.Time) time.Duration {
 	return max(0, time.Duration(until-ticks(now)))
 }
 
-// ModelGone records that the engine answered a call with a 404 about f.Served. A probe starts at
-// once. Only this name leaves the upstream. The name stays if f is the only source and the engine
-// listed the name after an earlier 404, or never listed it. The name returns when a later reading
-// of the list has it, or after 30 s if the engine has no list or an incomplete one.
+// ModelGone records a 404 for f.Served and starts a probe immediately. Only this name becomes
+// unavailable. If every 404 comes from f's source, the name stays available in two cases: the
+// engine listed it after an earlier 404, or has never listed it. The name becomes available when a
+// later list contains it, or after 30 s if the engine has no list or an incomplete one.
 func (u *Upstream) ModelGone(f FailureSource) {
 	now := time.Now()
 	u.Health.Note(CauseModelGone, "", 404, now)

@@ -20,8 +20,8 @@ import (
 	"penstock/upstreams/residency"
 )
 
-// world is an edge without HTTP. It has real upstreams without probes, real routes and queues,
-// and calls that arrive, wait, run and end.
+// world is an edge without HTTP. It has real upstreams without probes, real routes and queues, and
+// calls that arrive, wait, run and end.
 type world struct {
 	t       *rapid.T
 	set     *upstreams.Set
@@ -44,7 +44,7 @@ type waitingCall struct {
 	done  chan struct{}
 	once  sync.Once        // guards the close of done
 	over  chan struct{}    // closed at the end
-	lease *upstreams.Lease // the lease that the call got
+	lease *upstreams.Lease // lease that the call acquired
 }
 
 const worldModels, worldUpstreams = 4, 4
@@ -88,8 +88,8 @@ func (w *world) concurrency() config.Concurrency {
 	return config.Concurrency{Text: n.Draw(w.t, "text"), Vision: 1 + n.Draw(w.t, "vision")}
 }
 
-// reload gives the models other upstreams. The last model has no queue, so its calls jump the
-// others' queues. One model may be omitted.
+// reload assigns different upstreams to the models, and may omit one model. The last model has no
+// queue, so its calls overtake the queued calls of other models.
 func (w *world) reload() {
 	f := &config.File{}
 	policies := []string{config.PolicyLeastLoaded, config.PolicyRoundRobin}
@@ -101,7 +101,7 @@ func (w *world) reload() {
 		names := rapid.SliceOfNDistinct(rapid.IntRange(0, worldUpstreams-1), 1, worldUpstreams, rapid.ID[int]).Draw(w.t, "upstreams")
 		served := "s"
 		if w.turns && i > 0 {
-			served = fmt.Sprint("s", i+1) // "s2" is a second name of other models, too
+			served = fmt.Sprint("s", i+1) // other models use "s2" as a second name
 		}
 		for _, u := range names {
 			m.Deployments = append(m.Deployments, config.Deployment{Upstream: w.ups[u].Name(), Served: served})
@@ -126,14 +126,13 @@ func (w *world) reload() {
 	w.queues.OfferAll()
 }
 
-// route returns the newest route of a model, or nil if the model is gone.
 func (w *world) route(model string) *routing.Route {
 	r, _ := w.table.Load().Lookup([]byte(model))
 	return r
 }
 
-// arrive starts a call as the edge does. The call takes a slot, or waits if its model has a
-// queue.
+// arrive starts a call as the edge does. The call acquires a slot. If it cannot and its model has a
+// queue, it waits.
 func (w *world) arrive() {
 	model := fmt.Sprint("m", rapid.IntRange(0, worldModels-1).Draw(w.t, "model"))
 	r := w.route(model)
@@ -176,7 +175,7 @@ func (w *world) arrive() {
 			if newest := w.route(model); newest != nil {
 				r = newest
 				w.wakes.Add(1)
-			} // otherwise its model is gone, and only the call has the route
+			} // otherwise its model is gone, and only the call refers to the route
 			l, err := acquire(r)
 			if errors.As(err, &full) {
 				return false
@@ -188,10 +187,8 @@ func (w *world) arrive() {
 	}()
 }
 
-// leave makes a client leave.
 func (c *waitingCall) leave() { c.once.Do(func() { close(c.done) }) }
 
-// end ends every call.
 func (w *world) end() {
 	for _, c := range w.waiting {
 		c.leave()
@@ -224,8 +221,8 @@ func (w *world) settle() {
 	})
 }
 
-// check fails if a call sleeps although a slot is free for it, or although no slot can become
-// free.
+// check fails the test if a call waits although a slot is free for it, or although no slot can
+// become free.
 func (w *world) check() {
 	for _, c := range w.waiting {
 		r, ok := w.table.Load().Lookup([]byte(c.model))
@@ -233,7 +230,7 @@ func (w *world) check() {
 			continue
 		}
 		l, _, err := r.Acquire(&routing.Query{Pool: c.need.Pool, Key: c.need.Key, Exclude: c.need.Tried, Now: time.Now()})
-		if err == nil { // allowed below: the call has jumped the queue, and ends normally
+		if err == nil { // allowed below: the call has overtaken the queue and ends normally
 			w.running = append(w.running, l)
 		}
 		var full *routing.FullError
@@ -259,18 +256,19 @@ func bars(r *routing.Route, key string) bool {
 // timeless hides the test's deadline, which cannot be read in a bubble.
 type timeless struct{ testing.TB }
 
-// TestNobodySleepsBesideAFreeSlot checks that whatever happens to the upstreams, routes and calls,
-// no call waits while a slot is free for it, and no more calls are woken than there are slots.
+// TestNobodySleepsBesideAFreeSlot checks that no call waits while a slot is free for it, whatever
+// happens to the upstreams, routes and calls. The test also checks that no more calls are woken
+// than there are slots.
 func TestNobodySleepsBesideAFreeSlot(t *testing.T) { nobodySleeps(t, false) }
 
-// TestNobodySleepsInItsTurn does the same for engines whose models take turns, and checks that no
-// turn leaks.
+// TestNobodySleepsInItsTurn checks the same for engines whose models take turns, and that no turn
+// leaks.
 func TestNobodySleepsInItsTurn(t *testing.T) { nobodySleeps(t, true) }
 
 func nobodySleeps(t *testing.T, turns bool) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(timeless{t}, func(rt *rapid.T) {
-			defer time.Sleep(10 * time.Millisecond) // or the clock stands still
+			defer time.Sleep(10 * time.Millisecond) // otherwise the clock does not advance
 			w := newWorld(rt, turns)
 			defer w.end()
 			up := func() *upstreams.Upstream { return w.ups[rapid.IntRange(0, worldUpstreams-1).Draw(rt, "upstream")] }
@@ -319,7 +317,7 @@ func nobodySleeps(t *testing.T, turns bool) {
 				"ghosts": func() { up().SetGhosts(rapid.IntRange(0, 3).Draw(rt, "ghosts")) },
 				"model gone": func() {
 					u := up()
-					for range 2 { // one 404 alone does not take the model away
+					for range 2 { // a single 404 does not take the model out
 						u.ModelGone(upstreams.FailureSource{Served: "s"})
 					}
 				},

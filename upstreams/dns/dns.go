@@ -1,5 +1,5 @@
-// Package dns finds the engines behind a DNS name: its addresses, or the hosts of its SRV records
-// with their ports and weights.
+// Package dns finds the engines behind a DNS name: its addresses, or the hosts, ports and weights
+// of its SRV records.
 package dns
 
 import (
@@ -12,17 +12,17 @@ import (
 	"strings"
 )
 
-// The limits of an SRV answer, whatever name server sends it.
+// Limits of an SRV response, because the name server may be hostile.
 const (
 	maxRecords = 1000
 	maxHosts   = 100 // distinct names
 )
 
-// least is the weight of a record with weight 0, relative to the mean. RFC 2782 gives such a record
-// a very small chance.
+// least is the weight of a record whose SRV weight is 0, relative to the mean weight. RFC 2782
+// requires that such a record is selected with a very small probability.
 const least = 0.01
 
-// Resolver asks name servers.
+// Resolver performs the look-ups.
 type Resolver struct {
 	Host func(ctx context.Context, name string) ([]string, error)
 	SRV  func(ctx context.Context, name string) ([]*net.SRV, error)
@@ -30,15 +30,15 @@ type Resolver struct {
 
 // Endpoint is one address of a service.
 type Endpoint struct {
-	Address string  // with the port, if from an SRV record
-	Weight  float64 // relative to the mean of the records, which is 1; 0: not given
+	Address string  // includes the port if it comes from an SRV record
+	Weight  float64 // relative to the mean of the records; 0: not set
 }
 
-// Name is a name that is looked up repeatedly.
+// Name is a DNS name that is looked up repeatedly.
 type Name interface {
-	// Find queries once. The endpoints are sorted by address.
+	// Find performs one look-up. The endpoints are sorted by address.
 	Find(ctx context.Context, r *Resolver) ([]Endpoint, error)
-	// String returns a text that names the query.
+	// String describes the query.
 	String() string
 }
 
@@ -62,11 +62,11 @@ func (n Host) Find(ctx context.Context, r *Resolver) ([]Endpoint, error) {
 // String implements Name.
 func (n Host) String() string { return "DNS " + string(n) }
 
-// Service is a name with SRV records, whose hosts are looked up, too. It is not safe for concurrent
-// use.
+// Service is a name with SRV records. Its look-up includes the hosts of the records. It is not safe
+// for concurrent use.
 type Service struct {
 	name  string
-	hosts map[string][]string // for each host in the last answer, its last known addresses
+	hosts map[string][]string // last known addresses of each host in the last response
 }
 
 // NewService returns a name with SRV records.
@@ -75,8 +75,8 @@ func NewService(name string) *Service { return &Service{name: name} }
 // String implements Name.
 func (n *Service) String() string { return "SRV " + n.name }
 
-// Find returns every address from the records with the best priority. A host whose look-up fails
-// keeps its last addresses. A host that does not exist is omitted.
+// Find returns all addresses of the records that have the best priority. A host whose look-up fails
+// keeps its previous addresses. A host that does not exist is omitted.
 func (n *Service) Find(ctx context.Context, r *Resolver) ([]Endpoint, error) {
 	records, err := r.SRV(ctx, n.name)
 	if err != nil {
@@ -97,7 +97,7 @@ func (n *Service) Find(ctx context.Context, r *Resolver) ([]Endpoint, error) {
 	}
 	var out []Endpoint
 	for _, r := range records {
-		weight := 0.0 // equal for all
+		weight := 0.0 // all weights are equal
 		if mean > 0 {
 			weight = max(least, float64(r.Weight)/mean)
 		}
@@ -111,7 +111,7 @@ func (n *Service) Find(ctx context.Context, r *Resolver) ([]Endpoint, error) {
 	return slices.CompactFunc(out, func(a, b Endpoint) bool { return a.Address == b.Address }), nil
 }
 
-// lookupHosts renews the addresses of the records' hosts.
+// lookupHosts updates the addresses of the records' hosts.
 func (n *Service) lookupHosts(ctx context.Context, resolver *Resolver, records []*net.SRV) error {
 	hosts := map[string][]string{}
 	for _, r := range records {

@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// fakeDNS gives the answers set by a test.
+// fakeDNS returns answers that a test sets.
 type fakeDNS struct {
 	records []*net.SRV
 	hosts   map[string][]string
-	err     error            // the look-up of the records fails with it
-	errs    map[string]error // how the look-up of each host fails
+	err     error            // error of the look-up of the records
+	errs    map[string]error // errors of the look-ups of hosts
 }
 
 func (d *fakeDNS) resolver() *Resolver {
@@ -37,7 +37,7 @@ func TestLookupSRV(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		records []*net.SRV
-		want    map[string]float64 // the weight of each address
+		want    map[string]float64 // weight of each address
 	}{
 		{
 			"ports and equal weights",
@@ -89,8 +89,8 @@ func TestLookupSRV(t *testing.T) {
 	}
 }
 
-// TestLookupSRVHostFails checks that a host whose look-up fails keeps its addresses as long as the
-// records name it.
+// TestLookupSRVHostFails checks that a host whose look-up fails retains its addresses as long as
+// the records contain the host.
 func TestLookupSRVHostFails(t *testing.T) {
 	dns := &fakeDNS{
 		records: []*net.SRV{{Target: "a.test.", Port: 1}, {Target: "b.test.", Port: 1}},

@@ -9,7 +9,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// TestCacheTokens reads the size of the cache in tokens from pages of vLLM and SGLang.
+// TestCacheTokens checks that the cache size in tokens is read from the pages of vLLM and SGLang.
 func TestCacheTokens(t *testing.T) {
 	metrics := &config.EngineLoad{
 		Running: []string{"running"},
@@ -34,9 +34,9 @@ func TestCacheTokens(t *testing.T) {
 	}
 }
 
-// TestLlamaCppPages reads the pages of llama.cpp's server, build 11669. It reads slots at /props,
-// and work at /metrics or, without that page, at /slots. Only /slots shows how many tokens all
-// slots hold together.
+// TestLlamaCppPages reads the pages of llama.cpp's server, build 11669. The slots are at /props.
+// The load is at /metrics, or at /slots if the server has no /metrics. Only /slots contains the
+// number of tokens in all slots.
 func TestLlamaCppPages(t *testing.T) {
 	const props = `{"default_generation_settings":{"params":{},"n_ctx":2048},"total_slots":4,"model_alias":"markov","is_sleeping":false}`
 	const metrics = "# TYPE llamacpp:requests_processing gauge\nllamacpp:prompt_tokens_total 1960\nllamacpp:prompt_tokens_cached_total 6\n" +
@@ -48,7 +48,7 @@ func TestLlamaCppPages(t *testing.T) {
 	const disabled = `{"error":{"code":501,"message":"This server does not support this endpoint.","type":"not_supported_error"}}`
 	profile := mustProfile(t, "llamacpp")
 	for name, c := range map[string]struct {
-		pages map[string]string // the pages that answer 200
+		pages map[string]string // pages that answer 200
 		slots int
 		cache int    // tokens of all slots
 		path  string // path of the page with the load; empty: none

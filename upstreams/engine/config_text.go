@@ -13,10 +13,9 @@ import (
 	"penstock/config"
 )
 
-// WriteConfig writes upstreams and models, in the form of a configuration, for all detected
-// engines: one upstream for each engine, and each model once with all engines that list it.
-// `doctor` prints the lines to paste, `init` writes them to a file, and a start without a file uses
-// them.
+// WriteConfig writes a configuration for all detected engines. It contains one upstream for each
+// engine, and each model once with all engines that list it. `doctor` prints these lines, `init`
+// writes them to a file, and an edge that starts without a file uses them.
 func WriteConfig(w io.Writer, engines []Detection) error {
 	var b bytes.Buffer
 	names := upstreamNames(engines)
@@ -32,8 +31,8 @@ func WriteConfig(w io.Writer, engines []Detection) error {
 	return err
 }
 
-// upstreamNames names each engine by its host and port, so that the lines of two runs fit in one
-// file. If an engine's host is an IP address, its profile's name is used instead.
+// upstreamNames names each engine by its host and port, so that the results of two runs can share a
+// file. If the host is an IP address, the profile's name takes the place of the host.
 func upstreamNames(engines []Detection) []string {
 	used := map[string]bool{}
 	out := make([]string, len(engines))
@@ -97,22 +96,23 @@ func (d *Detection) writeUpstream(b *bytes.Buffer, name string) {
 	}
 }
 
-// servedModel holds a model and the engines that list it.
+// servedModel is a model and the engines that list it.
 type servedModel struct {
 	id        string
 	kind      string
-	guessed   bool // the kind is a guess from the name
-	vision    bool // every engine takes images, since a request may go to any of them
-	turns     bool // the engine keeps fewer models, so calls take turns
-	slots     int  // slots of all its engines together
+	guessed   bool // the kind is guessed from the name
+	vision    bool // every engine accepts images, because a request may go to any of them
+	turns     bool // the engine loads fewer models than it lists, so they take turns
+	slots     int  // sum of the slots at its engines
 	upstreams []string
 }
 
-// placeholder is the model id for an engine that does not list its models.
+// placeholder is the model id for an engine that lists no models.
 const placeholder = "MODEL"
 
-// Served returns the models that clients can name: the listed models whose names are valid ids. An
-// engine with a single purpose and no list has one model, named like the engine.
+// Served returns the models that clients can name: the listed models whose names are valid model
+// ids. An engine that serves a single purpose and has no model list has one model, which is named
+// after the engine's profile.
 func (d *Detection) Served() []ModelInfo {
 	served := slices.DeleteFunc(slices.Clone(d.Models), func(m ModelInfo) bool { return !config.CanBeModelID(m.ID) })
 	if len(d.Models) == 0 && d.Refused == 0 && d.Recognised && d.Profile.Path(config.OpChat) == "" {
@@ -139,7 +139,7 @@ func modelsOf(engines []Detection, names []string) []*servedModel {
 				byID[m.id] = m
 				out = append(out, m)
 			}
-			if m.kind != kind { // the first of several engines decides a model's kind
+			if m.kind != kind { // if engines disagree, the first one decides a model's kind
 				continue
 			}
 			m.vision = m.vision && models[j].Vision
@@ -151,8 +151,8 @@ func modelsOf(engines []Detection, names []string) []*servedModel {
 	return out
 }
 
-// deepest is the longest queue that the written configuration suggests. Calls at the end of a
-// longer queue would time out.
+// deepest is the longest queue that WriteConfig suggests. In a longer queue, the last calls would
+// time out.
 const deepest = 256
 
 func (m *servedModel) write(b *bytes.Buffer) {

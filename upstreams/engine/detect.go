@@ -15,9 +15,10 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Recognise detects which engine answers, given the operator's `engine`: any engine for "auto",
-// otherwise the named one or a variant of it. It returns nil if no other engine is possible. An
-// error means that the engine does not answer.
+// Recognise detects which engine responds. For "auto" it considers all profiles, and otherwise only
+// the variants of the named profile. If there are none to consider, it returns nil. If none
+// matches, it returns the named profile, or the generic one for "auto". It returns an error if the
+// engine does not respond.
 func (p *Profiles) Recognise(
 	ctx context.Context, get http1.GetPage, timeout time.Duration, engine string,
 ) (*Profile, error) {
@@ -32,8 +33,8 @@ func (p *Profiles) Recognise(
 	return profile, err
 }
 
-// recognise tries the signs of each candidate in order. It returns nil if the engine answers and
-// no candidate fits, or an error if the first page gets no answer at all.
+// recognise checks the signs of each candidate in order. It returns nil if no candidate matches,
+// and an error if the first page cannot be read.
 func recognise(ctx context.Context, get http1.GetPage, timeout time.Duration, candidates []*Profile) (*Profile, error) {
 	asked := false
 	for _, profile := range candidates {
@@ -55,7 +56,6 @@ func recognise(ctx context.Context, get http1.GetPage, timeout time.Duration, ca
 	return nil, nil
 }
 
-// shows reports whether a page has everything the sign requires.
 func shows(sign *config.EngineSign, p *http1.Page) bool {
 	switch {
 	case p.Status != cmp.Or(sign.Status, 200):
@@ -77,24 +77,24 @@ func shows(sign *config.EngineSign, p *http1.Page) bool {
 	return false
 }
 
-// Detection holds what was detected from an engine's pages.
+// Detection describes a detected engine.
 type Detection struct {
 	URL        string   `json:"url"`
-	Profile    *Profile `json:"-"`      // never nil; the generic one if Recognised is false
+	Profile    *Profile `json:"-"`      // never nil; the generic profile if Recognised is false
 	Engine     string   `json:"engine"` // the profile's name
 	Recognised bool     `json:"recognised"`
 	Version    string   `json:"version,omitempty"`
-	Keyed      bool     `json:"keyed"` // a key was sent
-	// 401 or 403 if the model list was refused; else 0
+	Keyed      bool     `json:"keyed"` // an API key was sent
+	// Refused is 401 or 403 if the engine refused the model list, and 0 otherwise.
 	Refused    int         `json:"refused,omitempty"`
-	Health     int         `json:"health"` // the status of the profile's health page, 0 if there was no answer
+	Health     int         `json:"health"` // status of the profile's health page; 0: no response
 	Healthy    bool        `json:"healthy"`
 	Models     []ModelInfo `json:"models"`
-	Slots      int         `json:"slots"`               // requests that the engine runs at once; 0: not reported
-	Residents  int         `json:"residents,omitempty"` // models that the engine keeps in memory; 0: not reported
+	Slots      int         `json:"slots"`               // concurrent requests; 0: not reported
+	Residents  int         `json:"residents,omitempty"` // models that fit in memory; 0: not reported
 	Load       *Load       `json:"load,omitempty"`
-	LoadPath   string      `json:"load_path,omitempty"`     // the page with that load
-	CountsPath string      `json:"progress_path,omitempty"` // the page that counts the engine's work
+	LoadPath   string      `json:"load_path,omitempty"`     // the page that reports Load
+	CountsPath string      `json:"progress_path,omitempty"` // the page with progress counters
 
 	TriedModel string  `json:"tried_model,omitempty"`
 	Tried      []Trial `json:"tried,omitempty"` // results of Try
@@ -102,13 +102,13 @@ type Detection struct {
 	timeouts *config.Timeouts // for the report; nil: the defaults
 }
 
-// detectTimeout is the time limit for each page of Detect.
+// detectTimeout is the timeout of each page in Detect.
 const detectTimeout = 3 * time.Second
 
-// Detect asks the engine at a base URL about its kind, version, models, capacity and load. The URL
-// may lack a scheme or end with /v1. apiKey may be empty. The error is an *http1.Failure if the
-// engine does not answer. Detect sends about ten small GETs, over one connection if the engine
-// keeps that open.
+// Detect queries the engine at a base URL for its kind, version, models, capacity and load. The URL
+// may omit the scheme or end with /v1. The API key is sent only if apiKey is not empty. If the
+// engine does not respond, the error is an *http1.Failure. Detect sends about ten small GET
+// requests, over one connection if the engine keeps it alive.
 func Detect(ctx context.Context, url, apiKey string, profiles *Profiles) (Detection, error) {
 	if !unixsocket.Is(url) && !strings.Contains(url, "://") {
 		url = "http://" + url
@@ -161,16 +161,17 @@ func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout
 	return d, ctx.Err()
 }
 
-// discoverTimeout is the time limit for each page of a discovery. An engine on loopback that is
-// ready answers at once.
+// discoverTimeout is the timeout of each page in Discover. An engine on loopback that is ready
+// responds immediately.
 const discoverTimeout = 300 * time.Millisecond
 
-// discoverTotal is the time limit for a whole discovery. Most ports are closed and cost nothing.
+// discoverTotal is the time limit for a whole Discover. Most ports are closed and refuse
+// immediately.
 const discoverTotal = 2 * time.Second
 
 // Discover checks all addresses (host:port, see Profiles.UsualAddresses) in parallel and returns
-// the engines among the listeners, in the order of the addresses. It omits a listener that shows
-// no sign of an engine and no list of models.
+// the engines that it finds, in the order of the addresses. It omits servers that match no profile
+// and list no models.
 func Discover(ctx context.Context, addresses []string, profiles *Profiles) []Detection {
 	ctx, cancel := context.WithTimeout(ctx, discoverTotal)
 	defer cancel()

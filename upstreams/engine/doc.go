@@ -1,39 +1,40 @@
-// Package engine knows the inference engines: how to recognise, query and address them, and what
-// their pages mean.
+// Package engine describes the inference engines: how to detect, query and address them, and how to
+// read their pages.
 //
-// # Engines are data
+// # Profiles
 //
-// The edge's knowledge of an engine is a profile: profiles/*.yaml, in the format of config.Engine.
-// Users may add their own. Code asks a Profile about a property (Has, TokenLimitMember, Path),
-// never about its name. A profile inherits from the profile named in its `like`, and finally from
-// the generic profile. Variants are detected automatically: an upstream that is configured as
-// `whisper`, but was started with OpenAI's path, becomes whisper-openai at its first probe. If a
-// reload changes the profiles, upstreams are recognised anew.
+// A profile describes one kind of engine. It is a file profiles/*.yaml in the format of
+// config.Engine. Users may add profiles. Code checks the properties of a Profile (Has,
+// TokenLimitMember, Path) and never compares its name. A profile inherits from the profile that
+// `like` names, and ultimately from the generic profile. Variants are detected automatically. For
+// example, a configured `whisper` that was started with OpenAI's path becomes whisper-openai at its
+// first probe. When a reload changes the profiles, the edge detects all engines again.
 //
-// To support another engine, add a file in profiles, an entry in detectionOrder, and an archive of
-// the engine's pages in testdata/engines.
+// To support another engine, add a file in profiles, an entry in detectionOrder, and recorded pages
+// of the engine in testdata/engines.
 //
 // # Reading pages
 //
-// A Reader reads what the profile describes: fields of JSON pages (json_fields.go) and samples of
-// Prometheus text (load.go). It gets pages from an http1.GetPage, which tests replace to avoid
-// sockets. Every number from an engine is bounded before use, and an invalid page counts as
-// missing, because pages are only hints and calls decide.
+// A Reader reads the fields of JSON pages (json_fields.go) and the samples of Prometheus text
+// (load.go) that the profile describes. It fetches pages with an http1.GetPage, which tests replace
+// so that they need no sockets. Every number from an engine is bounded before use, and an invalid
+// page is treated as missing. Pages are only hints. Calls decide.
 //
-// # Does it generate?
+// # Probes and trials
 //
-// A generation probe (generation.go) is the smallest request for a kind of model, together with a
-// check of the answer: one token of chat, an embedding of one word, a second of silence to
-// transcribe. This package defines what to send and how to judge the answer; upstreams decides when
-// a probe is due.
+// A generation probe (generation.go) is the smallest useful request for a kind of model, and a
+// check of the response. Examples are one token of chat, an embedding of one word, and a
+// transcription of a second of silence. This package builds the requests and judges the responses,
+// and package upstreams decides when to probe.
 //
-// Trials (trial.go, trials.go) are what `penstock doctor --try` sends: tiny chat calls, each of
-// which tests one thing that agents need. If the engine lacks a flag, the result names the flag.
-// Nothing else in the doctor makes an engine generate.
+// `penstock doctor --try` sends trials (trial.go, trials.go). A trial is a tiny chat call that
+// tests one feature that agents need. If the engine needs a flag for the feature, the result names
+// the flag. Only the trials make an engine generate. The other checks of the doctor do not.
 //
-// # Who calls what
+// # Callers
 //
-// upstreams compiles the profiles of a configuration, recognises engines and reads their pages in
-// its probes; proxy asks a Profile how to write a request and what an error means; `penstock
-// doctor`, `penstock init` and a start without a file use Detect, Discover and WriteConfig.
+// Package upstreams compiles the profiles of a configuration and detects engines, and its probes
+// read the engines' pages. Package proxy uses a Profile to write requests and to interpret errors.
+// `penstock doctor`, `penstock init` and an edge that starts without a file use Detect, Discover
+// and WriteConfig.
 package engine

@@ -15,7 +15,7 @@ import (
 	"penstock/config"
 )
 
-// quirkTexts explains each quirk to an operator. Every quirk of config.EngineQuirks has a text.
+// quirkTexts explains each quirk in config.EngineQuirks to an operator.
 var quirkTexts = map[string]string{
 	config.QuirkCancelOnlyStreams: "closing the connection stops a stream, but a plain request runs to its end",
 	config.QuirkContinuousUsage:   "reports usage on every chunk of a stream when asked",
@@ -33,24 +33,25 @@ var quirkTexts = map[string]string{
 	config.QuirkDeveloperAsSystem:     "does not know the role developer: chat messages of that role are sent as system",
 }
 
-// DoctorOptions are Doctor's options.
+// DoctorOptions configures Doctor.
 type DoctorOptions struct {
 	URLs   []string
 	APIKey string
-	Own    []config.Engine // the configuration's own profiles, to be tried too
-	Try    bool            // also send tiny calls, see Detection.Try
-	Model  string          // the model for those calls
+	Own    []config.Engine // profiles from the configuration
+	Try    bool            // also run the trials, see Detection.Try
+	Model  string          // the model for the trials
 	JSON   bool
 
-	Timeouts *config.Timeouts // the configuration's timeouts; nil: the defaults
+	Timeouts *config.Timeouts // timeouts from the configuration; nil: the defaults
 }
 
 var verdictTexts = map[TrialVerdict]string{
 	TrialBad: "BAD: ", TrialUnclear: "unclear: ", TrialSkipped: "not tried: ",
 }
 
-// Doctor writes a report on the engines at the URLs to w, and configuration lines to paste. The
-// error lists the URLs without an answer, and the engines that failed a trial.
+// Doctor writes a report on the engines at the URLs to w, and then configuration lines that the
+// operator can paste. The error lists the URLs that did not respond and the engines that failed a
+// trial.
 func Doctor(ctx context.Context, w io.Writer, o *DoctorOptions) error {
 	profiles, err := LoadProfiles(o.Own)
 	if err != nil {
@@ -66,7 +67,7 @@ func Doctor(ctx context.Context, w io.Writer, o *DoctorOptions) error {
 		}
 		found.timeouts = o.Timeouts
 		if found.Among(engines) {
-			continue // named twice, perhaps once with /v1
+			continue // the user named the same engine twice, perhaps once with /v1
 		}
 		if o.Try {
 			problems = append(problems, found.tryAll(ctx, o))
@@ -96,7 +97,7 @@ func (d *Detection) Among(engines []Detection) bool {
 	return slices.ContainsFunc(engines, func(e Detection) bool { return e.URL == d.URL })
 }
 
-// tryAll runs the trials and reports how many models need a fix.
+// tryAll runs the trials. It returns an error if any trial failed.
 func (d *Detection) tryAll(ctx context.Context, o *DoctorOptions) error {
 	if err := d.Try(ctx, o.APIKey, o.Model); err != nil {
 		return fmt.Errorf("%s: %w", d.URL, err)
@@ -113,8 +114,8 @@ func (d *Detection) tryAll(ctx context.Context, o *DoctorOptions) error {
 	return nil
 }
 
-// WriteReport writes what was detected, for the operator; WriteConfig writes the matching
-// configuration. The report quotes the engine's model names, but nothing else from its pages.
+// WriteReport writes what Detect found, for the operator. WriteConfig writes the matching
+// configuration. The report quotes only model names from the engine's pages.
 func (d *Detection) WriteReport(w io.Writer) error {
 	var b bytes.Buffer
 	p, health := d.Profile, d.Profile.Health().Path
@@ -176,7 +177,7 @@ func (d *Detection) WriteReport(w io.Writer) error {
 	return err
 }
 
-// formTexts explains each form to an operator, except as_sent.
+// formTexts explains the values of Forms to an operator, except as_sent.
 var formTexts = []struct {
 	name  string
 	of    func(f Forms) string
@@ -199,8 +200,7 @@ var formTexts = []struct {
 	}},
 }
 
-// writeForms lists the members that other engines accept in any form, with the form that this
-// engine needs.
+// writeForms writes the request members that this engine accepts only in a particular form.
 func writeForms(b *bytes.Buffer, p *Profile) {
 	if words := p.Reasoning().Words; len(words) > 0 && p.Path(config.OpChat) != "" {
 		fmt.Fprintf(b, "  efforts       takes %s; the nearest is sent\n", strings.Join(words, ", "))
@@ -212,7 +212,6 @@ func writeForms(b *bytes.Buffer, p *Profile) {
 	}
 }
 
-// operations returns the operations for which the profile has a path.
 func operations(p *Profile) []string {
 	return slices.DeleteFunc(slices.Clone(config.EngineOperations), func(op string) bool { return p.Path(op) == "" })
 }
@@ -245,7 +244,7 @@ func (d *Detection) writeCapacity(b *bytes.Buffer) {
 	}
 }
 
-// silenceBounds describes how long an engine that has no counters may be silent.
+// silenceBounds describes how long an engine without counters may be silent.
 func silenceBounds(t *config.Timeouts) string {
 	if t == nil {
 		t = &config.Defaults().Timeouts

@@ -14,8 +14,8 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// TestReport compares the doctor's report with testdata/doctor and checks that the lines to paste
-// are a config.
+// TestReport compares the doctor's report with testdata/doctor, and checks that the suggested lines
+// are a valid configuration.
 func TestReport(t *testing.T) {
 	for _, engine := range []string{"llamacpp", "llamacpp-router", "ollama", "vllm", "whisper-openai", "openai", "sglang", "llamacpp-locked", "speaches", "tei", "lmstudio", "vllm-audio"} {
 		t.Run(engine, func(t *testing.T) {
@@ -45,8 +45,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestConfigOfSeveral checks that several engines make one configuration, which lists each model
-// once.
+// TestConfigOfSeveral checks that the configuration for more than one engine lists each model once.
 func TestConfigOfSeveral(t *testing.T) {
 	profiles := mustProfiles(t)
 	var engines []Detection
@@ -73,8 +72,8 @@ func TestConfigOfSeveral(t *testing.T) {
 	}
 }
 
-// TestConfigOfOddModels checks that models that cannot be served as listed are omitted, and other
-// models are configured.
+// TestConfigOfOddModels checks that models that cannot be served under their listed names are
+// omitted, and that the other models are configured.
 func TestConfigOfOddModels(t *testing.T) {
 	profiles := mustProfiles(t)
 	chat := func(ids ...string) Detection {
@@ -125,8 +124,8 @@ func TestEveryQuirkIsExplained(t *testing.T) {
 	}
 }
 
-// TestNamedTwice checks that an engine counts once, no matter how often and in which spelling its
-// URL is given.
+// TestNamedTwice checks that an engine counts once if its URL is given more than once or in
+// different spellings.
 func TestNamedTwice(t *testing.T) {
 	url := fakeEngine(t, "vllm").URL
 	var b bytes.Buffer

@@ -17,7 +17,7 @@ import (
 	"penstock/config/testkit/pages"
 )
 
-// fakeEngine serves an archive of testdata/engines.
+// fakeEngine serves the pages of an archive in testdata/engines.
 func fakeEngine(t testing.TB, name string) *httptest.Server {
 	return pages.Serve(t, filepath.Join("testdata", "engines", name+".txtar"))
 }
@@ -40,8 +40,8 @@ func mustProfile(t testing.TB, name string) *Profile {
 	return p
 }
 
-// TestDetect checks that every bundled profile recognises its own pages and no others, and reads
-// everything it can from them.
+// TestDetect checks that every bundled profile recognises only its engine's pages, and that
+// everything in these pages is read.
 func TestDetect(t *testing.T) {
 	profiles := mustProfiles(t)
 	type facts struct {
@@ -101,8 +101,8 @@ func TestDetect(t *testing.T) {
 	}
 }
 
-// TestDetectWhileLoading checks that a llama.cpp server that is still loading answers 503 on every
-// path.
+// TestDetectWhileLoading checks that a llama.cpp server is detected while it is still loading and
+// answers 503 on every path.
 func TestDetectWhileLoading(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(503)
@@ -115,7 +115,7 @@ func TestDetectWhileLoading(t *testing.T) {
 	}
 }
 
-// TestDetectHandwritten checks that a base URL is accepted in every form that operators write.
+// TestDetectHandwritten checks that a base URL is accepted in every form that operators use.
 func TestDetectHandwritten(t *testing.T) {
 	engine := fakeEngine(t, "vllm").URL
 	address := strings.TrimPrefix(engine, "http://")
@@ -146,7 +146,7 @@ func TestDiscover(t *testing.T) {
 	}
 	var begun time.Time
 	var found []Detection
-	for range 20 { // on a busy machine an engine may answer after Discover's time limit
+	for range 20 { // on a busy machine an engine may answer after Discover's timeout
 		begun = time.Now()
 		if found = Discover(t.Context(), append(addresses, "127.0.0.1:1"), mustProfiles(t)); len(found) == 1 && len(found[0].Models) == 2 {
 			break
@@ -240,8 +240,7 @@ func TestReasoningForm(t *testing.T) {
 	}
 }
 
-// TestReasoningHistory checks that each engine reads the reasoning of earlier turns from its own
-// field.
+// TestReasoningHistory checks from which member each engine reads the reasoning of earlier turns.
 func TestReasoningHistory(t *testing.T) {
 	for engine, want := range map[string]string{
 		"openai": "reasoning_content", "sglang": "reasoning_content", "llamacpp": "reasoning_content",
@@ -254,8 +253,8 @@ func TestReasoningHistory(t *testing.T) {
 	}
 }
 
-// TestPrefill checks that some engines need request members that mark a last assistant message as
-// the start of the answer.
+// TestPrefill checks the request members that make some engines treat a final assistant message as
+// the start of the response.
 func TestPrefill(t *testing.T) {
 	for engine, want := range map[string]string{
 		"vllm":     "add_generation_prompt=false chat_template_kwargs={\"enable_thinking\":false,\"thinking\":false} continue_final_message=true",
@@ -315,8 +314,8 @@ func TestUserProfiles(t *testing.T) {
 	}
 }
 
-// TestBundledProfiles checks that detection can reach every bundled profile, and every file has the
-// name of its profile.
+// TestBundledProfiles checks that detection can reach every bundled profile, and that every file is
+// named after its profile.
 func TestBundledProfiles(t *testing.T) {
 	files, _ := filepath.Glob("profiles/*.yaml")
 	if len(files) != len(detectionOrder) {
@@ -332,7 +331,7 @@ func TestBundledProfiles(t *testing.T) {
 }
 
 // TestKnownIsReadOnce checks that a reload, which needs the names of the profiles, does not parse
-// the profiles again.
+// them again.
 func TestKnownIsReadOnce(t *testing.T) {
 	Known()
 	if n := testing.AllocsPerRun(10, func() { Known() }); n > 0 {

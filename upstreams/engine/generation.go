@@ -17,13 +17,13 @@ import (
 // Generation is the verdict of a generation probe.
 type Generation uint8
 
-// The verdicts. Only OK and Failed say something about the engine.
+// Only OK and Failed judge the engine.
 const (
 	GenerationOK       Generation = iota
 	GenerationFailed              // broken off, timed out, or answered with an error
-	GenerationRefused             // the engine has no room, or serves others
-	GenerationRejected            // the engine rejects the probe, or the kind of model has none
-	GenerationAborted             // the edge ended the probe
+	GenerationRefused             // the engine is full, or serves others
+	GenerationRejected            // the engine rejects the probe, or the kind of model has no probe
+	GenerationAborted             // the edge aborted the probe
 	GenerationCount
 )
 
@@ -32,20 +32,19 @@ func (g Generation) String() string {
 	return [...]string{"ok", "failed", "refused", "rejected", "aborted"}[g]
 }
 
-// GenerationStep is one request of a generation probe, together with a check of the answer.
+// GenerationStep is one request of a generation probe and the check of its response.
 type GenerationStep struct {
 	Path        string
 	ContentType string
 	Body        []byte
 	streamed    bool
-	good        func(page any) bool // checks the whole answer; nil: any answer with status 200 and a body
+	good        func(page any) bool // checks the whole response; nil: any response with status 200 and a body passes
 }
 
-// generationMax is the maximum size of the answer.
 const generationMax = 1 << 20
 
-// WithPriority adds a priority to a probe's requests. It is for engines that order their queue by
-// priority. Some engines serve requests without a priority last.
+// WithPriority sets a priority in the requests of a probe. Use it for engines that order their
+// queue by priority. Some of these engines serve requests without a priority last.
 func WithPriority(steps []GenerationStep, number int) {
 	for i := range steps {
 		if body := steps[i].Body; len(body) > 0 && body[0] == '{' {
@@ -54,15 +53,15 @@ func WithPriority(steps []GenerationStep, number int) {
 	}
 }
 
-// GenerationSteps returns the requests that check whether an engine works for a kind of model: one
-// request, or several. Each further request is sent only if the engine rejects the previous one. If
-// toEnd is set, a chat model must complete its answer instead of sending just a first token. There
-// are no steps if the kind is too expensive to probe (images), or if the engine has no path for the
+// GenerationSteps returns the requests that check whether an engine generates for a kind of model.
+// Send each later request only if the engine rejects the one before it. If toEnd is true, a chat
+// model must complete its response. Otherwise its first token suffices. GenerationSteps returns nil
+// if a probe of this kind would be too expensive (images), or if the engine has no path for the
 // operation.
 func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps []GenerationStep) {
 	prompt, tokens := "ping", 1
 	if toEnd {
-		prompt, tokens = "Count from 1 to 100.", 16 // keeps a model from finishing at once
+		prompt, tokens = "Count from 1 to 100.", 16 // keeps a model from finishing immediately
 	}
 	add := func(op string, members map[string]any, streamed bool, good func(any) bool) {
 		path := p.Path(op)
@@ -70,7 +69,7 @@ func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps 
 			return
 		}
 		members["model"] = served
-		if body, err := json.Marshal(members); err == nil { // text and numbers always marshal
+		if body, err := json.Marshal(members); err == nil { // strings and numbers always marshal
 			steps = append(steps, GenerationStep{path, "application/json", body, streamed, good})
 		}
 	}
@@ -102,7 +101,7 @@ func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps 
 	return steps
 }
 
-// lists returns a check that one of the fields is a non-empty list.
+// lists returns a check that at least one of the fields is a non-empty list.
 func lists(names ...string) func(any) bool {
 	return func(page any) bool {
 		return slices.ContainsFunc(names, func(name string) bool {
@@ -114,21 +113,21 @@ func lists(names ...string) func(any) bool {
 	}
 }
 
-// ranks reports whether an answer is a non-empty ranking; SGLang's is a bare list.
+// ranks reports whether a response is a non-empty ranking. SGLang responds with a bare list.
 func ranks(page any) bool {
 	bare, _ := page.([]any)
 	return len(bare) > 0 || lists("results", "data")(page)
 }
 
-// silenceHeader is the header of an audio file of silenceSize bytes: one second of 16-bit PCM, one
-// channel, 16,000 Hz.
+// silenceHeader is the header of a WAV file with silenceSize bytes: one second of 16-bit mono PCM
+// at 16,000 Hz.
 const (
 	silenceSize   = 32000
 	silenceHeader = "RIFF\x24\x7d\x00\x00WAVEfmt \x10\x00\x00\x00" +
 		"\x01\x00\x01\x00\x80\x3e\x00\x00\x00\x7d\x00\x00\x02\x00\x10\x00data\x00\x7d\x00\x00"
 )
 
-// silence returns a transcription form with a second of silence.
+// silence returns a transcription form with one second of silence.
 func silence(served string) (contentType string, form []byte) {
 	const boundary = "penstock-generation-probe"
 	var b bytes.Buffer
@@ -143,18 +142,18 @@ func silence(served string) (contentType string, form []byte) {
 	return "multipart/form-data; boundary=" + boundary, b.Bytes()
 }
 
-// GenerationResult is a verdict and, unless the verdict is OK, the reason.
+// GenerationResult is a verdict. If the verdict is not OK, it includes the reason.
 type GenerationResult struct {
 	Verdict Generation
 	Reason  string // an http1.Failure's reason, or "status"
-	Status  int    // the engine's status
+	Status  int    // HTTP status of the response
 }
 
-// Generate sends one step and judges the answer. It is a function type, so that tests can simulate
-// an engine without a socket.
+// Generate sends one step and judges the response. Generate is a function type so that tests can
+// simulate an engine without a socket.
 type Generate func(ctx context.Context, profile *Profile, s *GenerationStep, limit time.Duration) GenerationResult
 
-// GenerateOver returns a Generate over a transport. Every probe uses its own connection.
+// GenerateOver returns a Generate that sends over a transport. Every probe opens a new connection.
 func GenerateOver(t *http1.Transport) Generate {
 	return func(ctx context.Context, profile *Profile, s *GenerationStep, limit time.Duration) GenerationResult {
 		x, end := t.ExchangeWhile(ctx)
@@ -178,7 +177,7 @@ func GenerateOver(t *http1.Transport) Generate {
 		}
 		var f *http1.Failure
 		switch {
-		case ctx.Err() != nil: // the edge ended the probe, so an earlier answer decides nothing
+		case ctx.Err() != nil: // the edge aborted the probe, so even a complete response decides nothing
 			return GenerationResult{Verdict: GenerationAborted}
 		case err == nil:
 			if result.Verdict != GenerationOK {
@@ -198,7 +197,6 @@ func GenerateOver(t *http1.Transport) Generate {
 	}
 }
 
-// judge reads and judges the answer to a step.
 func (s *GenerationStep) judge(x *http1.Exchange, profile *Profile, until time.Time) (Generation, error) {
 	status := x.Status()
 	streamed := status == 200 && bytes.HasPrefix(x.Header("Content-Type"), []byte("text/event-stream"))
@@ -222,7 +220,7 @@ func (s *GenerationStep) judge(x *http1.Exchange, profile *Profile, until time.T
 		}
 		switch {
 		case err == io.EOF && streamed: //nolint:errorlint // wrapped, it is a failure's cause
-			return GenerationFailed, nil // the answer is incomplete
+			return GenerationFailed, nil // the response is incomplete
 		case err == io.EOF: //nolint:errorlint // likewise
 			return s.judgeWhole(status, body, profile), nil
 		case err != nil:
@@ -248,7 +246,7 @@ func judgeLine(line []byte, profile *Profile) (verdict Generation, done bool) {
 	return GenerationOK, finished(page)
 }
 
-// judgeWhole judges an answer that is not a stream.
+// judgeWhole judges a response that is not a stream.
 func (s *GenerationStep) judgeWhole(status int, body []byte, profile *Profile) Generation {
 	page, err := parseJSON(body)
 	switch {
@@ -264,7 +262,6 @@ func (s *GenerationStep) judgeWhole(status int, body []byte, profile *Profile) G
 	return GenerationFailed
 }
 
-// failed reports whether the engine sent an error instead of an answer.
 func failed(page any) (is bool) {
 	for v := range fields(page, "error") {
 		is = v != "" && v != false
@@ -275,8 +272,8 @@ func failed(page any) (is bool) {
 // finished reports whether a chunk or a completion has a finish reason.
 func finished(page any) bool { return fieldText(page, "choices.*.finish_reason") != "" }
 
-// judgeError judges an error. An error in a stream carries its own status, since the stream's
-// head has status 200.
+// judgeError judges an error response. The head of a stream always has status 200, so an error
+// within the stream contains the actual status.
 func judgeError(status int, page any, profile *Profile) Generation {
 	kind, message := fieldText(page, "error.type"), fieldText(page, "error.message")
 	if status == 200 {
@@ -296,7 +293,7 @@ func judgeError(status int, page any, profile *Profile) Generation {
 	case status == 429 || status == 503 || status == 529,
 		profile.Overload(status, kind, message), profile.NotNow(status, kind, message):
 		return GenerationRefused
-	// the edge's credential is wrong, not the probe
+	// the edge's credential is wrong, so the engine fails for every call
 	case status == 401 || status == 402 || status == 403:
 		return GenerationFailed
 	case status/100 == 4 || profile.ClientFault(status, kind, message):

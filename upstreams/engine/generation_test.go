@@ -18,7 +18,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// TestGenerationSteps checks that the request is small, uses the engine's name of the model, and
+// TestGenerationSteps checks that the request is small, uses the engine's name for the model, and
 // suits the model's kind.
 func TestGenerationSteps(t *testing.T) {
 	for _, c := range []struct {
@@ -52,7 +52,7 @@ func TestGenerationSteps(t *testing.T) {
 	}
 }
 
-// TestGenerationStepsTranscription checks that a transcription request carries one second of
+// TestGenerationStepsTranscription checks that a transcription request contains one second of
 // silence as a valid audio file.
 func TestGenerationStepsTranscription(t *testing.T) {
 	steps := GenerationSteps(config.KindTranscription, mustProfile(t, "speaches"), "m", false)
@@ -75,8 +75,8 @@ func TestGenerationStepsTranscription(t *testing.T) {
 	}
 }
 
-// TestGenerationSteps_Texts checks that Text Embeddings Inference gets the texts in the member
-// "texts", because it does not accept "documents".
+// TestGenerationSteps_Texts checks that a request to Text Embeddings Inference contains the member
+// "texts", because that engine does not accept "documents".
 func TestGenerationSteps_Texts(t *testing.T) {
 	for engine, want := range map[string]string{
 		"tei":  `/rerank {"model":"m","query":"ping","texts":["ping"]}`,
@@ -89,7 +89,7 @@ func TestGenerationSteps_Texts(t *testing.T) {
 	}
 }
 
-// TestGenerationVerdicts checks that each answer of an engine leads to its verdict.
+// TestGenerationVerdicts checks the verdict for each response of an engine.
 func TestGenerationVerdicts(t *testing.T) {
 	const stream = "text/event-stream; charset=utf-8"
 	const chunk = `data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}]}` + "\n\n"

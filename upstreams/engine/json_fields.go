@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// parseJSON decodes an engine's JSON page. Only probes use it, and their pages are small and rare.
+// parseJSON decodes an engine's page into generic values. Only probes use it, on small pages.
 func parseJSON(body []byte) (any, error) {
 	var page any
 	if err := json.Unmarshal(body, &page); err != nil {
@@ -22,8 +22,8 @@ func parseJSON(body []byte) (any, error) {
 
 var errNotJSON = errors.New("the page is not JSON")
 
-// fields yields every value that a field refers to. A field is a path of member names and
-// positions joined by dots, with * for all elements. fields omits null.
+// fields yields every value at a path. A path consists of member names and array positions joined
+// by dots; * matches all elements. It omits null.
 func fields(page any, field string) iter.Seq[any] {
 	return func(yield func(any) bool) { walk(page, field, yield) }
 }
@@ -49,7 +49,7 @@ func walk(page any, field string, yield func(any) bool) (more bool) {
 	return !slices.ContainsFunc(elements, func(e any) bool { return !walk(e, rest, yield) })
 }
 
-// fieldText returns the first string in a field.
+// fieldText returns the first non-empty string at a path.
 func fieldText(page any, field string) string {
 	if field == "" {
 		return ""
@@ -62,8 +62,8 @@ func fieldText(page any, field string) string {
 	return ""
 }
 
-// sumField adds up a field's numbers, and counts true as 1. found is false if the field has no
-// numbers.
+// sumField returns the sum of the numbers at a path, where true counts as 1. found is false if the
+// path has no number.
 func sumField(page any, field string) (total float64, found bool) {
 	for v := range fields(page, field) {
 		switch n := v.(type) {
@@ -80,7 +80,7 @@ func sumField(page any, field string) (total float64, found bool) {
 	return total, found
 }
 
-// meanField returns the sum from sumField, divided by the number of values that matched.
+// meanField returns the result of sumField divided by the number of numeric values.
 func meanField(page any, field string) (float64, bool) {
 	n := 0
 	for v := range fields(page, field) {
@@ -92,7 +92,7 @@ func meanField(page any, field string) (float64, bool) {
 	return total / float64(max(1, n)), found && n > 0
 }
 
-// firstField tries the fields in order and returns the first number that how finds.
+// firstField calls how for each path in turn, and returns the first value that how finds.
 func firstField(page any, names []string, how func(any, string) (float64, bool)) (float64, bool) {
 	for _, name := range names {
 		if v, ok := how(page, name); ok {
@@ -102,8 +102,8 @@ func firstField(page any, names []string, how func(any, string) (float64, bool))
 	return 0, false
 }
 
-// fieldSays reports whether a field is true, or is a string or array that contains one of the
-// words. known is false if the field is missing.
+// fieldSays reports whether the value at a path is true, equals one of the words, or is an array
+// that contains one of them. known is false if the path has no value.
 func fieldSays(page any, field string, words ...string) (yes, known bool) {
 	if field == "" {
 		return false, false
@@ -127,5 +127,4 @@ func says(v any, words []string) (yes, known bool) {
 	return false, false
 }
 
-// clampCount limits a number from an engine to the range of a count.
 func clampCount(n float64) int { return int(min(max(n, 0), 1<<30)) }

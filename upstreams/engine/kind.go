@@ -8,9 +8,9 @@ import (
 	"penstock/config"
 )
 
-// taskKinds maps engines' names for a model's purpose to the catalog's kinds: Hugging Face's
-// tasks (listed by speaches), the words of Ollama, LM Studio and Text Embeddings Inference for
-// models other than chat, and the kinds in another edge's catalog.
+// taskKinds maps the names that engines use for a model's purpose to the kinds of the catalog. The
+// names are Hugging Face's tasks (listed by speaches), the types of Ollama, LM Studio and Text
+// Embeddings Inference, and the kinds in another edge's catalog.
 var taskKinds = map[string]string{
 	"automatic-speech-recognition": config.KindTranscription,
 	"text-to-speech":               config.KindSpeech,
@@ -32,8 +32,8 @@ var taskKinds = map[string]string{
 	config.KindRerank:        config.KindRerank,
 }
 
-// kindOf returns a model's kind, and whether that is only a guess from the name. It considers what
-// the engine can do, what the engine lists, and the model's name.
+// kindOf returns a model's kind, and whether the kind is only guessed from the model's name. It
+// considers the engine's paths first, then the kind that the engine lists, and finally the name.
 func (p *Profile) kindOf(m *ModelInfo) (kind string, guessed bool) {
 	switch {
 	case p.Path(config.OpChat) == "" && p.Path(config.OpTranscriptions) != "":
@@ -55,11 +55,10 @@ func (p *Profile) kindOf(m *ModelInfo) (kind string, guessed bool) {
 	return config.KindChat, false
 }
 
-// speechModels are names of speech engines and models.
 var speechModels = []string{"kokoro", "espeak", "piper", "chatterbox", "orpheus", "parler"}
 
-// saysSpeech reports whether a word of a name names a speech model, or starts or ends with "tts",
-// as in xtts-v2.
+// saysSpeech reports whether a word in the name is the name of a speech model, or starts or ends
+// with "tts", as in xtts-v2.
 func saysSpeech(name string) bool {
 	for word := range strings.FieldsFuncSeq(name, func(r rune) bool { return !unicode.IsLetter(r) }) {
 		if strings.HasPrefix(word, "tts") || strings.HasSuffix(word, "tts") || slices.Contains(speechModels, word) {

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// listingMost is the maximum number of an engine's models that are tracked.
+// listingMost is the maximum number of tracked models of an engine.
 const listingMost = 1024
 
-// Listing tracks an engine's models from list to list. A model is added by the first list that has
-// it, and removed by the second list in a row that lacks it, because an engine that starts or swaps
-// models may show an incomplete list for a moment. The zero value has no models and no list. A
-// Listing is not safe for concurrent use.
+// Listing tracks an engine's models across successive lists. It adds a model with the first list
+// that contains it, and removes a model after two consecutive lists without it. Two lists are
+// required because an engine that is starting or swapping models may briefly show an incomplete
+// list. The zero value is an empty Listing. A Listing is not safe for concurrent use.
 type Listing struct {
-	Listed bool // at least one list was read
+	Listed bool // a list has been read
 	models map[string]ModelInfo
-	absent map[string]bool // models that the newest list lacked
+	absent map[string]bool // models missing from the newest list
 }
 
-// Observe records a newer list, and reports whether the set of models or their kinds have changed.
+// Observe records a new list. It reports whether the models or their kinds have changed.
 func (f *Listing) Observe(infos []ModelInfo) (changed bool) {
 	if len(infos) > listingMost { // keep the same models, whatever the order of the list
 		infos = slices.SortedFunc(slices.Values(infos), func(a, b ModelInfo) int { return cmp.Compare(a.ID, b.ID) })
@@ -51,13 +51,13 @@ func (f *Listing) All() []ModelInfo {
 	return out
 }
 
-// KindOf returns a model's kind, as the engine reports it or as the model's name suggests.
+// KindOf returns a model's kind as the engine reports it, or as guessed from the model's name.
 func KindOf(p *Profile, m *ModelInfo) string {
 	kind, _ := p.kindOf(m)
 	return kind
 }
 
-// AliasesOf returns the other names that an engine accepts for a model, including the name
+// AliasesOf returns the other names that an engine accepts for a model. They include the name
 // without the tag that the engine adds.
 func AliasesOf(p *Profile, m *ModelInfo) []string {
 	if name, tagged := strings.CutSuffix(m.ID, p.spec.ImplicitTag); tagged && p.spec.ImplicitTag != "" {

@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// TestListing checks that the first list with a model adds it, and the second list in a row without
-// it removes it.
+// TestListing checks that a model is added by the first list that contains it, and removed by the
+// second consecutive list without it.
 func TestListing(t *testing.T) {
 	var l Listing
 	for i, step := range []struct{ list, want string }{
-		{"", "changed:"}, // an empty list is a list too
+		{"", "changed:"}, // an empty list counts as a list
 		{"", ""},
 		{"a b", "changed: a b"},
 		{"b a", ""},
@@ -21,14 +21,14 @@ func TestListing(t *testing.T) {
 		{"b", ""},
 		{"b", "changed: b"},
 		{"b c", "changed: b c"},
-		{"b c@b", "changed: b c@b"}, // it is a different model now
+		{"b c@b", "changed: b c@b"}, // now a different model
 		{"", ""},
 		{"", "changed:"},
 	} {
 		var infos []ModelInfo
 		for _, f := range strings.Fields(step.list) {
 			id, parent, _ := strings.Cut(f, "@")
-			// another context does not count as a change
+			// a different context length does not count as a change
 			infos = append(infos, ModelInfo{ID: id, Parent: parent, Context: i})
 		}
 		got := ""
@@ -44,7 +44,7 @@ func TestListing(t *testing.T) {
 	}
 }
 
-// TestListingBound checks that a list that is too long yields the same models in any order.
+// TestListingBound checks that a list with too many models yields the same models in any order.
 func TestListingBound(t *testing.T) {
 	var l Listing
 	var infos []ModelInfo
@@ -58,7 +58,7 @@ func TestListingBound(t *testing.T) {
 	}
 }
 
-// TestAliasesOf checks that a model's name without the engine's tag is an alias of the model.
+// TestAliasesOf checks that the name without the engine's tag is an alias of the model.
 func TestAliasesOf(t *testing.T) {
 	for _, c := range []struct{ profile, id, want string }{
 		{"ollama", "llama:latest", "other llama"}, {"ollama", "llama:7b", "other"}, {"vllm", "llama:latest", "other"},
@@ -70,7 +70,7 @@ func TestAliasesOf(t *testing.T) {
 	}
 }
 
-// TestScanAdapters checks that the newest of several series counts, and an invalid one is ignored.
+// TestScanAdapters checks that the newest series counts, and that an invalid series is ignored.
 func TestScanAdapters(t *testing.T) {
 	source := vllmLoad
 	source.Adapters = "vllm:lora_requests_info"

@@ -9,7 +9,7 @@ import (
 	"penstock/config"
 )
 
-// Load is an engine's report about its work.
+// Load is an engine's reported load.
 type Load struct {
 	Running int     `json:"running"`
 	Waiting int     `json:"waiting"`
@@ -17,23 +17,23 @@ type Load struct {
 
 	Queue    bool    `json:"-"` // Waiting is known
 	Counts   bool    `json:"-"` // Progress is known
-	Progress float64 `json:"-"` // sum of the counters that rise while the engine works
+	Progress float64 `json:"-"` // sum of the counters that increase while the engine works
 
-	Adapters *Adapters `json:"adapters,omitempty"` // nil: not known
+	Adapters *Adapters `json:"adapters,omitempty"` // nil: unknown
 
-	// prompt tokens that fit in its cache; 0: not reported
+	// CacheTokens is how many prompt tokens fit in the cache, or 0 if not reported.
 	CacheTokens int `json:"cache_tokens,omitempty"`
 }
 
-// Adapters are the adapters that an engine has in use.
+// Adapters describes the adapters (LoRA) in use at an engine.
 type Adapters struct {
-	Most  int      `json:"most"` // maximum that the engine can use at once
+	Most  int      `json:"most"` // maximum number in use at a time
 	InUse []string `json:"in_use"`
-	at    float64  // when this was reported
+	at    float64  // time of the report
 }
 
-// readAdapters reads a series whose labels name adapters and whose value is a time. If there are
-// several samples, the newest counts.
+// readAdapters reads a sample whose labels name the adapters and whose value is a time. It returns
+// this sample or newest, whichever is newer.
 func readAdapters(labels []byte, newest *Adapters) *Adapters {
 	at, ok := sampleValue(labels)
 	most, err := strconv.Atoi(labelValue(labels, "max_lora"))
@@ -51,7 +51,7 @@ func readAdapters(labels []byte, newest *Adapters) *Adapters {
 	return a
 }
 
-// labelValue returns the value of a label, up to the first quote.
+// labelValue returns a label's value, up to the first quote.
 func labelValue(labels []byte, label string) string {
 	for _, before := range []string{"{", ","} {
 		if _, rest, ok := bytes.Cut(labels, []byte(before+label+`="`)); ok {
@@ -62,7 +62,7 @@ func labelValue(labels []byte, label string) string {
 	return ""
 }
 
-// known reports whether the page has said how many requests run or wait.
+// known reports whether the page contained the number of running requests or of waiting ones.
 func (l *Load) known(running bool) bool { return running || l.Queue }
 
 // readLoad reads a page about the engine's work, JSON or Prometheus text, as the source describes
@@ -89,9 +89,9 @@ func readLoad(source *config.EngineLoad, body []byte) (Load, bool) {
 	return l, l.known(a)
 }
 
-// scanMetrics reads the few wanted samples from a page of Prometheus text without copying or
-// allocating, because such a page has 100 KB or more and is read every few seconds. Series with
-// the same name are added up. Invalid lines are skipped, since a report is only a hint.
+// scanMetrics reads the configured samples from a page of Prometheus text. It does not copy or
+// allocate, because a metrics page has 100 KB or more and is read every few seconds. It adds up all
+// series that have the same name. It skips invalid lines, because a report is only a hint.
 func scanMetrics(source *config.EngineLoad, body []byte) (Load, bool) {
 	var r Load
 	var totals [3]total
@@ -143,8 +143,8 @@ func scanMetrics(source *config.EngineLoad, body []byte) (Load, bool) {
 	return r, r.known(totals[0].n > 0)
 }
 
-// cacheTokens reads a cache's size in tokens from a sample: from the labels, as in vLLM's
-// cache_config_info, or from the value, as in SGLang's max_total_num_tokens.
+// cacheTokens reads a cache size in tokens from a sample. vLLM's cache_config_info contains the
+// size in its labels, and SGLang's max_total_num_tokens in its value.
 func cacheTokens(labels []byte) (float64, bool) {
 	blocks, err := strconv.ParseFloat(labelValue(labels, "num_gpu_blocks"), 64)
 	size, err2 := strconv.ParseFloat(labelValue(labels, "block_size"), 64)
@@ -154,7 +154,6 @@ func cacheTokens(labels []byte) (float64, bool) {
 	return sampleValue(labels)
 }
 
-// clampTokens limits a token count from an engine.
 func clampTokens(n float64) int {
 	if !(n > 0) { // also rejects NaN
 		return 0
@@ -162,8 +161,8 @@ func clampTokens(n float64) int {
 	return int(min(n, 1<<40))
 }
 
-// total adds up the samples of the best-ranked name seen. In a list of aliases, a name counts only
-// if all names before it are missing.
+// total adds up the samples of one metric. If the source lists aliases, only the first alias that
+// the page contains counts.
 type total struct {
 	sum  float64
 	n    int
@@ -180,7 +179,7 @@ func (t *total) add(v float64, rank int) {
 	}
 }
 
-// metricName returns the start of a sample line up to its labels or its value.
+// metricName returns the part of a sample line before its labels or value.
 func metricName(line []byte) []byte {
 	for i, c := range line {
 		if c == '{' || c == ' ' || c == '\t' {
@@ -190,8 +189,9 @@ func metricName(line []byte) []byte {
 	return line
 }
 
-// sampleValue reads the value after a name: optional labels in braces, blanks, a number, and an
-// optional time. It refuses negative numbers and NaN, because every wanted sample is a count.
+// sampleValue reads the value that follows a name. Between them may be labels in braces and spaces,
+// and a timestamp may follow the number. It rejects negative numbers and NaN, because every
+// configured sample is a count.
 func sampleValue(rest []byte) (float64, bool) {
 	if len(rest) > 0 && rest[0] == '{' {
 		end := labelsEnd(rest)
@@ -207,15 +207,14 @@ func sampleValue(rest []byte) (float64, bool) {
 	if len(rest) == 0 || len(rest) > 32 {
 		return 0, false
 	}
-	v, err := strconv.ParseFloat(string(rest), 64) // at most 32 bytes: the copy stays on the stack
+	v, err := strconv.ParseFloat(string(rest), 64) // at most 32 bytes, so the copy stays on the stack
 	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
 		return 0, false
 	}
 	return v, true
 }
 
-// labelsEnd returns the position after the closing brace, or -1. A brace inside a quoted value does
-// not close the labels.
+// labelsEnd returns the index after the closing brace, or -1. It ignores braces in quoted values.
 func labelsEnd(s []byte) int {
 	quoted := false
 	for i := 1; i < len(s); i++ {

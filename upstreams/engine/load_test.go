@@ -119,8 +119,8 @@ func FuzzScanMetrics(f *testing.F) {
 	})
 }
 
-// FuzzFields reads every bundled profile's fields from any page: no page causes a panic or a
-// count out of range.
+// FuzzFields reads the fields of every bundled profile from arbitrary pages. No page may cause a
+// panic or a count out of range.
 func FuzzFields(f *testing.F) {
 	files, _ := os.ReadDir("testdata/engines")
 	for _, file := range files {

@@ -10,32 +10,32 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// ModelInfo is an engine's report about one of its models. Unreported numbers are 0.
+// ModelInfo describes one model as reported by its engine. A number that the engine does not report
+// is 0.
 type ModelInfo struct {
 	ID          string   `json:"id"`
 	Aliases     []string `json:"aliases,omitempty"`
-	Context     int      `json:"context,omitempty"` // tokens of prompt and answer together
-	Vision      bool     `json:"vision"`            // takes images
+	Context     int      `json:"context,omitempty"` // maximum number of tokens in prompt and response
+	Vision      bool     `json:"vision"`            // accepts images
 	VisionKnown bool     `json:"vision_known"`
-	// in the catalog's terms, e.g. audio-speech; empty: unknown
+	// Kind is the catalog's kind, for example audio-speech, or empty if unknown.
 	Kind        string `json:"kind,omitempty"`
 	Loaded      bool   `json:"loaded"`
 	LoadedKnown bool   `json:"loaded_known"`
-	Parent      string `json:"parent,omitempty"` // for an adapter: its base model
+	Parent      string `json:"parent,omitempty"` // base model of an adapter
 }
 
-// ModelList is one reading of an engine's models. It is immutable.
+// ModelList is one reading of an engine's model list. It is immutable.
 type ModelList struct {
 	infos  []ModelInfo
 	byName map[string]int  // ids and aliases
-	ever   map[string]bool // every name in this or an earlier list
+	ever   map[string]bool // every name in this list or an earlier one
 }
 
-// namesKept is the maximum number of names remembered from earlier lists.
+// namesKept is the maximum number of names kept from earlier lists.
 const namesKept = 10_000
 
-// NewModelList returns a list of an engine's models. before is the engine's previous list, which
-// may be nil.
+// NewModelList returns a list of an engine's models. before is the previous list, or nil.
 func NewModelList(infos []ModelInfo, before *ModelList) *ModelList {
 	l := &ModelList{infos: infos, byName: make(map[string]int, len(infos)), ever: map[string]bool{}}
 	if before != nil && len(before.ever) < namesKept {
@@ -52,7 +52,7 @@ func NewModelList(infos []ModelInfo, before *ModelList) *ModelList {
 	return l
 }
 
-// All returns the models in the engine's order. The slice is shared. A nil list has no models.
+// All returns the models in the engine's order. The slice is shared. It returns nil for a nil list.
 func (l *ModelList) All() []ModelInfo {
 	if l == nil {
 		return nil
@@ -60,7 +60,7 @@ func (l *ModelList) All() []ModelInfo {
 	return l.infos
 }
 
-// Find looks up a served name as the engine would. A nil list has no models.
+// Find looks up a served name as the engine would. It returns false for a nil list.
 func (l *ModelList) Find(p *Profile, served string) (ModelInfo, bool) {
 	if i := l.index(p, served); i >= 0 {
 		return l.infos[i], true
@@ -86,8 +86,8 @@ func (l *ModelList) index(p *Profile, served string) int {
 	return i
 }
 
-// Serves reports whether the engine can serve the name according to this list. A nil list serves
-// every name.
+// Serves reports whether the engine serves the name, according to this list. For a nil list, it
+// returns true for every name.
 func (l *ModelList) Serves(p *Profile, served string) bool {
 	if l == nil || p.spec.Names == config.NamesIgnored {
 		return true
@@ -99,21 +99,21 @@ func (l *ModelList) Serves(p *Profile, served string) bool {
 	return i >= 0 && (!l.infos[i].LoadedKnown || l.infos[i].Loaded || p.Has(config.QuirkLoadsOnDemand))
 }
 
-// Names reports whether the list has the name and the engine does not ignore names.
+// Names reports whether the list contains the name, for an engine that does not ignore names.
 func (l *ModelList) Names(p *Profile, served string) bool {
 	return p.spec.Names != config.NamesIgnored && l.index(p, served) >= 0
 }
 
-// Decides reports whether the model is gone if the list lacks its name. It is gone if the engine
-// lists everything, or has listed this name before.
+// Decides reports whether a model whose name is missing from the list is gone. It returns true if
+// the engine lists all its models, or has listed this name before.
 func (l *ModelList) Decides(p *Profile, served string) bool {
 	return l != nil && (p.spec.Names == config.NamesListed || p.spec.Names != config.NamesIgnored && l.ever[served])
 }
 
 var errNoModelList = errors.New("the engine lists no models")
 
-// Models reads every page about models. Only the first page must answer. The other pages add
-// details. known is the first page if it has already been read.
+// Models reads all pages about models. Only the first page is required. The other pages add
+// details. If the first page has already been read, the caller passes it as known.
 func (r *Reader) Models(ctx context.Context, known *http1.Page) ([]ModelInfo, error) {
 	var infos []ModelInfo
 	for i := range r.Profile.spec.Models {
@@ -147,8 +147,8 @@ func isList(content any, field string) bool {
 	return false
 }
 
-// addModels reads one page about models into infos. The first page defines the list; later ones
-// fill in missing details of listed models.
+// addModels merges one page into infos. The first page defines which models exist, and later pages
+// only fill in missing details.
 func addModels(infos []ModelInfo, source *config.EngineModel, page any, makes bool) []ModelInfo {
 	index := make(map[string]int, len(infos))
 	for i := range infos {
@@ -195,8 +195,8 @@ func readModel(source *config.EngineModel, element any) ModelInfo {
 	return m
 }
 
-// readKind reads a model's kind: a word, or an object with one member of that name, such as
-// {"reranker": {"id2label": …}} from Text Embeddings Inference.
+// readKind reads a model's kind. It is a string, or the only key of an object such as {"reranker":
+// {"id2label": …}} from Text Embeddings Inference.
 func readKind(element any, field string) string {
 	if word := fieldText(element, field); word != "" || field == "" {
 		return taskKinds[word]

@@ -11,8 +11,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// cached returns a GetPage that fetches every page once and keeps it, including errors. It is
-// used for one detection.
+// cached returns a GetPage that fetches every page once and caches the result, including errors. It
+// is meant for a single detection.
 func cached(get http1.GetPage) http1.GetPage {
 	type answer struct {
 		page http1.Page
@@ -30,16 +30,15 @@ func cached(get http1.GetPage) http1.GetPage {
 	}
 }
 
-// Reader reads an engine's pages as its profile describes them.
+// Reader reads the pages of an engine as its profile describes them.
 type Reader struct {
 	Get     http1.GetPage
 	Profile *Profile
-	Timeout time.Duration // for each page
+	Timeout time.Duration // per page
 }
 
 var errNoPage = errors.New("the engine has no such page")
 
-// content fetches a page and decodes it.
 func (r *Reader) content(ctx context.Context, path string) (any, error) {
 	page, err := r.Get(ctx, path, r.Timeout)
 	if err != nil {
@@ -55,7 +54,7 @@ func decode(page http1.Page) (any, error) {
 	return parseJSON(page.Body)
 }
 
-// Version reads the engine's version; empty if not reported.
+// Version reads the engine's version. It returns "" if the engine does not report it.
 func (r *Reader) Version(ctx context.Context) string {
 	v := r.Profile.spec.Version
 	if v.Path == "" {
@@ -68,9 +67,8 @@ func (r *Reader) Version(ctx context.Context) string {
 	return fieldText(content, v.Field)
 }
 
-// Slots reads the number of requests that the engine runs at once, and the number of prompt tokens
-// that fit in all of them together (0: not reported). ok is false if the engine does not report how
-// many requests it runs.
+// Slots reads how many requests the engine runs concurrently, and how many prompt tokens fit in its
+// cache (0: not reported). ok is false if the engine does not report the number of requests.
 func (r *Reader) Slots(ctx context.Context) (n, cacheTokens int, ok bool) {
 	for i := range r.Profile.spec.Capacity {
 		v := &r.Profile.spec.Capacity[i]
@@ -89,8 +87,8 @@ func (r *Reader) Slots(ctx context.Context) (n, cacheTokens int, ok bool) {
 	return 0, 0, false
 }
 
-// Residents reads the number of models that the engine keeps in memory. ok is false if the engine
-// does not report the number.
+// Residents reads how many models fit in the engine's memory. ok is false if the engine does not
+// report it.
 func (r *Reader) Residents(ctx context.Context) (n int, ok bool) {
 	v := r.Profile.spec.Residents
 	if v.Path == "" {
@@ -118,9 +116,9 @@ func (r *Reader) Asleep(ctx context.Context) bool {
 	return asleep
 }
 
-// Load reads the engine's load. It tries the engine's pages in turn, starting with the page at
-// index first, until one answers. It returns that page's index, for the next call, and the page's
-// path.
+// Load reads the engine's load. It tries the load pages in turn, starting at index first, until one
+// can be read. It returns the index of that page, to be passed as first in the next call, and the
+// path of the page.
 func (r *Reader) Load(ctx context.Context, first int) (l Load, at int, path string, ok bool) {
 	sources := r.Profile.spec.Load
 	for i := range sources {
@@ -136,13 +134,13 @@ func (r *Reader) Load(ctx context.Context, first int) (l Load, at int, path stri
 	return Load{}, first, "", false
 }
 
-// Counts reports whether any of the engine's pages may have work counters.
+// Counts reports whether the profile defines progress counters.
 func (r *Reader) Counts() bool {
 	return slices.ContainsFunc(r.Profile.spec.Load, func(l config.EngineLoad) bool { return len(l.Progress) > 0 })
 }
 
-// Progress reads the sum of the engine's work counters from the first page that has them, and
-// returns that page's path, too. counts is false if no page has counters or none answers.
+// Progress reads the sum of the progress counters from the first page that contains any, and
+// returns the page's path. counts is false if no page could be read or no page contains counters.
 func (r *Reader) Progress(ctx context.Context) (sum float64, path string, counts bool) {
 	sources := r.Profile.spec.Load
 	for i := range sources {
@@ -160,7 +158,7 @@ func (r *Reader) Progress(ctx context.Context) (sum float64, path string, counts
 	return 0, "", false
 }
 
-// DetailOf explains why no connection to an engine was made, in addition to ReasonOf. It returns ""
+// DetailOf explains why a connection to an engine failed. It complements ReasonOf. It returns ""
 // for other failures.
 func DetailOf(err error) string {
 	if f, ok := errors.AsType[*http1.Failure](err); ok {
@@ -169,8 +167,8 @@ func DetailOf(err error) string {
 	return ""
 }
 
-// ReasonOf names why a page or a generation probe failed: "status" if there was an answer, a
-// Failure's reason, or ReasonInvalid for an invalid answer.
+// ReasonOf returns the reason why a page or a generation probe failed: "status" for an error
+// status, a Failure's reason, or ReasonInvalid for an invalid response.
 func ReasonOf(err error) string {
 	var f *http1.Failure
 	switch {

@@ -11,8 +11,8 @@ import (
 
 var errNoAnswer = errors.New("no answer")
 
-// TestSlotsReported checks that an engine's slots come from the first page that answers and lists
-// them.
+// TestSlotsReported checks that an engine's slots are read from the first page that responds and
+// contains them.
 func TestSlotsReported(t *testing.T) {
 	profile := mustProfile(t, "llamacpp")
 	for name, c := range map[string]struct {

@@ -11,7 +11,7 @@ import (
 	"penstock/config"
 )
 
-// These are the operations for which a profile has a path, in addition to config's key operations.
+// Operations for which a profile may have a path, in addition to those of package config.
 const (
 	OpCompletions = "completions"
 	OpCountTokens = "count_tokens"
@@ -19,8 +19,8 @@ const (
 	OpDetokenize  = "detokenize"
 )
 
-// defaultPaths are the usual paths of operations. Other operations have a path only if the
-// engine's profile names one.
+// defaultPaths contains the usual paths of operations. Other operations have a path only if the
+// profile sets it.
 var defaultPaths = map[string]string{
 	config.OpChat:           "/v1/chat/completions",
 	OpCompletions:           "/v1/completions",
@@ -35,8 +35,8 @@ var defaultPaths = map[string]string{
 	config.OpModerations:    "/v1/moderations",
 }
 
-// Profile is a compiled engine profile. A Profile is immutable, and all upstreams with this engine
-// share it. Slices and maps that its methods return are shared and must not be modified.
+// Profile is a compiled engine profile. It is immutable and shared by all upstreams with this
+// engine. Callers must not modify the slices and maps that its methods return.
 type Profile struct {
 	spec    config.Engine
 	paths   map[string]string
@@ -44,20 +44,20 @@ type Profile struct {
 	prefill []Member
 }
 
-// Member is one member to add to a request: its name and its value as JSON.
+// Member is a member to add to a request, with its value as JSON.
 type Member struct {
 	Name  string
 	Value []byte
 }
 
-// HealthPage is the page that shows whether the engine is alive.
+// HealthPage describes an engine's health page.
 type HealthPage struct {
 	Path      string
-	Timeout   time.Duration // 0: not set by the profile
-	AnyStatus bool          // every answer below 500 is good
+	Timeout   time.Duration // 0: the profile sets none
+	AnyStatus bool          // every status below 500 is healthy
 }
 
-// Good reports whether a status shows a live engine.
+// Good reports whether a status is healthy.
 func (h HealthPage) Good(status int) bool {
 	return status/100 == 2 || h.AnyStatus && status >= 200 && status < 500
 }
@@ -94,10 +94,10 @@ func members(m map[string]any) ([]Member, error) {
 	return out, nil
 }
 
-// Name returns the word for a config's `engine`.
+// Name returns the profile's name in the configuration's `engine`.
 func (p *Profile) Name() string { return p.spec.Name }
 
-// Title returns the engine's name for people.
+// Title returns the engine's display name.
 func (p *Profile) Title() string {
 	if p.spec.Title == "" {
 		return p.spec.Name
@@ -105,17 +105,17 @@ func (p *Profile) Title() string {
 	return p.spec.Title
 }
 
-// Path returns the path of an operation (config.OpChat and the like, OpCompletions,
-// OpCountTokens, OpImageEdits, OpDetokenize). It is empty if this engine is known to lack the
-// operation.
+// Path returns the path of an operation, such as config.OpChat or OpCompletions. It returns "" if
+// the engine lacks the operation.
 func (p *Profile) Path(op string) string { return p.paths[op] }
 
-// KeepAlive returns the time for which the edge may keep an idle connection. The engine itself
-// closes idle connections later than that.
+// KeepAlive returns how long the edge may keep an idle connection. It is shorter than the engine's
+// own idle timeout.
 func (p *Profile) KeepAlive() time.Duration { return p.spec.KeepAlive.D() }
 
-// TokenLimitMember returns the request member from which the engine reads a token limit: max_tokens
-// or max_completion_tokens. It is empty if the engine reads both; the client's member then stays.
+// TokenLimitMember returns the request member with the token limit: max_tokens or
+// max_completion_tokens. It returns "" if the engine reads both members. The client's member can
+// then stay.
 func (p *Profile) TokenLimitMember() string {
 	if p.spec.TokenLimit == config.TokenLimitAsSent {
 		return ""
@@ -123,30 +123,30 @@ func (p *Profile) TokenLimitMember() string {
 	return p.spec.TokenLimit
 }
 
-// Prefill lists the members to add to a request whose last message is the start of the answer. It
-// is empty for an engine that always or never continues the answer.
+// Prefill returns the members to add to a request whose last message is the start of the response.
+// It is empty if the engine always continues that message, or never does.
 func (p *Profile) Prefill() []Member { return p.prefill }
 
-// ContinuesAnswers reports whether the engine is known to continue an answer that starts in the
-// request, by itself or with the members of Prefill.
+// ContinuesAnswers reports whether the engine can continue a response that the request starts. Some
+// engines do so by default, and others only with the members of Prefill.
 func ContinuesAnswers(p *Profile) bool {
 	return len(p.prefill) > 0 || p.Has(config.QuirkContinuesAnswers)
 }
 
-// CacheSalt returns the request member that keeps cached prompts apart; empty if the engine has
-// none.
+// CacheSalt returns the request member that keeps the cached prompts of clients apart, or "" if the
+// engine has none.
 func (p *Profile) CacheSalt() string { return p.spec.CacheSalt }
 
-// PriorityOrder returns config.PriorityLowerFirst or PriorityHigherFirst, depending on which values
-// of a request's priority an engine serves first. It is empty if the engine ignores priorities.
+// PriorityOrder returns config.PriorityLowerFirst or PriorityHigherFirst: the order in which the
+// engine serves priorities. It returns "" if the engine ignores priorities.
 func PriorityOrder(p *Profile) string { return p.spec.Priority }
 
-// Forms describes the forms that the engine needs for parts of a request. Other engines accept
-// these parts in any form. The words are those of config.Engine.
+// Forms describes the forms in which the engine accepts parts of a request. The values are defined
+// in config.Engine.
 type Forms struct{ ToolChoice, ResponseFormat, NullContent, AdjacentTurns string }
 
-// Forms returns how the engine reads tool_choice, response_format, messages without content and
-// consecutive turns of one role.
+// Forms returns the forms of tool_choice, response_format, messages without content, and
+// consecutive messages of one role.
 func (p *Profile) Forms() Forms {
 	return Forms{p.spec.ToolChoice, p.spec.ResponseFormat, p.spec.NullContent, p.spec.AdjacentTurns}
 }
@@ -156,25 +156,24 @@ func (p *Profile) Forms() Forms {
 // object outer.
 func (p *Profile) RefusedMembers() []string { return p.spec.Refused }
 
-// ClientFault reports whether a 5xx answer is known to be the client's fault. The call is then
-// answered with 400, never retried and never counted against the upstream. errorType and message
-// come from the engine's error body. Either may be empty.
+// ClientFault reports whether a 5xx response is known to be the client's fault. If so, the edge
+// answers the call with 400, does not retry it and does not count it against the upstream.
+// errorType and message come from the engine's error body and may be empty.
 func (p *Profile) ClientFault(status int, errorType, message string) bool {
 	return matches(p.spec.ClientFaults, status, errorType, message)
 }
 
-// Overload reports whether an answer means that the engine is full rather than broken. The call's
-// outcome is then OutcomeRefused.
+// Overload reports whether an error response means that the engine is full. The call's outcome is
+// then OutcomeRefused.
 func (p *Profile) Overload(status int, errorType, message string) bool {
 	return matches(p.spec.Overloads, status, errorType, message)
 }
 
-// NotNow reports whether the same request may get a different answer a moment later.
+// NotNow reports whether the same request may succeed a moment later.
 func (p *Profile) NotNow(status int, errorType, message string) bool {
 	return matches(p.spec.NotNow, status, errorType, message)
 }
 
-// matches reports whether an answer is one of these errors.
 func matches(all []config.EngineError, status int, errorType, message string) bool {
 	return slices.ContainsFunc(all, func(e config.EngineError) bool {
 		if e.Status != status || e.Type != "" && e.Type != errorType || e.Silent && (errorType != "" || message != "") {
@@ -203,19 +202,19 @@ func (p *Profile) Reasoning() Reasoning {
 	return out
 }
 
-// Has reports whether the engine has a quirk (config.QuirkOwnHost and the like).
+// Has reports whether the engine has the given quirk, for example config.QuirkOwnHost.
 func (p *Profile) Has(quirk string) bool { return slices.Contains(p.spec.Quirks, quirk) }
 
-// Quirks lists the profile's quirks by name, in the order of the profile.
+// Quirks returns the quirks in the order of the profile.
 func (p *Profile) Quirks() []string { return p.spec.Quirks }
 
-// Health returns the page that shows whether the engine is alive.
+// Health returns the engine's health page.
 func (p *Profile) Health() HealthPage {
 	h := &p.spec.Health
 	return HealthPage{Path: h.Path, Timeout: h.Timeout.D(), AnyStatus: h.Alive == config.AliveAny}
 }
 
-// ModelsPage returns the page that lists the engine's models; empty: it has none.
+// ModelsPage returns the path of the engine's model list, or "" if it has none.
 func (p *Profile) ModelsPage() string {
 	if len(p.spec.Models) == 0 {
 		return ""
@@ -223,22 +222,21 @@ func (p *Profile) ModelsPage() string {
 	return p.spec.Models[0].Path
 }
 
-// The sources of the assumed slot count.
+// Sources of a slot count.
 const (
 	SlotsReported  = "engine"
 	SlotsOfProfile = "profile"
 	SlotsDefault   = "default"
 )
 
-// defaultSlots is the assumed number of concurrent requests if neither the engine nor its profile
-// has a number.
+// defaultSlots is the slot count if neither the engine nor its profile specifies one.
 const defaultSlots = 16
 
-// maxSlots is the highest number that an upstream can count.
+// maxSlots is the largest number that fits in the slot counters of package upstreams.
 const maxSlots = 1<<21 - 1
 
-// Slots returns the number of requests that the engine is assumed to run at once, and the source of
-// that number. reported is the engine's own number; 0: none.
+// Slots returns how many requests the engine is assumed to run concurrently, and the source of the
+// number. reported is the number that the engine reports, or 0.
 func (p *Profile) Slots(reported int) (n int, source string) {
 	switch {
 	case reported > 0:

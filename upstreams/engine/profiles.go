@@ -18,23 +18,23 @@ import (
 //go:embed profiles/*.yaml
 var bundledFiles embed.FS
 
-// Penstock is the profile of another edge, which discovery may find on the engines' usual ports.
+// Penstock is the profile of another edge, which Discover may find on the usual ports of engines.
 const Penstock = "penstock"
 
-// genericName names the profile that all others inherit from. An unrecognised engine gets that
-// profile.
+// genericName is the name of the profile from which all other profiles inherit. An undetected
+// engine uses it.
 const genericName = "openai"
 
-// Profiles are all profiles that an upstream may name, in the order in which detection tries them:
-// the user's own first, then the bundled ones from the most specific to the most general.
+// Profiles contains all available profiles in detection order: first the user's profiles, then the
+// bundled ones from the most specific to the most general.
 type Profiles struct {
 	user    []config.Engine
 	byName  map[string]*Profile
 	ordered []*Profile
 }
 
-// LoadProfiles compiles the bundled profiles and the user's. A user's profile may replace a bundled
-// profile of the same name. An error names the profile and the wrong member.
+// LoadProfiles compiles the bundled and the user's profiles. A user's profile may replace a bundled
+// one that has the same name. An error names the profile and the invalid member.
 func LoadProfiles(user []config.Engine) (*Profiles, error) {
 	specs, err := bundledSpecs()
 	if err != nil {
@@ -69,7 +69,7 @@ func LoadProfiles(user []config.Engine) (*Profiles, error) {
 	return p, nil
 }
 
-// With returns the profiles together with the given profiles of the user, or p itself if the user's
+// With returns profiles in which the given ones replace the user's. It returns p if the user's
 // profiles are unchanged.
 func (p *Profiles) With(user []config.Engine) (*Profiles, error) {
 	if len(user) == len(p.user) && (len(user) == 0 || reflect.DeepEqual(user, p.user)) {
@@ -78,16 +78,16 @@ func (p *Profiles) With(user []config.Engine) (*Profiles, error) {
 	return LoadProfiles(user)
 }
 
-// detectionOrder lists every bundled profile. An engine that also answers like another engine
-// (llama.cpp's router, or the simulator that imitates vLLM) comes before the other one. Engines
-// that need the most requests to rule out come last.
+// detectionOrder lists all bundled profiles. If an engine would also match the signs of another
+// profile (llama.cpp's router, or the simulator that imitates vLLM), the engine's profile must come
+// before the other one. Profiles that need the most requests to rule out come last.
 var detectionOrder = []string{
 	"sim", "vllm", "sglang", "trtllm", "llamacpp-router", "llamacpp", "kokoro", "ollama", "whisper-openai", "whisper",
 	"tgi", "tei", "lmstudio", Penstock, "speaches", genericName,
 }
 
-// Names returns the names an upstream's `engine` may have, sorted: auto, the bundled profiles
-// and the user's.
+// Names returns the valid values of an upstream's `engine`, sorted: auto, the bundled profiles and
+// the user's.
 func Names(user []config.Engine) []string {
 	names := append([]string{config.EngineAuto}, detectionOrder...)
 	for i := range user {
@@ -97,16 +97,16 @@ func Names(user []config.Engine) []string {
 	return slices.Compact(names)
 }
 
-// anyEngine lists the profiles that may represent engines of any kind.
+// anyEngine lists profiles that do not determine the kind of engine.
 var anyEngine = []string{genericName, "sim", Penstock}
 
-// Known returns the names that a configuration may use without defining them. Every load of the
-// configuration needs them, so they are computed once.
+// Known returns the engine names that a configuration may use without defining them. They are
+// computed only once, because every load of the configuration needs them.
 var Known = sync.OnceValue(func() config.Known {
 	k := config.Known{Engines: Names(nil)}
 	profiles, err := LoadProfiles(nil)
 	if err != nil {
-		panic("BUG: " + err.Error()) // the files are part of the program
+		panic("BUG: " + err.Error()) // the files are embedded
 	}
 	for _, name := range k.Engines {
 		p := profiles.byName[name]
@@ -129,8 +129,7 @@ var Known = sync.OnceValue(func() config.Known {
 	return k
 })
 
-// bundledSpecs parses the embedded files. An error is a bug, because the files are part of the
-// program.
+// bundledSpecs parses the embedded profiles. An error is a bug.
 func bundledSpecs() (map[string]config.Engine, error) {
 	files, err := fs.Glob(bundledFiles, "profiles/*.yaml")
 	if err != nil {
@@ -151,9 +150,9 @@ func bundledSpecs() (map[string]config.Engine, error) {
 	return specs, nil
 }
 
-// resolve follows `like` down to the generic profile, and merges on the way back. A profile that
-// replaces a bundled profile of the same name cannot inherit from the replaced one, because the
-// name refers to the new profile itself.
+// resolve follows `like` to the generic profile and merges the profiles on the way back. A profile
+// that replaces a bundled one cannot inherit from that one, because the name refers to the new
+// profile.
 func resolve(specs map[string]config.Engine, name string, path []string) (*config.Engine, error) {
 	e := specs[name]
 	if name == genericName && e.Like == "" {
@@ -176,28 +175,28 @@ func resolve(specs map[string]config.Engine, name string, path []string) (*confi
 	if err != nil {
 		return nil, err
 	}
-	// The signs of an engine are not inherited: a profile that is `like` vLLM must not match
-	// every vLLM.
+	// Detection signs are not inherited, because a profile that is `like` vLLM must not match every
+	// vLLM.
 	below := *base
 	below.Detect, below.Ports, below.Title = nil, nil, ""
 	full := e.Over(&below)
 	return &full, nil
 }
 
-// Named returns the profile of that name.
+// Named returns the profile with this name.
 func (p *Profiles) Named(name string) (*Profile, bool) {
 	profile, ok := p.byName[name]
 	return profile, ok
 }
 
-// All returns every profile, in the order in which detection tries them. The slice is shared.
+// All returns all profiles in detection order. The slice is shared.
 func (p *Profiles) All() []*Profile { return p.ordered }
 
 func (p *Profiles) generic() *Profile { return p.byName[genericName] }
 
-// UsualAddresses lists loopback with every usual port of a profile's engine, except those in skip
-// (host:port or :port), sorted. The caller passes its own listeners as skip, so that an edge
-// never finds itself.
+// UsualAddresses returns the loopback addresses of all usual ports, sorted, except those in skip
+// (host:port or :port). The caller passes the addresses of its listeners as skip, so that an edge
+// does not find itself.
 func (p *Profiles) UsualAddresses(skip ...string) []string {
 	taken := make(map[string]bool, len(skip))
 	for _, address := range skip {
@@ -220,10 +219,10 @@ func (p *Profiles) UsualAddresses(skip ...string) []string {
 	return out
 }
 
-// IsAuto reports whether an upstream's `engine` leaves the engine to detection.
+// IsAuto reports whether an upstream's `engine` asks for detection.
 func IsAuto(engine string) bool { return engine == "" || engine == config.EngineAuto }
 
-// Initial returns the profile before any detection: the named one, or the generic one for auto.
+// Initial returns the profile to use before detection: the named one, or the generic one for auto.
 func (p *Profiles) Initial(engine string) (*Profile, error) {
 	if IsAuto(engine) {
 		return p.generic(), nil
@@ -235,8 +234,8 @@ func (p *Profiles) Initial(engine string) (*Profile, error) {
 	return profile, nil
 }
 
-// Successor returns an upstream's profile after a reload: the recognised profile, unless the
-// operator has named another one. before and now are the configured `engine` values.
+// Successor returns an upstream's profile after a reload. It is the detected profile, unless the
+// operator has changed `engine`. before and now are the old and the new value of `engine`.
 func (p *Profiles) Successor(recognised *Profile, before, now string) *Profile {
 	if profile, ok := p.byName[recognised.Name()]; ok && before == now {
 		return profile
@@ -244,9 +243,9 @@ func (p *Profiles) Successor(recognised *Profile, before, now string) *Profile {
 	return p.Assumed(now)
 }
 
-// candidates returns the profiles that detection may choose from: all for "auto", otherwise the
-// variants of the named profile (profiles that are `like` it and have signs of their own). The
-// result is empty if no other profile is possible.
+// candidates returns the profiles from which detection chooses. For "auto" these are all profiles.
+// Otherwise these are the variants of the named profile, which are `like` it and have detection
+// signs.
 func (p *Profiles) candidates(engine string) []*Profile {
 	if IsAuto(engine) {
 		return p.ordered
@@ -260,7 +259,7 @@ func (p *Profiles) candidates(engine string) []*Profile {
 	return out
 }
 
-// Assumed returns the profile for an engine that detection does not recognise.
+// Assumed returns the profile to use if no profile matches.
 func (p *Profiles) Assumed(engine string) *Profile {
 	if profile, ok := p.byName[engine]; ok {
 		return profile

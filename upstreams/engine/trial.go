@@ -15,9 +15,9 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Trial is the result of one tiny call that tests one thing that agents need from an engine.
+// Trial is the result of one tiny call that tests one feature that agents need.
 type Trial struct {
-	Name    string       `json:"name"` // "text", "tool call" and so on
+	Name    string       `json:"name"` // for example "text" or "tool call"
 	Verdict TrialVerdict `json:"verdict"`
 	Text    string       `json:"text"` // explanation for the operator
 }
@@ -25,37 +25,36 @@ type Trial struct {
 // TrialVerdict is the verdict of a trial.
 type TrialVerdict string
 
-// The verdicts. Only TrialBad asks for a fix.
+// Only TrialBad requires a fix.
 const (
 	TrialOK      TrialVerdict = "ok"
 	TrialBad     TrialVerdict = "bad"
-	TrialUnclear TrialVerdict = "unclear" // the model did not do what the trial needs
+	TrialUnclear TrialVerdict = "unclear" // the model did not cooperate
 	TrialSkipped TrialVerdict = "skipped"
 )
 
-// These trials are named because other trials depend on them.
+// Names of the trials on which other trials depend.
 const (
 	trialToolCall = "tool call"
 	trialThinking = "reasoning on"
 	trialPrefill  = "prefill"
 )
 
-// trialTimeout is the time limit of one call, including the loading of a model that is not in
-// memory.
+// trialTimeout is the timeout of one call. It includes the time for loading the model.
 const trialTimeout = 2 * time.Minute
 
-// trier sends trial calls to one of an engine's models.
+// trier sends trial calls for one model of an engine.
 type trier struct {
 	transport *http1.Transport
 	profile   *Profile
 	reader    Reader
 	model     string
-	patience  time.Duration // maximum time for the engine to notice that the client has left
+	patience  time.Duration // how long the engine may take to notice that the client has disconnected
 	tried     []Trial
 }
 
-// Try sends the engine some tiny calls for the given chat model, or for its first chat model if
-// none is given. Try generates; Detect never does.
+// Try sends the engine some tiny calls for the given chat model, or for the engine's first chat
+// model if model is empty. Unlike Detect, Try makes the engine generate.
 func (d *Detection) Try(ctx context.Context, apiKey, model string) error {
 	return d.try(ctx, apiKey, model, abortWithin)
 }
@@ -67,7 +66,7 @@ func (d *Detection) try(ctx context.Context, apiKey, model string, patience time
 	})
 	switch {
 	case d.Profile.Path(config.OpChat) == "":
-		return nil // the engine has another purpose
+		return nil // the engine has no chat models
 	case i >= 0:
 		model = d.Models[i].ID
 	case model == "":
@@ -87,24 +86,22 @@ func (d *Detection) try(ctx context.Context, apiKey, model string, patience time
 			return ctx.Err()
 		}
 		if t.tried[0].Verdict != TrialOK {
-			break // the engine cannot even write text
+			break // later trials need working text
 		}
 	}
 	d.Tried, d.TriedModel = t.tried, model
 	return nil
 }
 
-// add records the result of a trial.
 func (t *trier) add(name string, v TrialVerdict, text string) {
 	t.tried = append(t.tried, Trial{name, v, text})
 }
 
-// came reports whether the trial with the given name passed.
 func (t *trier) came(name string) bool {
 	return slices.ContainsFunc(t.tried, func(r Trial) bool { return r.Name == name && r.Verdict == TrialOK })
 }
 
-// trialAnswer is a whole answer, or an answer assembled from a stream's chunks.
+// trialAnswer is a response, possibly assembled from a stream's chunks.
 type trialAnswer struct {
 	status         int
 	text, thinking string
@@ -116,12 +113,11 @@ type toolCall struct {
 	Function struct{ Name, Arguments string }
 }
 
-// object holds the members of a request.
 type object = map[string]any
 
 func userMessage(text string) object { return object{"role": "user", "content": text} }
 
-// body returns a chat request for at most the given number of tokens, with further members.
+// body returns a chat request with a token limit and additional members.
 func (t *trier) body(tokens int, messages []any, more ...object) object {
 	limit := t.profile.TokenLimitMember()
 	if limit == "" {
@@ -134,7 +130,7 @@ func (t *trier) body(tokens int, messages []any, more ...object) object {
 	return b
 }
 
-// memberValues returns a profile's members as members of a request.
+// memberValues converts profile members to request members.
 func memberValues(members []Member) object {
 	out := object{}
 	for _, m := range members {
@@ -143,7 +139,7 @@ func memberValues(members []Member) object {
 	return out
 }
 
-// send sends a request. The caller closes the exchange.
+// send sends a request. The caller must call end, which closes the exchange.
 func (t *trier) send(ctx context.Context, body object, until time.Time) (x *http1.Exchange, end func(), err error) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -164,7 +160,6 @@ func (t *trier) send(ctx context.Context, body object, until time.Time) (x *http
 	return x, end, err
 }
 
-// ask sends a request and reads its answer to the end.
 func (t *trier) ask(ctx context.Context, body object) (a trialAnswer) {
 	until := time.Now().Add(trialTimeout)
 	x, end, err := t.send(ctx, body, until)
@@ -198,7 +193,7 @@ func (t *trier) ask(ctx context.Context, body object) (a trialAnswer) {
 	return a
 }
 
-// read parses a whole answer, or a chunk of a stream.
+// read parses a whole response, or a chunk of a stream.
 func (a *trialAnswer) read(body []byte, part string) {
 	page, err := parseJSON(body)
 	if err != nil {
@@ -223,8 +218,8 @@ func (a *trialAnswer) read(body []byte, part string) {
 	}
 }
 
-// problem explains why there is no answer; empty if there is one. The explanation does not quote
-// the engine's text.
+// problem explains why there is no usable response, or returns "". The explanation does not quote
+// the engine.
 func (a *trialAnswer) problem() string {
 	switch {
 	case a.err != nil && errors.Is(a.err, http1.ErrNotYet):

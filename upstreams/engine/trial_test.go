@@ -17,19 +17,20 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// tryable simulates a generating engine. Its pages come from an archive, and it composes the
-// answers.
+// tryable simulates an engine that generates. It serves the pages of an archive and generates the
+// responses.
 type tryable struct {
-	// by feature of the request: tools, response_format, reasoning, prefill; "": any
+	// Status by the feature that the request uses: tools, response_format, reasoning, prefill. ""
+	// matches any request.
 	status        map[string]int
 	plainError    bool   // errors are not JSON
-	leaks         string // whose markup stays in the text: tools, thinking
-	thinks        string // asked (default), always, never
-	calls         int    // in an answer to tools
+	leaks         string // feature whose markup remains in the text: tools or thinking
+	thinks        string // asked (default), always or never
+	calls         int    // number of tool calls in a response
 	tool, args    string
 	shapeless     bool   // schemas are ignored
-	begun         string // continues, echoes, counts (in a new answer), restarts
-	deaf          bool   // keeps generating after its client has left
+	begun         string // continues, echoes, counts (in a new response) or restarts
+	deaf          bool   // continues to generate after its client has left
 	posts, active atomic.Int64
 	mu            sync.Mutex
 	bodies        []string
@@ -135,7 +136,7 @@ func (f *tryable) stream(w http.ResponseWriter, text string) {
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
-// endless streams until the client leaves, or beyond that if deaf.
+// endless keeps streaming until the client leaves. If deaf is set, it does not stop even then.
 func (f *tryable) endless(w http.ResponseWriter, r *http.Request) {
 	f.active.Add(1)
 	leave := func() { f.active.Add(-1) }
@@ -154,16 +155,16 @@ func (f *tryable) endless(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// good returns an engine that passes every trial.
+// good returns an engine that passes all trials.
 func good() *tryable { return &tryable{calls: 2, tool: "get_weather", args: `{"city":"Paris"}`} }
 
-// TestTry plays engines that each lack one thing. Trials that are missing in want must be good.
+// TestTry simulates engines that each lack one feature. Trials that are not in want must succeed.
 func TestTry(t *testing.T) {
 	for name, c := range map[string]struct {
 		engine  string
 		change  func(*tryable)
 		want    map[string]TrialVerdict
-		advises string // part of the text of the first trial that is not good
+		advises string // part of the text of the first trial that fails
 	}{
 		"all there":                {"vllm", func(*tryable) {}, nil, ""},
 		"vLLM without a parser":    {"vllm", func(f *tryable) { f.status = map[string]int{"tools": 400} }, map[string]TrialVerdict{"tool call": TrialBad, "two calls": TrialSkipped}, "--enable-auto-tool-choice --tool-call-parser"},
@@ -226,7 +227,8 @@ func TestTry(t *testing.T) {
 }
 
 // TestTriedReport checks that the report lists the trials as text and as JSON. A failed trial is an
-// error, and a proven prefill becomes a line to paste. Without --try nothing is sent.
+// error. If the trial of a prefill succeeds, the report suggests one more line. Without --try, no
+// trial is sent.
 func TestTriedReport(t *testing.T) {
 	archive := "vllm"
 	ask := func(f *tryable, o DoctorOptions) (string, error) {
@@ -268,7 +270,7 @@ func TestTriedReport(t *testing.T) {
 		found[0].TriedModel != "org/m" || len(found[0].Tried) != 9 || found[0].Tried[0].Verdict != TrialOK {
 		t.Errorf("report: %v, %v: %s; want one vllm with 9 trials of org/m", err, jsonErr, out)
 	}
-	// The line to paste appears for an engine that is not known to continue a prefill.
+	// The line is suggested only for an engine that is not known to continue a prefill.
 	archive = "ollama"
 	for begun, want := range map[string]bool{"": true, "counts": false} {
 		f := good()

@@ -12,11 +12,11 @@ import (
 	"penstock/config"
 )
 
-// The trials. Their texts are for the operator: they name the missing flag and do not quote the
-// engine's answers.
+// The texts of the trials are for the operator. They name the missing flag and do not quote the
+// engine.
 
-// thinkingMarkup and toolMarkup are models' own markup, which an engine with the model's parser
-// removes from the text.
+// thinkingMarkup and toolMarkup contain the markup that models use natively. An engine that has a
+// matching parser removes the markup from the text.
 var (
 	thinkingMarkup = []string{"<think>", "</think>", "<|channel|>", "[THINK]", "<seed:think>"}
 	toolMarkup     = []string{
@@ -29,7 +29,8 @@ func hasAny(text string, marks []string) bool {
 	return slices.ContainsFunc(marks, func(m string) bool { return strings.Contains(text, m) })
 }
 
-// advice names the flags that enable a feature, or the cause if no flag does.
+// advice explains how to enable a feature: with the flags, or with the text without if flags is
+// empty.
 func advice(flags, without string) string {
 	if flags == "" {
 		return without
@@ -45,7 +46,7 @@ func (t *trier) reasoningAdvice() string {
 	return advice(t.profile.spec.Flags.Reasoning, "it has no parser for this model's reasoning")
 }
 
-// text asks for a word. If that fails, nothing else is tried.
+// text asks for a single word. If it fails, the other trials are skipped.
 func (t *trier) text(ctx context.Context) {
 	a := t.ask(ctx, t.body(64, []any{userMessage("Say hello.")}))
 	switch p := a.problem(); {
@@ -60,12 +61,11 @@ func (t *trier) text(ctx context.Context) {
 	}
 }
 
-// effortTrial is the name of the trial for reasoning efforts.
 const effortTrial = "efforts"
 
-// efforts tries every effort word that the edge sends to the engine. A model's template may know
-// fewer words than its engine does, and may fail on other words. Each call with such a word then
-// costs one wasted request before it is sent again without the word.
+// efforts tries every reasoning effort that the edge sends to the engine. A model's template may
+// accept fewer efforts than its engine, and fail for the others. Each call with an unsupported
+// effort wastes a request, because the edge retries the call without the effort.
 func (t *trier) efforts(ctx context.Context) {
 	form := t.profile.Reasoning()
 	words := form.Words
@@ -103,7 +103,7 @@ func (t *trier) efforts(ctx context.Context) {
 	}
 }
 
-// reasoning asks for reasoning, and then for an answer without it.
+// reasoning requests a response with reasoning, and then one without.
 func (t *trier) reasoning(ctx context.Context) {
 	const off = "reasoning off"
 	form := t.profile.Reasoning()
@@ -147,11 +147,11 @@ var weatherTool = object{"tools": []any{object{"type": "function", "function": o
 	},
 }}}, "tool_choice": "auto"}
 
-// toolCalls asks for one call, and then for two at once.
+// toolCalls requests one tool call, and then two in one response.
 func (t *trier) toolCalls(ctx context.Context) {
 	const two = "two calls"
 	question := userMessage("What is the weather in Paris? Call get_weather to find out.")
-	// a model that reasons for a long time would not reach a call
+	// a model that reasons for a long time would not reach the call
 	off := memberValues(t.profile.Reasoning().Off)
 	a := t.ask(ctx, t.body(400, []any{question}, weatherTool, off))
 	name, arguments := "", map[string]any{}
@@ -192,7 +192,7 @@ func (t *trier) toolCalls(ctx context.Context) {
 	}
 }
 
-// schema asks for JSON of a shape that no model would write by chance.
+// schema requests JSON in a shape that no model would produce by chance.
 func (t *trier) schema(ctx context.Context) {
 	const name = "schema"
 	shape := object{
@@ -219,9 +219,9 @@ func (t *trier) schema(ctx context.Context) {
 	}
 }
 
-// prefill starts an answer and checks whether the engine continues it. A model may also continue a
-// count in a new answer. The second prefill tells the two cases apart: it stops in the middle of a
-// number, so only a continued answer starts with a digit.
+// prefill starts a response and checks whether the engine continues it. A model may also continue
+// the count in a new response. The second prefill distinguishes the two cases. It stops in the
+// middle of a number, so a response that starts with a digit must be a continuation.
 func (t *trier) prefill(ctx context.Context) {
 	for _, c := range []struct{ begun, next string }{{"1 2 3", "4"}, {"1 2 3 4 5 6 7 8 9 1", "0"}} {
 		messages := []any{
@@ -231,7 +231,7 @@ func (t *trier) prefill(ctx context.Context) {
 		a := t.ask(ctx, t.body(16, messages, memberValues(t.profile.Prefill()), object{"stream": true}))
 		next := strings.TrimSpace(a.text)
 		if c.next == "0" {
-			next = a.text // a blank would start another number
+			next = a.text // a space would start another number
 		}
 		if p := a.problem(); p != "" {
 			t.add(trialPrefill, TrialUnclear, "a begun answer is refused: "+p)
@@ -245,10 +245,10 @@ func (t *trier) prefill(ctx context.Context) {
 	t.add(trialPrefill, TrialOK, "proven, it continues a begun answer")
 }
 
-// abortWithin is the maximum time for an engine to notice that the client has left.
+// abortWithin is how long the engine may take to notice that the client has disconnected.
 const abortWithin = 10 * time.Second
 
-// abort closes the connection in the middle of a stream and checks whether the engine stops.
+// abort closes the connection during a stream and checks whether the engine stops generating.
 func (t *trier) abort(ctx context.Context) {
 	const name = "abort"
 	before, _, _, known := t.reader.Load(ctx, 0)
@@ -287,8 +287,8 @@ func (t *trier) abort(ctx context.Context) {
 	t.add(name, TrialBad, "it keeps generating after the client has left: others wait for the slot")
 }
 
-// FlagFor names the flag that an engine needs for a feature (tools, forced_tool, effort), or ""
-// if its profile names none.
+// FlagFor returns the flag that an engine needs for a feature (tools, forced_tool, effort), or ""
+// if the profile names no flag.
 func FlagFor(p *Profile, feature string) string {
 	switch feature {
 	case "tools", "forced_tool":

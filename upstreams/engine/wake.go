@@ -12,12 +12,12 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Wake sends the request that wakes an engine, and returns the answer's status. The operator
-// configures the request. It has no body, no credential and nothing from a client.
+// Wake sends the request that wakes an engine, and returns the response status. The operator
+// configures the request. It has no body, no credentials and no client data.
 func Wake(ctx context.Context, w config.Wake, upstream string, limit time.Duration) (status int, err error) {
 	base, path, err := wakeURL(w.URL)
 	if err != nil {
-		return 0, errNoPage // the configuration was validated
+		return 0, errNoPage // cannot happen: the configuration was validated
 	}
 	t, err := http1.NewTransport(http1.TransportOptions{Upstream: upstream, URL: base, MaxIdle: 1})
 	if err != nil {
@@ -39,7 +39,7 @@ func Wake(ctx context.Context, w config.Wake, upstream string, limit time.Durati
 	return x.Status(), nil
 }
 
-// wakeURL splits the address of a wake request into its server and the path with the query.
+// wakeURL splits a wake address into the server's base URL and the path, which includes the query.
 func wakeURL(address string) (base, path string, err error) {
 	if unixsocket.Is(address) {
 		address, query, asks := strings.Cut(address, "?")
@@ -57,5 +57,4 @@ func wakeURL(address string) (base, path string, err error) {
 	return server.String(), cmp.Or(u.RequestURI(), "/"), nil
 }
 
-// wakeConnect is the time limit for the connect of a wake request.
 const wakeConnect = 10 * time.Second

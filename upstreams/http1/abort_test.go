@@ -17,8 +17,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestAbort aborts an exchange in every phase. The running call must return Aborted with the
-// cause, and the engine must see the connection end within 100 ms.
+// TestAbort aborts an exchange in every phase. The running call must return Aborted with the cause,
+// and the engine must see the connection end within 100 ms.
 func TestAbort(t *testing.T) {
 	streamHead := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 	readUntilError := func(x *Exchange, until time.Time) error {
@@ -32,7 +32,7 @@ func TestAbort(t *testing.T) {
 	begins := func(p *rawserver.Peer) { _, _ = p.Reader.Peek(1) } // the request has started
 	tests := []struct {
 		name   string
-		engine func(p *rawserver.Peer) // plays up to the point where it only waits
+		engine func(p *rawserver.Peer) // plays the engine up to the point where it only waits
 		body   int
 		reader bool
 		run    func(x *Exchange, r *Request) error
@@ -49,7 +49,7 @@ func TestAbort(t *testing.T) {
 			if err := errors.Join(x.Send(r), x.Await(soon())); err != nil {
 				return err
 			}
-			time.Sleep(60 * time.Millisecond) // the owner is busy elsewhere during the abort
+			time.Sleep(60 * time.Millisecond) // the owner does something else during the abort
 			return readUntilError(x, soon())
 		}},
 		{name: "silent stream", engine: func(p *rawserver.Peer) { _, _, _ = p.Request(); p.Send(streamHead + "3\r\nabc\r\n") }, run: func(x *Exchange, r *Request) error {
@@ -77,7 +77,8 @@ func TestAbort(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, TLS %v", tt.name, secure), func(t *testing.T) {
 				checkLeaks(t)
 				var took time.Duration
-				// one try may be late on a busy machine, but an abort that blocks is always late
+				// one attempt may be late on a busy machine, but an abort that blocks is always
+				// late
 				for range 10 {
 					if took = abortOnce(t, secure, tt.body, tt.reader, tt.engine, tt.run); took <= 100*time.Millisecond {
 						return
@@ -89,7 +90,7 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// abortOnce plays one case and returns the time until the engine saw the close.
+// abortOnce plays one case and returns how long it took until the engine saw the close.
 func abortOnce(t *testing.T, secure bool, size int, reader bool, engine func(*rawserver.Peer), run func(*Exchange, *Request) error) time.Duration {
 	t.Helper()
 	waiting, closed, begun := make(chan bool), make(chan time.Time, 1), make(chan bool)
@@ -100,7 +101,7 @@ func abortOnce(t *testing.T, secure bool, size int, reader bool, engine func(*ra
 		engine(p)
 		waiting <- true
 		if size > 0 {
-			<-begun // its check for the close would look like an answer
+			<-begun // an early check for the close would look like a response
 			closed <- untilReset(p)
 			return
 		}
@@ -121,7 +122,7 @@ func abortOnce(t *testing.T, secure bool, size int, reader bool, engine func(*ra
 	result := make(chan error, 1)
 	go func() { result <- run(x, r) }()
 	<-waiting
-	time.Sleep(20 * time.Millisecond) // let it enter the blocking call
+	time.Sleep(20 * time.Millisecond) // let the goroutine enter the blocking call
 	begin := time.Now()
 	x.Abort(errTestCause)
 	close(begun)
@@ -143,8 +144,8 @@ func abortOnce(t *testing.T, secure bool, size int, reader bool, engine func(*ra
 	return at.Sub(begin)
 }
 
-// untilReset waits until the connection has ended, without reading the queued bytes: even a busy
-// engine must be able to notice the end.
+// untilReset waits until the connection has ended. It does not read the queued bytes, because an
+// engine must notice the end even while it is busy.
 func untilReset(p *rawserver.Peer) time.Time {
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		// fails after a reset, even while bytes are queued
@@ -231,7 +232,7 @@ func TestAbortBeforeConnected(t *testing.T) {
 		if err := next.Send(post("next")); err != nil || !next.request.reused {
 			t.Fatal(err, next.request.reused)
 		}
-		x.Abort(errTestCause) // too late: the connection serves another exchange
+		x.Abort(errTestCause) // too late: the connection already serves another exchange
 		if err := next.Await(soon()); err != nil {
 			t.Fatal(err)
 		}
@@ -244,8 +245,9 @@ func TestAbortBeforeConnected(t *testing.T) {
 	})
 }
 
-// TestAbortRace aborts exchanges at random instants while others follow on the same connections.
-// A late abort must not hit the connection's next exchange: no other exchange may fail.
+// TestAbortRace aborts exchanges at random moments while other exchanges follow on the same
+// connections. A late abort must not hit the next exchange on the connection, so only the aborted
+// exchanges may fail.
 func TestAbortRace(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, rawserver.Echo)

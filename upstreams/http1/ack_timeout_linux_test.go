@@ -11,17 +11,17 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// testAckTimeout is the ackTimeout of these tests: on loopback an acknowledgement takes
+// testAckTimeout is the ackTimeout in these tests. On loopback an acknowledgement takes
 // microseconds.
 const testAckTimeout = 300 * time.Millisecond
 
-// lateReply is well beyond testAckTimeout, so that an early failure is detected.
+// lateReply is well above testAckTimeout, so that an early failure is detected.
 const lateReply = 4 * testAckTimeout
 
 // TestKeptConnectionToAHostThatVanished checks that an unacknowledged request is sent again on a
-// new connection long before any of the call's timeouts.
+// new connection long before the call times out.
 func TestKeptConnectionToAHostThatVanished(t *testing.T) {
-	for _, size := range []int{10, 100 << 10} { // written by Await, and by Send
+	for _, size := range []int{10, 100 << 10} { // Await writes the first, and Send the second
 		checkLeaks(t)
 		gone, gate := make(chan bool), make(chan bool)
 		tr := transportTo(t, rawserver.Serve(t, func(p *rawserver.Peer) {
@@ -36,7 +36,7 @@ func TestKeptConnectionToAHostThatVanished(t *testing.T) {
 			gate <- true
 			<-gone
 			p.Appear()
-			// several of the kernel's retransmissions
+			// enough for several retransmissions of the kernel
 			_ = p.TCP.SetReadDeadline(time.Now().Add(5 * testAckTimeout))
 			if n, _ := p.Reader.Read(make([]byte, 10)); n > 0 {
 				p.T.Error("what was sent elsewhere was delivered when the host came back")
@@ -54,8 +54,8 @@ func TestKeptConnectionToAHostThatVanished(t *testing.T) {
 	}
 }
 
-// TestHostThatVanishesWithinARequest checks that the exchange fails as with an unreachable engine,
-// so another engine may be asked.
+// TestHostThatVanishesWithinARequest checks that the exchange fails as if the engine were
+// unreachable, so that another engine may be used.
 func TestHostThatVanishesWithinARequest(t *testing.T) {
 	for name, serve := range map[string]func(*testing.T, func(*rawserver.Peer)) *rawserver.Server{"plain": rawserver.Serve, "TLS": rawserver.ServeTLS} {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestHostThatVanishesWithinARequest(t *testing.T) {
 	}
 }
 
-// TestEngineThatReadsLate checks that a closed window does not mean that the host is silent.
+// TestEngineThatReadsLate checks that a closed TCP window does not count as silence of the host.
 func TestEngineThatReadsLate(t *testing.T) {
 	fastset.LeaveOut(t, "an engine that reads late")
 	for name, serve := range map[string]func(*testing.T, func(*rawserver.Peer)) *rawserver.Server{"plain": rawserver.Serve, "TLS": rawserver.ServeTLS} {
@@ -90,7 +90,7 @@ func TestEngineThatReadsLate(t *testing.T) {
 				if !ok {
 					p.T.Error("the request did not come")
 				}
-				time.Sleep(lateReply) // by now nothing is in flight
+				time.Sleep(lateReply) // at the end of this time, nothing is in flight
 				p.Send(rawserver.Sized(body[:10]))
 			}).URL())
 			tr.ackTimeout = testAckTimeout

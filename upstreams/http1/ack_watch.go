@@ -6,25 +6,24 @@ import (
 	"penstock/upstreams/http1/socket"
 )
 
-// defaultAckTimeout allows some retransmissions on a slow and lossy path. It is below the default
-// 10 s after which a stream commits, so that another engine can still be asked. Kernels give up
-// only after a quarter of an hour.
+// defaultAckTimeout leaves time for a few retransmissions on a slow, lossy path. It is shorter than
+// the default 10 s after which a stream commits, so that the edge can still retry on another
+// engine. Kernels give up only after about 15 minutes.
 const defaultAckTimeout = 5 * time.Second
 
-// ackWatch decides when to check that the engine's host acknowledges a request. It covers the
-// time before the reply; HostWatch handles hosts that vanish later.
+// ackWatch schedules checks that the engine's host acknowledges a request. It covers only the time
+// before the response. HostWatch detects hosts that disappear later.
 type ackWatch struct {
 	checkAt time.Time // zero: the host has acknowledged everything
 }
 
-// begin starts watching a written request.
+// begin starts the watch after a request was written.
 func (a *ackWatch) begin(now time.Time, timeout time.Duration) { a.checkAt = now.Add(timeout) }
 
-// due reports whether to check now.
 func (a *ackWatch) due(now time.Time) bool { return !a.checkAt.IsZero() && !now.Before(a.checkAt) }
 
-// inTime reports whether the host has acknowledged the request within the timeout, and sets the
-// time of the next check.
+// inTime reports whether the host has acknowledged data within the timeout. It also schedules the
+// next check.
 func (a *ackWatch) inTime(c *conn, now time.Time, timeout time.Duration) bool {
 	silence, waiting := c.ask(socket.UnackedFor)
 	a.checkAt = time.Time{}
@@ -34,13 +33,13 @@ func (a *ackWatch) inTime(c *conn, now time.Time, timeout time.Duration) bool {
 	return silence < timeout
 }
 
-// writtenWithin reports whether the request may have been written less than d ago. For an
-// acknowledged request it returns false.
+// writtenWithin reports whether the request may have been written less than d ago. It returns false
+// for an acknowledged request.
 func (a *ackWatch) writtenWithin(d, timeout time.Duration) bool {
 	return !a.checkAt.IsZero() && time.Since(a.checkAt.Add(-timeout)) <= d
 }
 
-// earlier returns the earlier of two times. Zero means never.
+// earlier returns the earlier time. The zero time means never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -6,7 +6,7 @@ import (
 )
 
 // TestAnswerWatchLooks checks that each observer sees whether there were reads since its last call
-// of Looks, and that reads write only once between two calls.
+// of Looks. Between two calls of Looks, only one read writes to memory.
 func TestAnswerWatchLooks(t *testing.T) {
 	var w AnswerWatch
 	one, other := w.Looks(), w.Looks()
@@ -37,7 +37,7 @@ func TestAnswerWatchLooks(t *testing.T) {
 	}
 }
 
-// TestAnswerWatchRaced checks that a concurrent call of Looks loses no read.
+// TestAnswerWatchRaced checks that no read is lost if Looks runs concurrently.
 func TestAnswerWatchRaced(t *testing.T) {
 	var w AnswerWatch
 	var wg sync.WaitGroup
@@ -61,7 +61,7 @@ func TestAnswerWatchRaced(t *testing.T) {
 	wg.Wait()
 }
 
-// BenchmarkAnswerWatch reads answers of one upstream on every core.
+// BenchmarkAnswerWatch reads responses of one upstream on every core.
 func BenchmarkAnswerWatch(b *testing.B) {
 	var w AnswerWatch
 	p := []byte("x")

@@ -6,10 +6,10 @@ import (
 	"penstock/upstreams/http1/chunked"
 )
 
-// replyRules are strict, apart from the exceptions that known engines need.
+// replyRules are strict, with exceptions for known engines.
 var replyRules = chunked.Rules{MaxDigits: 16, MaxExtensions: 1<<10 + 1, MaxTrailers: 8 << 10, Folded: true}
 
-// bodyKind is the framing of a body.
+// bodyKind is how a body is framed.
 type bodyKind uint8
 
 const (
@@ -20,17 +20,17 @@ const (
 	bodyUntilClose
 )
 
-// body is the read position in a reply's body.
+// body tracks the read position in a response body.
 type body struct {
 	kind    bodyKind
-	done    bool  // it was read to its end
+	done    bool  // the body was read to its end
 	surplus bool  // the read that returned the end also returned bytes after it
-	left    int64 // unread bytes of a sized body
+	left    int64 // unread bytes, if kind is bodySized
 	chunks  chunked.Decoder
-	later   error // a framing error after payload that was returned
+	later   error // a framing error to return after the payload before it
 }
 
-// begin sets the kind and the length from the head (RFC 9112, 6.3).
+// begin sets the framing from the response head (RFC 9112, 6.3).
 func (b *body) begin(method string, h *head) {
 	switch {
 	case method == "HEAD", h.status == 101, h.status == 204, h.status == 304, h.hasLength && h.length == 0:
@@ -44,7 +44,7 @@ func (b *body) begin(method string, h *head) {
 	}
 }
 
-// skipFraming returns the number of leading bytes of p that are framing.
+// skipFraming skips framing at the start of p and returns the number of skipped bytes.
 func (b *body) skipFraming(p []byte) (n int, err error) {
 	if b.kind == bodyChunked && !b.done {
 		n, err = b.chunks.SkipFraming(p, &replyRules)
@@ -53,7 +53,7 @@ func (b *body) skipFraming(p []byte) (n int, err error) {
 	return n, err
 }
 
-// available returns the number of bytes of payload before the next framing.
+// available returns how many payload bytes precede the next framing.
 func (b *body) available() int64 {
 	if b.kind == bodyChunked {
 		return b.chunks.Payload()
@@ -61,7 +61,6 @@ func (b *body) available() int64 {
 	return b.left
 }
 
-// consumed counts payload that was consumed.
 func (b *body) consumed(n int64) {
 	switch b.kind {
 	case bodyChunked:
@@ -72,8 +71,9 @@ func (b *body) consumed(n int64) {
 	}
 }
 
-// payload returns the payload in p, joined if it spans several chunks. It handles the end and
-// errors like unframe, but also defers an error that comes before any payload.
+// payload returns the payload in p. If the payload spans more than one chunk, payload moves the
+// parts next to each other. It handles the end of the body like unframe, but defers all errors to
+// the next read.
 func (b *body) payload(p []byte) []byte {
 	start, err := b.skipFraming(p)
 	n := 0
@@ -87,7 +87,7 @@ func (b *body) payload(p []byte) []byte {
 }
 
 // unframe moves the payload in p to the start of p and returns its length. Bytes after the end of
-// the body do not belong to this exchange, and the connection is not used again.
+// the body do not belong to this exchange and prevent the connection from being reused.
 func (b *body) unframe(p []byte) (n int, err error) {
 	if b.kind != bodyChunked {
 		n = int(min(int64(len(p)), b.left))
@@ -99,7 +99,7 @@ func (b *body) unframe(p []byte) (n int, err error) {
 	b.done = b.chunks.Ended()
 	b.surplus = b.done && read < len(p)
 	if err != nil && n > 0 {
-		b.later, err = err, nil // after the payload before it
+		b.later, err = err, nil // return the payload before the error first
 	}
 	return n, err
 }

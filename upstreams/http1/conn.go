@@ -12,28 +12,27 @@ import (
 	"penstock/upstreams/http1/socket"
 )
 
-// conn is one connection to an engine. It has one owner at a time: an exchange, or the idle list of
-// its transport. Only close is safe for other goroutines.
+// conn is a connection to an engine. It has one owner at a time: an exchange, or the idle pool of
+// its transport. Other goroutines may call only close.
 //
-// The conn remembers the socket's deadlines and changes them as rarely as possible, because each
-// change moves a timer of the runtime. When a deadline fires, read and send compare the clock with
-// their caller's time limit. A deadline left over from an earlier exchange therefore costs only one
-// check.
+// conn changes the socket's deadlines as rarely as possible, because each change moves a runtime
+// timer. When a deadline fires, read and send compare the clock with the caller's limit. If the
+// deadline of an earlier exchange fires, it therefore costs only one check.
 type conn struct {
-	nc      net.Conn        // the connection to read and write: a plainConn, or TLS over it
-	sock    net.Conn        // the socket itself
-	raw     syscall.RawConn // for system calls on the socket; noSocket if it has no descriptor
+	nc      net.Conn        // connection to read and write: a plainConn, or TLS over it
+	sock    net.Conn        // the underlying socket
+	raw     syscall.RawConn // for system calls; noSocket if there is no descriptor
 	secured bool            // nc is TLS
 	poll    poll
 
-	catchUp catchUp   // for reads, including those by TLS
-	readBy  time.Time // the socket's read deadline; zero: none
-	writeBy time.Time // the socket's write deadline; zero: none
+	catchUp catchUp   // for all reads, including those of the TLS layer
+	readBy  time.Time // current read deadline of the socket; zero: none
+	writeBy time.Time // current write deadline of the socket; zero: none
 
-	retires     time.Time // when it is too old to be kept; set when first kept
-	expires     time.Time // while idle: when it becomes too old for reuse
-	kept        time.Time // while idle: when it became idle
-	unsolicited bool      // unsolicited bytes arrived right after a reply
+	retires     time.Time // when reuse ends; set when the connection first becomes idle
+	expires     time.Time // while idle: when the idle time ends
+	kept        time.Time // while idle: when the connection became idle
+	unsolicited bool      // unsolicited bytes arrived right after a response
 
 	watch    *HostWatch    // tracks the connection until it is closed
 	addr     string        // the host's address in watch
@@ -41,7 +40,8 @@ type conn struct {
 	hangID   atomic.Uint64 // in engineHangUps; 0: not watched there
 }
 
-// newConn wraps a connected socket, or a connection without a descriptor (net.Pipe).
+// newConn wraps a connected socket. sock may also be a connection without a descriptor, such as
+// net.Pipe.
 func newConn(sock net.Conn) (*conn, error) {
 	described, ok := sock.(socket.Conn)
 	if !ok {
@@ -62,22 +62,23 @@ func newConn(sock net.Conn) (*conn, error) {
 	return c, nil
 }
 
-// noSocket replaces the descriptor of a connection that has none. It runs nothing.
+// noSocket is the RawConn of a connection without a descriptor.
 type noSocket struct{}
 
 func (noSocket) Control(func(uintptr)) error    { return errors.ErrUnsupported }
 func (noSocket) Read(func(uintptr) bool) error  { return errors.ErrUnsupported }
 func (noSocket) Write(func(uintptr) bool) error { return errors.ErrUnsupported }
 
-// plainConn reads with package socket. In an idle process a read by package net wakes the runtime's
-// monitor thread (see requestWriter.pushAtOnce), at least once for each reply above 4 KiB.
+// plainConn reads with package socket. In an idle process, a read by package net wakes the
+// runtime's monitor thread at least once for each response above 4 KiB (see
+// requestWriter.pushAtOnce).
 type plainConn struct {
 	net.Conn
 	stream  socket.Stream
-	catchUp *catchUp // shared with the conn
+	catchUp *catchUp // shared with conn
 }
 
-// Read implements net.Conn. After its deadline it still returns bytes that have already arrived.
+// Read implements net.Conn. After its deadline, it still returns bytes that have already arrived.
 func (c *plainConn) Read(p []byte) (int, error) {
 	n, err := c.stream.Read(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) && c.catchUp.allowed(time.Now()) {
@@ -86,24 +87,24 @@ func (c *plainConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// catchUp decides whether a read after its deadline may return bytes that have arrived. If a
-// process was stopped or had no CPU, its deadline may pass while the answer is in its socket, and
-// that answer should count. The time is limited, because an engine that sends without a pause must
-// not outlast its deadline in this way.
+// catchUp decides whether a read after its deadline may still return bytes that have already
+// arrived. If the process was stopped or got no CPU, the deadline may pass while a complete
+// response is in the socket. The time for this is limited, because otherwise an engine that sends
+// continuously could outlast its deadline.
 type catchUp struct {
-	until time.Time // the deadline of the running read; zero: none
-	of    time.Time // the deadline that had passed
-	since time.Time // when the read noticed that
+	until time.Time // deadline of the current read; zero: none
+	of    time.Time // the last deadline that has passed
+	since time.Time // when a read noticed that the deadline had passed
 }
 
-// catchUpMost is the time after a deadline during which reads still return bytes. It is ample for
-// the bytes in a socket and in the network.
+// catchUpMost is how long after a deadline reads still return bytes. It leaves ample time for the
+// bytes in the socket and in the network.
 const catchUpMost = time.Second
 
-// allowed reports whether to check the socket once more.
+// allowed reports whether to read from the socket once more.
 func (c *catchUp) allowed(now time.Time) bool {
 	if c.until.IsZero() || now.Before(c.until) {
-		return false // an old deadline fired, and the read is repeated
+		return false // a deadline of an earlier exchange has fired; the caller repeats the read
 	}
 	if c.of != c.until {
 		c.of, c.since = c.until, now
@@ -111,9 +112,8 @@ func (c *catchUp) allowed(now time.Time) bool {
 	return now.Sub(c.since) < catchUpMost
 }
 
-// close closes the socket at once, from any goroutine and any number of times. A running read or
-// write returns. Under TLS it sends no close_notify, which could block behind a write that the
-// engine does not read.
+// close closes the socket immediately. It may be called from any goroutine, any number of times. It
+// sends no TLS close_notify, because that could block behind a write that the engine does not read.
 func (c *conn) close() {
 	_ = c.sock.Close()
 	engineHangUps.forget(c)
@@ -122,17 +122,16 @@ func (c *conn) close() {
 	}
 }
 
-// reset makes the following close discard unsent bytes and send a reset. It is for abandoned
-// requests: otherwise the kernel would deliver the remaining bytes of the request before the engine
-// sees the end.
+// reset makes the next close discard unsent bytes and send a reset. Use it for abandoned requests,
+// because otherwise the kernel would first deliver the rest of the request.
 func (c *conn) reset() {
 	if s, ok := c.sock.(interface{ SetLinger(seconds int) error }); ok {
-		_ = s.SetLinger(0) // fails on a closed socket only
+		_ = s.SetLinger(0) // fails only on a closed socket
 	}
 }
 
 // read reads the bytes that have arrived. It waits for the first byte until the given time (zero:
-// without limit), and returns ErrNotYet if none arrives. It never returns both bytes and an error.
+// no limit) and then returns ErrNotYet. It never returns both bytes and an error.
 func (c *conn) read(p []byte, until time.Time) (int, error) {
 	if c.poll.inside {
 		return 0, ErrNotYet
@@ -145,7 +144,7 @@ func (c *conn) read(p []byte, until time.Time) (int, error) {
 			return n, nil
 		}
 		if err == nil {
-			continue // TLS returns nothing for an empty record
+			continue // TLS returns no bytes for an empty record
 		}
 		if err = c.late(err, until); err != nil {
 			return 0, err
@@ -153,8 +152,8 @@ func (c *conn) read(p []byte, until time.Time) (int, error) {
 	}
 }
 
-// late translates the error of a read. It returns nil if only an old deadline has fired and the
-// caller must repeat the read.
+// late translates the error of a read. It returns nil if only a deadline of an earlier exchange has
+// fired. The caller must then repeat the read.
 func (c *conn) late(err error, until time.Time) error {
 	switch {
 	case !errors.Is(err, os.ErrDeadlineExceeded):
@@ -166,15 +165,14 @@ func (c *conn) late(err error, until time.Time) error {
 	return nil
 }
 
-// fetches reports whether fetch can be used.
 func (c *conn) fetches() bool { return c.poll.grab != nil && !c.secured }
 
-// fetch is read with a buffer from readBuffers, which it takes only when bytes have arrived. If n
-// is not 0, the caller owns the buffer; otherwise the buffer is nil. See fetches.
+// fetch is like read, but takes a buffer from readBuffers once bytes have arrived. If n > 0, the
+// caller owns the buffer; otherwise b is nil.
 //
-// fetch first writes poll.unsent, if the connection is quiet. The poller already watches the
-// socket then, so the reply cannot arrive unnoticed. fetch returns errUnsent if it could not
-// write the whole request.
+// If nothing has arrived yet, fetch first writes poll.unsent. The poller already watches the socket
+// when fetch writes, so it cannot miss the response. If fetch cannot write the whole request, it
+// returns errUnsent.
 func (c *conn) fetch(until time.Time) (b *[readBuffer]byte, n int, err error) {
 	c.catchUp.until = until
 	c.armRead(until)
@@ -193,7 +191,8 @@ func (c *conn) fetch(until time.Time) (b *[readBuffer]byte, n int, err error) {
 	}
 }
 
-// fetchNow takes bytes that have arrived although the time has passed, as plainConn.Read does.
+// fetchNow fetches bytes that have already arrived although the deadline has passed, like
+// plainConn.Read.
 func (c *conn) fetchNow() (came bool) {
 	if !c.catchUp.allowed(time.Now()) {
 		return false
@@ -203,12 +202,12 @@ func (c *conn) fetchNow() (came bool) {
 	return came
 }
 
-// peeks reports whether peek can see received bytes without taking them. If not, an early answer is
+// peeks reports whether peek works on this connection. If peek does not work, an early response is
 // noticed only when the write fails or times out.
 func (c *conn) peeks() bool { return c.poll.probe != nil }
 
-// peek checks what the socket has received, without waiting and without taking anything. If peeks()
-// is false, it sees nothing.
+// peek checks the socket's receive queue. It neither waits nor consumes bytes. Where peek is not
+// supported, it returns peekedQuiet.
 func (c *conn) peek() peeked {
 	if !c.peeks() {
 		return peekedQuiet
@@ -216,9 +215,8 @@ func (c *conn) peek() peeked {
 	return c.poll.peek(c.raw)
 }
 
-// leftover reports whether bytes have arrived although the engine's host has acknowledged no byte
-// of a request, whose first write had the given size. Such bytes cannot be the request's answer.
-// See errLeftover.
+// leftover reports whether bytes have arrived although the engine's host has not acknowledged any
+// of the first size bytes of a request. Such bytes cannot be the response. See also errLeftover.
 func (c *conn) leftover(size int) (yes bool) {
 	if c.peek() != peekedData {
 		return false
@@ -233,7 +231,7 @@ func (c *conn) leftover(size int) (yes bool) {
 func (c *conn) sendHead(b []byte) (int, error) {
 	p := &c.poll
 	p.head, p.left, p.found, p.err = b, 0, peekedQuiet, errUnsent
-	_ = c.raw.Control(p.begin) // fails on a closed socket only, which the next write reports
+	_ = c.raw.Control(p.begin) // fails only on a closed socket, and the next write reports that
 	p.head = nil
 	switch {
 	case errors.Is(p.err, errUnsent) && p.found != peekedQuiet:
@@ -244,7 +242,7 @@ func (c *conn) sendHead(b []byte) (int, error) {
 	return len(b), p.err
 }
 
-// armRead sets the deadline of the next read to until, or earlier.
+// armRead makes the next read return at until or earlier.
 func (c *conn) armRead(until time.Time) {
 	if !until.IsZero() && (c.readBy.IsZero() || until.Before(c.readBy)) {
 		c.readWithin(until)
@@ -252,7 +250,7 @@ func (c *conn) armRead(until time.Time) {
 }
 
 func (c *conn) readWithin(by time.Time) {
-	_ = c.nc.SetReadDeadline(by) // fails on a closed socket only, which the read reports
+	_ = c.nc.SetReadDeadline(by) // fails only on a closed socket, and the read reports that
 	c.readBy = by
 }
 
@@ -261,12 +259,11 @@ func (c *conn) writeWithin(by time.Time) {
 	c.writeBy = by
 }
 
-// sendPiece is the maximum size of one TLS write, so that the writer sees progress between the
-// pieces.
+// sendPiece is the maximum size of one TLS write. Between two writes, push can observe progress.
 const sendPiece = 64 << 10
 
-// send writes from the front of v and removes what was written. A call makes one attempt and may
-// leave some of v unwritten, with or without an error.
+// send writes from the front of v and removes the written bytes. It makes a single attempt, so
+// bytes may remain in v, with or without an error.
 func (c *conn) send(v *net.Buffers) (int, error) {
 	if len(*v) > 1 && !c.secured {
 		n, err := v.WriteTo(c.sock)
@@ -286,9 +283,9 @@ func (c *conn) send(v *net.Buffers) (int, error) {
 	return n, err
 }
 
-// interruptUnacked ends the current write if the engine's host acknowledges nothing for the given
-// time. It watches the write until stop is called. TLS needs this, because it cannot continue a
-// write that was interrupted for a check.
+// interruptUnacked aborts the current write if the engine's host acknowledges nothing for the given
+// time. It watches the connection until the caller calls stop. TLS needs a separate goroutine for
+// this, because a TLS write cannot continue after a timeout.
 func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 	done := make(chan struct{})
 	go g.Once(guardEngines, func() {
@@ -301,7 +298,7 @@ func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 			case <-look.C:
 			}
 			if silence, _ := c.ask(socket.UnackedFor); silence >= patience {
-				// fails on a closed socket only, which also ends the write
+				// fails only on a closed socket, which also ends the write
 				_ = c.sock.SetWriteDeadline(time.Unix(1, 0))
 				return
 			}
@@ -310,9 +307,9 @@ func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 	return func() { close(done) }
 }
 
-// armWrite makes the next write return after step, but no later than last plus limit. On a plain
-// connection an earlier deadline does no harm, so this exchange can mostly use the deadline of the
-// previous one.
+// armWrite makes the next write return after step, and by last plus limit at the latest. If the
+// connection is not TLS, an earlier deadline does no harm, so an exchange can often use the
+// deadline of the previous one.
 func (c *conn) armWrite(now, last time.Time, step, limit time.Duration) {
 	if step <= 0 {
 		if !c.writeBy.IsZero() {
@@ -329,13 +326,13 @@ func (c *conn) armWrite(now, last time.Time, step, limit time.Duration) {
 	}
 }
 
-// justKept reports whether the last reply ended so recently that bytes arriving now belong to it.
-// Later bytes are mostly a 408: servers send it when they close a connection that was idle too
-// long.
+// justKept reports whether the connection became idle less than a second ago. Bytes that arrive
+// within that second belong to the last response. Later bytes are usually a 408, which servers send
+// when they close an idle connection.
 func (c *conn) justKept(now time.Time) bool { return now.Sub(c.kept) < time.Second }
 
-// stale reports whether an idle connection is unusable: it is closed or broken, or holds
-// unsolicited bytes that would be taken for the next reply.
+// stale reports whether an idle connection cannot be reused because it is closed or broken, or has
+// unsolicited bytes that would be parsed as the next response.
 func (c *conn) stale(now time.Time) bool {
 	if c.peek() != peekedQuiet {
 		c.unsolicited = c.poll.found == peekedData && !c.secured && c.justKept(now)
@@ -344,9 +341,9 @@ func (c *conn) stale(now time.Time) bool {
 	if c.peeks() && !c.secured {
 		return false
 	}
-	// A peek cannot see surplus bytes that TLS has already decrypted or buffered, and some systems
-	// have no peek. So the check reads with a minimal deadline. A read from a healthy connection
-	// times out, which does not harm the reading side of TLS.
+	// A peek misses bytes that TLS has already decrypted or buffered, and some systems cannot peek.
+	// The check therefore reads with a minimal deadline. On a healthy connection, the read times
+	// out without harming later TLS reads.
 	c.readWithin(time.Now().Add(stalePatience))
 	n, err := c.nc.Read(c.poll.one[:])
 	c.readWithin(time.Time{})
@@ -354,14 +351,14 @@ func (c *conn) stale(now time.Time) bool {
 	return n > 0 || !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// ask calls question, which is socket.UnackedFor or socket.SilentFor, on the connection.
+// ask runs socket.UnackedFor or socket.SilentFor on the connection.
 func (c *conn) ask(question func(fd uintptr) (ms int, yes bool)) (silence time.Duration, yes bool) {
 	ms := 0
-	_ = c.raw.Control(func(fd uintptr) { ms, yes = question(fd) }) // fails on a closed socket only
+	_ = c.raw.Control(func(fd uintptr) { ms, yes = question(fd) }) // fails only on a closed socket
 	return time.Duration(ms) * time.Millisecond, yes
 }
 
-// ended returns why the connection ended: the socket's error err, or ErrHostVanished.
+// ended returns the reason why the connection ended: ErrHostVanished, or err.
 func (c *conn) ended(err error) error {
 	if c.vanished.Load() || errors.Is(err, errUnacked) && c.watch != nil && c.watch.silent(c.addr) {
 		return ErrHostVanished
@@ -369,7 +366,6 @@ func (c *conn) ended(err error) error {
 	return err
 }
 
-// reasonOf names how a connection ended.
 func (c *conn) reasonOf(err error) string {
 	var errno syscall.Errno
 	switch {
@@ -378,7 +374,7 @@ func (c *conn) reasonOf(err error) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return ReasonEOF
 	case c != nil && c.secured && !errors.As(err, &errno):
-		// under TLS 1.3 only an alert in the first read shows a refused client certificate
+		// TLS 1.3 reports a rejected client certificate only as an alert in the first read
 		return ReasonTLS
 	default:
 		return ReasonReset

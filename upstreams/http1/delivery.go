@@ -6,28 +6,28 @@ import (
 )
 
 const (
-	// resendWithin limits resending: the request is sent again only if a keep-alive connection ends
-	// this soon after the request. It is ample for a round trip.
+	// resendWithin limits retries. A request is sent again only if its keep-alive connection ends
+	// within this time after the request. It leaves ample time for a round trip.
 	resendWithin = time.Second
-	// lastWords is the time for which to read from a connection after a failed write. It is short,
-	// because the bytes that the engine sent before it closed have already arrived.
+	// lastWords is how long the exchange keeps reading from a connection after a failed write. It
+	// is short, because any bytes that the engine sent before it closed the connection have already
+	// arrived.
 	lastWords = 50 * time.Millisecond
 )
 
-// delivery brings a request to the engine: it chooses the connection, and decides whether to send
-// again.
+// delivery sends a request. It picks the connection, and decides whether to send the request again.
 //
-// A keep-alive connection may turn out to be dead, or to hold bytes that do not answer the request.
-// The request is then sent on a new connection, once. If the new connection fails as well, the
-// engine has failed.
+// A keep-alive connection may turn out to be dead, or to have received bytes that are not the
+// response. delivery then sends the request once more, on a new connection. If the new connection
+// also fails, the exchange fails.
 type delivery struct {
 	t      *Transport
 	c      *conn
 	req    Request
 	sends  int32
-	reused bool // c was used before
-	small  bool // the request leaves in one write
-	cut    bool // the request was not completely written on c
+	reused bool // c has served an earlier exchange
+	small  bool // the request fits in one write
+	cut    bool // the request was not completely written to c
 	ack    ackWatch
 }
 
@@ -62,9 +62,8 @@ func (d *delivery) start(life *lifetime, in *reply) error {
 	return d.startAnew(life, in)
 }
 
-// startAnew writes the request to a new connection.
 func (d *delivery) startAnew(life *lifetime, in *reply) error {
-	d.req.At = time.Time{} // connecting takes time, so the caller's time is old
+	d.req.At = time.Time{} // connecting takes time, so the caller's time is stale
 	c, err := d.t.connect(life, d.req.ConnectTimeout)
 	if err != nil {
 		return err
@@ -75,7 +74,7 @@ func (d *delivery) startAnew(life *lifetime, in *reply) error {
 	return d.write(life, in)
 }
 
-// attach makes c the connection of this exchange. From now on Abort closes it.
+// attach makes c the connection of this exchange. After that, Abort closes c.
 func (d *delivery) attach(life *lifetime, c *conn, reused bool) error {
 	if err := life.hold(c, nil); err != nil {
 		c.close()
@@ -85,9 +84,9 @@ func (d *delivery) attach(life *lifetime, c *conn, reused bool) error {
 	return nil
 }
 
-// detach closes the connection, so that another one can be used.
+// detach closes the connection, so that another one can be attached.
 func (d *delivery) detach(life *lifetime) {
-	_ = life.hold(nil, nil) // the caller checks for an abort itself
+	_ = life.hold(nil, nil) // the caller checks for an abort
 	d.t.discard(d.c)
 }
 
@@ -102,8 +101,8 @@ func (d *delivery) write(life *lifetime, in *reply) error {
 	return d.written(life, in, w.write())
 }
 
-// fill waits for more of the reply's head. If start has not written the request, fill first writes
-// it.
+// fill waits until more of the response head arrives. If start has not written the request, fill
+// writes it before it waits.
 func (d *delivery) fill(life *lifetime, in *reply, until time.Time) error {
 	waiting := d.c.poll.unsent != nil
 	err := in.fill(d.c, earlier(until, d.ack.checkAt))
@@ -114,8 +113,8 @@ func (d *delivery) fill(life *lifetime, in *reply, until time.Time) error {
 	return err
 }
 
-// resume continues after a call of fill that got no reply, because the connection could not be used
-// or did not accept the whole request.
+// resume continues after fill has returned errUnsent, because the connection was unusable or
+// accepted only part of the request.
 func (d *delivery) resume(life *lifetime, in *reply) error {
 	o := d.c.poll.unsent
 	d.c.poll.unsent = nil
@@ -146,7 +145,7 @@ func (d *delivery) written(life *lifetime, in *reply, err error) error {
 	}
 	d.cut = true
 	if gone := life.check(); gone != nil {
-		return gone // the error comes from the socket that Abort closed
+		return gone // err comes from the socket that Abort closed
 	}
 	own, fromReader := errors.AsType[*bodyError](err)
 	switch {
@@ -157,7 +156,7 @@ func (d *delivery) written(life *lifetime, in *reply, err error) error {
 		life.writing.Store(false)
 		return nil
 	case errors.Is(err, errLeftover):
-		return d.replace(life, in, !d.c.secured) // TLS has handshake bytes of its own
+		return d.replace(life, in, !d.c.secured) // if TLS, the bytes may belong to the handshake
 	case fromReader:
 		d.c.reset()
 		return life.fail(&Failure{Kind: Aborted, Reason: ReasonBody, Err: own.err})
@@ -165,29 +164,29 @@ func (d *delivery) written(life *lifetime, in *reply, err error) error {
 		d.c.reset()
 		return life.fail(&Failure{Kind: Timeout, Clock: ClockWrite, Reason: ReasonTimeout, Err: err})
 	}
-	// The engine closed or broke the connection, possibly after a reply that says why.
+	// The engine closed or reset the connection, possibly after a response that explains why.
 	life.writing.Store(false)
 	if in.head.ready || in.got || in.fill(d.c, time.Now().Add(lastWords)) == nil {
-		return nil // Await continues from here
+		return nil // Await reads the response
 	}
 	return d.lost(life, in, err)
 }
 
-// lost handles a connection that ended before the reply's first byte. If a keep-alive connection
-// ends soon after the request, the engine most likely closed it just as the request arrived. In
-// that case lost() sends the request again, once, on a new connection. Otherwise the exchange
-// fails.
+// lost handles a connection that ended before the first byte of the response. If a keep-alive
+// connection ends soon after the request, the engine most likely closed the connection just as the
+// request arrived. lost then sends the request once more, on a new connection. Otherwise the
+// exchange fails.
 func (d *delivery) lost(life *lifetime, in *reply, cause error) error {
 	if err := life.check(); err != nil {
 		return err
 	}
 	cause = d.c.ended(cause)
 	if errors.Is(cause, errUnacked) {
-		// Otherwise the kernel would deliver the request when the host is back, although another
-		// engine has it by then.
+		// If there were no reset, the kernel would deliver the request when the host is back,
+		// although another engine already has the request.
 		d.c.reset()
 	}
-	vanished := errors.Is(cause, ErrHostVanished) // a new connection to the host would fail, too
+	vanished := errors.Is(cause, ErrHostVanished) // a new connection to the host would also fail
 	if !d.reused || d.sends > 1 || vanished || d.worked(cause) {
 		return life.fail(&Failure{Kind: Unreachable, Reason: d.c.reasonOf(cause), Err: cause})
 	}
@@ -196,20 +195,21 @@ func (d *delivery) lost(life *lifetime, in *reply, cause error) error {
 	return d.startAnew(life, in)
 }
 
-// worked reports whether the engine may have worked on the request before its connection ended with
-// the given cause: the engine had received the whole request, and had time.
+// worked reports whether the engine may have processed the request before the connection ended.
+// This is the case if the engine had received the whole request and had enough time.
 func (d *delivery) worked(cause error) bool {
 	return !d.cut && !errors.Is(cause, errUnacked) && !d.ack.writtenWithin(resendWithin, d.t.ackTimeout)
 }
 
-// answersAnother reports whether more bytes arrived with the reply on a keep-alive connection. The
-// reply may then belong to the previous request, and be followed by the right reply.
+// answersAnother reports whether more bytes arrived together with the response on a keep-alive
+// connection. If so, the response may belong to the previous request, and the correct response may
+// follow.
 func (d *delivery) answersAnother(in *reply) bool {
 	return d.reused && d.sends <= 1 && in.followed(d.req.Method)
 }
 
-// replace sends the request again on a new connection, because the bytes on the current one do not
-// answer it. unsolicited says that the bytes answer no other request either.
+// replace sends the request again on a new connection, because the bytes on the current one are not
+// the response. unsolicited is true if the bytes are not the response to an earlier request either.
 func (d *delivery) replace(life *lifetime, in *reply, unsolicited bool) error {
 	if err := life.check(); err != nil {
 		return err

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// connect opens a new connection for an exchange. The exchange may be aborted meanwhile. A limit of
-// 0 means the default.
+// connect opens a new connection for an exchange. The exchange may be aborted while it connects. If
+// limit is 0, the default limit applies.
 func (t *Transport) connect(life *lifetime, limit time.Duration) (*conn, error) {
 	if limit <= 0 {
 		limit = defaultConnectTimeout
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	if err := life.hold(nil, cancel); err != nil { // Abort came before cancel was set
+	if err := life.hold(nil, cancel); err != nil { // Abort was called before cancel was set
 		return nil, err
 	}
 	c, failure := t.connectOnce(ctx)
@@ -28,18 +28,18 @@ func (t *Transport) connect(life *lifetime, limit time.Duration) (*conn, error) 
 	return c, nil
 }
 
-// connectOnce opens a new connection, TLS included, before ctx ends. It tries every address of the
-// upstream's name in turn. Each address gets an equal share of the remaining time. An address that
-// fails is tried last from then on. If every address fails, the returned failure comes from the
-// attempt that got furthest, because a bad certificate says more than an address that does not
-// answer.
+// connectOnce opens a new connection before ctx ends and completes the TLS handshake. It tries each
+// address of the upstream in turn. Each address gets an equal share of the remaining time. An
+// address that fails is tried last in later calls. If every address fails, connectOnce returns the
+// failure of the attempt that got furthest. A bad certificate, for example, is more informative
+// than a timeout.
 func (t *Transport) connectOnce(ctx context.Context) (*conn, *Failure) {
 	if t.idle.isClosed() {
 		return nil, &Failure{Kind: Unreachable, Reason: ReasonClosed, Err: errTransportClosed}
 	}
 	addrs, err := t.dns.addresses(ctx)
 	if err != nil {
-		// A look-up that times out has failed, too, and nothing was sent.
+		// A look-up that times out counts as a DNS failure, because nothing was sent.
 		return nil, &Failure{Kind: Unreachable, Reason: ReasonDNS, Err: err}
 	}
 	reason := ""
@@ -63,7 +63,8 @@ func (t *Transport) connectOnce(ctx context.Context) (*conn, *Failure) {
 	return nil, &Failure{Kind: Unreachable, Reason: reason, Err: err}
 }
 
-// dialOne connects to one address. left is the number of addresses that remain, including this one.
+// dialOne connects to one address. left is the number of addresses still to try, including this
+// one.
 func (t *Transport) dialOne(ctx context.Context, addr string, left int) (*conn, string, error) {
 	share := ctx
 	if end, ok := ctx.Deadline(); ok && left > 1 {
@@ -102,10 +103,10 @@ func (t *Transport) dialOne(ctx context.Context, addr string, left int) (*conn, 
 }
 
 // fullQueueWait is the longest pause between two connects to a Unix socket whose accept queue is
-// full. The system refuses such connects at once, whereas it repeats connects over TCP.
+// full. The kernel refuses such connects immediately, whereas it retries TCP connects.
 const fullQueueWait = 50 * time.Millisecond
 
-// sleep waits for d, and returns false if ctx ends before.
+// sleep waits for d, and returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

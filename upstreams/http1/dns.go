@@ -11,27 +11,27 @@ import (
 )
 
 const (
-	dnsFresh       = 30 * time.Second // an older answer is used while it is renewed in the background
-	dnsPause       = time.Second      // minimum time between the starts of two lookups
-	dnsTimeout     = 10 * time.Second // time limit of one lookup
-	unreachableFor = 5 * time.Minute  // time for which an unreachable address is tried last
+	dnsFresh       = 30 * time.Second // an older result is still used while a look-up renews it in the background
+	dnsPause       = time.Second      // minimum interval between the starts of two look-ups
+	dnsTimeout     = 10 * time.Second // timeout of a look-up
+	unreachableFor = 5 * time.Minute  // how long an unreachable address is tried last
 )
 
-// dnsCache resolves the host of an upstream into addresses to dial. It keeps the last good answer
-// until there is a newer one, so a request waits for the resolver only until the first answer.
+// dnsCache resolves an upstream's host to the addresses to dial. It keeps the last successful
+// result until a newer one arrives, so only the first requests wait for the resolver.
 type dnsCache struct {
 	host, port string
-	fixed      []string // for literals and localhost, which need no resolver
+	fixed      []string // addresses of IP literals and localhost, which need no resolver
 	guard      Guard
 	lookup     func(ctx context.Context, network, host string) ([]netip.Addr, error)
-	ctx        context.Context // ends lookups when the transport is closed
+	ctx        context.Context // cancels look-ups when the transport is closed
 
 	mu          sync.Mutex
-	known       []string             // copied on write
-	unreachable map[string]time.Time // when each address last failed
-	since       time.Time            // when known was resolved
-	last        time.Time            // when the last lookup started
-	lastErr     error                // how the last lookup failed
+	known       []string             // replaced, never modified
+	unreachable map[string]time.Time // time of each address's last failure
+	since       time.Time            // time of the last successful look-up
+	last        time.Time            // start of the last look-up
+	lastErr     error                // error of the last look-up
 	pending     chan struct{}
 }
 
@@ -41,14 +41,15 @@ func newDNSCache(life context.Context, host, port string, g Guard) *dnsCache {
 	case err == nil:
 		n.fixed = []string{net.JoinHostPort(ip.String(), port)}
 	case host == "localhost":
-		// RFC 6761, 6.3: localhost is always the loopback. Engines listen on either family.
+		// RFC 6761, 6.3: localhost is always the loopback. An engine may listen on either address
+		// family.
 		n.fixed = []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}
 	}
 	return n
 }
 
-// addresses returns the addresses to dial, in order of preference. The slice is shared: callers
-// must not modify it.
+// addresses returns the addresses to dial, in order of preference. The slice is shared and must not
+// be modified.
 func (n *dnsCache) addresses(ctx context.Context) ([]string, error) {
 	if n.fixed != nil {
 		return n.fixed, nil
@@ -78,9 +79,8 @@ func (n *dnsCache) addresses(ctx context.Context) ([]string, error) {
 	return nil, n.lastErr
 }
 
-// demote moves an unreachable address behind the other addresses. Otherwise, as long as the
-// resolver returns that address first, every dial would waste some of its time on the unreachable
-// address: an IPv6 address that leads nowhere would cost every dial a second.
+// demote moves an unreachable address behind the others. Otherwise every dial would first wait for
+// that address, for example a second for an IPv6 address without a route.
 func (n *dnsCache) demote(addr string) {
 	if n.fixed != nil {
 		return
@@ -94,8 +94,8 @@ func (n *dnsCache) demote(addr string) {
 	n.known = n.ordered(slices.Clone(n.known))
 }
 
-// ordered sorts addresses: reachable addresses first, in the resolver's order, then unreachable
-// addresses by the time of their failure. The caller holds mu.
+// ordered sorts reachable addresses in the resolver's order, followed by unreachable ones by time
+// of failure. The caller holds mu.
 func (n *dnsCache) ordered(addrs []string) []string {
 	for addr, at := range n.unreachable {
 		if time.Since(at) > unreachableFor {
@@ -106,7 +106,8 @@ func (n *dnsCache) ordered(addrs []string) []string {
 	return addrs
 }
 
-// expire makes the next dial renew the answer, because none of its addresses was reachable.
+// expire makes the next dial look up the name again, because none of the known addresses was
+// reachable.
 func (n *dnsCache) expire() {
 	if n.fixed != nil {
 		return
@@ -116,10 +117,10 @@ func (n *dnsCache) expire() {
 	n.mu.Unlock()
 }
 
-// errLookup is the error of a lookup that panicked.
+// errLookup is the error of a look-up that panicked.
 var errLookup = errors.New("the look-up failed")
 
-// resolve looks up the name once, stores the answer and wakes the dials that wait for it.
+// resolve looks up the name, stores the result and wakes the dials that wait for it.
 func (n *dnsCache) resolve(done chan struct{}) {
 	ctx, cancel := context.WithTimeout(n.ctx, dnsTimeout)
 	defer cancel()

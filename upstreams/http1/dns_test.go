@@ -14,7 +14,7 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// resolver answers look-ups with what a test sets, and counts them.
+// resolver returns the results that a test sets, and counts the look-ups.
 type resolver struct {
 	delay time.Duration
 
@@ -24,7 +24,6 @@ type resolver struct {
 	err   error
 }
 
-// answer sets the result of later lookups.
 func (r *resolver) answer(ips []netip.Addr, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -192,7 +191,7 @@ func TestUnresolvedUpstream(t *testing.T) {
 }
 
 // TestShunnedAddressComesLast checks that a failed address stays last until the failure is
-// forgotten, whatever the resolver returns meanwhile.
+// forgotten, whatever order the resolver returns.
 func TestShunnedAddressComesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const first, second = "[fd00::1]:8000", "10.0.0.1:8000"
@@ -234,7 +233,7 @@ func TestShunnedAddressComesLast(t *testing.T) {
 	})
 }
 
-// TestDialRemembersWhatFailed checks that a dead address delays one dial, not every dial.
+// TestDialRemembersWhatFailed checks that a dead address delays only the first dial.
 func TestDialRemembersWhatFailed(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, rawserver.Echo)

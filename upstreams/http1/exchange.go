@@ -8,17 +8,17 @@ import (
 	"penstock/upstreams/http1/chunked"
 )
 
-// Exchange is one request and its reply. Only the owner may call its methods, one at a time; any
-// goroutine may call Abort. The zero value needs Begin.
+// Exchange is one request and its response. Only the owner may call its methods, and only one at a
+// time. Abort is the exception. Call Begin before any other method.
 type Exchange struct {
 	life    lifetime // shared with Abort
 	request delivery
 	reply   reply
-	answers *AnswerWatch // of the upstream, for a call; nil: not a call
+	answers *AnswerWatch // watch of the upstream's calls; nil: not a call
 }
 
-// Begin initialises the zero x for an exchange over t, as Transport.Exchange does. w records the
-// engine's answers, and may be nil.
+// Begin initialises x, which must be zero, for an exchange over t, as Transport.Exchange does. If w
+// is not nil, it records response bytes.
 func (x *Exchange) Begin(t *Transport, w *AnswerWatch) {
 	if x.request.t != nil {
 		panic("BUG: an exchange is begun twice")
@@ -26,14 +26,14 @@ func (x *Exchange) Begin(t *Transport, w *AnswerWatch) {
 	x.request.t, x.life.upstream, x.answers = t, t.upstream, w
 }
 
-// Send sends r on an idle connection, or on a new connection if there is none, and waits until the
-// whole request has been written. If the engine answers and stops reading before the end of the
-// request, Send also returns nil, and Await reads the answer. A small request for an idle
-// connection is written only by Await, which must follow at once. Send copies r but not its slices;
-// Request says how long they must not change.
+// Send sends r on an idle connection, or on a new one, and waits until the whole request is
+// written. If the engine responds early and stops reading, Send also returns nil, and Await reads
+// the response. A small request on an idle connection is written only in Await, so call Await
+// immediately. Send copies r but not its slices. Request documents how long the slices must not
+// change.
 //
-// The error is a *Failure: Unreachable, Timeout (from the connect or write clock), or Aborted. Send
-// may be called once.
+// The error is a *Failure: Unreachable, Timeout (from the connect or write clock), or Aborted. Call
+// Send at most once.
 func (x *Exchange) Send(r *Request) error {
 	if x.request.c != nil || x.life.failure != nil {
 		panic("BUG: an exchange is sent twice")
@@ -48,13 +48,13 @@ func (x *Exchange) Send(r *Request) error {
 	return x.request.start(&x.life, &x.reply)
 }
 
-// Await waits for the head of the reply, until the given time (zero: without limit). Interim
-// replies are skipped. A reply with status 101 has no body, and its connection is not kept.
+// Await waits for the response head until the given time (zero: no limit). It skips interim
+// responses. A response with status 101 has no body, and its connection is not reused.
 //
-// It returns ErrNotYet when that time has passed; another call then continues. Any other error is a
-// *Failure: BadResponse if the reply does not parse or is truncated, Unreachable if there is no
-// reply, or Aborted. If a reused connection turns out to be dead only now, Await sends the request
-// again. The time that this takes may exceed the time limit.
+// When the given time has passed, Await returns ErrNotYet and may be called again. Any other error
+// is a *Failure: BadResponse if the response is malformed or truncated, Unreachable if there is no
+// response, or Aborted. If a reused connection turns out to be dead, Await sends the request again.
+// This retry may take longer than the given time.
 func (x *Exchange) Await(until time.Time) error {
 	err := x.life.check()
 	if err == nil && x.request.c == nil {
@@ -79,7 +79,7 @@ func (x *Exchange) Await(until time.Time) error {
 	return err
 }
 
-// awaitMore waits for more of the head, on another connection if necessary.
+// awaitMore waits for more of the head, possibly on another connection.
 func (x *Exchange) awaitMore(until time.Time) error {
 	switch err := x.request.fill(&x.life, &x.reply, until); {
 	case err == nil:
@@ -97,9 +97,9 @@ func (x *Exchange) awaitMore(until time.Time) error {
 	}
 }
 
-// noReplyYet handles a wait that ended without a reply, because the time limit has passed or
-// because the acknowledgement must be checked. It returns nil if the caller should keep waiting:
-// the limit has not passed, or the request was sent again after it reached no host.
+// noReplyYet handles a wait that ended without response bytes because the time limit has passed or
+// an acknowledgement check is due. It returns nil if the caller should continue to wait, because
+// the limit has not passed or the request was sent again.
 func (x *Exchange) noReplyYet(until time.Time) error {
 	if gone := x.life.check(); gone != nil {
 		return gone
@@ -118,13 +118,12 @@ func (x *Exchange) noReplyYet(until time.Time) error {
 	return nil
 }
 
-// Read reads into p the decoded body bytes that have arrived. It waits for the first byte until the
-// given time (zero: without limit). Await must have returned nil before.
+// Read reads decoded body bytes into p, as many as have arrived. It waits for the first byte until
+// the given time (zero: no limit). Call it after Await has returned nil.
 //
-// It returns io.EOF when the body is complete by its framing (see Framed), and ErrNotYet once the
-// time has passed; another call continues at any byte. Every other error is a *Failure of kind
-// BadResponse or Aborted. It never returns bytes together with an error. Large reads go directly
-// into p.
+// Read returns io.EOF at the end of the body (see Framed). When the given time has passed, Read
+// returns ErrNotYet and may be called again. Any other error is a *Failure of kind BadResponse or
+// Aborted. Read never returns bytes together with an error. Large reads are not buffered.
 func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
 	if err := x.life.check(); err != nil {
 		return 0, err
@@ -152,9 +151,9 @@ func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
 	return 0, x.broken(err)
 }
 
-// Take returns the unread payload that has arrived, without waiting and without copying it. It
-// returns nil if there is none or if Read would return an error. The caller owns the bytes, and
-// may change them, until its next call of Read, Wait, Take or Close.
+// Take returns the unread payload that has arrived, without waiting or copying. It returns nil if
+// no payload has arrived or if Read would return an error. The caller may modify the bytes. They
+// are valid until the next call of Read, Wait, Take or Close.
 func (x *Exchange) Take() []byte {
 	if x.life.check() != nil {
 		return nil
@@ -166,10 +165,10 @@ func (x *Exchange) Take() []byte {
 	return p
 }
 
-// Wait waits until Read has something to return (bytes, the end of the body or a failure), or until
-// the given time has passed (zero: without limit). It is optional. If the caller waits first and
-// then allocates its buffer, neither the caller nor the exchange holds memory during the wait. Wait
-// may return early. It returns false if the time has passed and nothing has arrived.
+// Wait waits until Read would return bytes, the end of the body or a failure, but at most until the
+// given time (zero: no limit). If the caller allocates its buffer only after Wait, neither the
+// caller nor the exchange needs memory during the wait. A call of Wait is optional, and it may
+// return early. It returns false if the given time passes first.
 func (x *Exchange) Wait(until time.Time) bool {
 	return x.life.check() != nil || x.reply.wait(x.request.c, until)
 }
@@ -199,7 +198,7 @@ func (x *Exchange) broken(err error) error {
 	return x.life.fail(&Failure{Kind: BadResponse, Reason: reason, Err: err})
 }
 
-// cutOff fails the exchange because its connection ended within the reply.
+// cutOff fails the exchange because its connection ended in the middle of the response.
 func (x *Exchange) cutOff(err error) error {
 	err = x.request.c.ended(err)
 	reason := x.request.c.reasonOf(err)
@@ -209,17 +208,17 @@ func (x *Exchange) cutOff(err error) error {
 	return x.life.fail(&Failure{Kind: BadResponse, Reason: reason, Err: err})
 }
 
-// Abort ends the exchange. Any goroutine may call it at any time, any number of times. Abort
-// closes the connection at once, and every running or later call returns a *Failure of kind
-// Aborted whose Err is the first call's cause (nil: context.Canceled). After Close it does
-// nothing.
+// Abort aborts the exchange. It may be called from any goroutine, at any time, any number of times.
+// Abort closes the connection immediately. All running and later calls return a *Failure of kind
+// Aborted. Its Err is the cause of the first Abort, or context.Canceled if that cause is nil. After
+// Close it does nothing.
 func (x *Exchange) Abort(cause error) { x.life.abort(cause) }
 
-// Close ends the exchange on the owner's side. It keeps a reusable connection for another exchange,
-// and closes any other. A second call does nothing.
+// Close ends the exchange. If the connection is reusable, Close returns it to the idle pool.
+// Otherwise Close closes it. A second call does nothing.
 func (x *Exchange) Close() { x.CloseAt(time.Now()) }
 
-// CloseAt is Close for a caller that has already read the clock.
+// CloseAt is like Close, but takes the current time from the caller.
 func (x *Exchange) CloseAt(now time.Time) {
 	before := x.life.close()
 	if before == lifeClosed {
@@ -238,12 +237,12 @@ func (x *Exchange) CloseAt(now time.Time) {
 	x.reply.in.release()
 }
 
-// reusable reports whether the connection can be used for another exchange.
+// reusable reports whether the connection can serve another exchange.
 func (x *Exchange) reusable() bool {
 	return x.life.failure == nil && !x.request.cut && x.reply.reusable()
 }
 
-// Status returns the status of the reply, or 0 before Await has returned nil.
+// Status returns the response status, or 0 before Await has returned nil.
 func (x *Exchange) Status() int {
 	if x.reply.body.kind == bodyUnknown {
 		return 0
@@ -251,14 +250,14 @@ func (x *Exchange) Status() int {
 	return x.reply.head.status
 }
 
-// Header returns the value of a reply's header, or nil. It ignores the name's case, and returns the
-// first of several headers. Only Content-Type, Content-Length, Transfer-Encoding, Connection,
-// Keep-Alive, Retry-After, Content-Encoding, X-Request-Id and Content-Disposition are kept, and
-// values up to 1 KiB. The value is valid until the next Read.
+// Header returns the value of a response header, or nil. The name is case-insensitive. If the
+// header has more than one value, Header returns the first. Header supports only Content-Type,
+// Content-Length, Transfer-Encoding, Connection, Keep-Alive, Retry-After, Content-Encoding,
+// X-Request-Id and Content-Disposition, with values up to 1 KiB. The value is valid until the next
+// Read.
 func (x *Exchange) Header(name string) []byte { return x.reply.head.value(name) }
 
-// ContentLength returns the length of the body that Read will yield, or -1 if that length is
-// unknown in advance.
+// ContentLength returns the length of the body, or -1 if it is unknown in advance.
 func (x *Exchange) ContentLength() int64 {
 	switch x.reply.body.kind {
 	case bodyNone:
@@ -269,23 +268,23 @@ func (x *Exchange) ContentLength() int64 {
 	return -1
 }
 
-// Framed reports whether the body's framing marks its end. If not, the body ends when the engine
-// closes the connection, and io.EOF does not prove that the body is complete.
+// Framed reports whether the body's framing marks its end. If it returns false, the body ends when
+// the engine closes the connection, so io.EOF does not prove that the body is complete.
 func (x *Exchange) Framed() bool {
 	return x.reply.body.kind != bodyUntilClose && x.reply.body.kind != bodyUnknown
 }
 
-// Sends returns the number of times that the request was sent: 0 before Send, and 2 after a dead
-// connection was replaced.
+// Sends returns how often the request was sent: 0 before Send, 1 normally, 2 after a retry on a new
+// connection.
 func (x *Exchange) Sends() int { return int(x.request.sends) }
 
-// AtOnce reports whether the request was sent without waiting: it was small, and an idle
+// AtOnce reports whether the request was sent without waiting, because it was small and an idle
 // connection was available.
 func (x *Exchange) AtOnce() bool {
 	return x.request.reused && x.request.sends <= 1 && x.request.small
 }
 
-// Fresh reports whether bytes arrived from the engine during the last Read, or during a Wait just
-// before that Read. If not, the last Read returned bytes that had arrived earlier, for example with
-// the head.
+// Fresh reports whether the last Read returned bytes that arrived during that Read, or during a
+// Wait just before it. If it returns false, the bytes had arrived earlier, for example with the
+// head.
 func (x *Exchange) Fresh() bool { return x.reply.fresh }

@@ -10,12 +10,12 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestExchangeAllocs checks that on a warm connection an exchange allocates only itself, and a
+// TestExchangeAllocs checks that an exchange on a warm connection allocates only itself, and that a
 // streamed token allocates nothing.
 func TestExchangeAllocs(t *testing.T) {
 	checkLeaks(t)
 	reply := []byte(rawserver.Sized("0123456789"))
-	s := rawserver.Serve(t, func(p *rawserver.Peer) { // must not allocate, which would count as well
+	s := rawserver.Serve(t, func(p *rawserver.Peer) { // must not allocate, because its allocations would also count
 		b := make([]byte, 4096)
 		for {
 			if _, err := p.TCP.Read(b); err != nil {

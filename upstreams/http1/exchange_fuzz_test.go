@@ -15,12 +15,12 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// pieces is a connection that delivers a reply in given pieces, each after a wait that finds
-// nothing, and then ends.
+// pieces is a connection that delivers a response in given pieces and then ends. Before each piece,
+// one wait returns without data.
 type pieces struct {
 	net.Conn
 	data   []byte
-	sizes  []byte // the length of each piece in turn, minus one; empty: all at once
+	sizes  []byte // length of each piece in turn, minus one; empty: a single piece
 	at     int
 	waited bool
 }
@@ -44,7 +44,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 
 func (p *pieces) SetReadDeadline(time.Time) error { return nil }
 
-// outcome is everything that an exchange's caller can see of a reply.
+// outcome is everything that the caller of an exchange can observe of a response.
 type outcome struct {
 	Status  int
 	Headers map[string]string
@@ -58,8 +58,8 @@ type outcome struct {
 	chunked bool
 }
 
-// receive reads a reply that arrives in pieces of the given sizes. room is the size of the reads.
-// If takes is set, receive waits for each piece and takes it.
+// receive reads a response that arrives in pieces of the given sizes. room is the size of the
+// reads. If takes is set, receive waits for each piece and then takes it.
 func receive(t *testing.T, reply []byte, method string, sizes []byte, room int, takes bool) outcome {
 	t.Helper()
 	x := &Exchange{}
@@ -93,7 +93,7 @@ func receive(t *testing.T, reply []byte, method string, sizes []byte, room int, 
 		if r := &x.reply; takes {
 			if b := &r.body; r.in.empty() && !b.done && b.later == nil && r.ended == nil {
 				r.release()
-				_ = r.fill(x.request.c, past) // as Wait does; Read returns its error
+				_ = r.fill(x.request.c, past) // like Wait; Read returns its error
 			}
 			o.Body += string(x.Take())
 		}
@@ -119,8 +119,8 @@ func receive(t *testing.T, reply []byte, method string, sizes []byte, room int, 
 	}
 }
 
-// FuzzReply checks that the meaning of a reply does not depend on how it is cut into pieces. The
-// meaning is the same as for net/http if both accept the reply.
+// FuzzReply checks that the result does not depend on how a response is cut into pieces. It must
+// agree with net/http if both accept the response.
 func FuzzReply(f *testing.F) {
 	for _, reply := range []string{
 		rawserver.Sized("hello"),
@@ -154,7 +154,7 @@ func FuzzReply(f *testing.F) {
 			}
 		}
 		if want.Kind != 0 || want.interim > 0 || want.minor == 0 && want.chunked {
-			return // net/http shows interim replies, and does not decode chunks of HTTP/1.0
+			return // net/http returns interim replies, and does not decode chunks of HTTP/1.0
 		}
 		theirs, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(reply)), &http.Request{Method: method})
 		if err != nil {

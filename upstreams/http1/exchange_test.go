@@ -18,7 +18,7 @@ func TestReplies(t *testing.T) {
 	long := strings.Repeat("x", 70<<10)
 	type reply struct {
 		name, reply string
-		hold        bool // the engine keeps the connection open after the reply
+		hold        bool // the engine leaves the connection open after the response
 		method      string
 
 		status int
@@ -222,7 +222,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestResume delivers a reply byte by byte, with waits that end early in between.
+// TestResume delivers a response byte by byte. Between the bytes, waits time out.
 func TestResume(t *testing.T) {
 	const reply = "HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6;x\r\n world\r\n0\r\nT: x\r\n\r\n"
 	run := func(t *testing.T, serve func(*testing.T, func(*rawserver.Peer)) *rawserver.Server) {
@@ -290,8 +290,8 @@ func TestResume(t *testing.T) {
 	t.Run("TLS", func(t *testing.T) { run(t, rawserver.ServeTLS) })
 }
 
-// TestReadReturnsWhatHasCome checks that a single Read returns all small chunks that have arrived,
-// and does not wait if there are any.
+// TestReadReturnsWhatHasCome checks that a single Read returns all small chunks that have arrived.
+// If any chunk has arrived, Read does not wait.
 func TestReadReturnsWhatHasCome(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, func(p *rawserver.Peer) {
@@ -323,8 +323,8 @@ func TestReadReturnsWhatHasCome(t *testing.T) {
 	}
 }
 
-// TestDeadlines checks that a wait lasts as long as requested, whatever deadline the socket had
-// before.
+// TestDeadlines checks that a wait lasts as long as requested, whatever the previous deadline of
+// the socket was.
 func TestDeadlines(t *testing.T) {
 	checkLeaks(t)
 	release := make(chan bool, 2)
@@ -353,7 +353,7 @@ func TestDeadlines(t *testing.T) {
 			}
 		}
 		release <- true
-		// without limit, after a deadline that has passed
+		// no deadline, after a deadline that has passed
 		if err := x.Await(time.Time{}); err != nil {
 			t.Fatal(err)
 		}
@@ -386,7 +386,7 @@ func TestNoDeadlineMoves(t *testing.T) {
 }
 
 func TestReset(t *testing.T) {
-	// A reset is told apart from an end, within the head and within the body.
+	// A reset and an end are distinguished, both within the head and within the body.
 	for _, tt := range []struct {
 		name, reply string
 		kind        Kind

@@ -12,9 +12,9 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// Await writes small requests for keep-alive connections.
+// On keep-alive connections, Await writes small requests.
 
-// unsent returns an exchange on a reused connection, whose request "second" is left to Await.
+// unsent returns an exchange on a reused connection. Send has left its request "second" to Await.
 func unsent(t *testing.T, script func(p *rawserver.Peer)) *Exchange {
 	t.Helper()
 	tr := transportTo(t, rawserver.Serve(t, script).URL())
@@ -45,7 +45,7 @@ func TestUnsentWaitsForAwait(t *testing.T) {
 }
 
 // TestUnsentHoldsNothing checks that the exchange releases the request's memory before it waits for
-// the reply.
+// the response.
 func TestUnsentHoldsNothing(t *testing.T) {
 	checkLeaks(t)
 	answer := make(chan bool)
@@ -82,8 +82,8 @@ func TestUnsentAborted(t *testing.T) {
 	}
 }
 
-// TestUnsentAbortedWhileWaiting checks that the engine sees the close although Send did not write
-// the request.
+// TestUnsentAbortedWhileWaiting checks that an abort closes the connection even if Await, and not
+// Send, has written the request.
 func TestUnsentAbortedWhileWaiting(t *testing.T) {
 	checkLeaks(t)
 	got, closed := make(chan bool), make(chan bool)
@@ -108,8 +108,8 @@ func TestUnsentAbortedWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestUnsentToAFullSocket checks that the bytes of a request that do not fit in the socket are
-// written like those of a large request.
+// TestUnsentToAFullSocket checks that the rest of a small request is written like a large request
+// if the socket does not accept all of it.
 func TestUnsentToAFullSocket(t *testing.T) {
 	checkLeaks(t)
 	junk, read := make(chan int64, 1), make(chan bool)
@@ -143,7 +143,7 @@ func TestUnsentToAFullSocket(t *testing.T) {
 	}
 }
 
-// TestUnsentInPart checks that bytes that the socket has taken are not written again.
+// TestUnsentInPart checks that bytes that the socket has accepted are not written again.
 func TestUnsentInPart(t *testing.T) {
 	checkLeaks(t)
 	x := unsent(t, rawserver.Echo)

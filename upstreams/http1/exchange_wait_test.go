@@ -11,7 +11,7 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// readWaiting is readAll with a Wait before each Read. The Read must then find data.
+// readWaiting is like readAll, but calls Wait before each Read. Each Read must then find data.
 func readWaiting(x *Exchange) (string, error) {
 	var b strings.Builder
 	p := make([]byte, 1500)
@@ -28,7 +28,7 @@ func readWaiting(x *Exchange) (string, error) {
 	}
 }
 
-// TestWait checks that a waiting exchange holds no buffer and waits as long as requested. Read then
+// TestWait checks that a waiting exchange has no buffer and waits as long as requested. Read then
 // returns the bytes that have arrived.
 func TestWait(t *testing.T) {
 	if !canPeek {
@@ -78,7 +78,7 @@ func TestWait(t *testing.T) {
 		})
 		next <- string(rune('0'+len(piece))) + "\r\n" + piece + "\r\n"
 		x.Wait(soon())
-		x.Wait(soon()) // nothing is left to wait for
+		x.Wait(soon()) // returns immediately after the end
 		if n, err := x.Read(p, past); string(p[:n]) != piece || err != nil {
 			t.Fatalf("read %q, %v; want %q without waiting", p[:n], err, piece)
 		}
@@ -91,14 +91,14 @@ func TestWait(t *testing.T) {
 	if n, err := x.Read(p, past); n != 0 || !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %d, %v", n, err)
 	}
-	x.Wait(time.Time{}) // would wait forever if it missed the end
+	x.Wait(time.Time{}) // would block forever if it missed the end
 	if !x.reusable() {
 		t.Error("the connection is not fit for another exchange")
 	}
 }
 
-// TestWaitTLS checks that under TLS only a read can open a record, so Wait returns at once and Read
-// waits.
+// TestWaitTLS checks that Wait returns immediately under TLS, where only a read can open a record.
+// Read does the waiting.
 func TestWaitTLS(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.ServeTLS(t, func(p *rawserver.Peer) {
@@ -116,8 +116,8 @@ func TestWaitTLS(t *testing.T) {
 	}
 }
 
-// TestFresh checks that bytes that arrived with the head are not fresh. Bytes that a Read, or a
-// Wait before it, has fetched are fresh, even if the end of the previous chunk had already arrived.
+// TestFresh checks that bytes that arrived with the head are not fresh. Bytes that a Read, or the
+// Wait before it, has fetched are fresh even if the end of the previous chunk had already arrived.
 func TestFresh(t *testing.T) {
 	checkLeaks(t)
 	next := make(chan string)
@@ -164,8 +164,8 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// TestAnswerWatch checks that the body of a reply with status 200 shows that the engine answers. A
-// head, an error body or a comment does not.
+// TestAnswerWatch checks that the body of a 200 response counts as a sign that the engine responds.
+// A head, an error body or a comment does not count.
 func TestAnswerWatch(t *testing.T) {
 	for name, c := range map[string]struct {
 		reply string
@@ -206,8 +206,8 @@ func TestAnswerWatch(t *testing.T) {
 	}
 }
 
-// TestReadsBySocket checks that package socket reads a reply that Read takes directly from the
-// connection, even under TLS.
+// TestReadsBySocket checks that package socket reads the part of a response that Read takes
+// directly from the connection, even under TLS.
 func TestReadsBySocket(t *testing.T) {
 	checkLeaks(t)
 	for _, s := range []*rawserver.Server{rawserver.Serve(t, rawserver.Echo), rawserver.ServeTLS(t, rawserver.Echo)} {

@@ -5,71 +5,71 @@ import (
 	"strings"
 )
 
-// Kind says what went wrong with an exchange. The set is closed: package failure maps every kind
-// to a status.
+// Kind is the kind of a Failure. The set is closed, because package failure maps every kind to a
+// status.
 type Kind uint8
 
 const (
-	// Unreachable means that no connection could be made, or that the connection was reset or
-	// closed before the first byte of a reply.
+	// Unreachable means that no connection could be made, or that the connection ended before the
+	// first byte of a response.
 	Unreachable Kind = iota + 1
-	// Timeout means that a timeout has expired; Failure.Clock names it.
+	// Timeout means that the timeout named by Failure.Clock expired.
 	Timeout
-	// BadResponse means that the reply does not parse, ends early, is too large, or has unsafe
-	// framing.
+	// BadResponse means that the response is malformed, truncated, too large, or unsafely framed.
 	BadResponse
-	// Aborted means that this side ended the exchange. Failure.Err is the cause passed to Abort, or
-	// the error of the request's own body reader. An Aborted exchange says nothing about the upstream.
+	// Aborted means that the edge aborted the exchange. Failure.Err is the cause passed to Abort,
+	// or the error of the request's BodyReader. An aborted exchange is no evidence about the
+	// upstream.
 	Aborted
 )
 
-// String returns the kind as it appears in metrics.
+// String returns the kind's label in metrics.
 func (k Kind) String() string {
 	return [...]string{"unknown", "unreachable", "timeout", "bad_response", "aborted"}[k]
 }
 
-// Names of the clocks in a Failure of kind Timeout. ClockConnect and ClockWrite belong to the
-// transport, ClockAnswer to a probe. A call's own clocks belong to its owner, which decides how
-// long to accept ErrNotYet.
+// Clocks of a Failure of kind Timeout. The transport uses ClockConnect and ClockWrite, a probe uses
+// ClockAnswer. The call's owner manages the other timeouts and decides how long to accept
+// ErrNotYet.
 const (
 	ClockConnect = "connect"
 	ClockAnswer  = "answer"
 	ClockWrite   = "write"
 )
 
-// Reasons of a Failure: a closed set of low cardinality, suitable as a metric label.
+// Reasons of a Failure. The set is closed, so a reason can be a metric label.
 const (
-	ReasonConnect = "connect"              // the connection was refused or could not be made
-	ReasonDNS     = "dns"                  // the upstream's name did not resolve, or not in time
+	ReasonConnect = "connect"              // the connection was refused or failed
+	ReasonDNS     = "dns"                  // the upstream's name did not resolve in time
 	ReasonTLS     = "tls"                  // the TLS handshake failed
 	ReasonReset   = "reset"                // the connection was reset
-	ReasonEOF     = "closed_before_answer" // the engine closed the connection before the first byte of a reply
-	// the engine's host stopped acknowledging or became unreachable
+	ReasonEOF     = "closed_before_answer" // the engine closed the connection before the first byte of a response
+	// ReasonSilent: the engine's host stopped acknowledging or became unreachable.
 	ReasonSilent = "silent"
-	// the reply does not parse, or its framing is contradictory
+	// ReasonInvalid: the response is malformed, or its framing is contradictory.
 	ReasonInvalid   = "invalid"
-	ReasonTruncated = "truncated" // the reply ended before the end of its framing
-	ReasonTooLarge  = "too_large" // the reply's head or framing exceeds its limit
-	ReasonEncoding  = "encoding"  // the reply has a content encoding that was not requested
+	ReasonTruncated = "truncated" // the response ended before the end of its framing
+	ReasonTooLarge  = "too_large" // the response's head or framing exceeds its limit
+	ReasonEncoding  = "encoding"  // the response has a content encoding that was not requested
 	ReasonTimeout   = "timeout"   // a timeout expired
-	ReasonAborted   = "aborted"   // this side ended the exchange
-	ReasonBody      = "body"      // the request's own body reader failed
-	ReasonRequest   = "request"   // the request could not be written
+	ReasonAborted   = "aborted"   // the edge aborted the exchange
+	ReasonBody      = "body"      // the request's BodyReader failed
+	ReasonRequest   = "request"   // the request is invalid
 	ReasonClosed    = "closed"    // the transport was closed
 )
 
-// Failure is the error of every failed exchange. It states only facts; other packages decide which
-// status a client sees and whether another upstream is tried.
+// Failure is the error of a failed exchange. Other packages decide which status a client gets and
+// whether to retry on another upstream.
 //
-// A Failure never contains a byte from a client or an engine. Err can contain network addresses, so
-// its text may go only into the operator's log, never into a reply.
+// A Failure contains no bytes from a client or an engine. Err may contain network addresses. Its
+// text belongs in the operator's log and must not appear in a response.
 type Failure struct {
 	Kind     Kind
-	Upstream string // see TransportOptions
-	Clock    string // for Timeout, the expired clock: ClockConnect and the like
-	Reason   string // ReasonConnect and the like
-	Sent     bool   // the engine may have received part of the request and may be working on it
-	Err      error  // the cause; may be nil
+	Upstream string // TransportOptions.Upstream
+	Clock    string // for Timeout: the expired clock, such as ClockConnect
+	Reason   string // such as ReasonConnect
+	Sent     bool   // the engine may have received part of the request
+	Err      error  // the cause, or nil
 }
 
 // Error returns "upstream ID: kind (reason, clock): cause".
@@ -87,8 +87,9 @@ func (f *Failure) Error() string {
 	return s
 }
 
-// Detail explains to the operator why no connection was made: "tls: failed to verify certificate:
-// x509: …". It is empty for later failures, for which the reason is enough.
+// Detail explains to the operator why a connection failed, for example "tls: failed to verify
+// certificate: x509: …". If the connection succeeded, Detail returns "", because the reason
+// suffices.
 func (f *Failure) Detail() string {
 	switch {
 	case f.Err == nil:
@@ -100,13 +101,13 @@ func (f *Failure) Detail() string {
 	return ""
 }
 
-// longestDetail is the maximum length of Detail. An error about a certificate lists all of the
-// certificate's names, and these may be a hundred.
+// longestDetail limits the length of Detail. A certificate error lists all names in the
+// certificate, possibly a hundred.
 const longestDetail = 300
 
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// ErrNotYet is returned by Exchange.Await and Exchange.Read once the given time has passed. It is
-// not a failure: the same call may be repeated.
+// ErrNotYet is returned by Exchange.Await and Exchange.Read when the given time has passed. The
+// exchange has not failed, and the call may be repeated.
 var ErrNotYet = errors.New("no byte from the upstream yet")

@@ -11,11 +11,11 @@ import (
 const (
 	maxHead      = 64 << 10 // bytes of one head, including its last line end
 	maxHeadLines = 200      // including the status line
-	maxInterim   = 8        // 1xx heads before the reply
-	maxKept      = 1 << 10  // bytes of a kept header value; longer ones are dropped
+	maxInterim   = 8        // 1xx heads before the final response
+	maxKept      = 1 << 10  // bytes of a stored header value; longer values are dropped
 )
 
-// field identifies the response headers that the edge uses. All others are checked and skipped.
+// field is a response header that the edge uses. Other headers are validated and skipped.
 type field uint8
 
 const (
@@ -37,7 +37,7 @@ var fieldNames = [fields]string{
 	"content-encoding", "x-request-id", "content-disposition",
 }
 
-// fieldOf finds a header by its name, in any case.
+// fieldOf returns the field of a header name, ignoring case.
 func fieldOf[T string | []byte](name T) field {
 	for f, known := range fieldNames {
 		if len(name) == len(known) && httptoken.EqualFold(name, known) {
@@ -47,7 +47,7 @@ func fieldOf[T string | []byte](name T) field {
 	return fieldOther
 }
 
-// wireError describes a malformed message without quoting it.
+// wireError describes a malformed response without quoting it.
 type wireError struct{ reason, text string }
 
 func (m *wireError) Error() string { return m.text }
@@ -67,35 +67,35 @@ var (
 	errUnacked     = &wireError{ReasonSilent, "the upstream's host does not acknowledge the request"}
 )
 
-// span marks a range of bytes in the buffer that holds the head.
+// span is a byte range in the buffer of the head.
 type span struct{ from, to uint32 }
 
-// head parses the head of a reply, line by line as it arrives. It follows RFC 9112 without its
-// leniencies, with one exception: a line may end in a bare LF, which section 2.2 allows and which
-// is unambiguous in a reply. The zero value is ready for use.
+// head parses a response head line by line as the lines arrive. It enforces RFC 9112 strictly,
+// except that it accepts a bare LF as a line end. Section 2.2 allows a bare LF, which is
+// unambiguous in a response. The zero value is ready to use.
 type head struct {
 	next      int // start of the first unparsed line
 	lines     int32
-	interim   int32 // 1xx heads skipped
+	interim   int32 // skipped 1xx heads
 	status    int
 	minor     byte // the digit after "HTTP/1."
 	hasLength bool
 	chunked   bool
-	coded     bool // a content encoding other than identity
+	coded     bool // the content encoding is not identity
 	close     bool // Connection: close
 	keep      bool // Connection: keep-alive
 	brief     bool // Keep-Alive: timeout=0
 	length    int64
-	idle      time.Duration // time to keep the connection, from Keep-Alive; 0: not given
+	idle      time.Duration // how long to keep the connection, from Keep-Alive; 0: not set
 	values    [fields]span
 
-	ready bool   // the head of the reply itself is complete
-	err   error  // why it is invalid
-	names []byte // bytes that the spans of values refer to, once ready
+	ready bool   // the final head is complete
+	err   error  // why the head is invalid
+	names []byte // buffer of the spans in values, once ready
 	inBuf bool   // names is the start of the read buffer
 }
 
-// advance parses the received bytes, and reports whether the head of the reply is complete.
+// advance parses the received bytes. It reports whether the final head is complete.
 func (h *head) advance(in *received) (bool, error) {
 	for !h.ready && h.err == nil {
 		done, err := h.parse(in.b[:in.end])
@@ -117,8 +117,8 @@ func (h *head) advance(in *received) (bool, error) {
 	return h.ready, h.err
 }
 
-// keepNames keeps the values of a complete head in place at the start of b, unless that would leave
-// too little room for the body.
+// keepNames leaves the values of a complete head at the start of b, if enough room for the body
+// remains.
 func (h *head) keepNames(b []byte) {
 	h.names, h.inBuf = b[:h.next], true
 	if h.next > readBuffer/2 {
@@ -126,7 +126,7 @@ func (h *head) keepNames(b []byte) {
 	}
 }
 
-// detachNames copies the values out of the buffer, so that the body can use all of it.
+// detachNames copies the values out of the buffer, so that the body can use the whole buffer.
 func (h *head) detachNames() {
 	if !h.inBuf {
 		return
@@ -148,7 +148,6 @@ func (h *head) detachNames() {
 	h.names, h.inBuf = kept, false
 }
 
-// value returns the value of a header, or nil.
 func (h *head) value(name string) []byte {
 	f := fieldOf(name)
 	if f == fieldOther || h.names == nil || h.values[f].to == 0 {
@@ -157,8 +156,8 @@ func (h *head) value(name string) []byte {
 	return h.names[h.values[f].from:h.values[f].to]
 }
 
-// parse continues to parse the head. b starts with all received bytes of the head, including those
-// already parsed. It returns true after the empty line; head.next is then the size of the head.
+// parse continues to parse a head. b starts with all received bytes of the head, including those
+// already parsed. After the empty line it returns true, and head.next is the size of the head.
 func (h *head) parse(b []byte) (bool, error) {
 	for {
 		rest := b[h.next:]
@@ -167,7 +166,7 @@ func (h *head) parse(b []byte) (bool, error) {
 			return false, errHeadSize
 		}
 		if h.lines == 0 && !startsHTTP(rest) {
-			// at once, because a server of another protocol may never end a line
+			// immediately, because a server of another protocol may never end a line
 			return false, errStatusLine
 		}
 		if end < 0 {
@@ -204,7 +203,7 @@ func startsHTTP(b []byte) bool {
 	return string(b[:n]) == httpPrefix[:n]
 }
 
-// statusLine parses "HTTP/1.x NNN", optionally followed by a blank and a reason.
+// statusLine parses "HTTP/1.x NNN", optionally followed by a space and a reason phrase.
 func (h *head) statusLine(line []byte) bool {
 	const code = len(httpPrefix) + 2
 	if len(line) < code+3 || line[code-1] != ' ' || len(line) > code+3 && line[code+3] != ' ' {
@@ -226,7 +225,7 @@ func (h *head) statusLine(line []byte) bool {
 // fieldLine parses one header line. at is the line's offset in the buffer.
 func (h *head) fieldLine(line []byte, at int) error {
 	colon := httptoken.TokenLength(line)
-	// also refuses a folded line, and a blank before the colon
+	// also rejects a folded line, and a space before the colon
 	if colon == 0 || colon == len(line) || line[colon] != ':' {
 		return errFieldLine
 	}
@@ -248,7 +247,7 @@ func (h *head) fieldLine(line []byte, at int) error {
 	return h.interpret(f, value)
 }
 
-// interpret evaluates the headers that the exchange itself needs.
+// interpret evaluates the headers that control framing and the connection.
 func (h *head) interpret(f field, value []byte) error {
 	switch f {
 	case fieldContentLength:
@@ -278,9 +277,9 @@ func (h *head) interpret(f field, value []byte) error {
 	return nil
 }
 
-// keepAlive reads timeout=N of the Keep-Alive header. It subtracts a fifth as a margin, because
-// the engine's clock starts earlier than ours and its close takes time to arrive. Unparsable
-// values are ignored, since the header is only a hint.
+// keepAlive reads timeout=N of the Keep-Alive header. It subtracts a fifth as a safety margin,
+// because the engine's timer starts earlier than the edge's, and the close takes time to arrive. It
+// ignores invalid values, because the header is only a hint.
 func (h *head) keepAlive(value []byte) {
 	for param := range bytes.SplitSeq(value, []byte{','}) {
 		name, number, found := bytes.Cut(httptoken.TrimBlanks(param), []byte{'='})
@@ -294,7 +293,7 @@ func (h *head) keepAlive(value []byte) {
 	}
 }
 
-// check validates the complete head of a reply that is not interim.
+// check validates a complete final head.
 func (h *head) check() error {
 	switch {
 	case h.chunked && h.hasLength:
@@ -305,8 +304,8 @@ func (h *head) check() error {
 	return nil
 }
 
-// reusable reports whether both sides have agreed to keep the connection. A chunked HTTP/1.0 reply
-// is decoded, but its connection is not kept: RFC 9112, 6.1.
+// reusable reports whether both sides keep the connection alive. The connection of a chunked
+// HTTP/1.0 response is not reused (RFC 9112, 6.1).
 func (h *head) reusable() bool {
 	if h.close || h.brief || h.status == 101 {
 		return false
@@ -314,7 +313,6 @@ func (h *head) reusable() bool {
 	return h.minor == 1 || h.keep && !h.chunked
 }
 
-// parseLength parses a number that consists of digits only.
 func parseLength(b []byte) (int64, bool) {
 	if len(b) == 0 {
 		return 0, false

@@ -12,8 +12,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// transportTo returns a transport to url that is closed at the end of the test. The test fails if
-// a goroutine remains then.
+// transportTo returns a transport to url that is closed when the test ends. If a goroutine remains,
+// the test fails.
 func transportTo(t *testing.T, url string, change ...func(o *TransportOptions)) *Transport {
 	t.Helper()
 	o := TransportOptions{Upstream: "gpu-a", URL: url}
@@ -31,8 +31,8 @@ func transportTo(t *testing.T, url string, change ...func(o *TransportOptions)) 
 	return tr
 }
 
-// checkLeaks makes the test fail if goroutines remain at its end. Call it before registering any
-// other cleanup.
+// checkLeaks makes the test fail if goroutines remain at its end. Call it before any other cleanup
+// is registered.
 func checkLeaks(t *testing.T) {
 	t.Helper()
 	ignore := goleak.IgnoreCurrent()
@@ -61,7 +61,6 @@ func readAll(x *Exchange) (string, error) {
 	}
 }
 
-// roundTrip runs a complete exchange and closes it.
 func roundTrip(tr *Transport, r *Request) (status int, body string, x *Exchange, err error) {
 	x = tr.Exchange()
 	defer x.Close()
@@ -75,7 +74,7 @@ func roundTrip(tr *Transport, r *Request) (status int, body string, x *Exchange,
 	return x.Status(), body, x, err
 }
 
-// mustEcho checks that tr works: an exchange gets back what it sent.
+// mustEcho checks that tr works, by sending a request to a server that echoes it.
 func mustEcho(t *testing.T, tr *Transport, body string) *Exchange {
 	t.Helper()
 	status, got, x, err := roundTrip(tr, post(body))
@@ -85,7 +84,7 @@ func mustEcho(t *testing.T, tr *Transport, body string) *Exchange {
 	return x
 }
 
-// failureOf returns err as a Failure, and checks the fields that every Failure must have.
+// failureOf returns err as a Failure, and checks the fields that every Failure must set.
 func failureOf(t *testing.T, err error) *Failure {
 	t.Helper()
 	var f *Failure

@@ -11,8 +11,9 @@ import (
 )
 
 // ErrHostVanished is the cause of a Failure whose connection was closed because the engine's host
-// has vanished: the host accepts no connections, and nothing has been received on this connection
-// since then. It wraps ETIMEDOUT, which the kernel would return half a minute later.
+// has disappeared. Such a host accepts no new connections, and nothing has arrived on this
+// connection since connects began to fail. It wraps ETIMEDOUT, which the kernel would return half a
+// minute later.
 var ErrHostVanished error = vanishedError{}
 
 type vanishedError struct{}
@@ -20,25 +21,25 @@ type vanishedError struct{}
 func (vanishedError) Error() string { return "the upstream's host has vanished" }
 func (vanishedError) Unwrap() error { return syscall.ETIMEDOUT }
 
-// HostWatch tracks every connection of calls and probes to the hosts of one upstream, and whether
-// new connections succeed.
+// HostWatch tracks all connections of calls and probes to an upstream's hosts, and whether new
+// connects succeed.
 //
-// A host that has vanished (a cut cable, a power failure) closes no connection. If the host had
-// acknowledged everything, no missing acknowledgement reveals the loss either. But connecting to
-// the host fails in a distinctive way: the connect times out, or there is no route. From the first
-// such failure on, the host's open connections are probed (see socket.ProbeEverySecond). Once the
-// upstream is down, EndVanished closes the connections that have received nothing since. Both signs
-// are needed. An engine whose accept queue is full leaves connects unanswered as well, but its host
-// answers on open connections. A refused connect does not count: a draining engine refuses connects
-// and continues its calls.
+// A host that disappears, for example after a power failure, closes no connections. If the host had
+// acknowledged everything, no acknowledgement is missing either. However, a new connect times out
+// or finds no route. From the first such failure on, the kernel probes the host's open connections
+// (socket.ProbeEverySecond). Once the upstream is down, EndVanished closes the connections that
+// have received nothing since that failure. It requires both a failed connect and a silent
+// connection. An engine with a full accept queue also leaves connects unanswered, but its host
+// still responds on open connections. A refused connect does not count, because a draining engine
+// refuses connects but finishes its calls.
 //
-// Requests cost nothing here, and a new connection costs one map entry.
+// The watch adds no cost to a request, and one map entry to a new connection.
 type HostWatch struct {
 	doubted atomic.Bool // some host does not accept connections
 
-	// The following fields concern unsolicited bytes; see distrust.
-	surplus      atomic.Int64              // times that such bytes were seen
-	noReuseUntil atomic.Pointer[time.Time] // nil: never seen
+	// Unsolicited bytes; see distrust.
+	surplus      atomic.Int64              // number of occurrences
+	noReuseUntil atomic.Pointer[time.Time] // nil: never
 	noReuseFor   time.Duration
 	onDistrust   func(reuseEndsFor time.Duration)
 
@@ -46,16 +47,15 @@ type HostWatch struct {
 	hosts map[string]*host // by dialled address
 }
 
-// host is one address of an upstream.
 type host struct {
-	// silentSince is the time at which connecting first failed after the last success. It is zero
-	// while no connect is known to fail.
+	// silentSince is when the first connect failed after the last success. It is zero if the last
+	// connect succeeded.
 	silentSince time.Time
 	conns       map[*conn]struct{}
 }
 
-// NewHostWatch returns a watch for the transports of one upstream. It calls onDistrust, which may
-// be nil, when unsolicited bytes end the reuse of connections for some time.
+// NewHostWatch returns a watch for the transports of an upstream. It calls onDistrust when
+// unsolicited bytes stop the reuse of connections. onDistrust may be nil.
 func NewHostWatch(onDistrust func(reuseEndsFor time.Duration)) *HostWatch {
 	if onDistrust == nil {
 		onDistrust = func(time.Duration) {}
@@ -63,13 +63,13 @@ func NewHostWatch(onDistrust func(reuseEndsFor time.Duration)) *HostWatch {
 	return &HostWatch{hosts: map[string]*host{}, noReuseFor: noReuseFor, onDistrust: onDistrust}
 }
 
-// noReuseFor is the time after the last unsolicited bytes during which each connection is used for
-// only one request.
+// noReuseFor is how long each connection carries only one request after unsolicited bytes have
+// arrived.
 const noReuseFor = time.Minute
 
-// distrust counts unsolicited bytes, and ends the reuse of connections for noReuseFor. An engine
-// that has sent a second reply will do so again, and a second reply that arrives after the next
-// request cannot be distinguished from the right reply.
+// distrust records unsolicited bytes, and stops the reuse of connections for noReuseFor. An engine
+// that has sent a surplus response will do so again. If such a response arrives after the next
+// request, it cannot be distinguished from the correct one.
 func (w *HostWatch) distrust(now time.Time) {
 	w.surplus.Add(1)
 	until := now.Add(w.noReuseFor)
@@ -78,16 +78,16 @@ func (w *HostWatch) distrust(now time.Time) {
 	}
 }
 
-// Surplus returns the number of times that unsolicited bytes were seen.
+// Surplus returns how often unsolicited bytes have arrived.
 func (w *HostWatch) Surplus() int64 { return w.surplus.Load() }
 
-// distrusted reports whether each connection is currently used for only one request.
+// distrusted reports whether each connection currently carries only one request.
 func (w *HostWatch) distrusted(now time.Time) bool {
 	until := w.noReuseUntil.Load()
 	return until != nil && now.Before(*until)
 }
 
-// connected adds a new connection, which shows that the host is there.
+// connected adds a new connection, which proves that the host is reachable.
 func (w *HostWatch) connected(addr string, c *conn) {
 	c.watch, c.addr = w, addr
 	w.mu.Lock()
@@ -101,20 +101,19 @@ func (w *HostWatch) connected(addr string, c *conn) {
 	w.found(h)
 }
 
-// refused records a connect that has failed with err.
 func (w *HostWatch) refused(addr string, err error, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := w.hosts[addr]
 	switch {
-	case h == nil: // no connection to this host is open
+	case h == nil: // no open connections to this host
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET):
 		w.found(h)
-	case h.silentSince.IsZero() && (isTimeout(err) || noRoute(err)): // the errors of a vanished host
+	case h.silentSince.IsZero() && (isTimeout(err) || noRoute(err)): // the errors of a host that has disappeared
 		h.silentSince = now
 		w.doubted.Store(true)
 		for c := range h.conns {
-			// Without it, the kernel's own keep-alives detect the silence later.
+			// if this fails, the ordinary keep-alives detect the silence later
 			_ = c.raw.Control(func(fd uintptr) { _ = socket.ProbeEverySecond(fd) })
 		}
 	}
@@ -124,8 +123,7 @@ func noRoute(err error) bool {
 	return errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
 }
 
-// silent reports whether connecting to an address fails in the way that is typical of a vanished
-// host.
+// silent reports whether connects to an address currently time out or find no route.
 func (w *HostWatch) silent(addr string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -147,7 +145,6 @@ func (w *HostWatch) found(h *host) {
 	w.doubted.Store(false)
 }
 
-// closed removes a connection.
 func (w *HostWatch) closed(c *conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,8 +160,8 @@ func (w *HostWatch) closed(c *conn) {
 }
 
 // EndVanished closes connections to hosts that accept no new connections. It closes a connection if
-// nothing has been received on it since connecting first failed, although the host owes an answer.
-// It returns the number of closed connections. Call it while the upstream is down.
+// the host owes an acknowledgement and nothing has arrived on the connection since connects began
+// to fail. It returns the number of closed connections. Call it only while the upstream is down.
 func (w *HostWatch) EndVanished() (ended int) {
 	if !w.doubted.Load() {
 		return 0
@@ -177,8 +174,8 @@ func (w *HostWatch) EndVanished() (ended int) {
 		}
 		for c := range h.conns {
 			silence, owed := c.ask(socket.SilentFor)
-			// The clock is read after the silence. A pause in between makes the last sign of life
-			// look later, never earlier.
+			// The clock is read after ask. A pause between the two can therefore only make the last
+			// sign of life look later.
 			if owed && time.Now().Add(-silence).Before(h.silentSince) {
 				gone = append(gone, c)
 			}
@@ -187,7 +184,7 @@ func (w *HostWatch) EndVanished() (ended int) {
 	w.mu.Unlock()
 	for _, c := range gone {
 		c.vanished.Store(true)
-		c.reset() // otherwise the kernel delivers its bytes when the host is back
+		c.reset() // otherwise the kernel would deliver unsent bytes when the host is back
 		c.close()
 	}
 	return len(gone)

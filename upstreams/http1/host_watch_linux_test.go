@@ -12,7 +12,7 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestHostWatch checks that failed connects show that a host is silent, and EndVanished then closes
+// TestHostWatch checks that failed connects reveal a silent host, and that EndVanished then closes
 // the silent connections.
 func TestHostWatch(t *testing.T) {
 	fastset.LeaveOut(t, "hosts that fall silent")
@@ -23,8 +23,8 @@ func TestHostWatch(t *testing.T) {
 	defer rows.Wait()
 	for _, c := range []struct {
 		name  string
-		fails []error // of connects, before the host vanishes; nil: one succeeds
-		late  bool    // the connection gets a byte after the failed connects
+		fails []error // errors of the connects before the host vanishes; nil is a successful connect
+		late  bool    // the connection receives a byte after the failed connects
 		ends  int
 	}{
 		{name: "time ran out", fails: []error{timeout}, ends: 1},
@@ -64,14 +64,14 @@ func TestHostWatch(t *testing.T) {
 			}
 			tr.hosts.refused(conn.addr, err, time.Now())
 		}
-		rows.Go(func() { // run in parallel: an answer is owed after two seconds
+		rows.Go(func() { // in parallel, because the watch waits two seconds for an acknowledgement
 			if c.late {
 				time.Sleep(50 * time.Millisecond) // longer than a tick of the kernel's clock
 				p.Send("x")
 			}
 			p.Vanish()
 			ended, patience := 0, 4*time.Second
-			if c.ends > 0 { // on a busy machine an answer is owed later
+			if c.ends > 0 { // on a busy machine, the acknowledgement may be owed only later
 				patience = 30 * time.Second
 			}
 			for end := time.Now().Add(patience); ended == 0 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {

@@ -5,27 +5,26 @@ import (
 	"time"
 )
 
-// idlePool keeps the idle connections of a transport.
 type idlePool struct {
-	max   int           // maximum number of idle connections
-	keep  time.Duration // maximum time that each is kept
+	max   int           // maximum number of connections
+	keep  time.Duration // maximum idle time
 	hosts *HostWatch
 	guard Guard
 
 	mu       sync.Mutex
-	conns    []*conn // the last one was used most recently, and is used next
+	conns    []*conn // most recently used last; reused from the end
 	closed   bool
 	sweeper  *time.Timer
-	sweeping bool // the sweeper is set
+	sweeping bool // the sweeper timer is set
 }
 
-// longestKept is the time for which a connection is reused after its first exchange. Without this
-// limit a busy connection would be reused forever, and the edge would not notice that the engine's
-// name has a new address.
+// longestKept is how long a connection is reused after its first exchange. If there were no limit,
+// a busy connection would be reused forever, and the edge would not notice that the engine's name
+// has a new address.
 const longestKept = 5 * time.Minute
 
-// take returns the most recently used connection, or nil if there is none or if that connection is
-// too old. The caller checks whether the connection still works (see conn.stale).
+// take returns the most recently used connection, or nil if the pool is empty or that connection is
+// too old. The caller must check the connection (conn.stale).
 func (p *idlePool) take(now time.Time) *conn {
 	for {
 		p.mu.Lock()
@@ -46,8 +45,8 @@ func (p *idlePool) take(now time.Time) *conn {
 	}
 }
 
-// put keeps c for the next exchange. keep is the time for which the engine asked to keep the
-// connection, or zero. It counts only if it is below the pool's limit.
+// put adds c to the pool. keep is the idle time that the engine announced, or zero. It applies only
+// if it is shorter than the pool's limit.
 func (p *idlePool) put(c *conn, keep time.Duration, now time.Time) {
 	if keep == 0 || keep > p.keep {
 		keep = p.keep
@@ -78,9 +77,8 @@ func (p *idlePool) put(c *conn, keep time.Duration, now time.Time) {
 	p.mu.Unlock()
 }
 
-// sweep closes connections that have been idle too long, and sets the timer again for the other
-// connections. This is the transport's only timer: under load it fires once per idle time, not once
-// per exchange.
+// sweep closes connections that have been idle for too long. Its timer is the only one of a
+// transport. Under load, the timer fires once per idle time rather than once per exchange.
 func (p *idlePool) sweep() {
 	defer p.guard.Catch(guardEngines, nil)
 	for _, c := range p.overdue(time.Now()) {
@@ -88,12 +86,12 @@ func (p *idlePool) sweep() {
 	}
 }
 
-// overdue removes connections that have been idle too long, and sets the sweeper for the other
-// connections.
+// overdue removes connections that have been idle for too long, and sets the timer for the
+// remaining ones.
 func (p *idlePool) overdue(now time.Time) (old []*conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sweeping = false // after a panic the next put must set the sweeper again
+	p.sweeping = false // after a panic the next put must set the timer again
 	p.guard.Point(guardEngines)
 	kept, next := p.conns[:0], p.keep
 	for _, c := range p.conns {
@@ -113,7 +111,6 @@ func (p *idlePool) overdue(now time.Time) (old []*conn) {
 	return old
 }
 
-// empty closes all connections.
 func (p *idlePool) empty() {
 	p.mu.Lock()
 	idle := p.conns
@@ -124,7 +121,7 @@ func (p *idlePool) empty() {
 	}
 }
 
-// close empties the pool and makes it refuse connections.
+// close empties the pool and makes it reject connections.
 func (p *idlePool) close() {
 	p.mu.Lock()
 	p.closed = true

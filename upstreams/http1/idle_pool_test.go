@@ -11,8 +11,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestKeptConnectionRetires checks that a connection in constant use is kept for five minutes. The
-// next connection goes to the address that the engine's name then has.
+// TestKeptConnectionRetires checks that even a connection in constant use is closed after five
+// minutes, so that the edge notices a new address of the engine's name.
 func TestKeptConnectionRetires(t *testing.T) {
 	p := idlePool{max: 4, keep: time.Minute, hosts: new(HostWatch)}
 	defer p.close()
@@ -36,7 +36,7 @@ func TestKeptConnectionRetires(t *testing.T) {
 func TestStaleConnections(t *testing.T) {
 	tests := []struct {
 		name  string
-		spoil func(p *rawserver.Peer) // what the engine does with its first connection after its first reply
+		spoil func(p *rawserver.Peer) // what the engine does on its first connection after its first response
 		sends int
 	}{
 		{"closed while idle", func(*rawserver.Peer) {}, 1},
@@ -64,7 +64,7 @@ func TestStaleConnections(t *testing.T) {
 					_, body, _ := p.Request()
 					p.Send(rawserver.Sized(body))
 					if tt.sends == 1 {
-						<-spoiled // the reply has been read
+						<-spoiled // the response has been read
 					}
 					tt.spoil(p)
 				}
@@ -91,7 +91,7 @@ func TestStaleConnections(t *testing.T) {
 	}
 }
 
-// waitUnquiet waits until the idle connection shows what the engine has done with it.
+// waitUnquiet waits until the engine's action is visible on the idle connection.
 func waitUnquiet(t *testing.T, tr *Transport) {
 	t.Helper()
 	if !canPeek {
@@ -308,9 +308,8 @@ func TestIdleConnections(t *testing.T) {
 	})
 }
 
-// TestDistrust checks that after unsolicited bytes right behind a reply, each connection is used
-// only once for a while. Bytes that a server sends on a connection that was idle too long do not
-// count.
+// TestDistrust checks that if unsolicited bytes follow a response, each connection is used only
+// once for a while. Bytes on a connection that has been idle for too long do not count.
 func TestDistrust(t *testing.T) {
 	for name, late := range map[string]bool{"right behind a reply": false, "long after it": true} {
 		t.Run(name, func(t *testing.T) {

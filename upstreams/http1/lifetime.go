@@ -7,30 +7,28 @@ import (
 	"sync/atomic"
 )
 
-// States of a lifetime. An open lifetime becomes aborted or closed, and an aborted lifetime becomes
-// closed.
+// An open lifetime becomes aborted or closed, and an aborted one becomes closed.
 const (
 	lifeOpen uint32 = iota
 	lifeAborted
 	lifeClosed
 )
 
-// lifetime is the state that the owner of an exchange shares with Abort: whether the exchange
-// continues, and what abort must close. The mutex decides whether abort or the return to the idle
-// pool gets the connection. The later one finds that the connection no longer belongs to this
-// exchange.
+// lifetime is the state that an exchange's owner shares with Abort. The mutex serialises abort and
+// the return to the idle pool. Whichever comes second finds that the exchange no longer has the
+// connection.
 type lifetime struct {
 	state   atomic.Uint32 // changed under mu
 	writing atomic.Bool   // the request is being written
 	staying atomic.Bool   // the owner is in Exchange.Stay
 	mu      sync.Mutex
 	live    *conn              // closed by abort
-	cancel  context.CancelFunc // called by abort while a connection is being made
-	cause   error              // passed to abort
+	cancel  context.CancelFunc // called by abort while connecting
+	cause   error              // the argument of abort
 
-	// The following fields belong to the owner alone.
+	// Only the owner accesses the following fields.
 	upstream string
-	sent     bool  // bytes of the request may have left
+	sent     bool  // bytes of the request may have been sent
 	failure  error // the first failure, returned by all later calls
 }
 
@@ -63,7 +61,7 @@ func (l *lifetime) abort(cause error) {
 	}
 }
 
-// close ends the exchange on the owner's side, and returns the previous state.
+// close ends the exchange and returns the previous state.
 func (l *lifetime) close() (before uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +82,7 @@ func (l *lifetime) hold(c *conn, cancel context.CancelFunc) error {
 	return l.check()
 }
 
-// check returns why the exchange cannot continue, or nil.
+// check returns the reason why the exchange cannot continue, or nil.
 func (l *lifetime) check() error {
 	if l.state.Load() == lifeOpen || l.failure != nil {
 		return l.failure
@@ -99,8 +97,8 @@ func (l *lifetime) check() error {
 	return l.failure
 }
 
-// fail records how the exchange failed and closes its connection, unless it was aborted or had
-// already failed.
+// fail records a failure and closes the connection. It does nothing if the exchange was aborted or
+// has already failed.
 func (l *lifetime) fail(f *Failure) error {
 	if err := l.check(); err != nil {
 		return err

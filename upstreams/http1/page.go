@@ -8,26 +8,26 @@ import (
 	"time"
 )
 
-// Page is an engine's answer to a GET.
+// Page is the response to a GET.
 type Page struct {
 	Status int
 	Body   []byte // valid until the next call of the same GetPage
 }
 
-// GetPage gets pages from one engine. The timeout applies to the connection, and again to the page.
-// With one limit for both, an engine with slow handshakes (three round trips with TLS) would count
-// as dead. It is a function type, so that tests can simulate an engine without a socket. Its error
-// is a *Failure, ErrPageTooLarge or the error of the ended ctx.
+// GetPage fetches pages from one engine. The timeout applies to connecting, and again to the page.
+// If one timeout covered both, an engine with slow handshakes (three round trips with TLS) would
+// count as dead. GetPage is a function type so that tests can simulate an engine without a socket.
+// The error is a *Failure, ErrPageTooLarge or ctx's error.
 type GetPage func(ctx context.Context, path string, timeout time.Duration) (Page, error)
 
-// maxPage is the maximum size of a page. The metrics of a busy vLLM are about 100 KB.
+// maxPage is the maximum size of a page. The metrics page of a busy vLLM has about 100 KB.
 const maxPage = 4 << 20
 
-// ErrPageTooLarge is returned for a page that exceeds maxPage.
+// ErrPageTooLarge is returned for a page larger than maxPage.
 var ErrPageTooLarge = errors.New("the page is larger than 4 MiB")
 
-// Pages returns a GetPage over the transport. It reuses one buffer, so only one goroutine at a
-// time may use it.
+// Pages returns a GetPage over the transport. Only one goroutine at a time may use it, because it
+// reuses a buffer.
 func (t *Transport) Pages() GetPage {
 	buf := make([]byte, 0, 8<<10)
 	return func(ctx context.Context, path string, timeout time.Duration) (Page, error) {

@@ -16,7 +16,7 @@ import (
 )
 
 // TestPageGetter checks that pages are fetched over one keep-alive connection, which stays usable
-// whatever the answer was. A failed fetch returns a Failure.
+// after any response. A failed fetch returns a Failure.
 func TestPageGetter(t *testing.T) {
 	var connections, open atomic.Int64
 	hang, release := context.WithCancel(t.Context())
@@ -72,12 +72,12 @@ func TestPageGetter(t *testing.T) {
 	waitFor(t, "no connection is left behind", func() bool { return open.Load() == 0 })
 }
 
-// TestPageOverASlowConnection checks that the time limit for the answer starts when the connection
-// is established.
+// TestPageOverASlowConnection checks that the time limit for the response starts when the
+// connection is established.
 func TestPageOverASlowConnection(t *testing.T) {
 	fastset.LeaveOut(t, "a slow connection")
 	checkLeaks(t)
-	// each fits in the limit, but both together do not
+	// each part is below the limit, but their sum exceeds it
 	const part, timeout = 1500 * time.Millisecond, 2900 * time.Millisecond
 	tr := transportTo(t, rawserver.ServeTLS(t, func(p *rawserver.Peer) {
 		time.Sleep(part) // before the handshake
@@ -92,7 +92,7 @@ func TestPageOverASlowConnection(t *testing.T) {
 	}
 }
 
-// countConnections counts all connections ever made, and those that are open.
+// countConnections counts the connections ever made and those still open.
 func countConnections(made, open *atomic.Int64) func(net.Conn, http.ConnState) {
 	return func(_ net.Conn, s http.ConnState) {
 		switch s {

@@ -29,7 +29,7 @@ func overPipe(t *testing.T, engine func(at net.Conn)) *Transport {
 	return tr
 }
 
-// answerAll answers every request with ok after a second.
+// answerAll answers every request with "ok" after a second.
 func answerAll(at net.Conn) {
 	for in := bufio.NewReader(at); ; {
 		r, err := http.ReadRequest(in)

@@ -5,32 +5,33 @@ import (
 	"time"
 )
 
-// peeked is the result of a peek into a socket's receive queue.
+// peeked is the state of a socket's receive queue.
 type peeked uint8
 
 const (
 	peekedQuiet  peeked = iota // nothing has arrived
 	peekedData                 // bytes are waiting
-	peekedEOF                  // the other side has closed
-	peekedBroken               // the connection is broken; poll.err says how
+	peekedEOF                  // the peer has closed the connection
+	peekedBroken               // the connection is broken; the error is in poll.err
 )
 
-// poll holds the functions that run on a connection's descriptor, inside or outside the runtime's
-// poller, and their results. The functions are bound once, so that calling them allocates nothing.
+// poll contains the functions that run on a connection's descriptor, and their results. Some of
+// them run inside the runtime's poller. The functions are bound once, so that calls do not
+// allocate.
 type poll struct {
-	probe func(fd uintptr)      // probes the socket, for peek
-	grab  func(fd uintptr) bool // tryFetch, for conn.fetch; nil if unsupported
+	probe func(fd uintptr)      // checks the socket, for peek
+	grab  func(fd uintptr) bool // tryFetch, for conn.fetch; nil: not supported
 	begin func(fd uintptr)      // sendHead, for conn.sendHead
 	part  func(fd uintptr)      // sendPieces, for requestWriter.pushAtOnce
 
-	found   peeked            // result of the last probe
-	err     error             // how the last probe or fetch failed
-	one     [1]byte           // the buffer of a probe
-	fetched *[readBuffer]byte // bytes that tryFetch has read: the first count of them
+	found   peeked            // result of the last check
+	err     error             // error of the last check or fetch
+	one     [1]byte           // buffer for a check
+	fetched *[readBuffer]byte // buffer with count bytes that tryFetch has read
 	count   int
-	spare   *[readBuffer]byte // buffer for the first tryFetch, which removes it
-	unsent  *outgoing         // complete request that tryFetch writes first, then releases
-	head    []byte            // for sendHead
+	spare   *[readBuffer]byte // buffer for the next tryFetch, which clears the field
+	unsent  *outgoing         // complete request that tryFetch writes and releases before it reads
+	head    []byte            // argument of sendHead
 	left    int               // bytes sent: of unsent or head if err is errUnsent, else of pieces
 	pieces  [][]byte          // for sendPieces
 
@@ -45,7 +46,6 @@ type poll struct {
 	unlooked bool      // it was written without a look at the socket
 }
 
-// releaseSpare returns the spare buffer, if no try has used it.
 func (p *poll) releaseSpare() {
 	if p.spare != nil {
 		readBuffers.Put(p.spare)
@@ -53,9 +53,9 @@ func (p *poll) releaseSpare() {
 	}
 }
 
-// errUnsent is returned by sendHead, and by fetch if fetch could not write all of poll.unsent. If
+// sendHead returns errUnsent, and so does fetch if it could not write all of poll.unsent. If
 // poll.found is not peekedQuiet, the connection is unusable. Otherwise poll.left is the number of
-// sent bytes.
+// bytes sent.
 var errUnsent = errors.New("the request has yet to be written")
 
 // errNotQuiet is returned by conn.sendHead if bytes or an end had arrived before the write.

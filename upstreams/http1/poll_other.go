@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// stalePatience is the time for which the check before reuse waits for a byte or a close. Every
-// reuse takes this time.
+// stalePatience is how long the check before reuse waits for a byte or a close. It delays every
+// reuse by this time.
 const stalePatience = 200 * time.Microsecond
 
 // bind has nothing to prepare: there is neither peek nor fetch.
 func (p *poll) bind(syscall.RawConn) {}
 
-// peek sees nothing.
+// peek is not supported.
 func (p *poll) peek(syscall.RawConn) peeked { return peekedQuiet }
 
 // unacked knows nothing.

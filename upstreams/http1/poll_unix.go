@@ -12,7 +12,8 @@ import (
 )
 
 // stalePatience is used for TLS after a peek has found the socket empty, and for connections
-// without a socket. With a deadline in the past, the read checks only their buffers.
+// without a socket. With a deadline in the past, the read checks only the buffers of the TLS layer
+// or connection.
 const stalePatience = -time.Second
 
 // bind binds the functions, and prepares the socket for recv.
@@ -106,7 +107,7 @@ func (p *poll) unacked(fd uintptr, size int) bool {
 	return !p.local && socket.UnackedBytes(fd) >= size
 }
 
-// sendPieces writes as much of pieces as the socket accepts at once.
+// sendPieces writes as much of pieces as the socket accepts without waiting.
 func (p *poll) sendPieces(fd uintptr) {
 	if p.left, p.err = socket.SendPieces(fd, p.pieces); errors.Is(p.err, syscall.EAGAIN) {
 		p.err = nil
@@ -155,7 +156,7 @@ func (p *poll) tryFetch(fd uintptr) bool {
 		return p.step == nil || !p.step() || n == len(b)
 	}
 	readBuffers.Put(b)
-	if err == syscall.EAGAIN { //nolint:errorlint // a system call returns it bare
+	if err == syscall.EAGAIN { //nolint:errorlint // a system call does not wrap it
 		return false
 	}
 	if err == nil {

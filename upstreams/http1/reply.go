@@ -7,24 +7,23 @@ import (
 	"time"
 )
 
-// readBuffer is the size of a reply's buffer: it fits one event of a stream.
+// readBuffer is the size of a response buffer: one event of a stream usually fits.
 const readBuffer = 4 << 10
 
 var readBuffers = sync.Pool{New: func() any { return new([readBuffer]byte) }}
 
-// received holds a reply's bytes that have arrived and are not yet taken, in b[pos:end]. It has no
-// buffer while there are no such bytes.
+// received contains the bytes of a response that were received but not read yet, in b[pos:end]. It
+// has no buffer while there are no such bytes.
 type received struct {
-	small    *[readBuffer]byte // the pooled buffer, if b is it
+	small    *[readBuffer]byte // the pooled buffer, if b is one
 	b        []byte
-	pos, end int // pos stays 0 until the head is complete
+	pos, end int // pos is 0 until the head is complete
 }
 
 func (r *received) empty() bool    { return r.pos == r.end }
 func (r *received) unread() []byte { return r.b[r.pos:r.end] }
 
-// room returns the space for more of a head. The first buffer is large enough except for unusual
-// heads.
+// room returns space for more of the head. The first buffer suffices except for unusual heads.
 func (r *received) room() []byte {
 	switch {
 	case r.b == nil:
@@ -46,23 +45,21 @@ func (r *received) release() {
 	r.small, r.b = nil, nil
 }
 
-// errCut is returned by reply.read when the connection ended within the body; reply.ended holds
-// the cause.
+// reply.read returns errCut if the connection ended within the body. The cause is in reply.ended.
 var errCut = errors.New("the connection ended within the body")
 
-// reply holds the received bytes of an answer. Methods that wait for more bytes get the connection
-// as an argument.
+// reply is a response as it is received.
 type reply struct {
 	in    received
 	head  head
 	body  body
-	ended error // how the connection's reading side ended
+	ended error // how the receiving side ended
 	got   bool  // a byte has arrived
-	came  bool  // bytes arrived during a wait, for the next read
-	fresh bool  // bytes arrived from the engine for the last read
+	came  bool  // bytes arrived during a wait, before the next read
+	fresh bool  // bytes arrived during the last read, or during the wait before it
 }
 
-// fill reads the next bytes. If possible, it holds no buffer while it waits.
+// fill reads the next bytes. If possible, it uses no buffer while it waits.
 func (r *reply) fill(c *conn, until time.Time) error {
 	if r.ended != nil {
 		return r.ended
@@ -87,11 +84,12 @@ func (r *reply) fill(c *conn, until time.Time) error {
 	return err
 }
 
-// advance parses the received bytes of the head, and reports whether the head is complete.
+// advance parses the received bytes of the head. It reports whether the head is complete.
 func (r *reply) advance() (bool, error) { return r.head.advance(&r.in) }
 
-// answers reports whether writing more of the request is pointless: the reply has started, or the
-// engine has closed. It keeps the received bytes. Interim replies do not count.
+// answers reports whether the caller should stop writing the request, because the response has
+// started or the engine has closed the connection. It stores the received bytes. Interim responses
+// do not count.
 func (r *reply) answers(c *conn) bool {
 	switch c.peek() {
 	case peekedQuiet:
@@ -99,7 +97,7 @@ func (r *reply) answers(c *conn) bool {
 	case peekedEOF:
 		return true
 	case peekedBroken:
-		r.ended = c.poll.err // reading the error has cleared it
+		r.ended = c.poll.err // peek has cleared the socket's error
 		return true
 	case peekedData:
 	}
@@ -110,7 +108,7 @@ func (r *reply) answers(c *conn) bool {
 	return done || err != nil || r.head.status >= 200
 }
 
-// followed reports whether more bytes arrived together with the reply.
+// followed reports whether more bytes arrived together with the complete response.
 func (r *reply) followed(method string) bool {
 	length := r.head.length
 	switch {
@@ -124,7 +122,7 @@ func (r *reply) followed(method string) bool {
 	return int64(r.in.end-r.head.next) > length
 }
 
-// beginBody decides how the body is read, once the head is complete.
+// beginBody prepares to read the body, once the head is complete.
 func (r *reply) beginBody(method string) {
 	if r.body.kind == bodyUnknown {
 		r.body.begin(method, &r.head)
@@ -133,14 +131,14 @@ func (r *reply) beginBody(method string) {
 	}
 }
 
-// forget drops the received bytes, because they do not answer the request.
+// forget discards the received bytes, because they are not the response.
 func (r *reply) forget() {
 	r.in.release()
 	*r = reply{}
 }
 
-// read implements Exchange.Read. It returns io.EOF once the body is complete, and errCut or the
-// framing error instead of a Failure.
+// read implements Exchange.Read. At the end of the body it returns io.EOF. Unlike Exchange.Read, it
+// returns errCut or a framing error instead of a Failure.
 func (r *reply) read(c *conn, p []byte, until time.Time) (n int, err error) {
 	if r.body.later != nil {
 		return 0, r.body.later
@@ -150,7 +148,7 @@ func (r *reply) read(c *conn, p []byte, until time.Time) (n int, err error) {
 		m, err := r.body.skipFraming(r.in.unread())
 		r.in.pos += m
 		switch {
-		case err != nil && n > 0: // the offending byte is still there, for the next call
+		case err != nil && n > 0: // the next call parses the offending byte again
 			return n, nil
 		case err != nil:
 			return 0, err
@@ -185,10 +183,9 @@ func (r *reply) take() []byte {
 	return p
 }
 
-// more() reads from the connection directly into p once the buffer is empty, and removes the
-// framing in place. Before the read it returns the buffer to the pool, so that an exchange holds no
-// buffer while it waits for a stream's next event. It may return 0 bytes without an error if only
-// framing has arrived.
+// more reads from the connection directly into p, and removes the framing in place. Before it waits
+// for the next event, it returns the empty buffer to the pool, so that an idle exchange needs no
+// buffer. It may return 0 bytes without an error if only framing has arrived.
 func (r *reply) more(c *conn, p []byte, until time.Time) (int, error) {
 	r.release()
 	if r.body.kind != bodyChunked {
@@ -203,7 +200,7 @@ func (r *reply) more(c *conn, p []byte, until time.Time) (int, error) {
 		return r.body.unframe(p[:n])
 	case errors.Is(err, ErrNotYet):
 		return 0, err
-	// io.ErrUnexpectedEOF is a cut TLS record instead
+	// a truncated TLS record returns io.ErrUnexpectedEOF instead
 	case r.body.kind == bodyUntilClose && errors.Is(err, io.EOF):
 		r.body.done = true
 		return 0, io.EOF
@@ -219,7 +216,7 @@ func (r *reply) wait(c *conn, until time.Time) bool {
 		return true
 	}
 	r.detach()
-	// the first try usually finds nothing, and returns the buffer to its pool
+	// the first attempt usually finds nothing, and returns the buffer to the pool
 	c.poll.spare, r.in.small = r.in.small, nil
 	r.in.release()
 	err := r.fill(c, until) // the next read returns err
@@ -266,8 +263,8 @@ func (r *reply) release() {
 	r.in.release()
 }
 
-// detach lets go of the buffer, all of which has been read. It first copies kept header values
-// out of it.
+// detach marks the buffer as empty, after copying the stored header values out of it. All its bytes
+// must have been read.
 func (r *reply) detach() {
 	if r.in.b != nil {
 		r.head.detachNames()
@@ -275,14 +272,13 @@ func (r *reply) detach() {
 	}
 }
 
-// framed reports whether the reply has been read to an end marked by its framing.
+// framed reports whether the response was read to the end of its framing.
 func (r *reply) framed() bool { return r.body.done && r.body.kind != bodyUntilClose }
 
-// surplus reports whether bytes arrived after the reply.
+// surplus reports whether bytes arrived after the response.
 func (r *reply) surplus() bool { return r.body.surplus || !r.in.empty() }
 
-// reusable reports whether the connection is at the boundary between two replies and both sides
-// want to keep it.
+// reusable reports whether the connection can carry another response.
 func (r *reply) reusable() bool {
 	return r.framed() && !r.surplus() && r.ended == nil && r.head.reusable()
 }

@@ -9,40 +9,41 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// smallRequest is the maximum size of a request whose head and body are copied together and sent in
-// one write.
+// smallRequest is the maximum body size of a request that is copied into one buffer and sent in one
+// write.
 const smallRequest = 16 << 10
 
-// Request describes a request to send. The transport adds Host, User-Agent, Accept-Encoding:
-// identity and, if configured, Authorization; it never sends another header.
+// Request is a request to send. The transport adds Host, User-Agent, Accept-Encoding: identity and,
+// if configured, Authorization. It adds no other headers.
 //
-// The body is either Body or BodyReader, or neither.
+// Set at most one of Body and BodyReader.
 type Request struct {
-	// Path starts with a slash and follows the transport's base path; it may include a query.
+	// Path starts with a slash and may include a query. It is appended to the transport's base
+	// path.
 	Method, Path string
 
-	ContentType, Accept    string // "": the header is omitted
-	RequestID, Traceparent []byte // X-Request-Id and traceparent, likewise
-	Tracestate             []byte // tracestate, likewise
+	ContentType, Accept    string // "": no header
+	RequestID, Traceparent []byte // X-Request-Id and traceparent; empty: no header
+	Tracestate             []byte // tracestate; empty: no header
 
-	// Body is the body in pieces. The pieces must not change until Await has returned the head of
-	// the reply or the exchange has ended. The outer slice is not modified.
+	// Body is the body in pieces. The pieces must not change until Await has returned the response
+	// head or the exchange has ended. The outer slice is not modified.
 	Body [][]byte
 
-	// BodyReader yields the body up to io.EOF. It is sent in chunks as it is read, on the goroutine
-	// that calls Send. Such a request cannot be sent twice, so it never uses a keep-alive
-	// connection. An *Upgrade makes the request a WebSocket handshake, which has no body.
+	// BodyReader yields the body up to io.EOF. Send reads the body and sends it in chunks. A
+	// request with a BodyReader cannot be sent twice, so it never uses a keep-alive connection. If
+	// BodyReader is an *Upgrade, the request is a WebSocket handshake without a body.
 	BodyReader io.Reader
 
-	ConnectTimeout time.Duration // time limit of resolving, connecting and TLS together; 0: 10 s
-	WriteTimeout   time.Duration // maximum time without a byte taken by the engine; 0: no limit
-	At             time.Time     // the time, if the caller has just read the clock; zero: Send reads it
-	// NoReplay sends the request at most once. The request therefore uses a new connection, because
-	// a keep-alive connection may be dead.
+	ConnectTimeout time.Duration // timeout for resolving, connecting and TLS in total; 0: 10 s
+	WriteTimeout   time.Duration // maximum time in which the engine accepts no byte; 0: no limit
+	At             time.Time     // the current time, if known; zero: Send reads the clock
+	// NoReplay makes sure that the request is sent at most once. The request then uses a new
+	// connection, because a keep-alive connection may be dead.
 	NoReplay bool
 }
 
-// appendFixed writes the header lines that all requests of a transport share.
+// appendFixed appends the header lines that all requests of a transport share.
 func appendFixed(dst []byte, host, agent, authorization string) []byte {
 	dst = appendField(dst, "Host", host)
 	dst = appendField(dst, "User-Agent", agent)
@@ -50,7 +51,7 @@ func appendFixed(dst []byte, host, agent, authorization string) []byte {
 	return appendField(dst, "Authorization", authorization)
 }
 
-// appendField appends a header line, or nothing if the value is empty.
+// appendField appends a header line, unless the value is empty.
 func appendField[T string | []byte](dst []byte, name string, value T) []byte {
 	if len(value) == 0 {
 		return dst
@@ -61,8 +62,7 @@ func appendField[T string | []byte](dst []byte, name string, value T) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// check refuses bytes that would end a line of the head early, or that could smuggle another
-// request.
+// check rejects bytes that would end a header line early or could smuggle in another request.
 func (r *Request) check() error {
 	fit := httptoken.IsToken(r.Method) && strings.HasPrefix(r.Path, "/") &&
 		!httptoken.HasControl(r.ContentType) && !httptoken.HasControl(r.Accept) &&
@@ -76,7 +76,6 @@ func (r *Request) check() error {
 	return nil
 }
 
-// size returns the length of Body.
 func (r *Request) size() (n int64) {
 	for _, b := range r.Body {
 		n += int64(len(b))
@@ -84,7 +83,7 @@ func (r *Request) size() (n int64) {
 	return n
 }
 
-// appendHead writes the head of r. length is the length of the body, or -1 for a chunked body.
+// appendHead appends the head of r. length is the length of the body, or -1 for a chunked body.
 func (t *Transport) appendHead(dst []byte, r *Request, length int64) []byte {
 	dst = append(dst, r.Method...)
 	dst = append(dst, ' ')
@@ -108,7 +107,6 @@ func (t *Transport) appendHead(dst []byte, r *Request, length int64) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// copyWhole writes the whole request into o.b.
 func (t *Transport) copyWhole(o *outgoing, r *Request) {
 	o.b = t.appendHead(o.b[:0], r, r.size())
 	for _, b := range r.Body {

@@ -17,7 +17,7 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestRequestBytes checks the exact bytes on the wire.
+// TestRequestBytes checks that requests have the expected bytes on the wire.
 func TestRequestBytes(t *testing.T) {
 	plain := TransportOptions{URL: "http://%s"}
 	full := TransportOptions{URL: "http://%s/base/", UserAgent: "penstock/1", APIKey: "k", Host: "engine.internal:80"}
@@ -95,7 +95,8 @@ func TestRequestBytes(t *testing.T) {
 	}
 }
 
-// TestSmallRequestIsOneWrite checks that head and body of a common request leave in one segment.
+// TestSmallRequestIsOneWrite checks that the head and the body of a small request are sent in one
+// segment.
 func TestSmallRequestIsOneWrite(t *testing.T) {
 	checkLeaks(t)
 	for _, size := range []int{0, 1000, 15 << 10} {
@@ -125,8 +126,8 @@ func TestSmallRequestIsOneWrite(t *testing.T) {
 	}
 }
 
-// TestPromptIsSentAtOnce checks that the bytes that a socket accepts without waiting are written by
-// non-blocking calls and move no deadline.
+// TestPromptIsSentAtOnce checks that non-blocking calls write as much as the socket accepts, and
+// that no deadline changes.
 func TestPromptIsSentAtOnce(t *testing.T) {
 	checkLeaks(t)
 	tr := transportTo(t, rawserver.Serve(t, rawserver.Echo).URL())
@@ -148,8 +149,8 @@ func TestPromptIsSentAtOnce(t *testing.T) {
 	}
 }
 
-// TestManyPieces checks that a request may have more bytes than fit at once, and more pieces than
-// one system call takes.
+// TestManyPieces checks that a request may be too large for the socket buffer, and may have more
+// pieces than one system call accepts.
 func TestManyPieces(t *testing.T) {
 	checkLeaks(t)
 	tr := transportTo(t, rawserver.Serve(t, rawserver.Echo).URL())
@@ -178,8 +179,8 @@ func (c *countingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestEarlyAnswer checks that an engine may answer before it has the whole request, and may then
-// treat the other bytes in any way.
+// TestEarlyAnswer checks that an engine may respond before it has received the whole request,
+// whatever it does with the remaining bytes.
 func TestEarlyAnswer(t *testing.T) {
 	const refusal = "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbig!"
 	const size = 16 << 20
@@ -188,7 +189,7 @@ func TestEarlyAnswer(t *testing.T) {
 		engine func(p *rawserver.Peer, hold <-chan bool)
 		status int
 		reason string
-		plain  bool // TLS reports it only after the write timeout
+		plain  bool // without TLS, the response is read early; with TLS, only after the write timeout
 	}{
 		{name: "and stops reading", status: 413, plain: true, engine: func(p *rawserver.Peer, hold <-chan bool) {
 			_, _ = io.CopyN(io.Discard, p.Reader, 1000)
@@ -397,7 +398,8 @@ type silentReader struct{}
 
 func (silentReader) Read([]byte) (int, error) { return 0, nil }
 
-// TestLargeBodies sends bodies whose sizes are close to those at which the way of writing changes.
+// TestLargeBodies sends bodies of sizes near the thresholds at which the implementation writes
+// differently.
 func TestLargeBodies(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, rawserver.Echo)
@@ -413,7 +415,7 @@ func TestLargeBodies(t *testing.T) {
 	}
 }
 
-// TestBodyIsNotChanged checks that the caller's slices stay unchanged, even after a write in
+// TestBodyIsNotChanged checks that the caller's slices stay unchanged, even if they are written in
 // pieces.
 func TestBodyIsNotChanged(t *testing.T) {
 	checkLeaks(t)
@@ -486,8 +488,8 @@ func TestTransportOptions(t *testing.T) {
 	}
 }
 
-// TestEngineEndsDuringUpload checks that between two pieces of a slow upload the edge checks
-// whether the engine has closed, instead of finding out by a write to a dead connection.
+// TestEngineEndsDuringUpload checks that if the engine closes the connection between two pieces of
+// a slow upload, the edge notices it before the next write.
 func TestEngineEndsDuringUpload(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -510,7 +512,7 @@ func TestEngineEndsDuringUpload(t *testing.T) {
 			r.Body = nil
 			r.BodyReader = readerFunc(func(p []byte) (int, error) {
 				if reads++; reads == 2 {
-					time.Sleep(50 * time.Millisecond) // meanwhile the engine closes
+					time.Sleep(50 * time.Millisecond) // meanwhile the engine closes the connection
 				}
 				return copy(p, "a piece!"), nil
 			})

@@ -12,23 +12,21 @@ import (
 )
 
 const (
-	// streamPiece is the maximum size of a piece that is read from a body reader and written. Its
-	// size has four hexadecimal digits.
+	// streamPiece is the maximum size of a piece that is read from a BodyReader and then written.
+	// This size has four hexadecimal digits.
 	streamPiece = 32 << 10
-	// answerCheck is the interval at which a blocked write checks whether the engine has already
-	// answered.
+	// answerCheck is the interval at which a blocked write checks for an early response.
 	answerCheck = 50 * time.Millisecond
 )
 
-// errAnswered ends the write of a request without a failure.
+// errAnswered stops the write of a request because the response has arrived. It is not a failure.
 var errAnswered = errors.New("the upstream has answered before it had the whole request")
 
-// bodyError is a failure of the request's own body reader.
 type bodyError struct{ err error }
 
 func (e *bodyError) Error() string { return "read request body: " + e.err.Error() }
 
-// outgoing holds the memory of a request while it is written.
+// outgoing contains the buffers of a request while it is written.
 type outgoing struct {
 	b    []byte
 	list [][]byte
@@ -41,30 +39,28 @@ func (o *outgoing) release() {
 	if cap(o.b) > streamPiece+8<<10 {
 		o.b = nil
 	}
-	clear(o.list[:cap(o.list)]) // otherwise a pooled pointer keeps a prompt alive
+	clear(o.list[:cap(o.list)]) // otherwise the pool would keep a prompt in memory
 	o.vec = nil
 	outgoingPool.Put(o)
 }
 
-// one returns a vector with b as the only bytes to write.
+// one returns a vector that contains only b.
 func (o *outgoing) one(b []byte) *net.Buffers {
 	o.list = append(o.list[:0], b)
 	o.vec = o.list
 	return &o.vec
 }
 
-// requestWriter writes a request to a connection.
 type requestWriter struct {
 	t     *Transport
 	c     *conn
 	req   *Request
-	reply *reply // for an answer that arrives meanwhile
+	reply *reply // for an early response
 	ack   *ackWatch
-	sent  *bool // bytes may have left
-	kept  bool  // the connection was used before
+	sent  *bool // bytes may have been sent
+	kept  bool  // the connection had an earlier exchange
 }
 
-// write writes the whole request.
 func (w *requestWriter) write() error {
 	if w.c.secured && (w.req.BodyReader != nil || w.req.size() > smallRequest) {
 		defer w.c.interruptUnacked(w.t.ackTimeout, w.t.guard)()
@@ -77,7 +73,7 @@ func (w *requestWriter) write() error {
 	return w.writePieces(o)
 }
 
-// writePieces sends the head and the pieces of Body.
+// writePieces sends the head and Body.
 func (w *requestWriter) writePieces(o *outgoing) error {
 	if w.req.size() <= smallRequest {
 		w.t.copyWhole(o, w.req)
@@ -85,7 +81,7 @@ func (w *requestWriter) writePieces(o *outgoing) error {
 	}
 	o.b = w.t.appendHead(o.b[:0], w.req, w.req.size())
 	o.list = append(o.list[:0], o.b)
-	if w.kept { // the head alone, so no answer to the whole request can arrive yet
+	if w.kept { // send the head separately, so that no response to the whole request can arrive yet
 		if err := w.first(o); err != nil {
 			return err
 		}
@@ -100,8 +96,8 @@ func (w *requestWriter) writePieces(o *outgoing) error {
 	return w.push(&o.vec, true)
 }
 
-// first() writes o.b, the start of the request, and checks for bytes that cannot answer the
-// request.
+// first writes o.b, the start of the request. It also checks for bytes that have arrived and cannot
+// be the response.
 func (w *requestWriter) first(o *outgoing) error {
 	rest := o.b
 	if w.kept && w.c.fetches() {
@@ -121,7 +117,7 @@ func (w *requestWriter) first(o *outgoing) error {
 	return nil
 }
 
-// writeStream sends the head, and the pieces of BodyReader as soon as they are read.
+// writeStream sends the head, and then pieces of BodyReader as it yields them.
 func (w *requestWriter) writeStream(o *outgoing) error {
 	if u, ok := w.req.BodyReader.(*Upgrade); ok {
 		o.b = w.t.appendUpgrade(o.b[:0], w.req, u)
@@ -154,7 +150,6 @@ func (w *requestWriter) writeStream(o *outgoing) error {
 	return nil
 }
 
-// readSome reads at least one byte, or returns an error.
 func readSome(r io.Reader, p []byte) (int, error) {
 	for range 100 {
 		if n, err := r.Read(p); n > 0 || err != nil {
@@ -164,9 +159,10 @@ func readSome(r io.Reader, p []byte) (int, error) {
 	return 0, io.ErrNoProgress
 }
 
-// push writes v. The bytes that the socket accepts at once need no deadline. The write timeout
-// starts over whenever the engine takes bytes. While a large write is blocked, push checks for an
-// answer, because an engine that has refused a request need not read all of it.
+// push writes v. It first writes without waiting as much as the socket accepts, which needs no
+// deadline. The write timeout restarts whenever the engine accepts bytes. While a large write is
+// blocked, push checks for a response, because an engine that rejects a request may not read all of
+// it.
 func (w *requestWriter) push(v *net.Buffers, large bool) error {
 	c, limit := w.c, w.req.WriteTimeout
 	if c.fetches() {
@@ -184,7 +180,7 @@ func (w *requestWriter) push(v *net.Buffers, large bool) error {
 			step = look
 		}
 	}
-	last := w.req.At // when the engine last took bytes
+	last := w.req.At // when the engine last accepted bytes
 	if last.IsZero() {
 		last = time.Now()
 	}
@@ -209,22 +205,21 @@ func (w *requestWriter) push(v *net.Buffers, large bool) error {
 			return errUnacked
 		}
 		if err != nil && (c.secured || limit > 0 && now.Sub(last) >= limit) {
-			return errConnStalled // TLS cannot continue to write after a timeout
+			return errConnStalled // a TLS write cannot continue after a timeout
 		}
 	}
 	return nil
 }
 
-// pushAtOnce writes from the front of v as much as the socket accepts without waiting, 256 KiB at
-// most, and removes those bytes from v. The write needs no deadline, and the scheduler does not
-// prepare for a blocking system call. In an idle process that preparation would wake the runtime's
-// monitor thread: three wake-ups, and a quarter of the cost of a 100 KB prompt at an edge that is
-// not busy.
+// pushAtOnce writes as many bytes from the front of v as the socket accepts without waiting, at
+// most 256 KiB, and removes them from v. The write needs no deadline, and the scheduler does not
+// prepare for a blocking system call. In an idle process, such preparation wakes the runtime's
+// monitor thread three times, which costs a quarter of the CPU time for a 100 KB prompt.
 func (w *requestWriter) pushAtOnce(v *net.Buffers) error {
 	*w.sent = true
 	p := &w.c.poll
 	p.pieces, p.left, p.err = *v, 0, nil
-	_ = w.c.raw.Control(p.part) // fails on a closed socket only, which the next write reports
+	_ = w.c.raw.Control(p.part) // fails only on a closed socket, and the next write reports that
 	p.pieces = nil
 	n := p.left
 	for len(*v) > 0 && n >= len((*v)[0]) {

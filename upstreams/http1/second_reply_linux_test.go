@@ -17,12 +17,12 @@ import (
 	"penstock/upstreams/http1/socket"
 )
 
-// secondReplies is an engine that sends a second, forged reply within half a millisecond of every
-// fourth reply. Each reply ends with its number, and the engine records whether it sent the reply
-// before the next request arrived.
+// secondReplies is an engine that sends a second, forged response within half a millisecond of
+// every fourth response. Each response ends with its number. The engine records whether it sent
+// each response before the next request arrived.
 type secondReplies struct {
 	sent  atomic.Int64
-	early sync.Map // reply number -> whether it was early
+	early sync.Map // number of the response -> whether it was early
 }
 
 func (s *secondReplies) serve(p *rawserver.Peer) {
@@ -61,13 +61,13 @@ func requested(p *rawserver.Peer) (yes bool) {
 	return yes
 }
 
-// TestSecondReply checks that in 20,000 calls, 64 at a time, bytes that arrived before a request
-// are never taken for its answer.
+// TestSecondReply checks that bytes that arrived before a request are never mistaken for its
+// response. It makes 20,000 calls, 64 at a time.
 func TestSecondReply(t *testing.T) {
 	fastset.LeaveOut(t, "replies that nobody asked for")
 	for _, c := range []struct {
 		name  string
-		reuse bool // connections are reused despite unsolicited bytes
+		reuse bool // reuse connections despite unsolicited bytes
 		size  int
 		calls int
 	}{
@@ -83,7 +83,7 @@ func TestSecondReply(t *testing.T) {
 				tr.hosts.noReuseFor = 0
 			}
 			var calls, reused atomic.Int64
-			var wrong sync.Map // numbers of the wrong replies
+			var wrong sync.Map // numbers of the wrong responses
 			var all sync.WaitGroup
 			for range 64 {
 				all.Go(func() {
@@ -118,7 +118,8 @@ func TestSecondReply(t *testing.T) {
 			}
 			t.Logf("%d calls, %d on kept connections; %d replies to something else were taken that came when the request was there already", c.calls, reused.Load(), late)
 			unseen := 0
-			// one that the kernel delivers between the last peek and the acknowledgement
+			// forged responses that the kernel delivers between the last peek and the
+			// acknowledgement
 			if raced.On && c.size > smallRequest {
 				unseen = c.calls / 2000
 			}
@@ -128,7 +129,7 @@ func TestSecondReply(t *testing.T) {
 			if c.reuse && reused.Load() < int64(c.calls)/20 {
 				t.Error("too few connections were used again to tell anything")
 			}
-			// it would be a tenth if replies that arrive together were accepted
+			// would be a tenth if responses that arrive together were accepted
 			if c.reuse && late > c.calls/50 {
 				t.Errorf("%d replies to something else were taken", late)
 			}

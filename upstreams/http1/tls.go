@@ -8,14 +8,15 @@ import (
 	"os"
 )
 
-// TLSFiles configures the check of an upstream's certificate, and the certificate to present.
+// TLSFiles configures how an upstream's certificate is verified, and which client certificate is
+// sent.
 type TLSFiles struct {
-	CA        string // PEM; "": the system's root certificates
-	Cert, Key string // PEM; "": none
-	Insecure  bool   // accepts any certificate
+	CA        string // PEM file; "": the system's root certificates
+	Cert, Key string // PEM files; "": no client certificate
+	Insecure  bool   // accept any certificate
 }
 
-// LoadTLS reads the certificate files for connections to the named host, and passes their contents
+// LoadTLS reads the certificate files for connections to the named host. It passes their contents
 // to seen.
 func LoadTLS(t TLSFiles, name string, seen func([]byte)) (*tls.Config, error) {
 	c := &tls.Config{
@@ -55,7 +56,6 @@ func LoadTLS(t TLSFiles, name string, seen func([]byte)) (*tls.Config, error) {
 	return c, nil
 }
 
-// clientTLS completes the configuration of a connection to host.
 func clientTLS(given *tls.Config, host string) *tls.Config {
 	c := given.Clone()
 	if c == nil {
@@ -63,6 +63,6 @@ func clientTLS(given *tls.Config, host string) *tls.Config {
 	}
 	c.ServerName = cmp.Or(c.ServerName, host)
 	c.ClientSessionCache = tls.NewLRUClientSessionCache(8)
-	c.NextProtos = []string{"http/1.1"} // the exchange supports nothing else
+	c.NextProtos = []string{"http/1.1"} // an exchange supports only HTTP/1.1
 	return c
 }

@@ -15,50 +15,50 @@ import (
 )
 
 const (
-	defaultIdleTimeout    = 4 * time.Second // cpp-httplib and uvicorn close after 5 s
+	defaultIdleTimeout    = 4 * time.Second // shorter than the 5 s of cpp-httplib and uvicorn
 	defaultMaxIdle        = 256
 	defaultConnectTimeout = 10 * time.Second
 	defaultUserAgent      = "penstock"
 	probeAgent            = "penstock-probe"
 )
 
-// TransportOptions describe how to reach one upstream.
+// TransportOptions configures a Transport.
 type TransportOptions struct {
-	Upstream string      // its name in a Failure
+	Upstream string      // the upstream's name in a Failure
 	URL      string      // scheme (http or https), host, optional port and base path; or unix:/PATH[:/BASE]
-	TLS      *tls.Config // for https; copied. Nil: Go's defaults. ServerName defaults to the URL's host
-	// how long an idle connection is kept; 0: 4 s, below common engines' 5 s
+	TLS      *tls.Config // for https; copied; nil: Go's defaults; ServerName defaults to the URL's host
+	// IdleTimeout is how long an idle connection is kept. The default of 4 s is less than the 5 s
+	// of common engines.
 	IdleTimeout time.Duration
-	MaxIdle     int        // idle connections kept at most; 0: 256
+	MaxIdle     int        // maximum number of idle connections; 0: 256
 	UserAgent   string     // "": penstock
-	APIKey      string     // sent as a bearer token; "": none
-	Host        string     // sent as Host; "": the URL's authority
+	APIKey      string     // bearer token; "": none
+	Host        string     // value of the Host header; "": the URL's authority
 	Guard       Guard      // catches panics; nil: they are not caught
-	Dial        Dialer     // makes connections; nil: the system's
-	Hosts       *HostWatch // shared by the upstream's transports; nil: a new one
+	Dial        Dialer     // nil: the system's dialer
+	Hosts       *HostWatch // shared by all transports of the upstream; nil: a new one
 }
 
 // Dialer connects to an address, as net.Dialer.DialContext does.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// ForProbes returns the options of a small transport for probes. Probes must neither use the
-// connections of calls nor wait for them.
+// ForProbes returns the options of a small transport for probes. Probes must not use the
+// connections of calls or wait for them.
 func (o TransportOptions) ForProbes() TransportOptions {
 	o.IdleTimeout, o.MaxIdle, o.UserAgent = defaultIdleTimeout, 1, probeAgent
 	return o
 }
 
-// Transport is a client for one upstream. It holds the upstream's address, the idle connections,
-// and the header lines that all requests share. Any number of goroutines may use it. It starts
-// goroutines only for name look-ups and, briefly, for the timer that closes idle connections.
+// Transport is an HTTP/1.1 client for one upstream. It is safe for concurrent use. It starts
+// goroutines only for look-ups and, briefly, to close idle connections.
 type Transport struct {
-	upstream   string // its name in a Failure
-	base       string // path in front of every request's path, without a final slash
-	fixed      []byte // the header lines that all requests share
+	upstream   string // name in a Failure
+	base       string // prefix of every request path, without a final slash
+	fixed      []byte // header lines that all requests share
 	tls        *tls.Config
-	network    string // tcp or unix
+	network    string // "tcp" or "unix"
 	dns        *dnsCache
-	ackTimeout time.Duration // maximum time that a request may stay unacknowledged
+	ackTimeout time.Duration // maximum time without an acknowledgement of a request
 	endLife    context.CancelFunc
 	dial       Dialer
 	guard      Guard
@@ -66,12 +66,12 @@ type Transport struct {
 	idle       idlePool
 }
 
-// keepAlive detects a vanished host after 35 s, unless HostWatch does so earlier.
+// keepAlive detects after 35 s that a host has disappeared, unless HostWatch detects it earlier.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 4}
 
 var errTransportClosed = errors.New("the transport is closed")
 
-// NewTransport checks o and prepares a transport. It does not touch the network. Its errors name
+// NewTransport validates o and returns a transport. It does not use the network. Its errors name
 // the upstream and the mistake, but never contain the credential.
 func NewTransport(o TransportOptions) (*Transport, error) {
 	u, socket, err := parseBase(o.URL)
@@ -128,8 +128,8 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	return t, nil
 }
 
-// authority returns the host and port of u as sent to the engine: without an address's zone, which
-// has no meaning on another host.
+// authority returns the host and port of u for the Host header. It omits the zone of an IPv6
+// address, which has no meaning on another host.
 func authority(u *url.URL) string {
 	name, zone, found := strings.Cut(u.Host, "%")
 	if !found {
@@ -139,15 +139,15 @@ func authority(u *url.URL) string {
 	return name + "]" + port
 }
 
-// Exchange returns a new exchange, which does nothing before Send but can be aborted at once.
+// Exchange returns a new exchange. The exchange may be aborted even before Send.
 func (t *Transport) Exchange() *Exchange {
 	x := &Exchange{}
 	x.Begin(t, nil)
 	return x
 }
 
-// ExchangeWhile returns a new exchange that is aborted when ctx ends. Its owner calls end instead
-// of Close.
+// ExchangeWhile returns a new exchange that is aborted when ctx ends. The owner must call end
+// instead of Close.
 func (t *Transport) ExchangeWhile(ctx context.Context) (x *Exchange, end func()) {
 	x = t.Exchange()
 	stop := context.AfterFunc(ctx, func() {
@@ -163,15 +163,15 @@ func (t *Transport) ExchangeWhile(ctx context.Context) (x *Exchange, end func())
 // CloseIdle closes the idle connections.
 func (t *Transport) CloseIdle() { t.idle.empty() }
 
-// Close closes the idle connections and stops the background work. Exchanges that were already sent
-// continue to their end, and then their connections are closed. A Send after Close fails. A second
-// call does nothing.
+// Close closes the idle connections and stops the background goroutines. Running exchanges
+// continue, and their connections are closed when they end. A Send after Close fails. A second call
+// does nothing.
 func (t *Transport) Close() {
 	t.idle.close()
 	t.endLife()
 }
 
-// discard closes a connection that cannot be reused, and reports unsolicited bytes to the watch.
+// discard closes a connection that cannot be reused. It reports unsolicited bytes to the watch.
 func (t *Transport) discard(c *conn) {
 	if c.unsolicited {
 		t.hosts.distrust(time.Now())

@@ -1,27 +1,28 @@
 package http1
 
-// Guard catches the panics of a transport's background work. Places are names for the operator.
+// Guard catches panics in a transport's background goroutines. The place arguments tell the
+// operator which part of the program panicked.
 type Guard interface {
-	// Catch must be deferred. It stops a panic and calls after, which may be nil.
+	// Catch must be deferred. It recovers from a panic and calls after, which may be nil.
 	Catch(place string, after func())
-	// Once runs f.
+	// Once calls f and recovers from a panic.
 	Once(place string, f func())
-	// Point marks a place where a test may make the transport panic.
+	// Point is a hook for tests, which may panic in it.
 	Point(name string)
 }
 
 const (
 	guardDNS     = "names"   // a look-up of a dialled name
-	guardEngines = "engines" // the upkeep of connections to engines
+	guardEngines = "engines" // maintenance of connections to engines
 )
 
-// Unguarded does not catch panics.
+// Unguarded is a Guard that does not catch panics.
 type Unguarded struct{}
 
 // Catch does nothing.
 func (Unguarded) Catch(string, func()) {}
 
-// Once runs f.
+// Once calls f.
 func (Unguarded) Once(_ string, f func()) { f() }
 
 // Point does nothing.

@@ -11,8 +11,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// TestPanicOfANameLookup checks that a resolver's panic keeps no caller waiting, and that the next
-// look-up asks the resolver again.
+// TestPanicOfANameLookup checks that a panic in the resolver leaves no caller waiting, and that the
+// next look-up calls the resolver again.
 func TestPanicOfANameLookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := guard.New()
@@ -30,7 +30,7 @@ func TestPanicOfANameLookup(t *testing.T) {
 		}
 		n.lookup = func(context.Context, string, string) ([]netip.Addr, error) { panic("resolver") }
 		time.Sleep(2 * dnsFresh)
-		_, _ = n.addresses(t.Context()) // asks the resolver in the background
+		_, _ = n.addresses(t.Context()) // calls the resolver in the background
 		synctest.Wait()
 		if addrs, err := n.addresses(t.Context()); err != nil || len(addrs) != 1 {
 			t.Errorf("after a panic the last addresses are %v, %v", addrs, err)
@@ -41,7 +41,7 @@ func TestPanicOfANameLookup(t *testing.T) {
 	})
 }
 
-// TestPanicOfTheSweep checks that after a sweep that panics, another one follows.
+// TestPanicOfTheSweep checks that a sweep that panics is followed by another one.
 func TestPanicOfTheSweep(t *testing.T) {
 	g := guard.New()
 	tr, err := NewTransport(TransportOptions{Upstream: "a", URL: "http://127.0.0.1:1", IdleTimeout: 10 * time.Millisecond, Guard: g})

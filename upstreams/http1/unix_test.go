@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unixEngine serves at a Unix socket, and returns its path. It answers with the request's Host and
-// path.
+// unixEngine serves at a Unix socket and returns the socket's path. It answers with the Host and
+// the path of the request.
 func unixEngine(t *testing.T) (socket string) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "engine.sock")
@@ -37,7 +37,7 @@ func TestUnixSocket(t *testing.T) {
 	socket := unixEngine(t)
 	for base, want := range map[string]string{"": "localhost /", ":/": "localhost /", ":/llama": "localhost /llama/"} {
 		tr := transportTo(t, "unix:"+socket+base)
-		for range 2 { // the second on the reused connection
+		for range 2 { // the second one uses the same connection
 			status, body, _, err := roundTrip(tr, &Request{Method: http.MethodGet, Path: "/"})
 			if err != nil || status != http.StatusOK || body != want {
 				t.Errorf("%q: %d %q %v, want %q", base, status, body, err, want)
@@ -66,8 +66,8 @@ func TestNormalizeURL_UnixSocket(t *testing.T) {
 	}
 }
 
-// TestUnixSocket_FullQueue checks that a connect waits, as over TCP, while a server accepts nothing
-// and its queue is full. The system itself refuses such a connect at once.
+// TestUnixSocket_FullQueue checks that a connect waits, as with TCP, while the accept queue of the
+// server is full. The system would refuse such a connect immediately.
 func TestUnixSocket_FullQueue(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "engine.sock")

@@ -12,32 +12,31 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Upgrade makes a request the client's WebSocket handshake (RFC 6455, 4.1). It is a BodyReader, so
-// that other requests need no check for it. The handshake itself has no body.
+// Upgrade is a client's WebSocket handshake (RFC 6455, 4.1) in the form of a BodyReader. Because it
+// is a BodyReader, requests without a handshake need no additional check.
 type Upgrade struct {
 	key string // base64 of 16 random bytes
 }
 
-// NewUpgrade returns a handshake with a new key.
+// NewUpgrade returns a handshake with a new random key.
 func NewUpgrade() *Upgrade {
 	var nonce [16]byte
 	_, _ = rand.Read(nonce[:]) // never fails
 	return &Upgrade{key: base64.StdEncoding.EncodeToString(nonce[:])}
 }
 
-// Read implements io.Reader. There is no body.
+// Read implements io.Reader and returns io.EOF, because a handshake has no body.
 func (*Upgrade) Read([]byte) (int, error) { return 0, io.EOF }
 
-// websocketGUID is the constant of RFC 6455, 1.3.
+// websocketGUID is defined in RFC 6455, 1.3.
 const websocketGUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
-// AcceptOf returns the value of Sec-WebSocket-Accept that answers a key.
+// AcceptOf returns the value of Sec-WebSocket-Accept for a key.
 func AcceptOf(key string) string {
 	sum := sha1.Sum([]byte(key + websocketGUID)) //nolint:gosec // see the import
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// appendUpgrade writes the head of a handshake.
 func (t *Transport) appendUpgrade(dst []byte, r *Request, u *Upgrade) []byte {
 	dst = append(append(append(append(dst, "GET "...), t.base...), r.Path...), " HTTP/1.1\r\n"...)
 	dst = append(dst, t.fixed...)
@@ -53,25 +52,25 @@ func (t *Transport) appendUpgrade(dst []byte, r *Request, u *Upgrade) []byte {
 
 var errHandshake = &wireError{ReasonInvalid, "the answer to the WebSocket handshake is malformed"}
 
-// Upgraded returns the connection after Await has read the status 101. The connection belongs to
-// the exchange: Abort closes it at once, and Close closes it. The caller must not use it after
-// Close. Upgraded fails the exchange if the answer does not accept the handshake u.
+// Upgraded returns the connection after a response with status 101. The exchange still owns the
+// connection: Abort and Close close it. The caller must not use it after Close. If the response
+// does not accept the handshake u, Upgraded fails the exchange.
 func (x *Exchange) Upgraded(u *Upgrade) (net.Conn, error) {
 	if err := x.life.check(); err != nil {
 		return nil, err
 	}
 	in := &x.reply.in
 	rest := bytes.Clone(in.unread())
-	in.pos = in.end // otherwise these bytes would count as unsolicited
+	in.pos = in.end // otherwise the bytes in the buffer would count as unsolicited
 	if x.reply.head.status != 101 || x.reply.head.next > len(in.b) || !accepts(in.b[:x.reply.head.next], AcceptOf(u.key)) {
 		return nil, x.broken(errHandshake)
 	}
 	c := x.request.c
-	_ = c.nc.SetDeadline(time.Time{}) // fails on a closed socket only, which the next read reports
+	_ = c.nc.SetDeadline(time.Time{}) // fails only on a closed socket, and the next read reports that
 	return &upgraded{Conn: c.nc, c: c, rest: rest}, nil
 }
 
-// accepts reports whether the head of a reply accepts a handshake (RFC 6455, 4.1).
+// accepts reports whether a response head accepts a handshake (RFC 6455, 4.1).
 func accepts(head []byte, want string) bool {
 	upgrades, accepted, connected := false, false, false
 	for line := range bytes.SplitSeq(head, []byte{'\n'}) {
@@ -94,7 +93,7 @@ func accepts(head []byte, want string) bool {
 	return upgrades && accepted && connected
 }
 
-// upgraded is the connection of an exchange that speaks another protocol.
+// upgraded is the connection after an upgrade.
 type upgraded struct {
 	net.Conn
 	c    *conn
@@ -111,14 +110,14 @@ func (u *upgraded) Read(p []byte) (int, error) {
 	return u.Conn.Read(p)
 }
 
-// Close implements net.Conn. The exchange still has to be closed.
+// Close implements net.Conn. The caller must still close the exchange.
 func (u *upgraded) Close() error {
 	u.c.close()
 	return nil
 }
 
-// Failure returns the failure of the exchange for an error that its upgraded connection returned.
-// Only the exchange's owner may call it, while nothing reads or writes.
+// Failure converts an error of the upgraded connection to the failure of the exchange. Only the
+// exchange's owner may call Failure, and only while no read or write is running.
 func (x *Exchange) Failure(err error) error {
 	if gone := x.life.check(); gone != nil {
 		return gone

@@ -59,8 +59,8 @@ func sendUpgrade(t *testing.T, tr *Transport) (*Exchange, *Upgrade) {
 	return x, u
 }
 
-// TestUpgrade checks a handshake, bytes that arrive with its answer, bytes in both directions, and
-// that Abort ends a read.
+// TestUpgrade checks a handshake, bytes that arrive together with its response, and bytes in both
+// directions. It also checks that Abort ends a read.
 func TestUpgrade(t *testing.T) {
 	checkLeaks(t)
 	asked := make(chan *http.Request, 1)
@@ -97,8 +97,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestUpgradeRefused checks answers that do not accept the handshake, and that they do not end the
-// reuse of the upstream's connections.
+// TestUpgradeRefused checks responses that do not accept the handshake. The upstream's connections
+// must still be reused afterwards.
 func TestUpgradeRefused(t *testing.T) {
 	checkLeaks(t)
 	for name, answer := range map[string]string{
@@ -124,7 +124,7 @@ func TestUpgradeRefused(t *testing.T) {
 	}
 }
 
-// TestUpgradeLost checks the failure of an engine that ends an upgraded connection.
+// TestUpgradeLost checks the failure when an engine closes an upgraded connection.
 func TestUpgradeLost(t *testing.T) {
 	checkLeaks(t)
 	url := upgradeServer(t, accepted, func(net.Conn, *bufio.Reader) {})

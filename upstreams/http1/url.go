@@ -10,8 +10,8 @@ import (
 	"penstock/config/unixsocket"
 )
 
-// parseBase parses a base URL. For a server at a Unix socket it also returns the socket's path. u
-// is then the URL that requests show. Its errors contain no credential.
+// parseBase parses a base URL. For a Unix socket, it also returns the socket's path, and u is the
+// URL that requests use. Its errors contain no credentials.
 func parseBase(raw string) (u *url.URL, socket string, err error) {
 	if unixsocket.Is(raw) {
 		socket, base, err := unixsocket.URL(raw)
@@ -24,7 +24,7 @@ func parseBase(raw string) (u *url.URL, socket string, err error) {
 	return u, "", err
 }
 
-// socketHost is the Host of requests over a Unix socket, as nginx sends it.
+// socketHost is the Host header of requests over a Unix socket, as in nginx.
 const socketHost = "localhost"
 
 func parseHTTP(raw string) (*url.URL, error) {
@@ -43,8 +43,9 @@ func parseHTTP(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// NormalizeURL returns a base URL in its canonical form: scheme and host in lower case, no default
-// port, no slash at the end; or unix:/PATH, with :/BASE if there is a base path.
+// NormalizeURL returns the canonical form of a base URL: scheme and host in lower case, no default
+// port, no final slash. For a Unix socket it returns unix:/PATH, followed by :/BASE if there is a
+// base path.
 func NormalizeURL(raw string) (string, error) {
 	u, socket, err := parseBase(raw)
 	switch {

@@ -15,7 +15,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// These limit how long the API server may take.
+// Timeouts for the API server.
 const (
 	connectTimeout = 5 * time.Second
 	pageTimeout    = 30 * time.Second // for one page, and for starting a watch
@@ -23,20 +23,19 @@ const (
 
 const (
 	maxSecret = 64 << 10 // bytes of one file in the account's folder
-	maxPage   = 16 << 20 // bytes of one answer, such as a page of a list
+	maxPage   = 16 << 20 // bytes of one response, such as a page of a list
 )
 
-// account describes how to reach an API server, and with which credentials.
+// account describes how to reach an API server, and which credentials to use.
 type account struct {
-	server string // empty: the edge's own cluster
-	folder string // with token, ca.crt and namespace
+	server string // empty: the cluster that the edge runs in
+	folder string // folder with the files token, ca.crt and namespace
 	guard  http1.Guard
 }
 
-// client sends requests to one API server with one token.
 type client struct{ transport *http1.Transport }
 
-// open reads the account's folder each time. It does not dial.
+// open returns a client with the current contents of the account's folder. It does not connect.
 func (a *account) open() (*client, error) {
 	server := a.server
 	if server == "" {
@@ -53,7 +52,7 @@ func (a *account) open() (*client, error) {
 	o := http1.TransportOptions{
 		Upstream: "kubernetes", URL: server, MaxIdle: 1, IdleTimeout: connectTimeout, Guard: a.guard,
 	}
-	if u.Scheme == "https" { // a token is never sent unencrypted
+	if u.Scheme == "https" { // never send a token unencrypted
 		if o.APIKey, err = a.read("token"); err != nil {
 			return nil, fmt.Errorf("the token of the service account cannot be read: %s", filepath.Join(a.folder, "token"))
 		}
@@ -85,10 +84,10 @@ func (a *account) read(name string) (string, error) {
 
 func (c *client) close() { c.transport.Close() }
 
-// statusError reports an unusable answer: a status other than 200.
 type statusError int
 
-// Error explains what to do about the status, without the server's own text.
+// Error explains to the operator how to fix the cause of the status. The explanation does not
+// include the server's text.
 func (e statusError) Error() string {
 	switch e {
 	case 401:
@@ -103,15 +102,15 @@ func (e statusError) Error() string {
 	return fmt.Sprintf("the API server answers with %d", int(e))
 }
 
-// body reads an answer's body.
+// body reads a response body.
 type body struct {
 	exchange *http1.Exchange
 	end      func()
 	until    time.Time
-	left     int // bytes that may still arrive; a watch allows more with every event
+	left     int // bytes that may still arrive; a watch grants more with every event
 }
 
-// get requests a path. The caller must have read the body by the given time.
+// get requests a path. The caller must have read the body by the time until.
 func (c *client) get(ctx context.Context, path string, until time.Time) (*body, error) {
 	x, end := c.transport.ExchangeWhile(ctx)
 	err := x.Send(&http1.Request{
@@ -131,8 +130,8 @@ func (c *client) get(ctx context.Context, path string, until time.Time) (*body, 
 	return &body{exchange: x, end: end, until: until, left: maxPage}, nil
 }
 
-// plain shortens an error to what an operator needs. http1's errors contain addresses and system
-// causes, but no token.
+// plain shortens an error for the operator. http1's errors contain addresses and system errors, but
+// no token.
 func plain(err error) error {
 	failure, ok := errors.AsType[*http1.Failure](err)
 	switch {
@@ -146,7 +145,7 @@ func plain(err error) error {
 	return fmt.Errorf("the API server cannot be read: %s", failure.Reason)
 }
 
-// errTooLarge ends an answer that exceeds its limit.
+// errTooLarge is returned for a response that exceeds its limit.
 var errTooLarge = errors.New("the API server's answer is too large")
 
 // Read implements io.Reader.

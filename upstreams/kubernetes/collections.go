@@ -6,7 +6,7 @@ import (
 	"net/url"
 )
 
-// pods is the collection that holds an upstream's pods.
+// pods is the collection of pods that belong to an upstream.
 type pods struct{ w *Watcher }
 
 func (c pods) request() (string, url.Values, error) {
@@ -50,10 +50,11 @@ func (c pods) apply(event string, object json.RawMessage) error {
 	return nil
 }
 
-// errNoPool is returned for a pool's pods until the pool is known.
+// errNoPool is returned while the pool is unknown, because the pods of an unknown pool cannot be
+// listed.
 var errNoPool = errors.New("the InferencePool is not known yet")
 
-// pools is the collection that holds only the InferencePool that an upstream names.
+// pools is the collection whose only element is the InferencePool of an upstream.
 type pools struct{ w *Watcher }
 
 func (c pools) request() (string, url.Values, error) {
@@ -61,7 +62,7 @@ func (c pools) request() (string, url.Values, error) {
 		url.Values{"fieldSelector": {"metadata.name=" + c.w.spec.Pool}}, nil
 }
 
-// replace stores the pool. If the pool does not exist (any more), the known state stays.
+// replace stores the pool. If the pool does not exist, the last known selector and ports remain.
 func (c pools) replace(items []json.RawMessage) error {
 	for _, item := range items {
 		if err := c.apply("MODIFIED", item); err != nil {

@@ -18,51 +18,51 @@ import (
 // maxPods is the maximum number of pods of an upstream.
 const maxPods = 2000
 
-// The limits of the API server's answers.
+// Limits of the API server's responses.
 const (
 	pageItems = 100
 	maxPages  = maxPods/pageItems + 1
-	maxEvent  = 4 << 20 // etcd holds no object above 1.5 MiB
+	maxEvent  = 4 << 20 // etcd stores no object above 1.5 MiB
 
 	maxEventsPerSecond = 500
 )
 
-// How long a watch lasts before the server ends it, in seconds, and how much longer it may stay
-// silent.
+// The server ends a watch after watchSeconds to watchSeconds+watchSpread seconds. The edge gives up
+// watchGrace later.
 const (
 	watchSeconds, watchSpread = 290, 300
 	watchGrace                = 30 * time.Second
 )
 
-// The limits of the pause between the end of a watch and the next list.
+// Bounds of the pause between a watch and the next list.
 const (
 	firstPause   = 200 * time.Millisecond
 	maxPause     = 10 * time.Second
-	steadyBeyond = 5 * time.Second // a watch that lasted this long shows a healthy server
+	steadyBeyond = 5 * time.Second // a watch that lasts this long shows a healthy server
 )
 
-// collection defines what is listed and watched, and stores the result.
+// collection defines what to list and watch, and stores the results.
 type collection interface {
-	// request returns the list's path and its selectors.
+	// request returns the path and the selectors of the list.
 	request() (path string, query url.Values, err error)
-	// replace stores a whole list.
+	// replace stores a complete list.
 	replace(items []json.RawMessage) error
 	// apply stores one event: ADDED, MODIFIED or DELETED.
 	apply(event string, object json.RawMessage) error
 }
 
-// follower follows one collection.
+// follower lists and watches one collection.
 type follower struct {
-	name    fmt.Stringer // what is followed, for the log
+	name    fmt.Stringer // description of the collection, for the log
 	account *account
 	log     *zap.Logger
-	again   chan struct{} // asks for a new list at once
+	again   chan struct{} // requests a new list immediately
 
 	mu      sync.Mutex
-	contact time.Time          // when the API server last sent a useful answer, or the start
-	trouble string             // why the collection is not followed now; empty: it is followed
-	failed  uint64             // number of failed sessions
-	end     context.CancelFunc // ends the session; nil: none has started
+	contact time.Time          // time of the API server's last useful response, or of the start
+	trouble string             // why the watch fails; empty: it works
+	failed  uint64             // failed sessions
+	end     context.CancelFunc // cancels the session; nil: none has started
 }
 
 func newFollower(name fmt.Stringer, a *account, log *zap.Logger) *follower {
@@ -93,7 +93,7 @@ func (f *follower) run(ctx context.Context, c collection) {
 	}
 }
 
-// restart ends the session and starts another one at once.
+// restart ends the session and starts a new one immediately.
 func (f *follower) restart() {
 	f.mu.Lock()
 	if f.end != nil {
@@ -106,14 +106,14 @@ func (f *follower) restart() {
 	}
 }
 
-// heard records that the API server has sent something useful.
+// heard records a useful response from the API server.
 func (f *follower) heard() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.contact, f.trouble = time.Now(), ""
 }
 
-// ended records why a session has ended. It logs the reason if that differs from the last one.
+// ended records the end of a session. It logs the error if it differs from the previous one.
 func (f *follower) ended(err error) {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return
@@ -129,15 +129,16 @@ func (f *follower) ended(err error) {
 	}
 }
 
-// state returns why the collection is not followed, since when, and how many sessions have failed.
+// state returns the reason why the watch fails, the time of the last useful response, and the
+// number of failed sessions.
 func (f *follower) state() (trouble string, since time.Time, failed uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.trouble, f.contact, f.failed
 }
 
-// session runs one list and the watch that starts from it. It returns why the watch has ended, or
-// nil if the server ended it regularly.
+// session runs one list and the watch that follows it. It returns the error that ended the watch,
+// or nil if the server ended it at its time limit.
 func (f *follower) session(ctx context.Context, c collection) error {
 	api, err := f.account.open()
 	if err != nil {
@@ -244,7 +245,6 @@ func (f *follower) watch(ctx context.Context, api *client, c collection, version
 	}
 }
 
-// take applies one event.
 func take(c collection, event string, object json.RawMessage) error {
 	switch event {
 	case "ADDED", "MODIFIED", "DELETED":
@@ -261,7 +261,6 @@ func take(c collection, event string, object json.RawMessage) error {
 	return errNotAPI
 }
 
-// sleep waits, but not beyond the end of ctx.
 func sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(max(0, d))
 	defer t.Stop()

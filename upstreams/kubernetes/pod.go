@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The edge reads these labels and annotations of pods.
+// Labels and annotations that the edge reads.
 const (
 	labelRole             = "llm-d.ai/role"
 	labelEngine           = "llm-d.ai/engine-type"
@@ -19,21 +19,21 @@ const (
 	annotationConcurrency = "penstock/concurrency"
 )
 
-// noDecode are the roles of pods that cannot answer a call on their own.
+// noDecode lists the roles of pods that cannot serve a call alone.
 var noDecode = []string{"prefill", "encode", "encode-prefill"}
 
 // Endpoint is one port of one pod.
 type Endpoint struct {
 	Key         string // unique, even among pods with the same name or address
-	Pod         string // the pod's name, with the port if the pod has several
-	Address     string // with the port
+	Pod         string // the pod's name; includes the port if the pod has more than one
+	Address     string // includes the port
 	Ready       bool
-	Engine      string  // engine named by a label; empty: none
-	Weight      float64 // 0: not given
-	Concurrency int     // 0: not given
+	Engine      string  // engine named by the label; empty: none
+	Weight      float64 // 0: not set
+	Concurrency int     // 0: not set
 }
 
-// pod holds what the edge reads from a pod's object.
+// pod is the part of a pod object that the edge reads.
 type pod struct {
 	Metadata podMetadata
 	Status   struct {
@@ -48,13 +48,12 @@ type podMetadata struct {
 	Labels, Annotations map[string]string
 }
 
-// known holds the facts that the watcher stores about a pod.
+// known is what the watcher stores about a pod.
 type known struct {
 	endpoints []Endpoint
-	problem   string // the problem with its annotations
+	problem   string // problem with the pod's annotations
 }
 
-// readPod reads a pod's object.
 func readPod(object json.RawMessage) (*pod, error) {
 	p := new(pod)
 	if json.Unmarshal(object, p) != nil || p.Metadata.UID == "" {
@@ -63,7 +62,6 @@ func readPod(object json.RawMessage) (*pod, error) {
 	return p, nil
 }
 
-// endpoints returns the pod's endpoints for calls, on the ports that its upstream names.
 func (p *pod) endpoints(ports []int) known {
 	m, s := &p.Metadata, &p.Status
 	ip, err := netip.ParseAddr(s.PodIP)
@@ -104,7 +102,6 @@ func (p *pod) endpoints(ports []int) known {
 	return k
 }
 
-// ready returns the pod's Ready condition.
 func (p *pod) ready() bool {
 	for _, c := range p.Status.Conditions {
 		if c.Type == "Ready" {
@@ -114,7 +111,7 @@ func (p *pod) ready() bool {
 	return false
 }
 
-// activePorts returns the ports that the annotation names. all is true if there is no annotation.
+// activePorts returns the ports in the annotation. all is true if there is no annotation.
 func (m *podMetadata) activePorts() (ports []int, all bool) {
 	text, given := m.Annotations[annotationPorts]
 	if !given {

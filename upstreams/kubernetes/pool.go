@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// maxPorts is the maximum number of ports of a pool, as in its schema.
+// maxPorts is the maximum number of ports that the schema of an InferencePool allows.
 const maxPorts = 8
 
-// wanted selects the pods of an upstream, and their ports.
+// wanted contains the selector and the ports of an upstream's pods.
 type wanted struct {
 	selector string
 	ports    []int
 }
 
-// pool holds what the edge reads from an InferencePool's object.
+// pool is the part of an InferencePool object that the edge reads.
 type pool struct {
 	Metadata struct{ Name, DeletionTimestamp string }
 	Spec     struct {
@@ -25,7 +25,6 @@ type pool struct {
 	}
 }
 
-// wanted returns the selector and the ports of the pool's pods.
 func (p *pool) wanted() (*wanted, error) {
 	var out wanted
 	for _, name := range slices.Sorted(maps.Keys(p.Spec.Selector.MatchLabels)) {

@@ -16,13 +16,13 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Options connect a Watcher to its surroundings.
+// Options configures a Watcher.
 type Options struct {
 	Log   *zap.Logger
 	Guard http1.Guard
 }
 
-// Watcher follows the pods of one upstream. It is safe for concurrent use.
+// Watcher watches the pods of one upstream. It is safe for concurrent use.
 type Watcher struct {
 	log       *zap.Logger
 	spec      config.Kubernetes
@@ -32,22 +32,22 @@ type Watcher struct {
 	poolFeed  *follower
 
 	mu      sync.Mutex
-	wanted  *wanted          // nil: the pool is not known yet
+	wanted  *wanted          // nil: the pool is still unknown
 	pods    map[string]known // by UID
-	listed  time.Time        // when the last whole list of pods was read; zero: never
+	listed  time.Time        // time of the last complete list of pods; zero: never
 	changed func()           // set by Run
 }
 
-// Status says whether the pods are being followed.
+// Status is the state of a Watcher.
 type Status struct {
-	Listed  time.Time // when the last complete list was read; zero: never
-	Trouble string    // why the pods are not followed now; empty: followed
-	Failing time.Time // if there is trouble, the time of the last useful answer
-	Failed  uint64    // number of failed sessions
+	Listed  time.Time // time of the last complete list; zero: never
+	Trouble string    // why the watch fails; empty: it works
+	Failing time.Time // if Trouble is set: time of the last useful response
+	Failed  uint64    // failed sessions
 }
 
-// New returns a Watcher that follows the configured pods. The pods' engines listen on the given
-// port, unless the file or a pool names another port. New sends nothing.
+// New returns a Watcher for the configured pods. port is the port of the engines, unless the
+// configuration or the pool sets another one. New sends no request.
 func New(spec *config.Kubernetes, port int, o Options) *Watcher {
 	w := &Watcher{
 		log: o.Log, spec: *spec, pods: map[string]known{}, changed: func() {},
@@ -70,7 +70,7 @@ func New(spec *config.Kubernetes, port int, o Options) *Watcher {
 	return w
 }
 
-// String names what is followed.
+// String describes the watched pods or pool.
 func (w *Watcher) String() string {
 	if w.spec.Pool != "" {
 		return "InferencePool " + w.namespace + "/" + w.spec.Pool
@@ -79,10 +79,10 @@ func (w *Watcher) String() string {
 	return "pods " + w.namespace + "/" + w.spec.Selector + ":" + ports
 }
 
-// PodName returns the name of an endpoint's pod, with the namespace.
+// PodName returns a description of an endpoint's pod, with the namespace.
 func (w *Watcher) PodName(pod string) string { return "pod " + w.namespace + "/" + pod }
 
-// Sync reads one list.
+// Sync lists the pods once. If there is a pool, Sync reads the pool first.
 func (w *Watcher) Sync(ctx context.Context) error {
 	api, err := w.account.open()
 	if err == nil {
@@ -98,7 +98,7 @@ func (w *Watcher) Sync(ctx context.Context) error {
 	return err
 }
 
-// Run follows the pods until ctx ends, and calls changed after every change of the endpoints.
+// Run watches the pods until ctx ends. It calls changed after every change of the endpoints.
 func (w *Watcher) Run(ctx context.Context, changed func()) {
 	w.mu.Lock()
 	w.changed = changed
@@ -106,14 +106,14 @@ func (w *Watcher) Run(ctx context.Context, changed func()) {
 	w.podFeed.run(ctx, pods{w})
 }
 
-// Pooled reports whether the Watcher follows a pool.
+// Pooled reports whether the Watcher watches an InferencePool.
 func (w *Watcher) Pooled() bool { return w.spec.Pool != "" }
 
-// RunPool follows the pool until ctx ends, in parallel with Run.
+// RunPool watches the pool until ctx ends, concurrently with Run.
 func (w *Watcher) RunPool(ctx context.Context) { w.poolFeed.run(ctx, pools{w}) }
 
-// Endpoints returns the endpoints from the last good list and later events, ordered by pod and
-// port. listed is false before the first list.
+// Endpoints returns the endpoints according to the last complete list and later events, ordered by
+// pod and port. listed is false before the first list.
 func (w *Watcher) Endpoints() (out []Endpoint, listed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,7 +126,7 @@ func (w *Watcher) Endpoints() (out []Endpoint, listed bool) {
 	return out, !w.listed.IsZero()
 }
 
-// Status reports whether the pods are being followed, and the last useful answer if they are not.
+// Status returns the current state.
 func (w *Watcher) Status() Status {
 	trouble, since, failed := w.podFeed.state()
 	pools, poolsSince, poolsFailed := w.poolFeed.state()
@@ -138,7 +138,6 @@ func (w *Watcher) Status() Status {
 	return Status{Listed: w.listed, Trouble: trouble, Failing: since, Failed: failed + poolsFailed}
 }
 
-// ports returns the ports on which the pods' engines listen.
 func (w *Watcher) ports() []int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -155,8 +154,8 @@ func (w *Watcher) wants() bool {
 	return w.wanted != nil
 }
 
-// want sets the pods of a pool to follow. If the selector or the ports have changed, it makes the
-// watcher list again.
+// want sets the selector and the ports of the pods. If they have changed, the watcher lists the
+// pods again.
 func (w *Watcher) want(next *wanted) {
 	w.mu.Lock()
 	same := w.wanted != nil && w.wanted.selector == next.selector && slices.Equal(w.wanted.ports, next.ports)
@@ -167,7 +166,7 @@ func (w *Watcher) want(next *wanted) {
 	}
 }
 
-// derive returns the endpoints of a pod, and logs a problem with its annotations once.
+// derive returns the endpoints of a pod, and logs each new problem with its annotations.
 func (w *Watcher) derive(p *pod, ports []int) known {
 	next := p.endpoints(ports)
 	w.mu.Lock()
@@ -180,7 +179,7 @@ func (w *Watcher) derive(p *pod, ports []int) known {
 	return next
 }
 
-// replacePods stores a whole list.
+// replacePods stores a complete list.
 func (w *Watcher) replacePods(next map[string]known) {
 	w.mu.Lock()
 	same := !w.listed.IsZero() && maps.EqualFunc(w.pods, next, known.same)
@@ -192,7 +191,7 @@ func (w *Watcher) replacePods(next map[string]known) {
 	}
 }
 
-// setPod stores one pod, or removes it if gone is set. It returns the number of pods.
+// setPod stores one pod, or removes it if gone is true. It returns the number of pods.
 func (w *Watcher) setPod(uid string, next known, gone bool) (count int) {
 	w.mu.Lock()
 	same := w.pods[uid].same(next)

@@ -24,7 +24,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is the maximum time for which a test waits for a state. Usually that takes milliseconds.
+// patience is how long a test waits for a state at most. Usually the state is reached within
+// milliseconds.
 const patience = 20 * time.Second
 
 func newWatcher(api *kubeapi.Server, spec config.Kubernetes) *Watcher {
@@ -110,8 +111,8 @@ func TestListInPages(t *testing.T) {
 	}
 }
 
-// TestEvents checks that pods are added, changed and removed. A pod that is being deleted already
-// counts as gone.
+// TestEvents checks that pods are added, changed and removed. A pod that is being deleted counts as
+// removed.
 func TestEvents(t *testing.T) {
 	api := kubeapi.Start(t)
 	w := newWatcher(api, config.Kubernetes{})
@@ -146,7 +147,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestGap checks that the list after a watch finds what happened while no watch was open.
+// TestGap checks that the list after a watch contains the changes that happened while no watch was
+// open.
 func TestGap(t *testing.T) {
 	for name, gap := range map[string]struct {
 		change func(*kubeapi.Server)
@@ -195,7 +197,8 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// TestWatchExpires checks that an expired version ends a watch with an event, and a list follows.
+// TestWatchExpires checks that an event about an expired version ends the watch, and that a new
+// list follows.
 func TestWatchExpires(t *testing.T) {
 	api := kubeapi.Start(t)
 	api.Put(kubeapi.Pods, kubeapi.Pod("a", "ua", "10.0.0.1"))
@@ -231,8 +234,8 @@ func TestTokenRotates(t *testing.T) {
 	waitKeys(t, w, "ua:8000")
 }
 
-// TestHostileServer checks that an answer that no API server would give changes nothing, and the
-// request is repeated.
+// TestHostileServer checks that a response that no real API server would send changes nothing and
+// causes a retry.
 func TestHostileServer(t *testing.T) {
 	api := kubeapi.Start(t)
 	a := kubeapi.Pod("a", "ua", "10.0.0.1")
@@ -280,7 +283,7 @@ func TestHostileServer(t *testing.T) {
 			seen := failed
 			waitFor(t, "two failures", func() bool {
 				now := w.Status().Failed
-				if now > seen { // this need not wait for the pause
+				if now > seen { // the retry need not wait for the pause
 					seen = now
 					w.podFeed.restart()
 				}
@@ -296,8 +299,9 @@ func TestHostileServer(t *testing.T) {
 	waitKeys(t, w, "")
 }
 
-// TestFastEvents checks that events that arrive faster than in any cluster are handled at a limited
-// rate. After one second's worth, the next event waits until the second is over.
+// TestFastEvents checks that events that arrive faster than in any real cluster are handled at a
+// limited rate. After one second's worth of events, the next event waits for the end of that
+// second.
 func TestFastEvents(t *testing.T) {
 	api := kubeapi.Start(t)
 	a, b := kubeapi.Pod("a", "ua", "10.0.0.1"), kubeapi.Pod("b", "ub", "10.0.0.2")
@@ -325,8 +329,8 @@ func TestFastEvents(t *testing.T) {
 	}
 }
 
-// TestSilentServer checks that a server that does not answer blocks nothing. The wait for a first
-// answer ends at its deadline, and Run ends at once.
+// TestSilentServer checks that a server that does not respond blocks nothing. Sync returns when its
+// context is cancelled, and Run when the test ends.
 func TestSilentServer(t *testing.T) {
 	api := kubeapi.Start(t)
 	release := make(chan struct{})
@@ -354,7 +358,7 @@ func TestSilentServer(t *testing.T) {
 	}
 }
 
-// TestPool checks that the followed pods change with the pool's selector and ports.
+// TestPool checks that the watched pods change with the pool's selector and ports.
 func TestPool(t *testing.T) {
 	api := kubeapi.Start(t)
 	api.Put(kubeapi.Pods, kubeapi.Pod("a", "ua", "10.0.0.1"))
@@ -384,8 +388,8 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// TestPlainServer checks that a token is never sent over an unencrypted connection. kubectl proxy
-// needs no token.
+// TestPlainServer checks that a token is never sent over an unencrypted connection. It is allowed
+// to use an unencrypted connection without a token, because the server of kubectl proxy needs none.
 func TestPlainServer(t *testing.T) {
 	var authorized atomic.Bool
 	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -403,8 +407,8 @@ func TestPlainServer(t *testing.T) {
 	}
 }
 
-// TestNoCluster checks that outside a cluster, and with a missing account, the error says what to
-// do.
+// TestNoCluster checks that outside a cluster, or if the account is missing, the error suggests a
+// remedy.
 func TestNoCluster(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	w := New(&config.Kubernetes{Selector: "app=vllm", Account: t.TempDir()}, 80, Options{Log: zap.NewNop()})

@@ -16,8 +16,8 @@ type play struct {
 
 func newPlay() *play { return &play{now: time.Unix(1000, 0)} }
 
-// seconds lets time pass. It sets the calls held, and whether answers and counters move. A sum
-// below 0 means that the engine has no counters.
+// seconds lets time pass while responses and counters behave as given. If sum is nil, the engine
+// has no counters. It returns the second in which the engine stalls, or 0.
 func (p *play) seconds(n int, moves bool, sum *float64) (stalledAt int) {
 	for i := range n {
 		p.now = p.now.Add(time.Second)
@@ -42,11 +42,11 @@ func learned() *play {
 	p.seconds(1, false, nil)
 	p.s.Held = 1
 	p.seconds(10, true, nil)
-	p.s.Waiting = 1 // from here on it is silent
+	p.s.Waiting = 1 // from here on the engine is silent
 	return p
 }
 
-// TestSlowChunks plays an engine on a slow and busy machine: the steps of a long prompt take longer
+// TestSlowChunks plays an engine on a slow and busy machine. The steps of a long prompt take longer
 // and longer, and the last step never ends.
 func TestSlowChunks(t *testing.T) {
 	p, sum := newPlay(), 100.0
@@ -68,7 +68,7 @@ func TestStall(t *testing.T) {
 	fixed := 100.0
 	for name, c := range map[string]struct {
 		play func() int
-		want int // the second at which the engine is stalled; 0: never
+		want int // second in which the engine stalls; 0 means never
 	}{
 		"known step": {func() int { return learned().seconds(60, false, nil) }, 10},
 		"unknown step": {func() int {
@@ -127,7 +127,7 @@ func TestStall(t *testing.T) {
 		}, 30},
 		"nobody waits": {func() int {
 			p := learned()
-			p.s.Waiting = 0 // a client reads the answer slowly
+			p.s.Waiting = 0 // a client reads the response slowly
 			return p.seconds(100, false, nil)
 		}, 0},
 		"no work": {func() int {
@@ -154,7 +154,7 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// TestRestart checks that falling counters are not a move, but exclude a stall for 10 s.
+// TestRestart checks that falling counters are not progress, but prevent a stall for 10 s.
 func TestRestart(t *testing.T) {
 	p, high, low := learned(), 100.0, 1.0
 	if p.seconds(8, false, &high) != 0 {
@@ -166,8 +166,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestOldCount checks that the first sum after a move is not a sign of work, because its work may
-// be older than the stall.
+// TestOldCount checks that the first sum that is read after progress is not a sign of work, because
+// its work may precede the stall.
 func TestOldCount(t *testing.T) {
 	p, sum := newPlay(), 100.0
 	p.seconds(2, false, &sum)
@@ -181,8 +181,7 @@ func TestOldCount(t *testing.T) {
 	}
 }
 
-// TestBack checks that only a move brings a stalled engine back, and that the stall does not change
-// the usual step.
+// TestBack checks that only progress ends a stall, and that a stall does not change the usual step.
 func TestBack(t *testing.T) {
 	p := learned()
 	p.seconds(10, false, nil)
@@ -197,7 +196,8 @@ func TestBack(t *testing.T) {
 	}
 }
 
-// TestLost checks that waiting calls count as lost if the engine reports only the moving calls.
+// TestLost checks that waiting calls count as lost if the engine reports only the calls that make
+// progress.
 func TestLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		requests, held, waiting, young int
@@ -251,8 +251,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestNeverStalledWhileMoving checks that an engine that moves every nine seconds, or has no work,
-// never stalls.
+// TestNeverStalledWhileMoving checks that an engine never stalls if it makes progress every nine
+// seconds or has no work.
 func TestNeverStalledWhileMoving(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, quiet, sum := newPlay(), 0, 0.0

@@ -5,32 +5,34 @@ import (
 	"time"
 )
 
-// numbers are the recent sums of the counters, newest first. For one engine, only the last sum and
-// the higher sums from before a restart are kept. For several engines, all recent sums are kept.
+// numbers contains the recent counter sums, newest first. If there is one engine, these are the
+// last sum and the higher sums before a restart. If there are several engines, these are all recent
+// sums.
 type numbers struct {
 	seen     []float64
-	returned time.Time // when an earlier, higher sum last came back
+	returned time.Time // when an earlier, higher sum last returned
 }
 
 const (
-	numbersKept = 16          // maximum number of engines that can be told apart
-	severalFor  = time.Minute // time for which a number that came back shows several engines
+	numbersKept = 16          // maximum number of engines that can be distinguished
+	severalFor  = time.Minute // how long a returned sum indicates more than one engine
 )
 
-// change is the relation of a number to the numbers before it.
+// change tells how a sum relates to the earlier sums.
 type change uint8
 
 const (
-	numberStood change = iota // nothing has moved
+	numberStood change = iota // no progress
 	numberRose
 	numberFell
 )
 
-// several reports whether the numbers come from several engines, because a higher number came back.
+// several reports whether a higher sum has returned, which shows that the sums come from more than
+// one engine.
 func (n *numbers) several(at time.Time) bool { return at.Sub(n.returned) < severalFor }
 
-// take records a number. With several engines, a new number counts as a rise from the next lower
-// number.
+// take records a sum. If there are several engines, a new sum counts as a rise from the next lower
+// one.
 func (n *numbers) take(number float64, at time.Time) change {
 	if len(n.seen) == 0 {
 		n.seen = append(make([]float64, 0, numbersKept), number)

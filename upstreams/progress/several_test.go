@@ -8,15 +8,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// balanced is a balancer in front of some engines. Each read of the counters goes to the next
+// balanced is a balancer with several engines behind it. Each read of the counters goes to the next
 // engine.
 type balanced struct {
 	counts []float64
-	step   float64 // progress of a moving engine per second; 0: 1
+	step   float64 // progress of a working engine per second; 0: 1
 	reads  int
 }
 
-// seconds lets time pass while some of the engines move, and reads the counters every other second.
+// seconds lets time pass while some of the engines work, and reads the counters every other second.
 func (b *balanced) seconds(p *play, n int, moving ...int) (stalledAt int) {
 	for i := range n {
 		for _, e := range moving {
@@ -34,14 +34,14 @@ func (b *balanced) seconds(p *play, n int, moving ...int) (stalledAt int) {
 	return 0
 }
 
-// TestSeveralEngines plays several engines behind one address, so each read may show another
-// engine. The engines have stalled only if all of them stand still. A jump from one engine to
-// another is not a move.
+// TestSeveralEngines plays several engines behind one address, where each read may return the
+// counters of a different engine. The engines have stalled only if none of them makes progress. A
+// jump from one engine to another is not progress.
 func TestSeveralEngines(t *testing.T) {
 	for name, c := range map[string]struct {
 		counts      []float64
 		moving      []int
-		least, most int // seconds until it is stalled; 0: never
+		least, most int // bounds of the second in which the engines stall; 0 means never
 	}{
 		"two stand still":                     {[]float64{1000, 5}, nil, 10, 15},
 		"two of one number":                   {[]float64{7, 7}, nil, 10, 15},
@@ -62,7 +62,7 @@ func TestSeveralEngines(t *testing.T) {
 }
 
 // TestSeveralEnginesFall restarts one of two engines while the other stands still. For 10 s this is
-// neither a move nor a stall. Then the engine works.
+// neither progress nor a stall. After that, the engine works.
 func TestSeveralEnginesFall(t *testing.T) {
 	b, p := balanced{counts: []float64{1000, 500}}, learned()
 	if b.seconds(p, 8) != 0 {
@@ -78,8 +78,8 @@ func TestSeveralEnginesFall(t *testing.T) {
 	}
 }
 
-// TestSeveralEnginesBack checks that engines that were taken out stay out while their sums jump,
-// and return once one of them moves.
+// TestSeveralEnginesBack checks that stalled engines stay out of service while reads only alternate
+// between them, and return once one of them makes progress.
 func TestSeveralEnginesBack(t *testing.T) {
 	b, p := balanced{counts: []float64{1000, 5, 400}}, learned()
 	if b.seconds(p, 60) == 0 {
@@ -103,8 +103,8 @@ func TestSeveralEnginesBack(t *testing.T) {
 	}
 }
 
-// TestNumbersReturn checks that a restarted engine, which passes its earlier numbers again, is not
-// mistaken for two engines for long.
+// TestNumbersReturn checks a restarted engine whose counters reach their earlier values again. For
+// a short time only, the edge mistakes it for two engines.
 func TestNumbersReturn(t *testing.T) {
 	var n numbers
 	now := time.Unix(1000, 0)
@@ -121,8 +121,8 @@ func TestNumbersReturn(t *testing.T) {
 	}
 }
 
-// TestSeveralEnginesOnly checks that with up to four engines, there is no stall as long as one of
-// them moves. If none moves there is a stall, and no jump ends it.
+// TestSeveralEnginesOnly checks that up to four engines do not stall while one of them works. If
+// none of them works, they stall, and a different engine's counters do not end the stall.
 func TestSeveralEnginesOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := balanced{counts: rapid.SliceOfN(rapid.Float64Range(0, 1e6), 1, 4).Draw(t, "counts")}
@@ -134,7 +134,7 @@ func TestSeveralEnginesOnly(t *testing.T) {
 			b.step = rapid.Float64Range(1, 1000).Draw(t, "step")
 			moving := rapid.SliceOfNDistinct(rapid.IntRange(0, len(b.counts)-1), 1, -1, rapid.ID).Draw(t, "moving")
 			if rapid.IntRange(0, 9).Draw(t, "restart") == 0 {
-				b.counts[moving[0]] = float64(phase+1) / 100 // as with tokens, no number occurs twice
+				b.counts[moving[0]] = float64(phase+1) / 100 // no number occurs twice, as with tokens
 			}
 			if at := b.seconds(p, rapid.IntRange(1, 40).Draw(t, "seconds"), moving...); at != 0 {
 				t.Fatalf("stalled while %v of %v move", moving, b.counts)
@@ -152,9 +152,9 @@ func TestSeveralEnginesOnly(t *testing.T) {
 	})
 }
 
-// TestPartialReports checks that reports that show only one of two engines miss moving calls. If
-// all of the other engine's calls wait, for instance behind a long prompt, none of them counts as
-// lost.
+// TestPartialReports checks reports that cover only one of two engines and therefore do not contain
+// all running calls. If all calls at the other engine wait, for example behind a long prompt, none
+// of them counts as lost.
 func TestPartialReports(t *testing.T) {
 	for name, c := range map[string]struct {
 		before int // seconds in which no call waits

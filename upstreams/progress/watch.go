@@ -6,28 +6,29 @@ import (
 	"time"
 )
 
-// Watch decides whether one upstream's engine works. Calls report their state through atomics; the
-// prober passes in samples and counters. The zero value is ready for use.
+// Watch decides whether one upstream's engine makes progress. Calls report their state through
+// atomics, and the prober passes samples and counters. The zero value is ready to use.
 type Watch struct {
 	waiting atomic.Int64
 	buffers atomic.Int64
 	unread  atomic.Int64
 
-	mu sync.Mutex // held for bookkeeping only
+	mu sync.Mutex // held only for bookkeeping
 	m  machine
 }
 
-// Waits counts calls that start (1) or stop (-1) waiting for the engine after Patience.
+// Waits adds n to the number of calls that have been silent for Patience.
 func (w *Watch) Waits(n int64) { w.waiting.Add(n) }
 
-// Buffers counts calls whose answers the engine may hold back until they are complete.
+// Buffers adds n to the number of calls whose responses the engine may buffer.
 func (w *Watch) Buffers(n int64) { w.buffers.Add(n) }
 
-// Unread counts the prompt tokens of calls that have had no first token, including cached ones:
-// if the assumed cache is gone, the prefill must not count as a stall.
+// Unread adds tokens to the prompt tokens of calls that have no first token yet. The number
+// includes tokens that are probably cached, so that a prefill does not count as a stall if the
+// cache is gone.
 func (w *Watch) Unread(tokens int64) { w.unread.Add(tokens) }
 
-// FirstToken records the time to a call's first token.
+// FirstToken records a call's time to first token and its prompt tokens.
 func (w *Watch) FirstToken(took time.Duration, tokens int64) {
 	if tokens < learnFrom {
 		return
@@ -37,7 +38,7 @@ func (w *Watch) FirstToken(took time.Duration, tokens int64) {
 	w.m.firstToken(took, tokens)
 }
 
-// Sample records a sample, adding what the calls have reported.
+// Sample records a sample. It fills in Waiting, Buffers and Unread.
 func (w *Watch) Sample(s Sample) {
 	s.Waiting, s.Buffers, s.Unread = int(w.waiting.Load()), int(w.buffers.Load()), w.unread.Load()
 	w.mu.Lock()
@@ -45,8 +46,8 @@ func (w *Watch) Sample(s Sample) {
 	w.m.sample(s)
 }
 
-// Count records the sum of the engine's counters. It reports whether the counters have restarted,
-// which means that the engine was restarted.
+// Count records the sum of the engine's counters. It reports whether the sum indicates a restart of
+// the engine.
 func (w *Watch) Count(at time.Time, sum float64) (restarted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,15 +68,14 @@ func (w *Watch) Uncounted() {
 	w.m.counts = false
 }
 
-// Moved records a sign of work that is neither a call's nor a counter's.
+// Moved records progress from a source other than calls and counters.
 func (w *Watch) Moved(at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.m.move(at, w.m.last.Unread)
 }
 
-// Report records the number of requests that the engine reports, and the number of calls that it
-// had from this edge.
+// Report records the requests that the engine reports, and the number of this edge's calls.
 func (w *Watch) Report(at time.Time, requests, held int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,65 +96,63 @@ func (w *Watch) Stalled(now time.Time) bool {
 	return w.m.stalled(now)
 }
 
-// StandsStill reports whether the engine's readable counters prove that it has stalled.
+// StandsStill reports whether the engine's counters prove a stall.
 func (w *Watch) StandsStill(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.m.standsStill(now)
 }
 
-// TakeOut records that the upstream gets no new calls. From then on the upstream counts as stalled
-// until something moves.
+// TakeOut records that the upstream is out of service. It then counts as stalled until something
+// moves.
 func (w *Watch) TakeOut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.m.out = true
 }
 
-// Forget starts over, because the engine may be another one.
+// Forget starts over, because another engine may have taken over the address.
 func (w *Watch) Forget(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.m = machine{last: w.m.last, since: now, ours: now}
 }
 
-// Resume records that the engine was busy and is back. The time that it stood still until now does
-// not count.
+// Resume records that the engine was busy and is up again. The time without progress starts again.
 func (w *Watch) Resume(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.m.since, w.m.ours = now, now
 }
 
-// MovedSince reports whether something has moved since the given time.
+// MovedSince reports whether the engine has made progress since then.
 func (w *Watch) MovedSince(then time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.m.moved.After(then)
 }
 
-// Works reports whether the engine visibly works: the engine has counters, and the counters, or
-// answers to this edge, have moved recently enough.
+// Works reports whether the engine has counters and makes progress.
 func (w *Watch) Works(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.m.counts && !w.m.out && !w.m.still(now)
 }
 
-// Lost reports whether a call that has been silent since the given time is lost.
+// Lost reports whether a call that has been silent since silentSince is lost.
 func (w *Watch) Lost(silentSince, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.m.lost(silentSince, int(w.waiting.Load()), now)
 }
 
-// Facts is the knowledge of a Watch, for the status page.
+// Facts describes a Watch for the status page.
 type Facts struct {
-	Counts bool          // the engine has readable counters
-	Held   bool          // the engine has calls from this edge
-	Still  time.Duration // time for which the engine has stood still
-	Bound  time.Duration // the engine counts as stalled if Still exceeds this
-	Step   time.Duration // the usual step; 0: not known yet
+	Counts bool          // the engine has counters
+	Held   bool          // the engine has calls of this edge
+	Still  time.Duration // time without progress
+	Bound  time.Duration // the engine stalls when Still exceeds this
+	Step   time.Duration // the usual step; 0: unknown
 }
 
 // Facts returns the present facts.

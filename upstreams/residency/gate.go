@@ -8,38 +8,36 @@ import (
 )
 
 const (
-	// A fair share is shareLoads times as long as a load takes, between shareMin and shareMax, so
-	// that loads take at most about a tenth of the time.
+	// A fair share is shareLoads times the duration of a load, between shareMin and shareMax. Loads
+	// therefore take at most about a tenth of the time.
 	shareLoads = 10
 	shareMin   = 2 * time.Second
 	shareMax   = 2 * time.Minute
-	// holdMax is the maximum time for which an idle model keeps its place, for its next call, while
-	// other models wait.
+	// holdMax limits how long an idle model keeps its place while other models wait.
 	holdMax = 2 * time.Second
-	// claimTime is the time for which a place is reserved for the model whose turn it is.
+	// claimTime is how long a place is reserved for the next model.
 	claimTime = time.Second
-	// forfeitTime is the time for which a model that did not take its turn is skipped.
+	// forfeitTime is how long a model is skipped after an unused turn.
 	forfeitTime = 5 * time.Second
 )
 
-// Gate manages one engine's places for models. Its methods may be called from any goroutine.
+// Gate manages the places for models at one engine. It is safe for concurrent use.
 type Gate struct {
 	mu     sync.Mutex
 	places int
 	models map[string]*Model
-	order  []*Model      // by name, so that ties are decided the same way each time
-	calls  uint64        // calls that have entered
-	load   time.Duration // usual duration of a load; 0: none has been seen
+	order  []*Model      // by name, so that ties always resolve the same way
+	calls  uint64        // calls admitted so far
+	load   time.Duration // usual duration of a load; 0: unknown
 
-	// renew recomputes the following fields.
-	waiting   []*Model // models without a place but with waiting calls, the next one first
-	residents []*Model // models with a place, the least recently used one first
-	yielding  []*Model // residents that take no call, because other models wait
-	idle      int      // residents at the front whose places may be taken
+	// The following fields are recomputed by renew.
+	waiting   []*Model // models that have waiting calls and no place, next first
+	residents []*Model // models with a place, least recently used first
+	yielding  []*Model // residents that get no new calls because other models wait
+	idle      int      // number of residents, from the front, that can be evicted
 }
 
-// New returns a gate for an engine that keeps this many models loaded. Calls may ask for any of its
-// models.
+// New returns a gate for an engine that keeps places models loaded.
 func New(places int) *Gate { return &Gate{places: max(1, places), models: map[string]*Model{}} }
 
 // Model holds one model's state at a gate.
@@ -48,21 +46,21 @@ type Model struct {
 	name string
 
 	// The gate's lock guards the following fields.
-	absent   bool // the engine lacks the model now, so its calls wait for no turn
+	absent   bool // the engine does not serve the model now, so its calls get no turn
 	resident bool
-	cold     bool      // resident, but not yet shown to be loaded by a call
+	cold     bool      // resident, but no call has shown yet that it is loaded
 	changed  time.Time // when the model got or lost its place
-	used     uint64    // the number of its last call
+	used     uint64    // sequence number of its last call
 	endedAt  time.Time // when its last call ended
 	running  int
 	waiters  int
-	since    time.Time // since when the model waits for its turn
+	since    time.Time // start of the wait for a turn
 	offered  time.Time // when this turn was first offered; zero: not yet
-	forfeit  time.Time // skipped until then, after an unused turn
+	forfeit  time.Time // skipped until then after an unused turn
 }
 
-// Model returns a model's state. For the same name it returns the same state until Keep removes
-// that state.
+// Model returns the state of a model. Until Keep removes the model, the same name returns the same
+// *Model.
 func (g *Gate) Model(name string) *Model {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -76,7 +74,7 @@ func (g *Gate) Model(name string) *Model {
 	return m
 }
 
-// Keep removes models that are not in names and have neither a place nor waiting calls.
+// Keep removes models that are not in names, unless they have a place or waiting calls.
 func (g *Gate) Keep(names []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -89,8 +87,8 @@ func (g *Gate) Keep(names []string) {
 	})
 }
 
-// Passes reports whether a call for the model may be sent now, and whether the engine would first
-// have to load the model.
+// Passes reports whether a call for the model may be sent now, and whether the engine would have to
+// load the model.
 func (m *Model) Passes(now time.Time) (ok, cold bool) {
 	g := m.gate
 	g.mu.Lock()
@@ -99,9 +97,9 @@ func (m *Model) Passes(now time.Time) (ok, cold bool) {
 	return g.passes(m), !m.resident
 }
 
-// Enter starts a call for the model. ok says whether the call may be sent. Call Leave when the call
-// has ended. opens says whether waiting calls for another model may now be sent, because the engine
-// uses this model and will evict an idle model next.
+// Enter admits a call for the model. ok reports whether the call may be sent. If so, the caller
+// must call Leave when the call ends. opens reports whether waiting calls of another model may now
+// be sent, because this call makes an idle model the next to be evicted.
 func (m *Model) Enter(now time.Time) (ok, opens bool) {
 	g := m.gate
 	g.mu.Lock()
@@ -121,7 +119,7 @@ func (m *Model) Enter(now time.Time) (ok, opens bool) {
 	return true, g.available() > before
 }
 
-// Leave ends a call that has entered. On a nil model it does nothing.
+// Leave ends an admitted call. On a nil model it does nothing.
 func (m *Model) Leave(now time.Time) {
 	if m == nil {
 		return
@@ -133,14 +131,15 @@ func (m *Model) Leave(now time.Time) {
 	m.endedAt = now
 }
 
-// Cold reports whether no call has yet shown that the model is loaded.
+// Cold reports whether the model may not be loaded yet.
 func (m *Model) Cold() bool {
 	m.gate.mu.Lock()
 	defer m.gate.mu.Unlock()
 	return !m.resident || m.cold
 }
 
-// Loaded records that a cold model has answered. took is the time since the request (0: unknown).
+// Loaded records that a cold model has responded. took is the time since the request was sent, or 0
+// if unknown.
 func (m *Model) Loaded(took time.Duration) {
 	g := m.gate
 	g.mu.Lock()
@@ -158,9 +157,8 @@ func (m *Model) Loaded(took time.Duration) {
 	}
 }
 
-// Wait counts a call that waits for the model. Call Quit when it stops waiting. Wait reports
-// whether calls for the model may now be sent: the model was skipped until now, or another model
-// started to wait at the same moment.
+// Wait registers a waiting call for the model. The caller must call Quit when the wait ends. Wait
+// reports whether calls for the model may now be sent, because the model is no longer skipped.
 func (m *Model) Wait(now time.Time) (opens bool) {
 	g := m.gate
 	g.mu.Lock()
@@ -175,8 +173,8 @@ func (m *Model) Wait(now time.Time) (opens bool) {
 	return !before && g.passes(m)
 }
 
-// Quit ends a call's wait, and reports whether no other call waits for the model. If the model's
-// turn had been offered, claimTime starts over for the next call.
+// Quit ends a call's wait, and reports whether it was the model's last waiting call. If a turn was
+// offered, claimTime starts again for the next waiting call.
 func (m *Model) Quit() (last bool) {
 	g := m.gate
 	g.mu.Lock()
@@ -186,7 +184,7 @@ func (m *Model) Quit() (last bool) {
 	return m.waiters == 0
 }
 
-// SetAbsent sets whether the engine lacks the model. Calls for an absent model get no turn.
+// SetAbsent records whether the engine lacks the model. Calls for an absent model get no turn.
 func (m *Model) SetAbsent(absent bool) {
 	m.gate.mu.Lock()
 	defer m.gate.mu.Unlock()
@@ -194,17 +192,16 @@ func (m *Model) SetAbsent(absent bool) {
 }
 
 // SetPlaces changes the number of models that the engine keeps. Surplus models keep their places
-// until other models want them.
+// until other models need them.
 func (g *Gate) SetPlaces(n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.places = max(1, n)
 }
 
-// Observe corrects which models are resident from the engine's list of loaded models. begun is the
-// time at which the edge started to read the list. Observe skips models with a running call, and
-// models that have got or lost their place since begun. It reports whether a model has got or lost
-// a place.
+// Observe updates the resident models from the engine's list of loaded models. begun is when the
+// edge started to read the list. Observe skips models with running calls, and models whose place
+// has changed since begun. It reports whether a place has changed.
 func (g *Gate) Observe(loaded func(name string) (loaded, ok bool), begun time.Time) (changed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -232,8 +229,8 @@ func (g *Gate) Observe(loaded func(name string) (loaded, ok bool), begun time.Ti
 	return changed
 }
 
-// NextChange returns the time until the turns may change by time alone. ok is false if they will
-// not.
+// NextChange returns how long until the turns may change without any call. ok is false if they will
+// not change.
 func (g *Gate) NextChange(now time.Time) (in time.Duration, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -264,20 +261,20 @@ func (g *Gate) NextChange(now time.Time) (in time.Duration, ok bool) {
 	return soonest.Sub(now), !soonest.IsZero()
 }
 
-// Resident is one model that has a place, or waits for one.
+// Resident is a model that has a place or waits for one.
 type Resident struct {
 	Model    string  `json:"model"`
 	Resident bool    `json:"resident"`
 	Loading  bool    `json:"loading"`
 	Running  int     `json:"running"`
 	Waiting  int     `json:"waiting"`
-	Seconds  float64 `json:"seconds"` // time since it got or lost its place
+	Seconds  float64 `json:"seconds"` // since it got or lost its place
 }
 
-// Snapshot is a gate's state at one moment.
+// Snapshot is a copy of a gate's state.
 type Snapshot struct {
 	Places      int        `json:"places"`
-	LoadSeconds float64    `json:"load_seconds"` // usual duration of a load; 0: none has been seen
+	LoadSeconds float64    `json:"load_seconds"` // usual duration of a load; 0: unknown
 	Models      []Resident `json:"models"`
 }
 
@@ -299,8 +296,7 @@ func (g *Gate) Snapshot(now time.Time) *Snapshot {
 	return s
 }
 
-// Loading reports whether the engine was asked for a model that no call has yet shown to be
-// loaded.
+// Loading reports whether the engine may be loading a model.
 func (g *Gate) Loading() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -309,10 +305,9 @@ func (g *Gate) Loading() bool {
 
 func (m *Model) loading() bool { return m.resident && m.cold && m.running > 0 }
 
-// share returns a model's fair share.
 func (g *Gate) share() time.Duration { return min(max(shareLoads*g.load, shareMin), shareMax) }
 
-// hold returns the time for which an idle model keeps its place for its next call.
+// hold returns how long an idle model keeps its place.
 func (g *Gate) hold() time.Duration { return min(g.load, holdMax) }
 
 // renew updates the turns. The caller holds mu.
@@ -328,9 +323,9 @@ func (g *Gate) renew(now time.Time) {
 		}
 	}
 	slices.SortStableFunc(g.waiting, func(a, b *Model) int { return a.since.Compare(b.since) })
-	// Engines evict the least recently used model, and some engines do so even if that model has
-	// work. So a place can be taken only if its model is next in that order and this edge's calls
-	// of that model have ended.
+	// Engines evict the least recently used model, and some do so even if that model has running
+	// requests. A place can therefore be taken away only if its model is the next in that order and
+	// all of the edge's calls for the model have ended.
 	slices.SortStableFunc(g.residents, func(a, b *Model) int { return cmp.Compare(a.used, b.used) })
 	g.idle = 0
 	for g.idle < len(g.residents) && g.evictable(g.residents[g.idle], now) {
@@ -349,23 +344,21 @@ func (g *Gate) renew(now time.Time) {
 	}
 }
 
-// available returns the number of places that are free or may be taken away.
 func (g *Gate) available() int { return g.places - len(g.residents) + g.idle }
 
-// evictable reports whether a resident has no work and will get none soon, or has had its share.
+// evictable reports whether a resident has no running calls, and is idle or has had its share.
 func (g *Gate) evictable(m *Model, now time.Time) bool {
 	return m.running == 0 &&
 		(now.Sub(m.changed) >= g.share() || m.waiters == 0 && now.Sub(m.endedAt) >= g.hold())
 }
 
-// expire forfeits an unused turn.
 func (m *Model) expire(now time.Time) {
 	if !m.offered.IsZero() && now.Sub(m.offered) >= claimTime {
 		m.offered, m.forfeit, m.since = time.Time{}, now.Add(forfeitTime), now
 	}
 }
 
-// passes reports whether a call for m may be sent. The caller has called renew.
+// passes reports whether a call for m may be sent. The caller must have called renew before.
 func (g *Gate) passes(m *Model) bool {
 	if m.resident {
 		return !slices.Contains(g.yielding, m)
@@ -377,8 +370,8 @@ func (g *Gate) passes(m *Model) bool {
 	return turn < g.available()
 }
 
-// place gives m a place: a free place, or the place of the least recently used model. passes() must
-// have returned true.
+// place gives m a free place, or takes the place of the least recently used model. The caller must
+// have called passes before.
 func (g *Gate) place(m *Model, now time.Time) {
 	for i := 0; i < g.idle && len(g.residents)-i >= g.places; i++ {
 		g.residents[i].evict(now)
@@ -386,7 +379,7 @@ func (g *Gate) place(m *Model, now time.Time) {
 	m.resident, m.cold, m.changed = true, true, now
 }
 
-// evict takes the place away. Calls that wait for the model start waiting for their turn.
+// evict takes the model's place away. Calls for this model then wait for a turn.
 func (m *Model) evict(now time.Time) {
 	m.resident, m.cold, m.changed, m.since, m.offered = false, false, now, now, time.Time{}
 }

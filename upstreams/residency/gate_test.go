@@ -11,8 +11,8 @@ import (
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// engine is a simulated engine behind a gate: it runs calls in slots and takes time to load
-// models. Waiting calls try for a slot after every event, and when NextChange predicts a change.
+// engine is a simulated engine behind a gate. It runs calls in slots and takes time to load models.
+// Waiting calls try to enter after every event, and whenever NextChange predicts a change.
 type engine struct {
 	t     rapid.TB
 	gate  *Gate
@@ -22,11 +22,11 @@ type engine struct {
 
 	running []*call
 	queue   []*call
-	loaded  []string // the engine's own memory, least recently used first
+	loaded  []string // models that the engine has loaded, least recently used first
 	places  int
 	swaps   int
 	done    int
-	longest map[string]time.Duration // the longest wait of a call, by model
+	longest map[string]time.Duration // longest wait of a call, by model
 }
 
 type call struct {
@@ -35,7 +35,7 @@ type call struct {
 	asked, end time.Time
 	cold       bool
 	begun      time.Time
-	then       func() // called after the call's end
+	then       func() // called after the end of the call
 }
 
 func newEngine(t rapid.TB, places, slots int, load time.Duration) *engine {
@@ -51,7 +51,7 @@ func (e *engine) ask(model string, takes time.Duration, then func()) {
 	e.offer()
 }
 
-// offer lets the waiting calls try to enter, the oldest first.
+// offer lets the waiting calls try to enter, the oldest call first.
 func (e *engine) offer() {
 	for i := 0; i < len(e.queue); {
 		c := e.queue[i]
@@ -76,8 +76,8 @@ func (e *engine) offer() {
 	}
 }
 
-// touch makes the engine load a model. Like real engines it evicts the least recently used model,
-// whatever runs in it.
+// touch makes the engine load a model. Like real engines, it evicts the least recently used model
+// even while calls use that model.
 func (e *engine) touch(model string) {
 	if i := slices.Index(e.loaded, model); i >= 0 {
 		e.loaded = append(slices.Delete(e.loaded, i, i+1), model)
@@ -95,7 +95,7 @@ func (e *engine) touch(model string) {
 	e.loaded = append(e.loaded, model)
 }
 
-// step moves to the next event and reports whether there was one.
+// step moves to the next event, and reports whether there was one.
 func (e *engine) step() bool {
 	var next *call
 	for _, c := range e.running {
@@ -127,8 +127,8 @@ func (e *engine) step() bool {
 	return true
 }
 
-// TestRandomModels checks the cost of random requests: callers that repeatedly ask for one of three
-// models cause at most one swap per four calls.
+// TestRandomModels checks that clients that repeatedly request one of three models at random cause
+// at most one swap per four calls.
 func TestRandomModels(t *testing.T) {
 	for _, callers := range []int{6, 12, 24} {
 		for _, load := range []time.Duration{50 * time.Millisecond, 8 * time.Second} {
@@ -159,8 +159,8 @@ func TestRandomModels(t *testing.T) {
 	}
 }
 
-// TestTwoInTurn checks the order AABB for two clients, each of which asks for its own model again
-// as soon as it has an answer.
+// TestTwoInTurn checks the order AABB for two clients that request different models. Each client
+// sends its next request as soon as it has a response.
 func TestTwoInTurn(t *testing.T) {
 	e := newEngine(t, 1, 4, 500*time.Millisecond)
 	for _, model := range []string{"a", "b"} {
@@ -179,8 +179,8 @@ func TestTwoInTurn(t *testing.T) {
 	}
 }
 
-// TestFairShare checks that a call for one model, once a minute during a flood for another, waits
-// for at most two fair shares.
+// TestFairShare checks that during a flood of calls for one model, a call for another model once a
+// minute waits for at most two fair shares.
 func TestFairShare(t *testing.T) {
 	e := newEngine(t, 1, 4, 2*time.Second)
 	flood := 0
@@ -210,7 +210,7 @@ func TestFairShare(t *testing.T) {
 	}
 }
 
-// TestForfeit checks that an unused turn blocks no other model.
+// TestForfeit checks that an unused turn does not block other models.
 func TestForfeit(t *testing.T) {
 	g := New(1)
 	a, b := g.Model("a"), g.Model("b")
@@ -234,8 +234,8 @@ func TestForfeit(t *testing.T) {
 	b.Quit()
 }
 
-// TestVanishedWaiters checks that a turn is not forfeited while its waiters come one after the
-// other within claimTime, because the earlier ones may have left.
+// TestVanishedWaiters checks that a turn is not forfeited while waiting calls try to enter one
+// after another within claimTime. The earlier ones may have disconnected.
 func TestVanishedWaiters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g, now := New(1), t0
@@ -251,7 +251,7 @@ func TestVanishedWaiters(t *testing.T) {
 		a.Leave(now.Add(time.Second))
 		now = now.Add(time.Hour)
 		for ; waiters > 0; waiters-- {
-			g.NextChange(now) // they are woken, and the first in line checks
+			g.NextChange(now) // the waiters are woken, and the first one checks
 			for left := claimTime - time.Millisecond; left > 0 && rapid.Bool().Draw(t, "looks"); {
 				step := min(left, time.Duration(rapid.IntRange(0, 999).Draw(t, "step"))*time.Millisecond)
 				now, left = now.Add(step), left-step
@@ -271,8 +271,8 @@ func TestVanishedWaiters(t *testing.T) {
 	})
 }
 
-// TestEnterOpens checks that Enter reports room for another model: once the engine has used the
-// busy model again, the idle one is the next to be evicted.
+// TestEnterOpens checks that Enter reports room for another model. When the engine uses the busy
+// model again, the idle model becomes the next to be evicted.
 func TestEnterOpens(t *testing.T) {
 	g := New(2)
 	busy, idle, waits := g.Model("busy"), g.Model("idle"), g.Model("waits")
@@ -280,16 +280,16 @@ func TestEnterOpens(t *testing.T) {
 	enter(t, idle, t0, true)
 	idle.Leave(t0)
 	waits.Wait(t0)
-	enter(t, waits, t0, false) // the engine would evict the busy one
+	enter(t, waits, t0, false) // the engine would evict the busy model
 	if ok, opens := busy.Enter(t0); !ok || !opens {
 		t.Errorf("it enters: %v, and opens: %v", ok, opens)
 	}
 	enter(t, waits, t0, true)
 }
 
-// TestWaitOpens checks that Wait reports if calls may be sent once the waiting call is counted.
-// That is the case if the call's model was skipped until then, or if another model's call arrived
-// at the same moment and comes after it.
+// TestWaitOpens checks that Wait reports whether counting the waiting call allows calls to be sent.
+// This is the case if the model was skipped before, or if a call of another model arrived at the
+// same moment and comes after it.
 func TestWaitOpens(t *testing.T) {
 	g := New(1)
 	a, b, c := g.Model("a"), g.Model("b"), g.Model("c")
@@ -315,7 +315,7 @@ func TestWaitOpens(t *testing.T) {
 	}
 }
 
-// TestObserve checks which states an engine's list corrects, and which it does not.
+// TestObserve checks which states of the gate an engine's list corrects.
 func TestObserve(t *testing.T) {
 	g := New(1)
 	a, b := g.Model("a"), g.Model("b")
@@ -351,16 +351,16 @@ func enter(t *testing.T, m *Model, now time.Time, want bool) {
 	}
 }
 
-// TestGateProperties drives a gate at random. An engine that evicts the least recently used model
-// never loses work. At no time do more models have calls than there are places. No waiter waits
-// forever, even if others never take their turns, and no state is left behind.
+// TestGateProperties drives a gate with random calls. An engine that evicts the least recently used
+// model never loses work. There are never more models with running calls than places. No waiter
+// waits forever, even if others never use their turns. No state is left behind.
 func TestGateProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		places := rapid.IntRange(1, 3).Draw(t, "places")
 		e := newEngine(t, places, rapid.IntRange(1, 6).Draw(t, "slots"),
 			time.Duration(rapid.IntRange(0, 5000).Draw(t, "load"))*time.Millisecond)
 		models := []string{"a", "b", "c", "d", "e"}
-		var absent []*Model // waiters that never enter
+		var absent []*Model // models whose waiting calls never enter
 		for range rapid.IntRange(1, 60).Draw(t, "events") {
 			model := rapid.SampledFrom(models).Draw(t, "model")
 			switch rapid.IntRange(0, 5).Draw(t, "event") {
@@ -373,7 +373,7 @@ func TestGateProperties(t *testing.T) {
 					absent = append(absent, e.gate.Model(model))
 					e.gate.Model(model).Wait(e.now)
 				}
-			case 5: // a waiting client leaves
+			case 5: // a waiting client disconnects
 				if n := len(e.queue); n > 0 {
 					c := e.queue[n-1]
 					e.queue = e.queue[:n-1]
@@ -407,7 +407,7 @@ func TestGateProperties(t *testing.T) {
 	})
 }
 
-// TestKeep checks that Keep does not remove a model that has a place or waiting calls.
+// TestKeep checks that Keep does not remove a loaded model or a model with waiting calls.
 func TestKeep(t *testing.T) {
 	g := New(1)
 	for _, name := range []string{"placed", "awaited", "idle", "named"} {

@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// Places holds an upstream's gate, if it has one. The gate has as many places as configured, or as
-// the engine reports if those are fewer. Its methods may be called from any goroutine.
+// Places contains an upstream's gate, if it has one. The gate has the configured number of places,
+// or the reported number if that is smaller. It is safe for concurrent use.
 type Places struct {
-	gate atomic.Pointer[Gate] // nil: calls of all models are sent at once
+	gate atomic.Pointer[Gate] // nil: no turns
 
 	mu               sync.Mutex
 	configured, told int // 0: none
@@ -17,12 +17,12 @@ type Places struct {
 // Gate returns the gate, or nil if there is none.
 func (p *Places) Gate() *Gate { return p.gate.Load() }
 
-// Configure sets the number of models that the configuration lets the engine keep; 0: no turns. It
-// reports whether that changes the gate.
+// Configure sets the configured number of places. If n is 0, there are no turns. It reports whether
+// the gate changed.
 func (p *Places) Configure(n int) (changed bool) { return p.renew(&p.configured, n) }
 
-// Tell sets the number of models that the engine reports that it keeps, or 0 if it reports none. It
-// reports whether that changes the gate.
+// Tell sets the number of places that the engine reports. n is 0 if it reports none. It reports
+// whether the gate changed.
 func (p *Places) Tell(n int) (changed bool) { return p.renew(&p.told, n) }
 
 func (p *Places) renew(which *int, n int) (changed bool) {

@@ -1,13 +1,12 @@
-// Package wake decides when to wake an engine that is away. However many calls wait for the engine,
-// one request is sent to a URL that the operator configures.
+// Package wake decides when to wake an engine that is down or asleep. Even if many calls wait for
+// the engine, the edge sends only one request, to a URL that the operator configures.
 //
-// An engine is away while its upstream is down, or reports that it sleeps. A call that finds no
-// engine of its model asks for a wake. The request is sent once the engine has been away for
-// `after`. The request is repeated only after the time allowed for a start: three times the last
-// start's duration, and at least two minutes. If the request fails, the next one may follow ten
-// seconds later.
+// An engine is away while its upstream is down or reports sleep mode. If a call finds no engine for
+// its model, the call requests a wake. The edge sends the request once the engine has been away for
+// `after`. It repeats the request only if a start takes longer than two minutes and longer than
+// three times the last one. If the request failed, the edge waits only ten seconds.
 //
-// The package does no I/O and has no goroutine, and the time is an argument.
+// The package does no I/O, starts no goroutines and takes the time as an argument.
 package wake
 
 import (
@@ -18,39 +17,38 @@ import (
 )
 
 const (
-	// assumedStart is the assumed duration of a start until one has been seen.
+	// assumedStart is the assumed duration of a start until one was measured.
 	assumedStart = 30 * time.Second
-	// A start may take startsMax times as long as the last one, and at least startMin.
+	// A start may take startsMax times as long as the last one, but startMin is always allowed.
 	startsMax = 3
 	startMin  = 2 * time.Minute
-	// failedPause is the time after a failed request before the next one may follow.
+	// failedPause is the pause after a failed request.
 	failedPause = 10 * time.Second
 )
 
-// Waker tracks whether one engine is away, and when to wake it. Its methods may be called from any
-// goroutine.
+// Waker tracks whether an engine is away, and when to wake it. It is safe for concurrent use.
 type Waker struct {
 	start func(Run)
 
 	mu     sync.Mutex
 	spec   config.Wake
-	away   time.Time     // since when the engine has been away; zero: it is not away
-	begun  time.Time     // start of the current attempt; zero: no start is under way
-	failed time.Time     // when the last request failed
-	took   time.Duration // duration of the last start; 0: none was seen
-	over   chan struct{} // closed at the end of the running start; nil: none is running
+	away   time.Time     // when the engine went away; zero: it is not away
+	begun  time.Time     // start of the current attempt; zero: none
+	failed time.Time     // time of the last failed request
+	took   time.Duration // duration of the last start; 0: unknown
+	over   chan struct{} // closed at the end of the current start; nil: none
 }
 
-// Run describes one start to the sender of its request.
+// Run describes one start to the function that sends its request.
 type Run struct {
 	Spec     config.Wake
-	Wait     time.Duration   // pause before the request
-	Patience time.Duration   // limit for the whole start
-	Over     <-chan struct{} // closed when the engine is back, or the request has failed
+	Wait     time.Duration   // delay before the request
+	Patience time.Duration   // limit of the whole start
+	Over     <-chan struct{} // closed when the engine is back or the request has failed
 }
 
-// Init sets the function that sends the request. The function must not block, and reports a failure
-// with Failed.
+// Init sets the function that sends the request. It must not block, and must report a failure with
+// Failed.
 func (w *Waker) Init(start func(Run)) { w.start = start }
 
 // Configure applies the settings.
@@ -60,7 +58,7 @@ func (w *Waker) Configure(spec config.Wake) {
 	w.spec = spec
 }
 
-// Configured reports whether a request is configured.
+// Configured reports whether a wake request is configured.
 func (w *Waker) Configured() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,7 +74,7 @@ func (w *Waker) Away(now time.Time) {
 	}
 }
 
-// Here records that the engine is back.
+// Here records that the engine is up again.
 func (w *Waker) Here(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,7 +85,6 @@ func (w *Waker) Here(now time.Time) {
 	w.endStart()
 }
 
-// endStart ends the running start, if any.
 func (w *Waker) endStart() {
 	if w.begun = (time.Time{}); w.over != nil {
 		close(w.over)
@@ -95,7 +92,7 @@ func (w *Waker) endStart() {
 	}
 }
 
-// Possible reports whether the engine is away and a start is running or may be asked for.
+// Possible reports whether the engine is away and a start is running or may be requested.
 func (w *Waker) Possible(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,7 +106,7 @@ func (w *Waker) Starting(now time.Time) bool {
 	return w.starting(now)
 }
 
-// Ask asks for a start, unless one is running or none may be asked for now.
+// Ask requests a start, unless one is running or not allowed yet.
 func (w *Waker) Ask(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,7 +119,7 @@ func (w *Waker) Ask(now time.Time) {
 	w.start(Run{Spec: w.spec, Wait: wait, Patience: w.patience(), Over: w.over})
 }
 
-// Failed records that the request failed.
+// Failed records a failed request.
 func (w *Waker) Failed(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,15 +129,15 @@ func (w *Waker) Failed(now time.Time) {
 	}
 }
 
-// Cancel records that the request will not be sent, so that the next call may ask for a start.
+// Cancel records that the request will not be sent, so that the next call may request a start.
 func (w *Waker) Cancel() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.endStart()
 }
 
-// Expected estimates from the last start how long the engine will still be away; 0 if it is not
-// away.
+// Expected estimates from the last start how long the engine will still be away. It returns 0 if
+// the engine is not away.
 func (w *Waker) Expected(now time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,14 +154,14 @@ func (w *Waker) Expected(now time.Time) time.Duration {
 	return start + max(0, w.failed.Add(failedPause).Sub(now))
 }
 
-// Status is a waker's state at one moment.
+// Status is a snapshot of a Waker.
 type Status struct {
 	Away     float64 `json:"away_seconds"`     // -1: not away
 	Starting float64 `json:"starting_seconds"` // -1: no start is running
 	Took     float64 `json:"last_start_seconds"`
 }
 
-// Status returns the waker's state, or nil if no wake is configured.
+// Status returns a snapshot, or nil if no wake request is configured.
 func (w *Waker) Status(now time.Time) *Status {
 	w.mu.Lock()
 	defer w.mu.Unlock()

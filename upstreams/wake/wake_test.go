@@ -20,8 +20,8 @@ func over(r Run) bool {
 	}
 }
 
-// TestWaker follows one engine: many calls cause one request, a start has a time limit, a failed
-// request is repeated after a pause, and the duration of a start is learned.
+// TestWaker follows one engine. Many calls cause one request, a start has a time limit, and a
+// failed request is repeated after a pause. The waker learns how long a start takes.
 func TestWaker(t *testing.T) {
 	var w Waker
 	var runs []Run
@@ -63,14 +63,14 @@ func TestWaker(t *testing.T) {
 	}
 	w.Away(at(200))
 	w.Ask(at(210))
-	expect(at(210), 3, true, true, 50*time.Second) // like the last one
+	expect(at(210), 3, true, true, 50*time.Second) // as long as the last one
 	if runs[2].Wait != 0 || runs[2].Patience != 153*time.Second {
 		t.Errorf("third run = %+v, want no wait and patience 153 s", runs[2])
 	}
 	w.Cancel()
 	w.Ask(at(211))
 	expect(at(211), 4, true, true, 50*time.Second)
-	expect(at(211+153), 4, true, false, 50*time.Second) // the start failed
+	expect(at(211+153), 4, true, false, 50*time.Second) // the start has failed
 	w.Ask(at(211 + 153))
 	expect(at(211+153), 5, true, true, 50*time.Second)
 	if s := w.Status(at(370)); s == nil || s.Away != 170 || s.Starting != 6 || s.Took != 50 {

@@ -1,7 +1,7 @@
-// Package chunked removes the framing of chunked bodies (RFC 9112, 7.1), of replies and of
-// requests. It is one state machine without I/O. Bytes are fed to it one at a time, so a body can
-// arrive in any pieces. Lines must end in CR LF. Rules describe the differences between the two
-// sides of the edge.
+// Package chunked decodes the chunked transfer coding of requests and responses (RFC 9112, 7.1). It
+// is a state machine without I/O. It consumes a body byte by byte, so the body can arrive in pieces
+// of any size. Lines must end in CR LF. Rules configures the limits, which differ between requests
+// and responses.
 package chunked
 
 import (
@@ -10,32 +10,32 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// A body is refused with one of these errors.
+// Errors of a malformed or oversized body.
 var (
 	ErrMalformed = errors.New("malformed chunk")
 	ErrTooLarge  = errors.New("chunk extension or trailers too large")
 )
 
-// Rules restrict bodies beyond the grammar. Extensions and trailers are skipped, so they are
-// bounded and must not contain control characters. Trailers are not parsed.
+// Rules adds limits to the grammar. Extensions and trailers are skipped. They are therefore limited
+// in size, and must not contain control characters.
 type Rules struct {
-	MaxDigits     uint8 // maximum digits of a chunk's size, at most 16
-	MaxExtensions int   // bytes between the size of a chunk and the end of its line
-	MaxTrailers   int   // bytes of all trailers without their line ends
-	// Total adds up the extensions of all chunks and the trailers, and applies each limit to the
-	// sum.
+	MaxDigits     uint8 // digits of a chunk size, at most 16
+	MaxExtensions int   // bytes between a chunk size and the end of its line
+	MaxTrailers   int   // bytes of all trailers without line ends
+	// Total applies each limit to the sum over the whole body: to the extensions of all chunks, and
+	// to all trailers.
 	Total bool
-	// Folded accepts trailer lines that start with a blank and thus continue the previous line (RFC
-	// 9112, 5.2).
+	// Folded accepts a trailer line that starts with a space or tab and thus continues the previous
+	// line (RFC 9112, 5.2).
 	Folded bool
 }
 
-// state is the position of the next byte within the framing.
+// state is the state of the decoder before the next byte.
 type state uint8
 
 const (
 	inSize      state = iota // in the digits of a size
-	inBlanks                 // in the blanks after a size
+	inBlanks                 // in the spaces or tabs after a size
 	atExtension              // after a semicolon, before the extension's name
 	inName                   // in the extension's name
 	inExtension              // after the extension's name
@@ -50,18 +50,18 @@ const (
 	atEnd
 )
 
-// Decoder marks a position in a body. The zero value marks the start.
+// Decoder is a position in a body. The zero value is the start of a body.
 type Decoder struct {
 	state   state
 	digits  uint8
-	skipped int32 // bytes of extensions and trailers, as the rules count them
-	payload int64 // bytes of the current chunk not yet taken
+	skipped int32 // bytes of extensions and trailers, as counted by Rules
+	payload int64 // payload bytes left in the current chunk
 }
 
-// Ended reports whether the body has been read to its end.
+// Ended reports whether the end of the body was read.
 func (d *Decoder) Ended() bool { return d.state == atEnd }
 
-// Payload returns the number of bytes of payload before the next framing.
+// Payload returns how many payload bytes precede the next framing.
 func (d *Decoder) Payload() int64 {
 	if d.state != inPayload {
 		return 0
@@ -69,16 +69,16 @@ func (d *Decoder) Payload() int64 {
 	return d.payload
 }
 
-// Take counts n bytes of payload that the reader has taken.
+// Take advances the position by n payload bytes.
 func (d *Decoder) Take(n int64) {
 	if d.payload -= n; d.payload == 0 {
 		d.state = atPayloadCR
 	}
 }
 
-// SkipFraming parses the framing at the start of b, up to payload, the end of the body or the end
-// of b. It returns the number of parsed bytes. On an error, b[n] is the refused byte. Passing it
-// again yields the same error.
+// SkipFraming parses the framing at the start of b. It stops at payload, at the end of the body or
+// at the end of b. It returns the number of parsed bytes. On an error, b[n] is the offending byte.
+// Parsing it again returns the same error.
 func (d *Decoder) SkipFraming(b []byte, r *Rules) (n int, err error) {
 	n = d.skipPlain(b, r)
 	for n < len(b) && d.state != inPayload && d.state != atEnd {
@@ -90,9 +90,9 @@ func (d *Decoder) SkipFraming(b []byte, r *Rules) (n int, err error) {
 	return n, nil
 }
 
-// skipPlain is SkipFraming for the usual case of a stream with one event per chunk: the end of
-// one chunk and the size of the next. It leaves everything else, including missing bytes, to
-// step.
+// skipPlain is a fast path of SkipFraming for streams that send one event per chunk. It parses the
+// end of one chunk and the size of the next. It leaves all other input, including incomplete
+// framing, to step.
 func (d *Decoder) skipPlain(b []byte, r *Rules) (n int) {
 	if d.state == atPayloadCR && len(b) >= 2 && b[0] == '\r' && b[1] == '\n' {
 		n, d.state = 2, inSize
@@ -118,7 +118,7 @@ func (d *Decoder) skipPlain(b []byte, r *Rules) (n int) {
 	return i + 2
 }
 
-// hexDigits maps each hexadecimal digit to its value plus one.
+// hexDigits maps each hexadecimal digit to its value plus one, and other bytes to 0.
 var hexDigits = func() (t [256]uint8) {
 	for i := range 16 {
 		t["0123456789abcdef"[i]], t["0123456789ABCDEF"[i]] = uint8(i+1), uint8(i+1)
@@ -126,9 +126,8 @@ var hexDigits = func() (t [256]uint8) {
 	return t
 }()
 
-// Unframe moves the payload in b to the start of b. It returns the payload's length, and the number
-// of bytes of b that it has read. It reads all of b, unless the body ends or an error occurs
-// earlier.
+// Unframe moves the payload in b to the start of b. It returns the payload's length and the number
+// of bytes of b that it has read. It reads all of b unless the body ends or an error occurs.
 func (d *Decoder) Unframe(b []byte, r *Rules) (payload, read int, err error) {
 	for read < len(b) && d.state != atEnd {
 		if d.state != inPayload {
@@ -145,7 +144,7 @@ func (d *Decoder) Unframe(b []byte, r *Rules) (payload, read int, err error) {
 		payload += n
 		read += n
 		d.Take(int64(n))
-		if d.state == atPayloadCR && string(b[read:]) == "\r\n" { // nearly always: one event, one chunk, one read
+		if d.state == atPayloadCR && string(b[read:]) == "\r\n" { // usual case: one event per chunk and per read
 			d.state = inSize
 			return payload, len(b), nil
 		}
@@ -240,7 +239,7 @@ func (d *Decoder) size(b byte, r *Rules) error {
 	default:
 		return ErrMalformed
 	}
-	// four more bits must fit a positive number
+	// four more bits must fit in a positive int64
 	if d.digits++; d.digits > r.MaxDigits || d.payload>>58 != 0 {
 		return ErrMalformed
 	}
@@ -256,7 +255,7 @@ func (d *Decoder) trailer(b byte, r *Rules) error {
 	return d.skip(b, r.MaxTrailers)
 }
 
-// skip counts a byte of an extension or a trailer.
+// skip counts a byte of an extension or trailer.
 func (d *Decoder) skip(b byte, limit int) error {
 	if b < ' ' && b != '\t' || b == 0x7f {
 		return ErrMalformed
@@ -267,8 +266,9 @@ func (d *Decoder) skip(b byte, limit int) error {
 	return nil
 }
 
-// expect sets the state to next if b is the required byte. Otherwise it keeps the state: payload
-// before the byte may be delivered first, and then the byte is parsed again and must fail again.
+// expect moves to the next state if b is the required byte. Otherwise it keeps the state, so that
+// parsing the same byte again returns the same error. The caller can thus deliver earlier payload
+// first.
 func (d *Decoder) expect(b, want byte, next state) error {
 	if b != want {
 		return ErrMalformed

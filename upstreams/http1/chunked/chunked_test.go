@@ -9,13 +9,14 @@ import (
 	"testing"
 )
 
-// The rules for both sides, as far as the tests need them.
+// Rules for requests and responses, reduced to what the tests need.
 var (
 	strict  = &Rules{MaxDigits: 16, MaxExtensions: 8, MaxTrailers: 8, Folded: true}
 	lenient = &Rules{MaxDigits: 15, MaxExtensions: 16, MaxTrailers: 16, Total: true}
 )
 
-// decode feeds a body in pieces of n bytes, like a reader that takes payload from its buffer.
+// decode feeds a body to the decoder in pieces of n bytes, like a reader that consumes payload from
+// its buffer.
 func decode(b []byte, n int, r *Rules) (payload []byte, rest int, err error) {
 	var d Decoder
 	for len(b) > 0 && !d.Ended() {
@@ -69,7 +70,7 @@ func TestBodies(t *testing.T) {
 		{body: "1\r\nab\r\n0\r\n\r\n", payload: "a", strict: "malformed", lenient: "malformed"},
 		{body: "0\r\n\n", strict: "malformed", lenient: "malformed"},
 		{body: "0\r\nX: y\n\r\n", strict: "malformed", lenient: "malformed"},
-		// blanks and extensions
+		// spaces, tabs and extensions
 		{body: "1 \r\na\r\n0\r\n\r\n", strict: "malformed", lenient: "malformed"},
 		{body: "1;\r\na\r\n0\r\n\r\n", strict: "malformed", lenient: "malformed"},
 		{body: "1;x[=y\r\na\r\n0\r\n\r\n", strict: "malformed", lenient: "malformed"},

@@ -1,5 +1,5 @@
-// Package httptoken defines the character rules of HTTP for both sides of the edge. It imports
-// nothing, so that every package that reads heads can use it.
+// Package httptoken defines the character rules of HTTP. It depends on no other package of the
+// program, so every parser can use it.
 package httptoken
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// tokenBytes are the bytes of a token (RFC 9110, 5.6.2).
+// tokenBytes contains the bytes of a token (RFC 9110, 5.6.2).
 var tokenBytes = func() (t [256]bool) {
 	for c := range 256 {
 		t[c] = c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' ||
@@ -19,10 +19,10 @@ var tokenBytes = func() (t [256]bool) {
 // IsTokenByte reports whether a token may contain c.
 func IsTokenByte(c byte) bool { return tokenBytes[c] }
 
-// IsToken reports whether s is a token, such as a method or a field's name.
+// IsToken reports whether s is a token, such as a method or a header name.
 func IsToken[T string | []byte](s T) bool { return len(s) > 0 && TokenLength(s) == len(s) }
 
-// TokenLength returns the number of leading bytes of s that a token may contain.
+// TokenLength returns the number of leading token bytes of s.
 func TokenLength[T string | []byte](s T) int {
 	for i := range len(s) {
 		if !tokenBytes[s[i]] {
@@ -32,8 +32,8 @@ func TokenLength[T string | []byte](s T) int {
 	return len(s)
 }
 
-// HasControl reports whether s has a control character other than a tab. A header's value must not
-// have any (RFC 9110, 5.5).
+// HasControl reports whether s contains a control character other than a tab. Header values must
+// not contain any (RFC 9110, 5.5).
 func HasControl[T string | []byte](s T) bool {
 	last := len(s) - 8
 	if last < 0 {
@@ -44,11 +44,10 @@ func HasControl[T string | []byte](s T) bool {
 			return true
 		}
 	}
-	w := s[last:] // may overlap the word before
+	w := s[last:] // may overlap the previous word
 	return suspect(word(w)) && anyControl(w)
 }
 
-// anyControl is HasControl byte by byte.
 func anyControl[T string | []byte](s T) bool {
 	for i := range len(s) {
 		if isControl(s[i]) {
@@ -58,7 +57,7 @@ func anyControl[T string | []byte](s T) bool {
 	return false
 }
 
-// suspect reports whether one of the eight bytes of w is a control character, a tab among them.
+// suspect reports whether w contains a control character, including a tab.
 func suspect(w uint64) bool {
 	del := w ^ 0x7f*ones
 	return ((w-' '*ones)&^w|(del-ones)&^del)&highs != 0
@@ -66,7 +65,7 @@ func suspect(w uint64) bool {
 
 func isControl(c byte) bool { return c < ' ' && c != '\t' || c == 0x7f }
 
-// TrimBlanks returns s without the optional white space around it.
+// TrimBlanks returns s without leading and trailing spaces and tabs.
 func TrimBlanks[T string | []byte](s T) T {
 	for len(s) > 0 && IsBlank(s[0]) {
 		s = s[1:]
@@ -77,11 +76,11 @@ func TrimBlanks[T string | []byte](s T) T {
 	return s
 }
 
-// IsBlank reports whether c is a space or a tab: optional white space (RFC 9110, 5.6.3).
+// IsBlank reports whether c is a space or a tab (OWS in RFC 9110, 5.6.3).
 func IsBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// EqualFold reports whether s equals lower, ignoring the case of ASCII letters. lower must be in
-// lower case. Unlike bytes.EqualFold, it folds no other letters, such as the Kelvin sign to k.
+// EqualFold reports whether s equals lower, ignoring ASCII case. lower must be lower-case. Unlike
+// bytes.EqualFold, it does not fold other letters, such as the Kelvin sign to k.
 func EqualFold[T string | []byte](s T, lower string) bool {
 	if len(s) != len(lower) {
 		return false
@@ -95,10 +94,9 @@ func EqualFold[T string | []byte](s T, lower string) bool {
 			return false
 		}
 	}
-	return equalFoldWord(word(s[last:]), word(lower[last:])) // may overlap the word before
+	return equalFoldWord(word(s[last:]), word(lower[last:])) // may overlap the previous word
 }
 
-// equalFoldWord is EqualFold for eight bytes.
 func equalFoldWord(is, lower uint64) bool {
 	differ := is ^ lower
 	if differ&^(0x20*ones) != 0 {
@@ -112,7 +110,7 @@ func equalFoldWord(is, lower uint64) bool {
 	return true
 }
 
-// equalFoldShort is EqualFold byte by byte, for texts of one length.
+// equalFoldShort compares byte by byte; the lengths must be equal.
 func equalFoldShort[T string | []byte](s T, lower string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -131,7 +129,7 @@ const (
 	highs = 0x8080808080808080
 )
 
-// word is the first eight bytes of s, as one load.
+// word returns the first eight bytes of s, as one load.
 func word[T string | []byte](s T) uint64 {
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
 		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56

@@ -74,8 +74,8 @@ func TestEqualFold(t *testing.T) {
 	}
 }
 
-// TestEqualFoldOfAnyLength changes each byte of texts of each length to each other byte, and
-// compares EqualFold with the same comparison byte by byte.
+// TestEqualFoldOfAnyLength replaces each byte in texts of every length with every other byte, and
+// compares EqualFold with a byte-by-byte comparison.
 func TestEqualFoldOfAnyLength(t *testing.T) {
 	const all = "content-[a]~z9-transfer-encoding"
 	for n := range len(all) {

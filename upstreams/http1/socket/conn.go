@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// Conn is a connection with a descriptor: TCP, or a Unix socket.
+// Conn is a TCP or Unix connection with a descriptor.
 type Conn interface {
 	net.Conn
 	syscall.Conn

@@ -1,19 +1,20 @@
-// Package socket reads and writes connected TCP sockets with the cheapest system calls.
+// Package socket reads and writes connected stream sockets with the cheapest system calls.
 //
 // # Design
 //
-// A small request costs an edge little more than four system calls, so the overhead of a system
-// call matters. Package net reads and writes sockets as files. On Linux the kernel then goes
-// through its file layer, and Go's scheduler prepares for each system call to block. Neither is
-// needed here: recvfrom, sendto and sendmsg go directly to the socket, and with MSG_DONTWAIT they
-// never block, so the scheduler need not prepare. In an idle process the scheduler's preparation
-// wakes the runtime's monitor thread, which then polls every 20 us for some time. The runtime's
-// poller still waits, through syscall.RawConn, and handles deadlines and closing: a Stream reads,
-// writes, times out and is closed like its net.TCPConn.
+// Handling a small request costs an edge little more than four system calls, so their overhead
+// matters. Package net reads and writes sockets like files. On Linux, the kernel then goes through
+// its file layer, and Go's scheduler expects that each system call may block. Neither is necessary.
+// recvfrom, sendto and sendmsg operate directly on the socket, and with MSG_DONTWAIT they never
+// block. In an idle process, the scheduler's preparation for blocking also wakes the runtime's
+// monitor thread, which then polls every 20 us for some time. The runtime's poller still does the
+// waiting, the deadlines and the close, through syscall.RawConn. A Stream therefore behaves like
+// its net.TCPConn.
 //
-// UnackedFor tells a vanished host from a program that reads late. Without it the first error
-// comes after a quarter of an hour. ProbeEverySecond and SilentFor do the same if no bytes are in
-// flight: our kernel probes the host, and the host's kernel answers.
+// UnackedFor distinguishes a host that has disappeared from a program that reads late. A connection
+// that is not checked with it fails only after about 15 minutes. ProbeEverySecond and SilentFor
+// make the same distinction while no bytes are in flight: the edge's kernel probes the host, and
+// the host's kernel answers.
 //
 // Recv, RecvStamped, Send, SendPieces and Peek are for callers that do several things during one stay in the
 // poller. Package http1 does so: it peeks at a keep-alive connection, writes a request and waits

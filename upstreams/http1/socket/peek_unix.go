@@ -4,7 +4,7 @@ package socket
 
 import "golang.org/x/sys/unix"
 
-// Peek reads like Recv but leaves the bytes in the socket.
+// Peek is like Recv, but leaves the bytes in the socket.
 func Peek(fd uintptr, p []byte) (int, error) {
 	for {
 		n, _, err := unix.Recvfrom(int(fd), p, unix.MSG_PEEK|unix.MSG_DONTWAIT)

@@ -9,20 +9,20 @@ import (
 )
 
 // Recv reads into p, which must not be empty. It never waits, and returns EAGAIN if nothing has
-// arrived. 0 without an error means the end.
+// arrived. At the end of the stream it returns 0 without an error.
 func Recv(fd uintptr, p []byte) (int, error) { return sendRecv(unix.SYS_RECVFROM, fd, p, 0) }
 
-// Send writes as much of p as the socket accepts; p must not be empty. It never waits, and returns
+// Send writes as much of p as the socket accepts. p must not be empty. It never waits, and returns
 // EAGAIN if the socket accepts nothing.
 func Send(fd uintptr, p []byte) (int, error) {
 	return sendRecv(unix.SYS_SENDTO, fd, p, unix.MSG_NOSIGNAL)
 }
 
-// maxPieces is the maximum number of pieces that SendPieces passes to one system call.
+// maxPieces is the maximum number of pieces per system call.
 const maxPieces = 16
 
-// SendPieces sends several pieces like Send. No piece may be empty. One call sends at most the
-// first sendLimit bytes.
+// SendPieces is like Send for more than one piece. No piece may be empty. One call sends at most
+// sendLimit bytes.
 func SendPieces(fd uintptr, pieces [][]byte) (int, error) {
 	if len(pieces) == 1 {
 		return Send(fd, pieces[0][:min(len(pieces[0]), sendLimit)])

@@ -5,15 +5,16 @@ package socket
 import "syscall"
 
 // Recv reads into p, which must not be empty. It never waits, and returns EAGAIN if nothing has
-// arrived. 0 without an error means the end. Sockets in the runtime's poller do not block.
+// arrived. At the end of the stream it returns 0 without an error. It does not block, because
+// sockets in the runtime's poller are non-blocking.
 func Recv(fd uintptr, p []byte) (int, error) { return retryEINTR(syscall.Read, fd, p) }
 
-// Send writes as much of p as the socket accepts; p must not be empty. It never waits, and returns
+// Send writes as much of p as the socket accepts. p must not be empty. It never waits, and returns
 // EAGAIN if the socket accepts nothing.
 func Send(fd uintptr, p []byte) (int, error) { return retryEINTR(syscall.Write, fd, p) }
 
-// SendPieces sends several pieces like Send. No piece may be empty. On this system one call sends
-// at most the first sendLimit bytes of the first piece.
+// SendPieces is like Send for more than one piece. No piece may be empty. On this system one call
+// sends at most the first sendLimit bytes of the first piece.
 func SendPieces(fd uintptr, pieces [][]byte) (int, error) {
 	return Send(fd, pieces[0][:min(len(pieces[0]), sendLimit)])
 }

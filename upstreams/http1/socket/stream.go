@@ -8,35 +8,34 @@ import (
 	"syscall"
 )
 
-// Stream reads and writes a connection. The connection's own deadlines and Close apply to it. One
-// goroutine at a time may call Read, and one, possibly another, Write.
+// Stream reads and writes a connection. The connection's deadlines and its Close apply to the
+// Stream. At a time, one goroutine may call Read and another one Write.
 type Stream struct {
 	raw     syscall.RawConn
 	in, out transfer
-	recv    func(fd uintptr) bool // in.recv, bound once so that a read allocates nothing
-	send    func(fd uintptr) bool // out.send, likewise
+	recv    func(fd uintptr) bool // in.recv, bound once so that a read does not allocate
+	send    func(fd uintptr) bool // out.send, bound once
 }
 
-// sendLimit is the maximum number of bytes that one SendPieces passes to the socket. 256 KiB are
-// about 50 us of work, during which the scheduler cannot run another goroutine on this CPU.
+// sendLimit is the maximum number of bytes that SendPieces passes to the socket. Sending 256 KiB
+// takes about 50 us, during which the scheduler cannot run another goroutine on this CPU.
 const sendLimit = 256 << 10
 
-// transfer is a running read or write.
 type transfer struct {
 	p   []byte
 	n   int
 	err error
 }
 
-// Open prepares s for c. It fails only on a closed connection.
+// Open initialises s for c. It fails only if c is closed.
 func (s *Stream) Open(c Conn) (err error) {
 	s.raw, err = c.SyscallConn()
 	s.recv, s.send = s.in.recv, s.out.send
 	return err
 }
 
-// Read reads into p and waits for the first byte. It returns io.EOF at the end, and never bytes
-// with an error.
+// Read waits for the first byte and reads into p. It returns io.EOF at the end of the stream. It
+// never returns bytes together with an error.
 func (s *Stream) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -51,8 +50,8 @@ func (s *Stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadNow reads like Read but never waits, whatever the deadline. The error is
-// os.ErrDeadlineExceeded if nothing has arrived.
+// ReadNow is like Read, but never waits and ignores the deadline. If nothing has arrived, it
+// returns os.ErrDeadlineExceeded.
 func (s *Stream) ReadNow(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -69,8 +68,8 @@ func (s *Stream) ReadNow(p []byte) (int, error) {
 	return now.n, now.err
 }
 
-// Write writes p and waits until the socket has taken all of it. With an error it returns how many
-// bytes the socket took.
+// Write writes p and waits until the socket has accepted all of it. If it fails, it returns the
+// number of bytes that the socket has accepted.
 func (s *Stream) Write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -102,7 +101,7 @@ func (t *transfer) recv(fd uintptr) bool {
 		t.err = io.EOF
 	case err == nil:
 		t.n = n
-	case err == syscall.EAGAIN: //nolint:errorlint // a system call returns it bare
+	case err == syscall.EAGAIN: //nolint:errorlint // a system call does not wrap it
 		return false
 	default:
 		t.err = os.NewSyscallError("recv", err)
@@ -110,12 +109,12 @@ func (t *transfer) recv(fd uintptr) bool {
 	return true
 }
 
-// send writes the bytes that remain. It returns false while the socket has not taken all of them.
+// send writes the remaining bytes. It returns false until the socket has accepted all of them.
 func (t *transfer) send(fd uintptr) bool {
 	for t.n < len(t.p) {
 		n, err := Send(fd, t.p[t.n:])
 		t.n += n
-		if err == syscall.EAGAIN { //nolint:errorlint // a system call returns it bare
+		if err == syscall.EAGAIN { //nolint:errorlint // a system call does not wrap it
 			return false
 		}
 		if err != nil {

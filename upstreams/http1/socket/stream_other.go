@@ -7,10 +7,10 @@ import (
 	"os"
 )
 
-// Stream reads and writes a connection, here with the connection's own methods.
+// Stream reads and writes a connection with the connection's own methods.
 type Stream struct{ net.Conn }
 
-// Open prepares s for c.
+// Open initialises s for c.
 func (s *Stream) Open(c Conn) error {
 	s.Conn = c
 	return nil

@@ -6,14 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// UnackedFor returns the number of milliseconds for which the peer's host has acknowledged nothing,
-// although bytes or the kernel's repeated window probes are in flight. If nothing is in flight, it
-// returns 0. A host whose program reads slowly answers the window probes. waiting says whether
-// there are unacknowledged bytes, sent or not.
+// UnackedFor returns for how many milliseconds the peer's host has acknowledged nothing although
+// bytes or repeated window probes are in flight. If nothing is in flight, it returns 0. The host
+// answers window probes even while its program reads slowly. waiting reports whether there are
+// unacknowledged bytes, sent or not.
 func UnackedFor(fd uintptr) (milliseconds int, waiting bool) {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
-		return 0, false // not a connection, so nothing can come
+		return 0, false // not a connection, so nothing can arrive
 	}
 	if info.Unacked > 0 || info.Probes > 1 { // an answer resets the probe count
 		milliseconds = int(info.Last_ack_recv)
@@ -33,29 +33,29 @@ func UnackedBytes(fd uintptr) int {
 }
 
 const (
-	probeSeconds = 1 // interval between the probes of ProbeEverySecond
+	probeSeconds = 1 // interval between keep-alive probes
 	// probeCount is the number of unanswered probes after which the kernel closes the connection.
-	// The close comes about as late as without ProbeEverySecond.
+	// The resulting time to close is about the same as without ProbeEverySecond.
 	probeCount = 30
-	// ackOverdue is the time in milliseconds after which an acknowledgement of sent bytes is
-	// overdue.
+	// ackOverdue is the time in milliseconds after which an acknowledgement is overdue.
 	ackOverdue = 1000
 )
 
-// ProbeEverySecond makes the kernel send a keep-alive probe in every second without bytes from
-// the peer's host. The host's kernel answers, however busy its program is. After half a minute
-// without an answer the kernel closes the connection.
+// ProbeEverySecond makes the kernel send a keep-alive probe in every second in which no bytes
+// arrive from the peer's host. The host's kernel answers, however busy its program is. After half a
+// minute without an answer the kernel closes the connection.
 func ProbeEverySecond(fd uintptr) error {
 	return errors.Join(
 		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_KEEPCNT, probeCount),
 		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, probeSeconds),
-		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, probeSeconds), // the last one sets the timer
+		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, probeSeconds), // must come last, because it sets the timer
 	)
 }
 
-// SilentFor returns the number of milliseconds since the last byte or acknowledgement from the
-// peer's host, and whether the host owes an acknowledgement. It owes one if it has not answered two
-// probes in a row (see ProbeEverySecond), or bytes sent at least a second ago.
+// SilentFor returns the milliseconds since the last byte or acknowledgement from the peer's host,
+// and whether the host owes an acknowledgement. It owes one if it has not answered two consecutive
+// probes (see ProbeEverySecond), or if it has not acknowledged bytes that were sent at least a
+// second ago.
 func SilentFor(fd uintptr) (milliseconds int, owed bool) {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
