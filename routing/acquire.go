@@ -11,7 +11,7 @@ import (
 	"penstock/upstreams"
 )
 
-// Acquire picks the best eligible target and takes a lease on it. The caller owns the lease and
+// Acquire picks the best eligible target and acquires a lease on it. The caller owns the lease and
 // must release it exactly once. The error is ErrNoUpstream, ErrStarting or a *FullError.
 func (r *Route) Acquire(query *Query) (*upstreams.Lease, *Target, error) {
 	q := search{Query: *query}
@@ -57,8 +57,8 @@ func acquireFit(r *Route, q *search) (*upstreams.Lease, *Target, error) {
 	return acquire(r, q, (*upstreams.ServedModel).TryLease)
 }
 
-// take has the signature of ServedModel.TryLease. Tests replace that method to interfere between a
-// pick and its lease.
+// take has the signature of ServedModel.TryLease. Tests replace it to act between a pick and its
+// lease.
 type take func(*upstreams.ServedModel, string, upstreams.Pool, upstreams.Prompt, config.Percent, time.Time) (*upstreams.Lease, bool)
 
 // acquire picks and leases a target of one route. A call that loses the race for its picked target
@@ -119,11 +119,11 @@ func (r *Route) choose(c *choice) (best *Target, eligible bool) {
 	return c.soonest()
 }
 
-// A tier is a group of a route's targets. It takes calls only while no target in an earlier tier
-// does: the earlier targets are down or, for a tier with config.WhenFull, full. Each call checks
-// the earlier tiers anew, so traffic returns to an earlier tier with the first free slot there. A
-// target that a call has tried, or that cannot answer the call, does not count. Stalled targets are
-// asked if no tier has any other target.
+// A tier is a group of a route's targets. It takes calls only while the targets in earlier tiers do
+// not. Those are then down or, if the tier has config.WhenFull, full. Each call checks the earlier
+// tiers again, so traffic returns to an earlier tier as soon as it has a free slot. Targets that a
+// call has already tried, or that cannot serve the call, do not count. Stalled targets are used
+// only if no tier has other targets.
 
 // descend picks for a route with tiers or arms. It wakes a sleeping engine even if another tier
 // takes the call. The error comes from the first full tier.

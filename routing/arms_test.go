@@ -18,7 +18,8 @@ func arm(upstream string, percent config.Percent, tier int) config.Deployment {
 	return config.Deployment{Upstream: upstream, Tier: tier, Traffic: &percent, Arm: upstream}
 }
 
-// numberOf finds a number whose calls belong to an arm of r, or to no arm if the name is empty.
+// numberOf finds the number of a call that belongs to the named arm of r, or to no arm if the name
+// is empty.
 func numberOf(t testing.TB, r *Route, name string) uint64 {
 	t.Helper()
 	for n := range uint64(100_000) {
@@ -30,7 +31,6 @@ func numberOf(t testing.TB, r *Route, name string) uint64 {
 	return 0
 }
 
-// armNamed returns the first arm of a set.
 func armNamed(r *Route, set Arms) string {
 	for i, a := range ArmsIn(r) {
 		if set>>(i+1)&1 != 0 {
@@ -40,8 +40,7 @@ func armNamed(r *Route, set Arms) string {
 	return ""
 }
 
-// TestArms checks where a call goes for each state of the targets, whether or not the call belongs
-// to an arm.
+// TestArms checks which targets take calls inside and outside an arm, in each state of the targets.
 func TestArms(t *testing.T) {
 	const (
 		free = "free"
@@ -59,7 +58,7 @@ func TestArms(t *testing.T) {
 	for name, c := range map[string]struct {
 		deployments []config.Deployment
 		state       map[string]string
-		of          string // the arm that the call belongs to
+		of          string // arm of the call
 		tried       string
 		busy, queue bool
 		want        string
@@ -143,8 +142,9 @@ func TestArms(t *testing.T) {
 	}
 }
 
-// TestShares checks that an arm gets its share of all calls: the same calls at every edge and after
-// every reload. A larger share includes the calls of a smaller share.
+// TestShares checks that an arm receives its share of all calls, and that it receives the same
+// calls at every edge and after every reload. If a share grows, it still includes the calls of the
+// smaller share.
 func TestShares(t *testing.T) {
 	const calls = 20_000
 	rapid.Check(t, func(rt *rapid.T) {
@@ -177,7 +177,8 @@ func TestShares(t *testing.T) {
 	})
 }
 
-// TestArmsNeedConsent checks that a call belongs to no arm whose upstreams are closed to its key.
+// TestArmsNeedConsent checks that a call never belongs to an arm whose upstreams its key may not
+// use.
 func TestArmsNeedConsent(t *testing.T) {
 	away := upstream("away", 1)
 	away.External = true
@@ -198,8 +199,8 @@ func TestArmsNeedConsent(t *testing.T) {
 	}
 }
 
-// TestCapacityOfArms checks that the capacity counts the slots that any call may use. An arm's
-// slots count only if there are no other slots.
+// TestCapacityOfArms checks that the capacity counts the slots that any call may use. The slots of
+// an arm count only if there are no others.
 func TestCapacityOfArms(t *testing.T) {
 	p := plan(t, upstream("a", 3), upstream("b", 5))
 	r := lookup(t, table(t, p, tiered("m", config.Deployment{Upstream: "a"}, arm("b", 10, 0))), "m")

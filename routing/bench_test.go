@@ -13,7 +13,8 @@ import (
 	"penstock/upstreams"
 )
 
-// live makes upstreams of one engine that answers every probe, and waits until they are up.
+// live creates upstreams that share one engine, which answers every probe, and waits until they are
+// up.
 func live(t testing.TB, names ...string) *upstreams.Plan {
 	t.Helper()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -51,7 +52,7 @@ func live(t testing.TB, names ...string) *upstreams.Plan {
 	return p
 }
 
-// fleet is a route over 32 upstreams that are up.
+// fleet returns a route over 32 upstreams that are up.
 func fleet(t testing.TB, policy string) *Route {
 	t.Helper()
 	var names []string
@@ -63,9 +64,9 @@ func fleet(t testing.TB, policy string) *Route {
 
 var policies = []string{config.PolicyLeastLoaded, config.PolicyRoundRobin}
 
-// BenchmarkPick measures only the choice, over 32 upstreams that are up, list their models and
-// report their load. With 40 known blocks of the prompt a pick may take two microseconds and must
-// not allocate.
+// BenchmarkPick measures only the choice among 32 upstreams. All of them are up, list their models
+// and report their load. If 40 blocks of the prompt are known, a pick may take two microseconds and
+// must not allocate.
 func BenchmarkPick(b *testing.B) {
 	blocks := randomBlocks(40)
 	for _, c := range []struct {
@@ -106,7 +107,7 @@ func BenchmarkPick(b *testing.B) {
 	}
 }
 
-// BenchmarkAcquire measures a pick together with taking and releasing its lease.
+// BenchmarkAcquire measures a pick together with its lease and the release.
 func BenchmarkAcquire(b *testing.B) {
 	blocks := HashBlocks(nil, 1, conversation(1))
 	for _, policy := range policies {
@@ -150,8 +151,8 @@ func TestPickDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestCapacityCosts checks that summing over a route allocates nothing per target. The edge
-// computes the sum for every model each second.
+// TestCapacityCosts checks that a sum over a route allocates nothing per target. The edge computes
+// this sum every second for every model.
 func TestCapacityCosts(t *testing.T) {
 	r := fleet(t, policies[0])
 	now := time.Now()

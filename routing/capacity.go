@@ -7,22 +7,22 @@ import (
 	"penstock/upstreams"
 )
 
-// Capacity counts a pool's slots at one moment. Available is what this edge may still admit: max(0,
-// Total − Active), without the upstreams where another model has its turn.
+// Capacity is a snapshot of a pool's slots. Available is how many calls this edge may still admit:
+// max(0, Total − Active), not counting upstreams where another model has the turn.
 type Capacity struct {
 	Active, Total, Available int
 	Utilization              float64 // percent, 0 to 100
 }
 
-// Capacity sums the pool over the targets that may take calls now: the slots that any call may use.
-// It counts only the first of several tiers, and leaves out arms while other targets take calls. An
-// upstream with two targets of the route counts once.
+// Capacity returns the sum of the pool's slots over the targets that take calls now. It counts only
+// the first tier, and counts arms only if no other targets take calls. If a route has more than one
+// target at an upstream, the upstream counts once.
 func (r *Route) Capacity(p upstreams.Pool, now time.Time) Capacity {
 	return r.Sum([]upstreams.Pool{p}, now)
 }
 
-// Sum adds up the capacity of several pools. An upstream with one shared pool counts once: its
-// slots and calls are not counted a second time for images.
+// Sum returns the total capacity of the given pools. If an upstream has one shared pool, it counts
+// once.
 func (r *Route) Sum(pools []upstreams.Pool, now time.Time) Capacity {
 	var c Capacity
 	var l upstreams.Load
@@ -44,7 +44,7 @@ func (r *Route) Sum(pools []upstreams.Pool, now time.Time) Capacity {
 	return c.withUtilization()
 }
 
-// hasTurn reports whether u takes calls now and one of the route's models has its turn there.
+// hasTurn reports whether u takes calls now and its turns admit one of the route's models.
 func hasTurn(r *Route, u *upstreams.Upstream, now time.Time) bool {
 	if u.State() == upstreams.StateBusy {
 		return false
@@ -65,14 +65,14 @@ func (c Capacity) withUtilization() Capacity {
 	return c
 }
 
-// Ready reports whether any target is up, or busy, and serves the model.
+// Ready reports whether any target is up or busy and serves the model.
 func (r *Route) Ready(now time.Time) bool {
 	none := func(*upstreams.Upstream) {}
 	return r.visit(now, upstreams.StateUp, 0, none) || r.visit(now, upstreams.StateBusy, 0, none)
 }
 
-// Serving returns the first tier with an upstream that takes calls now, full or not; nil if there
-// is none. A route without tiers is its own only tier.
+// Serving returns the first tier that has an upstream that takes calls now. The upstream may be
+// full. It returns nil if there is no such tier. A route that has no tiers counts as its only tier.
 func Serving(r *Route, now time.Time) *Route {
 	if r.Tiers == nil {
 		return r
@@ -85,10 +85,10 @@ func Serving(r *Route, now time.Time) *Route {
 	return nil
 }
 
-// NextChance estimates how long it takes until a target may take a call from a key with these
-// tiers. It returns 0 if a target may take a call now, and at most an hour.
+// NextChance estimates how long until a target may take a call of a key that has these tiers. It
+// returns 0 if a target may take the call now, and at most an hour.
 func (r *Route) NextChance(tiers uint8, now time.Time) time.Duration {
-	soonest := time.Hour // if no target may ever take it
+	soonest := time.Hour // returned if the key may not use any target
 	for i := range r.targets {
 		if t := &r.targets[i]; t.OpenTo(tiers) {
 			soonest = min(soonest, t.Upstream.NextChance(t.Served, now))
@@ -97,11 +97,11 @@ func (r *Route) NextChance(tiers uint8, now time.Time) time.Duration {
 	return soonest
 }
 
-// Room describes the slots that a call would find now at one of its route's upstreams.
+// Room describes the slots that a call may use at one upstream of its route.
 type Room struct {
-	Slots  int  // slots that it could take
-	Shared bool // calls of every pool share them
-	None   bool // no upstream of the route may take it: Acquire would return ErrNoUpstream
+	Slots  int  // slots that the call could acquire
+	Shared bool // all pools share the slots
+	None   bool // Acquire would return ErrNoUpstream
 }
 
 // Room returns what Acquire would find at u for a query. Only the query's pool, excluded upstreams
@@ -118,7 +118,7 @@ func (r *Route) Room(u *upstreams.Upstream, query *Query) Room {
 		if t := &tier.targets[i]; t.Upstream == u && q.allows(t, state) {
 			var l upstreams.Load
 			t.readLoad(&l, q)
-			room.Slots = max(room.Slots, l.Limit-l.Taken) // some names may have no turn
+			room.Slots = max(room.Slots, l.Limit-l.Taken) // some served names may have no turn now
 		}
 	}
 	if u.Breaker.Position(q.Now) == upstreams.BreakerHalfOpen {
@@ -136,7 +136,7 @@ func opening(r *Route, q *search) (tier *Route, at int) {
 		if q.within = q.Arms; last {
 			q.within, to = 0, len(states)
 			if q.Arms == 0 {
-				from = stalled // no target before stalled is in that state
+				from = stalled // otherwise the first pass has already checked these states
 			}
 		}
 		for _, tier = range tiersOf(r) {
@@ -164,9 +164,8 @@ func (r *Route) anyAllowed(q *search, s upstreams.State) bool {
 	return false
 }
 
-// eachEligible visits the distinct upstreams that a call could go to now. As in pick, these are the
-// upstreams in the first state that any target is in. eachEligible visits arms only if there are no
-// other targets.
+// eachEligible calls visit for each distinct upstream that a call could use now. Like pick, it uses
+// the first state that any target is in. It visits arms only if there are no other targets.
 func (r *Route) eachEligible(now time.Time, visit func(*upstreams.Upstream)) {
 	if r.arms != nil {
 		for _, s := range states[:len(states)-1] {
@@ -182,8 +181,8 @@ func (r *Route) eachEligible(now time.Time, visit func(*upstreams.Upstream)) {
 	}
 }
 
-// visit visits the upstreams in one state. If every call of the route needs a feature, visit counts
-// engines that refuse the feature only if there is no other engine, as a pick does.
+// visit calls visit for the upstreams in one state. An engine may lack a feature that all the
+// route's calls need. Like a pick, visit uses such an engine only if there are no others.
 func (r *Route) visit(now time.Time, s upstreams.State, of Arms, visit func(*upstreams.Upstream)) bool {
 	return r.visitThat(of, visit, func(t *Target) bool { return t.takes(now, s) && !t.model.Lacks(t.work, upstreams.At(now)) }) ||
 		r.visitThat(of, visit, func(t *Target) bool { return t.takes(now, s) })
@@ -198,7 +197,7 @@ next:
 		if !takes(t) {
 			continue
 		}
-		for j := range i { // by index: copies of a thousand targets would be slow
+		for j := range i { // by index, because copying a thousand targets would be slow
 			if earlier := &r.targets[j]; earlier.Upstream == t.Upstream && takes(earlier) {
 				continue next
 			}
@@ -209,14 +208,13 @@ next:
 	return found
 }
 
-// takes reports whether a call could go to the target now if the target is in the given state.
+// takes reports whether the target is in state s and could take a call now.
 func (t *Target) takes(now time.Time, s upstreams.State) bool {
 	return t.Upstream.EligibleIn(s, upstreams.At(now)) && t.model.Available()
 }
 
-// BytesPerToken returns the number of bytes of prompt text per token, averaged over all of the
-// model's engines, including those that take no calls. It returns 0 until an engine has reported a
-// prompt's tokens.
+// BytesPerToken returns the average number of bytes of prompt text per token at the model's
+// engines. It returns 0 until an engine has reported the tokens of a prompt.
 func (r *Route) BytesPerToken() float64 {
 	sum, n := 0.0, 0
 	for i := range r.targets {
@@ -228,9 +226,9 @@ func (r *Route) BytesPerToken() float64 {
 	return sum / float64(max(1, n))
 }
 
-// ContextLength returns the model's context length in tokens: the smallest that any engine reports
-// among those that may take calls now, or 0 if none reports one. Engines reserved for short prompts
-// do not count.
+// ContextLength returns the smallest context length, in tokens, that an engine of the model
+// reports. It considers only engines that take calls now, and returns 0 if none reports a length.
+// It ignores engines that are reserved for short prompts.
 func (r *Route) ContextLength(now time.Time) int {
 	smallest := 0
 	for i := range r.targets {
@@ -245,8 +243,8 @@ func (r *Route) ContextLength(now time.Time) int {
 	return smallest
 }
 
-// TextOnly reports whether every engine that lists the model says that it takes no images. An
-// engine that lists nothing, or does not mention images, may take them.
+// TextOnly reports whether every engine that lists the model reports that the model accepts no
+// images. An engine that has no list, or reports nothing about images, may accept them.
 func (r *Route) TextOnly() bool {
 	some := false
 	for i := range r.targets {
@@ -261,8 +259,8 @@ func (r *Route) TextOnly() bool {
 	return some
 }
 
-// SeparatePools reports whether any of the route's upstreams has separate pools for text, vision
-// and audio. It considers only the first of several tiers.
+// SeparatePools reports whether any upstream of the route has separate pools for text, vision and
+// audio. It considers only the first tier.
 func (r *Route) SeparatePools() bool {
 	r = First(r)
 	for i := range r.targets {
@@ -286,8 +284,7 @@ func fullFor(r *Route, q *search) error {
 	return fullAt(tier, &q.Query)
 }
 
-// fullAt returns the error that refuses a query because all targets of a tier are at their limits
-// or busy.
+// fullAt returns the error for a tier whose targets are all full or busy.
 func fullAt(tier *Route, q *Query) error {
 	full := &FullError{Pool: q.Pool, Capacity: tier.Capacity(q.Pool, q.Now)}
 	tier.visit(q.Now, upstreams.StateBusy, 0, func(*upstreams.Upstream) { full.Silent++ })

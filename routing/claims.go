@@ -10,66 +10,65 @@ import (
 	"penstock/upstreams"
 )
 
-// longestHold is the longest time for which a slot is reserved before its client is due.
+// longestHold limits how long before the return of its client a slot may be reserved.
 const longestHold = 2 * time.Second
 
-// mostClaims is the maximum number of claims on one model. Once it is reached, no further key gets
-// a claim.
+// mostClaims is the maximum number of claims on one model. When it is reached, other keys get no
+// claim.
 const mostClaims = 1024
 
-// servedFor is the time for which a key's last slot counts in the order of claims.
+// servedFor is how long the last slot of a key counts in the order of claims.
 const servedFor = time.Minute
 
-// Claims reserve the next slot for keys that were refused for lack of one, at models without a
-// queue. A flood of calls from another key never waits. Without claims, it would have filled the
-// pool by the time that a client that obeys its Retry-After returns.
+// Claims reserves slots for keys that were refused because no slot was free, at models without a
+// queue. Otherwise a key that floods the model would fill the pool before a client that obeys its
+// Retry-After returns.
 //
-// A key has at most one claim on a model. The claim starts with the refusal and ends a quarter of
-// its hold after the client is due. Meanwhile a call from another key may not take the last free
-// slots if that key has more slots there than the claim's key. Keys with equally many slots take
-// turns, as in a queue: the key that was served less goes first. Between such keys the claim counts
-// only around the time at which its client is due. Against a key that floods (calls before its
-// Retry-After has passed), the claim counts at all times. So no slot is idle for long among keys
-// with one call each, and a lone key is never refused.
+// A key has at most one claim on a model. The claim starts with the refusal. It ends when the
+// client is late by more than a quarter of the claim's hold. While the claim exists, a call of
+// another key may not take the last free slots if that key has more slots at the model than the
+// claimant. If both keys have equally many slots, they alternate as in a queue: the key that was
+// served less goes first. Between two such keys, the claim counts only around the time when its
+// client is due. Against a key that floods, that is, calls before its Retry-After has passed, the
+// claim always counts. As a result, no slot stays idle for a long time among keys with one call
+// each, and a key without competitors is never refused.
 //
-// While there is no live claim, Acquire costs one more atomic load.
+// If there are no live claims, Acquire needs one atomic load for them.
 type Claims struct {
-	live    atomic.Int64  // claims, including those that expired since the last sweep
-	yielded atomic.Uint64 // calls that were refused although a slot was free
+	live    atomic.Int64  // live claims, and those that expired since the last sweep
+	yielded atomic.Uint64 // calls refused although a slot was free
 
 	mu     sync.Mutex
 	groups []*claimGroup
 }
 
-// claimGroup holds the keys that claim slots of one model and pool, and the keys that got a slot
-// meanwhile.
+// claimGroup holds the keys that have claims on one model and pool, and the keys that recently got
+// a slot there.
 type claimGroup struct {
 	route *Route
 	pool  upstreams.Pool
 	keys  []claimant
 }
 
-// claimant describes a key that competes for one model's slots.
+// claimant is a key that competes for the slots of a claimGroup.
 type claimant struct {
 	key    string
-	served time.Time      // when it last got a slot; zero: never while there were claims
-	waits  *turns.Account // the key's account in the line, while the key has a claim
-	due    time.Time      // when its client comes back; zero: it has no claim
-	hold   time.Duration  // time before due from which the claim counts
-	floods bool           // it called again before it was due
-	rank   int            // the class rank that its last call had
+	served time.Time      // when it last got a slot while claims existed; zero: never
+	waits  *turns.Account // the key's account in the line; nil: no claim
+	due    time.Time      // when its client returns; zero: no claim
+	hold   time.Duration  // how long before due the claim starts to count
+	floods bool           // it called again before due
+	rank   int            // class rank of its last call
 }
 
-// grace returns the time for which the claim still counts after its client was due.
+// grace returns how long the claim still counts after its client was due.
 func (c *claimant) grace() time.Duration { return c.hold / 4 }
 
-// claims reports whether the key has a claim.
 func (c *claimant) claims() bool { return !c.due.IsZero() }
 
-// hasTurn reports whether the claimant goes before another key o that holds as many slots. The
-// claimant's client is due after wait, and the other key was served the given amount. o is nil if
-// the other key is not known here. A client that returns on time does not wait for clients that are
-// late.
+// hasTurn reports whether the claimant goes before key o, which has equally many slots. The
+// claimant's client is due after wait, and served is the service of o. o is nil if the group does
+// not contain that key. A client that returns on time does not wait for late clients.
 func (c *claimant) hasTurn(o *claimant, served float64, wait time.Duration) bool {
 	soon, own := wait <= c.grace()/4, c.waits.Served()
 	switch {
@@ -83,7 +82,7 @@ func (c *claimant) hasTurn(o *claimant, served float64, wait time.Duration) bool
 	return (soon || o.floods) && own <= served
 }
 
-// Yielded returns the number of calls that were refused although a slot was free.
+// Yielded returns how many calls were refused although a slot was free.
 func (c *Claims) Yielded() uint64 { return c.yielded.Load() }
 
 // before() makes slots that claims reserve look full to a query whose key heeds claims, and reports
@@ -97,8 +96,7 @@ func (c *Claims) before(r *Route, q *search) (kept bool) {
 	return len(q.full) > 0
 }
 
-// after() makes a claim for the call's key if the call was refused, and ends the key's claim if the
-// call was served.
+// after adds a claim if the call was refused. If the call was served, after ends the key's claim.
 func (c *Claims) after(r *Route, q *Query, kept bool, err error) {
 	switch {
 	case isFull(err):
@@ -132,7 +130,7 @@ func (c *Claims) keep(r *Route, q *search) {
 	}
 }
 
-// sweep removes the claims whose clients have not come back, and entries that no decision needs.
+// sweep removes claims whose clients have not returned, and entries that are no longer needed.
 func (c *Claims) sweep(now time.Time) {
 	for _, g := range c.groups {
 		for i := range g.keys {
@@ -147,14 +145,13 @@ func (c *Claims) sweep(now time.Time) {
 	c.groups = slices.DeleteFunc(c.groups, func(g *claimGroup) bool { return len(g.keys) == 0 })
 }
 
-// endClaim ends a key's claim.
 func (c *Claims) endClaim(k *claimant, now time.Time) {
 	k.waits.Leave(now)
 	k.due, k.floods, k.waits = time.Time{}, false, nil
 	c.live.Add(-1)
 }
 
-// group returns the claims for a query's model and pool, or nil.
+// group returns the group of a query's model and pool, or nil.
 func (c *Claims) group(r *Route, q *Query) *claimGroup {
 	for _, g := range c.groups {
 		if g.route.ID == r.ID && g.pool == q.Pool {
@@ -164,15 +161,15 @@ func (c *Claims) group(r *Route, q *Query) *claimGroup {
 	return nil
 }
 
-// claim gives the key a claim, or renews the claim of a client that was due and found the pool full
-// again.
+// claim adds a claim for the key. If a client has returned and found the pool full again, claim
+// renews the client's claim.
 func (c *Claims) claim(r *Route, q *Query) {
 	g := c.group(r, q)
 	if g == nil {
 		g = &claimGroup{pool: q.Pool}
 		c.groups = append(c.groups, g)
 	}
-	g.route = r // the route from the newest configuration
+	g.route = r // use the newest configuration
 	k := g.claimant(q.Key)
 	switch {
 	case k == nil:
@@ -188,7 +185,7 @@ func (c *Claims) claim(r *Route, q *Query) {
 	k.due, k.hold, k.rank = q.Now.Add(q.RetryAfter), min(q.RetryAfter, longestHold), q.Rank
 }
 
-// serve ends the claim of a key that got a slot, and moves the key behind the other keys.
+// serve ends the claim of a key that got a slot, and moves the key behind the others.
 func (c *Claims) serve(r *Route, q *Query) {
 	g := c.group(r, q)
 	if g == nil {
@@ -204,8 +201,8 @@ func (c *Claims) serve(r *Route, q *Query) {
 	k.served = q.Now
 }
 
-// claimant returns a key's entry. If there is none, it adds the entry, or returns nil if there is
-// no room for it.
+// claimant returns the entry of a key, and adds it if necessary. It returns nil if the group is
+// full.
 func (g *claimGroup) claimant(key string) *claimant {
 	if k := g.of(key); k != nil || len(g.keys) >= mostClaims {
 		return k
@@ -224,8 +221,8 @@ func (g *claimGroup) of(key string) *claimant {
 	return nil
 }
 
-// keeps reports whether the free slots of the group's model are reserved for claims that go before
-// the query.
+// keeps reports whether claims that go before the query reserve all free slots of the group's
+// model.
 func (g *claimGroup) keeps(r *Route, q *Query) bool {
 	if !g.shares(r, q) {
 		return false
@@ -249,7 +246,7 @@ func (g *claimGroup) keeps(r *Route, q *Query) bool {
 	return before > 0 && g.route.Capacity(g.pool, q.Now).Available <= before
 }
 
-// shares reports whether a route's query may take a slot that the group's claims reserve.
+// shares reports whether a query of route r may use slots that the group's claims reserve.
 func (g *claimGroup) shares(r *Route, q *Query) bool {
 	return slices.ContainsFunc(g.route.targets, func(t Target) bool {
 		return (g.pool == q.Pool || t.Upstream.Limits().Shared) &&
@@ -257,7 +254,7 @@ func (g *claimGroup) shares(r *Route, q *Query) bool {
 	})
 }
 
-// heldBy returns the number of slots of the route's upstreams that a key holds.
+// heldBy returns the number of slots that a key occupies at the route's upstreams.
 func heldBy(r *Route, key string) (n int) {
 	for i := range r.targets {
 		u := r.targets[i].Upstream

@@ -11,21 +11,21 @@ import (
 	"penstock/upstreams"
 )
 
-// market runs closed loops of calls at one model, in virtual time.
+// market simulates clients that call one model in closed loops, in virtual time.
 type market struct {
 	t      testing.TB
 	route  *Route
 	loops  []*loop
 	events loopEvents
-	busy   time.Duration // total time for which slots were held
-	refuse bool          // calls make no claims
+	busy   time.Duration // total time for which slots were in use
+	refuse bool          // refused calls make no claims
 }
 
-// loop is one client. It calls, and calls again once its call has ended or, after a refusal, once
+// loop is a client. It calls again when its call has ended. After a refusal, it calls again when
 // its pause is over.
 type loop struct {
 	key           string
-	call, pause   time.Duration // duration of a call; wait of a refused client
+	call, pause   time.Duration // duration of a call, and pause after a refusal
 	next          time.Time
 	lease         *upstreams.Lease
 	asked, served int
@@ -47,7 +47,7 @@ func newMarket(t testing.TB, slots int) *market {
 	return &market{t: t, route: lookup(t, table(t, plan(t, upstream("a", slots)), model("m", "", "a")), "m")}
 }
 
-// add starts n loops of a key, one after the other.
+// add starts n loops of a key, one after another.
 func (c *market) add(n int, key string, call, pause time.Duration) *loop {
 	var first *loop
 	for range n {
@@ -61,7 +61,7 @@ func (c *market) add(n int, key string, call, pause time.Duration) *loop {
 	return first
 }
 
-// retryAfter is the Retry-After that refused calls get.
+// retryAfter is the Retry-After of refused calls.
 const retryAfter = time.Second
 
 func (c *market) run(d time.Duration) {
@@ -72,7 +72,7 @@ func (c *market) run(d time.Duration) {
 			l.lease.ReleaseAt(upstreams.OutcomeOK, now)
 			l.lease = nil
 			c.busy += l.call
-			l.next = now.Add(time.Millisecond) // the time that the next call travels
+			l.next = now.Add(time.Millisecond) // network delay of the next call
 		} else {
 			c.ask(l, now)
 		}
@@ -103,9 +103,9 @@ func (c *market) ask(l *loop, now time.Time) {
 	}
 }
 
-// TestFloodLeavesOthersTheirPart checks that a client that obeys its Retry-After gets at least two
-// of the five slots that it asks for, although another key floods the model with clients that retry
-// at once.
+// TestFloodLeavesOthersTheirPart checks a client that obeys its Retry-After while another key
+// floods the model with immediate retries. The client gets a slot for at least two in five of its
+// calls.
 func TestFloodLeavesOthersTheirPart(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		slots := rapid.IntRange(2, 8).Draw(rt, "slots")
@@ -122,8 +122,8 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 	})
 }
 
-// TestFloodWithoutClaims checks that without claims the same client gets nothing, so the test above
-// can fail.
+// TestFloodWithoutClaims checks that the same client gets no slot if calls make no claims. This
+// shows that the test above can fail.
 func TestFloodWithoutClaims(t *testing.T) {
 	c := newMarket(t, 4)
 	c.refuse = true
@@ -135,8 +135,8 @@ func TestFloodWithoutClaims(t *testing.T) {
 	}
 }
 
-// TestSingleSlotIsShared checks that two keys take turns at a single slot, whatever either key
-// does.
+// TestSingleSlotIsShared checks that two keys share a single slot, even if one of them floods the
+// model.
 func TestSingleSlotIsShared(t *testing.T) {
 	for _, loops := range []int{1, 64} {
 		c := newMarket(t, 1)
@@ -149,7 +149,7 @@ func TestSingleSlotIsShared(t *testing.T) {
 	}
 }
 
-// TestFloodAloneLosesNothing checks that a lone key gets as many slots as without claims.
+// TestFloodAloneLosesNothing checks that claims do not cost a key without competitors any slots.
 func TestFloodAloneLosesNothing(t *testing.T) {
 	served := map[bool]int{}
 	for _, refuse := range []bool{false, true} {
@@ -169,8 +169,8 @@ func TestFloodAloneLosesNothing(t *testing.T) {
 	}
 }
 
-// TestManyKeysKeepSlotsBusy checks that many keys that share a full model keep its slots busy, and
-// that each of them is served.
+// TestManyKeysKeepSlotsBusy checks that no slot stays idle if many keys use a full model, and that
+// each key is served.
 func TestManyKeysKeepSlotsBusy(t *testing.T) {
 	for _, keys := range []int{6, 20, 100} {
 		busy := map[bool]time.Duration{}
@@ -195,7 +195,7 @@ func TestManyKeysKeepSlotsBusy(t *testing.T) {
 	}
 }
 
-// TestClaimsEnd checks that a claim expires, or ends when its key gets a slot.
+// TestClaimsEnd checks that a claim ends when it expires, or when its key acquires a slot.
 func TestClaimsEnd(t *testing.T) {
 	c := newMarket(t, 1)
 	claims := c.route.claims
@@ -205,7 +205,7 @@ func TestClaimsEnd(t *testing.T) {
 	}
 	held := ask("a", 0)
 	ask("b", 0)
-	ask("b", 100*time.Millisecond) // makes no second claim
+	ask("b", 100*time.Millisecond) // does not make a second claim
 	if n := claims.live.Load(); n != 1 {
 		t.Fatalf("got %d live claims, want 1", n)
 	}
@@ -224,8 +224,8 @@ func TestClaimsEnd(t *testing.T) {
 	held.ReleaseAt(upstreams.OutcomeOK, t0)
 }
 
-// TestClaimsOfSharedUpstreams checks that a claim on a shared upstream also holds against calls of
-// another model. Such calls may still go to their model's other upstreams.
+// TestClaimsOfSharedUpstreams checks that a claim on a shared upstream also applies to calls of
+// another model. These calls may still use the other upstreams of their model.
 func TestClaimsOfSharedUpstreams(t *testing.T) {
 	tab := table(t, plan(t, upstream("a", 1), upstream("b", 1)), model("m", "", "a"), model("n", "", "a", "b"))
 	m, n := lookup(t, tab, "m"), lookup(t, tab, "n")
@@ -251,8 +251,8 @@ func TestClaimsOfSharedUpstreams(t *testing.T) {
 	other.ReleaseAt(upstreams.OutcomeOK, t0)
 }
 
-// TestClaimsHoldNoLock checks that a call delays no other call if it has to wait while it takes its
-// slot, as it may for a slot that a fleet shares.
+// TestClaimsHoldNoLock checks that a call that waits for its slot does not delay other calls. It
+// may wait, for example, because a fleet shares the slot.
 func TestClaimsHoldNoLock(t *testing.T) {
 	c := newMarket(t, 2)
 	claims := c.route.claims
@@ -262,14 +262,14 @@ func TestClaimsHoldNoLock(t *testing.T) {
 		meanwhile()
 		claims.after(c.route, &q, kept, &FullError{})
 	}
-	ask("a", func() {}) // there is a claim
+	ask("a", func() {}) // makes a claim
 	ask("b", func() { ask("c", func() {}) })
 	if n := claims.live.Load(); n != 3 {
 		t.Errorf("%d claims, want 3", n)
 	}
 }
 
-// TestClaimsCostNothing checks that a call to which no claim applies allocates only its lease.
+// TestClaimsCostNothing checks that a call that no claim affects allocates only its lease.
 func TestClaimsCostNothing(t *testing.T) {
 	c := newMarket(t, 4)
 	allocs := func(after time.Duration) float64 {

@@ -9,107 +9,106 @@ import (
 	"penstock/upstreams"
 )
 
-// directory estimates what a route's engines have cached of the prompts that the route has sent
-// them. For each engine it holds the blocks that the engine has read last, as many as fit in the
-// engine's cache. A directory is limited in size, outlives reloads and is safe for concurrent use.
+// directory estimates which prompts the engines of a route have cached, from the prompts that the
+// route has sent to them. For each engine it stores the most recently read blocks, as many as fit
+// in the engine's cache. A directory is bounded, survives reloads and is safe for concurrent use.
 //
-// The blocks of all engines are in one map, so one look-up shows how much of a prompt each engine
-// holds. For each engine a list links its blocks in the order in which the engine read them. The
-// first block of a prompt is the newest in that list, so an engine forgets a prompt from the end,
-// as real engines do, and always holds a prefix of the prompt. A look-up can therefore find the
-// points where the holders change by binary search, and need not visit every block.
+// One map contains the blocks of all engines, so one look-up shows how much of a prompt each engine
+// has. For each engine, a list links its blocks in the order in which it read them. Within a
+// prompt, the first block is the newest in the list. An engine therefore loses a prompt from the
+// end, as real engines do, and always has a prefix of the prompt. A look-up uses binary search to
+// find the positions where the set of engines changes, without visiting every block.
 //
-// Entries and links are stored in pages and refer to each other by number. There may be a million
-// of them, and the garbage collector would scan pointers in every cycle.
+// Entries and links are stored in pages and refer to each other by index. There may be a million of
+// them, and the garbage collector would scan pointers in every cycle.
 type directory struct {
 	mu      sync.RWMutex
-	blocks  map[uint64]int32 // from a block's hash to its entry's number
+	blocks  map[uint64]int32 // from a block's hash to the index of its entry
 	entries pages[entry]
 	links   pages[link]
 	holds   [maxMembers]holding
 
-	// numbers maps each upstream to its member number. A number stays the same while the upstream's
-	// name is in use.
+	// numbers maps each upstream to its member number. The number stays the same while routes use
+	// the upstream.
 	numbers map[upstreams.ID]member
-	ranks   map[uint64]member // the same numbers, by Target.rank
-	// places holds the placements that the edges of a fleet share; nil without a store.
+	ranks   map[uint64]member // the same members, by Target.rank
+	// places holds the placements that a fleet's edges share, or is nil without a store.
 	places atomic.Pointer[Places]
 }
 
 const (
-	// usualBlocks is the number of blocks that an engine is assumed to hold if it does not report
-	// its cache: about a million tokens.
+	// usualBlocks is how many blocks an engine is assumed to cache if its cache size is unknown:
+	// about a million tokens.
 	usualBlocks = 8 << 10
-	// mostBlocks is the maximum number of blocks remembered for one engine: 32 MiB of prompts, in 8
-	// MB of memory.
+	// mostBlocks is the maximum number of blocks stored for one engine: 32 MiB of prompts, in 8 MB
+	// of memory.
 	mostBlocks = 64 << 10
-	// maxMembers is the maximum number of upstreams with member numbers of their own. In a larger
-	// route some upstreams share a number, and a conversation may go to the wrong one of these
-	// upstreams.
+	// maxMembers is the maximum number of distinct members. In a larger route, some upstreams share
+	// a number, and a conversation may go to the wrong one of them.
 	maxMembers = 128
 )
 
-// member is an upstream's number, and its bit in a set of members.
+// member is an upstream's number. It is also the upstream's bit in members.
 type member uint8
 
-// members is a set of a route's upstreams.
 type members [maxMembers / 64]uint64
 
 func (s *members) has(m member) bool { return s[m/64]>>(m%64)&1 != 0 }
 func (s *members) add(m member)      { s[m/64] |= 1 << (m % 64) }
 func (s *members) remove(m member)   { s[m/64] &^= 1 << (m % 64) }
 
-// entry describes a block that some engine holds.
+// entry is a block that at least one engine has cached.
 type entry struct {
 	block uint64
 	who   members
-	next  uint64 // the first block that followed; 0: none yet
-	// session is the session of the newest prompt through the block. A conversation that continues
-	// differently than before, as after an edit, is still the same conversation.
+	next  uint64 // the block that first followed this one; 0: none
+	// session is the session of the newest prompt with this block. A conversation keeps its session
+	// even if its history is edited.
 	session uint64
-	ways    uint32 // conversations that parted at or after the block, besides the first one
-	ends    uint32 // prompts that ended here
-	links   int32  // the first of the block's links; each engine that holds the block has one
+	ways    uint32 // number of conversations that diverged at or after the block, not counting the first one
+	ends    uint32 // number of prompts that ended at this block
+	links   int32  // first link; there is one for each engine that has the block
 }
 
-// link records that one engine holds one block.
+// link records that one engine has one block.
 type link struct {
 	entry        int32
-	newer, older int32 // in the engine's list
-	sibling      int32 // the entry's next link
+	newer, older int32 // neighbours in the engine's list
+	sibling      int32 // next link of the same entry
 	read         uint32
 	of           member
 }
 
-// holding describes the blocks that one engine holds.
+// holding describes the blocks that one engine has.
 type holding struct {
-	newest, oldest int32 // 0: none; the first link and the first entry are never used
+	newest, oldest int32 // 0: none; index 0 of links and entries is unused
 	blocks         int
 	most           int    // estimated number of blocks that fit in the engine's cache
-	published      int    // capacity that the engine reports; 0: unknown
-	misses         int    // consecutive recently read prompts that the engine no longer held
-	emptied        uint32 // value of upstreams.PromptCache.Emptied when the list started
-	// fresh counts the blocks that the engine has started to hold. The growth of the counter since
-	// a block was last read is the room that the block needed to survive.
+	published      int    // reported capacity in blocks; 0: unknown
+	misses         int    // number of consecutive prompts that were read recently but no longer cached
+	emptied        uint32 // upstreams.PromptCache.Emptied when the list started
+	// fresh counts the blocks that were new to the engine. By how much it has grown since a block
+	// was last read is how much room the block needed to survive.
 	fresh uint32
 }
 
 // crowds groups prefixes by the number of conversations that share them. part is the fraction of
-// such a prefix that counts against a cold engine. It is below 1 because an engine that has read
-// the prefix once need not read it for later conversations. A prefix that many conversations share
-// does not count at all: one conversation reads it at each engine, and from then on all
-// conversations are spread, even if load alone would not spread them.
+// such a prefix that counts against an engine that does not have the prefix. It is below 1, because
+// an engine that has read the prefix need not read it again for later conversations. A prefix that
+// very many conversations share does not count at all. At each engine, only one conversation has to
+// read it. From then on, conversations are spread evenly, even if the load alone would not spread
+// them.
 var crowds = [...]struct {
 	ways uint32
 	part float64
 }{{16, 0}, {4, 1. / 2}, {0, 1}}
 
-// manyEnds is the number of prompts that must end in one block to show that conversations share a
-// prefix and differ by less than a whole block. The short turns of one conversation end in one
-// block, too.
+// If manyEnds prompts end in one block, conversations share a prefix and differ by less than a
+// block. Fewer prompts may be short turns of one conversation.
 const manyEnds = 16
 
-// crowd returns the index in crowds for a prefix that this many conversations share.
+// crowd returns the index in crowds for a prefix that is shared by the given number of
+// conversations.
 func crowd(ways uint32) uint8 {
 	for i := range crowds {
 		if ways >= crowds[i].ways {
@@ -119,19 +118,19 @@ func crowd(ways uint32) uint8 {
 	return uint8(len(crowds) - 1)
 }
 
-// knowledge is a directory's knowledge about one prompt: its prefix in parts. Each part has other
-// holders than the next part, or is shared by more conversations. Neither the holders nor the
-// conversations ever increase from part to part.
+// knowledge is what the directory knows about one prompt, whose prefix is divided into parts.
+// Adjacent parts differ in the engines that have them, or in the number of conversations that share
+// them. From one part to the next, neither of the two increases.
 type knowledge struct {
 	n     int
 	parts [maxParts]part
-	// place is the member to which other edges last sent the conversation, counted from 1; 0:
-	// unknown.
+	// place is the member to which other edges last sent the conversation, plus one, or 0 if that
+	// member is unknown.
 	place int16
 }
 
-// maxParts is the maximum number of parts. The blocks after the last part count as held by no
-// engine.
+// maxParts is the maximum number of parts. Blocks after the last part are treated as if no engine
+// had them.
 const maxParts = 8
 
 type part struct {
@@ -140,7 +139,7 @@ type part struct {
 	crowd uint8
 }
 
-// blocks returns the number of leading blocks that any engine holds.
+// blocks returns how many leading blocks any engine has.
 func (k *knowledge) blocks() int {
 	if k.n == 0 {
 		return 0
@@ -148,8 +147,8 @@ func (k *knowledge) blocks() int {
 	return k.parts[k.n-1].to
 }
 
-// own returns the number of leading blocks that many conversations share. The blocks after them are
-// the conversation's own.
+// own returns how many leading blocks many conversations share. The blocks after them belong only
+// to this conversation.
 func (k *knowledge) own() int {
 	for i := k.n - 1; i >= 0; i-- {
 		if int(k.parts[i].crowd) < len(crowds)-1 {
@@ -159,9 +158,8 @@ func (k *knowledge) own() int {
 	return 0
 }
 
-// held returns the number of leading blocks that a member holds, and the number of known blocks
-// that the member would have to read. Blocks that many conversations share count only in part (see
-// crowds).
+// held returns how many leading blocks a member has, and how many known blocks it would have to
+// read. Blocks that many conversations share count only in part (see crowds).
 func (k *knowledge) held(m member) (blocks int, missing float64) {
 	for i := k.n - 1; i >= 0; i-- {
 		p := &k.parts[i]
@@ -177,8 +175,8 @@ func (k *knowledge) held(m member) (blocks int, missing float64) {
 	return 0, missing
 }
 
-// newDirectory makes a directory for the targets. It reuses before, the route's previous directory,
-// unless that is nil.
+// newDirectory returns a directory for the targets. If before, the route's previous directory, is
+// not nil, newDirectory updates and returns it.
 func newDirectory(targets []Target, before *directory, shared bool) (*directory, error) {
 	d := before
 	if d == nil {
@@ -201,8 +199,8 @@ func newDirectory(targets []Target, before *directory, shared bool) (*directory,
 	return d, nil
 }
 
-// number gives every target a member number. An upstream keeps the number it had. The directory
-// forgets the blocks of upstreams that are no longer targets. The caller holds mu.
+// number assigns a member number to every target. Known upstreams keep their numbers. It drops the
+// blocks of upstreams that are no longer targets. The caller holds mu.
 func (d *directory) number(targets []Target) {
 	before := d.numbers
 	d.numbers, d.ranks = map[upstreams.ID]member{}, map[uint64]member{}
@@ -237,7 +235,7 @@ func (d *directory) number(targets []Target) {
 	}
 }
 
-// look sets k to the knowledge about a prompt. It first forgets the blocks of engines that have
+// look stores in k what is known about a prompt. It first drops the blocks of engines that have
 // lost their cache.
 func (d *directory) look(blocks []uint64, targets []Target, k *knowledge) {
 	k.n, k.place = 0, 0
@@ -264,7 +262,7 @@ func (d *directory) look(blocks []uint64, targets []Target, k *knowledge) {
 			e := d.find(blocks[at])
 			return e != nil && e.who == p.who && crowd(e.ways) == p.crowd
 		}
-		low, high := from+1, len(blocks) // blocks before low are alike; blocks from high on are not
+		low, high := from+1, len(blocks) // blocks before low are alike, and blocks from high on differ
 		if low < high && like(high-1) {
 			low = high
 		}
@@ -290,8 +288,8 @@ func (d *directory) look(blocks []uint64, targets []Target, k *knowledge) {
 	}
 }
 
-// add records that a member holds the given number of leading blocks, at least as many as any other
-// member, and that it has the conversation.
+// add records that a member has the conversation and this many leading blocks. No other member may
+// have more.
 func (k *knowledge) add(blocks int, m member) {
 	for i := range k.parts[:k.n] {
 		k.parts[i].who.add(m)
@@ -305,7 +303,7 @@ func (k *knowledge) add(blocks int, m member) {
 	k.place = int16(m) + 1
 }
 
-// find returns a block's entry, or nil if no engine holds the block. The caller holds mu.
+// find returns a block's entry, or nil. The caller holds mu.
 func (d *directory) find(block uint64) *entry {
 	if i, ok := d.blocks[block]; ok {
 		return d.entries.at(i)
@@ -313,8 +311,8 @@ func (d *directory) find(block uint64) *entry {
 	return nil
 }
 
-// age returns the room, in blocks, that a member has needed to keep a prompt's block since the
-// block was last read.
+// age returns how much room, in blocks, a member has needed to keep the block since the block was
+// last read.
 func (d *directory) age(block uint64, m member) int {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -324,8 +322,7 @@ func (d *directory) age(block uint64, m member) int {
 	return 0
 }
 
-// linkOf returns the number of a member's link to an entry. The member must hold the entry. The
-// caller holds mu.
+// linkOf returns the index of a member's link to an entry that the member has. The caller holds mu.
 func (d *directory) linkOf(e *entry, m member) int32 {
 	i := e.links
 	for d.links.at(i).of != m {
@@ -334,8 +331,8 @@ func (d *directory) linkOf(e *entry, m member) int32 {
 	return i
 }
 
-// learn records that a prompt was sent to an upstream, which holds the prompt from now on. session
-// is a hash of the prompt's session; 0: unknown.
+// learn records that a prompt was sent to an upstream, which therefore has its blocks. session is a
+// hash of the prompt's session, or 0 if unknown.
 func (d *directory) learn(blocks []uint64, t *Target, session uint64) {
 	if len(blocks) == 0 {
 		return
@@ -371,9 +368,10 @@ func (d *directory) learn(blocks []uint64, t *Target, session uint64) {
 	}
 }
 
-// again() moves to the front the leading blocks that a member has read before in this order: each
-// turn of a conversation repeats all earlier turns. It returns the number of moved blocks, and the
-// session of the last one. The caller holds mu.
+// again finds the leading blocks that a member has read before in this order, and moves them to the
+// front of the member's list. Each turn of a conversation repeats all earlier turns, so this is the
+// usual case. It returns how many blocks it moved, and the session of the last of them. The caller
+// holds mu.
 func (d *directory) again(blocks []uint64, m member, session uint64) (n int, before uint64) {
 	e := d.find(blocks[0])
 	if e == nil || !e.who.has(m) {
@@ -397,10 +395,10 @@ func (d *directory) again(blocks []uint64, m member, session uint64) (n int, bef
 	return n, before
 }
 
-// renew marks the leading blocks in the list, starting at link next, as read by a session. It
-// returns the first link that it did not mark (or 0), the number of marked blocks, and the session
-// that previously read the last of them. The loop runs for every block of every turn, so it has few
-// variables. The caller holds mu.
+// renew marks the leading blocks in the list, beginning at link next, as read by a session. It
+// returns the first unmarked link (or 0), the number of marked blocks, and the previous session of
+// the last one of these. The loop runs for every block of every turn, so it is kept simple. The
+// caller holds mu.
 func (d *directory) renew(next int32, blocks []uint64, fresh uint32, session uint64) (rest int32, n int, before uint64) {
 	links, entries := d.links.all, d.entries.all
 	for n < len(blocks) && next != 0 {
@@ -434,7 +432,7 @@ func (d *directory) part(blocks []uint64, known int) {
 	}
 }
 
-// hold makes a block the newest one that a member holds. If there is no room for it, hold drops the
+// hold makes a block a member's newest block. If the member has no room, hold drops the member's
 // oldest block. The caller holds mu.
 func (d *directory) hold(at int32, m member) {
 	h, e := &d.holds[m], d.entries.at(at)
@@ -483,7 +481,7 @@ func (d *directory) unlink(h *holding, i int32) {
 	}
 }
 
-// drop removes one of the blocks that a member holds. The caller holds mu.
+// drop removes one block of a member. The caller holds mu.
 func (d *directory) drop(h *holding, i int32) {
 	l := d.links.at(i)
 	d.unlink(h, i)
@@ -502,7 +500,7 @@ func (d *directory) drop(h *holding, i int32) {
 	d.links.free(i)
 }
 
-// forget removes all blocks that a member holds. The caller holds mu.
+// forget removes all blocks of a member. The caller holds mu.
 func (d *directory) forget(m member) {
 	h := &d.holds[m]
 	for h.oldest != 0 {
@@ -511,7 +509,7 @@ func (d *directory) forget(m member) {
 	*h = holding{}
 }
 
-// empty forgets the blocks of a target's engine, because the engine was restarted.
+// empty drops all blocks of a target, because its engine has restarted.
 func (d *directory) empty(t *Target) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -520,15 +518,15 @@ func (d *directory) empty(t *Target) {
 	d.holds[t.member] = holding{most: most, published: published, emptied: t.Upstream.Cache.Emptied()}
 }
 
-// resize updates the number of blocks that fit in a target's engine. The engine reports its cache
-// size in tokens; the bytes per token are learned. The caller holds mu.
+// resize updates how many blocks fit in a target's cache. The engine reports the size in tokens,
+// and the bytes per token are learned. The caller holds mu.
 func (d *directory) resize(t *Target) {
 	h := &d.holds[t.member]
 	token := t.Upstream.Averages.BytesPerToken()
 	if token == 0 {
 		token = usualToken
 	}
-	// If the bytes per token have changed only a little, the size stays the same.
+	// A small change of the bytes per token does not change the size.
 	published := min(mostBlocks, int(float64(t.Upstream.Cache.Tokens())*token/blockBytes))
 	if diff := published - h.published; diff > h.published/8 || -diff > h.published/8 {
 		h.published, h.most = published, published
@@ -538,23 +536,23 @@ func (d *directory) resize(t *Target) {
 	}
 }
 
-// usualToken is the assumed number of prompt bytes per token until an engine has counted some.
+// usualToken is the assumed number of bytes of prompt text per token until it is measured.
 const usualToken = 4
 
 const (
-	// surprise is the minimum difference, in tokens, between an engine's cached tokens and the
-	// expectation that counts. Small differences are normal, because an engine caches in blocks and
-	// leaves out the last block.
+	// A difference between cached and expected tokens counts only if it is at least surprise, in
+	// tokens. Small differences are normal, because an engine caches in blocks and omits the last
+	// one.
 	surprise = 1024
-	// missesAtOnce is the number of recently read prompts in a row that must be missing for the
-	// whole cache to count as gone, as after an operator has reset it.
+	// If missesAtOnce consecutive prompts that were read recently are missing, the whole cache
+	// counts as lost. An operator may have reset it, for example.
 	missesAtOnce = 3
 )
 
-// counted compares the number of a prompt's tokens that an engine had cached with the number
-// expected at the prompt's age. The comparison shows how much room the engine has. A prompt that is
-// gone needed more room than the engine has. A prompt that survived needed no more than nearly all
-// of the room.
+// counted compares how many tokens of a prompt were cached with how many were expected, given the
+// prompt's age. The result adjusts the estimated size of the engine's cache. A prompt that is no
+// longer cached needed more room than the engine has. A prompt that is still cached needed no more
+// than nearly all of that room.
 func (d *directory) counted(t *Target, expected, cached, age int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -587,11 +585,12 @@ func (d *directory) counted(t *Target, expected, cached, age int) {
 	}
 }
 
-// leastBlocks is the minimum room that an engine is assumed to have: enough for a prompt of a few
-// thousand tokens. With less, the edge would not notice that an engine has more room.
+// leastBlocks is the smallest cache size that is assumed, which is enough for a prompt of a few
+// thousand tokens. If the size were smaller, the directory could not detect that an engine has more
+// room.
 const leastBlocks = 32
 
-// pages are numbered items of one kind. They never move, so growing copies nothing.
+// pages stores items at stable indices. Items never move, so growth copies nothing.
 type pages[T any] struct {
 	all    filled[T]
 	unused []int32
@@ -600,14 +599,13 @@ type pages[T any] struct {
 
 const pageSize = 1 << 10
 
-// filled are the allocated pages.
 type filled[T any] []*[pageSize]T
 
 func (f filled[T]) at(i int32) *T { return &f[uint32(i)/pageSize][uint32(i)%pageSize] }
 
 func (p *pages[T]) at(i int32) *T { return p.all.at(i) }
 
-// add returns the number of an unused item.
+// add returns the index of an unused item.
 func (p *pages[T]) add() int32 {
 	if last := len(p.unused) - 1; last >= 0 {
 		i := p.unused[last]

@@ -22,14 +22,14 @@ func directoryOf(t *testing.T, names ...string) (*directory, []Target) {
 	return r.directory, r.targets
 }
 
-// know returns a directory's knowledge about a prompt.
+// know returns what a directory knows about a prompt.
 func know(d *directory, targets []Target, blocks []uint64) *knowledge {
 	k := new(knowledge)
 	d.look(blocks, targets, k)
 	return k
 }
 
-// holdsOf returns the number of leading blocks of a prompt that a target is believed to hold.
+// holdsOf returns how many leading blocks of a prompt a target probably has cached.
 func holdsOf(d *directory, targets []Target, i int, blocks []uint64) int {
 	n, _ := know(d, targets, blocks).held(targets[i].member)
 	return n
@@ -65,12 +65,12 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// TestDirectoryHoldsWhatWasReadLast compares the directory with plain lists. A target holds the
-// blocks that it has read last, as many as fit, and always a prefix of a prompt.
+// TestDirectoryHoldsWhatWasReadLast compares the directory with plain lists. A target has the
+// blocks that it has read last, as many as fit. These always form prefixes of prompts.
 func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d, targets := directoryOf(t, "a", "b", "c")
-		var lists [3][]uint64 // the newest first
+		var lists [3][]uint64 // newest block first
 		room := [3]int{}
 		for i := range room {
 			room[i] = rapid.IntRange(1, 30).Draw(rt, "room")
@@ -132,8 +132,8 @@ func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
 	})
 }
 
-// TestDirectorySize checks that an engine's assumed room follows from its pages and from the
-// prompts that have survived there.
+// TestDirectorySize checks that the assumed size of an engine's cache follows from the engine's
+// pages and from the prompts that have survived there.
 func TestDirectorySize(t *testing.T) {
 	d, targets := directoryOf(t, "a", "b")
 	a := &targets[0]
@@ -156,7 +156,7 @@ func TestDirectorySize(t *testing.T) {
 	if h.most != published || h.misses != 1 {
 		t.Errorf("%d blocks, %d misses", h.most, h.misses)
 	}
-	for range 50 { // older prompts are gone, and younger prompts are there
+	for range 50 { // older prompts are evicted, and newer prompts are cached
 		d.counted(a, 50_000, 10_000, published/2)
 		d.counted(a, 50_000, 49_000, published/3)
 	}
@@ -181,8 +181,8 @@ func TestDirectorySize(t *testing.T) {
 	}
 }
 
-// TestDirectoryForgetsWhatAnEngineHasLost checks that an engine holds nothing after a restart, or
-// after it has lost a prompt that it had just read. Other engines keep their blocks.
+// TestDirectoryForgetsWhatAnEngineHasLost checks that an engine has no blocks after a restart, or
+// after it has lost a prompt that it had just read. Other engines retain their blocks.
 func TestDirectoryForgetsWhatAnEngineHasLost(t *testing.T) {
 	d, targets := directoryOf(t, "a", "b")
 	prompt := randomBlocks(20)
@@ -219,7 +219,7 @@ func TestDirectoryOutlivesReload(t *testing.T) {
 	blocks := randomBlocks(8)
 	r.directory.learn(blocks, &r.targets[0], 1)
 	r.directory.learn(blocks, &r.targets[1], 1)
-	_, r = build(before, "b", "c") // in another order, with another neighbour
+	_, r = build(before, "b", "c") // in a different order, with a different neighbour
 	if b, c := holdsOf(r.directory, r.targets, 0, blocks), holdsOf(r.directory, r.targets, 1, blocks); b != 8 || c != 0 {
 		t.Errorf("b holds %d and c %d of 8 blocks", b, c)
 	}
@@ -228,8 +228,8 @@ func TestDirectoryOutlivesReload(t *testing.T) {
 	}
 }
 
-// TestDirectoryIsTheModels checks that the knowledge about one model does not pass to another
-// model, not even to one whose name was an alias of the first.
+// TestDirectoryIsTheModels checks that knowledge about one model is not used for another model, not
+// even if the other model's id was an alias of the first.
 func TestDirectoryIsTheModels(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64))
 	first := model("m", "", "a", "b")
@@ -246,8 +246,8 @@ func TestDirectoryIsTheModels(t *testing.T) {
 	}
 }
 
-// TestDirectoryOfManyMembers checks that a route works even if it has more upstreams than a set of
-// members can hold. Some targets then share a member number.
+// TestDirectoryOfManyMembers checks that a route still works if it has more upstreams than a set of
+// members can contain. Some targets then share a member number.
 func TestDirectoryOfManyMembers(t *testing.T) {
 	var ups []config.Upstream
 	var names []string
@@ -276,8 +276,8 @@ func TestDirectoryOfManyMembers(t *testing.T) {
 	}
 }
 
-// TestDirectoryCrowd checks that the directory distinguishes a conversation's next turn, or an
-// edited version of it, from one of many conversations with the same prefix.
+// TestDirectoryCrowd checks that the directory distinguishes the next turn or an edited version of
+// a conversation from a different conversation with the same prefix.
 func TestDirectoryCrowd(t *testing.T) {
 	d, targets := directoryOf(t, "a", "b")
 	none := uint8(len(crowds) - 1)
@@ -296,7 +296,7 @@ func TestDirectoryCrowd(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, got, want)
 		}
 	}
-	for turn := range 30 { // one conversation, in turns of one block, edited now and then
+	for turn := range 30 { // one conversation, which grows by one block per turn and is sometimes edited
 		prompt := with(7)
 		for i := range turn {
 			prompt = append(prompt, uint64(100+i))
@@ -327,7 +327,7 @@ func TestDirectoryCrowd(t *testing.T) {
 	expect("a conversation that goes on where they end", with(5, 6), 0, none)
 }
 
-// BenchmarkDirectory measures a look-up, which does not visit every block of a prompt.
+// BenchmarkDirectory measures a look-up. A look-up does not visit every block of a prompt.
 func BenchmarkDirectory(b *testing.B) {
 	for _, n := range []int{40, 256, 2048} {
 		r := fleet(b, "")
@@ -350,15 +350,15 @@ func BenchmarkDirectory(b *testing.B) {
 	}
 }
 
-// TestOrderOfBlocks checks that an engine is believed to hold the blocks that it has read last,
-// however prompts repeat and diverge. The first block of a prompt counts as the newest. If a prompt
-// is too large, the engine holds its prefix.
+// TestOrderOfBlocks checks that an engine is assumed to have the blocks that it has read last, even
+// if prompts repeat and diverge. Within a prompt, the first block counts as the newest. If a prompt
+// is too large, the engine has only its prefix.
 func TestOrderOfBlocks(outer *testing.T) {
 	rapid.Check(outer, func(t *rapid.T) {
 		const most = 8
 		d, targets := directoryOf(outer, "a", "b")
 		h := &d.holds[targets[0].member]
-		var want []uint64 // the newest is first
+		var want []uint64 // newest block first
 		for range rapid.IntRange(1, 12).Draw(t, "prompts") {
 			h.most = most
 			way, n := rapid.Uint64Range(1, 3).Draw(t, "way"), rapid.IntRange(1, 12).Draw(t, "blocks")

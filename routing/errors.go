@@ -7,23 +7,22 @@ import (
 	"penstock/upstreams"
 )
 
-// ErrNoUpstream says that no target of the route may take a call now: every target is down,
+// ErrNoUpstream means that no target of the route may take a call now. Each target is down,
 // retiring, behind an open breaker, or excluded by the query.
 var ErrNoUpstream = errors.New("no healthy upstream")
 
-// ErrStarting is an ErrNoUpstream for a route of which an engine is being woken, or may be woken.
-// It is worthwhile to wait for that engine.
+// ErrStarting is an ErrNoUpstream for a route that has an engine that is waking up or can be woken.
+// The call should wait for that engine.
 var ErrStarting = fmt.Errorf("%w: an engine is to be woken", ErrNoUpstream)
 
-// FullError says that all eligible targets are at their limits. It carries the capacity at that
-// moment, for the refusal's metadata.
+// FullError means that all eligible targets are at their limits. It contains the capacity at that
+// moment, for the metadata of the refusal.
 type FullError struct {
 	Pool     upstreams.Pool
 	Capacity Capacity
-	Silent   int // upstreams that take no calls because they do not answer their probes
+	Silent   int // number of busy upstreams, which do not answer their probes
 }
 
-// isFull reports whether an error is a FullError.
 func isFull(err error) bool {
 	if err == nil {
 		return false

@@ -21,9 +21,9 @@ var described = config.Engine{
 	Models: []config.EngineModel{{Path: "/v1/models", List: "data", ID: "id", Context: []string{"context"}, Vision: "vision"}},
 }
 
-// probed makes a route to model m over engines that each answer with a models page, or with an
-// error if the page is empty. It waits until every engine has been probed. Every deployment asks
-// the same engine for m and for its alias n.
+// probed returns a route to model m over engines that each respond with a models page, or with an
+// error if the page is empty. It waits until every engine has been probed. Every deployment uses
+// the same engine for m and for the alias n.
 func probed(t *testing.T, pages ...string) *Route {
 	t.Helper()
 	set, err := upstreams.NewSet(upstreams.Options{})
@@ -63,7 +63,7 @@ func probed(t *testing.T, pages ...string) *Route {
 	return lookup(t, table(t, p, m), "m")
 }
 
-// TestFactsOfEngines checks that a route's facts about its model come from the engines that may
+// TestFactsOfEngines checks that a route takes its facts about the model from the engines that may
 // take calls. An engine counts once, however many of its model names the route uses.
 func TestFactsOfEngines(t *testing.T) {
 	const (
@@ -80,7 +80,7 @@ func TestFactsOfEngines(t *testing.T) {
 		ready   bool
 		slots   int
 		context int
-		text    bool // alone
+		text    bool // expected result of TextOnly
 	}{
 		"one":                    {[]string{small}, true, 4, 4096, false},
 		"the smaller one":        {[]string{large, small, large}, true, 12, 4096, false},
@@ -124,8 +124,8 @@ func TestFactsOfEngines(t *testing.T) {
 	}
 }
 
-// TestBytesPerToken checks that a model's bytes per token are learned from all of its engines. The
-// first one alone would not suffice, because it may never serve.
+// TestBytesPerToken checks that the bytes per token of a model are learned from all of its engines.
+// The first engine alone would not suffice, because it may never serve a call.
 func TestBytesPerToken(t *testing.T) {
 	p := plan(t, upstream("a", 1), upstream("b", 1), upstream("c", 1))
 	r := lookup(t, table(t, p, model("m", "", "a", "b", "c")), "m")
@@ -147,8 +147,8 @@ func TestBytesPerToken(t *testing.T) {
 	}
 }
 
-// TestEngineForShortPromptsOnly checks that an engine reserved for short prompts does not lower its
-// model's context length, and is listed as too short for a longer prompt.
+// TestEngineForShortPromptsOnly checks an engine that is reserved for short prompts. It does not
+// lower the context length of its model, and counts as too short for a longer prompt.
 func TestEngineForShortPromptsOnly(t *testing.T) {
 	r := probed(t, `{"id":"m","context":4096}`, `{"id":"m","context":8192}`)
 	r.targets[0].longest, r.byLength = 1000, true

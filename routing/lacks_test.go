@@ -7,9 +7,9 @@ import (
 	"penstock/upstreams"
 )
 
-// TestCapacityWithoutRefusers checks that if every call of a model needs a feature, an engine that
-// refuses the feature counts only if there is no other engine. An engine that lacks a special
-// feature counts.
+// TestCapacityWithoutRefusers checks an engine that lacks a feature that every call of a model
+// needs. It counts only if there is no other engine. An engine that lacks a special feature still
+// counts.
 func TestCapacityWithoutRefusers(t *testing.T) {
 	chat := upstreams.FeatureOf(config.OpChat)
 	for name, c := range map[string]struct {

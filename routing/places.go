@@ -6,38 +6,38 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// Placement says that a conversation whose prompt ended with a block was sent to an upstream. Both
-// fields are hashes. The block's hash is chained (HashBlocks), so later prompts of the conversation
-// contain it, too.
+// Placement records that a conversation whose prompt ended with Block was sent to Upstream. Both
+// fields are hashes. Block hashes are chained (HashBlocks), so later prompts of the conversation
+// also contain Block.
 type Placement struct{ Block, Upstream uint64 }
 
-// Places holds the placements that the edges of a fleet share for a route's conversations: the
-// engine at which each conversation started, and the engine to which it moved later. Places is
-// limited in size, outlives reloads and is safe for concurrent use.
+// Places holds the placements that a fleet's edges share for the conversations of a route. They
+// show at which engine each conversation started, and to which it moved later. Places is bounded,
+// survives reloads and is safe for concurrent use.
 type Places struct {
 	known *lru.Cache[uint64, place]
 
 	mu    sync.Mutex
-	fresh []Placement // placements of this edge that are not yet shared
+	fresh []Placement // placements of this edge that have not been shared yet
 }
 
-// place is the upstream of the newest conversation whose prompt ended with a block.
+// place is where the newest prompt ending with a block was sent.
 type place struct {
 	upstream uint64
-	times    uint32 // number of times that such a prompt was placed
+	times    uint32 // how often prompts ending with the block were placed
 }
 
 const (
-	// placesMost is the maximum number of known placements: about 6 MiB.
+	// placesMost is the maximum number of known placements, about 6 MiB.
 	placesMost = 64 << 10
-	// freshMost is the maximum number of placements not yet shared. The oldest are dropped.
+	// freshMost is the maximum number of placements that have not been shared yet. If there are
+	// more, the oldest are dropped.
 	freshMost = 4096
-	// manyPlaced is the number of prompts ending with one block that shows that the block does not
-	// belong to a single conversation.
+	// If manyPlaced prompts end with one block, the block does not belong to a single conversation.
 	manyPlaced = 4
 )
 
-// PlacesOf returns a route's Places, or nil if the route shares none.
+// PlacesOf returns a route's Places, or nil if it shares none.
 func PlacesOf(r *Route) *Places {
 	if r.directory == nil {
 		return nil
@@ -50,7 +50,7 @@ func newPlaces() (*Places, error) {
 	return &Places{known: known}, err
 }
 
-// Learn adopts placements from other edges, in the order in which they were shared.
+// Learn adds placements from the fleet, in the order in which they were shared.
 func (p *Places) Learn(told []Placement) {
 	for _, t := range told {
 		before, _ := p.known.Get(t.Block)
@@ -58,7 +58,7 @@ func (p *Places) Learn(told []Placement) {
 	}
 }
 
-// TakeFresh moves the placements to be shared to dst.
+// TakeFresh appends the placements to share to dst, and removes them from p.
 func (p *Places) TakeFresh(dst []Placement) []Placement {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,8 +67,7 @@ func (p *Places) TakeFresh(dst []Placement) []Placement {
 	return dst
 }
 
-// add queues a placement for the other edges. This edge learns it together with them, in the same
-// order.
+// add queues a placement for the other edges. This edge and the others learn it in the same order.
 func (p *Places) add(t Placement) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,9 +77,9 @@ func (p *Places) add(t Placement) {
 	p.fresh = append(p.fresh, t)
 }
 
-// placed adds to k the upstream that holds the prompt according to other edges. That upstream got
-// the newest conversation whose prompt is a prefix of this prompt and at least as long as the
-// prefix that is known here. The caller holds mu.
+// placed adds to k the upstream that has the prompt according to other edges. That upstream has the
+// newest conversation whose prompt is a prefix of this one. That prefix must be at least as long as
+// the locally known one. The caller holds mu.
 func (d *directory) placed(places *Places, blocks []uint64, k *knowledge) {
 	for at := len(blocks) - 1; at >= max(0, k.blocks()-1); at-- {
 		p, found := places.known.Peek(blocks[at])

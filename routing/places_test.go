@@ -32,7 +32,6 @@ func randomBlocks(n int) (all []uint64) {
 	return all
 }
 
-// send sends a prompt and returns where it went.
 func send(t *testing.T, tab *Table, prompt []uint64, not ...upstreams.ID) upstreams.ID {
 	t.Helper()
 	l, _, err := tab.Routes()[0].Acquire(&Query{Prefix: prompt, Exclude: not, Now: time.Now(), Rand: rand.Uint64()})
@@ -43,9 +42,9 @@ func send(t *testing.T, tab *Table, prompt []uint64, not ...upstreams.ID) upstre
 	return l.Upstream().ID()
 }
 
-// TestPlaces checks that if one edge has placed a conversation and later moved it, another edge
-// that has never seen the conversation also sends it to the new engine. The conversation's next
-// turns there are not shared again.
+// TestPlaces checks a conversation that one edge has placed and later moved. Another edge sends it
+// to the new engine, even if it has never seen the conversation. When the next turns of the
+// conversation go to that engine, they are not shared again.
 func TestPlaces(t *testing.T) {
 	a, b := sharing(t, nil, "e0", "e1", "e2", "e3"), sharing(t, nil, "e0", "e1", "e2", "e3")
 	placesA, placesB := PlacesOf(a.Routes()[0]), PlacesOf(b.Routes()[0])
@@ -78,8 +77,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestPlacesOfSharedPrompts checks that conversations that share a prefix are spread: no placement
-// is kept for the prefix itself.
+// TestPlacesOfSharedPrompts checks that conversations with a common prefix are spread, because the
+// prefix itself has no placement.
 func TestPlacesOfSharedPrompts(t *testing.T) {
 	a, b := sharing(t, nil, "e0", "e1", "e2", "e3"), sharing(t, nil, "e0", "e1", "e2", "e3")
 	system := randomBlocks(20)
@@ -96,8 +95,9 @@ func TestPlacesOfSharedPrompts(t *testing.T) {
 	}
 }
 
-// TestPlacesAreBounded checks that places outlive reloads, unknown upstreams are skipped, and the
-// number of unshared placements is limited. Without a store there are no places.
+// TestPlacesAreBounded checks that placements survive reloads, that unknown upstreams are skipped,
+// and that the number of unshared placements is limited. If there is no store, there are no
+// placements.
 func TestPlacesAreBounded(t *testing.T) {
 	a := sharing(t, nil, "e0", "e1")
 	p := PlacesOf(a.Routes()[0])

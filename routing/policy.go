@@ -16,8 +16,8 @@ const (
 	policyRoundRobin
 )
 
-// policyOf returns the policy with this name. The names two_choices and prefix_affinity also select
-// the default policy, which serves both purposes.
+// policyOf returns the policy with this name. two_choices and prefix_affinity are older names of
+// the default policy, which covers both.
 func policyOf(name string) policy {
 	if name == config.PolicyRoundRobin {
 		return policyRoundRobin
@@ -25,16 +25,15 @@ func policyOf(name string) policy {
 	return policyLeastLoaded
 }
 
-// lowest keeps the target with the lowest score that was passed to show(). Chance decides between
-// equal scores.
+// lowest collects the targets with the lowest score. target picks one of them at random.
 type lowest struct {
 	score float64
-	n     int              // number of targets with the lowest score
-	equal [maxEqual]uint16 // positions in the route
+	n     int              // number of collected targets
+	equal [maxEqual]uint16 // their positions in the route
 }
 
-// maxEqual is the maximum number of equal targets to choose from. In larger routes the rotating
-// start gives every target its turn.
+// maxEqual is the maximum number of equal targets among which to choose. In larger routes, the
+// rotating start gives every target its turn.
 const maxEqual = 64
 
 func (m *lowest) show(at int, score float64) {
@@ -47,7 +46,7 @@ func (m *lowest) show(at int, score float64) {
 	}
 }
 
-// target returns nil if show() was never called.
+// target returns nil if show was never called.
 func (m *lowest) target(targets []Target, chance uint64) *Target {
 	if m.n == 0 {
 		return nil
@@ -56,7 +55,7 @@ func (m *lowest) target(targets []Target, chance uint64) *Target {
 	return &targets[m.equal[i]]
 }
 
-// mix is one step of splitmix64, a cheap generator whose outputs are all well spread.
+// mix is one step of splitmix64, a cheap generator with well-distributed outputs.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -64,31 +63,30 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// choice holds one scan over a route's targets for a query. Its methods are the policies. They
-// return best = nil if all targets are full. eligible reports whether the query may go to any
-// target.
+// choice is one scan over a route's targets for a query. The policies are its methods nextInTurn
+// and soonest. They return best = nil if all targets are full. eligible reports whether the query
+// may use any target.
 type choice struct {
 	r     *Route
 	q     *search
 	start int             // position of the first target
-	state upstreams.State // the state that a target must be in
+	state upstreams.State // state that a target must be in
 }
 
-// turn goes once around the targets. It visits those that are in the state and that the query
+// turn iterates once over the targets. It returns those in the required state that the query
 // allows.
 type turn struct {
 	c    choice
-	to   int // the next position to check
-	left int // positions still to check
+	to   int // next position to check
+	left int // number of positions still to check
 
-	at   int            // position of the target that next returned
-	load upstreams.Load // that target's load
+	at   int            // position of the target that next returned last
+	load upstreams.Load // load of that target
 	met  bool           // next has returned a target
 }
 
 func (c *choice) turn(start int) turn { return turn{c: *c, to: start, left: len(c.r.targets)} }
 
-// next returns the next target, or nil after the last one.
 func (w *turn) next() *Target {
 	for w.left > 0 {
 		w.left--
@@ -105,11 +103,12 @@ func (w *turn) next() *Target {
 	return nil
 }
 
-// passed returns the number of positions before the target that next() returned last.
+// passed returns how many positions precede the target that next returned last.
 func (w *turn) passed() int { return len(w.c.r.targets) - w.left - 1 }
 
-// nextInTurn picks the first target from the rotating start on. Targets with recent failures come
-// later: a penalty of one call costs as many turns as the target has slots.
+// nextInTurn picks the first target, counting from the rotating start. It moves targets that have
+// recently failed back. A penalty of one call moves a target back by as many positions as it has
+// slots.
 func (c *choice) nextInTurn() (best *Target, eligible bool) {
 	var m lowest
 	w := c.turn(c.start)

@@ -9,7 +9,7 @@ import (
 	"penstock/upstreams"
 )
 
-// hold takes n leases on one target of a route and keeps them.
+// hold acquires n leases on one target of a route and does not release them.
 func hold(t *testing.T, r *Route, target, n int) {
 	t.Helper()
 	for range n {
@@ -19,7 +19,7 @@ func hold(t *testing.T, r *Route, target, n int) {
 	}
 }
 
-// fail charges an upstream with n refusals.
+// fail leases and releases n slots of a target with the outcome refused.
 func fail(t *testing.T, r *Route, target, n int) {
 	t.Helper()
 	for range n {
@@ -31,7 +31,7 @@ func fail(t *testing.T, r *Route, target, n int) {
 	}
 }
 
-// picks sends n calls one after the other, each with its own random number, and counts them by
+// picks sends n calls one after another, each with a different random number, and counts them by
 // target.
 func picks(t *testing.T, r *Route, n int, q Query) []int {
 	t.Helper()
@@ -59,11 +59,11 @@ func routeOver(t *testing.T, policy string, slots ...int) *Route {
 	return lookup(t, table(t, plan(t, ups...), model("m", policy, names...)), "m")
 }
 
-// speedNeeds is the number of answers after which a speed is known.
+// speedNeeds is the number of responses after which a speed is known.
 const speedNeeds = 10
 
-// answered makes a target answer n calls. The engine needs the given time for a prompt token and
-// ten times as long for an answer token.
+// answered makes a target answer n calls. The engine needs the given time for each prompt token and
+// ten times as long for each response token.
 func answered(t testing.TB, r *Route, target, n int, token time.Duration) {
 	t.Helper()
 	q := Query{Now: t0, Tokens: 1000}
@@ -83,8 +83,8 @@ func answered(t testing.TB, r *Route, target, n int, token time.Duration) {
 	}
 }
 
-// TestLeastLoadedFollowsSpeed checks that targets get simultaneous calls in proportion to their
-// measured speeds, as long as all speeds are known and recent and the weights are equal.
+// TestLeastLoadedFollowsSpeed checks that targets receive simultaneous calls in proportion to their
+// measured speeds. All speeds are known and recent, and the weights are equal.
 func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	at := func(r *Route, now time.Time) []int {
 		var all []*upstreams.Lease
@@ -129,8 +129,8 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	}
 }
 
-// TestLeastLoadedIsEvenAtEveryStep checks that with the default policy, while no call ends, no
-// target is ever two calls ahead of another.
+// TestLeastLoadedIsEvenAtEveryStep checks that, with the default policy, no target is ever two
+// calls ahead of another while no call ends.
 func TestLeastLoadedIsEvenAtEveryStep(t *testing.T) {
 	for _, policy := range []string{"", config.PolicyLeastLoaded} {
 		r := routeOver(t, policy, 9, 9, 9, 9)
@@ -151,7 +151,7 @@ func TestLeastLoadedIsEvenAtEveryStep(t *testing.T) {
 	}
 }
 
-// TestRoundRobinPassesOver checks whose turn it is while other targets are full or fail.
+// TestRoundRobinPassesOver checks which target is next while other targets are full or fail.
 func TestRoundRobinPassesOver(t *testing.T) {
 	r := routeOver(t, config.PolicyRoundRobin, 2, 2, 2)
 	hold(t, r, 1, 2)
@@ -159,7 +159,7 @@ func TestRoundRobinPassesOver(t *testing.T) {
 		t.Errorf("with the second one full: %v", got)
 	}
 	r = routeOver(t, config.PolicyRoundRobin, 2, 2, 2)
-	fail(t, r, 1, 2) // a penalty of two calls on two slots costs four turns; the others have two
+	fail(t, r, 1, 2) // a penalty of two calls on two slots costs four turns; the other targets have two
 	if got := picks(t, r, 12, Query{}); got[1] != 0 {
 		t.Errorf("with the second one failing: %v", got)
 	}

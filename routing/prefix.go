@@ -9,26 +9,27 @@ import (
 )
 
 const (
-	// blockBytes is the number of bytes of a prompt that one block covers: about 128 tokens.
-	// Engines cache in blocks of 16 to 64 tokens; a coarser grain costs less here and loses at most
-	// one block of reuse.
+	// blockBytes is the number of prompt bytes in a block, which is about 128 tokens. Engines cache
+	// in blocks of 16 to 64 tokens. Larger blocks cost less here, at the price of at most one block
+	// of reuse.
 	blockBytes = 512
-	// maxPrompt is the maximum number of bytes of a prompt that are hashed. Agents send 60 to 100
-	// thousand tokens, and the engine has already read all of these except the last turn. With a
-	// limit of 128 KiB each such prompt would look new.
+	// maxPrompt is the maximum number of prompt bytes that are hashed. Agents send 60,000 to
+	// 100,000 tokens, of which only the last turn is new. If the limit were 128 KiB, each of their
+	// prompts would look new.
 	maxPrompt = 1 << 20
 )
 
-// HashBlocks appends to dst the hashes of the prompt's full blocks. Each hash covers the whole
-// prompt up to its block's end: equal hashes mean equal prompts up to the block's end, at every
-// edge and on every processor. seed is a hash of the model and the tools, which distinguish prompts
-// with the same text. Bytes after the first 1 MiB are left out.
+// HashBlocks appends the hashes of the prompt's full blocks to dst. Each hash covers the prompt up
+// to the end of its block. At every edge and on every processor, equal hashes therefore mean that
+// the prompts are equal up to there. seed is a hash of the model and the tools, so that prompts
+// with the same text but different tools are distinguished. Bytes after the first 1 MiB are
+// ignored. HashBlocks processes every byte of every prompt, so it uses only four instructions per
+// sixteen bytes. It multiplies two words into 128 bits, and feeds the full product into the next
+// multiplication.
 //
-// HashBlocks processes every byte of every prompt, so sixteen bytes cost only four instructions:
-// two words are multiplied into 128 bits, and the full product goes into the next multiplication.
-// The two halves of a block are separate chains that continue in the next block, so that a
-// processor works on both at once. The hash does not withstand deliberate collisions. A client that
-// causes one only sends its own calls to another engine.
+// The halves of a block are separate chains that continue in the next block, so that a processor
+// can compute both in parallel. The hash is not resistant to deliberate collisions. A client that
+// causes a collision only sends its calls to a different engine.
 func HashBlocks(dst []uint64, seed uint64, prompt []byte) []uint64 {
 	var chains [2]chain
 	for i := range chains {
@@ -46,7 +47,7 @@ func HashBlocks(dst []uint64, seed uint64, prompt []byte) []uint64 {
 // earlier words are lost.
 const mixedIn = 0x9e3779b97f4a7c15
 
-// chain holds the product of all words so far.
+// chain is the 128-bit product of all words so far.
 type chain struct{ low, high uint64 }
 
 // hashBlocks sets each hash to the hash of the prompt up to the end of the block. salt is mixedIn: as
@@ -127,8 +128,8 @@ func hashBlocks(hashes []uint64, chains *[2]chain, prompt []byte, salt uint64) {
 
 func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
-// Seed hashes the data that precedes the messages of a prompt. This includes the prompt's owner if
-// engines keep owners apart; otherwise owner is empty.
+// Seed hashes the part of a prompt that precedes its messages. If engines keep a separate cache for
+// each owner, owner is the prompt's owner. Otherwise owner is "".
 func Seed(model, owner string, tools []byte) uint64 {
 	seed := mix(xxhash.Sum64String(model)) ^ xxhash.Sum64(tools)
 	if owner != "" {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestHashBlocks checks that a block's hash covers the whole prompt up to the block's end, and that
-// a partial last block has no hash.
+// TestHashBlocks checks that the hash of a block covers the prompt up to the end of the block, and
+// that a partial last block has no hash.
 func TestHashBlocks(t *testing.T) {
 	prompt := bytes.Repeat([]byte("0123456789abcdef"), 3*blockBytes/16)
 	all := HashBlocks(nil, 1, prompt)
@@ -45,7 +45,6 @@ func TestSeedOfOwner(t *testing.T) {
 	}
 }
 
-// BenchmarkHashBlocks measures hashing a prompt.
 func BenchmarkHashBlocks(b *testing.B) {
 	for name, n := range map[string]int{"16KiB": 16 << 10, "128KiB": 128 << 10, "384KiB": 384 << 10, "1MiB": 1 << 20} {
 		b.Run(name, func(b *testing.B) {
@@ -59,8 +58,8 @@ func BenchmarkHashBlocks(b *testing.B) {
 	}
 }
 
-// TestHashBlocksOfTwoChanges checks that prompts that differ in two places, at any distance and in
-// any bits, have different hashes: the changes do not cancel each other.
+// TestHashBlocksOfTwoChanges checks that prompts that differ in two places have different hashes,
+// whatever the distance and the bits. The changes must not cancel each other out.
 func TestHashBlocksOfTwoChanges(t *testing.T) {
 	prompt := bytes.Repeat([]byte("0123456789abcdef"), blockBytes/16)
 	seen := map[uint64]bool{HashBlocks(nil, 1, prompt)[0]: true}
@@ -100,8 +99,8 @@ func TestHashBlocksOfZeros(t *testing.T) {
 	}
 }
 
-// TestHashBlocksUnrolled compares hashBlocks with the same hash as a loop. The edges of a fleet
-// compare hashes, so these must stay the same.
+// TestHashBlocksUnrolled compares hashBlocks with a simple loop that computes the same hash. The
+// edges of a fleet compare hashes, so the hashes must never change.
 func TestHashBlocksUnrolled(t *testing.T) {
 	prompt := make([]byte, 5*blockBytes)
 	for i := range prompt {

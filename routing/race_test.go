@@ -11,7 +11,7 @@ import (
 	"penstock/upstreams"
 )
 
-// after is a time at which the breakers that broken() has opened are half-open.
+// after is a time at which the breakers opened by the function broken are half-open.
 var after = t0.Add(time.Minute)
 
 // broken opens the breakers of a route's engines with enough failed calls of different keys.
@@ -34,10 +34,10 @@ func broken(t *testing.T, r *Route) *Route {
 	return r
 }
 
-// TestLostRace checks that a call that loses the race for its picked engine gets the same answer as
-// a call that arrives after the race.
+// TestLostRace checks that a call that loses the race for its picked engine gets the same result as
+// a call that arrives after that race.
 func TestLostRace(t *testing.T) {
-	// Each function does something at the picked engine before the call takes its lease.
+	// Each function acts on the picked engine before the call acquires its lease.
 	wins := func(t *testing.T, u *upstreams.Upstream) *upstreams.Lease {
 		l, ok := u.TryLease("", upstreams.PoolText, 0, after)
 		if !ok {
@@ -54,7 +54,7 @@ func TestLostRace(t *testing.T) {
 		slots    int
 		halfOpen bool
 		meets    func(*testing.T, *upstreams.Upstream)
-		races    int // races lost before calls stop coming
+		races    int // how many races the call loses
 		want     error
 	}{
 		"the trial":                       {[]string{"a"}, 4, true, another, 1, ErrNoUpstream},
@@ -102,7 +102,7 @@ func TestLostRace(t *testing.T) {
 			}
 		})
 	}
-	// The winner leaves at once without a verdict, so the trial is free again.
+	// The winner disconnects immediately without a verdict, so the trial is free again.
 	t.Run("a trial that is given back", func(t *testing.T) {
 		r := broken(t, lookup(t, table(t, plan(t, upstream("a", 4)), model("m", "", "a")), "m"))
 		tries := 0
@@ -122,8 +122,8 @@ func TestLostRace(t *testing.T) {
 	})
 }
 
-// TestOneTrialOfMany checks that of the calls that reach half-open breakers at the same time, one
-// call per breaker gets a lease, and the other calls get ErrNoUpstream.
+// TestOneTrialOfMany checks calls that reach half-open breakers concurrently. For each breaker, one
+// call acquires a lease, and the others get ErrNoUpstream.
 func TestOneTrialOfMany(t *testing.T) {
 	for _, engines := range [][]string{{"a"}, {"a", "b"}} {
 		var ups []config.Upstream

@@ -9,7 +9,7 @@ import (
 )
 
 // TestReserve checks that batch calls leave exactly the reserve free, however many of them arrive
-// at once. Other calls may use the reserve.
+// concurrently. Other calls may use the reserve.
 func TestReserve(t *testing.T) {
 	r := lookup(t, table(t, plan(t, upstream("a", 8), upstream("b", 3)), model("m", "", "a", "b")), "m")
 	for range 20 {
@@ -26,7 +26,7 @@ func TestReserve(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if len(leases) != 8 { // 8 less 2, and 3 less 1
+		if len(leases) != 8 { // 8 minus 2, and 3 minus 1
 			t.Fatalf("the batch has %d slots", len(leases))
 		}
 		for range 3 {
@@ -43,7 +43,7 @@ func TestReserve(t *testing.T) {
 }
 
 // TestClaimsOfBatches checks that a batch call goes behind every claim of a key outside the batch
-// class, and that the claim of a batch call keeps no slot from such a key.
+// class. The claim of a batch call reserves no slot against a call of such a key.
 func TestClaimsOfBatches(t *testing.T) {
 	r := lookup(t, table(t, plan(t, upstream("a", 1)), model("m", "", "a")), "m")
 	ask := func(key string, rank int, at time.Duration) *upstreams.Lease {

@@ -10,54 +10,54 @@ import (
 	"penstock/upstreams"
 )
 
-// Target is one upstream that serves a route's model, under the name that its engine knows.
+// Target is an upstream of a route, together with the engine's name for the model.
 type Target struct {
 	Upstream *upstreams.Upstream
 	Served   string
-	Tier     int                    // the tier of its deployment
-	Arm      string                 // its arm's name; empty: none
-	external bool                   // it runs outside the organization
-	arm      uint8                  // its arm's number in the route, from 1
-	longest  int                    // longest prompt in tokens that the target gets; 0: any
+	Tier     int                    // tier of the deployment
+	Arm      string                 // name of the arm; empty: none
+	external bool                   // outside the organization
+	arm      uint8                  // number of the arm in the route, counting from 1; 0: none
+	longest  int                    // length in tokens of the longest prompt that the target gets; 0: no limit
 	model    *upstreams.ServedModel // the upstream's model with the served name
-	work     upstreams.Features     // the features that every call of the route needs
-	// directory is the route's directory, if it has one. member is the target's number in the
-	// directory. rank is a hash of the upstream's id, and is the same at every edge.
+	work     upstreams.Features     // features that every call of the route requires
+	// directory is the route's directory, or nil. member is the target's number in it. rank is a
+	// hash of the upstream's ID. The hash is the same at every edge.
 	directory *directory
 	member    member
 	rank      uint64
 }
 
-// Percent is a share in hundredths.
+// Percent is a percentage.
 type Percent = config.Percent
 
 // Query describes a call that needs an engine. The methods of Route neither change nor keep it, except
 // for Why.
 type Query struct {
 	Pool    upstreams.Pool
-	Key     string   // id of the client's key, empty without one
-	Weight  float64  // the key's weight where keys take turns (package turns); 0: the call takes no turns
-	Tokens  int      // estimated number of tokens in the prompt
-	Prefix  []uint64 // HashBlocks of the prompt, for a route that WantsPrefix
-	Text    int      // bytes of the prompt text that Prefix hashes; 0: the size of its blocks
-	Session uint64   // hash of the call's session, the same at every edge; 0: unknown
-	// CacheKey is a hash of the client's cache key; 0: none. With this key a client requests that
-	// similar prompts share one cache. Calls with one cache key may belong to several
+	Key     string   // id of the client's key; empty: none
+	Weight  float64  // weight of the key in package turns; 0: the call takes no turns
+	Tokens  int      // estimated prompt tokens
+	Prefix  []uint64 // HashBlocks of the prompt, if the route WantsPrefix
+	Text    int      // bytes of the text that Prefix covers; 0: the size of its blocks
+	Session uint64   // hash of the session, the same at every edge; 0: unknown
+	// CacheKey is a hash of the client's cache key, or 0. A client sets the same cache key for
+	// prompts that should share a cache. Calls with the same cache key may belong to different
 	// conversations.
 	CacheKey uint64
-	Exclude  []upstreams.ID // upstreams that this call has already tried
-	Busy     bool           // one of Exclude had no room for the call: full, not down
-	UpOnly   bool           // only upstreams that are up, and no last resort
-	Tiers    uint8          // a bit for each tier that the key lists; 0: no list, so all but external targets
+	Exclude  []upstreams.ID // upstreams that the call has already tried
+	Busy     bool           // one of Exclude was full
+	UpOnly   bool           // only upstreams that are up, without a last resort
+	Tiers    uint8          // a bit for each tier that the key lists; 0: no list, which means all but external targets
 	Arms     Arms           // the call's arms, from ArmsOf
-	// Overflow says that the call does not wait for a slot, or has stopped waiting. A tier that
-	// serves when the tiers before it are full may then take the call.
+	// Overflow means that the call does not wait for a slot, or has stopped waiting. It may then
+	// use a tier that serves if the earlier tiers are full.
 	Overflow bool
-	Needs    upstreams.Features // features that the call needs from its engine
+	Needs    upstreams.Features // features that the call requires
 	Now      time.Time
-	Rand     uint64 // random number that breaks ties
-	// RetryAfter is the Retry-After that the client gets if the call is refused. The client then has a
-	// claim on a slot (Claims). 0: the call heeds no claims and makes none.
+	Rand     uint64 // random number to break ties
+	// RetryAfter is the Retry-After that the client gets if the call is refused. The refusal adds a
+	// claim (see Claims). If it is 0, the call ignores claims and adds none.
 	RetryAfter time.Duration
 	Rank       int     // the rank of the call's class: claims from earlier classes go first
 	Reserve    Percent // share of an upstream's slots, rounded down, that it must leave free
@@ -74,7 +74,7 @@ type search struct {
 	within     Arms             // the arms whose targets are asked now
 	known      knowledge        // the directory's knowledge about Prefix
 
-	full []upstreams.ID // upstreams whose slots are held by other edges of the fleet or kept for claims
+	full []upstreams.ID // upstreams whose slots are occupied by other edges of the fleet or reserved by claims
 }
 
 func (q *Query) excludes(t *Target) bool {
@@ -94,8 +94,8 @@ func (q *search) allows(t *Target, s upstreams.State) bool {
 		(len(q.Exclude) == 0 || !q.excludes(t))
 }
 
-// OpenTo reports whether calls of a key with these tiers (Query.Tiers) may go to the target at all:
-// prompts go to an external upstream only if the key lists the upstream's tier.
+// OpenTo reports whether calls of a key that has these tiers (Query.Tiers) may use the target.
+// Prompts go to an external upstream only if the key lists its tier.
 func (t *Target) OpenTo(tiers uint8) bool {
 	if tiers == 0 {
 		return !t.external
@@ -103,7 +103,7 @@ func (t *Target) OpenTo(tiers uint8) bool {
 	return tiers>>t.Tier&1 != 0
 }
 
-// Open reports whether calls of a key with these tiers (Query.Tiers) may go to any target of a
+// Open reports whether calls of a key that has these tiers (Query.Tiers) may use any target of a
 // route.
 func Open(r *Route, tiers uint8) bool {
 	for i := range r.targets {
@@ -114,7 +114,7 @@ func Open(r *Route, tiers uint8) bool {
 	return len(r.targets) == 0
 }
 
-// External reports whether any target of a route is an external upstream.
+// External reports whether a route has an external upstream.
 func External(r *Route) bool {
 	return slices.ContainsFunc(r.targets, func(t Target) bool { return t.external })
 }
@@ -132,37 +132,36 @@ func (t *Target) readLoad(l *upstreams.Load, q *search) {
 	}
 }
 
-// states are the states in which targets take calls, in order of preference: a state is used only
-// if no target is in an earlier one. A busy target is full for every call.
+// states are the states in which targets take calls, in order of preference. A state is used only
+// if no target is in an earlier state. A busy target is full for every call.
 var states = [...]upstreams.State{
 	upstreams.StateUp, upstreams.StatePending, upstreams.StateBusy, upstreams.StateStalled,
 }
 
-// Route leads one model's calls to its engines. It is safe for concurrent use.
+// Route sends the calls of one model to its engines. It is safe for concurrent use.
 type Route struct {
-	ID    string // the model's canonical id
+	ID    string // canonical id of the model
 	Index int    // position in Table.Routes
-	// Tiers are the route's tiers in order, each a route of its own over some of the targets; nil
-	// if there is only one tier. When of a tier is config.WhenFull or config.WhenDown. The first
-	// tier's When is empty.
+	// Tiers are the route's tiers in order, or nil if there is only one. Each is a Route over some
+	// of the targets. When is config.WhenFull or config.WhenDown. For the first tier, it is empty.
 	Tiers   []*Route
 	When    string
 	targets []Target
-	arms    []share // the shares in all tiers; nil: all targets take any call
-	seed    uint64  // hash of the id
-	// byLength says that some targets are sent only short prompts.
+	arms    []share // arms of all tiers; nil: no arms
+	seed    uint64  // hash of the ID
+	// byLength is true if some targets get only short prompts.
 	byLength bool
 	policy   policy
 	rotor    *atomic.Uint32
-	claims   *Claims // the claims on all of the table's routes
+	claims   *Claims // claims of all routes in the table
 	line     *turns.Line
-	// directory knows the prompts that were sent to the targets. It is nil if it cannot change a
-	// choice: with one target, or with round-robin.
+	// directory tracks the prompts sent to the targets. It is nil if it cannot affect a pick,
+	// because there is only one target or the policy is round_robin.
 	directory *directory
 }
 
-// AppendTooShort appends the upstreams that the configuration keeps for prompts with fewer than the
-// given number of tokens (config.PromptTokens).
+// AppendTooShort appends the upstreams that are reserved for prompts shorter than tokens
+// (config.PromptTokens).
 func (r *Route) AppendTooShort(to []upstreams.ID, tokens int) []upstreams.ID {
 	if !r.byLength {
 		return to
@@ -175,7 +174,7 @@ func (r *Route) AppendTooShort(to []upstreams.ID, tokens int) []upstreams.ID {
 	return to
 }
 
-// First returns the tier that always serves: the route itself if it has no tiers.
+// First returns the first tier, or the route itself if it has no tiers.
 func First(r *Route) *Route {
 	if r.Tiers != nil {
 		return r.Tiers[0]
@@ -183,7 +182,7 @@ func First(r *Route) *Route {
 	return r
 }
 
-// tiersOf returns the tiers of a route: the route itself if it has no tiers.
+// tiersOf returns the route's tiers, or the route itself if it has none.
 func tiersOf(r *Route) []*Route {
 	if r.Tiers != nil {
 		return r.Tiers
@@ -191,15 +190,14 @@ func tiersOf(r *Route) []*Route {
 	return []*Route{r}
 }
 
-// Targets returns the route's targets by tier, in the order of the configuration. Callers must not
-// change the slice.
+// Targets returns the targets by tier, in configuration order. Callers must not modify the slice.
 func (r *Route) Targets() []Target { return r.targets }
 
-// Line returns the line that records each key's service at the model while keys took turns.
+// Line returns the line that tracks each key's service at the model.
 func Line(r *Route) *turns.Line { return r.line }
 
-// Wait counts a call that waits for a slot. It counts the call at the targets that keep few models
-// in memory, so that these targets load the call's model. quit ends the count.
+// Wait registers a call that waits for a slot, so that targets that keep few models in memory load
+// its model. quit ends the registration.
 func (r *Route) Wait(q *Query) (quit func()) {
 	var all []func()
 	for i := range r.targets {
@@ -216,5 +214,5 @@ func (r *Route) Wait(q *Query) (quit func()) {
 	}
 }
 
-// WantsPrefix reports whether a pick uses Query.Prefix, Session and CacheKey.
+// WantsPrefix reports whether picks use Query.Prefix, Session and CacheKey.
 func (r *Route) WantsPrefix() bool { return r.directory != nil }

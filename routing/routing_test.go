@@ -14,7 +14,7 @@ import (
 
 var t0 = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// plan makes upstreams that were never probed. They are pending, so a route may use them only while
+// plan returns upstreams that were never probed. They are pending, so a route uses them only while
 // no target is up.
 func plan(t testing.TB, ups ...config.Upstream) *upstreams.Plan {
 	t.Helper()
@@ -98,8 +98,8 @@ func TestBuildUnknownUpstream(t *testing.T) {
 	}
 }
 
-// spread acquires n leases one after the other, each with its own random number, and counts them by
-// upstream.
+// spread acquires n leases one after another, each with a different random number, and counts them
+// by upstream.
 func spread(t testing.TB, r *Route, n int, q Query) map[string]int {
 	t.Helper()
 	got := map[string]int{}
@@ -203,7 +203,6 @@ func TestRoundRobin(t *testing.T) {
 	}
 }
 
-// conversation is a prompt that grows by turns.
 func conversation(id int) []byte {
 	return bytes.Repeat([]byte(fmt.Sprintf("conversation %d goes on. ", id)), 200)
 }
@@ -248,7 +247,7 @@ func TestLeastLoadedMovesWhenTheHomeIsFull(t *testing.T) {
 }
 
 // TestLeastLoadedSpreadsWhatMostConversationsShare checks that a system prompt that all
-// conversations share does not send all of them to the engine that saw it first.
+// conversations share does not send all of them to the engine that read the prompt first.
 func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64), upstream("d", 64))
 	r := lookup(t, table(t, p, model("m", config.PolicyLeastLoaded, "a", "b", "c", "d")), "m")
@@ -260,7 +259,7 @@ func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.FirstToken(time.Second) // its prompt is read, and its answer goes on
+		l.FirstToken(time.Second) // the prefill is complete, and the response continues
 		home[id] = l.Upstream().Name()
 		got[home[id]]++
 	}
@@ -269,7 +268,7 @@ func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 			t.Errorf("80 calls with one system prompt went to %v", got)
 		}
 	}
-	for id, name := range home { // each stays at the engine that knows the whole conversation
+	for id, name := range home { // each conversation stays at the engine that has all of it
 		q := Query{Now: t0, Rand: uint64(id) + 7, Prefix: HashBlocks(nil, 1, append(bytes.Clone(system), conversation(id)...))}
 		l, _, err := r.Acquire(&q)
 		if err != nil {
@@ -282,9 +281,9 @@ func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 	}
 }
 
-// TestLeastLoadedSpreadsWithoutLoad checks that conversations that arrive one after the other are
-// spread from their first turn on, and then stay. Load does not show which engine has more than its
-// share, and the shared prefix of the prompts is longer than their other text.
+// TestLeastLoadedSpreadsWithoutLoad checks that conversations that arrive one after another are
+// spread from their first turn on, and then stay. The load does not reveal which engine has more
+// than its share, and most of each prompt is a common prefix.
 func TestLeastLoadedSpreadsWithoutLoad(t *testing.T) {
 	for name, own := range map[string]int{"long turns": 1500, "short turns": 100} {
 		t.Run(name, func(t *testing.T) {
@@ -321,8 +320,8 @@ func TestLeastLoadedSpreadsWithoutLoad(t *testing.T) {
 	}
 }
 
-// TestLeastLoadedLeavesAFailingHome checks that an engine's cache counts for nothing while it
-// refuses.
+// TestLeastLoadedLeavesAFailingHome checks that an engine's cache does not count while the engine
+// refuses calls.
 func TestLeastLoadedLeavesAFailingHome(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64))
 	r := lookup(t, table(t, p, model("m", config.PolicyLeastLoaded, "a", "b", "c")), "m")
@@ -390,8 +389,8 @@ func TestCapacity(t *testing.T) {
 	if sum := apart.Sum(pools, t0); sum.Total != 10 || sum.Active != 1 || math.Abs(sum.Utilization-10) > 1e-9 {
 		t.Errorf("Sum = %+v, want a total of 10, one active and a utilization of 10", sum)
 	}
-	// The four slots of the shared pool count once, whatever they are used for, and so does a call
-	// in one of them.
+	// The four slots of the shared pool count once, whichever kinds of calls use them. A call in
+	// one of them also counts once.
 	if _, _, err := shared.Acquire(&Query{Now: t0, Pool: upstreams.PoolText}); err != nil {
 		t.Fatal(err)
 	}
@@ -404,9 +403,9 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// TestLoadedFirst checks that every policy sends a call to an engine that has the model loaded and
-// has room, if engines keep few models. If no engine gives the model a turn, its engines count as
-// full, not as down.
+// TestLoadedFirst checks engines that keep few models loaded. Under every policy, a call goes to an
+// engine that has the model loaded and has a free slot. If no engine gives the model a turn, its
+// engines count as full and not as down.
 func TestLoadedFirst(t *testing.T) {
 	for _, policy := range policies {
 		ups := []config.Upstream{upstream("u0", 2), upstream("u1", 2), upstream("u2", 2)}

@@ -12,8 +12,8 @@ import (
 )
 
 // TestHintNeverOverridesLoad checks that the session and the cache key are only hints. Whatever the
-// hints say, the call goes to an engine that has room and is at most a tenth later than the soonest
-// engine, whether speeds are known or not.
+// hints are, the call goes to an engine that has a free slot and is at most a tenth later than the
+// soonest engine. This holds whether or not speeds are known.
 func TestHintNeverOverridesLoad(t *testing.T) {
 	const slots = 16
 	for _, known := range []bool{false, true} {
@@ -49,9 +49,9 @@ func TestHintNeverOverridesLoad(t *testing.T) {
 	}
 }
 
-// TestCacheKeyHome checks that conversations with one cache key start at one engine. If all
-// conversations have the same key and the same prefix, the key distinguishes nothing, so the
-// conversations are spread over all engines.
+// TestCacheKeyHome checks that conversations with the same cache key start at the same engine. If
+// all conversations have the same key and the same prefix, the key does not distinguish them, so
+// they are spread over all engines.
 func TestCacheKeyHome(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16)
 	other := routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16)

@@ -4,33 +4,34 @@ import (
 	"penstock/upstreams"
 )
 
-// A call goes to the target at which the first tokens of its answer would arrive soonest. Before
-// that, the engine reads the prompts ahead of the call and the uncached tokens of the call's own
-// prompt, and the call waits for its turn to run.
+// A call goes to the target at which the first tokens of its response would arrive soonest. Before
+// these tokens, the engine reads the queued prompts and the uncached tokens of the call's prompt,
+// and the call waits for a place.
 
 const (
-	// firstTokens is the number of tokens of an answer that a pick considers. They are enough for
-	// the writing speed to matter next to the wait for the first token. They are few compared with
-	// an answer, because clients read along.
+	// firstTokens is how many response tokens the estimate includes. It is large enough that the
+	// decoding speed matters in addition to the time to first token. The number is small compared
+	// with a response, because clients read the response while it streams.
 	firstTokens = 10
-	// missingWeight is the weight of tokens that another engine holds. They weigh more than others,
-	// because reading them again evicts other prompts from this engine's cache and delays the calls
-	// behind. With a weight of 1, calls leave a warm engine too easily: with 64 agents at 8
-	// engines, the 90th percentile was 4.45 s at a weight of 1.5, and 2.5 s at 2.
+	// missingWeight is the weight of tokens that this engine would have to read although another
+	// engine has cached them. They count more than other tokens, because reading them again evicts
+	// other prompts from this engine's cache and delays the queued calls. If the weight is 1, calls
+	// leave an engine with a warm cache too easily. With 64 agents at 8 engines, the 90th
+	// percentile of the time was 4.45 s at a weight of 1.5, and 2.5 s at a weight of 2.
 	missingWeight = 2
-	// nearTie is the factor by which a target may be later than the soonest target and still become
-	// the home of a conversation that no engine knows. The estimates are no more precise than this.
+	// nearTie is the factor by which the home of a new conversation may be later than the best
+	// target. The estimates are no more precise than this.
 	nearTie = 1.1
-	// leastTokens is the minimum weight of a prompt while no speed is known. With it, calls with no
-	// prompt, or a few words, are compared by the batches that they would join.
+	// leastTokens is the minimum weight of a prompt while speeds are unknown. Calls with short
+	// prompts are then compared by the batches that they would join.
 	leastTokens = 128
 )
 
-// need is the number of tokens of a query's prompt that engines would have to read.
+// need is the number of prompt tokens that engines would have to read.
 type need struct {
 	all   float64
-	block float64 // tokens of one block
-	fresh float64 // tokens that no engine holds
+	block float64 // tokens per block
+	fresh float64 // tokens that no engine has cached
 }
 
 // needs computes the number of tokens of the prompt.
@@ -47,8 +48,8 @@ func (q *search) needs() need {
 	return need{tokens, block, max(0, tokens-block*float64(q.known.blocks()))}
 }
 
-// at() returns the number of tokens that a target would have to read, and their cost. Blocks that
-// many conversations share cost half, or nothing.
+// at returns how many tokens a target would have to read, and their cost. Blocks that many
+// conversations share cost half as much, or nothing.
 func (n *need) at(k *knowledge, t *Target) (uncached, charged float64) {
 	if k.n == 0 {
 		return n.all, n.all
@@ -69,54 +70,53 @@ func (q *search) promptAt(t *Target) upstreams.Prompt {
 	return p
 }
 
-// Counted records the engine's count of a leased call's prompt: its tokens, and how many of them
-// were cached. It corrects the directory's estimate of the cache.
+// Counted records the prompt tokens and cached tokens that the engine reported for a lease. These
+// counts correct the directory's estimate of the cache size.
 func (t *Target) Counted(l *upstreams.Lease, tokens, cached int) {
 	if !t.Upstream.Cache.Counted(cached) {
 		return
 	}
 	l.Counted(tokens, cached)
-	// A prompt that an engine was still reading for another call proves nothing: such a prompt is
-	// no older than the unread tokens.
+	// If the engine was still reading this prompt for another call, the count proves nothing. In
+	// this case, the prompt's age is less than the unread tokens.
 	if p := l.Prompt(); t.directory != nil && p.Tokens > 0 && p.Age*blockBytes >= l.Ahead()*usualToken {
-		share := float64(tokens) / float64(p.Tokens) // the prompt's tokens were estimated
+		share := float64(tokens) / float64(p.Tokens) // the tokens were estimated
 		t.directory.counted(t, int(share*float64(p.Tokens-p.Uncached)), cached, p.Age)
 	}
 }
 
-// timeOf returns the time in seconds that a call would wait for the first tokens of its answer.
-// charged is the number of prompt tokens that the engine has to read for the call. In that time the
-// engine reads the prompts ahead of the call and the call's own prompt, and writes the tokens while
-// it also serves the other calls. Calls beyond the number that the engine runs at once
-// (Load.Places) wait for running calls to end. A recent failure weighs like one call. A weight is
-// the factor by which the engine is faster than measured.
+// timeOf estimates the seconds until a call's first tokens arrive. charged is how many prompt
+// tokens the engine has to read for the call. In the estimated time, the engine reads the queued
+// prompts and the call's prompt, and decodes the first tokens while it serves the other calls. If
+// there are more calls than l.Places, some of them wait for running calls to end. A recent failure
+// weighs as much as one call. The weight of an upstream is the factor by which its engine is faster
+// than measured.
 func timeOf(l *upstreams.Load, v *upstreams.Speed, charged float64) float64 {
 	calls := float64(l.Active+1) + l.Usual
 	ahead := float64(l.Unread)
 	ahead = max(ahead/10, ahead-l.Reading/v.Prefill)
 	unread := ahead + charged + l.Usual*v.Unread
 	places := float64(max(1, l.Places))
-	full := calls / places // to the fourth power: little up to one half, two calls' time at one
+	full := calls / places // to the fourth power: small up to one half, and two calls' time at one
 	wait := (max(0, calls-places) + 2*full*full*full*full + l.Penalty) / places * v.Answer
 	return (wait + v.Start + unread*v.Prefill + firstTokens*v.TokenTime(calls)) / l.Weight
 }
 
-// productOf replaces the time while too few speeds are known. It multiplies the tokens to be read
-// by the fullness of the engine, so that neither long prompts nor large batches gather at one
-// engine (LMetric, arXiv 2603.15202). A weight is the engine's share of both, relative to other
-// engines.
+// productOf is the score that replaces timeOf while speeds are unknown. It multiplies the tokens to
+// read by the fill level of the engine, so that neither long prompts nor large batches accumulate
+// at one engine (LMetric, arXiv 2603.15202). The weight scales both factors.
 func productOf(l *upstreams.Load, charged float64) float64 {
 	calls := float64(l.Active+1) + l.Usual + l.Penalty
 	return (float64(l.Unread)/l.Weight + charged + leastTokens) * calls * l.Share
 }
 
-// doubt is the penalty at which an engine's cache stops counting: two failures, or the slow start
+// doubt is the penalty at which an engine's cache no longer counts: two failures, or the slow start
 // after an outage.
 const doubt = 2
 
-// soonest picks the target with the shortest estimated time if the speeds of all targets with room
-// are known, and otherwise the target with the smallest product. A conversation that no engine
-// knows goes to its home, if that is nearly as soon.
+// soonest picks the target that has the shortest estimated time, if the speeds of all targets with
+// free slots are known. Otherwise it picks the target that has the smallest product. A new
+// conversation goes to its home if the home is nearly as good.
 func (c *choice) soonest() (best *Target, eligible bool) {
 	var all scores
 	if all.known = true; !c.score(&all) {
@@ -137,8 +137,8 @@ func (c *choice) soonest() (best *Target, eligible bool) {
 	return best, all.met
 }
 
-// score visits the targets that have room and scores them by time if all.known is set, and by
-// product otherwise. It returns false if times were wanted and a target's speed is unknown.
+// score visits the targets with free slots. If all.known is true, it scores them by time, and
+// otherwise by product. It returns false if all.known is true but a target's speed is unknown.
 func (c *choice) score(all *scores) bool {
 	var speed upstreams.Speed
 	need := c.q.needs()
@@ -166,18 +166,18 @@ func (c *choice) score(all *scores) bool {
 	return true
 }
 
-// scores holds the scores of the targets that a pick has looked at, up to maxEqual.
+// scores holds the scores of up to maxEqual targets.
 type scores struct {
 	best  lowest
-	known bool // the scores are times, not products
-	met   bool // the query may go to some target, with or without room
+	known bool // the scores are times and not products
+	met   bool // the query may use some target, even if it is full
 	n     int
 	of    [maxEqual]scored
 }
 
 type scored struct {
-	at    uint16 // the target's position
-	held  int32  // number of the prompt's tokens that the engine holds
+	at    uint16 // position of the target
+	held  int32  // prompt tokens that the engine has cached
 	score float64
 }
 
@@ -209,10 +209,10 @@ func (q *search) homeKey() uint64 {
 	return 0
 }
 
-// home chooses among the targets that are soon enough. It returns the target to which other edges
-// sent the conversation or, if there is none, the target that ranks first for the key (rendezvous
-// hashing). Every edge in front of the same engines ranks the engines in the same order, so edges
-// agree without communicating.
+// home chooses among the targets with a score of at most latest. It returns the target to which
+// other edges sent the conversation. If they have not sent it, home returns the target that ranks
+// first for the key (rendezvous hashing). All edges that use the same engines compute the same
+// ranks, so they agree without communication.
 func (c *choice) home(key uint64, all *scores, latest float64) (best *Target) {
 	first := uint64(0)
 	for i := range all.of[:all.n] {

@@ -10,7 +10,7 @@ import (
 	"penstock/upstreams"
 )
 
-// TestTimeOf checks each term of the time that a call would wait at an upstream.
+// TestTimeOf checks each term of the estimated time to the first tokens at an upstream.
 func TestTimeOf(t *testing.T) {
 	v := upstreams.Speed{Start: 0.1, Prefill: 0.001, Token: 0.02, Beside: 0.001, Answer: 8, Unread: 100}
 	tokens := func(calls float64) float64 { return firstTokens * (0.02 + 0.001*calls) }
@@ -59,7 +59,6 @@ func TestProductOf(t *testing.T) {
 	}
 }
 
-// at returns the target to which a call goes.
 func at(t *testing.T, r *Route, q Query) int {
 	t.Helper()
 	q.Now = t0
@@ -72,14 +71,14 @@ func at(t *testing.T, r *Route, q Query) int {
 	return slices.IndexFunc(r.targets, func(o Target) bool { return o.Upstream == best.Upstream })
 }
 
-// TestSoonestCountsWhatIsUncached checks that a prompt goes to the target that has the fewest of
-// its tokens left to read, unless too much is queued there. This holds whether or not speeds are
-// known.
+// TestSoonestCountsWhatIsUncached checks that a prompt goes to the target that has to read the
+// fewest of its tokens, unless too much is queued there. This applies whether speeds are known or
+// unknown.
 func TestSoonestCountsWhatIsUncached(t *testing.T) {
 	const n = 40 // blocks of about 128 tokens
 	prompt := randomBlocks(n)
 	for name, c := range map[string]struct {
-		known  [3]int // leading blocks that each target was sent
+		known  [3]int // number of leading blocks that were sent to each target
 		unread [3]int // tokens
 		want   int
 	}{
@@ -110,8 +109,8 @@ func TestSoonestCountsWhatIsUncached(t *testing.T) {
 	}
 }
 
-// TestAcquireBooksUncachedTokens checks that a lease is booked with the tokens that its engine has
-// to read.
+// TestAcquireBooksUncachedTokens checks that a lease records how many tokens its engine has to
+// read.
 func TestAcquireBooksUncachedTokens(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 8, 8)
 	prompt := randomBlocks(10)
@@ -121,7 +120,7 @@ func TestAcquireBooksUncachedTokens(t *testing.T) {
 		case 1:
 			q.Prefix, q.Text = prompt, 16*blockBytes // 8 of 16 blocks are known
 		case 2:
-			q.Prefix, q.Text, q.Tokens = prompt, 10*blockBytes+blockBytes/2, 210 // and now 10
+			q.Prefix, q.Text, q.Tokens = prompt, 10*blockBytes+blockBytes/2, 210 // now 10 blocks are known
 			want = 10
 		}
 		l, _, err := r.Acquire(&q)
@@ -135,9 +134,9 @@ func TestAcquireBooksUncachedTokens(t *testing.T) {
 	}
 }
 
-// TestSessionHome checks that a conversation that no engine knows goes to its session's home,
-// unless the home is busier by more than a tenth. The home is the same at every edge. A cached
-// prefix outweighs the home.
+// TestSessionHome checks that a conversation that no engine has cached goes to the home of its
+// session, unless the home is busier by more than a tenth. The home is the same at every edge. A
+// cached prefix outweighs the home.
 func TestSessionHome(t *testing.T) {
 	edges := []*Route{routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16), routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16)}
 	homes := [4]int{}
@@ -146,7 +145,7 @@ func TestSessionHome(t *testing.T) {
 		q := Query{Session: session, Prefix: randomBlocks(6), Tokens: 700, Rand: id}
 		home := at(t, edges[0], q)
 		homes[home]++
-		q.Prefix, q.Rand = randomBlocks(9), id+1000 // after a restart, and with another history
+		q.Prefix, q.Rand = randomBlocks(9), id+1000 // after a restart, and with a different history
 		if got := at(t, edges[1], q); got != home {
 			t.Fatalf("session %d is at home at %d and at %d", id, home, got)
 		}
@@ -165,15 +164,15 @@ func TestSessionHome(t *testing.T) {
 	if slices.Min(homes[:]) < 3 {
 		t.Errorf("homes of 40 sessions: %v", homes)
 	}
-	q := Query{Prefix: randomBlocks(6), Tokens: 700} // without a session the home follows from the prompt
+	q := Query{Prefix: randomBlocks(6), Tokens: 700} // if there is no session, the prompt determines the home
 	if a, b := at(t, edges[0], q), at(t, edges[1], q); a != b {
 		t.Errorf("at home at %d and at %d", a, b)
 	}
 }
 
-// TestHotBeginningsSpread checks that a prefix that many conversations share is copied to engines
-// with less work. The conversations are spread over all engines, even if there is hardly any load
-// and the client has one cache key for all of them.
+// TestHotBeginningsSpread checks that other engines also get a prefix that many conversations
+// share. The conversations spread over all engines, even if there is little load and all of them
+// have the same cache key.
 func TestHotBeginningsSpread(t *testing.T) {
 	for i := range 4 {
 		learned, oneKey := i&1 != 0, i&2 != 0
@@ -183,7 +182,7 @@ func TestHotBeginningsSpread(t *testing.T) {
 				answered(t, r, i, speedNeeds, 200*time.Microsecond)
 			}
 		}
-		system := randomBlocks(160) // some 20 thousand tokens
+		system := randomBlocks(160) // about 20 thousand tokens
 		got := [4]int{}
 		for id := range uint64(400) {
 			q := Query{Now: t0, Rand: mix(id), Prefix: append(slices.Clone(system), randomBlocks(2)...), Tokens: 162 * 128, Session: mix(id + 1)}
@@ -207,8 +206,8 @@ func TestHotBeginningsSpread(t *testing.T) {
 	}
 }
 
-// TestEditsDoNotMakeACrowd checks that a conversation that continues differently turn after turn
-// stays at its engine and does not count as several conversations.
+// TestEditsDoNotMakeACrowd checks a conversation that continues differently turn after turn. It
+// stays at its engine and does not count as more than one conversation.
 func TestEditsDoNotMakeACrowd(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 64, 64, 64, 64)
 	past := randomBlocks(160)

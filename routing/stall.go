@@ -7,13 +7,13 @@ import (
 	"penstock/upstreams"
 )
 
-// stallsLately is the time for which a stall counts as recent.
+// stallsLately is how long a stall counts as recent.
 const stallsLately = 30 * time.Second
 
-// Stall decides, over all routes, what happens to an upstream that has stalled. The last target of
-// a route stays in use. If more than half of a route's targets would stall within half a minute, a
-// generation probe decides, because a fault of the edge, or a burst of long prompts, is then
-// likelier than a fault of each engine.
+// Stall decides what to do about a stalled upstream, considering all routes. A route's last target
+// stays in service. If more than half of a route's targets would stall within stallsLately, a
+// generation probe decides. In that case, a fault of the edge or a burst of long prompts is more
+// likely than a fault in each engine.
 func (t *Table) Stall(u *upstreams.Upstream, now time.Time) upstreams.Stall {
 	decision := upstreams.StallOut
 	for _, r := range t.routes {
@@ -24,8 +24,7 @@ func (t *Table) Stall(u *upstreams.Upstream, now time.Time) upstreams.Stall {
 	return decision
 }
 
-// stallOf decides for one of a route's upstreams. all, others and lately are numbers of the route's
-// upstreams: all of them, the others that take calls, and those that have stalled lately.
+// stallOf decides for one route. all, others and lately are results of stalls.
 func stallOf(all, others, lately int) upstreams.Stall {
 	switch {
 	case others == 0:
@@ -36,8 +35,8 @@ func stallOf(all, others, lately int) upstreams.Stall {
 	return upstreams.StallOut
 }
 
-// stalls counts the route's upstreams: all of them, the others that take calls, and those that have
-// stalled lately. others excludes u. own reports whether u belongs to the route.
+// stalls counts the upstreams of the route: all of them, those other than u that take calls, and
+// those that have stalled lately. own reports whether the route contains u.
 func stalls(r *Route, u *upstreams.Upstream, now time.Time) (all, others, lately int, own bool) {
 	for i := range r.targets {
 		t := &r.targets[i]

@@ -28,7 +28,8 @@ func TestStallOf(t *testing.T) {
 	}
 }
 
-// TestStallOfRoutes checks that every route with the upstream counts, and no other route.
+// TestStallOfRoutes checks that every route that contains the upstream counts, and that no other
+// route does.
 func TestStallOfRoutes(t *testing.T) {
 	r := probed(t, `{"id":"m"},{"id":"n"}`, `{"id":"m"},{"id":"n"}`, "")
 	a, b := r.targets[0].Upstream, r.targets[2].Upstream

@@ -15,19 +15,18 @@ import (
 	"penstock/upstreams"
 )
 
-// Resolver finds the live upstreams of a configured name: one upstream, or several when the name
-// resolves to several addresses. *upstreams.Plan implements it; tests use a map.
+// Resolver returns the live upstreams that have a configured name. There is more than one if the
+// name resolves to more than one address. *upstreams.Plan implements it, and tests use a map.
 type Resolver interface {
 	Upstream(name string) []*upstreams.Upstream
 }
 
-// Table maps every public name of a configuration to its Route. It is safe for concurrent use and
-// never changes.
+// Table maps every public model name to its Route. It is immutable and safe for concurrent use.
 type Table struct {
 	exact    map[string]*Route
 	patterns []pattern // longest prefix first
-	routes   []*Route  // in the order of the file
-	Claims   *Claims   // the claims on the routes' slots
+	routes   []*Route  // in configuration order
+	Claims   *Claims   // claims of all routes
 }
 
 // pattern is an alias that ends in "*".
@@ -36,8 +35,8 @@ type pattern struct {
 	route  *Route
 }
 
-// Build compiles the models of f. The routes take their state (the rotor's position, the directory
-// of prompts, the claims) from keep, which may be nil. An error means that f was not validated.
+// Build compiles the models of f. The routes take over the state of keep (rotating start,
+// directory, claims). keep may be nil. It returns an error only if f was not validated.
 func Build(f *config.File, r Resolver, keep *Table) (*Table, error) {
 	t := &Table{exact: make(map[string]*Route, len(f.Models)), Claims: &Claims{}}
 	if keep != nil {
@@ -68,7 +67,7 @@ func Build(f *config.File, r Resolver, keep *Table) (*Table, error) {
 	return t, nil
 }
 
-// before() returns the model's route in t, so that its state can be kept. t may be nil.
+// before returns the model's previous route. The new route keeps its state. t may be nil.
 func (t *Table) before(id string) *Route {
 	if t != nil {
 		if r, ok := t.exact[id]; ok && r.ID == id {
@@ -115,7 +114,7 @@ func newRoute(f *config.File, index int, external map[string]bool, r Resolver, k
 	return route, nil
 }
 
-// split sorts a route's targets by tier. If there are several tiers, it makes them.
+// split sorts a route's targets by tier, and creates the tiers if there is more than one.
 func split(r *Route, when map[int]string) {
 	slices.SortStableFunc(r.targets, func(a, b Target) int { return cmp.Compare(a.Tier, b.Tier) })
 	if r.targets[len(r.targets)-1].Tier == r.targets[0].Tier {
@@ -134,8 +133,8 @@ func split(r *Route, when map[int]string) {
 	}
 }
 
-// Lookup finds a model's route by the model's id or alias. An exact name takes precedence over a
-// name with a bracketed variant, and both take precedence over a pattern. A longer pattern takes
+// Lookup returns the route of a model id or alias. An exact name takes precedence over a name
+// without its variant in brackets, and both take precedence over a pattern. A longer pattern takes
 // precedence over a shorter one.
 func (t *Table) Lookup(model []byte) (*Route, bool) {
 	if r, ok := t.exact[string(model)]; ok {
@@ -152,5 +151,5 @@ func (t *Table) Lookup(model []byte) (*Route, bool) {
 	return nil, false
 }
 
-// Routes returns every route in the order of the configuration. Callers must not change the slice.
+// Routes returns all routes in configuration order. Callers must not modify the slice.
 func (t *Table) Routes() []*Route { return t.routes }

@@ -12,8 +12,7 @@ import (
 	"penstock/upstreams"
 )
 
-// tiered is a model with a deployment for each word: an upstream, its tier and when the tier
-// serves.
+// tiered returns a model with the given deployments.
 func tiered(id string, deployments ...config.Deployment) config.Model {
 	m := config.Model{ID: id, Deployments: deployments}
 	for i := range m.Deployments {
@@ -25,7 +24,7 @@ func tiered(id string, deployments ...config.Deployment) config.Model {
 	return m
 }
 
-// TestTiers checks where a call goes for each state of the tiers' targets.
+// TestTiers checks which tier takes a call in each state of the targets.
 func TestTiers(t *testing.T) {
 	const (
 		free = "free"
@@ -41,7 +40,7 @@ func TestTiers(t *testing.T) {
 		deployments []config.Deployment
 		state       []string
 		tried       []int
-		queue       bool // the call waits for a slot first
+		queue       bool // the call first waits for a slot
 		want        string
 	}{
 		"free":                            {two, []string{free, free, free}, nil, false, "0"},
@@ -106,8 +105,8 @@ func TestTiers(t *testing.T) {
 	}
 }
 
-// TestCapacityOfTiers checks that the catalog shows the first tier's capacity, and that a refusal
-// shows the full tier's.
+// TestCapacityOfTiers checks that the catalog shows the capacity of the first tier, and that a
+// refusal shows the capacity of the tier that is full.
 func TestCapacityOfTiers(t *testing.T) {
 	p := plan(t, upstream("a", 3), upstream("cloud", 5))
 	r := lookup(t, table(t, p, tiered("m", config.Deployment{Upstream: "cloud", Tier: 1}, config.Deployment{Upstream: "a"})), "m")
@@ -132,8 +131,8 @@ func TestCapacityOfTiers(t *testing.T) {
 	want(1)
 }
 
-// TestTiersProperty checks that a call goes to the lowest tier that has a slot and is open to the
-// call, whatever happens to the targets. A call waits only if no slot is open to it.
+// TestTiersProperty checks that, whatever happens to the targets, a call goes to the lowest tier
+// that it may use and that has a slot. A call waits only if no tier that it may use has a slot.
 func TestTiersProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var ups []config.Upstream
@@ -216,13 +215,13 @@ func TestTiersProperty(t *testing.T) {
 	})
 }
 
-// These results of expected() are not tiers.
+// Results of expected that are not tiers.
 const (
 	none    = -1
 	allFull = -2
 )
 
-// expected() applies the documented rule by which a call finds its tier.
+// expected applies the documented rule that determines the tier of a call.
 func expected(r *Route, q *Query) int {
 	full := false
 	for tier := range config.MaxTier {
@@ -252,7 +251,7 @@ func expected(r *Route, q *Query) int {
 	return none
 }
 
-// open applies the rule of consent: prompts go to an external upstream only if the key lists the
+// open applies the rule of consent. Prompts go to an external upstream only if the key lists the
 // upstream's tier.
 func open(t *Target, q *Query) bool {
 	return q.Tiers == 0 && !t.external || q.Tiers&(1<<t.Tier) != 0
@@ -267,8 +266,8 @@ func slotsFree(t *Target, q *Query) int {
 	return l.Limit - l.Taken
 }
 
-// TestConsent checks that an external upstream, in whatever tier, takes only the calls of keys that
-// list its tier.
+// TestConsent checks that an external upstream, whatever its tier, serves only calls of keys that
+// list that tier.
 func TestConsent(t *testing.T) {
 	house, cloud := upstream("house", 1), upstream("cloud", 1)
 	cloud.External = true
@@ -317,8 +316,9 @@ func TestConsent(t *testing.T) {
 	}
 }
 
-// TestBusyIsNotDown checks that an engine that has refused a call for lack of room is full for that
-// call, not down. An engine that the call left for another reason does not count.
+// TestBusyIsNotDown checks that an engine that has refused a call because it is full counts as full
+// for that call, and not as down. An engine that the call has left for another reason does not
+// count.
 func TestBusyIsNotDown(t *testing.T) {
 	for _, c := range []struct {
 		when     string

@@ -1,6 +1,6 @@
 package routing
 
-// Reason says why one of several targets was picked.
+// Reason is the reason why one of several targets was picked.
 type Reason string
 
 // The set of reasons is closed.
@@ -23,24 +23,24 @@ var reasonMeanings = map[Reason]string{
 // Meaning returns a clause that explains the reason.
 func (r Reason) Meaning() string { return reasonMeanings[r] }
 
-// maxEstimates is the maximum number of targets that a Why lists.
+// maxEstimates is the maximum number of targets in a Why.
 const maxEstimates = 8
 
-// Why explains a pick to an operator who asks why a call went to its engine.
+// Why explains a pick to an operator.
 type Why struct {
 	Reason Reason // empty: there was no choice
-	// Estimates is the pick's knowledge about the targets with room, best first. The picked target
-	// is always among them if the route has at most eight targets.
+	// Estimates contains the estimates for targets with free slots, best first. If the route has at
+	// most eight targets, they include the picked one.
 	Estimates []Estimate
 }
 
-// Estimate is a pick's knowledge about one target.
+// Estimate is a pick's estimate for one target.
 type Estimate struct {
 	Upstream string
-	// Seconds is the estimated time to the tenth token of the answer; 0: unknown, since the speed
-	// of one of the targets was unknown.
+	// Seconds is the estimated time to the tenth token. It is 0 if the speed of any target was
+	// unknown.
 	Seconds float64
-	Cached  int // number of the prompt's tokens that its engine was believed to hold
+	Cached  int // estimated number of prompt tokens that the engine has cached
 }
 
 // explain records why a pick chose best.

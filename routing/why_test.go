@@ -9,17 +9,17 @@ import (
 	"penstock/upstreams"
 )
 
-// TestWhy checks that a pick records the reason for its choice, and its knowledge about the targets
-// with room, best first.
+// TestWhy checks that a pick records the reason for its choice, and what it knows about the targets
+// with free slots, best first.
 func TestWhy(t *testing.T) {
 	prompt := randomBlocks(40)
 	for name, c := range map[string]struct {
 		learned bool
-		known   int // blocks that the second target was sent
-		full    int // number of targets without room, from the first on
+		known   int // number of blocks that were sent to the second target
+		full    int // number of targets without free slots, counting from the first
 		session uint64
 		want    Reason
-		cached  []int // tokens that the targets are believed to hold, the best first
+		cached  []int // number of tokens that each target probably has cached, best first
 	}{
 		"unknown, nobody has it": {want: ReasonHome, cached: []int{0, 0, 0}},
 		"unknown, one holds it":  {known: 40, want: ReasonUnmeasured, cached: []int{5120, 0, 0}},
@@ -66,8 +66,8 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// TestWhyWithoutAPick checks that a pick that found no target has no reason, whatever reason an
-// earlier pick had.
+// TestWhyWithoutAPick checks that if a pick found no target, there is no reason, whatever an
+// earlier pick has recorded.
 func TestWhyWithoutAPick(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 1, 1)
 	w := new(Why)

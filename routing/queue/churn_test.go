@@ -10,8 +10,9 @@ import (
 	"penstock/upstreams"
 )
 
-// TestQueueUnderChurn lets clients arrive, leave and reach deadlines while slots are taken and
-// freed. No wake-up and no slot is lost, no waiter remains, and no more slots are taken than exist.
+// TestQueueUnderChurn lets clients arrive, disconnect and reach deadlines while slots are acquired
+// and released. No wake-up and no slot is lost, no waiter remains, and no more slots are in use
+// than exist.
 func TestQueueUnderChurn(t *testing.T) {
 	const total = 3
 	p := newPlaces(20)
@@ -53,8 +54,8 @@ func TestQueueUnderChurn(t *testing.T) {
 	}
 }
 
-// TestQueuesWakeFewUnderChurn plays calls of several models on shared upstreams. Some of the calls
-// jump the queue. Each freed slot wakes at most two waiters, and every waiter is served.
+// TestQueuesWakeFewUnderChurn plays calls of different models on shared upstreams. Some of the
+// calls overtake the queue. Each freed slot wakes at most two waiters, and every waiter is served.
 func TestQueuesWakeFewUnderChurn(t *testing.T) {
 	set := New()
 	p := newPlaces(0)
@@ -115,9 +116,9 @@ func (p *places) promised() int {
 	return (*p.set.byUpstream.Load())[p.at].promisedSlots(upstreams.PoolText, true)
 }
 
-// BenchmarkFreed measures the release of a slot for several numbers of waiting calls. The calls
-// wait either for another model, which does not have the upstream, or for the same model, so that
-// each slot wakes a waiter, which then waits again.
+// BenchmarkFreed measures the release of a slot for different numbers of waiting calls. The calls
+// wait either for a different model, which does not use the upstream, or for the same model. In the
+// second case each slot wakes a waiter, which then waits again.
 func BenchmarkFreed(b *testing.B) {
 	for _, n := range []int{0, 50, 200, 1000} {
 		p, idle := newPlaces(n), newPlaces(0)
@@ -156,7 +157,7 @@ func BenchmarkFreed(b *testing.B) {
 	}
 }
 
-// TestQueuesOfKeepsNothing checks that inspecting a configuration leaves no queue behind.
+// TestQueuesOfKeepsNothing checks that no queue remains after a configuration was inspected.
 func TestQueuesOfKeepsNothing(t *testing.T) {
 	s := New()
 	q := s.ForModel("m")

@@ -12,7 +12,6 @@ import (
 	"penstock/routing"
 )
 
-// batchNeed is the need of a batch call that ages after the given time.
 func batchNeed(key string, after time.Duration) *Need {
 	return &Need{Key: key, Rank: 1, Ages: time.Now().Add(after)}
 }
@@ -57,8 +56,8 @@ func TestQueueServesBatchesLast(t *testing.T) {
 	})
 }
 
-// TestQueueEvictsBatchesFirst checks that a full queue with a batch call has room for a call of an
-// earlier class. A full queue without one has no room for a batch call.
+// TestQueueEvictsBatchesFirst checks that a full queue evicts a batch call for a call of an earlier
+// class. A full queue has no room for another batch call if it contains no batch calls.
 func TestQueueEvictsBatchesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(3)
@@ -93,8 +92,8 @@ func TestQueueEvictsBatchesFirst(t *testing.T) {
 	})
 }
 
-// TestReserveKeepsWaits checks that with a reserve for users, 100 batch calls that always wait do
-// not make a user's calls wait longer, and that every batch call is served.
+// TestReserveKeepsWaits checks that 100 batch calls that always wait do not prolong the waits of
+// users' calls if slots are reserved for users. Every batch call must still be served.
 func TestReserveKeepsWaits(t *testing.T) {
 	const slots, users, each = 8, 2, 30
 	run := func(t *testing.T, batch int, reserve routing.Percent) (waits []time.Duration, batched int) {
@@ -105,7 +104,7 @@ func TestReserveKeepsWaits(t *testing.T) {
 			var mu, taking sync.Mutex
 			var done bool
 			ask := func(n *Need) bool {
-				take := func() bool { // in one step, as two at once would take the reserve
+				take := func() bool { // in one step, because two concurrent calls would use the reserve
 					taking.Lock()
 					defer taking.Unlock()
 					return int(p.free.Load()) > reserved(n.Reserve, slots) && p.take()
@@ -175,12 +174,12 @@ func TestReserveKeepsWaits(t *testing.T) {
 
 func reserved(share routing.Percent, slots int64) int { return int(share.Of(slots)) }
 
-// TestQueueFloors checks that classes are served in their order, and that each class gets its floor
+// TestQueueFloors checks that classes are served in order, and that each class receives its floor
 // of the slots while its calls wait.
 func TestQueueFloors(t *testing.T) {
 	for _, c := range []struct {
 		floors []routing.Percent
-		want   [3]int // number of slots that each class gets, of 100
+		want   [3]int // number of slots for each class, out of 100
 	}{
 		{nil, [3]int{100, 0, 0}},
 		{[]routing.Percent{0, 0, 10}, [3]int{90, 0, 10}},

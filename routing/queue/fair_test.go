@@ -11,21 +11,21 @@ import (
 	"penstock/routing/turns"
 )
 
-// fairPlaces returns one place and a line that books each call when it takes the place.
+// fairPlaces returns one slot, and a line that records each call that acquires the slot.
 func fairPlaces() (*places, *turns.Line) {
 	p, line := newPlaces(100), new(turns.Line)
 	p.set.Apply([]Use{{Model: "m", Queue: p.q, Depth: 100, Route: p, Line: line}})
 	return p, line
 }
 
-// TestQueueServesByTokens checks that keys that always wait are served in proportion to tokens and
-// weights, however many calls each key has.
+// TestQueueServesByTokens checks that keys that always wait are served in proportion to their
+// tokens and weights, regardless of how many calls each key has.
 func TestQueueServesByTokens(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		a, b    int64   // tokens that each call takes
-		weight  float64 // a's weight; b's is 1
-		atLeast int     // calls of b that are served among 120
+		a, b    int64   // tokens of each call
+		weight  float64 // weight of a; the weight of b is 1
+		atLeast int     // how many of 120 served calls must be b's
 		atMost  int
 	}{
 		{"equal calls", 1000, 1000, 1, 59, 61},
@@ -78,8 +78,8 @@ func TestQueueServesByTokens(t *testing.T) {
 	}
 }
 
-// TestQueueServesSessionsInTurn checks that the sessions of a key take turns, and that each
-// session's calls stay in order.
+// TestQueueServesSessionsInTurn checks that the sessions of a key take turns, and that the calls of
+// each session are served in order.
 func TestQueueServesSessionsInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := fairPlaces()
@@ -104,8 +104,8 @@ func TestQueueServesSessionsInTurn(t *testing.T) {
 	})
 }
 
-// TestQueueMovesToAnotherLine checks that waiting calls move to another line after a reload that
-// gives the queue that line.
+// TestQueueMovesToAnotherLine checks that waiting calls move to a different line if a reload
+// assigns that line to the queue.
 func TestQueueMovesToAnotherLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, line := fairPlaces()

@@ -13,16 +13,16 @@ import (
 	"penstock/upstreams"
 )
 
-// A wait without a slot ends with one of these errors.
+// Errors of a wait that ended without a slot.
 var (
-	// ErrFull is returned if the queue has no room: at once, or later, when a call from another key
-	// takes the waiting call's place.
+	// ErrFull means that the queue is full. If another key's call has evicted this call, Await
+	// returns ErrFull.
 	ErrFull = errors.New("queue is full")
-	// ErrDeadline is returned at the deadline.
+	// ErrDeadline means that the deadline has passed.
 	ErrDeadline = errors.New("waited too long in the queue")
-	// ErrNotYet is returned if the wait continues.
+	// ErrNotYet means that the call is still waiting.
 	ErrNotYet = errors.New("no slot yet")
-	// ErrLeft is returned if the waiting call has ended.
+	// ErrLeft means that the caller's done channel was closed.
 	ErrLeft = errors.New("left the queue")
 )
 
@@ -30,72 +30,73 @@ var (
 type Route interface {
 	Targets() []routing.Target
 	Room(u *upstreams.Upstream, q *routing.Query) routing.Room
-	// Wait counts a waiting call at the upstreams whose models take turns. quit ends the count.
-	// Wait and quit may report a change of an upstream, so callers must hold no lock.
+	// Wait registers a waiting call at the upstreams whose models take turns. quit removes the
+	// registration. Wait and quit may report a change of an upstream, so the caller must hold no
+	// lock.
 	Wait(q *routing.Query) (quit func())
 }
 
-// Need holds the needs of a waiting call, and the key to which the call belongs.
+// Need describes a waiting call and its key.
 type Need struct {
-	Key   string // waiting keys take turns: the least served is next
+	Key   string // the key that was served least goes first
 	Pool  upstreams.Pool
-	Tried []upstreams.ID     // upstreams that the call must not be sent to
-	Tiers uint8              // tiers that the call's key lists
-	Arms  routing.Arms       // the call's arms
-	Needs upstreams.Features // features that the call needs from its engine
+	Tried []upstreams.ID     // upstreams that the call must not use
+	Tiers uint8              // tiers of the call's key
+	Arms  routing.Arms       // arms of the call
+	Needs upstreams.Features // features that the call requires
 
-	Rank    int             // the rank of the call's class; earlier classes go first
-	Ages    time.Time       // from then on the call waits in the first class
-	Reserve routing.Percent // share of an upstream's slots that it must leave free
+	Rank    int             // rank of the call's class; lower ranks go first
+	Ages    time.Time       // when the call moves to the first class
+	Reserve routing.Percent // share of an upstream's slots that the call must leave free
 
-	Weight   float64 // the key's weight: weight two is served twice as much as weight one; 0: 1
-	Session  uint64  // sessions of a key take turns within it; 0: not known
-	Expected int64   // estimated service of the call, measured as in turns.Weight
+	Weight   float64 // weight of the key; a key with weight two gets twice the service; 0: 1
+	Session  uint64  // sessions of a key take turns; 0: unknown
+	Expected int64   // estimated service of the call, as computed by turns.Weight
 }
 
-// MaxRanks is the number of ranks of calls that a queue distinguishes.
+// MaxRanks is the number of distinct ranks in a queue.
 const MaxRanks = 8
 
-// Queue holds calls that wait a short time for a model whose slots are all taken. The queue's
-// length is limited, and the callers' deadlines limit the wait. A queue is fair: the waiting key
-// that was served least is next, its sessions take turns, and the calls of a session keep their
-// order. Calls of a later class go behind all other calls until they have aged. Its methods may be
-// called from any goroutine. Each Queue belongs to a Queues, which wakes the waiters.
+// Queue holds calls that wait for a model whose slots are all in use. Its length is limited, and
+// the callers' deadlines limit the wait. A queue is fair: the key that was served least goes first,
+// its sessions take turns, and the calls of a session stay in order. Calls of a later class go
+// behind all other calls until they age. A Queue is safe for concurrent use. It belongs to a
+// Queues, which wakes its waiters.
 type Queue struct {
 	queues *Queues
-	count  atomic.Int64 // number of waiters; changed with the lock of queues held
+	count  atomic.Int64 // number of waiters; written with queues.mu held
 
-	// The lock of queues guards the following fields.
+	// queues.mu guards the following fields.
 	route   Route
 	depth   int
 	keys    map[string]*waitingKey
-	order   list.List // every *waitingKey that has waiters; among equals the front one is next
+	order   list.List // of *waitingKey with waiters; among equals, the front goes first
 	line    *turns.Line
 	classes []*waiterClass
 	ranks   [MaxRanks]rankState
-	behind  int     // waiters of all ranks except the first
-	unwoken *waiter // tries to take a slot without a wake-up; meanwhile no other waiter is woken
+	behind  int     // number of waiters of all ranks but the first
+	unwoken *waiter // tries to acquire a slot without a wake-up; no other waiter is woken meanwhile
 }
 
-// waitingKey holds one key's waiters in the order of their turns.
+// waitingKey holds the waiters of one key in order.
 type waitingKey struct {
 	name     string
 	weight   float64
 	waiters  list.List // of *waiter
 	element  *list.Element
 	account  *turns.Account
-	promised int64 // expected service of the key's woken calls that have not tried yet
+	promised int64 // expected service of calls that were woken but have not tried yet
 	round    uint64
-	sessions map[uint64]session // the waiting sessions
+	sessions map[uint64]session // sessions that have waiters
 }
 
-// session holds the waiters from one of a key's sessions. In each round a session has one waiter.
+// session tracks the waiters of one session of a key. A session has one waiter in each round.
 type session struct {
 	waiters int
-	round   uint64 // the newest waiter's round
+	round   uint64 // round of the newest waiter
 }
 
-// add inserts a waiter according to its round.
+// add inserts a waiter by its round.
 func (k *waitingKey) add(w *waiter) {
 	w.round = k.round
 	s := k.sessions[w.session]
@@ -114,7 +115,6 @@ func (k *waitingKey) add(w *waiter) {
 	}
 }
 
-// remove undoes add.
 func (k *waitingKey) remove(w *waiter) {
 	k.waiters.Remove(w.element)
 	w.element = nil
@@ -126,7 +126,8 @@ func (k *waitingKey) remove(w *waiter) {
 	}
 }
 
-// waiterClass is a group of waiters with equal needs: a slot suits all of them or none.
+// waiterClass is a group of waiters that have the same needs, so a slot suits either all of them or
+// none.
 type waiterClass struct {
 	pool    upstreams.Pool
 	tried   []upstreams.ID
@@ -136,41 +137,40 @@ type waiterClass struct {
 	reserve routing.Percent
 	waiters int
 	asleep  int  // waiters without an offer, including the unwoken one
-	fits    bool // the slot on offer suits them
+	fits    bool // the offered slot suits them
 }
 
 type waiter struct {
 	key       *waitingKey
 	class     *waiterClass
 	element   *list.Element   // nil after the waiter has left
-	offered   *queuedUpstream // the upstream that the waiter was woken for; nil: it sleeps
+	offered   *queuedUpstream // the upstream for whose slot the waiter was woken; nil: asleep
 	lastEvent uint64          // the event that last woke the waiter
-	wake      chan struct{}   // holds one token while offered or evicted is set
-	evicted   bool            // the waiter lost its place
+	wake      chan struct{}   // has one token while offered or evicted is set
+	evicted   bool            // removed from the queue to make room for another call
 	counts    counts
 	session   uint64
-	round     uint64 // the round in its session; see waitingKey.add
+	round     uint64 // see waitingKey.add
 	expected  int64
-	rank      int // the rank of its class
+	rank      int // rank of the class
 	ages      time.Time
-	passes    bool // the waiter joined a full queue because a slot was free
+	passes    bool // joined a full queue because a slot was free
 }
 
-// counts records the upstreams at which a waiter counts as waiting for its model's turn.
+// counts tracks where a waiter is registered as waiting for its model's turn.
 type counts struct {
-	mu    sync.Mutex // is locked before the mutex of queues
-	quit  func()     // nil: it counts nowhere
+	mu    sync.Mutex // acquired before queues.mu
+	quit  func()     // nil: not registered
 	ended bool
 }
 
-// rankState is the queue's state of one class of calls.
 type rankState struct {
 	waiters int
-	floor   routing.Percent // share of the slots freed while calls of the class wait
-	credit  routing.Percent // share that the class has not yet received; a slot is 100
+	floor   routing.Percent // share of the freed slots while calls of the rank wait
+	credit  routing.Percent // the part of the floor that is still due; 100 is one slot
 }
 
-// rankAt returns the waiter's current rank: its own rank, or the first rank once it has aged.
+// rankAt returns the waiter's current rank. The rank is 0 once the waiter has aged.
 func (w *waiter) rankAt(now time.Time) int {
 	if w.rank > 0 && now.Before(w.ages) {
 		return w.rank
@@ -178,19 +178,19 @@ func (w *waiter) rankAt(now time.Time) int {
 	return 0
 }
 
-// Waiting returns the number of waiting calls. If any call waits, a new call must wait, too:
+// Waiting returns the number of waiting calls. If it is not 0, a new call must also wait, because
 // otherwise it would jump the queue.
 func (q *Queue) Waiting() int { return int(q.count.Load()) }
 
-// WaitingOf returns the number of waiting calls of a rank.
+// WaitingOf returns the number of waiting calls that have the given rank.
 func (q *Queue) WaitingOf(rank int) int {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
 	return q.ranks[rank].waiters
 }
 
-// Wait joins the queue and returns nil once try has returned true. It does the work of Join, Await
-// and Leave.
+// Wait joins the queue and returns nil once try has returned true. It combines Join, Await and
+// Leave.
 func (q *Queue) Wait(done <-chan struct{}, n *Need, deadline time.Time, try func() bool) error {
 	w, err := q.Join(n)
 	if err != nil {
@@ -200,19 +200,19 @@ func (q *Queue) Wait(done <-chan struct{}, n *Need, deadline time.Time, try func
 	return w.Await(done, deadline, deadline, try)
 }
 
-// Waiting is a call's place in a queue. It belongs to the call's goroutine.
+// Waiting is a waiting call's entry in a queue. Only the call's goroutine may use it.
 type Waiting struct {
 	q     *Queue
 	w     *waiter
-	first bool // it tries once without being woken
+	first bool // tries once without a wake-up
 }
 
-// Join takes a place in the queue, which Leave gives back. The error is ErrFull.
+// Join adds a call to the queue. The caller must call Leave. The only error is ErrFull.
 //
-// If the queue is full, Join evicts the newest call of the key with the most waiting calls, unless
-// that key would then have fewer waiting calls than this call's key. A key that floods the queue
-// therefore cannot keep other keys out. Nothing is evicted if a free slot suits this call but no
-// waiter: the call passes through the queue, and needs a place only if another call is faster.
+// If the queue is full, Join evicts the newest call of the key that has the most waiting calls,
+// unless that key would then have fewer than this call's key. A key that floods the queue therefore
+// cannot block other keys. If a free slot suits this call and no waiter, Join evicts nothing. The
+// call then needs an entry only if another call takes that slot first.
 func (q *Queue) Join(n *Need) (*Waiting, error) {
 	w, first, err := q.join(n)
 	if err != nil {
@@ -222,13 +222,13 @@ func (q *Queue) Join(n *Need) (*Waiting, error) {
 	return &Waiting{q, w, first}, nil
 }
 
-// Leave gives the place back, unless the call has been evicted.
+// Leave removes the call, unless it was evicted.
 func (p *Waiting) Leave() {
 	p.q.leave(p.w)
 	p.w.counts.end()
 }
 
-// awaitTurns counts a waiter at the queue's current route.
+// awaitTurns registers a waiter at the queue's current route.
 func (q *Queue) awaitTurns(w *waiter) {
 	t := &w.counts
 	t.mu.Lock()
@@ -241,12 +241,11 @@ func (q *Queue) awaitTurns(w *waiter) {
 	}
 	before := t.quit
 	t.quit = route.Wait(&routing.Query{Exclude: w.class.tried, Tiers: w.class.tiers, Now: time.Now()})
-	if before != nil { // only now, so that an engine that both routes have keeps the waiter's turn
+	if before != nil { // after the new registration, so that the waiter keeps its turn at an engine that is in both routes
 		before()
 	}
 }
 
-// end stops counting the waiter.
 func (t *counts) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -257,14 +256,14 @@ func (t *counts) end() {
 	}
 }
 
-// Await returns nil once try has returned true. try takes a slot and reports whether it got one.
-// Await calls it on the caller's goroutine: once at the start if no other call waits, and then
-// whenever a slot is offered to this waiter. No lock is held, so two waiters may try at the same
-// time.
+// Await returns nil once try has returned true. try must attempt to acquire a slot and report
+// whether it has succeeded. Await calls try on the caller's goroutine, immediately if no other call
+// waits, and whenever this waiter is offered a slot. It holds no lock meanwhile, so more than one
+// waiter may try concurrently. Await returns ErrDeadline at the deadline, ErrLeft when done is
+// closed, and ErrFull if the call was evicted.
 //
-// The error is ErrDeadline at the deadline, ErrLeft when done is closed, and ErrFull if the call
-// was evicted. It is ErrNotYet if until comes first. The call then keeps its place in the queue,
-// and Await may be called again.
+// If the time until comes first, Await returns ErrNotYet. The call then stays in the queue, and
+// Await may be called again.
 func (p *Waiting) Await(done <-chan struct{}, until, deadline time.Time, try func() bool) error {
 	if p.first {
 		p.first = false
@@ -288,7 +287,7 @@ func (p *Waiting) Await(done <-chan struct{}, until, deadline time.Time, try fun
 		case <-p.w.wake:
 		}
 		if isClosed(done) {
-			return ErrLeft // select takes any case that is ready, and an ended call must not take a slot
+			return ErrLeft // select may choose any ready case, but a call that has ended must not take a slot
 		}
 		if p.q.evicted(p.w) {
 			return ErrFull
@@ -300,8 +299,7 @@ func (p *Waiting) Await(done <-chan struct{}, until, deadline time.Time, try fun
 	}
 }
 
-// join adds a waiter. first reports that no other call waits, so that this call tries to take a
-// slot at once.
+// join adds a waiter. If no other call waits, first is true, and this call may try immediately.
 func (q *Queue) join(n *Need) (w *waiter, first bool, err error) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
@@ -346,8 +344,8 @@ func (q *Queue) join(n *Need) (w *waiter, first bool, err error) {
 	return w, first, nil
 }
 
-// class returns the class for a need. There is one class for each pool and few others, because
-// waiting calls have rarely tried an upstream before.
+// class returns the waiterClass for a need. There are only a few classes, because few waiting calls
+// have already tried an upstream.
 func (q *Queue) class(n *Need) *waiterClass {
 	for _, c := range q.classes {
 		if c.pool == n.Pool && c.tiers == n.Tiers && c.arms == n.Arms && c.needs == n.Needs && c.reserve == n.Reserve &&
@@ -360,7 +358,7 @@ func (q *Queue) class(n *Need) *waiterClass {
 	return c
 }
 
-// moveTo moves the waiting keys to another line. The lock of queues is held.
+// moveTo moves the waiting keys to a different line. queues.mu must be held.
 func (q *Queue) moveTo(line *turns.Line) {
 	q.line = line
 	now := time.Now()
@@ -371,7 +369,6 @@ func (q *Queue) moveTo(line *turns.Line) {
 	}
 }
 
-// all returns the waiters.
 func (q *Queue) all() (all []*waiter) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
@@ -383,8 +380,8 @@ func (q *Queue) all() (all []*waiter) {
 	return all
 }
 
-// suited reports whether a free slot suits a newcomer. It does not count slots for which a waiter
-// was woken, or which a waiter is about to take.
+// suited reports whether a free slot suits a new call. It does not count slots for which a waiter
+// was woken or that a waiter is about to try.
 func suited(q *Queue, n *Need) bool {
 	taken := 0
 	if q.unwoken != nil {
@@ -409,11 +406,10 @@ func suited(q *Queue, n *Need) bool {
 	return false
 }
 
-// makeRoom evicts a waiter for a newcomer. of is the newcomer's rank, and own the number of waiters
-// that the newcomer's key already has. makeRoom evicts the newest waiter of the last class behind
-// the newcomer's. If there is no such class, it evicts the newest waiter of the newcomer's class
-// from the key with the most waiters, unless that key would then have fewer waiters than the
-// newcomer's key.
+// makeRoom evicts a waiter for a new call. of is the rank of the new call, and own is how many
+// waiters the call's key has. It evicts the newest waiter of the last rank, if that rank is behind
+// the new call's rank. Otherwise it evicts the newest waiter of the same rank from the key that has
+// the most waiters. That key must not be left with fewer waiters than the new call's key.
 func (q *Queue) makeRoom(of, own int) bool {
 	for rank := len(q.ranks) - 1; rank > of && q.behind > 0; rank-- {
 		if q.ranks[rank].waiters > 0 {
@@ -429,8 +425,8 @@ func (q *Queue) makeRoom(of, own int) bool {
 	return true
 }
 
-// newest returns a rank's newest waiter, or nil. It takes the waiter from the key with the most
-// waiters.
+// newest returns the newest waiter that has the given rank, or nil. It picks the waiter from the
+// key that has the most waiters.
 func (q *Queue) newest(rank int) (newest *waiter) {
 	for e := q.order.Front(); e != nil; e = e.Next() {
 		k := e.Value.(*waitingKey)
@@ -447,29 +443,27 @@ func (q *Queue) newest(rank int) (newest *waiter) {
 	return newest
 }
 
-// evict removes a waiter from its place.
 func (q *Queue) evict(w *waiter) {
 	w.evicted = true
 	q.remove(w)
 	w.notify()
 }
 
-// evicted reports whether a woken waiter was evicted.
 func (q *Queue) evicted(w *waiter) bool {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
 	return w.evicted
 }
 
-// leave removes a waiter, for any reason. If the waiter was woken for a slot and has not taken it,
-// the slot is offered to the other waiters.
+// leave removes a waiter. If the waiter was woken for a slot and has not taken it, the slot is
+// offered to others.
 func (q *Queue) leave(w *waiter) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
 	q.remove(w)
 }
 
-// remove is leave with the lock held.
+// remove is like leave, but the caller must hold queues.mu.
 func (q *Queue) remove(w *waiter) {
 	if w.element == nil {
 		return
@@ -489,7 +483,7 @@ func (q *Queue) remove(w *waiter) {
 		delete(q.keys, k.name)
 		k.account.Leave(time.Now())
 	} else if first {
-		q.order.MoveToBack(k.element) // it has had its turn, although without a wake-up
+		q.order.MoveToBack(k.element) // the key has had its turn, although it was not woken
 	}
 	if c.waiters--; c.waiters == 0 {
 		q.classes = slices.DeleteFunc(q.classes, func(x *waiterClass) bool { return x == c })
@@ -508,9 +502,9 @@ func (q *Queue) remove(w *waiter) {
 	}
 }
 
-// sleepAgain puts a waiter that found no slot back to sleep. Its key moves to the front again,
-// because it got nothing. Slots that were freed while the waiter was awake were not offered to it,
-// so all of these slots are offered again.
+// sleepAgain puts a waiter that found no slot back to sleep. Its key moves to the front, because
+// the key got no slot. Slots that were freed while the waiter was awake were not offered to it, so
+// all of them are offered again.
 func (q *Queue) sleepAgain(w *waiter) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
@@ -536,8 +530,8 @@ func (q *Queue) sleepAgain(w *waiter) {
 	q.queues.offerQueue(q)
 }
 
-// wakeNext wakes the next waiter that a slot of the upstream p suits, and reports whether there is
-// one. It also wakes waiters whose calls no upstream may take, so that these calls can fail.
+// wakeNext wakes the next waiter that a slot of p suits, and reports whether it found one. It also
+// wakes waiters that no upstream may take any more, so that their calls can fail.
 func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
 	if q.Waiting() == 0 || q.unwoken != nil {
 		return false
@@ -577,12 +571,12 @@ func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
 	return false
 }
 
-// aSlot is the credit of a rankState for one slot.
+// aSlot is the credit for one slot.
 const aSlot = 100
 
-// wakeRank wakes the next waiter whose class fits. It considers the waiters whose current rank is
-// the given rank or, if own is set, those whose own rank is the given rank. Among them it chooses
-// the key that was served least, including the expected service of the key's woken calls.
+// wakeRank wakes the next waiter whose class fits. It considers waiters whose current rank is rank.
+// If own is true, it considers those whose original rank is rank instead. Among these it picks the
+// key that was served least, where the expected service of the key's woken calls counts as served.
 func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) bool {
 	var next *waiter
 	var least float64
@@ -590,7 +584,7 @@ func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) b
 		k := e.Value.(*waitingKey)
 		served := k.account.With(k.promised)
 		if next != nil && served >= least || p.upstream.Breaker.Bars(k.name) {
-			continue // the free slot may be a breaker's trial, which a call of another key may take
+			continue // the slot may be a breaker's trial that only another key may use
 		}
 		for f := k.waiters.Front(); f != nil; f = f.Next() {
 			w := f.Value.(*waiter)
@@ -613,7 +607,7 @@ func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) b
 	return true
 }
 
-// credit records a slot for which a waiter of a rank was woken.
+// credit records that a waiter of rank served was woken for a slot.
 func (q *Queue) credit(served int) {
 	if q.behind == 0 {
 		return
@@ -627,7 +621,6 @@ func (q *Queue) credit(served int) {
 	}
 }
 
-// wakeAll wakes every waiter of a class.
 func (q *Queue) wakeAll(c *waiterClass, p *queuedUpstream) {
 	for e := q.order.Front(); e != nil; e = e.Next() {
 		for f := e.Value.(*waitingKey).waiters.Front(); f != nil; f = f.Next() {
@@ -638,10 +631,10 @@ func (q *Queue) wakeAll(c *waiterClass, p *queuedUpstream) {
 	}
 }
 
-// wakeable reports whether a waiter is asleep and has not been woken since the last event.
+// wakeable reports whether a waiter is asleep and was not woken by the current event.
 func (q *Queue) wakeable(w *waiter) bool { return w.offered == nil && w.lastEvent < q.queues.events }
 
-// wakeFor wakes a waiter to try p.
+// wakeFor wakes a waiter so that it tries p.
 func (q *Queue) wakeFor(w *waiter, p *queuedUpstream) {
 	w.offered, w.lastEvent = p, q.queues.events
 	w.key.promised += w.expected
@@ -654,7 +647,7 @@ func (q *Queue) wakeFor(w *waiter, p *queuedUpstream) {
 func (w *waiter) notify() {
 	select {
 	case w.wake <- struct{}{}:
-	default: // the channel has a token already
+	default: // the channel already has a token
 	}
 }
 

@@ -15,15 +15,15 @@ import (
 	"penstock/upstreams"
 )
 
-// places is one upstream. Its slots are taken by compare-and-swap, and each release is signalled
+// places is one upstream. Its slots are acquired by compare-and-swap, and each release is signalled
 // afterwards.
 type places struct {
 	free   atomic.Int64
 	set    *Queues
 	q      *Queue
 	at     *upstreams.Upstream
-	fits   func(*routing.Query) bool // whether a free slot suits a waiter; nil: always
-	gone   atomic.Bool               // no call may go there
+	fits   func(*routing.Query) bool // reports whether a free slot suits a waiter; nil: always
+	gone   atomic.Bool               // no call may use the upstream
 	onWait func(*routing.Query)      // called for each call that counts as waiting; may be nil
 }
 
@@ -38,7 +38,7 @@ func (p *places) use(depth int) {
 	p.set.Apply([]Use{{Model: "m", Queue: p.q, Depth: depth, Route: p}})
 }
 
-// Wait counts nothing: no model takes turns.
+// Wait only calls onWait, because no model takes turns.
 func (p *places) Wait(q *routing.Query) (quit func()) {
 	if p.onWait != nil {
 		p.onWait(q)
@@ -46,10 +46,8 @@ func (p *places) Wait(q *routing.Query) (quit func()) {
 	return func() {}
 }
 
-// Targets implements Route.
 func (p *places) Targets() []routing.Target { return []routing.Target{{Upstream: p.at}} }
 
-// Room implements Route.
 func (p *places) Room(_ *upstreams.Upstream, q *routing.Query) routing.Room {
 	if p.gone.Load() {
 		return routing.Room{None: true}
@@ -162,8 +160,8 @@ func TestQueueDepth(t *testing.T) {
 	}
 }
 
-// TestQueueKeepsPlaceAfterVainTurn checks that a waiter that tries and finds no slot keeps its
-// place ahead of later waiters.
+// TestQueueKeepsPlaceAfterVainTurn checks that a waiter that was woken but found no slot stays
+// ahead of later waiters.
 func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(10)
@@ -200,7 +198,7 @@ func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
 }
 
 // TestQueueWakesSuitedWaiter checks that a slot that the first waiter cannot use is offered to the
-// next waiter, of the same key or another, without waking any other waiter.
+// next waiter, whichever key that waiter has. No other waiter is woken.
 func TestQueueWakesSuitedWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(1000)
@@ -239,14 +237,14 @@ func TestQueueWakesSuitedWaiter(t *testing.T) {
 				t.Errorf("waiter %d was asked %d times", i, n)
 			}
 		}
-		late := make(chan error, 1) // a slot that suits no waiter is left for a newcomer
+		late := make(chan error, 1) // a new call gets the slot that suits no waiter
 		go func() {
 			late <- p.q.Wait(nil, &Need{Key: "c", Pool: upstreams.PoolVision}, time.Now().Add(time.Second), p.take)
 		}()
 		if err := <-late; err != nil {
 			t.Errorf("the newcomer's Wait = %v, want a slot", err)
 		}
-		time.Sleep(2 * time.Minute) // the other waiters leave
+		time.Sleep(2 * time.Minute) // the other waiters time out
 		p.set.mu.Lock()
 		defer p.set.mu.Unlock()
 		if len(p.q.classes) != 0 || p.q.Waiting() != 0 || p.set.waiting.Load() != 0 {
@@ -275,9 +273,9 @@ func TestQueueEndsWithoutUpstreams(t *testing.T) {
 	})
 }
 
-// TestQueuesShareAnUpstream checks that a free slot of an upstream that several models share wakes
-// one waiter among all of them, and that the models take turns. Models without the upstream are not
-// asked.
+// TestQueuesShareAnUpstream checks that a free slot of a shared upstream wakes only one waiter, and
+// that the models that share the upstream take turns. Queues of models without the upstream are not
+// woken.
 func TestQueuesShareAnUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(100)
@@ -321,10 +319,10 @@ func TestQueuesShareAnUpstream(t *testing.T) {
 	})
 }
 
-// TestQueueHandsTurnOn checks that the turn passes to the next waiter if a waiter that is leaving
-// gets it: a call that has ended takes no place.
+// TestQueueHandsTurnOn checks that if a waiter that is leaving receives the turn, the turn passes
+// to the next waiter. A call that has ended acquires no slot.
 func TestQueueHandsTurnOn(t *testing.T) {
-	for range 20 { // it is random which of two events a waiter sees first
+	for range 20 { // which of two events a waiter sees first is random
 		synctest.Test(t, func(t *testing.T) {
 			p := newPlaces(10)
 			done, hold := make(chan struct{}), make(chan struct{})
@@ -336,7 +334,7 @@ func TestQueueHandsTurnOn(t *testing.T) {
 						return p.take()
 					default:
 					}
-					<-hold // the first try takes long; the turn comes meanwhile
+					<-hold // the first try is slow, and the turn arrives meanwhile
 					return false
 				})
 			}()
@@ -356,9 +354,9 @@ func TestQueueHandsTurnOn(t *testing.T) {
 	}
 }
 
-// TestQueueKeepsNewcomersWaiting checks that a call does not try for a place while an earlier call
-// is about to try. The next call gets the places that the earlier call leaves, and a key that found
-// a place without a signal moves behind the other keys.
+// TestQueueKeepsNewcomersWaiting checks that a new call does not try to acquire a slot while an
+// earlier call is about to try. The new call gets the slots that the earlier call leaves. If a key
+// has acquired a slot without a signal, it moves behind the other keys.
 func TestQueueKeepsNewcomersWaiting(t *testing.T) {
 	for _, signalled := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -417,8 +415,9 @@ func TestQueueKeepsNewcomersWaiting(t *testing.T) {
 	}
 }
 
-// TestQueueNewcomerIsWokenAtOnce checks that a new waiter finds, without a signal, a slot that does
-// not suit the only other waiter. A waiter that leaves before it was woken wakes no other waiter.
+// TestQueueNewcomerIsWokenAtOnce checks that a new waiter finds a free slot without a signal if
+// that slot does not suit the only other waiter. A waiter that leaves before it was woken does not
+// wake any other waiter.
 func TestQueueNewcomerIsWokenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(10)
@@ -449,8 +448,8 @@ func TestQueueNewcomerIsWokenAtOnce(t *testing.T) {
 	})
 }
 
-// TestQueueFindsUnsignalledPlaces checks that waiters find all slots that were freed while no call
-// waited, and thus without a signal.
+// TestQueueFindsUnsignalledPlaces checks that waiters find all slots that were freed without a
+// signal while no call waited.
 func TestQueueFindsUnsignalledPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(10)
@@ -496,7 +495,7 @@ func TestQueueMakesRoomForOtherKeys(t *testing.T) {
 				t.Errorf("newest of the flood: %v", err)
 			}
 		}
-		join("other", other) // two each: neither key may take from the other
+		join("other", other) // each key now has two, so neither may evict a call of the other
 		if err := <-other; !errors.Is(err, ErrFull) {
 			t.Errorf("third of the other: %v", err)
 		}
@@ -513,8 +512,8 @@ func TestQueueMakesRoomForOtherKeys(t *testing.T) {
 	})
 }
 
-// TestQueueLooksAfterReload checks that more slots, or other upstreams, wake exactly as many
-// waiters as there are slots.
+// TestQueueLooksAfterReload checks that a reload that adds slots or changes the upstreams wakes
+// exactly as many waiters as there are slots.
 func TestQueueLooksAfterReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(50)
@@ -526,7 +525,7 @@ func TestQueueLooksAfterReload(t *testing.T) {
 		}
 		synctest.Wait()
 		asked.Store(0)
-		next := newPlaces(0) // another upstream for the same model
+		next := newPlaces(0) // a different upstream of the same model
 		next.set, next.q = p.set, p.q
 		next.free.Store(6)
 		p.set.Apply([]Use{{Model: "m", Queue: p.q, Depth: 50, Route: next}})
@@ -554,8 +553,8 @@ func TestQueueSurvivesPanic(t *testing.T) {
 	}
 }
 
-// TestQueueCountsAtTiers checks that a waiting call counts at all upstreams that its key's tiers
-// allow, including external ones.
+// TestQueueCountsAtTiers checks that a waiting call counts at all upstreams that the tiers of its
+// key allow, including external ones.
 func TestQueueCountsAtTiers(t *testing.T) {
 	p := newPlaces(2)
 	var counted []uint8

@@ -10,36 +10,38 @@ import (
 	"penstock/upstreams"
 )
 
-// Queues holds the queues of all of an edge's models. Models may share upstreams, so a free slot is
-// offered in turn to the queues of the models that have its upstream. The slot wakes one waiter:
-// the first, in fair order, that the slot suits. A woken waiter may still get no slot, because a
-// call for a model without waiters may take it first. The waiter then keeps its position.
+// Queues holds the queues of all models of an edge. Models may share upstreams. A free slot is
+// therefore offered in turn to the queues of all models that have its upstream. The slot wakes one
+// waiter: in fair order, the first waiter that the slot suits. A woken waiter may still find no
+// slot, because a call for a model without waiters may have taken it first. The waiter then keeps
+// its position.
 //
-// The upstreams' state decides who is woken, not the signals. Whenever a slot is freed, an upstream
-// changes, or a waiter joins, leaves or finds no slot, Queues wakes as many waiters as there are
-// free slots without a woken waiter. So a lost signal does no harm, and a surplus signal wakes no
-// waiter. The route itself decides whether a slot suits a waiter, so a waiter is woken in vain only
-// if another call took the slot first. Each event wakes a waiter at most once. If the route and an
-// upstream ever disagree, the disagreement costs one wake-up and causes no loop.
+// The number of wake-ups depends on the state of the upstreams and not on the number of signals.
+// Queues acts after any change: a slot is freed, an upstream changes, or a waiter joins, leaves or
+// finds no slot. It then wakes as many waiters as there are free slots for which no waiter was
+// woken yet. A lost or surplus signal therefore does no harm. The route decides whether a slot
+// suits a waiter, so a waiter is woken in vain only if another call took the slot first. Each event
+// wakes a waiter at most once. If the route and the upstream ever disagree, this costs one wake-up
+// and cannot cause a loop.
 type Queues struct {
-	waiting    atomic.Int64                                            // calls, in all queues
-	byUpstream atomic.Pointer[map[*upstreams.Upstream]*queuedUpstream] // the upstreams of the queues in use
+	waiting    atomic.Int64                                            // calls in all queues
+	byUpstream atomic.Pointer[map[*upstreams.Upstream]*queuedUpstream] // the upstreams of the active queues
 
-	mu      sync.Mutex // guards the following fields, and all queues
+	mu      sync.Mutex // guards the following fields, and the contents of all queues
 	events  uint64
 	byModel map[string]*Queue
-	retired map[string]*Queue // queues whose models no longer have one, while calls may still wait
+	retired map[string]*Queue // queues that were replaced or removed, while calls may still wait in them
 }
 
-// queuedUpstream is the queues' state of one upstream.
 type queuedUpstream struct {
 	upstream *upstreams.Upstream
-	queues   atomic.Pointer[[]*Queue]     // the queues of the models that have the upstream
+	queues   atomic.Pointer[[]*Queue]     // queues of the models that have the upstream
 	next     int                          // the queue that is offered the next slot first
-	promised [upstreams.PoolAudio + 1]int // waiters that were woken for a slot of a pool and have not tried yet
+	promised [upstreams.PoolAudio + 1]int // by pool: waiters that were woken for a slot and have not tried yet
 }
 
-// promisedSlots returns the number of slots of a pool that have a woken waiter.
+// promisedSlots returns the number of a pool's slots for which a waiter was woken and has not tried
+// yet.
 func (p *queuedUpstream) promisedSlots(pool upstreams.Pool, shared bool) int {
 	if !shared {
 		return p.promised[pool]
@@ -58,8 +60,9 @@ func New() *Queues {
 	return s
 }
 
-// ForModel returns a model's queue: the queue in use, a queue in which calls may still wait, or a
-// new queue. A new queue's waiters are woken once the queue is passed to Apply.
+// ForModel returns a model's active queue or, if it has no active queue, a retired one in which
+// calls may still wait. If neither exists, it returns a new queue. The waiters of a new queue are
+// woken only after it was passed to Apply.
 func (s *Queues) ForModel(model string) *Queue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,20 +75,21 @@ func (s *Queues) ForModel(model string) *Queue {
 	return &Queue{queues: s, line: new(turns.Line)}
 }
 
-// Use is one model's queue in a configuration.
+// Use configures the queue of one model.
 type Use struct {
 	Model string
 	Queue *Queue
 	Depth int
 	Route Route
-	// Line accounts for the keys' service; nil: the queue has a line of its own.
+	// Line accounts for the service that each key has received. If nil, the queue uses a separate
+	// line.
 	Line *turns.Line
-	// Floors are the classes' floors, in order; nil: none.
+	// Floors contains the floors of the classes in order, or is nil.
 	Floors []routing.Percent
 }
 
-// Apply puts a configuration's queues into use. Calls that wait in another queue stay there, on its
-// last route. Call OfferAll once the configuration is in force.
+// Apply activates the queues of a configuration. Calls that wait in other queues stay there and
+// keep the last route. Call OfferAll once the configuration is active.
 func (s *Queues) Apply(uses []Use) {
 	s.apply(uses)
 	for _, u := range uses {
@@ -98,7 +102,7 @@ func (s *Queues) Apply(uses []Use) {
 func (s *Queues) apply(uses []Use) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	left := s.byModel // including queues without waiters, which a call on the last configuration may be about to join
+	left := s.byModel // including empty queues, which a call that uses the last configuration may be about to join
 	for model, q := range s.retired {
 		if q.Waiting() > 0 {
 			left[model] = q
@@ -132,7 +136,7 @@ func (s *Queues) apply(uses []Use) {
 				}
 				places[t.Upstream] = p
 			}
-			if have := queues[p]; len(have) == 0 || have[len(have)-1] != q { // two targets may be on one upstream
+			if have := queues[p]; len(have) == 0 || have[len(have)-1] != q { // two targets may have the same upstream
 				queues[p] = append(have, q)
 			}
 		}
@@ -149,8 +153,8 @@ func (s *Queues) apply(uses []Use) {
 	s.byUpstream.Store(&places)
 }
 
-// SlotFreed wakes the next waiter for an upstream's slot. Call it after a slot has been released.
-// While no call waits for the upstream, SlotFreed costs next to nothing.
+// SlotFreed wakes the next waiter for a slot of u. Call it after a slot was released. If no call
+// waits for u, it costs almost nothing.
 func (s *Queues) SlotFreed(u *upstreams.Upstream) {
 	if p := s.awaitedUpstream(u); p != nil {
 		s.mu.Lock()
@@ -160,9 +164,9 @@ func (s *Queues) SlotFreed(u *upstreams.Upstream) {
 	}
 }
 
-// UpstreamChanged does the same as SlotFreed after any other change of an upstream. Such a change
-// may affect other upstreams of a route: for example, upstreams that were never probed take calls
-// only while no upstream is up.
+// UpstreamChanged is like SlotFreed, for other changes of an upstream. Such a change may affect
+// other upstreams of a route. For example, pending upstreams take calls only while no upstream is
+// up.
 func (s *Queues) UpstreamChanged(u *upstreams.Upstream) {
 	if p := s.awaitedUpstream(u); p != nil {
 		s.mu.Lock()
@@ -174,7 +178,7 @@ func (s *Queues) UpstreamChanged(u *upstreams.Upstream) {
 	}
 }
 
-// OfferAll does the same as UpstreamChanged for every upstream. It is for a new configuration.
+// OfferAll is like UpstreamChanged, for every upstream. Call it when the configuration has changed.
 func (s *Queues) OfferAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,11 +188,11 @@ func (s *Queues) OfferAll() {
 	}
 }
 
-// Awaited reports whether calls wait for a model that has an upstream.
+// Awaited reports whether calls wait for a model of the upstream.
 func (s *Queues) Awaited(u *upstreams.Upstream) bool { return s.awaitedUpstream(u) != nil }
 
-// awaitedUpstream returns an upstream's state if calls wait for a model that has the upstream, and
-// nil otherwise.
+// awaitedUpstream returns the state of an upstream if calls wait for one of its models, and nil
+// otherwise.
 func (s *Queues) awaitedUpstream(u *upstreams.Upstream) *queuedUpstream {
 	if s.waiting.Load() == 0 {
 		return nil
@@ -203,8 +207,8 @@ func (s *Queues) awaitedUpstream(u *upstreams.Upstream) *queuedUpstream {
 	return nil
 }
 
-// offer wakes as many waiters as the upstream p has free slots without a woken waiter. The queues
-// that share p take turns. The caller holds mu.
+// offer wakes as many waiters as p has free slots for which no waiter was woken yet. The queues of
+// p take turns. The caller holds mu.
 func (s *Queues) offer(p *queuedUpstream) {
 	queues := *p.queues.Load()
 	now := time.Now()
@@ -218,7 +222,7 @@ func (s *Queues) offer(p *queuedUpstream) {
 	}
 }
 
-// offerQueue offers the slots of all upstreams that a queue's model has. The caller holds mu.
+// offerQueue offers the slots of all upstreams of a queue's model. The caller holds mu.
 func (s *Queues) offerQueue(q *Queue) {
 	if q.Waiting() == 0 {
 		return

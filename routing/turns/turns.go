@@ -1,21 +1,22 @@
-// Package turns decides which key is next at a model whose slots are taken: the key that has been
-// served least, in proportion to its weight. Keys are opaque names, and the caller measures the
-// service (Weight). The package does no I/O, and time is a parameter.
+// Package turns decides which key is next at a model whose slots are all in use. It is the key that
+// was served least in proportion to its weight. Keys are opaque names, and the caller measures the
+// service (Weight). The package does no I/O, and takes the time as an argument.
 //
 // # Design
 //
-// Keys share the engines' time, and calls differ in the time that they take by five orders of
-// magnitude. So each key has an account of its service, divided by its weight. The key with the
-// lowest account is next (VTC, arXiv 2401.00588). An account is charged with an estimate when a
-// call gets its slot. It is corrected while the answer arrives and when the answer has ended.
+// Keys share the engines' time, and the durations of calls differ by five orders of magnitude. The
+// service that a key has received is therefore counted in an account and divided by the key's
+// weight. The key with the lowest account is next (VTC, arXiv 2401.00588). An account is charged an
+// estimate when a call acquires its slot. While the response streams and when it ends, the charge
+// is corrected.
 //
-// An idle key does not save credit: when it waits again, its account is raised to the line's time,
-// which lies between the accounts of the waiting keys. That time advances with the service, divided
-// among the waiting keys, as in fair queueing of packets. So the line's time reaches even the
-// account that is furthest ahead, even while new keys keep arriving, and no key waits forever. An
-// account that the line's time has passed carries no information and is forgotten.
+// An idle key does not accumulate credit. When it waits again, its account is raised to the line's
+// time, which lies between the accounts of the waiting keys. As in fair queueing of packets, that
+// time advances with the service, divided by the total weight of the waiting keys. It therefore
+// reaches even the highest account, even if new keys keep arriving, and no key waits forever. An
+// account below the line's time carries no information and is dropped.
 //
-// If no key has waited for a minute, nothing is counted, and a call costs one atomic load.
+// If no key has waited for a minute, no service is counted, and a call costs one atomic load.
 package turns
 
 import (
@@ -25,52 +26,50 @@ import (
 	"time"
 )
 
-// answerWeight is the number of prompt tokens that one answer token counts for. In one step an
-// engine reads many tokens, but writes one token for each call. The number was chosen, not
-// measured.
+// answerWeight is how many prompt tokens one response token counts as. In one step, an engine reads
+// many prompt tokens but generates one token per call. The value was chosen, not measured.
 const answerWeight = 4
 
 // Weight returns the service of a call: the prompt tokens that its engine had to read, plus
-// answerWeight for each token of the answer.
+// answerWeight for each response token.
 func Weight(uncached, answer int) int64 {
 	return int64(max(0, uncached)) + answerWeight*int64(max(0, answer))
 }
 
-// remembered is the time for which a line keeps counting after the last wait has ended.
+// remembered is how long a line continues to count after the last wait.
 const remembered = time.Minute
 
-// mostIdle is the maximum number of accounts of keys that do not wait.
+// mostIdle is the maximum number of accounts whose keys do not wait.
 const mostIdle = 1024
 
-// Line decides in which order keys get their turns at one model. The zero value is ready for use.
-// Its methods may be called from any goroutine.
+// Line orders the keys that wait for one model. The zero value is ready to use. It is safe for
+// concurrent use.
 type Line struct {
 	busy atomic.Bool // keys wait, or have waited within remembered
 
 	mu       sync.Mutex
 	accounts map[string]*Account
-	waiting  map[string]*Account // the accounts of waiting keys
-	share    float64             // the sum of the weights of the waiting keys
+	waiting  map[string]*Account // accounts of waiting keys
+	share    float64             // sum of the weights of the waiting keys
 	time     float64
-	last     time.Time // when the last key stopped waiting, if none waits
+	last     time.Time // when the last wait ended, if no key waits
 }
 
-// Account records a key's service at a line.
+// Account tracks a key's service at a line.
 type Account struct {
-	served atomic.Uint64 // bits of a float64: weight served, divided by the key's weight; written with the line's mu held
+	served atomic.Uint64 // float64 bits: service divided by the key's weight; written with line.mu held
 
 	line    *Line
 	name    string
-	weight  atomic.Uint64 // the key's weight; With reads it without the line's lock
-	waiters int           // calls of Wait minus calls of Leave
+	weight  atomic.Uint64 // float64 bits: the key's weight, read by With without a lock
+	waiters int           // number of Wait calls minus number of Leave calls
 }
 
-// Quiet reports whether no key has waited for a while, so that nothing needs to be counted.
+// Quiet reports whether no key has waited lately, so that no service has to be counted.
 func (l *Line) Quiet() bool { return !l.busy.Load() }
 
-// Wait records that a key with this weight starts to wait. Each Wait needs one Leave. A key that
-// did not wait before goes behind the keys that were served less, and gets no credit for having
-// been idle.
+// Wait records that a key with this weight begins to wait. Each Wait requires one Leave. A key that
+// was not waiting gets no credit for its idle time, and goes behind keys that were served less.
 func (l *Line) Wait(key string, weight float64, now time.Time) *Account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,16 +105,15 @@ func (a *Account) Leave(now time.Time) {
 	l.forget(a)
 }
 
-// Served returns the key's service, divided by its weight. The key with the lowest value is next.
+// Served returns the key's service divided by its weight. The key with the lowest value is next.
 func (a *Account) Served() float64 { return math.Float64frombits(a.served.Load()) }
 
-// With returns the value of Served after the given additional service.
+// With returns the value that Served would return after the given additional service.
 func (a *Account) With(more int64) float64 { return a.Served() + float64(more)/a.share() }
 
-// share returns the key's weight.
 func (a *Account) share() float64 { return math.Float64frombits(a.weight.Load()) }
 
-// ServedOf returns the value of Served for a key that may not be waiting.
+// ServedOf is like Served, for a key that may not be waiting.
 func (l *Line) ServedOf(key string) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,8 +127,8 @@ func (l *Line) ServedOf(key string) float64 {
 	return a.Served()
 }
 
-// Turn records the service that one call adds to its key's account. The zero value belongs to no
-// line. A Turn belongs to one goroutine.
+// Turn records the service of one call in its key's account. The zero value belongs to no line and
+// records nothing. Only one goroutine may use a Turn.
 type Turn struct {
 	line     *Line
 	key      string
@@ -139,11 +137,11 @@ type Turn struct {
 	booked   int64
 }
 
-// Begun reports whether the turn is booked at a line.
+// Begun reports whether the turn belongs to a line.
 func (t *Turn) Begun() bool { return t.line != nil }
 
-// Begin books the expected service of a call that got its slot, at least 1. While the line is quiet
-// it books nothing and returns the zero value.
+// Begin charges the expected service of a call that has acquired its slot. It charges at least 1.
+// If the line is quiet, it returns the zero Turn.
 func (l *Line) Begin(key string, weight float64, expected int64, now time.Time) Turn {
 	if l.Quiet() {
 		return Turn{}
@@ -163,12 +161,11 @@ func (l *Line) Begin(key string, weight float64, expected int64, now time.Time) 
 	return Turn{l, key, a.share(), expected, expected}
 }
 
-// bookEvery is the number of tokens of a running answer that are booked at a time.
+// bookEvery is the number of response tokens between two charges.
 const bookEvery = 16
 
-// Answered books the answer tokens so far, in addition to the expected service of the prompt, so
-// that a long answer counts while its call holds the slot. Answered is cheap enough to be called
-// for each token.
+// Answered charges the response tokens so far, in addition to the expected service of the prompt. A
+// long response therefore counts while it streams. It is cheap enough to be called for each token.
 func (t *Turn) Answered(tokens int) {
 	if t.line == nil {
 		return
@@ -178,8 +175,8 @@ func (t *Turn) Answered(tokens int) {
 	}
 }
 
-// End books the call's final service. If the engine has counted no tokens (known is false), the
-// estimate for the prompt stays, provided there was an answer.
+// End charges the call's final service. If the engine has reported no tokens (known is false) but
+// there was a response, the estimate for the prompt stays.
 func (t *Turn) End(uncached, answer int, known bool) {
 	switch {
 	case known:
@@ -191,7 +188,7 @@ func (t *Turn) End(uncached, answer int, known bool) {
 	}
 }
 
-// Book records the call's total service so far, which may be less than expected.
+// Book sets the call's total service, which may be less than expected.
 func (t *Turn) Book(served int64) {
 	more := served - t.booked
 	if t.line == nil || more == 0 {
@@ -216,7 +213,7 @@ func (t *Turn) Book(served int64) {
 	l.forget(a)
 }
 
-// Booked returns the service that the turn has booked.
+// Booked returns the service charged so far.
 func (t *Turn) Booked() int64 { return t.booked }
 
 // book adds to an account and advances the line's time.
@@ -243,7 +240,7 @@ func (l *Line) settle() {
 	l.time = min(max(l.time, least), most)
 }
 
-// account returns a key's account, and sets the key's weight.
+// account returns or creates a key's account, and sets the key's weight.
 func (l *Line) account(key string, weight float64) *Account {
 	if !(weight > 0) {
 		weight = 1
@@ -272,7 +269,7 @@ func (l *Line) account(key string, weight float64) *Account {
 	return a
 }
 
-// expire makes the line quiet once no key has waited for as long as remembered. It reports whether
+// expire makes the line quiet if no key has waited for longer than remembered. It reports whether
 // the line is quiet.
 func (l *Line) expire(now time.Time) (quiet bool) {
 	if len(l.waiting) == 0 && l.busy.Load() && now.Sub(l.last) > remembered {
@@ -283,7 +280,7 @@ func (l *Line) expire(now time.Time) (quiet bool) {
 	return l.Quiet()
 }
 
-// forget removes an account whose key does not wait, once the line's time has passed the account.
+// forget drops an account whose key does not wait, once the line's time has passed it.
 func (l *Line) forget(a *Account) {
 	if a.waiters == 0 && a.Served() <= l.time {
 		delete(l.accounts, a.name)

@@ -20,7 +20,7 @@ func TestWeight(t *testing.T) {
 		{1000, 0, 1000},
 		{0, 10, 40},
 		{1000, 10, 1040},
-		{-5, 10, 40}, // an engine that has counted more cached tokens than the prompt has
+		{-5, 10, 40}, // the engine reports more cached tokens than the prompt has
 	} {
 		if got := Weight(c.uncached, c.answer); got != c.want {
 			t.Errorf("Weight(%d, %d) = %d, want %d", c.uncached, c.answer, got, c.want)
@@ -28,7 +28,7 @@ func TestWeight(t *testing.T) {
 	}
 }
 
-// TestTurnBooks checks the service that a turn books from the start of its call to the end.
+// TestTurnBooks checks which service a turn has recorded at each point of its call.
 func TestTurnBooks(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -91,8 +91,8 @@ func TestQuietLineCountsNothing(t *testing.T) {
 }
 
 // TestIdleKeysSaveNoCredit checks that a key that returns after a pause is level with the waiting
-// keys. It gains nothing from its idle time, and loses nothing for its service before any key
-// waited.
+// keys. Its idle time gains it nothing, and the service that it received before any key waited
+// costs it nothing.
 func TestIdleKeysSaveNoCredit(t *testing.T) {
 	var l Line
 	a, b := l.Wait("a", 1, start), l.Wait("b", 1, start)
@@ -139,18 +139,18 @@ func TestWeightChanges(t *testing.T) {
 	}
 }
 
-// running is a simulated key's call that holds a slot.
+// running is a call of a simulated key that occupies a slot.
 type running struct {
 	key  *simulated
 	turn Turn
 	cost int64
 }
 
-// simulated is a key that always waits.
+// simulated is a key that always has a waiting call.
 type simulated struct {
 	account *Account
 	weight  float64
-	served  float64 // total service of its ended calls
+	served  float64 // total service of its completed calls
 }
 
 // next chooses a key as a queue does.
@@ -165,8 +165,8 @@ func next(keys []*simulated) *simulated {
 }
 
 // TestServedInProportion checks that keys that always wait are served in proportion to their
-// weights. The difference is never more than the calls in the slots, however the costs are spread
-// and however wrong the estimates are.
+// weights. The difference is never larger than the calls in the slots, whatever the calls cost and
+// however wrong the estimates are.
 func TestServedInProportion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Line
@@ -219,8 +219,7 @@ func indexOf(keys []*simulated, k *simulated) int {
 	return -1
 }
 
-// TestNoKeyStarves checks that a waiting key gets its turn although new keys arrive with every
-// slot.
+// TestNoKeyStarves checks that a waiting key is served although new keys arrive with every slot.
 func TestNoKeyStarves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Line
@@ -246,8 +245,8 @@ func TestNoKeyStarves(t *testing.T) {
 	})
 }
 
-// TestAccountsAreForgotten checks that the number of accounts is limited whatever happens, and that
-// keys that are gone keep no account.
+// TestAccountsAreForgotten checks that the number of accounts is always limited, and that keys that
+// have left have no account.
 func TestAccountsAreForgotten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Line
