@@ -14,8 +14,9 @@ import (
 	"penstock/config/unixsocket"
 )
 
-// OnLoopback reports whether a listen address can be reached only from this machine, because it is
-// on loopback or is a Unix socket. A name other than localhost counts as reachable from outside.
+// OnLoopback reports whether a listen address is reachable only from this machine. This is the case
+// for a loopback address or a Unix socket. Host names other than localhost count as reachable from
+// outside.
 func OnLoopback(listen string) bool {
 	if unixsocket.Is(listen) {
 		return true
@@ -31,8 +32,8 @@ func OnLoopback(listen string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// reachable reports whether clients in other networks may reach a listen address: a wildcard
-// address, or an address outside the private networks.
+// reachable reports whether clients in other networks may reach a listen address. This is the case
+// for a wildcard or public address.
 func reachable(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil || checkListen(listen) != nil || OnLoopback(listen) {
@@ -42,7 +43,6 @@ func reachable(listen string) bool {
 	return err != nil || !ip.Unmap().IsPrivate() && !ip.IsLinkLocalUnicast()
 }
 
-// checkListen returns what is wrong with a listen address.
 func checkListen(listen string) error {
 	if unixsocket.Is(listen) {
 		_, _, err := unixsocket.Listen(listen)
@@ -61,9 +61,9 @@ func checkListen(listen string) error {
 	return nil
 }
 
-// samePort reports whether two listen addresses conflict: their ports are equal, and so are their
-// hosts unless one is a wildcard. It does not resolve names. Unix sockets conflict if their paths are
-// equal.
+// samePort reports whether two listen addresses conflict: the ports are equal, and the hosts are
+// equal or one is a wildcard. It does not resolve host names. Unix sockets conflict if their paths
+// are equal.
 func samePort(one, other string) bool {
 	if unixsocket.Is(one) && unixsocket.Is(other) {
 		a, _, _ := unixsocket.Listen(one)
@@ -78,8 +78,7 @@ func samePort(one, other string) bool {
 	return a == b || plainHost(a) == plainHost(b) || takes(a, b) || takes(b, a)
 }
 
-// takes reports whether host is a wildcard address, for IPv4 or for both families, and includes
-// other.
+// takes reports whether host is a wildcard address that includes other.
 func takes(host, other string) bool {
 	if plainHost(host) != everywhere {
 		return false
@@ -90,7 +89,7 @@ func takes(host, other string) bool {
 
 func hostName(host string) bool {
 	if host == "" || len(host) > 253 || strings.Trim(host, "0123456789.") == "" {
-		return false // digits and dots alone are a malformed IP address
+		return false // only digits and dots: a malformed IP address
 	}
 	for label := range strings.SplitSeq(strings.TrimSuffix(host, "."), ".") {
 		plain := func(r rune) bool {
@@ -103,8 +102,8 @@ func hostName(host string) bool {
 	return true
 }
 
-// checkHTTP returns what is wrong with the address of a server that the edge calls. Its messages
-// never show the address, because it may contain a password.
+// checkHTTP parses the URL of a server that the edge calls. Its errors never contain the URL,
+// because it may contain a password.
 func checkHTTP(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
@@ -139,7 +138,7 @@ func checkHTTP(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// CheckBaseURL returns what is wrong with an upstream's address.
+// CheckBaseURL returns an error if an upstream's URL is invalid.
 func CheckBaseURL(address string) error {
 	if unixsocket.Is(address) {
 		file, base, err := unixsocket.URL(address)
@@ -160,8 +159,8 @@ func CheckBaseURL(address string) error {
 	return checkBasePath(u.EscapedPath(), u.Scheme+"://"+u.Host)
 }
 
-// checkBasePath returns what is wrong with the path of an upstream's address. path starts with
-// before.
+// checkBasePath returns an error if the path of an upstream's URL is invalid. before is the part of
+// the URL that precedes path.
 func checkBasePath(path, before string) error {
 	if kept, _, found := strings.Cut(path+"/", "/v1/"); found {
 		return fmt.Errorf("write the base URL without /v1 and what follows it: %s", strings.TrimSuffix(before+kept, ":"))
@@ -173,8 +172,8 @@ func checkBasePath(path, before string) error {
 	return nil
 }
 
-// leadsTo reports whether a URL certainly leads to this machine's listener at the address listen.
-// It does not know the machine's other names and addresses.
+// leadsTo reports whether a URL certainly leads to this machine's listener at listen. It does not
+// know about other names and addresses of the machine.
 func leadsTo(address, listen string) bool {
 	if unixsocket.Is(address) && unixsocket.Is(listen) {
 		a, _, err := unixsocket.URL(address)
@@ -195,11 +194,11 @@ func leadsTo(address, listen string) bool {
 	return here == there || here == everywhere && toHere || there == everywhere && OnLoopback(listen)
 }
 
-// everywhere makes a listener listen on every address of this machine. A client that dials it
-// reaches loopback.
+// everywhere is the wildcard address of a listener. A client that dials it reaches the loopback
+// address.
 const everywhere = "0.0.0.0"
 
-// plainHost returns the same text for hosts with the same meaning.
+// plainHost returns a canonical form of a host.
 func plainHost(host string) string {
 	switch ip, err := netip.ParseAddr(host); {
 	case host == "" || err == nil && ip.Unmap().IsUnspecified():
@@ -212,12 +211,12 @@ func plainHost(host string) string {
 	return strings.ToLower(host)
 }
 
-// CheckOpen returns the reasons against serving f on ports that are already open, no matter what
-// listen and admin.listen are set to. Such a port belongs to a running process, which changes it
-// only at a restart, or was opened by a service manager. public and admin are the ports' addresses.
-// admin is empty without an admin listener. Validate checks only the addresses in the file. A file
-// that moves every listener to loopback may switch keys off, but a port that is already open would
-// stay reachable.
+// CheckOpen checks whether f may be served on ports that are already open. It ignores listen and
+// admin.listen. A running process changes its ports only at a restart, and a service manager may
+// have opened them. public and admin are the addresses of the open ports. admin is "" if there is
+// no admin listener. Validate checks only the addresses in the file. This is not enough, because a
+// file that moves every listener to loopback may turn keys off while an open port is still
+// reachable.
 func (f *File) CheckOpen(public, admin string) Problems {
 	c := f.checks().check
 	for _, port := range []struct{ setting, at string }{{"listen", public}, {"admin.listen", admin}} {
@@ -238,14 +237,14 @@ func (f *File) CheckOpen(public, admin string) Problems {
 	return c.Problems()
 }
 
-// untilMoved names the remedy for an open port.
+// untilMoved says how long a port stays open.
 const untilMoved = "until the edge restarts or, if a service manager opened it, until its socket unit has another address"
 
-// sanKinds are the prefixes that "openssl x509 -ext subjectAltName" puts before a name to show its
-// kind.
+// sanKinds are the prefixes that "openssl x509 -ext subjectAltName" prints before a name to show
+// its kind.
 var sanKinds = []string{"dns:", "uri:", "email:", "ip:", "ip address:"}
 
-// checkSAN returns what is wrong with a subject alternative name.
+// checkSAN returns an error if a subject alternative name is invalid.
 func checkSAN(name string) error {
 	for _, kind := range sanKinds {
 		if len(name) >= len(kind) && strings.EqualFold(name[:len(kind)], kind) {
@@ -277,7 +276,7 @@ func checkSAN(name string) error {
 		"such as agent.example.com or spiffe://TRUST-DOMAIN/PATH")
 }
 
-// publicHost reports whether a URL leads to a public address, or to a name outside the private
+// publicHost reports whether a URL has a public address, or a host name outside the private
 // domains.
 func publicHost(address string) bool {
 	u, err := checkHTTP(address)
@@ -293,16 +292,17 @@ func publicHost(address string) bool {
 	return i > 0 && !slices.Contains(houseDomains, name[i+1:])
 }
 
-// sharedAddresses is the range behind carrier-grade NAT and overlay networks (RFC 6598).
+// sharedAddresses is the range of carrier-grade NAT and overlay networks (RFC 6598).
 var sharedAddresses = netip.MustParsePrefix("100.64.0.0/10")
 
-// houseDomains are the suffixes of private names, which no public server resolves (RFC 6761, 6762,
-// 8375, and common practice).
+// houseDomains are top-level domains for private names, which no public server resolves (RFC 6761,
+// 6762, 8375, and common practice).
 var houseDomains = []string{
 	"local", "localhost", "internal", "intranet", "lan", "home", "corp", "private", "arpa", "svc", "test", "invalid",
 }
 
-// parsePrefix reads a network. A single address becomes a network that holds only this address.
+// parsePrefix parses a network. It treats a single address as a network that contains only this
+// address.
 func parsePrefix(s string) (netip.Prefix, error) {
 	if ip, err := netip.ParseAddr(s); err == nil {
 		ip = ip.Unmap().WithZone("")
@@ -312,11 +312,11 @@ func parsePrefix(s string) (netip.Prefix, error) {
 	return p.Masked(), err
 }
 
-// ProxiesAtSocket in ListenTrusted means every peer at a Unix socket.
+// ProxiesAtSocket is the value in ListenTrusted for all peers at a Unix socket.
 const ProxiesAtSocket = "unix"
 
-// Proxies returns the networks of ListenTrusted, which Validate has checked, and whether peers at a
-// Unix socket are listed.
+// Proxies returns the networks in ListenTrusted, and whether it contains ProxiesAtSocket. f must be
+// valid.
 func (f *File) Proxies() (all []netip.Prefix, atSocket bool) {
 	for _, s := range f.ListenTrusted {
 		if p, err := parsePrefix(s); err == nil {

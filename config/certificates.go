@@ -19,12 +19,15 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// CheckCertificates loads every certificate pair and every CA file that f names, in the same way as
-// serving does, and reports those that do not load. It warns of pairs that are not valid now,
-// because every client refuses them. It also warns of private keys that every user of the machine
-// can read. It also warns of a Kubernetes account whose token is missing, because the cluster may
-// add the token later. Call CheckCertificates before a start or a reload, because Validate opens no
-// files. The File must have been read from a file.
+// CheckCertificates loads all certificate pairs and CA files of f, and reports those that do not
+// load. It also warns about
+//
+//   - certificates that are expired or not yet valid
+//   - private keys that all users of the machine can read
+//   - - a Kubernetes account without a token, because the cluster may still add one
+//
+// Call it before a start or a reload, because Validate opens no files. f must have been read from a
+// file.
 func (f *File) CheckCertificates() Problems {
 	c := f.checks().check
 	if !f.TLS.Enabled() && f.places().Has("tls.cert") {
@@ -41,8 +44,8 @@ func (f *File) CheckCertificates() Problems {
 	return c.Problems()
 }
 
-// CheckLedger calls check with the ledger file's path, and reports the problem that check returns.
-// Call it before a start, like CheckCertificates.
+// CheckLedger calls check with the path of the ledger and reports its error. Call it before a
+// start.
 func CheckLedger(f *File, check func(path string) error) Problems {
 	c := f.checks().check
 	if f.Ledger.Path != "" {
@@ -53,7 +56,7 @@ func CheckLedger(f *File, check func(path string) error) Problems {
 	return c.Problems()
 }
 
-// client checks the TLS files that the edge uses to connect to a server.
+// client checks the TLS files for connections to a server.
 func (c *checker) client(path string, t *UpstreamTLS, server string) {
 	c.pair(path, t.Cert, t.Key)
 	if t.CA == "" {
@@ -68,8 +71,8 @@ func (c *checker) client(path string, t *UpstreamTLS, server string) {
 	}
 }
 
-// account warns of a service account that cannot be used here. Outside a cluster it ignores the
-// default account, which only pods have mounted.
+// account warns about a Kubernetes service account that cannot be used here. Outside a cluster it
+// ignores the default account, which is mounted only in pods.
 func (c *checker) account(path string, k *Kubernetes) {
 	if !k.Set() || strings.HasPrefix(k.Server, "http://") {
 		return
@@ -92,13 +95,13 @@ func (c *checker) account(path string, k *Kubernetes) {
 	pem, err := os.ReadFile(ca)
 	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(pem) {
 		c.warn(path, "%s holds no certificate in PEM form, so the API server is not trusted", ca)
-		// if there is no file, the system's certificates are used
+		// without the file, the system's root certificates are used
 	} else if err != nil && !os.IsNotExist(err) {
 		c.warn(path, "%s, so the API server is not trusted", strictyaml.FileError(ca, err))
 	}
 }
 
-// pair reports a certificate and a key that do not load together or should not be used.
+// pair reports a certificate and a key that do not match, or that should not be used.
 func (c *checker) pair(path, cert, key string) {
 	if cert == "" || key == "" || c.places.BrokenWithin(path) {
 		return
@@ -133,8 +136,8 @@ func (c *checker) pair(path, cert, key string) {
 // expires.
 const week = 7 * 24 * time.Hour
 
-// renewedDaily is the longest lifetime of a certificate that a machine surely renews: workload
-// identities live an hour to three days.
+// renewedDaily is the longest lifetime of a certificate that is certainly renewed by a program.
+// Workload identities live for an hour to three days.
 const renewedDaily = 3 * 24 * time.Hour
 
 // EndsSoon returns how long in advance the edge mentions the expiry of a certificate in a file, or
@@ -158,7 +161,6 @@ func RenewalOverdue(from, until time.Time) (overdue, urgent time.Duration) {
 	return min(week, life/4), min(week/7, life/10)
 }
 
-// inDays returns a remaining time in words.
 func inDays(left time.Duration) string {
 	if days := int(left / (24 * time.Hour)); days != 1 {
 		return fmt.Sprintf("in %d days", days)
@@ -166,14 +168,12 @@ func inDays(left time.Duration) string {
 	return "in 1 day"
 }
 
-// LetsEncrypt is the default directory.
+// LetsEncrypt is the default ACME directory.
 const LetsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
 
-// mostDomains is the maximum number of domains of one edge. There is a maximum because each domain
-// is a separate order.
+// mostDomains is the maximum number of ACME domains, because each domain is a separate order.
 const mostDomains = 100
 
-// acme checks how the edge obtains its certificates.
 func (c processChecks) acme() {
 	a, t := &c.file.TLS.ACME, &c.file.TLS
 	const path = "tls.acme"
@@ -247,19 +247,18 @@ func (c processChecks) domains(path string, domains []string) {
 	}
 }
 
-// houseNames are name suffixes that no public authority issues certificates for.
+// houseNames are suffixes of names for which no public authority issues certificates.
 var houseNames = []string{".internal", ".local", ".lan", ".home.arpa"}
 
-// privateName reports whether a domain has a meaning only within its own network.
+// privateName reports whether a domain is meaningful only in a private network.
 func privateName(name string) bool {
 	return !strings.Contains(name, ".") ||
 		slices.ContainsFunc(houseNames, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
-// anyPort makes the system choose a port. Tests use it.
+// anyPort lets the system choose a port. Tests use it.
 const anyPort = "0"
 
-// challenges checks the listener that answers the authority.
 func (c processChecks) challenges(path string, a *ACME) {
 	const behind = "the authority connects to port %s of each domain, not to %s: forward that port to this address"
 	if a.HTTP == "" {
@@ -285,7 +284,7 @@ func (c processChecks) challenges(path string, a *ACME) {
 	}
 }
 
-// sharedCertificates checks how the edges of a fleet obtain certificates together.
+// sharedCertificates checks how the edges of a fleet share certificates.
 func (c processChecks) sharedCertificates(path string) {
 	f := c.file
 	switch {
@@ -299,13 +298,12 @@ func (c processChecks) sharedCertificates(path string) {
 	}
 }
 
-// folder reports a certificate folder that the edge cannot write to.
 func (c *checker) folder(a *ACME) {
 	if !a.Enabled() || a.Folder == "" {
 		return
 	}
 	const path = "tls.acme.folder"
-	there := a.Folder // or the parent folder, in which the edge will create it
+	there := a.Folder // or its nearest existing parent, in which the edge will create the folder
 	info, err := os.Stat(there)
 	for errors.Is(err, fs.ErrNotExist) && there != filepath.Dir(there) {
 		there = filepath.Dir(there)
@@ -331,10 +329,11 @@ func (c *checker) folder(a *ACME) {
 	}
 }
 
-// keptOpen warns if other users of the machine can replace a folder's certificates or read its
-// private keys. Listing the names is harmless, because the edge writes the files with mode 0600.
+// keptOpen warns if other users of the machine can replace the certificates in a folder or read its
+// private keys. It does not matter if they can list the file names, because the edge writes the
+// files with mode 0600.
 func (c *checker) keptOpen(path, folder string) {
-	_ = filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error { // unreadable: not open
+	_ = filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error { // other users cannot open an entry that is unreadable here
 		var info fs.FileInfo
 		if err == nil {
 			info, err = d.Info()

@@ -37,7 +37,7 @@ func TestCheckCertificates(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, server, upstream string
-		want                   []string // each has a line and words of its message
+		want                   []string // each entry has a line number and a part of the message
 	}{
 		{"good", "cert: a.pem, key: a.key", "ca: b.pem, cert: b.pem, key: b.key", nil},
 		{"another's key", "cert: a.pem, key: b.key", "", []string{":1:", "a.pem", "b.key", "does not match"}},
@@ -75,8 +75,8 @@ func TestCheckCertificates(t *testing.T) {
 	}
 }
 
-// TestCheckAccount expects a warning about an account without a readable token, at the upstream
-// that uses the account.
+// TestCheckAccount expects a warning if the token of an account cannot be read. The warning must be
+// at the upstream that uses the account.
 func TestCheckAccount(t *testing.T) {
 	dir := t.TempDir()
 	writePair(t, dir, "a")
@@ -132,8 +132,8 @@ func TestCheckAccount(t *testing.T) {
 	}
 }
 
-// TestFolderOfCertificates expects check to report a folder in which the edge cannot keep
-// certificates, and to leave no file in the folder.
+// TestFolderOfCertificates expects check to report a folder in which the edge cannot store
+// certificates, and to leave no file there.
 func TestFolderOfCertificates(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "file"), []byte("x"))
@@ -156,8 +156,8 @@ func TestFolderOfCertificates(t *testing.T) {
 	}
 }
 
-// TestOpenFolderOfCertificates expects check to warn if other users can replace certificates or
-// read their keys.
+// TestOpenFolderOfCertificates expects a warning if other users can replace certificates or read
+// their keys.
 func TestOpenFolderOfCertificates(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no modes")
@@ -180,7 +180,7 @@ func TestOpenFolderOfCertificates(t *testing.T) {
 			t.Fatal(err)
 		}
 		write(t, file, []byte("key"))
-		// no matter what the umask is
+		// independent of the umask
 		for path, mode := range map[string]fs.FileMode{dir: c.folder, filepath.Dir(file): c.below, file: c.file} {
 			if err := os.Chmod(path, mode); err != nil {
 				t.Fatal(err)

@@ -10,8 +10,7 @@ import (
 	"penstock/config/suggest"
 )
 
-// checks holds the data that all groups of checks share: the file, and the checker that collects
-// the problems.
+// checks is embedded in all groups of checks: the file, and the checker that collects problems.
 type checks struct {
 	file   *File
 	places *strictyaml.Places
@@ -22,15 +21,15 @@ func (f *File) checks() checks {
 	return checks{f, f.places(), &checker{places: f.places()}}
 }
 
-// checker checks single values and collects problems, each with its position in the source.
+// checker checks single values and collects problems with their positions.
 type checker struct {
 	strictyaml.Findings
 	places    *strictyaml.Places
-	suggested int // how often didYouMean has searched
+	suggested int // number of calls of didYouMean
 }
 
-// fail reports what is wrong with the value at path. If the value could not be read, fail reports
-// nothing, because that problem is already reported.
+// fail reports a problem with the value at path. If the value could not be read, fail does nothing,
+// because the read has already reported a problem.
 func (c *checker) fail(path, format string, args ...any) { c.report(false, path, format, args) }
 
 func (c *checker) warn(path, format string, args ...any) { c.report(true, path, format, args) }
@@ -40,29 +39,28 @@ func (c *checker) report(warning bool, path, format string, args []any) {
 		return
 	}
 	p := Problem{Warning: warning}
-	if c.Wants(p) { // do not format a problem that is discarded
+	if c.Wants(p) { // do not format a problem that would be discarded
 		p = c.places.ProblemAt(path, fmt.Sprintf(format, args...))
 		p.Warning = warning
 	}
 	c.Add(p)
 }
 
-// oneOf checks that a value belongs to a closed set. path leads to the value, and set is the path
-// of the set in the schema.
+// oneOf checks that a value belongs to the closed set that the schema has at the path set.
 func (c *checker) oneOf(path, set, what, value string) {
 	if allowed := words[set]; !slices.Contains(allowed, value) {
 		c.fail(path, "%s is not %s%s", c.places.Show(path, value), what, suggest.Choice(value, allowed))
 	}
 }
 
-// eachOneOf checks that all values of a list belong to a closed set, and that none occurs twice.
+// eachOneOf checks that all values of a list belong to a closed set, without repetition.
 func (c *checker) eachOneOf(path, set, what string, values []string) {
 	for i, v := range values {
 		if c.Full() {
 			return
 		}
 		allowed, again := slices.Contains(words[set], v), slices.Contains(values[:i], v)
-		if allowed && !again { // the usual case needs no path
+		if allowed && !again { // usual case, without a path
 			continue
 		}
 		at := element(path, i)
@@ -73,8 +71,8 @@ func (c *checker) eachOneOf(path, set, what string, values []string) {
 	}
 }
 
-// didYouMean suggests the most similar candidate. Only a limited number of problems get a
-// suggestion.
+// didYouMean suggests the most similar candidate. It stops suggesting after a number of calls and
+// then returns "", to limit the time.
 func (c *checker) didYouMean(name string, candidates func() []string) string {
 	if c.suggested++; c.suggested > 2*strictyaml.MaxProblems {
 		return ""
@@ -82,21 +80,19 @@ func (c *checker) didYouMean(name string, candidates func() []string) string {
 	return suggest.DidYouMean(name, candidates())
 }
 
-// number checks that n lies between the parameters least and most, both included.
 func (c *checker) number(path string, n, least, most int) {
 	if n < least || n > most {
 		c.fail(path, "%d is out of range: %d to %d", n, least, most)
 	}
 }
 
-// member is a number and its key in a mapping.
+// member is a key of a mapping and the number that is its value.
 type member struct {
 	key string
 	n   int
 }
 
-// atLeast0 checks that numbers in the mapping at path are not negative. It is for numbers without
-// an upper bound.
+// atLeast0 checks that numbers without an upper bound are not negative.
 func (c *checker) atLeast0(path string, members ...member) {
 	for _, m := range members {
 		if m.n < 0 {
@@ -105,15 +101,15 @@ func (c *checker) atLeast0(path string, members ...member) {
 	}
 }
 
-// above0 checks a duration that must not be zero.
+// above0 checks that a duration is positive.
 func (c *checker) above0(path string, d Duration) {
 	if d <= 0 {
 		c.fail(path, "must be longer than 0")
 	}
 }
 
-// name checks a name that the operator chooses. It must be present and unique, and readable in log
-// lines, metric labels and a shell.
+// name checks a name that the operator chooses. It must be present, unique, and readable in logs,
+// metric labels and a shell.
 func (c *checker) name(path, missing, what, name string, seen map[string]string) {
 	c.visibleName(path, name)
 	c.unique(path, missing, what, name, seen)
@@ -125,7 +121,7 @@ func (c *checker) visibleName(path, name string) {
 	}
 }
 
-// modelName checks a name that clients send. Blanks and quotes are allowed, because some engines
+// modelName checks a name that clients send. It may contain spaces and quotes, because some engines
 // use file names as model names.
 func (c *checker) modelName(path, missing, what, name string, seen map[string]string) {
 	if !presentable(name) {
@@ -136,27 +132,28 @@ func (c *checker) modelName(path, missing, what, name string, seen map[string]st
 
 func visible(r rune) bool { return unicode.IsPrint(r) && r != unicode.ReplacementChar }
 
-// presentable reports whether a model's id has only allowed characters.
+// presentable reports whether a model id contains only printable characters and neither starts nor
+// ends with a space.
 func presentable(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool { return !visible(r) }) && strings.TrimSpace(name) == name
 }
 
-// CanBeModelID reports whether name may be the id of a configured model. A star would make it a
-// pattern.
+// CanBeModelID reports whether name is a valid id of a configured model. A name that contains a
+// star would be a pattern.
 func CanBeModelID(name string) bool {
 	return CanBeAlias(name) && !strings.Contains(name, "*")
 }
 
-// CanBeAlias reports whether name may be an alias of a model. An alias may end with a star.
+// CanBeAlias reports whether name is a valid alias. An alias may end with a star.
 func CanBeAlias(name string) bool {
 	return name != "" && len(name) <= longestName && presentable(name) &&
 		!strings.Contains(strings.TrimSuffix(name, "*"), "*")
 }
 
-// longestName is the maximum length of a name, in bytes.
+// longestName is the maximum length of a name in bytes.
 const longestName = 256
 
-// unique checks that a name is present and not yet in seen, which maps names to paths.
+// unique checks that a name is present and not in seen, which maps names to paths.
 func (c *checker) unique(path, missing, what, name string, seen map[string]string) {
 	first, twice := seen[name]
 	switch {
@@ -172,7 +169,7 @@ func (c *checker) unique(path, missing, what, name string, seen map[string]strin
 	seen[name] = path
 }
 
-// checkBodies checks a key's own body limits against those of the file.
+// checkBodies compares a key's body limits with those of the file.
 func checkBodies(c checks, path string, l BodyLimits) {
 	for _, r := range []struct {
 		name   string
@@ -193,7 +190,6 @@ func checkBodies(c checks, path string, l BodyLimits) {
 
 func element(list string, i int) string { return strictyaml.Entry(list, i) }
 
-// matches reports whether a key's pattern matches a name.
 func matches(pattern, name string) bool {
 	prefix, open := strings.CutSuffix(pattern, "*")
 	return name == pattern || open && strings.HasPrefix(strings.TrimSuffix(name, "*"), prefix)

@@ -8,13 +8,12 @@ import (
 	"strings"
 )
 
-// Sink is where the copies of a hook go (after). One field is set.
+// Sink is the destination of a hook's copies (after). Only one field is set.
 type Sink struct{ URL, File, Socket string }
 
-// socketScheme marks the path of a Unix socket in Hook.After.
 const socketScheme = "unix:"
 
-// Sink returns the destination of the hook's copies, or the zero value for a hook that decides.
+// Sink returns the destination of the hook's copies, or the zero value for a hook with before.
 func (h *Hook) Sink() Sink {
 	switch path, socket := strings.CutPrefix(h.After, socketScheme); {
 	case socket:
@@ -39,8 +38,7 @@ func (s Sink) String() string {
 	}
 }
 
-// Copies describes which calls the hook copies, and where to. It returns "" for a hook that
-// decides.
+// Copies describes which calls the hook copies, and where. It returns "" for a hook with before.
 func (h *Hook) Copies() string {
 	if h.After == "" {
 		return ""
@@ -52,32 +50,31 @@ func (h *Hook) Copies() string {
 	return what + h.whose() + ", to " + h.Sink().String()
 }
 
-// Retained reports whether a hook copies calls of a key for a model. An empty key means a client
-// that presents no key. In that case Retained returns true if calls of any key are copied. template
-// is the id of the entry that gives an issuer's token its rights, or empty.
+// Retained reports whether a hook copies calls of a key for a model. If key is "" (the client has
+// no key), it reports whether a hook copies calls of any key. template is the id of the entry in
+// keys whose rights an issuer's token has, or "".
 func (f *File) Retained(model, key, template string) bool {
 	return slices.ContainsFunc(f.Hooks, func(h Hook) bool {
 		return h.After != "" && h.HasModel(model) && (key == "" || h.HasKey(key) || template != "" && h.HasKey(template))
 	})
 }
 
-// The limits of Hook.Bytes and Hook.Memory. A copy contains a request and an answer.
+// Maximum values of Hook.Bytes and Hook.Memory. A copy contains a request and a response.
 const (
 	mostCopied     = 64 << 20
 	mostCopyMemory = 16 << 30
 )
 
-// copyChecks check the hooks that get copies.
 type copyChecks struct{ hookChecks }
 
-// ofCopies are the settings of a hook that only copies have, and ofDecisions those that they do not
-// have.
+// ofCopies are the settings that only hooks with after have, and ofDecisions those that only hooks
+// with before have.
 var (
 	ofCopies    = []string{"bytes", "memory"}
 	ofDecisions = []string{"on_error", "send"}
 )
 
-// unused checks that a hook that decides has no settings of copies.
+// unused reports settings for copies in a hook with before.
 func (c copyChecks) unused(at string) {
 	for _, name := range ofCopies {
 		if path := at + "." + name; c.places.Has(path) {
@@ -114,9 +111,9 @@ func (c copyChecks) all(at string, i int) {
 	c.sink(at, i)
 }
 
-// whose checks that a hook names the calls that it copies, because no call is copied by default.
+// whose checks that a hook names the calls to copy. By default, no call is copied.
 func (c copyChecks) whose(path, name string, n int, more string) bool {
-	if n > 0 && c.places.Has(element(path, 0)) { // a null list has a place, too, but keeps the default: all
+	if n > 0 && c.places.Has(element(path, 0)) { // a null list also has a position, but keeps the default, which is all
 		return true
 	}
 	if more == "" {
@@ -126,7 +123,6 @@ func (c copyChecks) whose(path, name string, n int, more string) bool {
 	return false
 }
 
-// sink checks the destination of copies.
 func (c copyChecks) sink(at string, i int) {
 	h, path := &c.file.Hooks[i], at+".after"
 	to := h.Sink()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Defaults returns a File with a default for every key that does not name something. Files are
-// decoded over it, so a key that is absent or has no value keeps its default.
+// Defaults returns a File that contains all defaults. Files are decoded over it, so an absent key
+// or a key without a value keeps its default.
 func Defaults() *File {
 	return &File{
 		Listen: "127.0.0.1:4000",
@@ -28,8 +28,8 @@ func Defaults() *File {
 			Total:        0,
 			ClientHeader: seconds(10),
 			ClientBody:   seconds(30),
-			// longer than load balancers keep idle connections (60 s), because the side that sends requests
-			// should close first
+			// longer than the idle timeout of load balancers (60 s), because the client's side
+			// should close the connection first
 			ClientIdle: seconds(75),
 			Write:      seconds(30),
 			Linger:     seconds(5),
@@ -48,26 +48,25 @@ func Defaults() *File {
 	}
 }
 
-// The values of first_event and idle if the file leaves them to the engine's progress but the
-// engine reports none.
+// Limits that replace first_event and idle if they are 0 and the engine does not report its
+// progress.
 const (
 	FirstEventUnseen = Duration(120 * time.Second)
 	IdleUnseen       = Duration(60 * time.Second)
 )
 
-// SetDefaults gives an entry of keys its defaults before it is read: every model, every operation,
-// no limits, active, of weight 1.
+// SetDefaults sets the defaults of an entry in keys before it is read.
 func (k *Key) SetDefaults() {
 	active := true
 	*k = Key{Models: []string{"*"}, Operations: Operations(), Active: &active, Weight: 1, Limits: KeyLimits{Per: PerCaller}}
 }
 
-// SetDefaults gives an entry of admin.tokens its default before it is read: the role with the
+// SetDefaults sets the default of an entry in admin.tokens before it is read: the role with the
 // fewest rights.
 func (t *AdminToken) SetDefaults() { *t = AdminToken{Role: RoleRead} }
 
-// SetDefaults gives an entry of upstreams its defaults before it is read. The probe's path and
-// timeout stay empty, because the engine's profile supplies them. The concurrency stays empty,
+// SetDefaults sets the defaults of an entry in upstreams before it is read. The path and timeout of
+// the probe stay empty, because the engine's profile sets them. The concurrency stays empty,
 // because the engine may report it.
 func (u *Upstream) SetDefaults() {
 	*u = Upstream{
@@ -75,16 +74,16 @@ func (u *Upstream) SetDefaults() {
 	}
 }
 
-// SetDefaults gives an entry of models its defaults before it is read.
+// SetDefaults sets the defaults of an entry in models before it is read.
 func (m *Model) SetDefaults() {
 	*m = Model{Kind: KindChat, Policy: PolicyLeastLoaded, PromptCache: CacheShared}
 }
 
-// SetDefaults gives an entry in discover its defaults before the entry is read.
+// SetDefaults sets the defaults of an entry in discover before it is read.
 func (d *Discover) SetDefaults() { *d = Discover{Match: "*"} }
 
-// complete fills in values that depend on other values: computed defaults, and settings that
-// entries inherit from the file.
+// complete sets values that depend on other values: computed defaults, and settings that entries
+// inherit from the file.
 func (f *File) complete() {
 	for i := range f.Keys {
 		f.Keys[i].Edges = f.Fleet.Parts()
@@ -115,8 +114,8 @@ func (f *File) complete() {
 	}
 }
 
-// armName returns the name of a deployment's arm: the upstream's name. If another deployment of the
-// model has the same upstream, the served name is added.
+// armName returns the name of a deployment's arm: the upstream, or upstream/served if another
+// deployment of the model has the same upstream.
 func armName(all []Deployment, d *Deployment) string {
 	if slices.ContainsFunc(all, func(o Deployment) bool { return o.Upstream == d.Upstream && o.target() != d.target() }) {
 		return d.Upstream + "/" + d.Served
@@ -124,10 +123,10 @@ func armName(all []Deployment, d *Deployment) string {
 	return d.Upstream
 }
 
-// Endpoints returns the paths at which clients may call the model. They are the file's list or, if
-// there is none, the paths of the model's kind. The endpoint that counts tokens belongs to
-// messages. Engines may lack some of these endpoints. The catalog lists an endpoint if at least one
-// of the model's engines has it.
+// Endpoints returns the paths at which clients may call the model. They are those in the file or,
+// by default, those for the model's kind. A model with the messages endpoint also has the endpoint
+// that counts tokens. Not every engine supports every endpoint. The catalog lists an endpoint if at
+// least one of the model's engines supports it.
 func (m *Model) Endpoints() []string {
 	if m.SupportedEndpoints != nil {
 		return m.SupportedEndpoints

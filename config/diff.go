@@ -14,25 +14,24 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// ChangeKind is how a value differs between two files.
+// ChangeKind is the kind of a Change.
 type ChangeKind string
 
-// The kinds of a Change.
+// Kinds of a Change.
 const (
 	Added   ChangeKind = "added"
 	Removed ChangeKind = "removed"
 	Changed ChangeKind = "changed"
 )
 
-// Change is one difference between two files. It names the value and never shows it, so it can be
-// logged.
+// Change is a difference between two files. It contains no values, so it can be logged.
 type Change struct {
 	Path        string // list entries are identified by name: upstreams[gpu-a].weight
 	Kind        ChangeKind
-	RestartOnly bool // a reload keeps the old value and reports it
+	RestartOnly bool // a reload keeps the old value and logs a warning
 }
 
-// OfKeys reports whether the change is one that WithKeys applies.
+// OfKeys reports whether WithKeys applies the change.
 func (c Change) OfKeys() bool {
 	switch c.Path {
 	case "auth", "keys", "groups", "keys_file", "on_revoke", "admin.token", "tls.client_ca":
@@ -51,10 +50,9 @@ func (c Change) String() string {
 	return s
 }
 
-// Diff returns the changes from old to next, ordered by path, or nil if there are none. Both files
-// are complete, so writing a default out is no change. A different order of keys, upstreams, models
-// or engines is no change either. It is a change if a certificate file keeps its name but has other
-// contents.
+// Diff returns the changes from old to next, ordered by path. Both files are complete, so an
+// explicit default is not a difference. The order of keys, upstreams, models and engines does not
+// matter. A certificate file with the same name and different contents is a change.
 func Diff(old, next *File) []Change {
 	d := &differ{}
 	old, next = written(old), written(next)
@@ -73,17 +71,17 @@ func Diff(old, next *File) []Change {
 	return d.changes
 }
 
-// Same reports whether next equals f exactly: in every value, in the order of lists, and in the
-// contents of the certificate files.
+// Same reports whether next equals f in every value, in the order of lists, and in the contents of
+// the certificate files.
 func (f *File) Same(next *File) bool {
 	a, b := *written(f), *written(next)
 	a.origin, b.origin = nil, nil
 	return reflect.DeepEqual(a, b) && maps.Equal(f.certificates(), next.certificates())
 }
 
-// WithKeys returns a copy of f with next's settings for who may call: auth, keys, groups,
-// keys_file, issuers, tls.client_ca, on_revoke and the admin tokens. The result's Paths are the
-// paths of both files.
+// WithKeys returns a copy of f that has next's access settings: auth, keys, groups, keys_file,
+// issuers, tls.client_ca, on_revoke and the admin tokens. The Paths of the copy include those of
+// both files.
 func (f *File) WithKeys(next *File) *File {
 	out := *f
 	out.Auth, out.Keys, out.Groups, out.KeysFile = next.Auth, next.Keys, next.Groups, next.KeysFile
@@ -102,8 +100,8 @@ func (f *File) WithKeys(next *File) *File {
 	return &out
 }
 
-// ModelsOtherThan returns the ids of f's models whose deployments or engines differ in next. A key
-// with such an id may reach different engines in the two files.
+// ModelsOtherThan returns the ids of those models of f whose deployments or engines differ in next.
+// A key that may use such an id may reach different engines.
 func (f *File) ModelsOtherThan(next *File) []string {
 	var out []string
 	next = WithListed(next, Published(f))
@@ -123,8 +121,8 @@ func (f *File) ModelsOtherThan(next *File) []string {
 	return out
 }
 
-// serving returns a model's engines, each as a string with its address and the model's name there.
-// byName maps the names of f's upstreams to their positions.
+// serving returns a model's engines. Each is a string of its address and the served name. byName
+// maps names to indices in f.Upstreams.
 func (f *File) serving(m *Model, byName map[string]int) []string {
 	out := make([]string, 0, len(m.Deployments))
 	for _, d := range m.Deployments {
@@ -134,7 +132,7 @@ func (f *File) serving(m *Model, byName map[string]int) []string {
 		}
 		u := &f.Upstreams[at]
 		of := strings.Join([]string{u.Name, u.URL, u.Resolve.SRV, u.Kubernetes.String(), d.Served}, " ")
-		out = append(out, fmt.Sprintf("%s %d %t", of, d.Tier, u.External)) // the tiers of keys depend on these
+		out = append(out, fmt.Sprintf("%s %d %t", of, d.Tier, u.External)) // key tiers depend on the last two
 	}
 	slices.Sort(out)
 	return out
@@ -147,20 +145,19 @@ func (f *File) certificates() map[string][sha256.Size]byte {
 	return f.origin.certificates
 }
 
-// differ collects changes. Most values are equal in both files, so it builds the path of a value
-// only if the values differ.
+// differ collects changes. It builds paths only for values that differ, because most values are
+// equal.
 type differ struct {
 	changes []Change
-	path    []step // of the values being compared
+	path    []step // path of the values being compared
 }
 
-// step leads to a field, or to an entry of a list.
+// step is a field, or an entry of a list.
 type step struct {
 	name  string
 	entry bool
 }
 
-// add records a change of the value that path leads to.
 func (d *differ) add(kind ChangeKind) {
 	path := ""
 	for _, s := range d.path {
@@ -173,7 +170,7 @@ func (d *differ) add(kind ChangeKind) {
 	d.changes = append(d.changes, Change{Path: path, Kind: kind})
 }
 
-// below appends a step to the path, calls f to compare the values there, and removes the step.
+// below calls f with a step appended to the path.
 func (d *differ) below(s step, f func()) {
 	d.path = append(d.path, s)
 	f()
@@ -199,8 +196,8 @@ func (d *differ) compare(old, next reflect.Value) {
 	}
 }
 
-// equal reports whether two values of one type are deeply equal. It compares scalars and absent
-// values, which are the most frequent, without a copy.
+// equal reports whether two values of the same type are deeply equal. It compares scalars and
+// absent values, which are the most frequent, without copying them.
 func equal(a, b reflect.Value) bool {
 	switch kind := a.Kind(); {
 	case kind == reflect.String || kind == reflect.Bool || a.CanInt() || a.CanFloat():
@@ -244,8 +241,7 @@ func byName(list reflect.Value, field int) map[string]reflect.Value {
 	return out
 }
 
-// identity returns the index of the field that contains the name of an entry of type t, or -1 if
-// such entries have no name.
+// identity returns the index of the field that names entries of type t, or -1.
 func identity(t reflect.Type) int {
 	var name string
 	switch t {
@@ -261,8 +257,7 @@ func identity(t reflect.Type) int {
 	return strictyaml.FieldByKey(t, name)
 }
 
-// indivisible reports whether values of t are compared as one value, because their fields have no
-// meaning alone.
+// indivisible reports whether values of type t are compared as a whole.
 func indivisible(t reflect.Type) bool {
 	return t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[money.Amount]() ||
 		t == reflect.TypeFor[Concurrency]() || t == reflect.TypeFor[Resolve]()
@@ -278,10 +273,10 @@ func empty(v reflect.Value) bool {
 	return false
 }
 
-// restartOnly lists the settings that a running process cannot change, because it has already used
-// them, for example to open a port. Diff marks these settings, and KeepRestartOnly keeps their old
-// values. A test compares the table with the README. Switching TLS on or off also needs a restart
-// (switchesTLS, switchesAdminTLS).
+// restartOnly lists the settings that a running process cannot change, for example because it has
+// already opened a port. Diff marks them, and KeepRestartOnly keeps their old values. A test
+// compares this list with the README. Enabling or disabling TLS also needs a restart (see
+// switchesTLS and switchesAdminTLS).
 var restartOnly = []string{
 	"listen", "admin.listen", "admin.keys", "log.format", "tracing.otlp", "limits.header",
 	"fleet.lost", "fleet.store", "fleet.keys", "fleet.secrets", "ledger",
@@ -289,7 +284,7 @@ var restartOnly = []string{
 	"timeouts.client_header", "timeouts.client_idle",
 }
 
-// needsRestart reports whether a change of the setting at path takes effect only after a restart.
+// needsRestart reports whether a change at path takes effect only after a restart.
 func needsRestart(path string, old, next *File) bool {
 	within := func(setting string) bool { return path == setting || strings.HasPrefix(path, setting+".") }
 	return slices.ContainsFunc(restartOnly, within) ||
@@ -297,8 +292,8 @@ func needsRestart(path string, old, next *File) bool {
 		strings.HasPrefix(path, "admin.tls") && switchesAdminTLS(old, next)
 }
 
-// switchesTLS reports whether TLS is switched on or off, or its certificates move between files and
-// ACME. A replaced certificate needs no restart.
+// switchesTLS reports whether TLS is enabled or disabled, or its certificates now come from ACME
+// instead of files or vice versa. A replaced certificate does not need a restart.
 func switchesTLS(old, next *File) bool {
 	return old.TLS.Enabled() != next.TLS.Enabled() || old.TLS.ACME.Enabled() != next.TLS.ACME.Enabled()
 }
@@ -321,7 +316,6 @@ func (f *File) KeepRestartOnly(running *File) {
 	}
 }
 
-// setting returns the field of file at path.
 func setting(file reflect.Value, path string) reflect.Value {
 	for name := range strings.SplitSeq(path, ".") {
 		file = file.Field(strictyaml.FieldByKey(file.Type(), name))

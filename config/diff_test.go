@@ -58,8 +58,8 @@ models:
 	}
 }
 
-// TestDiffOfCertificates checks that switching TLS on or off needs a restart, and that another
-// certificate pair does not.
+// TestDiffOfCertificates checks that enabling or disabling TLS needs a restart, and that a new
+// certificate does not.
 func TestDiffOfCertificates(t *testing.T) {
 	none, one, two := Defaults(), Defaults(), Defaults()
 	one.TLS.Cert, one.TLS.Key, two.TLS.Cert, two.TLS.Key = "a", "k", "b", "k"
@@ -71,7 +71,7 @@ func TestDiffOfCertificates(t *testing.T) {
 	}
 }
 
-// TestDiffOfCertificateContents checks that new contents under the same file name are a change.
+// TestDiffOfCertificateContents checks that new contents of a certificate file count as a change.
 func TestDiffOfCertificateContents(t *testing.T) {
 	dir := t.TempDir()
 	load := func() *File {

@@ -7,20 +7,19 @@ import (
 	"slices"
 )
 
-// Listed is a model in an engine's list.
+// Listed is a model in an engine's model list.
 type Listed struct {
 	Name, Kind string
-	Parent     string // of an adapter: its base model's name
+	Parent     string // base model of an adapter
 	Aliases    []string
 }
 
-// maxDiscovered is the maximum number of discovered models.
 const maxDiscovered = 256
 
-// WithListed returns f with the models that its discover entries publish from the engines' lists.
-// listed holds these lists by upstream. Models from earlier lists are dropped. Names in the file
-// take precedence: a model's id, an alias, or a deployment's served name. An adapter is published
-// under its own name with the settings of its base model.
+// WithListed returns f with the models that its discover entries publish. listed contains the model
+// lists of the engines, by upstream. The result does not contain the models that f discovered
+// earlier. Names in the file take precedence: model ids, aliases and served names. An adapter is
+// published under its own name with the settings of its base model.
 func WithListed(f *File, listed map[string][]Listed) *File {
 	if len(f.Discover) == 0 {
 		return written(f)
@@ -39,13 +38,13 @@ func WithListed(f *File, listed map[string][]Listed) *File {
 	for i := range f.Discover {
 		d := &f.Discover[i]
 		all := slices.Clone(listed[d.Upstream])
-		slices.SortFunc(all, func(a, b Listed) int { // bases come before adapters
+		slices.SortFunc(all, func(a, b Listed) int { // base models before adapters
 			return cmp.Or(cmp.Compare(min(len(a.Parent), 1), min(len(b.Parent), 1)), cmp.Compare(a.Name, b.Name))
 		})
 		for _, l := range all {
 			_, known := p.served[place{d.Upstream, l.Name}]
 			if !known && !p.aliasServed(d.Upstream, l.Aliases) && matches(d.Match, l.Name) && !p.publish(d, l) {
-				p.served[place{d.Upstream, l.Name}] = leftOut // other entries then skip it
+				p.served[place{d.Upstream, l.Name}] = leftOut // other entries then skip the model
 				out.LeftOut[d.Upstream]++
 			}
 		}
@@ -53,7 +52,7 @@ func WithListed(f *File, listed map[string][]Listed) *File {
 	return &out
 }
 
-// Published returns f's discovered models as engines' lists, by upstream.
+// Published returns f's discovered models by upstream, as model lists.
 func Published(f *File) map[string][]Listed {
 	out := map[string][]Listed{}
 	for i := range f.Models {
@@ -66,15 +65,14 @@ func Published(f *File) map[string][]Listed {
 	return out
 }
 
-// Discovered counts the models that an upstream's lists added, and those omitted because of their
-// names, their number, or names in the file.
+// Discovered counts an upstream's discovered models. LeftOut counts the models that are omitted
+// because of their names, their number, or names in the file.
 type Discovered struct {
 	Upstream        string
 	Models, LeftOut int
 }
 
-// DiscoveredModels returns the numbers of discovered models, with one entry for each upstream that
-// a discover entry names.
+// DiscoveredModels counts the discovered models of each upstream in discover.
 func DiscoveredModels(f *File) (out []Discovered) {
 	published := Published(f)
 	for i := range f.Discover {
@@ -86,14 +84,13 @@ func DiscoveredModels(f *File) (out []Discovered) {
 	return out
 }
 
-// SameDiscovered reports whether two files have the same discovered models and omit the same
-// number.
+// SameDiscovered reports whether two files have the same discovered models and the same number of
+// omitted ones.
 func SameDiscovered(f, next *File) bool {
 	discovered := func(f *File) []Model { return f.Models[len(written(f).Models):] }
 	return reflect.DeepEqual(discovered(f), discovered(next)) && maps.Equal(f.LeftOut, next.LeftOut)
 }
 
-// written returns f without its discovered models.
 func written(f *File) *File {
 	n := slices.IndexFunc(f.Models, func(m Model) bool { return m.Discovered })
 	if n < 0 && f.LeftOut == nil {
@@ -110,26 +107,24 @@ func written(f *File) *File {
 // leftOut marks a listed model that is not published.
 const leftOut = -1
 
-// place is a model name at an upstream.
 type place struct{ upstream, served string }
 
-// publisher adds discovered models to a file.
 type publisher struct {
 	out     *File
 	written int            // number of models from the file; discovered models follow
-	served  map[place]int  // to the model's index
-	ids     map[string]int // also to the model's index
+	served  map[place]int  // index of the model
+	ids     map[string]int // index of the model
 }
 
 // publish adds a model that an upstream lists. If a discovered model already has that name, publish
-// adds the upstream to it. publish reports whether the model is published.
+// adds the upstream to it. It reports whether the model is published.
 func (p *publisher) publish(d *Discover, l Listed) bool {
 	id, at := d.Prefix+l.Name, place{d.Upstream, l.Name}
 	if l.Name == "" || !CanBeModelID(id) {
 		return false
 	}
 	if base := WithoutVariant(id); base != id && p.named(base) {
-		return false // the model without the suffix serves the variant, with its own deployments and keys
+		return false // the model without the suffix also serves the variant, with its deployments and keys
 	}
 	m := p.model(d, &l)
 	if i, taken := p.ids[id]; taken {
@@ -153,7 +148,6 @@ func (p *publisher) publish(d *Discover, l Listed) bool {
 	return true
 }
 
-// model returns a discovered model without its id.
 func (p *publisher) model(d *Discover, l *Listed) (m Model) {
 	m.SetDefaults()
 	m.Kind, m.Queue = cmp.Or(d.Kind, l.Kind, KindChat), d.Queue
@@ -162,7 +156,7 @@ func (p *publisher) model(d *Discover, l *Listed) (m Model) {
 		m = p.out.Models[base]
 		m.Name, m.Aliases, m.Created = "", nil, 0
 		of := func(of Deployment) bool { return of.Upstream == d.Upstream && of.Served == l.Parent }
-		if i := slices.IndexFunc(m.Deployments, of); i >= 0 { // the base decides tier and consent
+		if i := slices.IndexFunc(m.Deployments, of); i >= 0 { // the base model determines the tier and the consent
 			at.Tier, at.When = m.Deployments[i].Tier, m.Deployments[i].When
 		}
 	} else if m.Kind == KindChat && p.salted(d.Upstream) {
@@ -172,8 +166,7 @@ func (p *publisher) model(d *Discover, l *Listed) (m Model) {
 	return m
 }
 
-// salted reports whether any model in the file has a separate prompt cache for each key at an
-// upstream.
+// salted reports whether any model in the file separates the prompt caches of keys at an upstream.
 func (p *publisher) salted(upstream string) bool {
 	return slices.ContainsFunc(p.out.Models[:p.written], func(m Model) bool {
 		return m.PromptCache == CachePerKey &&
@@ -181,8 +174,8 @@ func (p *publisher) salted(upstream string) bool {
 	})
 }
 
-// aliasServed reports whether a model in the file uses one of the engine's aliases as its served
-// name.
+// aliasServed reports whether any model in the file has one of the engine's aliases as its served
+// name at the upstream.
 func (p *publisher) aliasServed(upstream string, aliases []string) bool {
 	return slices.ContainsFunc(aliases, func(alias string) bool {
 		i, known := p.served[place{upstream, alias}]
@@ -190,17 +183,16 @@ func (p *publisher) aliasServed(upstream string, aliases []string) bool {
 	})
 }
 
-// named reports whether an id or an alias in the file covers a name.
+// named reports whether any id or alias in the file matches.
 func (p *publisher) named(id string) bool {
 	i, taken := p.ids[id]
 	return taken && i < p.written || p.aliased(id)
 }
 
-// maxVariant is the maximum length of a variant's name.
 const maxVariant = 8
 
-// WithoutVariant returns a model's name without a variant at its end, such as [1m]. Agents append a
-// variant to request a property of the model, such as a long context. Only one variant is removed.
+// WithoutVariant returns a model name without a trailing variant such as [1m]. Agents append a
+// variant to request a property such as a long context. It removes only one variant.
 func WithoutVariant[T ~string | ~[]byte](model T) T {
 	n := len(model)
 	if n == 0 || model[n-1] != ']' {
@@ -218,7 +210,7 @@ func WithoutVariant[T ~string | ~[]byte](model T) T {
 	return model
 }
 
-// aliased reports whether an alias in the file covers a name.
+// aliased reports whether any alias in the file matches.
 func (p *publisher) aliased(id string) bool {
 	for i := range p.out.Models[:p.written] {
 		for _, alias := range p.out.Models[i].Aliases {

@@ -33,7 +33,7 @@ func listedNames(names string) (out []Listed) {
 	return out
 }
 
-// TestDiscover checks which models the engines' lists add to the file's models.
+// TestDiscover checks which models the engines' lists add to the models in the file.
 func TestDiscover(t *testing.T) {
 	for _, c := range []struct {
 		name, entries, box, two, gpu string
@@ -89,9 +89,9 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
-// TestDiscoverVariants checks that a variant of a name in the file, such as [1m], stays with that
-// model even if an engine lists the variant. Otherwise calls would go to the listed model, and keys
-// of the file's model would get a 403.
+// TestDiscoverVariants checks that a variant of a name in the file, such as [1m], belongs to the
+// model with that name, even if an engine lists the variant. Otherwise calls would go to the listed
+// model, and keys for the file's model would get a 403.
 func TestDiscoverVariants(t *testing.T) {
 	f, err := Parse("config.yaml", []byte(discovering+"  - { upstream: box }\n"))
 	if err != nil {
@@ -145,8 +145,8 @@ func TestDiscoverBound(t *testing.T) {
 	}
 }
 
-// TestDiscoverKeepsKeysApart checks that discovered models have a separate prompt cache for each
-// key if other models at the upstream do.
+// TestDiscoverKeepsKeysApart checks that discovered models separate the prompt caches of keys if
+// other models at the upstream do.
 func TestDiscoverKeepsKeysApart(t *testing.T) {
 	text := strings.Replace(discovering, "queue:", "prompt_cache: per_key\n    queue:", 1) + "  - { upstream: gpu }\n  - { upstream: box }\n"
 	f, err := Parse("config.yaml", []byte(text))
@@ -162,8 +162,8 @@ func TestDiscoverKeepsKeysApart(t *testing.T) {
 	}
 }
 
-// TestDiscoveredTiers checks that an adapter has the tier of its base, so that both overflow alike
-// and key tiers apply to both.
+// TestDiscoveredTiers checks that an adapter has the tier of its base model. The adapter and its
+// base model then overflow alike, and key tiers apply to both.
 func TestDiscoveredTiers(t *testing.T) {
 	text := strings.Replace(discovering, "served: Llama }", "served: Llama }, { upstream: two, served: Llama, tier: 1, when: down }", 1)
 	f, err := Parse("config.yaml", []byte(text+"  - { upstream: gpu }\n  - { upstream: two }\n"))
@@ -183,8 +183,8 @@ func TestDiscoveredTiers(t *testing.T) {
 	}
 }
 
-// TestDiscoverExternal checks that an upstream, even an external one, may serve discovered models
-// only.
+// TestDiscoverExternal checks that an upstream may serve only discovered models, even if it is
+// external.
 func TestDiscoverExternal(t *testing.T) {
 	for tiers, warned := range map[string]bool{"[0]": false, "[1]": true} {
 		text := strings.Replace(discovering, `"box/*"]`, `"*"], tiers: `+tiers, 1)
@@ -202,9 +202,9 @@ func TestDiscoverExternal(t *testing.T) {
 	}
 }
 
-// TestDiscoveredRights checks the rights of keys while the models of a new file are not yet in
-// force. Keys keep the model names that both files discover alike, and lose names that another
-// entry or address may change.
+// TestDiscoveredRights checks the rights of keys while the models in a new file are not active yet.
+// Keys retain the model names that the old and the new file discover alike. They lose names that
+// may now refer to a different entry or address.
 func TestDiscoveredRights(t *testing.T) {
 	text := discovering + "  - { upstream: box }\n"
 	parse := func(text string) *File {

@@ -1,9 +1,10 @@
-// Package config reads and checks Penstock's one YAML file. The package opens no socket, does not
-// log, and has no HTTP code. The rest of the program is built from the [File] that it returns.
+// Package config reads and validates the configuration of Penstock, which is a single YAML file.
+// The package opens no sockets, writes no logs and contains no HTTP code. The program is built from
+// the [File] that it returns.
 //
 // # The file
 //
-// Only settings that name something have no default. This is a complete configuration:
+// Only names and references have no default. The following configuration is complete:
 //
 //	keys:
 //	  - id: team-a                              # for logs and limits
@@ -18,45 +19,46 @@
 //	    deployments:
 //	      - { upstream: gpu-a, served: meta-llama/Llama-3.3-70B-Instruct } # the engine's name
 //
-// [Example] shows every key with its meaning; [Schema] describes them to editors. Defaults are
-// defined only in [Defaults] and in the SetDefaults of list entries. Files are decoded over them: a
-// key without a value keeps its default, and an empty list is empty, not absent.
+// [Example] shows every key with its meaning, and [Schema] describes them for editors. All defaults
+// are in [Defaults] and in the SetDefaults methods of list entries. Files are decoded over the
+// defaults. A key without a value therefore keeps its default, while an empty list is empty.
 //
 // # From text to File
 //
-// [Load] reads a file in these steps; [Parse] does the same from memory:
+// [Load] reads a file in these steps. [Parse] does the same for a text in memory.
 //
-//  1. strictyaml.Read: the text is parsed, and bound to the structs by their yaml tags,
-//     with ${VAR}, file: secrets, durations and sizes resolved. Each value's line is kept under its
-//     path. Settings of earlier versions are ignored with a warning (retired.go).
-//  2. normalize: paths are joined with the file's folder, URLs lose a trailing slash, certificates
-//     must be readable.
-//  3. readKeys: the keys_file goes through the same steps, and its keys are appended.
-//  4. complete: defaults that depend on other values, such as a deployment's served name.
+//  1. strictyaml.Read parses the text and binds it to the structs by their yaml tags. It resolves
+//     ${VAR}, file: secrets, durations and sizes. It records the line of each value under the
+//     value's path. If a setting existed only in earlier versions, it is ignored and a warning is
+//     reported (retired.go).
+//  2. normalize resolves paths relative to the file's folder, removes the final
+//     slash of URLs and checks that certificates are readable.
+//  3. readKeys reads the keys_file in the same way and appends the keys in it.
+//  4. complete sets defaults that depend on other values, such as a
+//     deployment's served name.
 //
-// [File.Validate] then checks the rules that relate values to each other. [LoadValid] runs all
-// steps even if reading found mistakes, so that one run reports mistakes of every kind. Each
-// mistake has its line and an excerpt of the source; [Problems] prints them.
+// [File.Validate] then checks the rules between values. [LoadValid] runs all steps even if reading
+// finds mistakes. One run therefore reports mistakes of every kind. Each mistake has a line and an
+// excerpt of the source, and [Problems] prints them.
 //
 // # Changes
 //
-// [Diff] lists the changes between two Files by name, without any value, and marks those that a
-// running process cannot apply. Package filewatch reports when the content of files changed.
+// [Diff] lists the changes between two Files without their values, and marks those that need a
+// restart. Package filewatch reports when the contents of files change.
 //
-// [WithListed] returns a File with the models that engines list and `discover` publishes
-// (discover.go). These models are marked, so [Diff] ignores them and compares only values from the
-// file.
+// [WithListed] returns a File with the models that `discover` publishes from the engines' lists
+// (discover.go). These models are marked as discovered, and [Diff] ignores them.
 //
-// [Redact] rewrites a file so that it can be shown to others, for example in a bug report. The type
-// of a setting marks it as a secret, so a new setting of type Secret is hidden automatically.
+// [Redact] removes the secrets from a file, for example for a bug report. Every setting of type
+// Secret is a secret, so a new setting of this type is removed automatically.
 //
 // # Design
 //
-// Reading and checking are separate. Package strictyaml checks the format of single values and
-// records their positions. The checks here (validate*.go) implement the rules between values, and
-// skip values that could not be read.
+// Reading and validating are separate. Package strictyaml checks the format of single values and
+// records their positions. The checks in this package (validate*.go) implement the rules between
+// values, and skip values that could not be read.
 //
-// No message contains a secret. An excerpt ends before a secret, or before a text that may be one,
-// and omits the remainder of the line. Messages show ${VAR} and not its value, and never quote a
-// hash, a secret or a URL's user. A test plants canaries in every place that we could think of.
+// No message contains a secret. An excerpt ends before a secret or a text that may be one. Messages
+// show ${VAR} instead of its value. They never quote a hash, a secret or the user in a URL. A test
+// puts canaries wherever a secret may occur.
 package config

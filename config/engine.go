@@ -8,178 +8,185 @@ import (
 	"strings"
 )
 
-// Engine is an engine profile: it describes, as data, how the edge recognises, watches and calls
-// one kind of inference server. The bundled ones are upstreams/engine/profiles/*.yaml; a file's
-// `engines:` may add more in the same form, or replace one by its name.
+// Engine is an engine profile. It is data that describes how the edge detects, probes and calls one
+// kind of inference server. The bundled profiles are in upstreams/engine/profiles/*.yaml. A
+// configuration may add profiles in `engines`, or replace a bundled profile by using its name.
 //
-// A profile inherits missing members from the profile that `like` names, by default "openai". A
-// list in the profile, even an empty one, replaces the whole inherited list.
+// A profile inherits missing members from the profile that `like` names, which is "openai" by
+// default. A list replaces the whole inherited list, even if it is empty.
 //
-// A *field* below is the path to a value in a JSON page: member names and array positions joined by
-// dots, and `*` for every element of an array or object: "data.*.owned_by". The empty field is the
-// page itself.
+// A *field* is the path of a value in a JSON page. It consists of member names and array positions
+// joined by dots, where `*` matches all elements of an array or object, as in "data.*.owned_by".
+// The empty field is the whole page.
 type Engine struct {
-	// The name by which an upstream's `engine` selects the profile.
+	// An upstream's `engine` selects the profile by this name.
 	Name string `yaml:"name"`
-	// The engine's display name.
+	// This is the engine's display name.
 	Title string `yaml:"title"`
-	// The profile that supplies missing members. If omitted: openai.
+	// Missing members are inherited from this profile. The default is openai.
 	Like string `yaml:"like"`
 
-	// Signs by which the engine is detected. One is enough.
+	// The edge detects the engine if one of these signs matches.
 	Detect []EngineSign `yaml:"detect"`
-	// The ports on which it usually listens, for discovery on loopback.
+	// The engine usually listens on these ports. Discovery on loopback tries them.
 	Ports []int `yaml:"ports"`
-	// Where it reports its version.
+	// This page and field contain the engine's version.
 	Version EngineValue `yaml:"version"`
-	// How its health is checked.
+	// This is how the edge checks the engine's health.
 	Health EngineHealth `yaml:"health"`
-	// The pages about its models: the first lists them, the others add details.
+	// The first of these pages lists the engine's models, and the others add details.
 	Models []EngineModel `yaml:"models"`
-	// How reliable the engine's list of models is. listed: the engine serves what it lists and
-	// nothing else. ignored: it answers to any name. open: the list may be incomplete, so a name
-	// counts as missing only if an earlier list had it.
+	// This defines how reliable the engine's model list is. listed: the engine serves exactly the
+	// models that it lists. ignored: the engine accepts any model name. open: the list may be
+	// incomplete, so a name counts as missing only if an earlier list contained it.
 	Names string `yaml:"names"`
-	// A suffix, such as :latest, that is added to names without a colon before they are looked up.
+	// The edge appends this suffix, such as :latest, to names without a colon before it looks them
+	// up.
 	ImplicitTag string `yaml:"implicit_tag"`
-	// The pages that report its load. The first that answers is read.
+	// These pages report the engine's load. The edge reads the first one that it can fetch.
 	Load []EngineLoad `yaml:"load"`
-	// Where it reports how many requests it runs at once. All matches on the first page that has
-	// any are added up.
+	// These pages report how many requests the engine runs concurrently. The edge uses the first
+	// page that has a match, and adds up all matches on that page.
 	Capacity []EngineCapacity `yaml:"capacity"`
-	// How many calls it runs at once if neither the file nor the engine gives a number.
+	// The engine runs this many calls concurrently if neither the configuration nor the engine sets
+	// a number.
 	Concurrency int `yaml:"concurrency"`
-	// Where it reports how many models it keeps in memory.
+	// This page and field contain the number of models that the engine keeps in memory.
 	Residents EngineValue `yaml:"residents"`
-	// Where it reports that it sleeps. A sleeping engine answers only such pages.
+	// This page and field show that the engine is asleep. A sleeping engine answers only such
+	// pages.
 	Asleep EngineValue `yaml:"asleep"`
 
-	// The paths of operations, where they differ from the usual ones; an empty path means that the
-	// engine lacks the operation. Counting, scoring, classifying, pooling, tokenizing and realtime
-	// sessions have no usual path: an engine has them only if their paths are given here.
+	// These are the paths of operations that differ from the usual ones. An empty path means that
+	// the engine lacks the operation. Counting tokens, scoring, classifying, pooling, tokenizing
+	// and realtime sessions have no usual path. An engine supports them only if their paths are set
+	// here.
 	Paths map[string]string `yaml:"paths"`
-	// The idle time after which connections to it are closed. It should be shorter than the
-	// engine's own.
+	// The edge closes connections to the engine after they have been idle for this time. It should
+	// be shorter than the engine's idle timeout.
 	KeepAlive Duration `yaml:"keep_alive"`
-	// The request member that limits the answer's tokens: max_tokens, max_completion_tokens, or
-	// whichever of them the client sent (as_sent).
+	// The engine reads its token limit from this request member: max_tokens or
+	// max_completion_tokens. With as_sent, the edge keeps the member that the client sent.
 	TokenLimit string `yaml:"token_limit"`
-	// How a reasoning effort is sent to the engine.
+	// This is how the edge sends a reasoning effort to the engine.
 	Reasoning EngineReasoning `yaml:"reasoning"`
-	// Which forms of tool_choice it reads. as_sent: all. words: only auto, none and required, so a
-	// named tool is sent as the only tool, with required. ignored: the engine reads no form, so for
-	// tool_choice none the edge sends no tools.
+	// The engine reads these forms of tool_choice. as_sent: all forms. words: only auto, none and
+	// required. If a tool is named, the edge sends only that tool, and required. ignored: no form.
+	// For none, the edge sends no tools.
 	ToolChoice string `yaml:"tool_choice"`
-	// Which forms of response_format it reads. as_sent: all. schemas: all but json_object, which is
-	// sent as the schema of an object. value: only schemas, in the member value, and not text.
+	// The engine reads these forms of response_format. as_sent: all forms. schemas: all forms but
+	// json_object. The edge replaces json_object with a schema for any object. value: only schemas,
+	// which the edge sends in the member value.
 	ResponseFormat string `yaml:"response_format"`
-	// How a message without content is sent: as_sent, empty (with the content ""), or
-	// empty_without_calls (with the content "" if it has no tool calls).
+	// This is how the edge sends a message without content. as_sent: unchanged. empty: with the
+	// content "". empty_without_calls: with the content "" if the message has no tool calls.
 	NullContent string `yaml:"null_content"`
-	// How adjacent turns of one role are sent: as_sent, until the engine refuses them, or joined
-	// into one.
+	// This is how the edge sends adjacent messages of the same role. as_sent: unchanged, unless the
+	// engine refuses them. joined: as one message.
 	AdjacentTurns string `yaml:"adjacent_turns"`
-	// Members to add when the last message is the beginning of the answer.
+	// The edge adds these members to a request whose last message is the start of the answer.
 	Prefill map[string]any `yaml:"prefill"`
 	// The request member whose value separates cached prompts.
 	CacheSalt string `yaml:"cache_salt"`
-	// The order of an engine that sorts its queue by the request member priority: lower_first or
-	// higher_first.
+	// The engine orders its queue by the request member priority. With lower_first it serves lower
+	// numbers first, with higher_first higher numbers.
 	Priority string `yaml:"priority"`
-	// Request members that steer the engine and are refused. A trailing * matches any rest;
-	// outer.inner is a member of a member.
+	// The edge refuses requests with these members, because they control the engine. A trailing *
+	// matches any suffix, and outer.inner is a member of the object outer.
 	Refused []string `yaml:"refused"`
-	// Answers with a 5xx status that the client has caused. They are never retried and never count
-	// against the engine.
+	// These answers have a 5xx status although the client caused the error. The edge does not retry
+	// them or count them against the engine.
 	ClientFaults []EngineError `yaml:"client_faults"`
-	// Answers that mean that the engine is full, not broken.
+	// These answers mean that the engine is full.
 	Overloads []EngineError `yaml:"overloads"`
-	// Answers that may change a moment later. The call is sent once more. If the second answer is
-	// below 500, it is final; otherwise the engine counts as full.
+	// After one of these answers, the same request may succeed a moment later. The edge therefore
+	// sends the call once more. If the second answer's status is below 500, it is final. Otherwise
+	// the engine counts as full.
 	NotNow []EngineError `yaml:"not_now"`
-	// Known peculiarities of the engine.
+	// The engine has these quirks.
 	Quirks []string `yaml:"quirks"`
-	// Flags that the engine needs at its start for tool calls, reasoning and priorities.
+	// The engine needs these flags for tool calls, reasoning and priorities.
 	Flags EngineFlags `yaml:"flags"`
 }
 
-// EngineFlags names the flags that an engine must be started with to return more than text. The
-// texts are for the operator: `penstock doctor --try` shows those of missing flags.
+// EngineFlags are the flags that an engine needs for more than plain text. `penstock doctor --try`
+// shows the operator which of them are missing.
 type EngineFlags struct {
-	// The flag without which the engine calls no tools.
+	// The engine needs this flag to call tools.
 	Tools string `yaml:"tools"`
-	// The flag that the engine needs to separate reasoning from text.
+	// The engine needs this flag to separate reasoning from text.
 	Reasoning string `yaml:"reasoning"`
-	// The flag without which the engine does not order its queue by priority.
+	// The engine needs this flag to order its queue by priority.
 	Priorities string `yaml:"priorities"`
 }
 
-// EngineSign is one way to recognise an engine by a page: all conditions that are given must hold.
+// EngineSign is a sign of an engine on one of its pages. All given conditions must hold.
 type EngineSign struct {
-	// The page to request.
+	// The edge requests this page.
 	Path string `yaml:"path"`
-	// The status that it must have. If omitted: 200.
+	// The page must have this status. The default is 200.
 	Status int `yaml:"status"`
-	// The field that the JSON page must have.
+	// The JSON page must have this field.
 	Field string `yaml:"field"`
-	// The value that one match of that field must have.
+	// One match of the field must have this value.
 	Equals string `yaml:"equals"`
-	// Texts that the page must contain, all of them.
+	// The page must contain all of these texts.
 	Contains []string `yaml:"contains"`
 }
 
-// EngineValue locates one number or text in a JSON page.
+// EngineValue is a value in a JSON page.
 type EngineValue struct {
-	// The engine's page that holds the value.
+	// The value is on this page of the engine.
 	Path string `yaml:"path"`
-	// The field of that JSON page.
+	// The value is in this field of the JSON page.
 	Field string `yaml:"field"`
 }
 
-// EngineCapacity describes a JSON page that holds the number of slots.
+// EngineCapacity is the number of slots in a JSON page.
 type EngineCapacity struct {
-	// The engine's page that holds the value.
+	// The number is on this page of the engine.
 	Path string `yaml:"path"`
-	// The field of that JSON page.
+	// The number is in this field of the JSON page.
 	Field string `yaml:"field"`
-	// The field with the context of one slot, in tokens. The context of all slots together is the
-	// size of the engine's prompt cache, unless its load page reports a size.
+	// This field contains the context length of one slot, in tokens. The context of all slots in
+	// total is the size of the engine's prompt cache, unless the load page reports a size.
 	SlotTokens string `yaml:"slot_tokens"`
 }
 
-// EngineHealth describes the page that shows whether the engine can work.
+// EngineHealth describes an engine's health page.
 type EngineHealth struct {
-	// The page that a healthy engine answers with 200.
+	// A healthy engine answers this page with 200.
 	Path string `yaml:"path"`
-	// How long a probe waits for the page.
+	// A probe waits this long for the page.
 	Timeout Duration `yaml:"timeout"`
-	// Which statuses are healthy: ok, only a 2xx; any, every status below 500, for servers without
-	// a health page.
+	// These statuses are healthy. ok: only 2xx. any: every status below 500, for servers without a
+	// health page.
 	Alive string `yaml:"alive"`
 }
 
 // EngineModel describes how to read one page about models.
 type EngineModel struct {
-	// The page that lists models or describes one.
+	// This page lists models or describes one model.
 	Path string `yaml:"path"`
-	// The field that holds the array. Empty: the page is about one model.
+	// This field contains the array of models. If it is empty, the page describes one model.
 	List string `yaml:"list"`
-	// The field of an element that holds the model's name.
+	// This field of an element contains the model's name.
 	ID string `yaml:"id"`
-	// The field with the array of further names.
+	// This field contains the array of alternative names.
 	Aliases string `yaml:"aliases"`
-	// Fields with the context length in tokens. The first that is present counts.
+	// These fields contain the context length in tokens. The edge uses the first one that is
+	// present.
 	Context []string `yaml:"context"`
-	// The field that shows that the model reads images: true, or a text or array with image, vision
-	// or vlm.
+	// This field shows that the model reads images. It is true, or it is a string or array that
+	// contains image, vision or vlm.
 	Vision string `yaml:"vision"`
-	// The field with the model's purpose: the name of a Hugging Face task, or embeddings. An object
-	// with one member counts as that member's name.
+	// This field contains the model's purpose: the name of a Hugging Face task, or embeddings. If
+	// the field is an object with one member, the member's name is the purpose.
 	Kind string `yaml:"kind"`
-	// The field with an adapter's base model.
+	// This field contains the base model of an adapter.
 	Parent string `yaml:"parent"`
-	// The field that shows whether the model is loaded: true or "loaded". On a page that lists only
-	// loaded models it is the id.
+	// This field shows whether the model is loaded. If it is, the field is true or "loaded". If a
+	// page lists only loaded models, use the field of the id.
 	Loaded string `yaml:"loaded"`
 }
 
@@ -191,18 +198,19 @@ type EngineLoad struct {
 	// Metrics or fields with the number of running requests. The first that is present counts; its
 	// series or matches are added up, and true counts as 1.
 	Running []string `yaml:"running"`
-	// Metrics or fields with the number of waiting requests, read as for `running`.
+	// These metrics or fields contain the number of waiting requests. The edge reads them like
+	// `running`.
 	Waiting []string `yaml:"waiting"`
-	// Metrics or fields with the share of the cache in use, 0 to 1. The mean of all matches is
-	// used.
+	// These metrics or fields contain the fraction of the cache in use, from 0 to 1. The edge uses
+	// the mean of all matches.
 	KVUsage []string `yaml:"kv_usage"`
-	// Counters that rise as long as the engine works. All that are present are added up.
+	// These counters increase while the engine works. The edge adds up all that are present.
 	Progress []string `yaml:"progress"`
-	// The metric whose newest series has the labels max_lora, running_lora_adapters and
-	// waiting_lora_adapters: which adapters are in use, and how many fit.
+	// The newest series of this metric shows in its labels which adapters are in use
+	// (running_lora_adapters, waiting_lora_adapters) and how many fit (max_lora).
 	Adapters string `yaml:"adapters"`
-	// Metrics or fields with the number of prompt tokens that fit into the engine's cache. For a
-	// metric with the labels num_gpu_blocks and block_size it is their product.
+	// These metrics or fields contain the number of prompt tokens that fit in the engine's cache.
+	// If a metric has the labels num_gpu_blocks and block_size, the number is their product.
 	Cache []string `yaml:"cache"`
 }
 
@@ -210,27 +218,27 @@ type EngineLoad struct {
 type EngineReasoning struct {
 	// Members to add when the effort is none.
 	Off map[string]any `yaml:"off"`
-	// Members to add for any other effort.
+	// The edge adds these members for every other effort.
 	On map[string]any `yaml:"on"`
-	// The efforts that it accepts, out of none, minimal, low, medium, high, xhigh and max; the
-	// nearest one is sent. If `none` is not in the list, only the members of `off` are sent for it.
-	// If omitted: none, low, medium, high and xhigh.
+	// The engine accepts these efforts, which may be none, minimal, low, medium, high, xhigh and
+	// max. The edge sends the nearest one. If none is not in the list, the edge sends only the
+	// members of `off` for it. The default is none, low, medium, high and xhigh.
 	Words []string `yaml:"words"`
-	// The member of an assistant's message in which it reads the reasoning of earlier turns:
-	// reasoning_content, reasoning or none.
+	// The engine reads the reasoning of earlier turns from this member of an assistant message:
+	// reasoning_content or reasoning. With none, it does not read that reasoning.
 	History string `yaml:"history"`
 }
 
-// EngineError describes an answer by its status and, if given, by the error's type, by a text in
-// its message, or by the absence of both.
+// EngineError matches an answer by its status and, optionally, by the type of the error or a text
+// in its message. It can also require that the error has neither.
 type EngineError struct {
-	// The HTTP status of the answer.
+	// The answer has this HTTP status.
 	Status int `yaml:"status"`
-	// The type of the answer's error. Empty: any.
+	// The error has this type. If omitted, any type matches.
 	Type string `yaml:"type"`
-	// Texts, one of which the error's message contains. Empty: any message.
+	// The error's message contains one of these texts. If omitted, any message matches.
 	Messages []string `yaml:"messages"`
-	// Whether the answer has neither a type nor a message.
+	// If true, the error has neither a type nor a message.
 	Silent bool `yaml:"silent"`
 }
 
@@ -275,7 +283,7 @@ const (
 	NullContentEmptyWithoutCalls = "empty_without_calls"
 )
 
-// EngineEfforts are the valid values in EngineReasoning.Words, from least to most.
+// EngineEfforts are the valid values in EngineReasoning.Words, from lowest to highest.
 var EngineEfforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
 // Values of Engine.Priority.
@@ -293,38 +301,40 @@ const (
 
 // Quirks of an engine.
 const (
-	// QuirkCancelOnlyStreams: closing the connection stops a stream, but an unstreamed request runs to
-	// its end.
+	// QuirkCancelOnlyStreams: closing the connection stops the generation of a stream, but not of a
+	// plain request.
 	QuirkCancelOnlyStreams = "cancel_only_streams"
-	// QuirkContinuousUsage: stream_options.continuous_usage_stats puts usage on every chunk of a
-	// stream.
+	// QuirkContinuousUsage: with stream_options.continuous_usage_stats, every chunk of a stream
+	// contains the usage.
 	QuirkContinuousUsage = "continuous_usage"
-	// QuirkOwnHost: the engine checks Host, so with `resolve` the edge sends the dialled address
-	// instead of the name.
+	// QuirkOwnHost: the engine checks the Host header, so with `resolve` the edge sends the dialled
+	// address instead of the name.
 	QuirkOwnHost = "own_host"
-	// QuirkLoadsOnDemand: the first request for a listed model loads it.
+	// QuirkLoadsOnDemand: the first request for a listed model loads the model.
 	QuirkLoadsOnDemand = "loads_on_demand"
-	// QuirkStreamsTranscriptions: the engine streams the answer to a transcription with stream=true.
+	// QuirkStreamsTranscriptions: with stream=true, the engine streams the response to a
+	// transcription.
 	QuirkStreamsTranscriptions = "streams_transcriptions"
-	// QuirkStreamsSpeech: the engine streams the answer to a speech request for pcm with
-	// stream_format=sse.
+	// QuirkStreamsSpeech: with stream_format=sse, the engine streams the response to a speech
+	// request for pcm.
 	QuirkStreamsSpeech = "streams_speech"
-	// QuirkDeveloperAsSystem: the engine's chat templates lack the role developer, so its messages
-	// are sent as system.
+	// QuirkDeveloperAsSystem: the engine's chat templates lack the role developer, so the edge
+	// sends messages with this role as system.
 	QuirkDeveloperAsSystem = "developer_as_system"
-	// QuirkTokenTimings: timings_per_token puts timings with the counts so far on every chunk.
+	// QuirkTokenTimings: with timings_per_token, every chunk contains timings with the counts so
+	// far.
 	QuirkTokenTimings = "token_timings"
-	// QuirkContinuesAnswers: the engine continues an assistant message at the end without being asked
-	// to by a request member.
+	// QuirkContinuesAnswers: the engine continues a final assistant message without a special
+	// request member.
 	QuirkContinuesAnswers = "continues_answers"
 	// QuirkBuffersCalls: the engine sends a tool call only when the call is complete, which may
 	// take minutes.
 	QuirkBuffersCalls = "buffers_calls"
-	// QuirkRanksTexts: rerank takes texts and return_text instead of documents and
+	// QuirkRanksTexts: the engine's rerank reads texts and return_text instead of documents and
 	// return_documents.
 	QuirkRanksTexts = "ranks_texts"
-	// QuirkTranscriptionEvents: realtime sessions have vLLM's events (transcription.delta,
-	// transcription.done) and audio at 16 kHz instead of OpenAI's.
+	// QuirkTranscriptionEvents: realtime sessions use vLLM's events (transcription.delta,
+	// transcription.done) and 16 kHz audio, both of which differ from OpenAI's.
 	QuirkTranscriptionEvents = "transcription_events"
 )
 
@@ -342,14 +352,14 @@ var EngineOperations = []string{
 	OpEmbeddings, OpRerank, OpImages, "image_edits", OpScore, OpClassify, OpPooling, OpTokenize, "detokenize", OpModerations, OpRealtime,
 }
 
-// EngineEndpoint is an endpoint that only some engines have.
+// EngineEndpoint is an endpoint that only some engines support.
 type EngineEndpoint struct {
 	Path      string // public path
-	Operation string // its name in a key's scope (Op…)
-	AtEngine  string // its name in Engine.Paths
+	Operation string // name in a key's operations (Op…)
+	AtEngine  string // name in Engine.Paths
 }
 
-// SomeEngines lists the endpoints that an engine has only if its Paths name them.
+// SomeEngines lists the endpoints that an engine supports only if its Paths contain them.
 var SomeEngines = []EngineEndpoint{
 	{"/v1/score", OpScore, OpScore},
 	{"/v1/classify", OpClassify, OpClassify},
@@ -360,8 +370,8 @@ var SomeEngines = []EngineEndpoint{
 	{"/v1/realtime", OpRealtime, OpRealtime},
 }
 
-// Over returns e with every missing member taken from base. Paths are merged one by one. Quirks and
-// other lists are present if they are not nil, so an empty list removes everything inherited.
+// Over returns e with members that are missing in e taken from base. Paths are merged individually.
+// A list is missing only if it is nil. An empty list therefore removes the inherited one.
 func (e *Engine) Over(base *Engine) Engine {
 	out := *e
 	if len(base.Paths) > 0 {
@@ -372,7 +382,7 @@ func (e *Engine) Over(base *Engine) Engine {
 	return out
 }
 
-// fill copies the fields of src to the zero fields of dst, and merges structs field by field.
+// fill copies fields of src to the zero fields of dst, recursively for structs.
 func fill(dst, src reflect.Value) {
 	for i := range dst.NumField() {
 		d, s := dst.Field(i), src.Field(i)
@@ -385,8 +395,8 @@ func fill(dst, src reflect.Value) {
 	}
 }
 
-// Problems lists what is wrong with a profile as written. Each problem starts with the path of its
-// member ("health.path: ..."). It does not check Like, because only the caller knows the other
+// Problems returns the mistakes in a profile. Each one starts with the path of its member
+// ("health.path: ..."). Problems does not check Like, because only the caller knows the other
 // profiles.
 func (e *Engine) Problems() []string {
 	c := engineCheck{}
@@ -447,7 +457,6 @@ func (e *Engine) Problems() []string {
 	return c.found
 }
 
-// engineCheck collects problems.
 type engineCheck struct{ found []string }
 
 func (c *engineCheck) need(ok bool, problem string) {
@@ -475,7 +484,7 @@ func (c *engineCheck) value(at string, v EngineValue) {
 	c.path(at+".path", v.Path, v.Field != "")
 }
 
-// oneOf checks that a value belongs to a closed set. An empty value is allowed, because it is
+// oneOf checks that a value belongs to a closed set. An empty value is valid, because it is
 // inherited.
 func (c *engineCheck) oneOf(at, word string, words ...string) {
 	c.need(word == "" || slices.Contains(words, word),

@@ -42,10 +42,9 @@ const (
 	ReasoningNone = "none"
 )
 
-// theClasses are the default classes.
 var theClasses = []Class{{Name: "interactive"}, {Name: "batch"}}
 
-// ClassesOf returns a file's call classes in order.
+// ClassesOf returns a file's classes in order.
 func ClassesOf(f *File) []Class {
 	if len(f.Classes) == 0 {
 		return theClasses
@@ -59,7 +58,7 @@ func HasClasses(f *File) bool {
 		slices.ContainsFunc(f.Models, func(m Model) bool { return m.Reserve > 0 })
 }
 
-// RankOf returns the position of a class in the order of classes, or 0 for an unknown class.
+// RankOf returns the position of a class in the order of classes, or 0 if the class is unknown.
 func RankOf(f *File, class string) int {
 	return max(0, slices.IndexFunc(ClassesOf(f), func(c Class) bool { return c.Name == class }))
 }
@@ -70,13 +69,13 @@ const (
 	WhenDown = "down"
 )
 
-// MaxTier is the highest tier that a deployment may have.
+// MaxTier is the highest tier of a deployment.
 const MaxTier = 7
 
 // MaxArms is the maximum number of arms of a model.
 const MaxArms = 8
 
-// PrefillProven is the value of Upstream.Prefill.
+// PrefillProven is the only value of Upstream.Prefill.
 const PrefillProven = "proven"
 
 // Values of Log.Format.
@@ -89,8 +88,7 @@ var kinds = []string{
 	KindChat, KindTranscription, KindSpeech, KindImage, KindImageEdit, KindEmbedding, KindRerank,
 }
 
-// words maps a value's path in the schema to its closed set. Validation and the JSON schema use the
-// map.
+// words maps schema paths to closed sets of values. Validation and the JSON Schema use it.
 var words = map[string][]string{
 	"auth":              {AuthNone},
 	"on_revoke":         {OnRevokeEnd, OnRevokeAbort},
@@ -125,7 +123,7 @@ var words = map[string][]string{
 	"models.supported_reasoning_efforts": {"none", "low", "medium", "high", "xhigh"},
 }
 
-// Operations returns every operation that a key can be scoped to. The caller owns the list.
+// Operations returns all operations to which a key can be limited. The caller owns the list.
 func Operations() []string {
 	return slices.Clone([]string{
 		OpChat, OpMessages, OpResponses, OpCompact, OpTranscriptions, OpSpeech, OpEmbeddings,

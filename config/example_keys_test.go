@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestExampleKeysAreNobodys checks that the example's keys give no access, because operators copy
-// the example.
+// TestExampleKeysAreNobodys checks that the keys in the example give no access, because operators
+// copy the example.
 func TestExampleKeysAreNobodys(t *testing.T) {
 	words := []string{"", "key", "secret", "password", "example", "changeme", "penstock", "team", "a", "b", "c", "admin", "sk", "foo", "bar", "hello"}
 	words = append(words, "test", "test-key", "api-key", "team-a", "team-b")

@@ -7,7 +7,7 @@ import (
 	"penstock/config"
 )
 
-// One run reports all mistakes in a file, each with its position.
+// One run reports all mistakes in a file and the position of each.
 func ExampleParseValid() {
 	const src = `
 keys:
@@ -36,7 +36,7 @@ models:
 	//       |                               ^
 }
 
-// Diff identifies entries by name and shows no values.
+// Diff identifies entries by name and does not show values.
 func ExampleDiff() {
 	old, _ := config.Parse("penstock.yaml", config.Example())
 	next, _ := config.Parse("penstock.yaml", []byte(strings.NewReplacer("weight: 1", "weight: 2", ":4000", ":4001").Replace(string(config.Example()))))

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestCheckOpen checks that CheckOpen judges the address of the open port, not the address in the
-// file.
+// TestCheckOpen checks that CheckOpen judges the address of the open port instead of the address in
+// the file.
 func TestCheckOpen(t *testing.T) {
 	const open = "auth: none\n" // with loopback addresses, which Validate accepts
 	withToken := strings.Replace(minimal, "keys:", "admin: { listen: 127.0.0.1:9090, token: ffffffffffffffff }\nkeys:", 1)

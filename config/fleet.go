@@ -8,27 +8,28 @@ import (
 	"time"
 )
 
-// Fleet describes the edges that serve the same keys and engines. Without a store they share no
-// state, so each edge takes an equal part of the key limits and of the engines' slots.
+// Fleet describes the edges that serve the same keys and engines. If there is no store, they share
+// no state, and each edge uses an equal part of the key limits and of the engines' slots.
 type Fleet struct {
-	// How many edges serve these keys and engines. Without a store each edge uses only its part of
-	// the limits and slots. If omitted: one, or with fleet.store the number of edges that register
-	// there; an edge that has not yet read that number takes half of each limit and of the slots.
+	// This many edges serve the same keys and engines. If there is no store, each edge uses only
+	// its part of the limits and slots. The default is one edge or, if fleet.store is set, the
+	// number of edges that register in the store. Until an edge has read that number, it uses half
+	// of each limit and half of the slots.
 	Edges int `yaml:"edges"`
-	// The store by which edges share limits and slots.
+	// The edges share limits and slots through this store.
 	Store FleetStore `yaml:"store"`
-	// What happens while the store is lost: divide gives each edge its part of the limits, open
-	// applies no limits, closed answers 503.
+	// This setting decides what happens while the store is unreachable. divide: each edge uses its
+	// part of the limits. open: the edges apply no limits. closed: the edges answer 503.
 	Lost string `yaml:"lost"`
-	// Keys in the store, in addition to those of this file.
+	// The store contains more keys, in addition to those in this file.
 	Keys FleetKeys `yaml:"keys"`
 
-	// Secrets with which edges sign drains and their membership: the first signs, all verify. If
-	// omitted: those of fleet.keys.
+	// The edges sign drains and their membership with these secrets. They sign with the first one,
+	// and accept signatures by any of them. The default is fleet.keys.secrets.
 	Secrets []Secret `yaml:"secrets"`
 }
 
-// SigningSecrets returns the secrets that edges use to sign their messages to each other.
+// SigningSecrets returns the secrets with which edges sign their messages to each other.
 func (f *Fleet) SigningSecrets() []Secret {
 	if len(f.Secrets) > 0 {
 		return f.Secrets
@@ -36,48 +37,50 @@ func (f *Fleet) SigningSecrets() []Secret {
 	return f.Keys.Secrets
 }
 
-// FleetKeys configures keys in the store, in addition to those of the file.
+// FleetKeys configures the keys in the store.
 type FleetKeys struct {
-	// Secrets that sign keys in the store: the first signs, all verify. With a secret, `penstock
-	// key new --store` makes keys and `penstock key revoke` ends them at all edges within a second.
-	// If omitted: the store has no keys.
+	// These secrets sign the keys in the store. The edges sign with the first one, and accept
+	// signatures by any of them. If there is a secret, `penstock key new --store` creates keys, and
+	// `penstock key revoke` revokes them at all edges within a second. If there is none, the store
+	// contains no keys.
 	Secrets []Secret `yaml:"secrets"`
-	// What an edge needs at its start: the store itself (required), or either the store or an
-	// earlier copy of its keys (cached).
+	// This setting decides whether an edge can start while the store is unreachable. required: the
+	// store must be reachable. cached: an earlier copy of the keys also suffices.
 	Store string `yaml:"store"`
-	// The file in which the edge keeps its copy of the keys in the store.
+	// The edge stores its copy of the keys in this file.
 	Cache string `yaml:"cache"`
 }
 
 // Values of FleetKeys.Store.
 const (
-	KeysRequired = "required" // the store
+	KeysRequired = "required" // the store must be reachable
 	KeysCached   = "cached"   // the store or a copy
 )
 
-// Enabled reports whether the store holds keys.
+// Enabled reports whether the store contains keys.
 func (k *FleetKeys) Enabled() bool { return len(k.Secrets) > 0 }
 
-// KeyError reports what is wrong with a single key entry.
+// KeyError is a mistake in one key entry.
 type KeyError struct {
-	Field   string // such as limits.concurrency; empty: the whole entry
+	Field   string // for example limits.concurrency; empty: the whole entry
 	Message string
 }
 
 func (e *KeyError) Error() string { return cmp.Or(e.Field, "entry") + ": " + e.Message }
 
-// ReadKey reads one entry of a keys_file from JSON. It accepts any class and group: File.CheckKey
-// checks them against a configuration. The error is a *KeyError and contains no part of the entry.
+// ReadKey reads one entry of a keys_file from JSON. It accepts any class and group, and
+// File.CheckKey checks them against a configuration. The error is a *KeyError that contains no part
+// of the entry.
 func ReadKey(entry string) (Key, error) {
 	switch {
 	case strings.ContainsAny(entry, "\n\r") || !json.Valid([]byte(entry)):
 		return Key{}, &KeyError{Message: "it is not a key in one line of JSON"}
-	case strings.Contains(entry, "$") || strings.Contains(entry, `\u0024`): // the edge's own secrets
+	case strings.Contains(entry, "$") || strings.Contains(entry, `\u0024`): // would refer to the edge's secrets
 		return Key{}, &KeyError{Message: "a value must have no $, which begins a variable in files"}
 	}
 	rest := "\nupstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"
 	var named struct{ Class, Group string }
-	_ = json.Unmarshal([]byte(entry), &named) // an entry that is not text fails below
+	_ = json.Unmarshal([]byte(entry), &named) // an entry of the wrong type is rejected below
 	if named.Class != "" {
 		rest += fmt.Sprintf("classes: [{ name: %q }, { name: %q }]\n", named.Class, named.Class+"-other")
 	}
@@ -102,8 +105,8 @@ func ReadKey(entry string) (Key, error) {
 	return f.Keys[0], nil
 }
 
-// CheckKey returns what is wrong with a key from ReadKey under the configuration f: its class,
-// group and tiers. It warns of model names that f lacks. Paths are relative to the key.
+// CheckKey checks the class, group and tiers of a key from ReadKey against f. It warns about model
+// names that do not exist in f. Paths in the problems are relative to the key.
 func (f *File) CheckKey(k Key) Problems {
 	alone := *f
 	alone.origin, alone.Keys = nil, []Key{k}
@@ -116,46 +119,46 @@ func (f *File) CheckKey(k Key) Problems {
 	return problems
 }
 
-// FleetStore is the Valkey, or Redis from 7.0 on, through which the edges share key limits.
+// FleetStore is the Valkey, or Redis 7.0 or later, through which the edges share key limits.
 type FleetStore struct {
-	// The address of a Valkey, or Redis from 7.0 on; rediss:// for TLS. Sentinels give the address
-	// themselves: with them, omit it, or write rediss:// with the host name that all their
-	// certificates have.
+	// This is the URL of a Valkey, or of Redis 7.0 or later. Use rediss:// for TLS. With sentinels,
+	// omit the URL, because they report the store's address. If the certificates of all stores have
+	// the same host name, set rediss:// with that name.
 	URL string `yaml:"url"`
-	// The user that the edge logs in as. Empty: the default user.
+	// The edge logs in as this user. If it is empty, the edge logs in as the default user.
 	User string `yaml:"user"`
-	// The password of that user.
+	// This is the password of the user.
 	Password Secret `yaml:"password"`
-	// How the store's certificate is verified, and which certificate the edge presents. With
-	// sentinels and no URL, any of these settings switches TLS on, and each certificate must be
-	// valid for the dialled name.
+	// These settings define how the edge verifies the store's certificate, and which certificate it
+	// presents. If there are sentinels and no URL, any of these settings enables TLS, and each
+	// certificate must be valid for the dialled name.
 	TLS UpstreamTLS `yaml:"tls"`
-	// Whether the store is a cluster.
+	// Set this to true if the store is a cluster.
 	Cluster bool `yaml:"cluster"`
-	// Sentinels that know the store's address, instead of a URL.
+	// These sentinels report the store's address and replace the URL.
 	Sentinel FleetSentinel `yaml:"sentinel"`
-	// The prefix of the edge's keys in the store.
+	// All keys of the edges in the store start with this prefix.
 	Prefix string `yaml:"prefix"`
-	// The longest that a call waits for the store.
+	// A call waits at most this long for the store.
 	Timeout Duration `yaml:"timeout"`
 }
 
-// FleetSentinel finds the store's primary through sentinels, instead of by a URL.
+// FleetSentinel finds the primary of the store through sentinels.
 type FleetSentinel struct {
-	// The name under which the sentinels know the store.
+	// The sentinels know the store by this name.
 	Master string `yaml:"master"`
-	// HOST:PORT of each sentinel.
+	// These are the addresses of the sentinels, as HOST:PORT.
 	Addresses []string `yaml:"addresses"`
-	// The user that the edge logs in as at the sentinels, which have their own users.
+	// The edge logs in to the sentinels as this user. Sentinels have separate users.
 	User string `yaml:"user"`
-	// The password of that user.
+	// This is the password of the sentinels' user.
 	Password Secret `yaml:"password"`
 }
 
 // Shared reports whether the fleet has a store.
 func (f *Fleet) Shared() bool { return f.Store.URL != "" || f.Store.Sentinel.Master != "" }
 
-// Encrypted reports whether the connections to the store, and to its sentinels, are TLS.
+// Encrypted reports whether connections to the store and its sentinels use TLS.
 func (s *FleetStore) Encrypted() bool {
 	return strings.HasPrefix(s.URL, "rediss://") || s.URL == "" && s.TLS != (UpstreamTLS{})
 }
@@ -167,11 +170,12 @@ const (
 	LostClosed = "closed"
 )
 
-// UnknownEdges is the divisor of shared numbers while neither the file nor the store has given the
-// number of edges: a fleet has at least two.
+// UnknownEdges is the number of edges that is assumed if neither the configuration nor the store
+// has set it. A fleet has at least two.
 const UnknownEdges = 2
 
-// Parts returns the divisor of shared numbers without the store: the number of edges.
+// Parts returns the number of parts into which shared limits and slots are divided if there is no
+// store.
 func (f *Fleet) Parts() int {
 	switch {
 	case f.Edges > 0:
@@ -182,10 +186,9 @@ func (f *Fleet) Parts() int {
 	return 1
 }
 
-// ShareOf returns one edge's share of a number that a fleet divides. It rounds down, so that the
-// sum of the shares does not exceed n. The share is at least 1, because an edge with a share of 0
-// would serve no call. If n is 0, there is no limit, and ShareOf returns 0. With 0 or 1 edges it
-// returns n.
+// ShareOf returns one edge's part of a number that a fleet divides. It rounds down, so that the sum
+// of the parts does not exceed n. The part is at least 1, because an edge with 0 would serve no
+// calls. If n is 0 (no limit), ShareOf returns 0. If there are fewer than two edges, it returns n.
 func ShareOf(n, edges int) int {
 	if n <= 0 || edges <= 1 {
 		return n
@@ -193,7 +196,7 @@ func ShareOf(n, edges int) int {
 	return max(1, n/edges)
 }
 
-// Share returns the key's limits at a single edge.
+// Share returns the key's limits at one edge.
 func (k *Key) Share() KeyLimits {
 	l := k.Limits
 	return KeyLimits{
@@ -207,8 +210,7 @@ func (k *Key) Share() KeyLimits {
 	}
 }
 
-// fleet checks the settings for sharing between edges, and warns of numbers that are too small to
-// divide.
+// fleet checks the fleet settings, and warns about numbers that are too small to be divided.
 func (c processChecks) fleet() {
 	f := &c.file.Fleet
 	edges := f.Edges
@@ -230,13 +232,13 @@ func (c processChecks) fleet() {
 	}
 	for i := range c.file.Keys {
 		if f.Shared() {
-			break // they are shared, not divided
+			break // shared, not divided
 		}
 		c.indivisibleLimits(element("keys", i)+".limits", edges, &c.file.Keys[i].Limits)
 	}
 	for i := range c.file.Groups {
 		if f.Shared() {
-			break // likewise
+			break // shared, not divided
 		}
 		its := c.file.Groups[i].AsKey()
 		c.indivisibleLimits(element("groups", i)+".limits", edges, &its.Limits)
@@ -252,19 +254,18 @@ func (c processChecks) fleet() {
 	}
 }
 
-// indivisibleLimits warns of limits that are too small to be divided among the edges.
+// indivisibleLimits warns about limits that are smaller than the number of edges.
 func (c processChecks) indivisibleLimits(at string, edges int, l *KeyLimits) {
 	c.indivisible(at, edges, member{"requests_per_minute", l.RequestsPerMinute},
 		member{"tokens_per_minute", l.TokensPerMinute}, member{"concurrency", l.Concurrency},
 		member{"tokens_per_day", l.TokensPerDay}, member{"tokens_per_month", l.TokensPerMonth})
 }
 
-// store checks the store's address, and the maximum time that a call may wait for the store.
 func (c processChecks) store(s *FleetStore) {
 	const path = "fleet.store"
 	rest, found := strings.CutPrefix(strings.Replace(s.URL, "rediss://", "redis://", 1), "redis://")
 	u, err := checkHTTP("http://" + rest)
-	switch { // messages never show the address, because it may contain a password
+	switch { // messages never show the URL, because it may contain a password
 	case s.URL == "":
 	case strings.Contains(s.URL, "@"):
 		c.check.fail(path+".url", "the url must not hold a user or a password: set user and password beside it")
@@ -298,7 +299,7 @@ func (c processChecks) store(s *FleetStore) {
 	}
 }
 
-// secrets checks the secrets that edges use to sign their messages to each other.
+// secrets checks the secrets with which edges sign their messages to each other.
 func (c processChecks) secrets(f *Fleet) {
 	const path = "fleet.secrets"
 	c.leastSecrets(path, f.Secrets)
@@ -311,7 +312,6 @@ func (c processChecks) secrets(f *Fleet) {
 	}
 }
 
-// leastSecrets checks that secrets are long enough.
 func (c processChecks) leastSecrets(path string, secrets []Secret) {
 	for i, secret := range secrets {
 		if len(secret) < leastSealKey {
@@ -321,8 +321,6 @@ func (c processChecks) leastSecrets(path string, secrets []Secret) {
 	}
 }
 
-// storeKeys checks the secrets that sign key entries, and whether an edge may start without the
-// store.
 func (c processChecks) storeKeys(f *Fleet) {
 	const path = "fleet.keys"
 	k := &f.Keys
@@ -342,7 +340,7 @@ func (c processChecks) storeKeys(f *Fleet) {
 	}
 }
 
-// maxEdges is far above the size of any real fleet, so that a typing error is noticed.
+// maxEdges is far above the size of any real fleet. A larger number is a typing error.
 const maxEdges = 1000
 
 func (c processChecks) indivisible(path string, edges int, numbers ...member) {

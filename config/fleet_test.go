@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestShareOf checks that the parts of a number together never exceed it, except where each edge
-// gets at least one.
+// TestShareOf checks that the sum of the parts never exceeds the number, unless a part would be
+// less than one.
 func TestShareOf(t *testing.T) {
 	for _, c := range []struct{ n, edges, want int }{
 		{0, 4, 0}, {600, 0, 600}, {600, 1, 600}, {600, 4, 150}, {10, 4, 2}, {4, 4, 1}, {3, 4, 1}, {-1, 4, -1},
@@ -92,7 +92,7 @@ models: [{ id: m, deployments: [{ upstream: one }, { upstream: two }] }]
 	}
 }
 
-// TestStoreKeys checks the requirements of keys in the store, and of a single entry.
+// TestStoreKeys checks the requirements for keys in the store, and for a single entry.
 func TestStoreKeys(t *testing.T) {
 	secret := strings.Repeat("s", 32)
 	for keys, want := range map[string]string{
@@ -131,12 +131,12 @@ func TestStoreKeys(t *testing.T) {
 	}
 }
 
-// TestFleetSecrets checks that edges sign their messages with fleet.secrets or else with the
-// secrets of the keys, and that check warns of a store without either.
+// TestFleetSecrets checks that edges sign their messages with fleet.secrets or, if these are not
+// set, with the secrets of the keys. A store without any secrets causes a warning.
 func TestFleetSecrets(t *testing.T) {
 	secret := strings.Repeat("s", 32)
 	for fleet, want := range map[string]struct {
-		text  string // the problem's text; empty: none
+		text  string // text of the problem; empty: none
 		signs int
 	}{
 		`{ edges: 2, store: { url: "redis://h" }, secrets: [` + secret + `, ` + secret + `2] }`:                     {"", 2},
@@ -157,7 +157,7 @@ func TestFleetSecrets(t *testing.T) {
 	}
 }
 
-// TestSelector checks that exactly the label selectors of Kubernetes are accepted.
+// TestSelector checks that the accepted selectors are exactly the label selectors of Kubernetes.
 func TestSelector(t *testing.T) {
 	for _, good := range []string{
 		"app=vllm", "app==vllm,tier!=test", "app", "!canary", "app in (a, b),tier notin (test)", "llm.example.com/pool=a_b.c",
@@ -174,7 +174,7 @@ func TestSelector(t *testing.T) {
 	}
 }
 
-// TestDiscovery checks how the four ways of finding engines are described.
+// TestDiscovery checks how the four ways to find engines are described.
 func TestDiscovery(t *testing.T) {
 	for want, u := range map[string]Upstream{
 		"": {URL: "http://10.0.0.1"},

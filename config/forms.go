@@ -6,7 +6,7 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// BindNode accepts one hash as a string, or a list whose elements are strings or {hash, expires}.
+// BindNode accepts one hash as a string, or a list of strings and {hash, expires} mappings.
 func (h *KeyHashes) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	hashes := make([]KeyHash, 1)
 	if n.IsList() {
@@ -18,7 +18,7 @@ func (h *KeyHashes) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 }
 
 // BindNode accepts a string, or a mapping with the members of KeyHash. A string that does not look
-// like a hash may be the key itself, so excerpts never show it.
+// like a hash may be the key itself, so excerpts do not show it.
 func (h *KeyHash) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	if n.IsMapping() {
 		b.Fields(n, h)
@@ -31,7 +31,7 @@ func (h *KeyHash) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	h.Hash = strings.ToLower(h.Hash)
 }
 
-// BindNode accepts one number, or a mapping: either {shared, fleet} or the separate pools.
+// BindNode accepts one number, or a mapping: {shared, fleet}, or the separate pools.
 func (c *Concurrency) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	var read Concurrency
 	switch {
@@ -58,14 +58,13 @@ func (c *Concurrency) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	*c = read
 }
 
-// Secret is a value that is never printed. The file holds it as a literal, as "${VAR}" or as
-// "file:PATH".
+// Secret is a value that is never printed. In the file it is a literal, "${VAR}" or "file:PATH".
 type Secret string
 
-// Value returns the secret itself. Only code that sends the secret should call Value.
+// Value returns the secret. Only code that sends the secret should call it.
 func (s Secret) Value() string { return string(s) }
 
-// String hides the value from every formatter.
+// String returns "redacted", or "" if the secret is empty.
 func (s Secret) String() string {
 	if s == "" {
 		return ""
@@ -73,10 +72,10 @@ func (s Secret) String() string {
 	return "redacted"
 }
 
-// GoString hides the value from %#v.
+// GoString hides the secret from %#v.
 func (s Secret) GoString() string { return s.String() }
 
-// MarshalText hides the value from encoders.
+// MarshalText hides the secret from encoders.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // BindNode reads the secret from its variable or file.

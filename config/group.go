@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// tagPrefix is the prefix of a group of all upstreams with a tag, such as tag:h100.
+// tagPrefix is the prefix of a group of upstreams with a tag, such as tag:h100.
 const tagPrefix = "tag:"
 
 // InGroup reports whether an upstream belongs to a group. The group gpu-* contains all upstreams
 // whose names start with gpu-. The group tag:h100 contains all upstreams with the tag h100. InGroup
-// returns false if group has neither format.
+// returns false for other formats.
 func InGroup(group, name string, tags []string) bool {
 	if tag, ok := strings.CutPrefix(group, tagPrefix); ok {
 		return slices.Contains(tags, tag)
@@ -19,22 +19,20 @@ func InGroup(group, name string, tags []string) bool {
 	return ok && strings.HasPrefix(name, prefix)
 }
 
-// isGroup reports whether a deployment's upstream is written as a group.
 func isGroup(name string) bool {
 	return strings.HasPrefix(name, tagPrefix) || strings.HasSuffix(name, "*")
 }
 
-// target identifies a deployment within its model.
 type target struct{ upstream, served string }
 
 func (d Deployment) target() target { return target{d.Upstream, d.Served} }
 
-// withoutGroups replaces each group (InGroup) by its upstreams, except those that the list names
-// directly. The group's first upstream replaces the entry, and its other upstreams are appended to
-// the list, so that every entry keeps its position in the file. An empty group stays in the list.
+// withoutGroups replaces each group (see InGroup) with its upstreams, except those that the list
+// names directly. The first upstream takes the position of the group's entry and the others are
+// appended, so that entries keep their positions in the file. An empty group stays in the list.
 func withoutGroups(written []Deployment, upstreams []Upstream) []Deployment {
 	if !slices.ContainsFunc(written, func(d Deployment) bool { return isGroup(d.Upstream) }) {
-		return slices.Clone(written) // the usual list: a file may have a thousand
+		return slices.Clone(written) // usual case; a file may have a thousand lists
 	}
 	named := map[string]bool{}
 	for i := range upstreams {
@@ -59,7 +57,7 @@ func withoutGroups(written []Deployment, upstreams []Upstream) []Deployment {
 			d.Upstream = upstreams[j].Name
 			switch {
 			case d.Upstream == "" || !InGroup(group, d.Upstream, upstreams[j].Tags) || taken[d.Upstream]:
-			case targets[d.target()]: // an earlier group contains it, too
+			case targets[d.target()]: // an earlier group also contains it
 			case first:
 				all[i], first, targets[d.target()] = d, false, true
 			default:
@@ -70,13 +68,13 @@ func withoutGroups(written []Deployment, upstreams []Upstream) []Deployment {
 	return append(all, more...)
 }
 
-// Tagged is a tag with the upstreams that have it.
+// Tagged is a tag and the upstreams that have it.
 type Tagged struct {
 	Tag       string
 	Upstreams []string
 }
 
-// Tags returns the tags of a file's upstreams in the order of their first occurrence.
+// Tags returns all tags of a file's upstreams in the order in which they first occur.
 func Tags(f *File) (all []Tagged) {
 	for i := range f.Upstreams {
 		for _, tag := range f.Upstreams[i].Tags {

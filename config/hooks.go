@@ -10,42 +10,43 @@ import (
 	"penstock/config/unixsocket"
 )
 
-// Hook is a service of the operator that decides about calls before an engine is asked (before), or
-// a sink that gets a copy of each call (after). A hook that decides can allow a call, refuse it,
-// replace its body or send it to another model. Such hooks are asked in the order of the file, and
-// each one sees the changes that earlier ones made.
+// Hook is an external service that decides about calls before they go to an engine (before), or a
+// sink that receives copies of calls (after). A deciding hook can allow a call, refuse it, replace
+// its body or send it to another model. Deciding hooks run in file order, and each one sees the
+// changes made by earlier ones.
 type Hook struct {
-	// The name of the hook, for metrics and the log.
+	// The hook has this name in metrics and the log.
 	Name string `yaml:"name"`
 	// The URL that is asked, by one POST, before a call waits for an engine: http or https, or for a
 	// service at a Unix socket unix:/PATH, or unix:/PATH:/BASE with the path that is asked.
 	Before string `yaml:"before"`
-	// In place of before: where a copy of each call goes once it has ended. An http or https URL, the
-	// path of a file, or unix:PATH for a stream socket. Each copy is a line of JSON that holds the
-	// request and the answer. Needs models and keys: no call is copied unless both are named.
+	// Use this instead of before. Once the call has ended, the edge sends a copy of it here. The
+	// value is an http or https URL, the path of a file, or a stream socket as unix:PATH. Each copy
+	// is a line of JSON with the request and the answer. The hook must also set models and keys,
+	// because by default no call is copied.
 	After string `yaml:"after"`
-	// The bearer token that the hook is sent.
+	// The edge sends this bearer token to the hook.
 	Token Secret `yaml:"token"`
-	// How long the hook may take to answer, or with after, to take copies. A decision's time counts
-	// towards timeouts.total.
+	// The hook must answer within this time. If after is set, the sink must accept copies within
+	// this time. The time that a decision takes counts towards timeouts.total.
 	Timeout Duration `yaml:"timeout"`
-	// What happens to a call if the hook gives no valid answer in time: closed refuses it with a
-	// 503, open lets it continue.
+	// This setting decides what happens to a call if the hook gives no valid answer in time.
+	// closed: the edge refuses the call with 503. open: the call continues.
 	OnError string `yaml:"on_error"`
-	// What the hook is sent: meta is the call's model, key, endpoint and size, body also the
-	// request's JSON, and with it the prompt. Audio and images that are uploaded as a form are never
-	// sent.
+	// This setting decides what the edge sends to the hook. meta: the call's model, key, endpoint
+	// and size. body: also the JSON of the request, which includes the prompt. The edge never sends
+	// audio or images that are uploaded as a form.
 	Send string `yaml:"send"`
-	// The models whose calls the hook decides about, by their ids. A trailing * matches any rest.
+	// The hook decides about calls for these models. A trailing * matches any suffix.
 	Models []string `yaml:"models"`
-	// The ids of the keys whose calls the hook decides about. A trailing * matches any rest. The id
-	// of an entry that gives an issuer's tokens their rights stands for all of its callers.
+	// The hook decides about calls of the keys with these ids. A trailing * matches any suffix. The
+	// id of an entry that issuers' tokens use includes all callers with those tokens.
 	Keys []string `yaml:"keys"`
-	// With after: the most bytes of a request, and of an answer, that are copied. A longer one is cut
-	// and marked as truncated.
+	// If after is set, the edge copies at most this many bytes of a request, and of an answer. It
+	// truncates longer ones and marks them as truncated.
 	Bytes Bytes `yaml:"bytes"`
-	// With after: the most memory that copies may hold until the sink has taken them. Calls are not
-	// copied while it is used up.
+	// If after is set, copies that the sink has not accepted yet use at most this much memory. When
+	// this memory is used up, calls are not copied.
 	Memory Bytes `yaml:"memory"`
 }
 
@@ -61,15 +62,14 @@ const (
 	HookBody = "body"
 )
 
-// MaxHooks is the maximum number of hooks in a file. There is a maximum because their times add up.
+// MaxHooks is the maximum number of hooks, because their times add up.
 const MaxHooks = 16
 
-// longestHook is the longest timeout of a hook.
 const longestHook = 60 * time.Second
 
-// SetDefaults gives an entry of hooks its defaults before it is read. By default a hook is asked
-// about all calls, without their prompts, and calls are refused if it fails. The models and keys of
-// a hook with after have no default (copyChecks).
+// SetDefaults sets the defaults of an entry in hooks before it is read. By default, a hook decides
+// about all calls, does not see their prompts, and refuses calls if it fails. If after is set,
+// models and keys have no default (copyChecks).
 func (h *Hook) SetDefaults() {
 	*h = Hook{
 		Timeout: seconds(2), OnError: HookClosed, Send: HookMeta, Models: []string{"*"}, Keys: []string{"*"},
@@ -77,11 +77,11 @@ func (h *Hook) SetDefaults() {
 	}
 }
 
-// HasModel reports whether the hook is for calls for a model.
+// HasModel reports whether the hook applies to calls for a model.
 func (h *Hook) HasModel(id string) bool { return matchesAny(h.Models, id) }
 
-// HasKey reports whether the hook is for a key's calls. An empty id means a call without a
-// key, at an edge that asks for no keys.
+// HasKey reports whether the hook applies to calls of a key. An empty id means a call without a
+// key, at an edge that requires no keys.
 func (h *Hook) HasKey(id string) bool { return matchesAny(h.Keys, id) }
 
 // Concerns reports whether the hook is for a key's calls for a model. template is the template of a
@@ -94,8 +94,8 @@ func matchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, name) })
 }
 
-// ReadsPrompts describes whose prompts the hook gets: "all prompts", or the keys and models. It
-// returns "" if the hook gets no prompts.
+// ReadsPrompts describes which prompts the hook receives: "all prompts", or those of some keys and
+// models. It returns "" if the hook receives no prompts.
 func (h *Hook) ReadsPrompts() string {
 	if h.Send != HookBody {
 		return ""
@@ -106,7 +106,7 @@ func (h *Hook) ReadsPrompts() string {
 	return "all prompts"
 }
 
-// whose returns, in words, whose calls the hook is for. It returns "" for all calls.
+// whose describes to which calls the hook applies. It returns "" for all calls.
 func (h *Hook) whose() (of string) {
 	if !slices.Contains(h.Keys, "*") {
 		of += " of the keys " + strings.Join(h.Keys, ", ")
@@ -117,7 +117,6 @@ func (h *Hook) whose() (of string) {
 	return of
 }
 
-// hookChecks check the hooks.
 type hookChecks struct{ keyChecks }
 
 func (c hookChecks) all() {
@@ -179,8 +178,8 @@ func (c hookChecks) url(at string, h *Hook) {
 	}
 }
 
-// models checks a hook's models. A name that no model has is refused, because calls would then skip
-// the hook.
+// models checks the models of a hook. It reports a name that no model has, because calls would then
+// skip the hook.
 func (c hookChecks) models(path string, h *Hook) {
 	if len(h.Models) == 0 && h.After == "" {
 		c.check.fail(path, "the hook decides about no call: list models, or leave models out for all")
@@ -200,14 +199,14 @@ func (c hookChecks) models(path string, h *Hook) {
 	}
 }
 
-// keys checks a hook's keys. The file does not list keys that are made at run time, nor callers
-// with an issuer's tokens.
+// keys checks the keys of a hook. The file does not contain keys that are made at run time, or
+// callers with issuers' tokens.
 func (c hookChecks) keys(path string, h *Hook) {
 	switch {
 	case len(h.Keys) == 0 && h.After == "":
 		c.check.fail(path, "the hook decides about no call: list keys, or leave keys out for all")
 	case c.file.Auth == AuthNone && !matchesAny(h.Keys, "") && h.After != "":
-		return // copyChecks
+		return // copyChecks reports this
 	case c.file.Auth == AuthNone && !matchesAny(h.Keys, ""):
 		c.check.fail(path, "auth: none has no keys: leave keys out, so that the hook decides about all calls")
 		return
@@ -227,8 +226,8 @@ func (c hookChecks) keys(path string, h *Hook) {
 	}
 }
 
-// pattern checks the format of a name in models or keys. It returns false if the name need not be
-// looked up.
+// pattern checks the format of a name in models or keys. It returns false if there is no name to
+// look up.
 func (c hookChecks) pattern(at, pattern string) bool {
 	switch {
 	case pattern == "":
@@ -241,7 +240,7 @@ func (c hookChecks) pattern(at, pattern string) bool {
 	return false
 }
 
-// anyKey reports whether a pattern matches a key's id, or may match the id of a caller with an
+// anyKey reports whether a pattern matches the id of a key, or may match the id of a caller with an
 // issuer's token.
 func (c hookChecks) anyKey(pattern string) bool {
 	prefix := strings.TrimSuffix(pattern, "*")

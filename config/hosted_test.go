@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestHostedWarning checks that check warns of an OpenAI API at a public address that is not marked
-// external, but not of an in-house engine.
+// TestHostedWarning expects a warning about an OpenAI API at a public address if it is not marked
+// as external. An in-house engine must cause no warning.
 func TestHostedWarning(t *testing.T) {
 	for _, c := range []struct {
 		url, more string

@@ -28,8 +28,9 @@ func aliased(value string, n int) string {
 	return text + "keys: *d\n"
 }
 
-// TestHostileFiles checks that an invalid file costs little more memory and output than its size,
-// because an edge reads its keys_file again at every change, while calls run.
+// TestHostileFiles checks that reading an invalid file takes little more memory and output than the
+// size of the file. This matters because an edge rereads its keys_file after every change while
+// calls run.
 func TestHostileFiles(t *testing.T) {
 	const size = 120 << 10
 	filled := func(piece string) string { return strings.Repeat(piece, size/len(piece)) }
@@ -100,7 +101,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestLargeFile checks that the limits leave room for large but valid files.
+// TestLargeFile checks that the limits permit large, valid files.
 func TestLargeFile(t *testing.T) {
 	f, problems := ParseValid("test.yaml", large(5000, 1000), bundled)
 	if f == nil || len(problems) > 0 {

@@ -9,47 +9,50 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// Issuer is an identity provider whose tokens (JWT) are accepted in addition to keys.
+// Issuer is an identity provider whose tokens (JWT) the edge accepts in addition to keys.
 type Issuer struct {
-	// The exact iss claim of its tokens.
+	// The iss claim in the issuer's tokens must equal this text.
 	Issuer string `yaml:"issuer"`
-	// The prefix of its callers' ids, as in NAME/alice. If omitted: the host of `issuer`.
+	// The ids of the issuer's callers start with this name, as in NAME/alice. The default is the
+	// host of `issuer`.
 	Name string `yaml:"name"`
-	// The aud claim of its tokens: one value, or a list of values of which one must match.
+	// The aud claim in the issuer's tokens must contain this value, or one of these values.
 	Audience Audiences `yaml:"audience"`
-	// The issuer's public keys: file:PATH, or the https URL at which they are published.
+	// The issuer's public keys are in a file (file:PATH), or at this https URL.
 	JWKS string `yaml:"jwks"`
-	// What the claims of a token mean.
+	// These settings define the meaning of the claims in a token.
 	Claims IssuerClaims `yaml:"claims"`
 
-	Set []byte `yaml:"-"` // the content of a file with its keys
+	Set []byte `yaml:"-"` // content of the file in JWKS
 }
 
-// IssuerClaims defines what a token's claims mean. A dot leads to a claim within another:
-// realm_access.roles. A claim whose complete name is the string, dots included, takes precedence:
-// https://example.com/roles.
+// IssuerClaims defines the meaning of a token's claims. A dot selects a claim within another claim,
+// as in realm_access.roles. A claim whose full name equals the text, including the dots, takes
+// precedence, as in https://example.com/roles.
 type IssuerClaims struct {
-	// The claim that identifies the caller, for limits and usage. A claim within another is written
-	// with a dot: realm_access.roles.
+	// This claim identifies the caller for limits and usage. A dot selects a claim within another
+	// claim, as in realm_access.roles.
 	Key string `yaml:"key"`
-	// The first template that matches gives a token its rights. A token that matches none is
-	// refused.
+	// The first template that matches a token defines its rights. The edge refuses a token that
+	// matches no template.
 	Templates []IssuerTemplate `yaml:"templates"`
 }
 
-// IssuerTemplate gives tokens the rights and limits of an entry of `keys`.
+// IssuerTemplate gives tokens the rights and limits of an entry in `keys`.
 type IssuerTemplate struct {
-	// The claim to compare: a text, a list or an object. If omitted: every token matches.
+	// The template compares this claim, which may be a text, a list or an object. If it is omitted,
+	// every token matches.
 	Claim string `yaml:"claim"`
-	// The value that the claim, an entry of its list or the name of an object's member must have. A
-	// trailing * matches any rest.
+	// The claim must have this value. If the claim is a list, one of its entries must have the
+	// value. If it is an object, one of its members must have this name. A trailing * matches any
+	// suffix.
 	Value string `yaml:"value"`
-	// The id of the entry of `keys` whose rights and limits the token gets. The entry needs no
+	// The token gets the rights and limits of the entry in `keys` with this id. That entry needs no
 	// hash.
 	Key string `yaml:"key"`
 }
 
-// Audiences is written as one string or a list.
+// Audiences is written as a string or a list.
 type Audiences []string
 
 // BindNode accepts one string, or a list of strings.
@@ -63,15 +66,15 @@ func (a *Audiences) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	*a = all
 }
 
-// SetDefaults gives an entry of issuers its defaults before it is read.
+// SetDefaults sets the defaults of an entry in issuers before it is read.
 func (i *Issuer) SetDefaults() { i.Claims.Key = "sub" }
 
 const keysFilePrefix = "file:"
 
-// URL returns the URL at which the issuer publishes its keys, or false if the keys are in a file.
+// URL returns the URL of the issuer's keys, or false if the keys are in a file.
 func (i *Issuer) URL() (string, bool) { return i.JWKS, !strings.HasPrefix(i.JWKS, keysFilePrefix) }
 
-// file returns the file that holds the issuer's keys, or "" if they are at a URL.
+// file returns the path of the issuer's keys, or "" if they are at a URL.
 func (i *Issuer) file() string {
 	name, ok := strings.CutPrefix(i.JWKS, keysFilePrefix)
 	if !ok {
@@ -80,8 +83,7 @@ func (i *Issuer) file() string {
 	return name
 }
 
-// IssuerURLs returns the URLs at which the issuers of f publish their keys; none if f requires no
-// credentials.
+// IssuerURLs returns the URLs of the issuers' keys. It returns none if f requires no credentials.
 func IssuerURLs(f *File) (all []string) {
 	if f.Auth == AuthNone {
 		return nil
@@ -94,8 +96,7 @@ func IssuerURLs(f *File) (all []string) {
 	return all
 }
 
-// CheckIssuers calls check with each key set that is in a file, and reports the problems that check
-// returns.
+// CheckIssuers calls check with each key set from a file, and reports its errors.
 func CheckIssuers(f *File, check func(set []byte) error) strictyaml.Problems {
 	c := f.checks().check
 	for i := range f.Issuers {
@@ -108,14 +109,12 @@ func CheckIssuers(f *File, check func(set []byte) error) strictyaml.Problems {
 	return c.Problems()
 }
 
-// isTemplate reports whether an issuer's template names the key.
 func isTemplate(all []Issuer, id string) bool {
 	return slices.ContainsFunc(all, func(is Issuer) bool {
 		return slices.ContainsFunc(is.Claims.Templates, func(t IssuerTemplate) bool { return t.Key == id })
 	})
 }
 
-// issuerChecks check the issuers of tokens.
 type issuerChecks struct{ checks }
 
 func (c issuerChecks) all() {
@@ -140,7 +139,6 @@ func (c issuerChecks) all() {
 	}
 }
 
-// source checks where an issuer's keys are from.
 func (c issuerChecks) source(at string, is *Issuer) {
 	path := at + ".jwks"
 	if is.JWKS == "" {
@@ -165,7 +163,6 @@ func loopbackHost(host string) bool {
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
-// templates checks the templates that give an issuer's tokens their rights.
 func (c issuerChecks) templates(path string, is *Issuer) {
 	if len(is.Claims.Templates) == 0 {
 		c.check.fail(path, "the issuer's tokens have no rights: add { key: ID }, the id of an entry in keys, for all tokens or by a claim")

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestKeyGroups expects a warning about a group without effect, and an error for a group whose
+// TestKeyGroups expects a warning about a group that has no effect, and an error for a group whose
 // usage cannot be counted.
 func TestKeyGroups(t *testing.T) {
 	const rest = "keys: [{ id: a, hash: \"" + hashA + "\", group: g }, { id: t, group: g }]\n" +

@@ -16,88 +16,89 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// Key is one API key, known by its hash only.
+// Key is an API key, of which the file contains only the hash.
 type Key struct {
-	// The name of the key in logs, metrics and pages.
+	// The key has this name in logs, metrics and pages.
 	ID string `yaml:"id"`
-	// The hash of the key, sha256: and 64 hexadecimal digits, or a list of hashes for rotation.
-	// `penstock key new` prints a new key once, with its hash.
+	// This is the hash of the key: sha256: and 64 hexadecimal digits. For rotation it may be a list
+	// of hashes. `penstock key new` prints a new key once, with its hash.
 	Hash KeyHashes `yaml:"hash"`
-	// The models that the key may use: ids, or patterns that end in *. Aliases grant nothing.
+	// The key may use the models with these ids. A trailing * matches any suffix. Aliases do not
+	// grant access.
 	Models []string `yaml:"models"`
-	// What the key may be used for. If omitted: everything.
+	// The key may be used for these operations. The default is all operations.
 	Operations []string `yaml:"operations"`
-	// When the key expires: a time (RFC 3339), or a date, which means its first moment in UTC. If
-	// omitted: never.
+	// The key expires at this time (RFC 3339). A date means the start of that day in UTC. If it is
+	// omitted, the key never expires.
 	Expires time.Time `yaml:"expires"`
-	// Whether the key may be used.
+	// The key may be used only while this is true.
 	Active *bool `yaml:"active"`
-	// The limits of the key. 0, the default, is no limit.
+	// These are the limits of the key. A limit of 0, the default, is no limit.
 	Limits KeyLimits `yaml:"limits"`
-	// The group (`groups`) of the key. Its limits apply to all keys of the group together, in
-	// addition to the key's own. If omitted: none.
+	// The key belongs to this group (`groups`). The group's limits apply to the sum of all its
+	// keys, in addition to the limits of each key. By default the key belongs to no group.
 	Group string `yaml:"group"`
-	// A name that keys share to use each other's cached prompts if a model's prompt_cache is
-	// per_key. If omitted: the key does not share.
+	// If a model's prompt_cache is per_key, keys with the same cache group share their cached
+	// prompts. By default a key shares with no other key.
 	CacheGroup string `yaml:"cache_group"`
-	// The tiers of deployments that the key's calls may go to. If omitted: all tiers, but no
+	// Calls of the key may go to deployments of these tiers. The default is all tiers without
 	// external upstreams, because prompts leave the premises only by consent.
 	Tiers []int `yaml:"tiers"`
-	// The class of the key's calls (`classes`). If omitted: the first.
+	// Calls of the key belong to this class (`classes`). The default is the first class.
 	Class string `yaml:"class"`
-	// The key's share when calls wait for slots. A key of weight 2 gets twice the tokens of a key of
-	// weight 1.
+	// While calls wait for slots, this weight sets the key's share. A key of weight 2 gets twice as
+	// many tokens as a key of weight 1.
 	Weight int `yaml:"weight"`
-	// A client certificate that is accepted in place of the key, which then needs no hash.
+	// The edge accepts this client certificate instead of the key. The key then needs no hash.
 	Certificate KeyCertificate `yaml:"certificate"`
-	Edges       int            `yaml:"-"` // the edges that share the limits (Fleet.Edges)
+	Edges       int            `yaml:"-"` // edges that share the limits (Fleet.Edges)
 }
 
 // MaxKeyWeight is the maximum weight of a key.
 const MaxKeyWeight = 1000
 
-// Class is a class of calls. Its calls wait behind calls of earlier classes, which take their
-// places in the queue.
+// Class is a class of calls. Its calls wait behind calls of earlier classes, and those calls may
+// evict them from the queue.
 type Class struct {
-	// The name of the class in keys and metrics.
+	// The class has this name in keys and metrics.
 	Name string `yaml:"name"`
-	// The share of the slots that the class gets even when earlier classes have calls waiting.
+	// The class gets this share of the slots even while calls of earlier classes wait.
 	Floor Percent `yaml:"floor"`
 }
 
-// MaxClasses is the maximum number of classes of calls.
+// MaxClasses is the maximum number of classes.
 const MaxClasses = 8
 
-// Enabled reports whether the key may be used at all (Active is true unless the file says
-// otherwise).
+// Enabled reports whether the key is active. Active is true by default.
 func (k *Key) Enabled() bool { return k.Active == nil || *k.Active }
 
-// KeyCertificate identifies a client's certificate by one of two properties.
+// KeyCertificate identifies a client certificate by one of two properties.
 type KeyCertificate struct {
-	// One of the certificate's names: a DNS name, a URI, or a mail or IP address.
+	// The certificate has this name: a DNS name, a URI, or a mail or IP address.
 	SAN string `yaml:"san"`
-	// The hash of the certificate's public key: sha256: and 64 hexadecimal digits.
+	// The certificate's public key has this hash: sha256: and 64 hexadecimal digits.
 	SPKI string `yaml:"spki"`
 }
 
-// Set reports whether a certificate is named.
+// Set reports whether a certificate is configured.
 func (k KeyCertificate) Set() bool { return k != KeyCertificate{} }
 
-// canonical converts the name to the text that is compared: lower case, except after the host of a
-// URI. The format of the name determines its kind. A name that is not an IP address is a URI if it
-// has a colon, otherwise a mail address if it has an @, and otherwise a DNS name.
+// canonical converts the name to the form in which names are compared: lower case, except after the
+// host of a URI. The format determines the kind of the name. It is an IP address if it parses as
+// one. Otherwise it is a URI if it contains a colon, a mail address if it contains an @, and else a
+// DNS name.
 func (k *KeyCertificate) canonical() {
 	k.SPKI = strings.ToLower(k.SPKI)
 	if _, err := netip.ParseAddr(k.SAN); err == nil || !strings.Contains(k.SAN, ":") {
 		k.SAN = strings.ToLower(k.SAN)
-	} else if u, err := url.Parse(k.SAN); err == nil { // a malformed URI is refused later
+	} else if u, err := url.Parse(k.SAN); err == nil { // a malformed URI is reported later
 		u.Host = strings.ToLower(u.Host)
 		k.SAN = u.String()
 	}
 }
 
-// Ends returns the time at which the key expires. This is the expiry of its last hash, or its own
-// expiry if that is earlier. Zero means never.
+// Ends returns when the key expires. This is when its last hash expires, or Expires if that is
+// earlier. The zero time means never.
 func (k *Key) Ends() time.Time {
 	end := time.Time{}
 	for _, h := range k.Hash {
@@ -114,81 +115,87 @@ func (k *Key) Ends() time.Time {
 	return end
 }
 
-// KeyHash is one hash of a key. For rotation a hash may expire before the key.
+// KeyHash is one hash of a key. For rotation, a hash may expire before the key.
 type KeyHash struct {
-	// The hash of the whole key: sha256: and 64 hexadecimal digits.
+	// This is the hash of the whole key: sha256: and 64 hexadecimal digits.
 	Hash string `yaml:"hash"`
-	// When this hash expires. If omitted: never.
+	// This hash expires at this time. If it is omitted, the hash never expires.
 	Expires time.Time `yaml:"expires"`
 }
 
-// HashPrefix is the prefix of every KeyHash.Hash. After Load and Parse, the 64 hexadecimal digits
-// after it are in lower case.
+// HashPrefix is the prefix of every KeyHash.Hash. Load and Parse convert the 64 hexadecimal digits
+// after it to lower case.
 const HashPrefix = "sha256:"
 
-// KeyHashes is written as one string or as a list of {hash, expires}.
+// KeyHashes is written as one string, or as a list of {hash, expires}.
 type KeyHashes []KeyHash
 
-// KeyLimits are the limits of one key. Zero means no limit.
+// KeyLimits are the limits of a key. Zero means no limit.
 type KeyLimits struct {
-	// The most calls that the key may begin in a minute. Further calls get a 429.
+	// The key may start this many calls per minute. Calls above the limit get a 429.
 	RequestsPerMinute int `yaml:"requests_per_minute"`
-	// The most tokens of prompts and answers in a minute. Further calls get a 429.
+	// The key may use this many tokens per minute, for prompts and answers combined. Calls above
+	// the limit get a 429.
 	TokensPerMinute int `yaml:"tokens_per_minute"`
-	// The most calls that the key may have at once. Further calls get a 429.
+	// The key may have this many calls in progress. Calls above the limit get a 429.
 	Concurrency int `yaml:"concurrency"`
-	// How these limits apply to an issuer's tokens with the key's rights: to each caller separately
-	// (caller), or to all callers and the key together (key).
+	// This defines how the limits apply to issuers' tokens that have this key's rights. caller:
+	// each caller has separate limits. key: all callers and the key share the limits.
 	Per string `yaml:"per"`
 
-	// The most tokens of prompts and answers in a day (UTC). Without a ledger all budgets start
-	// anew when the edge restarts.
+	// The key may use this many tokens per day (UTC), for prompts and answers combined. If there is
+	// no ledger, all budgets start again when the edge restarts.
 	TokensPerDay int `yaml:"tokens_per_day"`
-	// The most tokens of prompts and answers in a month (UTC).
+	// The key may use this many tokens per month (UTC), for prompts and answers combined.
 	TokensPerMonth int `yaml:"tokens_per_month"`
-	// The most money to spend in a day (UTC), in the currency of the models' pricing.
+	// The key may spend this much per day (UTC), in the currency of the models' pricing.
 	SpendPerDay money.Amount `yaml:"spend_per_day"`
-	// The most money to spend in a month (UTC), in the currency of the models' pricing.
+	// The key may spend this much per month (UTC), in the currency of the models' pricing.
 	SpendPerMonth money.Amount `yaml:"spend_per_month"`
 
-	// The largest JSON body of the key's calls, if that is smaller than limits.request_body.
+	// JSON bodies of the key's calls may have this size, if it is smaller than limits.request_body.
 	RequestBody Bytes `yaml:"request_body"`
-	// The largest upload of the key's calls, if that is smaller than limits.upload_body.
+	// Uploads of the key's calls may have this size, if it is smaller than limits.upload_body.
 	UploadBody Bytes `yaml:"upload_body"`
 }
 
 // Group is a group of keys that share limits. Groups are not nested.
 type Group struct {
-	// The name of the group in keys, refusals and pages.
+	// The group has this name in keys, refusals and pages.
 	ID string `yaml:"id"`
-	// The limits of all keys of the group together, in addition to those of each key. 0, the
-	// default, is no limit.
+	// These limits apply to the sum of all keys in the group, in addition to the limits of each
+	// key. A limit of 0, the default, is no limit.
 	Limits GroupLimits `yaml:"limits"`
-	Edges  int         `yaml:"-"` // the edges that share the limits (Fleet.Edges)
+	Edges  int         `yaml:"-"` // edges that share the limits (Fleet.Edges)
 }
 
-// GroupLimits bound the keys of a group together. Zero means no limit.
+// GroupLimits are the limits for the sum of all keys in a group. Zero means no limit.
 type GroupLimits struct {
-	// The most calls that the keys of the group may begin in a minute. Further calls get a 429.
+	// The keys of the group may start this many calls per minute in total. Calls above the limit
+	// get a 429.
 	RequestsPerMinute int `yaml:"requests_per_minute"`
-	// The most tokens of prompts and answers in a minute. Further calls get a 429.
+	// The keys of the group may use this many tokens per minute in total, for prompts and answers.
+	// Calls above the limit get a 429.
 	TokensPerMinute int `yaml:"tokens_per_minute"`
-	// The most calls that the keys of the group may have at once. Further calls get a 429.
+	// The keys of the group may have this many calls in progress in total. Calls above the limit
+	// get a 429.
 	Concurrency int `yaml:"concurrency"`
 
-	// The most tokens of prompts and answers in a day (UTC). Without a ledger all budgets start anew
-	// when the edge restarts.
+	// The keys of the group may use this many tokens per day (UTC) in total, for prompts and
+	// answers. If there is no ledger, all budgets start again when the edge restarts.
 	TokensPerDay int `yaml:"tokens_per_day"`
-	// The most tokens of prompts and answers in a month (UTC).
+	// The keys of the group may use this many tokens per month (UTC) in total, for prompts and
+	// answers.
 	TokensPerMonth int `yaml:"tokens_per_month"`
-	// The most money to spend in a day (UTC), in the currency of the models' pricing.
+	// The keys of the group may spend this much per day (UTC) in total, in the currency of the
+	// models' pricing.
 	SpendPerDay money.Amount `yaml:"spend_per_day"`
-	// The most money to spend in a month (UTC), in the currency of the models' pricing.
+	// The keys of the group may spend this much per month (UTC) in total, in the currency of the
+	// models' pricing.
 	SpendPerMonth money.Amount `yaml:"spend_per_month"`
 }
 
-// AsKey returns a key that stands for all keys in the group and has the group's limits. No real key
-// can have its id.
+// AsKey returns a pseudo-key with the group's limits. Its id cannot be the id of a real key.
 func (g *Group) AsKey() Key {
 	l := &g.Limits
 	return Key{ID: "group " + g.ID, Edges: g.Edges, Limits: KeyLimits{
@@ -198,10 +205,10 @@ func (g *Group) AsKey() Key {
 	}}
 }
 
-// BodyLimits bound the bodies of requests. Zero means no limit.
+// BodyLimits are limits on request bodies. Zero means no limit.
 type BodyLimits struct{ RequestBody, UploadBody Bytes }
 
-// Bodies returns the limits on bodies.
+// Bodies returns the limits on request bodies.
 func (l *KeyLimits) Bodies() BodyLimits { return BodyLimits{l.RequestBody, l.UploadBody} }
 
 // Budgeted reports whether a daily or monthly budget is set.
@@ -210,7 +217,7 @@ func (l *KeyLimits) Budgeted() bool {
 		!l.SpendPerDay.Zero() || !l.SpendPerMonth.Zero()
 }
 
-// keysFile is the content of a keys_file. A bare list is also accepted.
+// keysFile is the content of a keys_file. It may also be a bare list.
 type keysFile struct {
 	Keys []Key `yaml:"keys"`
 }
@@ -224,7 +231,8 @@ func (k *keysFile) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	b.Fields(n, k)
 }
 
-// readKeys appends the keys of the keys_file to f. Its problems refer to lines of that file.
+// readKeys appends the keys of the keys_file to f. The positions in its problems refer to the
+// keys_file.
 func (f *File) readKeys() Problems {
 	at := f.origin
 	at.files = append(at.files, f.KeysFile)
@@ -260,8 +268,7 @@ func (f *File) readKeys() Problems {
 	return problems
 }
 
-// openToOthers warns if users other than the owner and the group can read a file that contains
-// keys.
+// openToOthers warns if users other than the owner and the group can read a file with keys.
 func openToOthers(path string, info os.FileInfo) Problems {
 	if !strictyaml.TooOpen(info) {
 		return nil
@@ -272,13 +279,13 @@ func openToOthers(path string, info os.FileInfo) Problems {
 	}}
 }
 
-// keysLine matches the line that starts a list of keys in block style. An empty list may follow on
-// the same line.
+// keysLine matches the line that starts a block list of keys. An empty list may follow on the same
+// line.
 var keysLine = regexp.MustCompile(`^keys:[ \t]*(\[[ \t]*\][ \t]*)?(#.*)?$`)
 
-// AppendKey adds a key at the end of the keys of a keys_file or a configuration, and returns the
-// new text. lines are the key's lines, which start with " - ". The other lines stay as they are. An
-// empty text becomes a keys_file.
+// AppendKey appends a key to the keys in a keys_file or a configuration, and returns the new text.
+// lines are the lines of the new key, which start with " - ". All other lines stay unchanged. An
+// empty src becomes a keys_file.
 func AppendKey(src []byte, lines string) ([]byte, error) {
 	text := strings.Split(strings.TrimSuffix(string(src), "\n"), "\n")
 	content := func(line string) bool {
@@ -320,8 +327,8 @@ func AppendKey(src []byte, lines string) ([]byte, error) {
 	return out, onlyAppended(src, out)
 }
 
-// onlyAppended checks that the text after has the same keys as the text before, followed by one key
-// with a new id.
+// onlyAppended checks that after contains the same keys as before, followed by one key with a new
+// id.
 func onlyAppended(before, after []byte) error {
 	var older, newer keysFile
 	strictyaml.Read("", before, &older, strictyaml.Options{})

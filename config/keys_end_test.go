@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestKeysThatEnd checks that check warns of a key that has expired or expires within a week, also
-// through its last hash, but not of a key that has another hash.
+// TestKeysThatEnd expects a warning about a key that has expired or will expire within a week. The
+// same applies if only its last hash expires. A key that has another valid hash causes no warning.
 func TestKeysThatEnd(t *testing.T) {
 	at := func(days int) string {
 		return time.Now().Add(time.Duration(days)*24*time.Hour + time.Hour).Format(time.RFC3339)
@@ -39,8 +39,8 @@ func TestKeysThatEnd(t *testing.T) {
 	}
 }
 
-// TestHookOfNoKey checks that check warns of a hook's key that the file does not have, even if keys
-// are made at run time.
+// TestHookOfNoKey expects a warning about a hook's key that is not in the file, even if keys can be
+// made at run time.
 func TestHookOfNoKey(t *testing.T) {
 	text := `admin: { token: 0123456789abcdef0123, keys: { file: keys.json } }
 keys: [{ id: team-a, hash: "sha256:` + strings.Repeat("a", 64) + `" }]

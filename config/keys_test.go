@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestAppendKey checks that a new key is added at the end of the keys, and that every other line
-// stays as it is.
+// TestAppendKey checks that a new key is added at the end of the keys, and that all other lines
+// stay unchanged.
 func TestAppendKey(t *testing.T) {
 	const lines = "  - id: new\n    hash: sha256:2\n    models: [\"*\"]\n"
 	for _, c := range []struct{ name, src, want string }{
@@ -41,7 +41,7 @@ func TestAppendKey(t *testing.T) {
 	}
 }
 
-// FuzzAppendKey checks that AppendKey either refuses a file or keeps all of its content.
+// FuzzAppendKey checks that AppendKey either refuses a file or preserves all of its content.
 func FuzzAppendKey(f *testing.F) {
 	for _, src := range []string{"", "keys: []", "keys:\n- id: a\n", "- id: a\n# x", "keys:\n\n#\n  - {id: a}\nlisten: x", "\n\n", "keys:\n  -\n    id: a", "a: |\n keys:\nkeys:\n"} {
 		f.Add(src)

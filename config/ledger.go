@@ -11,37 +11,38 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// Ledger configures where the usage of keys and models is kept across restarts. It is written as a
-// path or a mapping.
+// Ledger configures where usage is stored so that it survives restarts. It is written as a path or
+// a mapping.
 type Ledger struct {
-	// The file in which usage is kept. Only one edge may write to it.
+	// The edge stores usage in this file. Only one edge may write to it.
 	Path string `yaml:"path"`
-	// Files and URLs that get the ledger's rows as JSON lines. Each row holds a key's usage of one
-	// model on one day.
+	// The edge sends the rows of the ledger to these files and URLs, as JSON lines. Each row
+	// contains one key's usage of one model on one day.
 	Export []LedgerSink `yaml:"export"`
 }
 
-// LedgerSink is a file or URL that gets the ledger's rows.
+// LedgerSink is a file or URL that receives the ledger's rows.
 type LedgerSink struct {
-	// The file to which rows are appended.
+	// The edge appends rows to this file.
 	File string `yaml:"file"`
-	// The URL to which rows are sent by POST.
+	// The edge sends rows to this URL in POST requests.
 	URL string `yaml:"url"`
-	// The bearer token of that URL.
+	// The edge sends this bearer token to the URL.
 	Token Secret `yaml:"token"`
 }
 
-// EndUsers configures the counting of usage by the end users of the keys' applications. An end user
-// is identified by a keyed hash of the name that the application sends. Without a secret the edge
-// does not read that name.
+// EndUsers configures how usage is counted by the end users of the keys' applications. An end user
+// is identified by a keyed hash of the name that the application sends. If no secret is set, the
+// edge does not read that name.
 type EndUsers struct {
-	// The secret of the hash. With a new secret every end user gets another hash.
+	// This is the secret of the keyed hash. If the secret changes, every end user gets a different
+	// hash.
 	Secret Secret `yaml:"secret"`
-	// A request header that names the end user and takes precedence over the body.
+	// This request header contains the name of the end user. It takes precedence over the body.
 	Header string `yaml:"header"`
 }
 
-// BindNode accepts the path alone, or a mapping with the members of Ledger.
+// BindNode accepts a path, or a mapping with the members of Ledger.
 func (l *Ledger) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	if n.IsMapping() {
 		b.Fields(n, l)
@@ -53,7 +54,7 @@ func (l *Ledger) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	}
 }
 
-// ledger checks where usage is kept and exported.
+// ledger checks where usage is stored and exported.
 func (c processChecks) ledger() {
 	l := &c.file.Ledger
 	if l.Path == "" {
@@ -103,7 +104,6 @@ func sameFile(a, b string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(one, other)
 }
 
-// endUsers checks how end users are identified.
 func endUsers(c processChecks) {
 	e := &c.file.EndUsers
 	switch n := len(e.Secret); {

@@ -14,30 +14,30 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// Problem is one mistake in a configuration, with its position and its remedy.
+// Problem is a mistake in a configuration, with its position and remedy.
 type Problem = strictyaml.Problem
 
-// Problems holds all problems that one run found.
+// Problems are all mistakes that one run has found.
 type Problems = strictyaml.Problems
 
-// origin holds information about the sources of a File.
+// origin describes the sources of a File.
 type origin struct {
 	places *strictyaml.Places
-	notes  Problems // warnings from reading, which Validate also returns
-	files  []string // every file that was read, or that the configuration names
+	notes  Problems // warnings from reading the file, which Validate also returns
+	files  []string // files that were read or that the configuration names
 
-	certificates map[string][sha256.Size]byte // of certificate files, by path in a Change
+	certificates map[string][sha256.Size]byte // hashes of certificate files, by path in a Change
 
 	keyless bool // the keys_file states that it has no keys
-	private bool // the file itself contains keys or a secret
+	private bool // the file contains keys or a secret
 
-	content hash.Hash // of the file and the keys_file
+	content hash.Hash // hash of the file and the keys_file
 }
 
-// Load reads the configuration at path with all its references: environment variables, secrets in
-// files and the keys_file. The error has the type Problems and contains all problems found: wrong
-// syntax, unknown and repeated keys, malformed values and dangling references. Validate checks the
-// rules between values. LoadValid reads and validates.
+// Load reads the configuration at path with everything that it references: environment variables,
+// secrets in files, and the keys_file. The error is of type Problems. It contains all mistakes
+// found: invalid syntax, unknown and repeated keys, malformed values and missing references. Load
+// does not check the rules between values. Use Validate or LoadValid for that.
 func Load(path string) (*File, error) {
 	f, problems := load(path, strictyaml.ReadBounded)
 	if err := problems.Err(); err != nil {
@@ -46,9 +46,9 @@ func Load(path string) (*File, error) {
 	return f, nil
 }
 
-// Parse is Load for a source that is already in memory. Problems show name, and relative paths in
-// the file start from name's folder. Parse reads the environment and the files that the source
-// refers to.
+// Parse is like Load, but reads a source in memory. Problems contain name as the file name, and
+// relative paths in the source refer to the folder of name. Parse reads the environment and the
+// files that the source references.
 func Parse(name string, src []byte) (*File, error) {
 	f, problems := parse(name, src)
 	if err := problems.Err(); err != nil {
@@ -57,16 +57,16 @@ func Parse(name string, src []byte) (*File, error) {
 	return f, nil
 }
 
-// LoadValid reads the configuration at path and checks it with Validate, so that one run finds
-// mistakes of every kind. If Problems.Err returns an error, the File is nil. Otherwise the problems
-// are warnings. more are the caller's own checks.
+// LoadValid reads the configuration at path and validates it, so that one run finds mistakes of
+// every kind. If Problems.Err returns an error, the File is nil. Otherwise all problems are
+// warnings. more contains additional checks.
 func LoadValid(path string, k Known, more ...Check) (*File, Problems) {
 	f, problems := load(path, strictyaml.ReadBounded)
 	return valid(f, problems, k, more)
 }
 
-// LoadAgain is LoadValid for a reload. The file must be a regular file. A pipe is allowed at the
-// start, but could block a reload forever.
+// LoadAgain is like LoadValid, but for a reload. The file must be a regular file. A pipe is allowed
+// at the start, but could block a reload forever.
 func LoadAgain(path string, k Known) (*File, Problems) {
 	f, problems := load(path, strictyaml.ReadRegular)
 	return valid(f, problems, k, nil)
@@ -75,42 +75,39 @@ func LoadAgain(path string, k Known) (*File, Problems) {
 // MaxFile is the maximum size of a configuration in bytes.
 const MaxFile = strictyaml.MaxFile
 
-// ReadText reads the text of a configuration without parsing it.
+// ReadText reads a configuration without parsing it.
 func ReadText(path string) ([]byte, error) { return strictyaml.ReadBounded(path, MaxFile) }
 
-// Check returns what is wrong with a File. The File may have other mistakes that a Check must
-// tolerate.
+// Check returns problems with a File. It must tolerate a File that has other mistakes.
 type Check func(*File) Problems
 
-// ParseValid is LoadValid for a source that is already in memory. name has the same meaning as for
+// ParseValid is like LoadValid, but reads a source in memory. name has the same meaning as in
 // Parse.
 func ParseValid(name string, src []byte, k Known, more ...Check) (*File, Problems) {
 	f, problems := parse(name, src)
 	return valid(f, problems, k, more)
 }
 
-// Decode binds one YAML document to the struct that into points to, as strictly as Load and by the
-// same yaml tags. Other packages read their files with it if they share types with this package.
-// Environment variables are resolved. The error has the type Problems.
+// Decode binds a YAML document to *into, which is a struct, as strictly as Load. It is for packages
+// that use types of this package in other files. It resolves environment variables. The error is of
+// type Problems.
 func Decode(name string, src []byte, into any) error {
 	return strictyaml.Read(name, src, into, strictyaml.Options{Least: "write it, or leave it out"}).Problems().Err()
 }
 
 // ProblemAt returns a Problem for a mistake that the caller found in the value at path, such as
-// models[2].deployments. If f was read from a file, the Problem has the value's position and an
-// excerpt.
+// models[2].deployments. If f was read from a file, the Problem has a position and an excerpt.
 func (f *File) ProblemAt(path, message string) Problem {
-	if f.places().Broken(path) { // reading has already reported it
+	if f.places().Broken(path) { // already reported
 		return Problem{Path: path, Message: message}
 	}
 	return f.places().ProblemAt(path, message)
 }
 
-// Rename sets the file name that later problems in f show.
+// Rename changes the file name in later problems about f.
 func Rename(f *File, name string) { f.origin.places.Rename(name) }
 
-// places returns the positions of f's values in its source, or nil for a File that was not read
-// from a text.
+// places returns the positions of f's values, or nil if f was not read from a text.
 func (f *File) places() *strictyaml.Places {
 	if f.origin == nil {
 		return nil
@@ -118,8 +115,8 @@ func (f *File) places() *strictyaml.Places {
 	return f.origin.places
 }
 
-// Paths returns every file that the configuration was read from or names: the file itself, the
-// keys_file, certificates, and files with secrets. A Watcher watches these files.
+// Paths returns all files from which the configuration was read or that it names: the file, the
+// keys_file, certificates, and files with secrets.
 func (f *File) Paths() []string {
 	if f.origin == nil {
 		return nil
@@ -167,8 +164,8 @@ func load(path string, read func(string, int64) ([]byte, error)) (*File, Problem
 	return f, problems
 }
 
-// parse returns a File if the source is valid YAML. A value that could not be read gets its
-// default, so that Validate can find other mistakes.
+// parse returns a File if the source is valid YAML. A value that could not be read keeps its
+// default. Validate can then find other mistakes.
 func parse(name string, src []byte) (*File, Problems) {
 	f := Defaults()
 	d := strictyaml.Read(name, src, f, strictyaml.Options{
@@ -191,9 +188,8 @@ func parse(name string, src []byte) (*File, Problems) {
 	return f, problems
 }
 
-// Digest returns a short text that is the same for equal files, including the keys_file. The edges
-// of a fleet compare their configurations by it. It is empty for a File that was not read from a
-// text.
+// Digest returns a short hash of the file and the keys_file. The edges of a fleet use it to compare
+// their configurations. It returns "" if f was not read from a text.
 func (f *File) Digest() string {
 	if f.origin == nil {
 		return ""
@@ -201,7 +197,6 @@ func (f *File) Digest() string {
 	return hex.EncodeToString(f.origin.content.Sum(nil)[:6])
 }
 
-// normalize converts values to the format that the other code expects.
 func (f *File) normalize(dir string) {
 	store := &f.Fleet.Store.TLS
 	for _, p := range []*string{
@@ -239,8 +234,8 @@ func (f *File) normalize(dir string) {
 	}
 }
 
-// readCertificates checks that the certificates and key sets that f names can be read, and
-// remembers their hashes for Same and Diff. It does not check their contents.
+// readCertificates checks that the certificates and key sets of f are readable, and stores their
+// hashes for Same and Diff. It does not check their contents.
 func (f *File) readCertificates(d *strictyaml.Document) {
 	f.origin.certificates = map[string][sha256.Size]byte{}
 	check := func(path, called, name string) (content []byte) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestLoadAgainWaitsForNoPipe checks that a reload refuses a pipe in place of the file, because the
+// TestLoadAgainWaitsForNoPipe checks that a reload refuses a pipe instead of the file, because the
 // pipe would block every later reload.
 func TestLoadAgainWaitsForNoPipe(t *testing.T) {
 	t.Chdir(t.TempDir())

@@ -55,7 +55,7 @@ func TestDefaultsOfAFile(t *testing.T) {
 	}
 }
 
-// TestDefaultsKeepTheAgreedNumbers checks the documented numbers.
+// TestDefaultsKeepTheAgreedNumbers checks that the defaults are the documented ones.
 func TestDefaultsKeepTheAgreedNumbers(t *testing.T) {
 	f := Defaults()
 	got := fmt.Sprintln(f.Listen, f.Admin.Listen, f.Log, f.Limits, f.Timeouts, f.Stream, f.Retry, f.OnRevoke)
@@ -127,7 +127,7 @@ models:
 
 func TestReferences(t *testing.T) {
 	t.Chdir(t.TempDir())
-	t.Setenv("CFG_HOST", "h: [x") // would change the structure if inserted before parsing
+	t.Setenv("CFG_HOST", "h: [x") // would change the structure if it were inserted before parsing
 	t.Setenv("CFG_KEY", "from-env")
 	t.Setenv("CFG_FILE", "file:etc/secret")
 	t.Setenv("CFG_DIR", "secrets")
@@ -188,7 +188,8 @@ func TestKeysFile(t *testing.T) {
 	}
 }
 
-// TestProblemsAreTheError checks the error properties of Load and Parse that callers rely on.
+// TestProblemsAreTheError checks the properties of the errors of Load and Parse on which callers
+// rely.
 func TestProblemsAreTheError(t *testing.T) {
 	f, err := Parse("c.yaml", []byte("listen: [\nlog: 1\n"))
 	ps, ok := errors.AsType[Problems](err)
@@ -311,7 +312,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestEditorsOfOtherSystems reads files with CRLF and a UTF-8 byte order mark.
+// TestEditorsOfOtherSystems checks that files with CRLF and a UTF-8 byte order mark can be read.
 func TestEditorsOfOtherSystems(t *testing.T) {
 	src := "\ufeff" + strings.ReplaceAll("listen: 127.0.0.1:7"+minimal, "\n", "\r\n")
 	f, problems := ParseValid("c.yaml", []byte(src), bundled)
@@ -329,7 +330,7 @@ func TestEditorsOfOtherSystems(t *testing.T) {
 	}
 }
 
-// TestAliasesAreBounded checks that a small file cannot become a huge tree.
+// TestAliasesAreBounded checks that a small file cannot expand to a huge tree.
 func TestAliasesAreBounded(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("models:\n  - id: m\n    pricing:\n      a: &a [x, x, x, x, x, x, x, x, x]\n")
@@ -361,8 +362,8 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
-		// Parse reads secrets and further files that the source names. Their content on this
-		// machine does not matter here.
+		// Parse reads secrets and other files that the source names. Their content on this machine
+		// does not matter here. Their content on this machine does not matter here.
 		file, err := Parse("fuzz.yaml", src)
 		if err == nil {
 			if file == nil {

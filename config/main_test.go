@@ -8,13 +8,13 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// bundled replaces the engine profiles, which are outside the package.
+// bundled replaces the engine profiles, which are in another package.
 var bundled = Known{Engines: []string{
 	"vllm", "sglang", "llamacpp", "ollama", "tgi", "trtllm", "lmstudio", "whisper", "speaches", "kokoro", "openai", "sim",
 }, Continuing: []string{"vllm"}, Ordering: []string{"vllm", "sglang"}, Salting: []string{"vllm", "sglang", "trtllm"}, Fixed: []string{"vllm", "sglang", "tgi"}}
 
-// unpack writes the files of an archive into the test's own folder and changes into it, so that
-// messages show plain names.
+// unpack writes the files of an archive into the test's folder and changes into it, so that
+// messages contain plain names.
 func unpack(t *testing.T, a *golden.Archive) {
 	t.Helper()
 	t.Chdir(t.TempDir())

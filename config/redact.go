@@ -9,18 +9,24 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// Redacted is a configuration without secrets, which can be shown to others.
+// Redacted is a configuration without secrets.
 type Redacted struct {
 	Text []byte // nil: the file is not YAML, so its secrets are unknown
-	Keys []byte // the same for the keys_file
-	// Secrets are the texts that were removed, and the contents of secret variables and files.
+	Keys []byte // the redacted keys_file, or nil
+	// Secrets contains the removed texts, and the contents of secret variables and files.
 	Secrets []string
-	Admin   Admin // as in the file, if it can be read
+	Admin   Admin // from the file, if the file can be read
 }
 
-// Redact reads the file at path and removes its secrets: values of type Secret, key hashes, the
-// parts of URLs that may contain credentials, all words that look like credentials, and unknown
-// settings. It also removes comments. The file need not be valid.
+// Redact reads the file at path and removes
+//
+//   - values of type Secret and key hashes
+//   - the parts of URLs that may contain credentials
+//   - words that look like credentials
+//   - unknown settings
+//   - comments
+//
+// The file need not be valid.
 func Redact(path string) (Redacted, error) {
 	src, err := strictyaml.ReadBounded(path, strictyaml.MaxFile)
 	if err != nil {
@@ -49,10 +55,10 @@ func (r *Redacted) read(src []byte, to reflect.Type) []byte {
 	return text
 }
 
-// isSecret reports whether values of the type are secrets. They are writeOnly in schema.json.
+// isSecret reports whether values of type t are secrets. They are writeOnly in schema.json.
 func isSecret(t reflect.Type) bool { return t == reflect.TypeFor[Secret]() }
 
-// secretsIn returns the secrets within a value, in the format in which they are sent.
+// secretsIn returns the secrets in a value, in the form in which they are sent.
 func secretsIn(v reflect.Value) (all []string) {
 	if s, ok := v.Interface().(Secret); ok {
 		return []string{s.Value()}
@@ -70,17 +76,16 @@ func secretsIn(v reflect.Value) (all []string) {
 	return all
 }
 
-// hiddenTexts are settings that are hidden although they are not of type Secret: names of persons,
-// and key hashes, which are also writeOnly in schema.json. URLs in pathsOfURLs may have a secret in
-// their path. The webhooks of many services have one.
+// hiddenTexts are settings that are removed although they are not of type Secret: names of persons,
+// and key hashes. pathsOfURLs are the URLs whose path may contain a secret, as in the webhooks of
+// many services.
 var (
 	hiddenTexts = []string{"keys.hash", "keys.hash.hash", "tls.acme.email"}
 	pathsOfURLs = []string{"upstreams.wake.url", "ledger.export.url", "hooks.before", "hooks.after", "tracing.otlp"}
 )
 
-// credentials matches words that look like a credential: a prefix by which a service marks its
-// keys, a UUID, or a word of at least 24 letters and digits. Names of models and hosts have no such
-// words.
+// credentials matches words that look like a credential: a known prefix of a service's keys, a
+// UUID, or a word of at least 24 letters and digits. Model names and host names do not match.
 var credentials = regexp.MustCompile(`\b(?:` + strings.Join([]string{
 	`(?:sk|rk|pk)[-_][A-Za-z0-9_-]{8,}`,
 	`(?:hf|gsk|gh[oprsu]|github_pat|pstk|r8|tgp_v1)_[A-Za-z0-9_-]{12,}`,
@@ -90,7 +95,6 @@ var credentials = regexp.MustCompile(`\b(?:` + strings.Join([]string{
 	`[A-Za-z0-9]{24,}`,
 }, "|") + `)`)
 
-// misplaced returns the words of a text that look like credentials.
 func misplaced(text string) (words []string) {
 	for _, w := range credentials.FindAllString(text, -1) {
 		if strings.ContainsAny(w, "0123456789") { // a word without digits is a long name
@@ -100,8 +104,8 @@ func misplaced(text string) (words []string) {
 	return words
 }
 
-// shownText returns the part of a string that may be shown. A URL loses its user, password and
-// query. Misplaced credentials are removed from every string.
+// shownText returns a string without its secret parts. It removes the user, password and query from
+// a URL. It removes misplaced credentials from every string.
 func shownText(path, text string) string {
 	text = shownPlace(path, text)
 	for _, w := range misplaced(text) {
@@ -110,7 +114,7 @@ func shownText(path, text string) string {
 	return text
 }
 
-// shownPlace returns the part of a text that may be shown, given the setting's path.
+// shownPlace returns the part of a text that may be shown, depending on the path of the setting.
 func shownPlace(path, text string) string {
 	if slices.Contains(hiddenTexts, path) || strings.ContainsAny(text, "\r\n") ||
 		strings.Contains(text, "PRIVATE KEY") || strings.Contains(text, "pstk_") {
@@ -131,7 +135,7 @@ func shownPlace(path, text string) string {
 	address, more := rest[:end], ""
 	if end < len(rest) {
 		more = "?" + strictyaml.Removed
-		if strings.Contains(rest[end:], "@") { // a password may contain any mark that ends an address
+		if strings.Contains(rest[end:], "@") { // a password may contain any character that ends an address
 			return scheme + strictyaml.Removed
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // planted is a configuration with a canary at every setting of the schema.
 type planted struct {
 	n       int
-	secrets []string // paths that are writeOnly
+	secrets []string // writeOnly paths
 	texts   []string // other paths that accept any text
 }
 
@@ -54,8 +54,8 @@ func (p *planted) value(path string, schema map[string]any) string {
 	return fmt.Sprintf("\"https://%s:%s@host.example:1/x?key=%s\"", p.canary("user"), p.canary("password"), p.canary("query"))
 }
 
-// TestRedactHidesEverySecretOfTheSchema checks that no canary is shown: neither in a secret
-// setting, nor as the password of a URL in another setting, nor in a comment or an unknown setting.
+// TestRedactHidesEverySecretOfTheSchema checks that no canary is shown. Canaries are in secret
+// settings, in passwords of URLs, in a comment and in an unknown setting.
 func TestRedactHidesEverySecretOfTheSchema(t *testing.T) {
 	var root map[string]any
 	if err := json.Unmarshal(Schema(), &root); err != nil {
@@ -93,8 +93,8 @@ func TestRedactHidesEverySecretOfTheSchema(t *testing.T) {
 	}
 }
 
-// TestSecretsAreCalledSecret checks that a setting with the name of a secret has the type Secret,
-// or is listed as an exception.
+// TestSecretsAreCalledSecret checks that every setting that has the name of a secret also has the
+// type Secret or is listed as an exception.
 func TestSecretsAreCalledSecret(t *testing.T) {
 	harmless := []string{
 		"tls.key", "admin.tls.key", "upstreams.tls.key", "fleet.store.tls.key", // paths of files
@@ -185,8 +185,8 @@ models:
 	}
 }
 
-// TestRedactMisplaced checks that a credential in a URL's path or in a name is removed, while names
-// of models and hosts stay.
+// TestRedactMisplaced checks that a credential in the path of a URL or in a name is removed, while
+// names of models and hosts stay.
 func TestRedactMisplaced(t *testing.T) {
 	for text, want := range map[string]string{
 		"https://api.example.com/sk-live-4711aaaa/v1":             "https://api.example.com/(removed)/v1",

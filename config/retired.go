@@ -2,9 +2,9 @@ package config
 
 import "penstock/config/strictyaml"
 
-// retired are the settings of earlier versions, by path. When a setting is removed, add a line
-// here, so that a valid file stays valid and a warning tells what to do. Unsafe marks a limit or a
-// consent that a file must not lose silently.
+// retired maps the paths of removed settings to their replacements. If you remove a setting, add a
+// line here. Old files then remain valid, and a warning explains what to do. Unsafe marks a limit
+// or a consent, which must not be ignored silently.
 var retired = map[string]strictyaml.Retired{
 	"upstreams[].native":         {Remedy: "requests of every dialect are translated for every engine; delete it"},
 	"engines[].native":           {Remedy: "requests of every dialect are translated for every engine; delete it"},

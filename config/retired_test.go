@@ -9,7 +9,7 @@ import (
 )
 
 // TestRetired checks that no setting is both current and retired, that the parents of retired
-// settings still exist, and that each has a remedy.
+// settings still exist, and that each retired setting has a remedy.
 func TestRetired(t *testing.T) {
 	for path, r := range retired {
 		in, name := "", path

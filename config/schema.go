@@ -8,248 +8,255 @@ import (
 	"time"
 )
 
-// File is one configuration with its defaults filled in and its references resolved. It is
-// read-only once Load or Parse has returned it.
+// File is a complete configuration: defaults are filled in and references are resolved. It must not
+// be modified after Load or Parse.
 type File struct {
-	// The address of the public API. The default port is 4000 because engines use 8000, 8080, 11434
-	// and 30000 themselves. unix:/PATH is a Unix socket, which the edge's user and group may use;
-	// unix:/PATH|0666 sets another mode.
+	// The public API listens on this address. The default port is 4000, because engines use 8000,
+	// 8080, 11434 and 30000. unix:/PATH is a Unix socket to which the edge's user and group may
+	// connect. unix:/PATH|0666 sets another mode.
 	Listen string `yaml:"listen"`
-	// Networks, such as 10.0.0.0/8, of TCP proxies whose connections begin with the PROXY protocol
-	// header (version 1 or 2). The address in the header is the client's, for limits and the log. A
-	// connection from these networks without the header, and one from any other peer with it, is
-	// closed and counted. The word unix stands for every peer at a Unix socket.
+	// Connections from these networks, such as 10.0.0.0/8, come from TCP proxies and must begin
+	// with a PROXY protocol header (version 1 or 2). The edge uses the address in the header as the
+	// client's address, for limits and the log. It closes and counts a connection from these
+	// networks that has no such header, and a connection from any other peer that has one. The
+	// value unix adds all peers at a Unix socket.
 	ListenTrusted []string `yaml:"listen_trusted"`
-	// Take X-Request-Id of requests from the peers of listen_trusted: it goes into the log as
-	// proxy_request_id and back to the client as X-Request-Id; Request-Id stays the edge's own. Only
-	// for proxies that set the header themselves, such as HAProxy by unique-id-header, because one
-	// that passes bytes on passes the client's. One that is longer than 128 bytes, or has others than
-	// letters, digits and . _ - : / + = @, does not count.
+	// With true, the edge uses the X-Request-Id header of requests from the peers in
+	// listen_trusted. It logs the header as proxy_request_id and returns it to the client as
+	// X-Request-Id. Request-Id still contains the id that the edge created. Set this only for
+	// proxies that set the header themselves, such as HAProxy with unique-id-header. Other proxies
+	// pass on the client's header. The edge ignores a value that is longer than 128 bytes, or that
+	// contains characters other than letters, digits and . _ - : / + = @.
 	TrustRequestID bool `yaml:"trust_request_id"`
-	// The operator's listener: /metrics, /status, /-/ready and the commands that change a running
-	// edge.
+	// These settings configure the operator's listener, which serves /metrics,
+	// /status, /-/ready and the commands that change a running edge.
 	Admin Admin `yaml:"admin"`
-	// TLS of the public listener, with a certificate from files or one that the edge obtains by
-	// ACME.
+	// These settings configure TLS for the public listener. The certificate comes from files, or
+	// the edge obtains it by ACME.
 	TLS TLS `yaml:"tls"`
-	// What is written to standard error.
+	// These settings configure what the edge writes to standard error.
 	Log Log `yaml:"log"`
-	// Spans of calls, exported as OTLP over HTTP.
+	// The edge exports the spans of calls as OTLP over HTTP.
 	Tracing Tracing `yaml:"tracing"`
-	// Refuse what the edge otherwise tolerates for common clients, such as unknown values of hints.
-	// The edge then does not serve paths outside the contract: those that compact, that count a
-	// request's tokens, or that only some engines have.
+	// With true, the edge refuses requests that it otherwise tolerates for common clients, such as
+	// those with unknown values of hints. It also does not serve paths outside the contract: those
+	// that compact conversations or count a request's tokens, and those that only some engines
+	// support.
 	Strict bool `yaml:"strict"`
-	// Read this file, keys, certificates and secrets again when they change. With false they are
-	// read only on SIGHUP and by `penstock reload`.
+	// With true, the edge rereads this file, keys, certificates and secrets when they change. With
+	// false, it rereads them only on SIGHUP and by `penstock reload`.
 	Watch bool `yaml:"watch"`
-	// With none the edge asks for no keys. This is allowed only while every listener is on
-	// loopback, and web pages may call only from cors.origins. If omitted: every call needs a key.
+	// With none, the edge requires no keys. This is allowed only while every listener is on
+	// loopback, and web pages may call the API only from cors.origins. By default every call needs
+	// a key.
 	Auth string `yaml:"auth"`
-	// How much of the edge a client may use before its call is admitted.
+	// These settings limit how much of the edge a client may use before its call is admitted.
 	Limits Limits `yaml:"limits"`
-	// The timeouts of a call.
+	// These are the timeouts for a call.
 	Timeouts Timeouts `yaml:"timeouts"`
-	// What a waiting client receives while the engine sends nothing.
+	// These settings define what a waiting client receives while the engine sends nothing.
 	Stream Stream `yaml:"stream"`
-	// How often a failed call is sent to another engine.
+	// These settings limit how often the edge sends a failed call to another engine.
 	Retry Retry `yaml:"retry"`
-	// What happens to running streams when their key, or one of its hashes, is removed: end lets
-	// them finish, abort cuts them.
+	// This setting decides what happens to running streams when their key, or one of its hashes, is
+	// removed. end: the streams continue to their end. abort: the edge closes them.
 	OnRevoke string `yaml:"on_revoke"`
-	// Which web pages may call the API.
+	// These settings define which web pages may call the API.
 	CORS CORS `yaml:"cors"`
-	// Who may read the list of models.
+	// These settings define who may read the list of models.
 	Catalog Catalog `yaml:"catalog"`
-	// Settings of /v1/responses.
+	// These are the settings of /v1/responses.
 	Responses Responses `yaml:"responses"`
-	// Which hosts image URLs in prompts may name.
+	// These settings limit the hosts of image URLs in prompts.
 	Images Images `yaml:"images"`
-	// How several edges share the same keys and engines.
+	// These settings define how edges share the same keys and engines.
 	Fleet Fleet `yaml:"fleet"`
-	// Where usage of keys and models is kept over restarts: the path of a file, or a mapping. If
-	// omitted: only in memory.
+	// The edge stores the usage of keys and models here, so that it survives restarts. The value is
+	// the path of a file, or a mapping. By default usage is only in memory.
 	Ledger Ledger `yaml:"ledger"`
-	// Count usage by end user, too: the one in the header below, or otherwise in safety_identifier,
-	// user or metadata.user_id of the request. Only a keyed hash is kept, for the 1,000 users with
-	// the most usage.
+	// The edge also counts usage by end user. It takes the user from the header below or, if that
+	// is missing, from safety_identifier, user or metadata.user_id in the request. It stores only a
+	// keyed hash, for the 1,000 users with the most usage.
 	EndUsers EndUsers `yaml:"end_users"`
-	// The keys that encrypt what clients carry from turn to turn without reading it: reasoning, and
-	// the summaries of compacted conversations. If omitted: the edge makes a key at its start,
-	// edges cannot open each other's reasoning, and no conversation is compacted.
+	// These keys encrypt data that clients return from turn to turn without reading it: reasoning,
+	// and the summaries of compacted conversations. By default each edge creates a key when it
+	// starts. Edges then cannot decrypt each other's reasoning, and conversations are not
+	// compacted.
 	Seal Seal `yaml:"seal"`
-	// A second file with its own `keys` list, watched like this one. Its keys are added to those of
-	// this file.
+	// This second file contains another `keys` list. Its keys are added to those in this file, and
+	// the edge also watches it.
 	KeysFile string `yaml:"keys_file"`
-	// Classes of calls, the first served first. If omitted: interactive, batch. A call of a later
-	// class waits behind calls of earlier classes until it has waited half of its queue's wait. In
-	// a full queue it loses its place to them, and it does not use a model's reserve. Requests with
-	// service_tier flex belong to the last class.
+	// These are the classes of calls, in order of precedence. The default is interactive, batch. A
+	// call of a later class waits behind calls of earlier classes until it has waited for half of
+	// its queue's maximum wait. In a full queue, it is evicted to make room for calls of earlier
+	// classes. It cannot use a model's reserve. Requests with service_tier flex belong to the last
+	// class.
 	Classes []Class `yaml:"classes"`
-	// The API keys of clients.
+	// These are the API keys of clients.
 	Keys []Key `yaml:"keys"`
-	// Groups of keys that share limits, such as those of a team. Each call counts for its key and for
-	// the key's group.
+	// Each group contains keys that share limits, for example the keys of a team. Each call counts
+	// for its key and for the key's group.
 	Groups []Group `yaml:"groups"`
-	// Identity providers whose tokens (JWT, OpenID Connect) are accepted as well as keys.
-	// proxy/access/auth/README.md shows Keycloak, Entra and Kubernetes.
+	// The edge accepts tokens (JWT, OpenID Connect) of these identity providers in addition to
+	// keys. proxy/access/auth/README.md shows Keycloak, Entra and Kubernetes.
 	Issuers []Issuer `yaml:"issuers"`
-	// Services of yours that decide about each call before an engine is asked, in this order, and
-	// places that get copies of calls. proxy/request/hook/README.md has the form of questions and
-	// answers, and proxy/request/hook/copies/README.md that of copies.
+	// These services decide about each call before it goes to an engine, or receive copies of
+	// calls. They are called in this order. proxy/request/hook/README.md describes the format of
+	// decisions, and proxy/request/hook/copies/README.md the format of copies.
 	Hooks []Hook `yaml:"hooks"`
-	// Your own profiles for engines that are not bundled, in the form of the bundled ones.
+	// These profiles describe engines that are not bundled, in the format of the bundled profiles.
 	Engines []Engine `yaml:"engines"`
-	// The engines, each with its address.
+	// These are the engines and their addresses.
 	Upstreams []Upstream `yaml:"upstreams"`
-	// The models that clients can ask for.
+	// These are the models that clients can request.
 	Models []Model `yaml:"models"`
-	// Publish models for as long as their engines list them: models of Ollama, LM Studio and
-	// llama.cpp's router, and adapters (LoRA) of vLLM. A model that this file names takes
+	// The edge publishes these models for as long as an engine lists them: models of Ollama, LM
+	// Studio and llama.cpp's router, and adapters (LoRA) of vLLM. Models in this file take
 	// precedence.
 	Discover []Discover `yaml:"discover"`
 
-	// LeftOut counts, by upstream, the models that are listed but not published.
+	// LeftOut counts the models that are listed but not published, by upstream.
 	LeftOut map[string]int `yaml:"-"`
 
-	origin *origin // the sources of the values; nil in a File that was not read from a text
+	origin *origin // the sources of the values; nil if the File was not read from a text
 }
 
-// AuthNone is the value of File.Auth that switches credentials off. Validate refuses it unless
-// every listener is on loopback.
+// AuthNone is the value of File.Auth that disables keys. Validate rejects it unless every listener
+// is on loopback.
 const AuthNone = "none"
 
-// Admin is the operator's listener. An empty Listen switches it off.
+// Admin configures the operator's listener. An empty Listen disables it.
 type Admin struct {
-	// The address of the operator's listener, which may be a Unix socket as `listen` may. Empty
-	// switches it off.
+	// The operator's listener uses this address, which may be a Unix socket as in `listen`. An
+	// empty address disables the listener.
 	Listen string `yaml:"listen"`
-	// The bearer token of the operator's listener. It is required when `listen` is not on loopback;
-	// /-/ready needs no token.
+	// This is the bearer token of the operator's listener. It is required if the listener is not on
+	// loopback. /-/ready needs no token.
 	Token Secret `yaml:"token"`
-	// Further tokens with names and roles. `token` itself may do everything.
+	// These are additional tokens with names and roles. `token` permits everything.
 	Tokens []AdminToken `yaml:"tokens"`
-	// Where the edge keeps keys that are made while it runs (/-/keys, `penstock key create`). With
-	// fleet.keys they are in the fleet's store, and this is omitted.
+	// The edge stores keys here that are made while it runs (/-/keys, `penstock key create`). If
+	// fleet.keys is set, these keys are in the fleet's store, and this setting must be omitted.
 	Keys AdminKeys `yaml:"keys"`
-	// A certificate that switches the operator's listener to https. It is read again when it
-	// changes; switching TLS on or off needs a restart.
+	// If there is a certificate, the operator's listener uses HTTPS. The edge rereads the
+	// certificate when it changes. Enabling or disabling TLS needs a restart.
 	TLS AdminTLS `yaml:"tls"`
 }
 
-// Guarded reports whether the operator's listener asks for a token.
+// Guarded reports whether the operator's listener requires a token.
 func (a *Admin) Guarded() bool { return a.Token != "" || len(a.Tokens) > 0 }
 
 // AdminToken is a token of the operator's listener with a name and a role.
 type AdminToken struct {
-	// The name of the token. The log shows it for changes of keys, and the fleet for drained
-	// upstreams.
+	// The token has this name. The name appears in the log for changes of keys, and in the fleet
+	// for drained upstreams.
 	Name string `yaml:"name"`
-	// The token, at least 16 characters long. Give either this or `hash`.
+	// This is the token, which must have at least 16 characters. Set either this or `hash`.
 	Token Secret `yaml:"token"`
-	// The hash of the token, as `penstock key hash` prints it, so that this file does not hold the
-	// token.
+	// This is the hash of the token, as printed by `penstock key hash`. If you set it, the token
+	// itself does not appear in this file.
 	Hash Secret `yaml:"hash"`
-	// What the token may do: read allows pages and metrics, keys also making, changing and revoking
-	// keys, all also drains and reloads.
+	// The role defines what the token permits. read: pages and metrics. keys: also creating,
+	// changing and revoking keys. all: also drains and reloads.
 	Role string `yaml:"role"`
 }
 
-// AdminKeys configures where an edge without a store keeps the keys that are made at run time.
+// AdminKeys configures where an edge without a store keeps keys that are made at run time.
 type AdminKeys struct {
-	// A file that only edges write, with one key and its hash on each line. Its folder must be
-	// writable. If several edges use one file, one of them writes it and the others read the change
-	// within a second.
+	// Only edges write this file. Each line contains one key with its hash. The file's folder must
+	// be writable. If more than one edge uses the same file, one of them writes it and the others
+	// read a change within a second.
 	File string `yaml:"file"`
 }
 
-// MakesKeys reports whether keys can be made at run time, in a file or the fleet's store.
+// MakesKeys reports whether keys can be made at run time, in a file or in the fleet's store.
 func (f *File) MakesKeys() bool { return f.Admin.Keys.File != "" || f.Fleet.Keys.Enabled() }
 
-// Roles of admin tokens. Each role includes those before it.
+// Roles of admin tokens. Each role includes the rights of the previous ones.
 const (
 	RoleRead = "read"
 	RoleKeys = "keys"
 	RoleAll  = "all"
 )
 
-// RoleMay reports whether a token with role has at least the rights of needed.
+// RoleMay reports whether role has at least the rights of needed.
 func RoleMay(role, needed string) bool {
 	roles := words["admin.tokens.role"]
 	return slices.Index(roles, role) >= slices.Index(roles, needed)
 }
 
-// AdminTLS holds the paths of the operator listener's certificate pair, relative to the file's
-// folder as for TLS.
+// AdminTLS contains the paths of the operator listener's certificate pair.
 type AdminTLS struct {
-	// The file with the listener's certificate and its intermediates. Empty: the listener speaks plain
-	// HTTP.
+	// This file contains the listener's certificate and its intermediates. If it is omitted, the
+	// listener uses plain HTTP.
 	Cert string `yaml:"cert"`
-	// The file with the private key of that certificate.
+	// This file contains the private key of the certificate.
 	Key string `yaml:"key"`
 }
 
-// Enabled reports whether the operator's listener speaks TLS.
+// Enabled reports whether the operator's listener uses TLS.
 func (t AdminTLS) Enabled() bool { return t.Cert != "" }
 
-// TLS holds the paths of the edge's own certificate pair. The configuration gives them relative to
-// its folder; Load and Parse join them with that folder.
+// TLS contains the paths of the edge's certificate pair. In a configuration, they are relative to
+// its folder. Load and Parse resolve them.
 type TLS struct {
-	// The file with the edge's certificate and its intermediates. It is read again when it changes;
-	// switching TLS on or off needs a restart.
+	// This file contains the edge's certificate and its intermediates. The edge rereads it when it
+	// changes. Enabling or disabling TLS needs a restart.
 	Cert string `yaml:"cert"`
-	// The file with the private key of that certificate.
+	// This file contains the private key of the certificate.
 	Key string `yaml:"key"`
-	// The file with the CA certificates that sign clients' certificates (keys[].certificate).
+	// This file contains the CA certificates that sign client certificates (keys[].certificate).
 	ClientCA string `yaml:"client_ca"`
-	// Certificates that the edge obtains and renews itself, one for each domain. The authority must
-	// reach the edge from the internet. Domains change with a reload, the rest with a restart.
+	// The edge obtains and renews one certificate for each of the domains. The authority must be
+	// able to reach the edge from the internet. A reload applies changed domains, and a restart
+	// applies the other settings.
 	ACME ACME `yaml:"acme"`
 
-	ClientCAs []byte `yaml:"-"` // the content of ClientCA
+	ClientCAs []byte `yaml:"-"` // content of ClientCA
 }
 
-// Enabled reports whether the public listener speaks TLS.
+// Enabled reports whether the public listener uses TLS.
 func (t *TLS) Enabled() bool { return t.Cert != "" || t.ACME.Enabled() }
 
-// ACME makes the edge obtain and renew its certificates itself, one for each domain, instead of
-// reading a pair from files.
+// ACME configures certificates that the edge obtains and renews. There is one for each domain.
 type ACME struct {
-	// The names at which clients reach the edge. Each gets a certificate of its own.
+	// Clients reach the edge by these names. The edge obtains a separate certificate for each of
+	// them.
 	Domains []string `yaml:"domains"`
-	// The mail address of the account, for the authority.
+	// The authority uses this mail address for the edge's account.
 	Email string `yaml:"email"`
-	// The URL of the authority's ACME directory.
+	// This is the URL of the authority's ACME directory.
 	Directory string `yaml:"directory"`
-	// The folder for the account's key and the certificates.
+	// The edge stores the account's key and the certificates in this folder.
 	Folder string `yaml:"folder"`
-	// The address of a second listener, usually port 80, that answers HTTP-01 challenges and
-	// redirects browsers to https. If omitted: the challenge is TLS-ALPN-01 on `listen`, which must
-	// be reachable at port 443.
+	// A second listener on this address, usually port 80, answers HTTP-01 challenges and redirects
+	// browsers to HTTPS. By default the edge uses TLS-ALPN-01 on `listen`, which must be reachable
+	// at port 443.
 	HTTP string `yaml:"http"`
-	// Agree to the authority's terms of service. Without this no account is made.
+	// Set this to true to agree to the authority's terms of service. If it is not true, the edge
+	// creates no account.
 	AcceptTerms bool `yaml:"accept_terms"`
-	// The file with the CA certificates for the directory of a private authority.
+	// This file contains the CA certificates for the directory of a private authority.
 	CA string `yaml:"ca"`
-	// The external account binding, for an authority that requires one.
+	// These settings define the external account binding, for authorities that require one.
 	EAB ACMEEAB `yaml:"eab"`
 
-	CAs []byte `yaml:"-"` // the content of CA
+	CAs []byte `yaml:"-"` // content of CA
 }
 
 // ACMEEAB binds the ACME account to an existing account at the authority (external account
 // binding).
 type ACMEEAB struct {
-	// The key identifier that the authority issued for the account.
+	// The authority issued this key identifier for the account.
 	KID string `yaml:"kid"`
-	// The MAC key of the account in base64url, as the authority issued it.
+	// This is the MAC key of the account in base64url, as issued by the authority.
 	Key Secret `yaml:"key"`
 }
 
-// Enabled reports whether the edge obtains its certificates itself.
+// Enabled reports whether the edge obtains certificates by ACME.
 func (a *ACME) Enabled() bool { return len(a.Domains) > 0 }
 
-// MACKey returns the key of the external account binding; nil without one.
+// MACKey returns the key of the external account binding, or nil if there is none.
 func (e *ACMEEAB) MACKey() ([]byte, error) {
 	if e.Key == "" {
 		return nil, nil
@@ -259,110 +266,113 @@ func (e *ACMEEAB) MACKey() ([]byte, error) {
 
 // Log configures what is written to standard error.
 type Log struct {
-	// The least level that is written: debug, info, warn or error.
+	// The edge writes log entries of this level and above: debug, info, warn or error.
 	Level string `yaml:"level"`
-	// One JSON object a line, or text for a terminal (console).
+	// With json, each log line is a JSON object. With console, it is text for a terminal.
 	Format string `yaml:"format"`
-	// Write one line for each call, at level info.
+	// With true, the edge logs one line for each call, at level info.
 	Access bool `yaml:"access"`
-	// Send the upstream's name and the call's timings in response headers.
+	// With true, the edge sends the upstream's name and the call's timings in response headers.
 	DebugHeaders bool `yaml:"debug_headers"`
-	// Write the peer's address in each line. Behind a balancer it is the address of the balancer; at
-	// a Unix socket it is the word unix.
+	// With true, each line contains the peer's address. Behind a balancer this is the balancer's
+	// address. At a Unix socket it is the word unix.
 	Client bool `yaml:"client"`
-	// Write a hash of the session that the client names in each line. It is keyed with a secret of
-	// the process, so it tells sessions apart but changes with a restart.
+	// With true, each line contains a hash of the session that the client names. The hash
+	// distinguishes sessions until the edge restarts, because its secret is new in each process.
 	Sessions bool `yaml:"sessions"`
 }
 
-// Catalog controls who may read the list of models.
+// Catalog configures who may read the list of models.
 type Catalog struct {
-	// Answer GET /v1/models without a key. With false it needs one like every other call.
+	// With true, GET /v1/models needs no key. With false, it needs a key like every other call.
 	Public bool `yaml:"public"`
 }
 
 // Tracing configures where spans go. OTEL_TRACES_SAMPLER decides which traces are recorded.
 type Tracing struct {
-	// The OTLP/HTTP endpoint to which spans are sent, such as http://127.0.0.1:4318. Empty switches
-	// tracing off.
+	// The edge sends spans to this OTLP/HTTP endpoint, such as http://127.0.0.1:4318. An empty
+	// value disables tracing.
 	OTLP string `yaml:"otlp"`
 }
 
-// Limits bound what clients can use before they are admitted.
+// Limits contains the limits on what clients can use before their calls are admitted.
 type Limits struct {
-	// The largest JSON body. A larger body gets a 413. So does a compressed body (gzip, zstd) whose
-	// decoded size is larger, or is above 1 MiB and more than a hundred times the compressed size.
+	// JSON bodies may have at most this size. A larger body gets a 413. A compressed body (gzip,
+	// zstd) also gets a 413 if its decoded size is larger, or if it is above 1 MiB and more than a
+	// hundred times the compressed size.
 	RequestBody Bytes `yaml:"request_body"`
-	// The largest upload of audio or images. A larger upload gets a 413.
+	// Uploads of audio or images may have at most this size. A larger upload gets a 413.
 	UploadBody Bytes `yaml:"upload_body"`
-	// The least bytes a second, over 10 s, at which a body must arrive. A slower body gets a 408.
-	// Large JSON bodies get two minutes more.
+	// Bodies must arrive with at least this many bytes per second, measured over 10 s. A slower
+	// body gets a 408. Large JSON bodies have two additional minutes.
 	UploadRate Bytes `yaml:"upload_rate"`
-	// The share of the memory limit that all request bodies together may hold. At this bound new
-	// calls get a 503.
+	// All request bodies may use this share of the memory limit in total. When the share is used
+	// up, new calls get a 503.
 	BodyMemory Percent `yaml:"body_memory"`
-	// The share of the memory limit that buffered replies of engines may hold, not counting 64 KiB
-	// for each.
+	// Buffered responses of engines may use this share of the memory limit, in addition to 64 KiB
+	// for each response.
 	ReplyMemory Percent `yaml:"reply_memory"`
-	// How many connections clients may have at once. At this bound the edge closes an idle
-	// connection for each new one: first those that have presented no key, and among them those of
-	// the address with the most connections.
+	// Clients may have at most this many connections. When the limit is reached, the edge closes an
+	// idle connection for each new one. It first closes connections that have presented no key,
+	// starting with those of the address that has the most connections.
 	Connections int `yaml:"connections"`
-	// How many of these connections one client address may have; for IPv6, one /64. 0: no such
-	// bound. Use 0 behind a balancer, because all clients then share its address.
+	// One client address may have at most this many of the connections. For IPv6, the limit applies
+	// to a /64 network. 0 means no limit. Use 0 behind a balancer, because all clients then have
+	// the balancer's address.
 	ConnectionsPerAddress int `yaml:"connections_per_address"`
-	// The largest head of a request: its request line, its fields, the empty line that ends it and
-	// empty lines before it. A larger head gets a 431.
+	// The head of a request may have at most this size, including the request line, the header
+	// fields and all empty lines. A larger head gets a 431.
 	Header Bytes `yaml:"header"`
 }
 
-// Timeouts are the timeouts of a call. Zero means no limit for Total, and "at once" for Linger and
-// Drain. For FirstEvent and Idle, zero makes the limit depend on the engine's reported progress.
-// Other timeouts must not be zero.
+// Timeouts are the timeouts of a call. For Total, zero means no limit. For Linger and Drain, zero
+// means no waiting. For FirstEvent and Idle, zero makes the limit depend on whether the engine
+// reports its progress. The other timeouts must not be zero.
 type Timeouts struct {
-	// How long connecting to an upstream may take.
+	// Connecting to an upstream may take this long.
 	Connect Duration `yaml:"connect"`
-	// How long a stream's first event may take after the request is written, the response header
-	// included. 0s: 15m for an engine whose counters show that it works (see `penstock doctor`),
-	// 120s for any other. Any other value applies to all engines.
+	// After the request was written, the first event of a stream may take this long. The time
+	// includes the response header. 0s means 15m for an engine whose counters show progress (see
+	// `penstock doctor`), and 120s for other engines. Any other value applies to all engines.
 	FirstEvent Duration `yaml:"first_event"`
-	// How long an answer that is not streamed may take, from the request being written to the
-	// answer's end.
+	// An answer that is not streamed may take this long, from the end of the request to the end of
+	// the answer.
 	Answer Duration `yaml:"answer"`
-	// How long an answer may pause. Comments in a stream count as activity. 0s: 15m for an engine
-	// whose counters show that it works, 60s for any other.
+	// An answer may pause for this long. Comments in a stream count as activity. 0s means 15m for
+	// an engine whose counters show progress, and 60s for other engines.
 	Idle Duration `yaml:"idle"`
-	// How long a whole call may take. 0s: no limit.
+	// A whole call may take this long. 0s means no limit.
 	Total Duration `yaml:"total"`
-	// How long the head of a request may take to arrive.
+	// The head of a request may take this long to arrive.
 	ClientHeader Duration `yaml:"client_header"`
-	// How long a request body may pause.
+	// A request body may pause for this long.
 	ClientBody Duration `yaml:"client_body"`
-	// How long a connection may be idle between two requests. It should exceed the idle timeout of
-	// a balancer in front: 620s behind Google's.
+	// A connection may be idle between two requests for this long. It should be longer than the
+	// idle timeout of a balancer in front of the edge, for example 620s behind Google's.
 	ClientIdle Duration `yaml:"client_idle"`
-	// How long one write to a client may take. A large answer is written in pieces of 64 KiB.
+	// One write to a client may take this long. The edge writes a large answer in pieces of 64 KiB.
 	Write Duration `yaml:"write"`
-	// How long the edge still accepts connections after SIGTERM, so that balancers can notice.
+	// After SIGTERM, the edge still accepts connections for this long, so that balancers can
+	// notice.
 	Linger Duration `yaml:"linger"`
-	// How long running calls may then take to end. It is also how long a drained or removed
-	// upstream keeps its calls before they may be moved.
+	// After that time, running calls may take this long to end. The running calls of a drained or
+	// removed upstream also stay there for this long before they may move.
 	Drain Duration `yaml:"drain"`
 }
 
-// ModelTimeouts are a model's own timeouts. A nil member keeps the file's value.
+// ModelTimeouts are the timeouts of a model. If a member is nil, the file's timeout applies.
 type ModelTimeouts struct {
-	// The model's own timeouts.connect. If omitted: the file's.
+	// This replaces timeouts.connect for the model.
 	Connect *Duration `yaml:"connect"`
-	// The model's own timeouts.first_event. If omitted: the file's.
+	// This replaces timeouts.first_event for the model.
 	FirstEvent *Duration `yaml:"first_event"`
-	// The model's own timeouts.answer. If omitted: the file's.
+	// This replaces timeouts.answer for the model.
 	Answer *Duration `yaml:"answer"`
-	// The model's own timeouts.idle. If omitted: the file's.
+	// This replaces timeouts.idle for the model.
 	Idle *Duration `yaml:"idle"`
-	// The model's own timeouts.total. If omitted: the file's.
+	// This replaces timeouts.total for the model.
 	Total *Duration `yaml:"total"`
-	// The model's own timeouts.write. If omitted: the file's.
+	// This replaces timeouts.write for the model.
 	Write *Duration `yaml:"write"`
 }
 
@@ -386,115 +396,127 @@ func (m ModelTimeouts) Over(t Timeouts) Timeouts {
 	return t
 }
 
-// Stream holds the timers for a waiting client. Zero switches a timer off.
+// Stream configures the timers while a client waits. Zero disables a timer.
 type Stream struct {
-	// How long a stream's status line is delayed for its first event, so that a failure can still
-	// be a status. 0s: it is sent at once.
+	// The edge delays the status line of a stream until its first event, but at most for this long.
+	// During this delay, it can still answer a failure with an error status. With 0s, it sends the
+	// status line immediately.
 	CommitAfter Duration `yaml:"commit_after"`
-	// The silence after which the edge sends a keep-alive on a stream. If no event has come yet,
-	// the first keep-alive is sent with the status line, after stream.commit_after. 0s: never.
+	// When the engine has been silent for this long, the edge sends a keep-alive on a stream.
+	// Before the first event, it sends the first keep-alive together with the status line, after
+	// stream.commit_after. 0s disables keep-alives.
 	Keepalive Duration `yaml:"keepalive"`
-	// For answers that are not streamed: the interval at which the edge sends white space during
-	// silence, for balancers that cut silent connections (45s behind nginx's 60s). The status is
-	// then 200 before the result is known, and a failure is only in the JSON body, where not every
-	// client looks. 0s: never.
+	// While an engine is silent before an answer that is not streamed, the edge sends white space
+	// at this interval. This is for balancers that close silent connections (45s behind nginx's
+	// 60s). The status 200 is then sent before the result is known. A failure appears only in the
+	// JSON body, which not every client checks. 0s disables this white space.
 	WholeKeepalive Duration `yaml:"whole_keepalive"`
 }
 
-// Retry bounds how often calls are sent again.
+// Retry limits how often the edge retries calls.
 type Retry struct {
-	// How many upstreams of its tier a call may be sent to. One upstream of a later tier and one of
-	// a fallback model come on top. 1: a failed call is not sent to another upstream of its tier.
+	// The edge sends a call to at most this many upstreams of a tier. It may additionally use one
+	// upstream in a later tier and one of a fallback model. With 1, a failed call is not sent to
+	// another upstream of its tier.
 	Attempts int `yaml:"attempts"`
-	// The share of the calls of the last 10 s that may be sent again, but at least 3 calls. It
-	// keeps retries from doubling the load of a failing fleet.
+	// The edge may retry this share of the calls of the last 10 s, and at least 3 calls. The limit
+	// prevents retries from doubling the load on a failing fleet.
 	Budget Percent `yaml:"budget"`
 }
 
-// CORS lists the origins that browsers may call from. Empty: none.
+// CORS lists the origins from which browsers may call. An empty list allows none.
 type CORS struct {
-	// Origins of web pages that may call the API, such as https://chat.example.com. If omitted:
-	// none.
+	// Web pages with these origins, such as https://chat.example.com, may call the API. By default
+	// none may.
 	Origins []string `yaml:"origins"`
 }
 
-// Responses are the settings of /v1/responses.
+// Responses configures /v1/responses.
 type Responses struct {
-	// Serve /v1/responses over WebSocket as well. This extends the contract.
+	// With true, the edge also serves /v1/responses over WebSocket, which extends the contract.
 	WebSocket bool `yaml:"websocket"`
 }
 
-// Images lists the allowed hosts of https image URLs. Empty: any name, but never an IP address.
+// Images lists the hosts that https image URLs may name. An empty list allows all host names, but
+// no IP addresses.
 type Images struct {
-	// The hosts that https image URLs may name. If omitted: any name, but never an IP address.
+	// The https image URLs in prompts may name these hosts. By default they may name any host, but
+	// no IP address.
 	Hosts []string `yaml:"hosts"`
 }
 
-// Seal holds the keys for data that clients carry from turn to turn but cannot read: the first key
-// encrypts, all keys decrypt. Without a key, the edge makes one when it starts.
+// Seal contains the keys for data that clients return from turn to turn without reading it. The
+// edge encrypts with the first key, and can decrypt with any of them. If no key is configured, the
+// edge creates one when it starts.
 type Seal struct {
-	// Keys of 32 bytes in base64: the first encrypts, all decrypt. To change the key, put a new one
-	// in front, and remove the old one when no older conversation is continued: a compacted
-	// conversation is lost with its key.
+	// These are keys of 32 bytes in base64. The edge encrypts with the first one, and can decrypt
+	// with any of them. To change the key, insert a new one at the front of the list. Remove the
+	// old one when no older conversation continues, because a compacted conversation cannot be read
+	// without its key.
 	Keys []Secret `yaml:"keys"`
 }
 
-// Upstream is one engine process, or one name that resolves to several.
+// Upstream is an engine process, or a name that resolves to more than one.
 type Upstream struct {
-	// The name of the upstream in deployments, logs and pages.
+	// The upstream has this name in deployments, logs and pages.
 	Name string `yaml:"name"`
-	// The engine's base URL, without /v1. An engine at a Unix socket (vLLM's --uds) is unix:/PATH, or
-	// unix:/PATH:/BASE with a base path.
+	// This is the engine's base URL without /v1. For an engine at a Unix socket (vLLM's --uds) it
+	// is unix:/PATH, or unix:/PATH:/BASE with a base path.
 	URL string `yaml:"url"`
-	// Words, such as [h100, eu]. Deployments and `penstock drain` select all upstreams with a tag
-	// as tag:h100.
+	// These are words such as [h100, eu]. In deployments and `penstock drain`, tag:h100 selects all
+	// upstreams with the tag h100.
 	Tags []string `yaml:"tags"`
-	// The engine's profile: auto, a bundled one, or one of `engines`. With auto the edge detects
-	// the engine.
+	// This is the engine's profile: auto, a bundled profile, or one of `engines`. With auto, the
+	// edge detects the engine.
 	Engine string `yaml:"engine"`
-	// The bearer token that is sent to the engine.
+	// The edge sends this bearer token to the engine.
 	APIKey Secret `yaml:"api_key"`
-	// How many calls the engine runs at once: one number for all, or one for each kind, which add
-	// up. If omitted: the number that the engine reports, or its profile's.
+	// The engine runs this many calls concurrently. The value is one number for all calls, or a
+	// number for each kind of call. These numbers add up. The default is the number that the engine
+	// reports, or that of its profile.
 	Concurrency Concurrency `yaml:"concurrency"`
-	// How fast the engine is, relative to others. Twice the weight gets twice the load.
+	// This is the engine's speed relative to others. An engine with twice the weight gets twice the
+	// load.
 	Weight float64 `yaml:"weight"`
-	// How the engine's health is checked.
+	// These settings configure the health checks.
 	Probe Probe `yaml:"probe"`
-	// How an https engine is verified, and which certificate the edge presents.
+	// These settings define how the edge verifies an https engine, and which certificate it
+	// presents.
 	TLS UpstreamTLS `yaml:"tls"`
-	// Send the engine each call's class (`classes`) for its own queue: vLLM with
-	// --scheduling-policy priority, SGLang with --enable-priority-scheduling. Without that flag
-	// vLLM refuses calls of later classes, or serves all classes alike.
+	// With true, the edge sends each call's class (`classes`) to the engine, which orders its queue
+	// by it. This is for vLLM with --scheduling-policy priority, and SGLang with
+	// --enable-priority-scheduling. If vLLM lacks its flag, it refuses calls of later classes or
+	// serves all classes alike.
 	Priorities bool `yaml:"priorities"`
-	// Set to proven if the engine, with its models' templates, continues a last message of the
-	// assistant (models[].retry.resume). If omitted: by profile.
+	// Set this to proven if the engine, with its models' templates, continues a final assistant
+	// message (models[].retry.resume). The default depends on the profile.
 	Prefill string `yaml:"prefill"`
-	// Look up the URL's host name at this interval, such as 30s, and make each address an upstream
-	// of its own. srv:_http._tcp.vllm, or "srv:_http._tcp.vllm 5s", takes addresses, ports and
-	// weights from SRV records (Consul, Nomad, Kubernetes, Swarm).
+	// The edge looks up the host name of the URL at this interval, such as 30s, and treats each
+	// address as a separate upstream. With srv:_http._tcp.vllm, or "srv:_http._tcp.vllm 5s", it
+	// uses the addresses, ports and weights of SRV records (Consul, Nomad, Kubernetes, Swarm).
 	Resolve Resolve `yaml:"resolve"`
-	// Make each selected pod an upstream of its own, instead of resolve. The URL gives scheme, name
-	// and port. A pod that is being deleted gets no new calls. server and account are needed only
-	// outside the cluster.
+	// Use this instead of resolve to treat each selected pod as a separate upstream. The URL sets
+	// the scheme, name and port. A pod that is being deleted gets no new calls. server and account
+	// are needed only outside the cluster.
 	Kubernetes Kubernetes `yaml:"kubernetes"`
-	// How many models an engine that loads on demand keeps in memory (Ollama, LM Studio,
-	// llama.cpp's router). Calls for another model wait in that model's queue for their turn, so
-	// the engine does not swap models for each call. If the engine reports a smaller number, that
-	// number counts. 0: no turns.
+	// An engine that loads models on demand (Ollama, LM Studio, llama.cpp's router) keeps this many
+	// in memory. Calls for another model wait in that model's queue for their turn, so that the
+	// engine does not swap models for each call. If the engine reports a smaller number, that
+	// number applies. 0 means no turns.
 	Residents int `yaml:"residents"`
-	// Mark a hosted API, or an engine of another organisation. It gets only calls of keys whose
-	// `tiers` include its deployment's tier.
+	// Set this to true for a hosted API or an engine of another organisation. It gets only calls of
+	// keys whose `tiers` contain the tier of its deployment.
 	External bool `yaml:"external"`
-	// The request that wakes the engine when a call finds no engine of its model: vLLM's /wake_up,
-	// or your own script. It is sent once for all waiting calls, without a body.
+	// The edge sends this request to wake the engine when a call finds no engine for its model. It
+	// may call vLLM's /wake_up, or a script that you provide. The edge sends one request for all
+	// waiting calls. The request has no body.
 	Wake  Wake `yaml:"wake"`
-	Edges int  `yaml:"-"` // the edges that share its slots (Fleet.Edges)
-	Lists bool `yaml:"-"` // Discover publishes its models
+	Edges int  `yaml:"-"` // edges that share the slots (Fleet.Edges)
+	Lists bool `yaml:"-"` // Discover publishes the upstream's models
 }
 
-// Discovery describes how the upstream's engines are found. An empty text means that the upstream's
-// URL is the engine.
+// Discovery describes how the upstream's engines are found. It returns "" if the URL names the
+// engine itself.
 func (u *Upstream) Discovery() string {
 	k, ports := &u.Kubernetes, ""
 	if len(k.Ports) > 0 {
@@ -517,33 +539,35 @@ func (u *Upstream) Discovery() string {
 	return ""
 }
 
-// MountedAccount is where Kubernetes mounts the service account of a pod.
+// MountedAccount is where Kubernetes mounts a pod's service account.
 const MountedAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// Kubernetes selects the pods that are an upstream's engines. The upstream's URL gives the scheme,
-// the name and the port.
+// Kubernetes selects the pods of an upstream's engines. The upstream's URL sets the scheme, the
+// name and the port.
 type Kubernetes struct {
-	// A label selector in kubectl's form: app=vllm,tier!=test.
+	// This label selector selects the pods, in kubectl's format: app=vllm,tier!=test.
 	Selector string `yaml:"selector"`
-	// The name of an InferencePool, whose selector and ports are used instead of `selector`.
+	// The selector and ports of this InferencePool replace `selector` and `ports`.
 	Pool string `yaml:"pool"`
-	// The namespace of the pods. If omitted: the edge's own.
+	// The pods are in this namespace. The default is the namespace in which the edge runs.
 	Namespace string `yaml:"namespace"`
-	// The ports on which the pods' engines listen. If omitted: the URL's.
+	// The engines in the pods listen on these ports. The default is the port of the URL.
 	Ports []int `yaml:"ports"`
-	// The URL of the Kubernetes API. If omitted: that of the edge's own cluster.
+	// This is the URL of the Kubernetes API. The default is the API of the cluster in which the
+	// edge runs.
 	Server string `yaml:"server"`
-	// The folder with token, ca.crt and namespace. If omitted: that of the mounted service account.
+	// This folder contains the files token, ca.crt and namespace. The default is the folder of the
+	// mounted service account.
 	Account string `yaml:"account"`
 }
 
-// Set reports whether the file configures Kubernetes.
+// Set reports whether any setting is present.
 func (k *Kubernetes) Set() bool {
 	return k.Selector != "" || k.Pool != "" || k.Namespace != "" || len(k.Ports) > 0 || k.Server != "" || k.Account != ""
 }
 
-// String identifies the selected pods and their API server. Different strings select different
-// pods.
+// String identifies the selected pods and their API server. Different selections have different
+// strings.
 func (k *Kubernetes) String() string {
 	if !k.Set() {
 		return ""
@@ -551,243 +575,253 @@ func (k *Kubernetes) String() string {
 	return fmt.Sprintf("%q", []string{k.Selector, k.Pool, k.Namespace, fmt.Sprint(k.Ports), k.Server, k.Account})
 }
 
-// Wake is the request that wakes a sleeping or stopped engine: /wake_up of vLLM, or a script of the
-// operator. It has no body and contains nothing from a client.
+// Wake is a request that wakes a sleeping or stopped engine. It goes to vLLM's /wake_up, or to a
+// script of the operator. It has no body and contains no client data.
 type Wake struct {
-	// The URL of the request. Empty: the engine is not woken.
+	// The edge sends the request to this URL. If it is omitted, the edge does not wake the engine.
 	URL string `yaml:"url"`
-	// The method of the request: GET, POST or PUT.
+	// This is the method of the request: GET, POST or PUT.
 	Method string `yaml:"method"`
-	// How long the engine must have been down before it is woken.
+	// The edge wakes the engine only after it has been down for this long.
 	After Duration `yaml:"after"`
 }
 
-// Concurrency is written as one number (one shared pool), as {shared, fleet}, or as a map of
-// separate pools. The zero value means the number that the engine reports.
+// Concurrency is written as one number (a shared pool), as {shared, fleet}, or as a map of separate
+// pools. The zero value means the number that the engine reports.
 type Concurrency struct {
-	// Slots that calls of every kind share.
+	// All kinds of calls share this many slots.
 	Shared int `yaml:"shared"`
-	// Slots for all other calls: calls without images at endpoints that are not for audio. Sound
-	// within a chat counts as text.
+	// All calls without images use these slots, except calls to endpoints for audio. Audio in a
+	// chat counts as text.
 	Text int `yaml:"text"`
-	// Slots for calls with images.
+	// Calls with images use these slots.
 	Vision int `yaml:"vision"`
-	// Slots for transcriptions and speech.
+	// Transcriptions and speech use these slots.
 	Audio int `yaml:"audio"`
-	// With exact the edges of a fleet together never exceed `shared`, at the cost of a message to
-	// the store for each call. If omitted: they may exceed it by one or two.
+	// With exact, the edges of a fleet never exceed `shared` in total, at the cost of one message
+	// to the store per call. By default they may exceed it by one or two.
 	Fleet string `yaml:"fleet"`
 }
 
-// Exact reports whether all edges of a fleet together never exceed the number of slots.
+// Exact reports whether the edges of a fleet never exceed the slots in total.
 func (c Concurrency) Exact() bool { return c.Fleet == FleetExact && c.Shared > 0 }
 
-// FleetExact is the value of Concurrency.Fleet.
+// FleetExact is the only value of Concurrency.Fleet.
 const FleetExact = "exact"
 
-// Set reports whether the file gives a concurrency.
+// Set reports whether a concurrency is configured.
 func (c Concurrency) Set() bool { return c != Concurrency{} }
 
-// Probe configures an upstream's health checks. Zero members take their value from the engine's
-// profile.
+// Probe configures an upstream's health checks. The engine's profile sets members that are zero.
 type Probe struct {
-	// The page to probe. If omitted: by profile.
+	// The edge probes this page. The default depends on the profile.
 	Path string `yaml:"path"`
-	// The time between two probes. Once an engine has had no work for a minute, it is five times as
-	// long, but at most 10s.
+	// This is the time between two probes. When an engine has had no calls for a minute, the
+	// interval is five times as long, but at most 10s.
 	Interval Duration `yaml:"interval"`
 	// How long connecting may take, and then the answer. If omitted: by profile. An engine that answers
 	// nothing while it works counts as stopped after a minute, unless this is longer than its answers.
 	Timeout Duration `yaml:"timeout"`
-	// How many probes in a row must fail before the upstream is down.
+	// The upstream goes down after this many failed probes in a row.
 	Fall int `yaml:"fall"`
-	// How many probes in a row must succeed before it is up again.
+	// The upstream comes up again after this many successful probes in a row.
 	Rise int `yaml:"rise"`
 }
 
-// UpstreamTLS configures how an https upstream is verified and what the edge presents to it. Paths
-// are relative to the file's folder as for TLS.
+// UpstreamTLS configures how the edge verifies an https upstream, and which certificate it
+// presents. Paths are relative to the file's folder.
 type UpstreamTLS struct {
-	// The file with the CA certificates that sign the server's. If omitted: those of the system.
+	// This file contains the CA certificates that sign the server's certificate. The default is the
+	// system's root certificates.
 	CA string `yaml:"ca"`
-	// The file with the certificate that the edge presents.
+	// This file contains the certificate that the edge presents.
 	Cert string `yaml:"cert"`
-	// The file with the private key of that certificate.
+	// This file contains the private key of that certificate.
 	Key string `yaml:"key"`
-	// Do not verify the server's certificate.
+	// With true, the edge does not verify the server's certificate.
 	Insecure bool `yaml:"insecure"`
 }
 
-// Model is one public model.
+// Model is a public model.
 type Model struct {
-	// The name that clients request and that answers carry.
+	// Clients request the model by this id, and answers contain it.
 	ID string `yaml:"id"`
-	// What the model is for. It decides the model's endpoints.
+	// This is the model's purpose, which determines its endpoints.
 	Kind string `yaml:"kind"`
-	// Further names of the model. A trailing * matches any rest. A variant in brackets also
-	// matches: llama[1m]. Answers carry the id.
+	// Clients may also request the model by these names. A trailing * matches any suffix. A name
+	// with a variant in brackets also matches, as in llama[1m]. Answers contain the id.
 	Aliases []string `yaml:"aliases"`
-	// The upstreams that serve the model.
+	// These upstreams serve the model.
 	Deployments []Deployment `yaml:"deployments"`
-	// How an upstream is picked: least_loaded picks the upstream that should answer first, given
-	// the prompts that it still has to read and those in its cache; round_robin uses them in turn.
-	// prefix_affinity and two_choices are older names of least_loaded.
+	// The policy picks an upstream for each call. least_loaded picks the upstream that should
+	// answer first. It considers the prompts that an upstream still has to read and those in its
+	// cache. round_robin uses the upstreams in turn. prefix_affinity and two_choices are older
+	// names of least_loaded.
 	Policy string `yaml:"policy"`
-	// Where calls wait when all slots are taken.
+	// These settings define how calls wait if all slots are in use.
 	Queue Queue `yaml:"queue"`
-	// The share of each upstream's slots, rounded down, that only calls of the first class may
-	// take.
+	// Only calls of the first class may use this share of each upstream's slots. It is rounded
+	// down.
 	Reserve Percent `yaml:"reserve"`
-	// The timeouts of this model's calls, where they differ from the file's.
+	// These timeouts replace those of the file for the model's calls.
 	Timeouts ModelTimeouts `yaml:"timeouts"`
-	// What more may be sent again for this model.
+	// These settings define additional retries for this model.
 	Retry ModelRetry `yaml:"retry"`
-	// Models that answer while no upstream of this model can. The first model that can answer is
-	// used; its own fallbacks are not followed.
+	// These models answer while no upstream of this model can. The edge uses the first one that can
+	// answer. It ignores the fallbacks of that model.
 	Fallback []string `yaml:"fallback"`
-	// Another model whose engines get a copy of some calls. Its answers are counted and discarded
-	// (see `penstock canary`).
+	// The engines of this other model get copies of some calls. The edge counts their answers and
+	// then discards them (see `penstock canary`).
 	Shadow Shadow `yaml:"shadow"`
-	// Which keys may use a cached prompt: every key (shared), or only the key that sent it and
-	// those of its cache_group (per_key).
+	// These keys may use a cached prompt. shared: all keys. per_key: only the key that sent the
+	// prompt, and keys of the same cache_group.
 	PromptCache string `yaml:"prompt_cache"`
 	// Whether system messages after the first turn are folded into one at the start (fold) or sent
 	// in_place. If omitted: fold.
 	SystemMessages string `yaml:"system_messages"`
-	// Which reasoning of earlier turns is sent to the engine: loop (only since the user's last
-	// text), all or none. If omitted: loop, but all that a client of chat completions sends.
+	// The edge sends this reasoning of earlier turns to the engine. loop: only the reasoning since
+	// the user's last text. all: all reasoning. none: no reasoning. The default is loop. For
+	// clients of chat completions, the default is all the reasoning that they send.
 	ReasoningHistory string `yaml:"reasoning_history"`
-	// Request members that may be sent to this model although they are refused by default because
-	// they steer the engine, such as priority or chat_template. A member of a member is written
-	// outer.inner.
+	// Requests for this model may contain these members, such as priority or chat_template. By
+	// default the edge refuses them, because they control the engine. outer.inner is a member of
+	// the object outer.
 	AllowMembers []string `yaml:"allow_members"`
 
-	// The members below are published in the catalog as given.
+	// The catalog publishes the following members unchanged.
 
-	// The model's display name, published in the catalog.
+	// The catalog publishes this as the model's display name.
 	Name string `yaml:"name"`
-	// The model's owner, published in the catalog.
+	// The catalog publishes this as the model's owner.
 	OwnedBy string `yaml:"owned_by"`
-	// The model's task, published in the catalog.
+	// The catalog publishes this as the model's task.
 	Task string `yaml:"task"`
-	// The model's creation as Unix time, published in the catalog.
+	// The catalog publishes this as the model's creation, in Unix time.
 	Created int64 `yaml:"created"`
-	// The most tokens of prompt and answer together. If omitted: the smallest number that the
-	// model's ready engines report.
+	// A prompt and its answer may have this many tokens in total. The default is the smallest
+	// number that the model's available engines report.
 	ContextLength int `yaml:"context_length"`
-	// The most tokens of an answer. A higher limit in a request is lowered to it.
+	// An answer may have this many tokens. If a request contains a higher limit, the edge lowers
+	// it.
 	MaxOutputLength int `yaml:"max_output_length"`
-	// Tokens a minute that the model is meant to serve. This is published, not enforced.
+	// The model is meant to serve this many tokens per minute. The catalog publishes the number,
+	// and the edge does not enforce it.
 	CapacityTPM int `yaml:"capacity_tpm"`
-	// The endpoints that serve the model; others answer 400. If omitted: by kind. An endpoint that
-	// only some engines have answers 404 if no engine of the model has it.
+	// These endpoints serve the model, and all others answer 400. The default depends on the kind.
+	// An endpoint that only some engines support answers 404 if no engine of the model supports it.
 	SupportedEndpoints []string `yaml:"supported_endpoints"`
-	// What prompts may hold. If omitted: not checked.
+	// Prompts may contain these modalities. By default the edge does not check them.
 	InputModalities []string `yaml:"input_modalities"`
-	// What answers hold, published in the catalog.
+	// The catalog publishes these as the modalities of answers.
 	OutputModalities []string `yaml:"output_modalities"`
-	// Context lengths of single modalities, where they differ from context_length.
+	// These context lengths of single modalities replace context_length.
 	ModalityContextLengths map[string]int `yaml:"modality_context_lengths"`
-	// Limits of calls with images, published in the catalog.
+	// These are the limits of calls with images. The catalog publishes them.
 	Vision *Vision `yaml:"vision"`
-	// Prices of a million tokens as text: input, cached_input and output. Spend limits use these
-	// three; other members are only published.
+	// These are the prices per million tokens, as text: input, cached_input and output. Spend
+	// limits use these three prices. The catalog publishes all members.
 	Pricing map[string]any `yaml:"pricing"`
-	// Features of the model, published in the catalog.
+	// The catalog publishes these as the model's features.
 	SupportedFeatures []string `yaml:"supported_features"`
-	// The reasoning efforts that calls may ask for; any other gets a 400. If omitted: not checked,
-	// and the catalog lists all of them if supported_features has reasoning.
+	// Calls may request these reasoning efforts. Any other effort gets a 400. By default the edge
+	// does not check them, and the catalog lists all efforts if supported_features contains
+	// reasoning.
 	SupportedReasoningEfforts []string `yaml:"supported_reasoning_efforts"`
-	// The date from which clients should use another model. Answers carry it in the Deprecation
-	// header (RFC 9745).
+	// From this date on, clients should use another model. Answers contain the date in the
+	// Deprecation header (RFC 9745).
 	Deprecated time.Time `yaml:"deprecated"`
-	// The date until which the model is meant to be served. Answers carry it in the Sunset header
-	// (RFC 8594); calls are still served after it.
+	// The model is meant to be served until this date. Answers contain the date in the Sunset
+	// header (RFC 8594). The edge still serves calls after this date.
 	Sunset time.Time `yaml:"sunset"`
 
-	Discovered bool   `yaml:"-"` // from an engine's list, not from the file
-	Parent     string `yaml:"-"` // of a discovered adapter: the engine's name for its base
+	Discovered bool   `yaml:"-"` // from an engine's model list
+	Parent     string `yaml:"-"` // of a discovered adapter: the engine's name of its base model
 }
 
-// Shadow configures copies of calls to another model's engines.
+// Shadow configures which calls are copied to another model's engines.
 type Shadow struct {
-	// The id of the model whose engines get the copies. Empty: no call is copied.
+	// The engines of the model with this id get the copies. If it is omitted, no call is copied.
 	Model string `yaml:"model"`
-	// The share of chat conversations to copy, each with all of its turns.
+	// The edge copies this share of the chat conversations, each with all of its turns.
 	Share Percent `yaml:"share"`
 }
 
-// ModelRetry configures further retries for a model.
+// ModelRetry configures additional retries for a model.
 type ModelRetry struct {
-	// How often another engine may continue a stream that its engine lost, stalled, or still had
-	// after a drain of timeouts.drain. 0: such a stream ends with an error.
+	// If a stream's engine has failed or stalled, or if a drain has lasted timeouts.drain, other
+	// engines may continue the stream this many times. With 0, the stream ends with an error
+	// instead.
 	Resume int `yaml:"resume"`
 }
 
-// Deployment binds a model to an upstream under the engine's name for it.
+// Deployment is a model at an upstream, under the engine's name for it.
 type Deployment struct {
-	// The name of an upstream, or a group: gpu-* selects all whose names begin with gpu-, tag:h100
-	// all with that tag. A group skips upstreams that the list names directly.
+	// This is the name of an upstream or a group. gpu-* is the group of all upstreams whose names
+	// begin with gpu-, and tag:h100 the group of those with that tag. A group omits upstreams that
+	// the list names directly.
 	Upstream string `yaml:"upstream"`
-	// The engine's own name for the model. If omitted: the model's id.
+	// The engine knows the model by this name. The default is the model's id.
 	Served string `yaml:"served"`
-	// The deployment's tier. Tier 0 always serves; a higher tier serves only while no upstream of
-	// the lower tiers takes calls.
+	// This is the deployment's tier. Tier 0 always serves. A higher tier serves only while no
+	// upstream in the lower tiers takes calls.
 	Tier int `yaml:"tier"`
-	// When a tier above 0 serves: once the lower tiers are full or out (full), or only once they
-	// are out (down). With a queue, full means after the call has waited there. All deployments of
-	// a tier have the same value. If omitted: full.
+	// This defines when a tier above 0 serves. full: when the lower tiers are full or unavailable.
+	// down: only when they are unavailable. If the model has a queue, a call waits there before the
+	// lower tiers count as full. All deployments of a tier must have the same value. The default is
+	// full.
 	When string `yaml:"when"`
-	// Make this deployment, or group, an arm: it gets this share of the model's conversations and
-	// no other calls. Deployments without a share get the rest. 0%: none yet.
+	// This makes the deployment or group an arm. The arm gets this share of the model's
+	// conversations and no other calls. Deployments without a share get the remaining
+	// conversations. With 0%, the arm gets no conversations yet.
 	Traffic *Percent `yaml:"traffic"`
-	// Which prompts are sent to these engines.
+	// Only prompts of these lengths go to the deployment's engines.
 	PromptTokens PromptTokens `yaml:"prompt_tokens"`
 
-	Arm string `yaml:"-"` // its name if Traffic is set: the upstream or group as in the file
+	Arm string `yaml:"-"` // the arm's name if Traffic is set: the upstream or group in the file
 }
 
-// PromptTokens bounds the prompts that are sent to the engines of a deployment.
+// PromptTokens limits the prompts that go to a deployment's engines.
 type PromptTokens struct {
-	// The longest prompt in tokens, as the edge estimates it. Longer prompts go to the model's
-	// other deployments, and at least one of these must have no max. 0: any.
+	// Prompts may have at most this many tokens, as estimated by the edge. Longer prompts go to the
+	// model's other deployments. At least one of them must have no max. 0 means no limit.
 	Max int `yaml:"max"`
 }
 
-// Discover publishes models for as long as the engines of an upstream list them.
+// Discover publishes models for as long as an upstream's engines list them.
 type Discover struct {
-	// The name of the upstream whose models are published.
+	// The edge publishes models of the upstream with this name.
 	Upstream string `yaml:"upstream"`
-	// The models to publish: one name, or a pattern that ends in *.
+	// The edge publishes models whose names equal this text, or match it if it ends in *.
 	Match string `yaml:"match"`
-	// A prefix for their names in the catalog.
+	// In the catalog, the names of the models start with this prefix.
 	Prefix string `yaml:"prefix"`
-	// The kind of these models. If omitted: what the engine reports, otherwise chat.
+	// The models are of this kind. The default is the kind that the engine reports, or chat.
 	Kind string `yaml:"kind"`
-	// The queue of each of these models. Adapters share their base model's queue.
+	// Each of the models has this queue. Adapters share the queue of their base model.
 	Queue Queue `yaml:"queue"`
 }
 
-// Queue configures how calls wait for a slot of a full pool. With depth 0 they get a 429 at once.
+// Queue configures how calls wait for a slot of a full pool. If the depth is 0, they immediately
+// get a 429.
 type Queue struct {
-	// How many calls may wait for a slot. 0: a full pool answers 429 at once.
+	// This many calls may wait for a slot. With 0, a full pool immediately answers 429.
 	Depth int `yaml:"depth"`
-	// How long a call may wait before it gets a 429. 0s: no call waits. It is required with a
-	// depth.
+	// A call may wait this long before it gets a 429. With 0s, no call waits. It is required if
+	// depth is set.
 	Wait Duration `yaml:"wait"`
 }
 
-// Vision is the catalog's vision object, as in the contract.
+// Vision is the catalog's vision object, as defined in the contract.
 type Vision struct {
-	// The longest edge of an image in pixels, published as advice.
+	// The catalog publishes this as the recommended maximum edge of an image, in pixels.
 	MaxImageEdge int `yaml:"max_image_edge"`
-	// The most pixels of an image. A larger image gets a 400.
+	// An image may have this many pixels. A larger image gets a 400.
 	MaxPixels int `yaml:"max_pixels"`
-	// The most tokens of an answer to a call with images.
+	// The answer to a call with images may have this many tokens.
 	MaxTokens int `yaml:"max_tokens"`
-	// The context length of calls with images.
+	// A call with images has this context length.
 	ContextLength int `yaml:"context_length"`
-	// The Retry-After, in seconds, for a call that finds no slot for images.
+	// A call that finds no slot for images gets this Retry-After, in seconds.
 	RetryAfterSeconds int `yaml:"retry_after_seconds"`
 }
 
@@ -802,7 +836,7 @@ const (
 	KindRerank        = "rerank"
 )
 
-// Operations that a key can be scoped to.
+// Operations to which a key can be limited.
 const (
 	OpChat           = "chat"
 	OpMessages       = "messages"

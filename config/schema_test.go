@@ -19,8 +19,8 @@ import (
 	"penstock/config/testkit/selfsigned"
 )
 
-// TestSchemaIsCurrent compares schema.json with the structs. The schema is generated from the
-// structs' yaml tags and comments, the defaults, and the closed sets of values.
+// TestSchemaIsCurrent compares schema.json with the structs. The schema is generated from their
+// yaml tags and comments, the defaults, and the closed sets of values.
 func TestSchemaIsCurrent(t *testing.T) {
 	g := generator{docs: fieldComments(t)}
 	root := g.structure(reflect.ValueOf(*Defaults()), "")
@@ -33,8 +33,8 @@ func TestSchemaIsCurrent(t *testing.T) {
 	golden.File(t, "schema.json", append(want, '\n'))
 }
 
-// TestSchemaNamesEveryKey looks up deep keys by name, so that a branch that the generator loses is
-// noticed.
+// TestSchemaNamesEveryKey looks up deeply nested keys by name, so that it notices if the generator
+// loses a branch.
 func TestSchemaNamesEveryKey(t *testing.T) {
 	var root map[string]any
 	if err := json.Unmarshal(Schema(), &root); err != nil {
@@ -66,10 +66,10 @@ func TestSchemaNamesEveryKey(t *testing.T) {
 }
 
 type generator struct {
-	docs map[string]string // from "Type.Field" to its comment
+	docs map[string]string // comments by "Type.Field"
 }
 
-// required lists the members that have no default, by path.
+// required lists the members without a default, by path.
 var required = map[string][]string{
 	"keys": {"id", "hash"}, "upstreams": {"name", "url"}, "models": {"id", "deployments"},
 	"models.deployments": {"upstream"}, "engines": {"name"}, "discover": {"upstream"},
@@ -97,7 +97,7 @@ func (g generator) structure(v reflect.Value, path string) map[string]any {
 	return out
 }
 
-// value describes the allowed values of v, whose content is the default.
+// value describes the allowed values of v. The content of v is the default.
 func (g generator) value(v reflect.Value, path string) map[string]any {
 	text := func(pattern string) map[string]any {
 		p := map[string]any{"type": "string", "pattern": pattern}
@@ -211,8 +211,8 @@ func fieldComments(t *testing.T) map[string]string {
 	return docs
 }
 
-// TestExampleIsComplete loads the example as it is, and again with all commented settings switched
-// on, and checks that it shows every key.
+// TestExampleIsComplete loads the example unchanged, and again with all commented settings enabled.
+// It checks that the example contains every key.
 func TestExampleIsComplete(t *testing.T) {
 	if f, problems := ParseValid("example.yaml", Example(), bundled); f == nil || len(problems) > 0 {
 		t.Fatalf("as it is:\n%s", problems)
@@ -252,8 +252,8 @@ func TestExampleIsComplete(t *testing.T) {
 	}
 }
 
-// switchedOn returns the example with all commented settings switched on, except the lines that
-// start with one of the texts in without.
+// switchedOn returns the example with all commented settings enabled, except the lines that start
+// with one of the given texts.
 func switchedOn(t *testing.T, without ...string) *File {
 	t.Helper()
 	for _, line := range without {
@@ -271,7 +271,7 @@ func switchedOn(t *testing.T, without ...string) *File {
 		}
 		lines = append(lines, line)
 	}
-	text := strings.Replace(strings.Join(lines, ""), "queue: { depth: 0, wait: 0s }", "queue: { depth: 4, wait: 5s }", 1) // the default is off
+	text := strings.Replace(strings.Join(lines, ""), "queue: { depth: 0, wait: 0s }", "queue: { depth: 4, wait: 5s }", 1) // disabled by default
 	f, problems := ParseValid("all.yaml", []byte(text), bundled)
 	if len(problems) != 1 || !problems[0].Warning || problems[0].Path != "auth" {
 		t.Fatalf("with everything switched on, want one warning about auth:\n%s", problems)
@@ -290,8 +290,8 @@ func plainPath(path string) string {
 	}
 }
 
-// schemaPaths yields every key of the schema. It skips the keys of profiles, which are documented
-// with the bundled profiles, and of a model's timeouts, which are those of timeouts.
+// schemaPaths yields every key of the schema. It skips the keys in profiles, which the bundled
+// profiles document, and the timeouts of a model, which equal those in timeouts.
 func schemaPaths(t reflect.Type, path string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Duration is a time span in Go's notation ("250ms", "10s", "5m", "1h30m"). A bare 0 means zero. It
-// is never negative after a successful parse.
+// Duration is a duration in Go's notation, such as "250ms", "10s" or "1h30m". A bare 0 is allowed.
+// A parsed Duration is not negative.
 type Duration time.Duration
 
 // D returns d as a time.Duration.
@@ -33,11 +33,11 @@ func ParseDuration(s string) (Duration, error) {
 	return Duration(d), nil
 }
 
-// Bytes is a size in bytes, written with a binary unit ("64KiB", "32MiB", "1GiB") or as a bare
-// number of bytes. KB, MB and GB are the decimal units.
+// Bytes is a size in bytes, with a binary unit ("64KiB", "32MiB", "1GiB") or without one. KB, MB
+// and GB are decimal units.
 type Bytes int64
 
-// byteUnits lists each suffix before any shorter suffix that it ends with, such as KiB before B.
+// byteUnits lists each suffix before any shorter suffix with which it ends, such as KiB before B.
 var byteUnits = []struct {
 	suffix string
 	factor float64
@@ -53,7 +53,7 @@ var byteUnits = []struct {
 	{"B", 1},
 }
 
-// ParseBytes parses the text form of Bytes.
+// ParseBytes parses a size such as "64KiB".
 func ParseBytes(s string) (Bytes, error) {
 	number, factor := s, 1.0
 	for _, u := range byteUnits {
@@ -82,10 +82,10 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10)
 }
 
-// Percent is a percentage between 0 and 100, written "20%".
+// Percent is a percentage between 0 and 100, such as "20%".
 type Percent float64
 
-// ParsePercent parses the text form of a Percent.
+// ParsePercent parses a percentage such as "20%".
 func ParsePercent(s string) (Percent, error) {
 	number, ok := strings.CutSuffix(s, "%")
 	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
@@ -98,30 +98,29 @@ func ParsePercent(s string) (Percent, error) {
 // Of returns p percent of total.
 func (p Percent) Of(total int64) int64 { return int64(float64(total) * float64(p) / 100) }
 
-// String returns p as it is written in the file.
+// String returns p as written in a configuration.
 func (p Percent) String() string { return strconv.FormatFloat(float64(p), 'g', -1, 64) + "%" }
 
-// UnmarshalYAML implements the decoder's interface.
+// UnmarshalYAML implements the YAML decoder's interface.
 func (d *Duration) UnmarshalYAML(b []byte) error { return parseScalar(b, ParseDuration, d) }
 
-// UnmarshalYAML implements the decoder's interface.
+// UnmarshalYAML implements the YAML decoder's interface.
 func (b *Bytes) UnmarshalYAML(src []byte) error { return parseScalar(src, ParseBytes, b) }
 
-// UnmarshalYAML implements the decoder's interface.
+// UnmarshalYAML implements the YAML decoder's interface.
 func (p *Percent) UnmarshalYAML(b []byte) error { return parseScalar(b, ParsePercent, p) }
 
-// Resolve is how often an upstream's host name is looked up, and whether the lookup uses SRV
-// records. It is written as a Duration, or as "srv:NAME" with an optional blank and Duration
-// (default: 30 s).
+// Resolve configures how often an upstream's host name is looked up, and whether the look-up uses
+// SRV records. It is written as a Duration, or as "srv:NAME" with an optional Duration after a
+// space (default: 30 s).
 type Resolve struct {
-	Every Duration // 0: the name is one upstream
-	SRV   string   // name of the SRV records; empty: look up addresses of the URL's host
+	Every Duration // 0: the name is a single upstream
+	SRV   string   // name of the SRV records; empty: look up the addresses of the URL's host
 }
 
-// resolveSRV is the default interval of SRV lookups.
 const resolveSRV = Duration(30 * time.Second)
 
-// ParseResolve parses the text form of a Resolve.
+// ParseResolve parses the value of `resolve`.
 func ParseResolve(s string) (r Resolve, err error) {
 	name, isSRV := strings.CutPrefix(s, "srv:")
 	if !isSRV {
@@ -143,10 +142,9 @@ func ParseResolve(s string) (r Resolve, err error) {
 	return r, nil
 }
 
-// maxName is the maximum length of a DNS name.
 const maxName = 253
 
-// String returns r as it is written in the file.
+// String returns r as written in a configuration.
 func (r Resolve) String() string {
 	switch {
 	case r.SRV == "":
@@ -157,7 +155,7 @@ func (r Resolve) String() string {
 	return "srv:" + r.SRV + " " + r.Every.String()
 }
 
-// UnmarshalYAML implements the decoder's interface.
+// UnmarshalYAML implements the YAML decoder's interface.
 func (r *Resolve) UnmarshalYAML(b []byte) error { return parseScalar(b, ParseResolve, r) }
 
 func parseScalar[T any](src []byte, parse func(string) (T, error), into *T) error {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestUselessAtEngine expects a warning for a setting that, by the engine's profile, has no effect
-// at the engine.
+// TestUselessAtEngine expects a warning about a setting that has no effect according to the
+// engine's profile.
 func TestUselessAtEngine(t *testing.T) {
 	const profiles = `
 engines:

@@ -5,27 +5,27 @@ import (
 	"strings"
 )
 
-// Known holds the data that Validate needs from outside the configuration.
+// Known contains the facts that Validate needs from other packages.
 type Known struct {
-	// Engines are the names of the bundled engine profiles. Nil: engine names are not checked.
+	// Engines are the names of the bundled engine profiles. If nil, Validate does not check engine
+	// names.
 	Engines []string
-	// Continuing are the bundled profiles whose engines continue an answer whose start is in the
-	// request.
+	// Continuing are the bundled profiles whose engines continue a response that the request
+	// starts.
 	Continuing []string
-	// Ordering are the bundled profiles whose engines can order their queues by request priority.
+	// Ordering are the bundled profiles whose engines can order their queue by request priority.
 	Ordering []string
-	// Salting are the bundled profiles whose engines separate cached prompts by a salt. Nil: salts
-	// are not checked.
+	// Salting are the bundled profiles whose engines separate cached prompts by a salt. If nil,
+	// Validate does not check salts.
 	Salting []string
-	// Fixed are the bundled profiles whose engines serve only the models that they were started
-	// with.
+	// Fixed are the bundled profiles whose engines serve only the models with which they were
+	// started.
 	Fixed []string
 }
 
-// Validate checks all rules beyond the format of single values: unique names, references,
-// addresses, ranges, and values that contradict each other. It returns all problems, ordered by
-// position, and includes the warnings from reading. It changes nothing, and reads only f and the
-// clock.
+// Validate checks all rules beyond the format of single values. These are about unique names,
+// references, addresses, ranges, and contradictions. It returns all problems in order of position,
+// including the warnings from reading. It does not change f. It reads only f and the clock.
 func (f *File) Validate(k Known) Problems {
 	c := f.checks()
 	profiles := engineChecks{c, k}
@@ -44,7 +44,7 @@ func (f *File) Validate(k Known) Problems {
 	return c.check.Problems()
 }
 
-// processChecks check the settings of the process: listeners, limits, timeouts, and access.
+// processChecks checks the settings of the process: listeners, limits, timeouts and access.
 type processChecks struct{ checks }
 
 func (c processChecks) all() {
@@ -58,7 +58,6 @@ func (c processChecks) all() {
 	c.classes(c.file.Classes)
 }
 
-// classes checks the classes of calls.
 func (c processChecks) classes(list []Class) {
 	if len(list) == 0 {
 		return
@@ -159,7 +158,7 @@ func (c processChecks) listeners() {
 	}
 }
 
-// adminTokens checks the named tokens of the operator's listener. Messages never show a token.
+// adminTokens checks the admin tokens. Messages never show a token.
 func (c processChecks) adminTokens(tokens []AdminToken) {
 	names, values := map[string]string{}, map[Secret]string{c.file.Admin.Token: "admin.token"}
 	for i := range tokens {
@@ -184,7 +183,7 @@ func (c processChecks) adminTokens(tokens []AdminToken) {
 	}
 }
 
-// madeKeys checks where keys that are made at run time are kept.
+// madeKeys checks where keys that are made at run time are stored.
 func (c processChecks) madeKeys() {
 	const path = "admin.keys.file"
 	f := c.file
@@ -199,7 +198,7 @@ func (c processChecks) madeKeys() {
 	}
 }
 
-// LeastAdminToken is the shortest allowed admin token. A token of this length cannot be guessed
+// LeastAdminToken is the minimum length of an admin token. A token of this length cannot be guessed
 // over the network.
 const LeastAdminToken = 16
 
@@ -273,7 +272,6 @@ func (c processChecks) timeouts(t Timeouts) {
 	}
 }
 
-// origin checks one CORS origin.
 func (c processChecks) origin(path, o string) {
 	if o == "*" {
 		return
@@ -289,7 +287,6 @@ func (c processChecks) origin(path, o string) {
 	}
 }
 
-// access checks that access is not open by accident.
 func (c processChecks) access() {
 	f := c.file
 	if f.Auth != "" && f.Auth != AuthNone {

@@ -11,7 +11,7 @@ import (
 	"penstock/config/suggest"
 )
 
-// keyChecks check the keys, including those of the keys_file.
+// keyChecks checks the keys, including those in the keys_file.
 type keyChecks struct{ checks }
 
 func (c keyChecks) all() {
@@ -38,7 +38,6 @@ func (c keyChecks) all() {
 	}
 }
 
-// groups checks the groups of keys, and warns of a group without effect.
 func (c keyChecks) groups() {
 	ids := map[string]string{}
 	for i := range c.file.Groups {
@@ -60,13 +59,13 @@ func (c keyChecks) groups() {
 	}
 }
 
-// groupOf returns the index of a key's group, or -1 if the key has none.
+// groupOf returns the index of a key's group, or -1.
 func (c keyChecks) groupOf(k *Key) int {
 	return slices.IndexFunc(c.file.Groups, func(g Group) bool { return k.Group != "" && g.ID == k.Group })
 }
 
-// group checks a key's group. Usage with an issuer's tokens is stored by caller, so at every start
-// a group's budget would lack that usage.
+// group checks a key's group. The usage of issuers' tokens is stored per caller. After a restart, a
+// group's budget would therefore not include it.
 func (c keyChecks) group(at string, k *Key) {
 	its := c.groupOf(k)
 	switch {
@@ -100,7 +99,6 @@ func (c keyChecks) cacheGroup(at, name string) {
 	}
 }
 
-// class checks the class of a key.
 func (c keyChecks) class(at, name string) {
 	var names []string
 	for _, class := range ClassesOf(c.file) {
@@ -111,7 +109,6 @@ func (c keyChecks) class(at, name string) {
 	}
 }
 
-// tiers checks a key's tiers.
 func (c keyChecks) tiers(path string, k *Key) {
 	tiers := k.Tiers
 	if tiers != nil && len(tiers) == 0 {
@@ -129,7 +126,7 @@ func (c keyChecks) tiers(path string, k *Key) {
 	}
 }
 
-// somewhere warns if a key's tiers include no deployment of the models that it may use.
+// somewhere warns if a key's tiers contain no deployment of the models that it may use.
 func (c keyChecks) somewhere(path string, k *Key) {
 	var its []int // tiers of models that the key may use
 	for i := range c.file.Models {
@@ -151,8 +148,8 @@ func (c keyChecks) somewhere(path string, k *Key) {
 	}
 }
 
-// together checks limits that all callers with an issuer's tokens share. Usage is stored by caller,
-// so at every start a shared budget would be full again.
+// together checks limits that all callers with issuers' tokens share. Usage is stored per caller.
+// After a restart, a shared budget would therefore be full again.
 func (c keyChecks) together(at string, k *Key) {
 	l := &k.Limits
 	c.check.oneOf(at+".per", "keys.limits.per", "a choice", l.Per)
@@ -168,8 +165,8 @@ func (c keyChecks) together(at string, k *Key) {
 	}
 }
 
-// spend warns if the spend limit of a key or its group covers a model without a price, whose calls
-// would never use up the limit.
+// spend warns if a spend limit of a key or its group covers a model without a price, because calls
+// for that model would never count.
 func (c keyChecks) spend(at string, k *Key) {
 	budgeted := func(l *KeyLimits) bool { return !l.SpendPerDay.Zero() || !l.SpendPerMonth.Zero() }
 	of := &k.Limits
@@ -193,11 +190,12 @@ func (c keyChecks) spend(at string, k *Key) {
 	}
 }
 
-// inForce warns if there are keys but none is valid now. It reports whether at least one is valid.
+// inForce warns if there are keys and none of them is valid now. It reports whether any key is
+// valid.
 func (c keyChecks) inForce() (some bool) {
 	now := time.Now()
 	ended := func(at time.Time) bool { return !at.IsZero() && !now.Before(at) }
-	why := "" // why the first key is not in force
+	why := "" // why the first key is not valid
 	for i := range c.file.Keys {
 		k, at := &c.file.Keys[i], element("keys", i)
 		switch {
@@ -220,8 +218,8 @@ func (c keyChecks) inForce() (some bool) {
 	return false
 }
 
-// ending warns of each key that is in force and ends within a week and, if some key is in force, of
-// each that has expired.
+// ending warns about valid keys that expire within a week. If any key is valid, it also warns about
+// expired keys.
 func (c keyChecks) ending(some bool) {
 	now := time.Now()
 	for i := range c.file.Keys {
@@ -229,7 +227,7 @@ func (c keyChecks) ending(some bool) {
 		end := k.Ends()
 		switch when := end.UTC().Format(time.RFC3339); {
 		case !k.Enabled() || end.IsZero():
-		case !end.After(now) && !some: // said of all keys together
+		case !end.After(now) && !some: // inForce has reported that no key is valid
 		case !end.After(now):
 			c.check.warn(element("keys", i), "the key %s expired on %s, so its calls are refused: extend it, or remove it", k.ID, when)
 		case end.Sub(now) < week:
@@ -239,8 +237,8 @@ func (c keyChecks) ending(some bool) {
 	}
 }
 
-// hashes checks the format of one key's hashes, and that no other key has the same hash, because
-// the caller would then be ambiguous. Messages never show a hash.
+// hashes checks the format of a key's hashes. It also checks that no other key has the same hash,
+// because the caller would be ambiguous. Messages never show a hash.
 func (c keyChecks) hashes(path string, k *Key, seen map[string]string) {
 	if len(k.Hash) == 0 && !k.Certificate.Set() && !isTemplate(c.file.Issuers, k.ID) {
 		c.check.fail(path, `a key needs a hash: "penstock key new" makes a key and prints it; `+
@@ -269,7 +267,7 @@ func (c keyChecks) hashes(path string, k *Key, seen map[string]string) {
 	}
 }
 
-// certificate checks how a key identifies a client's certificate.
+// certificate checks how a key identifies a client certificate.
 func (c keyChecks) certificate(at string, k *KeyCertificate, seen map[KeyCertificate]string) {
 	if !k.Set() {
 		return
@@ -293,7 +291,6 @@ func (c keyChecks) certificate(at string, k *KeyCertificate, seen map[KeyCertifi
 	}
 }
 
-// scopes checks the models and operations of a key.
 func (c keyChecks) scopes(path string, k *Key) {
 	if len(k.Models) == 0 {
 		c.check.fail(path+".models",
@@ -325,15 +322,13 @@ func (c keyChecks) scopes(path string, k *Key) {
 	}
 }
 
-// anyModel reports whether a key's pattern matches the id of a model, or may match the id of a
-// discovered model.
+// anyModel reports whether a pattern matches a model id, or may match the id of a discovered model.
 func (c keyChecks) anyModel(pattern string) bool {
 	return slices.ContainsFunc(c.file.Models, func(m Model) bool { return matches(pattern, m.ID) }) ||
 		slices.ContainsFunc(c.file.Discover, func(d Discover) bool { return d.mayName(pattern) })
 }
 
-// aliased returns the index of a model whose alias a key's pattern matches, or -1 if no alias
-// matches.
+// aliased returns the index of a model that has a matching alias, or -1.
 func (c keyChecks) aliased(pattern string) int {
 	named := func(alias string) bool { return matches(pattern, alias) || matches(alias, pattern) }
 	return slices.IndexFunc(c.file.Models, func(m Model) bool { return slices.ContainsFunc(m.Aliases, named) })
@@ -347,7 +342,6 @@ func (c keyChecks) modelIDs() []string {
 	return ids
 }
 
-// mayName reports whether a key's pattern may match the name of a model that d discovers.
 func (d *Discover) mayName(pattern string) bool {
 	mine, open := strings.CutSuffix(d.Prefix+d.Match, "*")
 	return open && strings.HasPrefix(strings.TrimSuffix(pattern, "*"), mine) || matches(pattern, mine)

@@ -10,11 +10,11 @@ import (
 	"penstock/config/suggest"
 )
 
-// modelChecks check models: their names, deployments, slots and catalog entries.
+// modelChecks checks the models: names, deployments, slots and catalog entries.
 type modelChecks struct {
 	checks
 	upstreams map[string]int // by name
-	models    map[string]int // by id; the first model with each id
+	models    map[string]int // by id; the first model if an id occurs twice
 	engines   engineChecks
 }
 
@@ -65,9 +65,9 @@ func (c modelChecks) all() {
 	checkDiscover(c)
 }
 
-// turns warns of models that take turns at an upstream but have no queue.
+// turns warns about models that take turns at an upstream and have no queue.
 func (c modelChecks) turns() {
-	models := map[string]map[string]bool{} // maps an upstream to its served names
+	models := map[string]map[string]bool{} // served names by upstream
 	for i := range c.file.Models {
 		for _, d := range c.file.Models[i].Deployments {
 			if models[d.Upstream] == nil {
@@ -93,7 +93,7 @@ func (c modelChecks) turns() {
 	}
 }
 
-// useless warns of model settings that have no effect with the model's upstreams.
+// useless warns about model settings that have no effect at the model's upstreams.
 func (c modelChecks) useless() {
 	for i := range c.file.Models {
 		m, at := &c.file.Models[i], element("models", i)
@@ -119,10 +119,11 @@ func (c modelChecks) useless() {
 	}
 }
 
-// largestPool returns the slots of the largest pool; 0 means that the engine reports them.
+// largestPool returns the number of slots in the largest pool. 0 means that the engine reports
+// them.
 func largestPool(c Concurrency) int { return max(c.Shared, c.Text, c.Vision, c.Audio) }
 
-// fallback checks the models that answer in place of m. ids contains all models' ids.
+// fallback checks a model's fallbacks. ids contains all model ids.
 func (c modelChecks) fallback(path string, m *Model, ids map[string]string) {
 	unsure := c.places.NamesBroken("models", "id")
 	all := func() []string { return slices.Sorted(maps.Keys(ids)) }
@@ -144,7 +145,7 @@ func (c modelChecks) fallback(path string, m *Model, ids map[string]string) {
 	}
 }
 
-// checkShadow checks the model that gets copies of m's calls. ids contains all models' ids.
+// checkShadow checks the model that receives copies of m's calls. ids contains all model ids.
 func checkShadow(c modelChecks, path string, m *Model, ids map[string]string) {
 	at, id := path+".model", m.Shadow.Model
 	j := modelAt(c, id)
@@ -182,11 +183,11 @@ func checkShadowTurns(c modelChecks, at string, to *Model) {
 	}
 }
 
-// maxResumes is the maximum number of times that a stream may be resumed. Each resume makes an
-// engine process the prompt again.
+// maxResumes is the maximum number of resumes of a stream. Each resume makes an engine process the
+// prompt again.
 const maxResumes = 3
 
-// resume checks whether the streams of a model can be resumed as configured.
+// resume checks that a model's streams can be resumed.
 func (c modelChecks) resume(at string, m *Model) {
 	c.check.number(at, m.Retry.Resume, 0, maxResumes)
 	if m.Retry.Resume == 0 {
@@ -206,8 +207,8 @@ func (c modelChecks) resume(at string, m *Model) {
 	}
 }
 
-// continues reports whether an upstream's engine continues an answer. An engine that is not yet
-// known may do so.
+// continues reports whether an upstream's engine continues a response. It also returns true if the
+// engine will be detected only later.
 func (c modelChecks) continues(u *Upstream) bool {
 	if u.Prefill != "" || u.Engine == EngineAuto {
 		return true
@@ -219,11 +220,12 @@ func (c modelChecks) continues(u *Upstream) bool {
 	return slices.Contains(c.engines.bundled.Continuing, bundled)
 }
 
-// promptCaches checks the separation of keys' cached prompts. An engine has one cache for all its
-// models, so clients could send another key's salt through a model that does not salt.
+// promptCaches checks that the cached prompts of different keys are separated. An engine has one
+// cache for all its models. Clients could therefore send another key's salt through a model that
+// sets no salt.
 func (c modelChecks) promptCaches() {
 	f := c.file
-	open := map[string]string{} // maps an upstream to its first model with a shared cache
+	open := map[string]string{} // by upstream: the first model with a shared cache
 	for i := range f.Models {
 		if m := &f.Models[i]; m.Kind == KindChat && m.PromptCache != CachePerKey {
 			for _, d := range m.Deployments {
@@ -255,7 +257,7 @@ func (c modelChecks) promptCaches() {
 	}
 }
 
-// saltless warns of a model with separated prompts if none of its engines reads a salt.
+// saltless warns about a model that separates prompts if none of its engines reads a salt.
 func (c modelChecks) saltless(at string, m *Model) {
 	if c.engines.bundled.Salting == nil || len(m.Deployments) == 0 {
 		return
@@ -276,8 +278,8 @@ func (c modelChecks) modelID(path, id string, seen map[string]string) {
 	c.check.modelName(path, "a model needs an id", "model id", id, seen)
 }
 
-// alias checks one alias against the ids and aliases of all models, because a name must identify
-// one model.
+// alias checks an alias against the ids and aliases of all models, because a name must identify one
+// model.
 func (c modelChecks) alias(path, alias string, ids, seen map[string]string) {
 	if strings.Contains(strings.TrimSuffix(alias, "*"), "*") {
 		c.check.fail(path, "%s: a * is allowed at the end only", c.places.Show(path, alias))
@@ -319,7 +321,6 @@ func (c modelChecks) deployments(path string, m *Model) {
 	}
 }
 
-// emptyGroup reports a deployment group without upstreams.
 func emptyGroup(c checks, at, group string) {
 	tag, isTag := strings.CutPrefix(group, tagPrefix)
 	if !isTag {
@@ -343,10 +344,9 @@ func emptyGroup(c checks, at, group string) {
 	c.check.fail(at, "no upstream has the tag of %s%s", c.places.Show(at, group), hint)
 }
 
-// tiers checks the tiers in a model's deployments.
 func (c modelChecks) tiers(path string, m *Model) {
 	lowest, first := MaxTier+1, 0
-	of, when := map[string]int{}, map[int]int{} // map an upstream, and a tier, to the first deployment that has it
+	of, when := map[string]int{}, map[int]int{} // first deployment for each upstream, and for each tier
 	for i, d := range m.Deployments {
 		at := element(path, i)
 		c.check.number(at+".tier", d.Tier, 0, MaxTier)
@@ -377,7 +377,7 @@ func (c modelChecks) tiers(path string, m *Model) {
 	}
 }
 
-// checkLengths checks that a prompt of any length finds a deployment.
+// checkLengths checks that there is a deployment for prompts of every length.
 func checkLengths(check *checker, path string, m *Model) {
 	longest, all := 0, len(m.Deployments) > 0
 	for i, d := range m.Deployments {
@@ -389,10 +389,9 @@ func checkLengths(check *checker, path string, m *Model) {
 	}
 }
 
-// checkArms checks the traffic shares of a model's deployments.
 func checkArms(check *checker, path string, m *Model) {
 	type tier struct {
-		arms  float64 // their shares
+		arms  float64 // sum of the shares
 		first int     // first deployment with a share
 		rest  bool    // some deployment has no share
 	}
@@ -433,7 +432,6 @@ func checkArms(check *checker, path string, m *Model) {
 	}
 }
 
-// modelAt returns the index of the model with the given id, or -1.
 func modelAt(c modelChecks, id string) int {
 	if i, known := c.models[id]; known {
 		return i
@@ -477,8 +475,8 @@ func (c modelChecks) modelTimeouts(path string, t ModelTimeouts) {
 	}
 }
 
-// modalities warns of unknown modalities, which are probably misspelt. Any modality is allowed, but
-// if "image" is misspelt, the model refuses every picture.
+// modalities warns about unknown modalities, which are probably misspelt. All modalities are
+// allowed, but a model whose "image" is misspelt refuses every image.
 func (c modelChecks) modalities(path string, values []string) {
 	common := []string{"text", "image", "audio", "video", "file"}
 	for i, v := range values {
@@ -489,7 +487,6 @@ func (c modelChecks) modalities(path string, values []string) {
 	}
 }
 
-// published checks what the catalog publishes about a model.
 func (c modelChecks) published(path string, m *Model) {
 	c.check.atLeast0(path, member{"created", int(m.Created)}, member{"context_length", m.ContextLength},
 		member{"max_output_length", m.MaxOutputLength}, member{"capacity_tpm", m.CapacityTPM})
@@ -520,8 +517,7 @@ func (c modelChecks) published(path string, m *Model) {
 		m.SupportedReasoningEfforts)
 }
 
-// checkRetirement checks the retirement dates of a model, and warns if the model is still served
-// after them.
+// checkRetirement checks a model's retirement dates, and warns if they have passed.
 func checkRetirement(check *checker, path string, m *Model) {
 	past := func(at time.Time) bool { return !at.IsZero() && at.Before(time.Now()) }
 	switch {
@@ -534,7 +530,6 @@ func checkRetirement(check *checker, path string, m *Model) {
 	}
 }
 
-// checkDiscover checks the discover entries.
 func checkDiscover(c modelChecks) {
 	for i := range c.file.Discover {
 		d, at := &c.file.Discover[i], element("discover", i)

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// If an upstream's `concurrency` is a map, the upstream has separate pools, and a pool that the map
-// omits has no slots. Calls that need the omitted pool would always be refused, as if the pool were
-// full.
+// If `concurrency` is a map, the upstream has separate pools, and a pool that the map omits has no
+// slots. Calls that need the omitted pool would always be refused as if it were full.
 
 // slots checks that a model's upstreams have slots for its kinds of calls.
 func (c modelChecks) slots(path string, m *Model) {
@@ -39,7 +38,7 @@ func (c modelChecks) slots(path string, m *Model) {
 	}
 }
 
-// pool checks that at least one of the model's upstreams has slots in a pool, and warns of
+// pool checks that at least one of the model's upstreams has slots in a pool. It warns about
 // upstreams that have none. calls describes the calls that need the pool.
 func (c modelChecks) pool(path string, m *Model, pool, calls string, slots func(Concurrency) int) {
 	missing, some := c.without(m, slots)
@@ -59,7 +58,7 @@ func (c modelChecks) pool(path string, m *Model, pool, calls string, slots func(
 
 // without returns the paths of the model's upstreams that have no slots in a pool, and whether
 // other upstreams have some. An upstream that does not exist, or whose slots could not be read,
-// counts as having slots, because that problem is reported elsewhere.
+// counts as having slots, because another check reports its problem.
 func (c modelChecks) without(m *Model, slots func(Concurrency) int) (missing []string, some bool) {
 	for _, d := range m.Deployments {
 		i, ok := c.upstreams[d.Upstream]

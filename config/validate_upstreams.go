@@ -11,8 +11,8 @@ import (
 	"penstock/config/unixsocket"
 )
 
-// engineChecks check the file's own profiles, with Engine.Problems, and check that `like` names a
-// profile.
+// engineChecks checks the profiles in the file with Engine.Problems. It also checks that each
+// `like` names an existing profile.
 type engineChecks struct {
 	checks
 	bundled Known
@@ -41,8 +41,8 @@ func (c engineChecks) all() {
 	}
 }
 
-// madeOfItself reports whether a chain of `like` leads back to e. The file's own profiles replace
-// bundled ones of the same name.
+// madeOfItself reports whether `like` leads from e back to e. Profiles in the file replace bundled
+// profiles of the same name.
 func (c engineChecks) madeOfItself(e *Engine) bool {
 	own := map[string]*Engine{}
 	for i := range c.file.Engines {
@@ -58,9 +58,8 @@ func (c engineChecks) madeOfItself(e *Engine) bool {
 	return at != nil
 }
 
-// setBy follows `like` from the named profile to the first of the file's own profiles for which
-// sets returns true. If there is no such profile, it returns the bundled profile at the end of the
-// chain.
+// setBy follows `like` from the named profile to the first profile in the file for which sets
+// returns true. Otherwise it returns the bundled profile at the end of the chain.
 func (c engineChecks) setBy(name string, sets func(*Engine) bool) (own *Engine, bundled string) {
 	for range len(c.file.Engines) + 1 { // stops at a cycle
 		i := slices.IndexFunc(c.file.Engines, func(e Engine) bool { return e.Name == name })
@@ -81,19 +80,19 @@ func (c engineChecks) loadsNone(u *Upstream) bool {
 	return own == nil && slices.Contains(c.bundled.Fixed, bundled)
 }
 
-// salts reports whether an upstream's engine reads a salt for cached prompts. An engine that is not
-// yet known may do so.
+// salts reports whether an upstream's engine reads a salt for cached prompts. It also returns true
+// if the engine will be detected only later.
 func (c engineChecks) salts(u *Upstream) bool {
 	own, bundled := c.setBy(u.Engine, func(e *Engine) bool { return e.CacheSalt != "" })
 	return own != nil || bundled == EngineAuto || slices.Contains(c.bundled.Salting, bundled)
 }
 
-// known reports whether all profile names are known.
+// known reports whether the names of all profiles are known.
 func (c engineChecks) known() bool {
 	return c.bundled.Engines != nil && !c.places.NamesBroken("engines", "name")
 }
 
-// names lists all profiles: the bundled profiles and the file's own.
+// names returns the names of the bundled profiles and of those in the file.
 func (c engineChecks) names() []string {
 	names := slices.Clone(c.bundled.Engines)
 	for i := range c.file.Engines {
@@ -102,7 +101,7 @@ func (c engineChecks) names() []string {
 	return names
 }
 
-// upstreamChecks check the upstreams, and whether models use them.
+// upstreamChecks checks the upstreams, and whether models use them.
 type upstreamChecks struct {
 	checks
 	byName  map[string]int
@@ -166,7 +165,7 @@ func (c upstreamChecks) all() {
 	}
 }
 
-// priorities reports an upstream that sets priorities although its engine ignores them.
+// priorities reports an upstream with priorities whose engine ignores them.
 func (c upstreamChecks) priorities(path string, u *Upstream) {
 	if !u.Priorities || u.Engine == EngineAuto || !c.engines.known() {
 		return
@@ -207,9 +206,10 @@ func (c upstreamChecks) url(path string, u *Upstream, seen map[string]string) {
 	seen[u.URL] = path
 }
 
-// hosted warns of a hosted API that is not marked external. Through such an API, clients could
-// store conversations and order more expensive service tiers, and no key has consented that its
-// prompts leave the premises. An in-house engine with a public name needs external: false.
+// hosted warns about a hosted API that is not marked as external. If it is not marked, clients
+// could store conversations there and order more expensive service tiers, and prompts would leave
+// the premises without a key's consent. For an in-house engine with a public name, set external:
+// false.
 func (c upstreamChecks) hosted(path string, u *Upstream) {
 	if u.External || u.Kubernetes.Set() || c.places.Has(path+".external") || c.profile(u.Engine) != openAI ||
 		!publicHost(u.URL) {
@@ -219,10 +219,10 @@ func (c upstreamChecks) hosted(path string, u *Upstream) {
 		"go there, and clients may choose storage and dearer tiers; write external: true, or external: false if it is yours")
 }
 
-// openAI is the profile for hosted APIs, and for engines without their own profile.
+// openAI is the profile for hosted APIs, and for engines that have no profile.
 const openAI = "openai"
 
-// profile returns the bundled profile that an engine in the file is based on.
+// profile returns the bundled profile on which a profile in the file is based.
 func (c upstreamChecks) profile(name string) string {
 	for range len(c.file.Engines) {
 		i := slices.IndexFunc(c.file.Engines, func(e Engine) bool { return e.Name == name })
@@ -234,7 +234,7 @@ func (c upstreamChecks) profile(name string) string {
 	return name
 }
 
-// external warns of an upstream that no key may use. It does not know the keys that are made at run
+// external warns about an upstream that no key may use. It does nothing if keys can be made at run
 // time.
 func (c upstreamChecks) external(path string, u *Upstream) {
 	if !u.External || c.file.MakesKeys() || c.places.Broken("keys") || c.places.Broken("keys_file") {
@@ -287,14 +287,13 @@ func (c upstreamChecks) engine(path, name string) {
 	}
 }
 
-// choices lists the values of engine: auto and every named profile.
+// choices returns the values of `engine`: auto, followed by all named profiles.
 func choices(profiles []string) []string {
 	named := slices.DeleteFunc(slices.Clone(profiles), func(name string) bool { return name == "" || name == EngineAuto })
 	return append([]string{EngineAuto}, named...)
 }
 
-// pools checks the numbers of a Concurrency. BindNode has checked that at least one number is above
-// 0.
+// pools checks the numbers of a Concurrency. BindNode has checked that at least one is positive.
 func (c upstreamChecks) pools(path string, p Concurrency) {
 	const most = 1e6
 	if p.Shared != 0 {
@@ -305,7 +304,7 @@ func (c upstreamChecks) pools(path string, p Concurrency) {
 	c.check.number(path+".audio", p.Audio, 0, most)
 }
 
-// exact checks slots that a fleet shares exactly: the fleet's store counts them.
+// exact checks slots that the store counts for the whole fleet.
 func (c upstreamChecks) exact(path string, p Concurrency) {
 	switch {
 	case p.Fleet == "":
@@ -318,7 +317,8 @@ func (c upstreamChecks) exact(path string, p Concurrency) {
 	}
 }
 
-// leastQuietInterval is the minimum probe interval that lets an engine show in time that it works.
+// leastQuietInterval is the minimum probe interval that leaves an engine enough time to show
+// progress.
 const leastQuietInterval = 500 * time.Millisecond
 
 func (c upstreamChecks) probe(path string, p Probe) {
@@ -343,8 +343,8 @@ func (c upstreamChecks) upstreamTLS(path string, u *Upstream) {
 	}
 }
 
-// clientTLS checks the TLS settings for the server at url. The parameters plain and secure are the
-// URL's schemes without and with TLS.
+// clientTLS checks the TLS settings for the server at url. plain and secure are the URL schemes
+// without and with TLS.
 func (c checks) clientTLS(path string, t UpstreamTLS, url, plain, secure string) {
 	if (t.Cert == "") != (t.Key == "") {
 		c.check.fail(path, "cert and key go together: give both or none")
@@ -360,9 +360,9 @@ func (c checks) clientTLS(path string, t UpstreamTLS, url, plain, secure string)
 	}
 }
 
-// usedUpstreams returns the upstreams that models are deployed on. sure is false if a deployment
-// could not be read or names an unknown upstream, because that deployment may refer to an upstream
-// that seems unused.
+// usedUpstreams returns the upstreams of all deployments. sure is false if a deployment could not
+// be read or names an unknown upstream. Such a deployment may refer to an upstream that seems
+// unused.
 func (c upstreamChecks) usedUpstreams() (used map[string]bool, sure bool) {
 	used, sure = map[string]bool{}, !c.places.NamesBroken("models", "deployments")
 	for i := range c.file.Models {
@@ -378,7 +378,7 @@ func (c upstreamChecks) usedUpstreams() (used map[string]bool, sure bool) {
 	return used, sure
 }
 
-// selector matches a label selector of Kubernetes: requirements separated by commas.
+// selector matches a Kubernetes label selector: requirements separated by commas.
 var selector = func() *regexp.Regexp {
 	const (
 		value       = `([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)`
@@ -389,8 +389,7 @@ var selector = func() *regexp.Regexp {
 	return regexp.MustCompile(`^` + requirement + `(,` + requirement + `)*$`)
 }()
 
-// kubernetes checks the format of the settings that select an upstream's pods. It does not query
-// the cluster.
+// kubernetes checks the format of the Kubernetes settings. It does not query the cluster.
 func (c upstreamChecks) kubernetes(path string, u *Upstream) {
 	k := &u.Kubernetes
 	if !k.Set() && !c.places.Has(path) {
@@ -439,7 +438,6 @@ func IsObjectName(s string) bool {
 		!strings.Contains(s, "..") && strings.Trim(s, "-.") == s
 }
 
-// tags checks the tags of an upstream.
 func (c upstreamChecks) tags(path string, tags []string) {
 	for i, tag := range tags {
 		at := element(path, i)

@@ -6,9 +6,9 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// dirWatch delivers events of the directories that hold the files and the targets of their
+// dirWatch delivers events for the directories that contain files and the targets of their
 // symlinks. It watches directories, because a watch on a file is lost when the file is replaced. If
-// the system does not support watches, dirWatch delivers nothing.
+// the system does not support watches, dirWatch delivers no events.
 type dirWatch struct {
 	notify *fsnotify.Watcher // nil: no events
 	dirs   map[string]bool
@@ -17,14 +17,14 @@ type dirWatch struct {
 func newDirWatch() *dirWatch {
 	n, err := fsnotify.NewWatcher()
 	if err != nil {
-		// most likely the system has no free inotify instance, so only the periodic checks remain
+		// probably no inotify instance is free; the periodic checks remain
 		n = nil
 	}
 	return &dirWatch{notify: n, dirs: map[string]bool{}}
 }
 
-// follow watches the directories of paths and stops watching all others. A missing directory is
-// tried again at the next call.
+// follow watches the directories of paths, and no others. It retries missing directories at the
+// next call.
 func (d *dirWatch) follow(paths []string) {
 	if d.notify == nil {
 		return
@@ -54,8 +54,8 @@ func (d *dirWatch) follow(paths []string) {
 	}
 }
 
-// events returns the channel of events. It returns nil, which is never ready, if the system does
-// not support watches.
+// events returns the channel of events. If the system does not support watches, it returns nil,
+// which is never ready.
 func (d *dirWatch) events() <-chan fsnotify.Event {
 	if d.notify == nil {
 		return nil

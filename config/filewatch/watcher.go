@@ -1,9 +1,9 @@
-// Package filewatch reports when the content of files changed.
+// Package filewatch reports changes of files' contents.
 //
-// Only the content of files counts. Directory events may be too frequent or too early, and bind
-// mounts and network file systems may send none. A periodic hash is always right. Events only
-// trigger an earlier check. A file that only a refused configuration names is not watched, so touch
-// the configuration once the file exists.
+// It compares hashes periodically. Directory events may be too frequent or too early, and bind
+// mounts and network file systems may not send them. An event therefore only makes the next check
+// earlier. A file that is named only in a rejected configuration is not watched. When such a file
+// has been created, touch the configuration.
 package filewatch
 
 import (
@@ -15,20 +15,20 @@ import (
 	"time"
 )
 
-// Watcher calls OnChange when the content of files changed. It compares hashes of their content at
-// every Interval. Directory events only trigger an earlier check. So it works with editors that
-// rename, with swapped symlinks (Kubernetes swaps ..data), with bind mounts, and on systems without
-// events.
+// Watcher calls OnChange when the contents of files have changed. It compares hashes of the
+// contents at every Interval. Directory events only make the next check earlier. This also works
+// with editors that rename files, with swapped symlinks (Kubernetes swaps ..data), with bind
+// mounts, and on systems without events.
 //
-// It reports a change once the content has been the same for 200 ms, so that a half-written file is
-// not read. A file that was added to the list since the last check counts as changed.
+// It reports a change once the contents have been stable for 200 ms, so that it does not report
+// half-written files. A new file in the list counts as a change.
 type Watcher struct {
-	// Paths returns the files to watch. The Watcher calls it at every check, so the list may
+	// Paths returns the files to watch. The Watcher calls it for every check, so the list may
 	// change. Directories and devices are not read.
 	Paths func() []string
-	// Interval is the time between two checks when no event comes. Default: 10 s.
+	// Interval is the time between two checks without events. The default is 10 s.
 	Interval time.Duration
-	// OnChange is called from Run's goroutine. No check runs until it returns.
+	// OnChange is called on Run's goroutine. No check runs until it returns.
 	OnChange func()
 
 	seen prints
@@ -42,12 +42,12 @@ const (
 	missingTime = 2 * time.Second
 )
 
-// Prime does the first check. Run compares later checks with it. Call Prime before the first read
-// of the files, because otherwise Run misses a change between that read and its own start. If Prime
-// was not called, Run does the first check itself. Do not call Prime after Run.
+// Prime does the first check. Run compares later checks with it. Call it before the files are first
+// read, because otherwise Run misses a change between that read and the start of Run. If Prime was
+// not called, Run does the first check.
 func (w *Watcher) Prime() { w.seen = w.look() }
 
-// Run watches until ctx ends. It starts no goroutines that outlive the call.
+// Run watches until ctx ends. Its goroutines end before it returns.
 func (w *Watcher) Run(ctx context.Context) {
 	if w.seen == nil {
 		w.Prime()
@@ -57,10 +57,10 @@ func (w *Watcher) Run(ctx context.Context) {
 	w.loop(ctx, dirs)
 }
 
-// loop waits for a reason to check. It reports a change after two checks, a settle time apart, that
-// agree with each other and differ from the last reported state. While a file is missing, it
-// reports after missingTime. Every check starts a settle time. Events in this time only lead to the
-// check at its end, so a busy directory costs at most one check per settle time.
+// loop waits for a reason to check. It reports a change if two checks, settleTime apart, agree with
+// each other and differ from the last reported state. If a file is missing, it reports the change
+// after missingTime. Every check starts a settle time. Events during a settle time only lead to the
+// check at its end. A busy directory therefore costs at most one check per settleTime.
 func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 	interval := w.Interval
 	if interval <= 0 {
@@ -70,10 +70,10 @@ func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 	defer tick.Stop()
 	settle := time.NewTimer(settleTime)
 	defer settle.Stop()
-	settling, missed := true, true // the first check follows directly once the directories are watched
+	settling, missed := true, true // the first check follows immediately after the directories are watched
 	dirs.follow(w.Paths())
 	var candidate prints
-	equal := 0 // consecutive checks with the candidate's result
+	equal := 0 // number of consecutive checks with the same result as candidate
 	for {
 		select {
 		case <-ctx.Done():
@@ -117,10 +117,11 @@ func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 	}
 }
 
-// prints holds the fingerprint of each path.
+// prints maps paths to fingerprints.
 type prints map[string]print
 
-// print is the SHA-256 of a file's content, or a value with one byte set if there is no content.
+// print is the SHA-256 of a file's contents. If there are no contents, it has a single non-zero
+// byte.
 type print [sha256.Size]byte
 
 func (w *Watcher) look() prints {
@@ -131,8 +132,8 @@ func (w *Watcher) look() prints {
 	return out
 }
 
-// differs reports whether a path in p is new or its content has changed since old. A path that is
-// only in old is not a change.
+// differs reports whether a path in p is new, or its contents differ from old. It ignores paths
+// that are only in old.
 func (p prints) differs(old prints) bool {
 	for path, content := range p {
 		if before, ok := old[path]; !ok || before != content {
@@ -142,10 +143,9 @@ func (p prints) differs(old prints) bool {
 	return false
 }
 
-// missing is the print of a path without a file.
 var missing = print{0: 1}
 
-// lacks reports whether a file is missing that existed in old.
+// lacks reports whether a file in old is now missing.
 func (p prints) lacks(old prints) bool {
 	for path, content := range p {
 		if before, ok := old[path]; ok && before != missing && content == missing {
@@ -155,15 +155,15 @@ func (p prints) lacks(old prints) bool {
 	return false
 }
 
-// fingerprint returns the hash of a regular file's content. If there is no content, it returns a
-// value that encodes the reason.
+// fingerprint returns the hash of a regular file's contents. If the contents cannot be read, it
+// returns a value that encodes the reason.
 func fingerprint(path string) (sum print) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return missing
 	}
 	if !info.Mode().IsRegular() {
-		return print{0: 2} // reading a pipe would block, or take data from another reader
+		return print{0: 2} // reading a pipe would block, or steal data from another reader
 	}
 	f, err := os.Open(path)
 	if err != nil {

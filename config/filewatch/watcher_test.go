@@ -68,8 +68,8 @@ func TestWatcherLooksAtIntervals(t *testing.T) {
 	})
 }
 
-// TestWatcherWaitsForAMovedFile checks that a file that is missing for a second, while an editor
-// saves it, is not reported as missing.
+// TestWatcherWaitsForAMovedFile checks that a file is not reported if it is missing for only a
+// second while an editor saves it.
 func TestWatcherWaitsForAMovedFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, file, []byte("0"))
@@ -78,7 +78,7 @@ func TestWatcherWaitsForAMovedFile(t *testing.T) {
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(missingTime) // seen as missing after a settle time
+		time.Sleep(missingTime) // the file counts as removed after one more settle time
 		expect(t, calls, 0)
 		write(t, file, []byte("1"))
 		time.Sleep(3 * time.Second)
@@ -86,7 +86,7 @@ func TestWatcherWaitsForAMovedFile(t *testing.T) {
 	})
 }
 
-// TestWatcherWaitsForAWriter checks that a growing file is not reported.
+// TestWatcherWaitsForAWriter checks that a file is not reported while it grows.
 func TestWatcherWaitsForAWriter(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, file, []byte("0"))
@@ -102,7 +102,7 @@ func TestWatcherWaitsForAWriter(t *testing.T) {
 	})
 }
 
-// TestWatcherForgetsARevertedChange checks that a change reverted before it settles is not
+// TestWatcherForgetsARevertedChange checks that a change that is reverted before it settles is not
 // reported.
 func TestWatcherForgetsARevertedChange(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
@@ -118,7 +118,8 @@ func TestWatcherForgetsARevertedChange(t *testing.T) {
 	})
 }
 
-// TestWatcherSeesWhatChangedBeforeRun checks the purpose of Prime.
+// TestWatcherSeesWhatChangedBeforeRun checks that Prime makes Run notice changes that happened
+// before Run started.
 func TestWatcherSeesWhatChangedBeforeRun(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, file, []byte("0"))
@@ -133,8 +134,8 @@ func TestWatcherSeesWhatChangedBeforeRun(t *testing.T) {
 	})
 }
 
-// TestWatcherTellsOfNewPaths checks that a path added to the list is reported and a removed one is
-// not.
+// TestWatcherTellsOfNewPaths checks that a path that is added to the list is reported, and that a
+// removed path is not.
 func TestWatcherTellsOfNewPaths(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
@@ -168,7 +169,7 @@ func TestWatcherDoesNotReadPipes(t *testing.T) {
 	}
 }
 
-// TestWatcherOnEvents replaces files in several ways, with real events and an interval that never
+// TestWatcherOnEvents replaces files in different ways, with real events and an interval that never
 // passes.
 func TestWatcherOnEvents(t *testing.T) {
 	rename := func(t *testing.T, from, to string) {

@@ -1,4 +1,4 @@
-// Package money provides exact decimal amounts for prices and the cost of calls.
+// Package money implements exact decimal amounts for prices and costs.
 package money
 
 import (
@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Amount is an exact decimal amount in the currency of the file's prices. Micros are millionths of
-// the currency. Picos are millionths of a micro, and always fewer than a million.
+// Amount is an exact decimal amount in the currency of the prices. Micros are millionths of the
+// currency. Picos are millionths of a micro, from 0 to 999,999.
 type Amount struct {
 	Micros int64
 	Picos  int32
@@ -17,10 +17,10 @@ type Amount struct {
 
 const million = 1_000_000
 
-// most is the maximum amount in a file. It is far above any budget.
+// most is the maximum amount in a configuration. It is far above any real budget.
 const most = 1e12
 
-// Parse parses a decimal amount with at most six decimals, such as 100, 100.00 or 0.075.
+// Parse parses an amount with at most six decimals, such as 100, 100.00 or 0.075.
 func Parse(s string) (Amount, error) {
 	whole, rest, _ := strings.Cut(s, ".")
 	digits := func(s string) bool { return strings.Trim(s, "0123456789") == "" }
@@ -47,7 +47,7 @@ func (a Amount) Plus(n Amount) Amount {
 	return Amount{a.Micros + n.Micros + int64(picos/million), picos % million}
 }
 
-// Minus returns a - n. The amount n must not exceed a.
+// Minus returns a - n. n must not exceed a.
 func (a Amount) Minus(n Amount) Amount {
 	if a.Picos < n.Picos {
 		a.Micros, a.Picos = a.Micros-1, a.Picos+million
@@ -60,8 +60,8 @@ func (a Amount) Less(n Amount) bool {
 	return a.Micros < n.Micros || a.Micros == n.Micros && a.Picos < n.Picos
 }
 
-// Over returns the amount divided by n, rounded down to a millionth. If n is below 2, it returns
-// the amount unchanged.
+// Over returns the amount divided by n, rounded down to a millionth. If n is less than 2, it
+// returns a.
 func (a Amount) Over(n int) Amount {
 	if n < 2 || a.Zero() {
 		return a
@@ -69,7 +69,7 @@ func (a Amount) Over(n int) Amount {
 	return Amount{Micros: max(1, a.Micros/int64(n))}
 }
 
-// String returns the shortest decimal form: 12, 12.5, 0.000000123456.
+// String returns the shortest decimal form, such as 12, 12.5 or 0.000000123456.
 func (a Amount) String() string {
 	s := fmt.Sprintf("%d.%06d%06d", a.Micros/million, a.Micros%million, a.Picos)
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
@@ -78,7 +78,7 @@ func (a Amount) String() string {
 // MarshalText returns the same text as String.
 func (a Amount) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// UnmarshalText parses a text from MarshalText.
+// UnmarshalText parses the result of MarshalText.
 func (a *Amount) UnmarshalText(b []byte) error {
 	whole, rest, _ := strings.Cut(string(b), ".")
 	if len(rest) > 12 {
@@ -94,17 +94,17 @@ func (a *Amount) UnmarshalText(b []byte) error {
 	return err
 }
 
-// UnmarshalYAML implements the decoder's interface.
+// UnmarshalYAML implements the YAML decoder's interface.
 func (a *Amount) UnmarshalYAML(b []byte) (err error) {
 	*a, err = Parse(strings.Trim(strings.TrimSpace(string(b)), `"'`))
 	return err
 }
 
-// Price is the price of a model's tokens, in millionths of the currency for a million tokens.
+// Price contains a model's prices per million tokens, in millionths of the currency.
 type Price struct{ Input, Cached, Output int64 }
 
-// PriceOf reads the prices of a million tokens from a model's pricing: input, cached_input (by
-// default the same as input) and output. Tokens without a price are free.
+// PriceOf reads the prices per million tokens from a model's pricing: input, cached_input and
+// output. cached_input defaults to the price of input. Tokens without a price are free.
 func PriceOf(pricing map[string]any) (p Price) {
 	read := func(name string, otherwise int64) int64 {
 		if amount, err := Parse(fmt.Sprint(pricing[name])); err == nil {
@@ -117,20 +117,19 @@ func PriceOf(pricing map[string]any) (p Price) {
 	return p
 }
 
-// Of returns the cost of a call. The prompt's tokens include the cached tokens.
+// Of returns the cost of a call. prompt includes cached.
 func (p Price) Of(prompt, cached, completion int) Amount {
 	cached = min(max(cached, 0), max(prompt, 0))
 	return cost(p.Input, prompt-cached).Plus(cost(p.Cached, cached)).Plus(cost(p.Output, completion))
 }
 
-// cost returns the price of n tokens.
 func cost(price int64, n int) Amount {
 	if price <= 0 || n <= 0 {
 		return Amount{}
 	}
 	hi, lo := bits.Mul64(uint64(price), uint64(n))
 	if hi >= million {
-		return Amount{Micros: most} // no engine counts so many tokens
+		return Amount{Micros: most} // no engine reports this many tokens
 	}
 	micros, picos := bits.Div64(hi, lo, million)
 	return Amount{int64(min(micros, most*1000)), int32(picos)}

@@ -22,7 +22,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestExact checks sums of costs against exact arithmetic, and that their text form is exact.
+// TestExact compares sums of costs with exact arithmetic, and checks that their text form is exact.
 func TestExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := Price{

@@ -15,38 +15,39 @@ import (
 	"penstock/config/suggest"
 )
 
-// Document is the result of reading one file.
+// Document is the result of Read.
 type Document struct {
 	Places     *Places
-	Files      []string // the files that values came from
-	HasSecret  bool     // the file itself contains a secret
-	HasContent bool     // the file has a tree to bind
+	Files      []string // files from which values were read
+	HasSecret  bool     // the file contains a secret
+	HasContent bool     // the file is not empty and its syntax is valid
 	report     *report
 }
 
-// Retired is a setting that earlier versions had. A file that still has it can be served.
+// Retired is a setting that existed only in earlier versions. A file that contains it is still
+// valid.
 type Retired struct {
-	// Remedy tells what to do about the setting. It follows the setting's name in the message.
+	// Remedy explains what to do about the setting. In messages it follows the setting's name.
 	Remedy string
-	// Unsafe makes the setting an error. It is for a limit or a consent, without which the file would
-	// allow more than its author meant.
+	// Unsafe makes the setting an error instead of a warning. It is for limits and consents,
+	// because a file without them would allow more than its author intended.
 	Unsafe bool
 }
 
-// Options are the parameters of Read other than the text.
+// Options configures Read.
 type Options struct {
 	// Least is the remedy for an empty file.
 	Least string
-	// Retired maps paths to settings of earlier versions. A path has [] in place of a list position:
-	// upstreams[].native. The values are not read.
+	// Retired maps the paths of retired settings. In these paths, [] takes the place of each list
+	// position: upstreams[].native. The values of these settings are not read.
 	Retired map[string]Retired
 }
 
-// Read parses src and binds it to the struct that into points to. Problems show name as the file's
-// name, and relative paths in the file start from that file's folder. A value that cannot be bound
-// keeps its default, and Problems reports it.
+// Read parses src and binds it to *into, which is a struct. Problems contain name as the file name,
+// and relative paths in src refer to the folder of name. If a value cannot be bound, it keeps its
+// default, and Problems reports it.
 func Read(name string, src []byte, into any, o Options) *Document {
-	const bytesPerValue = 20 // an estimate for the first allocation, from a long file
+	const bytesPerValue = 20 // estimate for the first allocation, from a long file
 	places := &Places{marks: make(map[string]mark, len(src)/bytesPerValue), broken: map[string]bool{}}
 	d := &Document{Places: places, report: &report{src: newSource(name, src), places: places}}
 	body, size := d.report.parse(src, o.Least)
@@ -67,7 +68,7 @@ func (d *Document) Fail(path, message string) {
 	d.report.Add(d.Places.marks[path].problem(message))
 }
 
-// Problems returns what is wrong with the file, with excerpts.
+// Problems returns all problems, with excerpts.
 func (d *Document) Problems() Problems {
 	if d.report.Full() {
 		d.report.Keep(Problems{{
@@ -79,28 +80,28 @@ func (d *Document) Problems() Problems {
 	return d.report.Problems()
 }
 
-// Binder binds a YAML tree to Go values and collects every mistake. The library's own decoder stops
-// at the first mistake and does not keep the positions of values. Binder finds all mistakes, and
-// records a mark for every value, so that later checks can name the line.
+// Binder binds a YAML tree to Go values and collects all mistakes. The decoder in the YAML library
+// stops at the first mistake and does not record positions. Binder records a mark for every value,
+// so that later checks can report its line.
 type Binder struct {
 	report   *report
 	tree     *tree
 	external external
 	retired  map[string]Retired
-	literal  bool // the file itself contains a secret
+	literal  bool // the file contains a secret
 }
 
-// NodeBinder is a type with several written forms.
+// NodeBinder is a type with more than one YAML form.
 type NodeBinder interface {
 	BindNode(b *Binder, n Node)
 }
 
-// scalarUnmarshaler is implemented by types that parse their own text, such as durations.
+// scalarUnmarshaler is a type that parses its text, such as a duration.
 type scalarUnmarshaler interface {
 	UnmarshalYAML([]byte) error
 }
 
-// defaulter is implemented by list elements that have their own defaults.
+// defaulter is the type of a list element that has defaults.
 type defaulter interface {
 	SetDefaults()
 }
@@ -108,7 +109,7 @@ type defaulter interface {
 // Fail reports a problem with the value at n.
 func (b *Binder) Fail(n Node, message string) { b.report.fail(n.ast, n.path, "%s", message) }
 
-// Hide keeps the value of n out of excerpts.
+// Hide excludes the value at n from excerpts.
 func (b *Binder) Hide(n Node) { b.report.hide(n.ast) }
 
 // Broken reports whether the value at n could not be read.
@@ -119,16 +120,16 @@ func (b *Binder) BrokenBelow(n Node) bool {
 	return b.report.places.anyBroken(n.path, func(rest string) bool { return strings.HasPrefix(rest, ".") })
 }
 
-// Fields binds a mapping to the struct at the pointer into.
+// Fields binds a mapping to *into, which is a struct.
 func (b *Binder) Fields(n Node, into any) { b.fields(n, reflect.ValueOf(into).Elem()) }
 
-// List binds a sequence to the slice at the pointer into.
+// List binds a sequence to *into, which is a slice.
 func (b *Binder) List(n Node, into any) { b.list(n, reflect.ValueOf(into).Elem()) }
 
-// Scalar binds a string, number or boolean to the value at the pointer into.
+// Scalar binds a string, number or boolean to *into.
 func (b *Binder) Scalar(n Node, into any) { b.scalar(n, reflect.ValueOf(into).Elem()) }
 
-// bind stores the node n in v. If n has a mistake, v keeps its value, which is the default.
+// bind stores the value at n in v. If there is a mistake, v keeps its value, which is the default.
 func (b *Binder) bind(n Node, v reflect.Value) {
 	if b.report.Full() {
 		return
@@ -169,7 +170,7 @@ func (b *Binder) bind(n Node, v reflect.Value) {
 	}
 }
 
-// fields binds a mapping to a struct by its yaml tags. An unknown name is a problem.
+// fields binds a mapping to a struct by its yaml tags. An unknown name is a mistake.
 func (b *Binder) fields(n Node, v reflect.Value) {
 	members, ok := b.tree.entries(n)
 	if !ok {
@@ -186,14 +187,14 @@ func (b *Binder) fields(n Node, v reflect.Value) {
 			continue
 		}
 		b.bind(Node{m.value, at, n.depth + 1}, v.Field(i))
-		if isNull(m.value) { // point at the key, because there is no value
+		if isNull(m.value) { // report the position of the key, because there is no value
 			b.report.places.marks[at] = b.report.mark(m.key, at)
 		}
 	}
 }
 
-// isRetired reports whether a key is a setting of earlier versions, and adds a problem with the
-// remedy if it is.
+// isRetired reports whether a key is a retired setting. If so, isRetired reports a problem that
+// contains the remedy.
 func (b *Binder) isRetired(m entry, at string) bool {
 	r, ok := b.retired[positions.ReplaceAllString(at, "[]")]
 	if !ok {
@@ -210,7 +211,7 @@ func (b *Binder) isRetired(m entry, at string) bool {
 	return true
 }
 
-// positions matches the list positions in a path.
+// positions matches list positions in a path.
 var positions = regexp.MustCompile(`\[\d+\]`)
 
 func (b *Binder) unknown(m entry, fields []Field, path, at string) {
@@ -228,22 +229,21 @@ func (b *Binder) unknown(m entry, fields []Field, path, at string) {
 	b.report.failAt(m.key, at, "unknown key %q%s", m.name, hint)
 }
 
-// list binds a sequence to a slice. Elements start from their default, and an empty list is empty,
-// not absent.
+// list binds a sequence to a slice. Elements start from their defaults. An empty list is not nil.
 func (b *Binder) list(n Node, v reflect.Value) {
 	s, ok := n.ast.(*ast.SequenceNode)
 	if !ok {
 		b.report.fail(n.ast, n.path, "want a list here, not %s", kindOf(n.ast))
 		return
 	}
-	const most = 1024 // elements at first, because reading stops after too many mistakes
+	const most = 1024 // limits the first allocation, because reading stops after too many mistakes
 	out := reflect.MakeSlice(v.Type(), 0, min(len(s.Values), most))
 	for i, e := range s.Values {
 		if b.report.Full() {
 			break
 		}
 		at := Entry(n.path, i)
-		// faster than growing by append, because these lists contain a file's keys
+		// faster than append, for long lists of keys
 		if i == out.Cap() {
 			larger := reflect.MakeSlice(v.Type(), i, min(len(s.Values), 4*i))
 			reflect.Copy(larger, out)
@@ -262,7 +262,7 @@ func (b *Binder) list(n Node, v reflect.Value) {
 	v.Set(out)
 }
 
-// mapping binds a mapping with free names to a map with string keys.
+// mapping binds a mapping to a map with string keys.
 func (b *Binder) mapping(n Node, v reflect.Value) {
 	members, ok := b.tree.entries(n)
 	if !ok {
@@ -306,14 +306,14 @@ func (b *Binder) free(n Node) any {
 	return nil
 }
 
-// unmarshal binds a value that parses its own text.
+// unmarshal binds a value that parses its text.
 func (b *Binder) unmarshal(n Node, into scalarUnmarshaler) {
 	text, ok := b.text(n, "a value")
 	if !ok {
 		return
 	}
 	if err := into.UnmarshalYAML([]byte(text)); err != nil {
-		// The message quotes the text, but must not show a variable's value.
+		// The message quotes the text, but must not reveal the value of a variable.
 		b.Fail(n, strings.ReplaceAll(err.Error(), strconv.Quote(text), b.report.places.Show(n.path, text)))
 	}
 }

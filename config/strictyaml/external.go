@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// external resolves values from outside the file: environment variables, and secrets from files.
+// external resolves references to environment variables and files.
 type external struct {
 	dir   string                      // base of relative paths
 	env   func(string) (string, bool) // os.LookupEnv
-	files []string                    // files that values came from
+	files []string                    // files from which values were read
 }
 
-// expand replaces every ${VAR} in a string with the variable's value. $${VAR} stands for the
-// characters ${VAR}. A variable's value is not expanded again. It cannot change the structure of
-// the file, because the tree is already parsed.
+// expand replaces ${VAR} with the variable's value, and $${VAR} with ${VAR}. It does not expand the
+// result again. The value cannot change the structure of the file, because the tree is already
+// parsed.
 func (x *external) expand(text string) (string, error) {
 	var out strings.Builder
 	for {
@@ -54,9 +54,9 @@ func variableName(s string) bool {
 	return s != ""
 }
 
-// secretFile reads a secret from a file, without the line breaks at the end. An empty file is an
-// error, because another process may be about to write it, and a missing token would allow access
-// without a token. A file that every user of the machine can read causes a warning.
+// secretFile reads a secret from a file, without trailing line breaks. An empty file is an error,
+// because another process may be about to write it. A missing token would allow access without a
+// token. A file that all users of the machine can read causes a warning.
 func (x *external) secretFile(name string) (value, warning string, err error) {
 	if name == "" {
 		return "", "", errors.New("file: must be followed by a path")

@@ -9,16 +9,16 @@ import (
 	"unicode"
 )
 
-// Field maps a key of the file to a field of a struct.
+// Field is a key of the file and the index of its struct field.
 type Field struct {
 	Key   string
 	Index int
 }
 
-// fieldCache caches the result of Fields by type.
+// fieldCache caches the results of Fields by type.
 var fieldCache sync.Map
 
-// Fields lists the struct fields that a file can set, in order.
+// Fields returns the struct fields that a file can set, in order.
 func Fields(t reflect.Type) []Field {
 	if fields, ok := fieldCache.Load(t); ok {
 		return fields.([]Field)
@@ -35,7 +35,7 @@ func Fields(t reflect.Type) []Field {
 	return out
 }
 
-// FieldByKey returns the index of the struct field that a key sets, or -1.
+// FieldByKey returns the index of the struct field for a key, or -1.
 func FieldByKey(t reflect.Type, key string) int {
 	fields := Fields(t)
 	i := slices.IndexFunc(fields, func(f Field) bool { return f.Key == key })

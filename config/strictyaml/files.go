@@ -10,13 +10,13 @@ import (
 	"runtime"
 )
 
-// Bounds on the files that are read, in bytes.
+// Maximum sizes of files in bytes.
 const (
 	MaxFile       = 8 << 20
 	maxSecretFile = 64 << 10
 )
 
-// ResolvePath joins a relative path in the file with the file's folder. An empty path stays empty.
+// ResolvePath resolves a path relative to dir. An empty path stays empty.
 func ResolvePath(dir, name string) string {
 	if name == "" || filepath.IsAbs(name) {
 		return name
@@ -24,8 +24,8 @@ func ResolvePath(dir, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// ReadRegular reads a regular file of at most limit bytes. Pipes and devices are refused, because
-// reading one may never end.
+// ReadRegular reads a regular file of at most limit bytes. It refuses pipes and devices, because
+// reading them may never end.
 func ReadRegular(name string, limit int64) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -40,7 +40,7 @@ func ReadRegular(name string, limit int64) ([]byte, error) {
 	return ReadBounded(name, limit)
 }
 
-// ReadBounded reads any file of at most limit bytes.
+// ReadBounded reads a file of any type that has at most limit bytes.
 func ReadBounded(name string, limit int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -61,7 +61,7 @@ func ReadBounded(name string, limit int64) ([]byte, error) {
 	return text, nil
 }
 
-// FileError returns the reason, in one line, why a file cannot be read.
+// FileError explains in one line why a file cannot be read.
 func FileError(name string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

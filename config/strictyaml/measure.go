@@ -9,28 +9,28 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// The parser's memory grows with the square of three numbers: the levels (because every node keeps
-// its path), the members of one mapping, and the documents. So a file is first cut into tokens, at
-// a constant cost for each, and checked before it is parsed. No sane configuration comes close to
-// these limits.
+// The parser's memory grows with the square of three numbers: the levels (because every node stores
+// its path), the members of a mapping, and the documents. A file is therefore split into tokens
+// first, at a constant cost per token, and checked before it is parsed. No reasonable configuration
+// comes close to these limits.
 const (
 	maxDepth     = 64      // levels of nesting
-	maxMarks     = 1 << 19 // structural marks; an API key has about ten
-	maxMembers   = 1000    // members of one mapping
+	maxMarks     = 1 << 19 // structural characters; an API key has about ten
+	maxMembers   = 1000    // members of a mapping
 	maxDocuments = 16
-	maxBlank     = 200      // consecutive empty lines: after a block text their cost is quadratic
-	maxPaths     = 64 << 20 // bytes of the paths of all values together
+	maxBlank     = 200      // consecutive empty lines; after a block text their cost is quadratic
+	maxPaths     = 64 << 20 // bytes of all paths in total
 )
 
-// tooLargeError is the error for a file that would cost the parser too much.
+// tooLargeError is the error for a file that is too expensive to parse.
 type tooLargeError struct {
-	at  *token.Token // position of the excerpt; nil: no excerpt
+	at  *token.Token // position for the excerpt; nil: no excerpt
 	why string
 }
 
 func (e *tooLargeError) Error() string { return e.why }
 
-// tokens cuts src into tokens, and fails if that gives too many for the parser.
+// tokens splits src into tokens. It returns an error if there are too many.
 func tokens(src string) (all token.Tokens, err error) {
 	if structure(src) > maxMarks {
 		return nil, &tooLargeError{why: "the file has too many values"}
@@ -44,7 +44,7 @@ func tokens(src string) (all token.Tokens, err error) {
 	var o outline
 	for {
 		part, err := s.Scan()
-		if err == io.EOF { //nolint:errorlint // as the library's own lexer does: it has no other end
+		if err == io.EOF { //nolint:errorlint // as in the library's lexer, which has no other end
 			return all, nil
 		}
 		for _, t := range part {
@@ -56,8 +56,8 @@ func tokens(src string) (all token.Tokens, err error) {
 	}
 }
 
-// structure counts possible structural marks. There are about as many tokens as marks, and each
-// token takes about 250 bytes.
+// structure counts the characters that may be structural. There are about as many tokens as such
+// characters, and each token takes about 250 bytes.
 func structure(src string) (n int) {
 	for i := range len(src) {
 		switch src[i] {
@@ -72,7 +72,7 @@ func structure(src string) (n int) {
 	return n
 }
 
-// longBlank returns the first line of a run of too many empty lines, or 0 if there is no such run.
+// longBlank returns the first line of a run of more than maxBlank empty lines, or 0.
 func longBlank(src string) int {
 	line, run := 0, 0
 	for text := range strings.Lines(src) {
@@ -86,24 +86,24 @@ func longBlank(src string) int {
 	return 0
 }
 
-// outline tracks, token by token, the structure on which the parser's memory depends.
+// outline tracks the structure that determines the parser's memory.
 type outline struct {
 	levels     []level
-	line, last int // of the last token: its line and its length
+	line, last int // line and length of the last token
 	documents  int
 	paths      int // bytes
 }
 
 // level is an open mapping or list.
 type level struct {
-	flow    bool // it is in brackets
-	rank    int  // of a block: its indent; a list ranks higher than the mapping that contains it
+	flow    bool // in brackets
+	rank    int  // of a block: its indentation; a list ranks higher than the mapping that contains it
 	members int
 	path    int // length of its path
-	key     int // of its newest key
+	key     int // length of its newest key
 }
 
-// add counts the next token. If the token exceeds a bound, add returns the reason.
+// add counts a token. If a limit is exceeded, it returns the reason.
 func (o *outline) add(t *token.Token) (why string) {
 	first := t.Position.Line != o.line
 	o.line = t.Position.Line
@@ -122,7 +122,7 @@ func (o *outline) add(t *token.Token) (why string) {
 		o.closeBracket()
 		return ""
 	case token.SequenceEntryType, token.MappingKeyType:
-		first = true // more levels may begin on the same line
+		first = true // further levels may begin on the same line
 	}
 	if n := len(o.levels); first && (n == 0 || !o.levels[n-1].flow) {
 		o.block(t)
@@ -156,8 +156,7 @@ func (o *outline) top() *level {
 	return &o.levels[len(o.levels)-1]
 }
 
-// block handles the first token of a line, or one that begins an entry: it closes levels with a
-// larger indent.
+// block handles the first token of a line or entry. It closes levels with a larger indentation.
 func (o *outline) block(t *token.Token) {
 	rank := 2 * t.Position.Column
 	if t.Type == token.SequenceEntryType {
@@ -170,20 +169,20 @@ func (o *outline) block(t *token.Token) {
 	case top == nil || top.rank < rank:
 		o.push(level{rank: rank})
 	case t.Type == token.SequenceEntryType:
-		top.members, top.key = 0, 0 // their counts belong to the last entry
+		top.members, top.key = 0, 0 // their counts belong to the previous entry
 	}
 }
 
-// push adds a level below the newest.
+// push adds a level below the newest one.
 func (o *outline) push(l level) {
-	const index = 8 // of a list's entry, about
+	const index = 8 // approximate length of a list position
 	if top := o.top(); top != nil {
 		l.path = top.path + top.key + index
 	}
 	o.levels = append(o.levels, l)
 }
 
-// closeBracket handles a closing bracket. The parser reports unmatched brackets.
+// closeBracket handles a closing bracket. It ignores unmatched brackets, which the parser reports.
 func (o *outline) closeBracket() {
 	if top := o.top(); top != nil && top.flow {
 		o.levels = o.levels[:len(o.levels)-1]

@@ -12,9 +12,9 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// parse returns the body of the one document in src and its number of tokens. Unless src has
-// exactly one document, it reports the reason and returns nil. least is the remedy for an empty
-// file.
+// parse returns the body of the only document in src, and the number of tokens in src. If src does
+// not contain exactly one document, it reports a problem and returns nil. least is the remedy for
+// an empty file.
 func (r *report) parse(src []byte, least string) (body ast.Node, size int) {
 	for i, line := range r.src.lines {
 		if !utf8.ValidString(line) || strings.Contains(line, "\x00") {
@@ -52,8 +52,8 @@ func (r *report) parse(src []byte, least string) (body ast.Node, size int) {
 	return nil, 0
 }
 
-// parseBounded parses src, unless that would cost too much. A panic in the parser becomes an error,
-// because odd input must not take down an edge during a reload.
+// parseBounded parses src, unless that is too expensive. It converts a panic in the parser to an
+// error, because unusual input must not take down an edge during a reload.
 func parseBounded(src string) (f *ast.File, size int, err error) {
 	defer func() {
 		if recover() != nil {
@@ -79,11 +79,11 @@ func (r *report) unparsed(err error) {
 	}
 }
 
-// beforeStar matches a value that starts with *, which YAML reads as an alias.
+// beforeStar matches the start of a value with *, which YAML parses as an alias.
 var beforeStar = regexp.MustCompile(`(\[|[,:-] )\*`)
 
-// syntax reports a syntax error. Without a tree the secrets on the line are unknown, so all text
-// after a key that may hold a secret is hidden.
+// syntax reports a syntax error. There is no tree, so the secrets on the line are unknown. syntax
+// therefore hides all text after a key that may contain a secret.
 func (r *report) syntax(err *yaml.SyntaxError) {
 	at := r.mark(err.Token, "")
 	if at.line >= 1 && at.line <= len(r.src.lines) {

@@ -11,15 +11,15 @@ import (
 )
 
 // mark is the position and path of a value in a source. If a second file appends entries to a list,
-// their paths there differ from those in the bound struct.
+// its paths differ from those in the bound struct.
 type mark struct {
 	src          *source
 	path         string
 	line, column int
-	raw          string // the text before a ${VAR} was replaced; messages show it instead of the value
+	raw          string // text before ${VAR} was replaced; messages show it instead of the value
 }
 
-// show quotes the value at m for a message, cut to a maximum length.
+// show quotes the value at m for a message. It truncates a long value.
 func (m mark) show(text string) string {
 	if m.raw != "" {
 		text = m.raw
@@ -30,10 +30,9 @@ func (m mark) show(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// problem makes a Problem without its excerpt. The excerpt is added later (source.excerpts), once
-// all secrets in the file are known. The message may quote names from the file, so control
-// characters are replaced by blanks. Thus the message stays on one line and cannot control a
-// terminal.
+// problem returns a Problem without an excerpt. source.excerpts adds the excerpt later, once all
+// secrets in the file are known. The message may quote names from the file. Control characters
+// become spaces, so that the message stays on one line and cannot control a terminal.
 func (m mark) problem(message string) Problem {
 	message = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -48,19 +47,18 @@ func (m mark) problem(message string) Problem {
 	return p
 }
 
-// Places records, by path (upstreams[1].probe.fall), each value's position and whether the value
-// could be read. A nil Places is for values that are not from a file. They have no positions, and
-// all count as read.
+// Places records the position of each value under its path (upstreams[1].probe.fall), and whether
+// the value could be read. A nil Places has no positions, and no value is broken.
 type Places struct {
 	marks  map[string]mark
-	broken map[string]bool // values reported while reading: checks that depend on them are skipped
+	broken map[string]bool // values that could not be read; checks that depend on them are skipped
 }
 
 // Rename sets the name of the first source in later problems.
 func (p *Places) Rename(name string) { p.marks[""].src.name = name }
 
-// nearest returns the mark of path, or of the nearest enclosing value that has one. A missing value
-// at the top level has no line.
+// nearest returns the mark of path or, if there is none, of the nearest enclosing value that has a
+// mark. If a top-level value is missing, its mark has no line.
 func (p *Places) nearest(path string) mark {
 	if p == nil {
 		return mark{path: path}
@@ -78,7 +76,7 @@ func (p *Places) nearest(path string) mark {
 	}
 }
 
-// ProblemAt makes a Problem, with its excerpt, for the value at path.
+// ProblemAt returns a Problem with an excerpt for the value at path.
 func (p *Places) ProblemAt(path, message string) Problem {
 	m := p.nearest(path)
 	problem := m.problem(message)
@@ -88,10 +86,10 @@ func (p *Places) ProblemAt(path, message string) Problem {
 	return problem
 }
 
-// Paths yields the paths of the file's values in no particular order.
+// Paths returns the paths of all values, in no particular order.
 func (p *Places) Paths() iter.Seq[string] { return maps.Keys(p.marks) }
 
-// Has reports whether the file has a value at path.
+// Has reports whether the file contains a value at path.
 func (p *Places) Has(path string) bool {
 	if p == nil {
 		return false
@@ -100,7 +98,7 @@ func (p *Places) Has(path string) bool {
 	return ok
 }
 
-// Show quotes a value of the file for a message. A variable's value is shown as the variable.
+// Show quotes a value for a message. For a variable, it shows the reference instead of the value.
 func (p *Places) Show(path, value string) string {
 	if p == nil {
 		return mark{}.show(value)
@@ -108,8 +106,8 @@ func (p *Places) Show(path, value string) string {
 	return p.marks[path].show(value)
 }
 
-// Line describes the position of the value at path relative to another value: "on line 7", "on line
-// 7 of keys.yaml".
+// Line describes the position of the value at path: "on line 7" or, if the value at from is in a
+// different file, "on line 7 of keys.yaml".
 func (p *Places) Line(path, from string) string {
 	m, here := p.nearest(path), p.nearest(from)
 	switch {
@@ -146,9 +144,9 @@ func (p *Places) BrokenWithin(path string) bool {
 	return p.anyBroken(path, func(rest string) bool { return rest == "" || rest[0] == '.' || rest[0] == '[' })
 }
 
-// NamesBroken reports whether a list's names are incomplete because one could not be read. A
-// reference to an unknown name may then be right. fields are the fields of the list's entries that
-// contain names.
+// NamesBroken reports whether the names in a list are incomplete because one of them could not be
+// read. A reference to an unknown name may then be correct. fields are the fields that contain
+// names.
 func (p *Places) NamesBroken(list string, fields ...string) bool {
 	return p.anyBroken(list, func(rest string) bool {
 		_, member, inside := strings.Cut(rest, "].")
@@ -157,7 +155,7 @@ func (p *Places) NamesBroken(list string, fields ...string) bool {
 	})
 }
 
-// anyBroken reports whether there is a broken path that starts with prefix and whose remainder
+// anyBroken reports whether the path of any broken value starts with prefix and its remainder
 // satisfies is.
 func (p *Places) anyBroken(prefix string, is func(rest string) bool) bool {
 	if p == nil {
@@ -171,8 +169,8 @@ func (p *Places) anyBroken(prefix string, is func(rest string) bool) bool {
 	return false
 }
 
-// Append adds the positions and broken marks of list entries from a second file. The entries follow
-// the first count entries of the list in p.
+// Append adds the marks and broken paths of list entries from a second file. These entries follow
+// the first count entries of the list.
 func (p *Places) Append(list string, second *Places, count int) {
 	for path, m := range second.marks {
 		if moved, ok := moveEntry(path, list, count); ok {
@@ -191,7 +189,7 @@ func (p *Places) Append(list string, second *Places, count int) {
 	}
 }
 
-// moveEntry replaces list[i] by list[i+by] at the start of a path.
+// moveEntry replaces list[i] with list[i+by] at the start of a path.
 func moveEntry(path, list string, by int) (string, bool) {
 	rest, ok := strings.CutPrefix(path, list+"[")
 	if !ok || by == 0 {

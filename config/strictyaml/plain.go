@@ -8,29 +8,27 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// The parser takes about 60 µs for an API key, which is half a second in a reload with ten thousand
-// keys. So the plain reader reads files in the usual format line by line into the same tree. All
-// other files are read by the parser: files with block texts, anchors, tags, empty values, escapes,
-// characters outside ASCII, or a syntax error.
+// The parser takes about 60 µs per API key, which is more than half a second for ten thousand keys.
+// The plain reader therefore reads a file in the usual format line by line, and builds the same
+// tree. The parser reads all other files. These contain block texts, anchors, tags, empty values,
+// escapes, non-ASCII characters or syntax errors.
 
-// plainLine is a line that is not blank.
 type plainLine struct {
 	number, indent int
-	text           string // without the indent, a comment, and the blanks before the comment
+	text           string // without indentation, comment and trailing spaces
 }
 
-// plainReader reads a file in the usual format. Once odd is set, its results are meaningless and
+// plainReader reads a file in the usual format. If odd becomes true, the results are invalid and
 // the parser must read the file.
 type plainReader struct {
-	lines []plainLine // remaining
+	lines []plainLine // remaining lines
 	depth int
 	size  int // values read
 	odd   bool
 }
 
-// plainTree returns the tree that the parser would return for a file in the usual format, and
-// approximately the parser's number of tokens. It returns nil if the file has another format or
-// exceeds a limit.
+// plainTree returns the same tree as the parser for a file in the usual format, and approximately
+// the number of its tokens. It returns nil if the file has another format or exceeds a limit.
 func plainTree(src string) (body ast.Node, size int) {
 	if structure(src) > maxMarks || longBlank(src) > 0 {
 		return nil, 0
@@ -49,11 +47,10 @@ func plainTree(src string) (body ast.Node, size int) {
 	return body, 2 * p.size
 }
 
-// maxPlainLine is the maximum length of a line in bytes, so that little work is wasted on a file
-// that has an odd line near its end.
+// maxPlainLine is the maximum length of a line in bytes. If a file has an odd line near its end,
+// this limits the wasted work.
 const maxPlainLine = 1000
 
-// cut splits the text into lines.
 func (p *plainReader) cut(src string) {
 	for i := range len(src) {
 		if c := src[i]; c != '\n' && (c < ' ' || c > '~') {
@@ -69,13 +66,13 @@ func (p *plainReader) cut(src string) {
 		if text == "" || text[0] == '#' {
 			continue
 		}
-		if len(text) > maxPlainLine || strings.HasSuffix(text, " ") { // the parser would then report other columns
+		if len(text) > maxPlainLine || strings.HasSuffix(text, " ") { // the parser would report different columns
 			p.odd = true
 			return
 		}
 		indent := len(line) - len(text)
 		if i := strings.Index(text, " #"); i >= 0 {
-			if strings.ContainsAny(text, `"'`) { // the # may be inside quotes
+			if strings.ContainsAny(text, `"'`) { // the # may be within quotes
 				p.odd = true
 				return
 			}
@@ -88,8 +85,8 @@ func (p *plainReader) cut(src string) {
 // maxPlainKey is the maximum length of a key in bytes.
 const maxPlainKey = 64
 
-// keyHead returns the length of the key at the start of a string, including the colon and the
-// blanks after it. It returns 0 if the string does not start with a key.
+// keyHead returns the length of the key at the start of text, including the colon and the spaces
+// after it. It returns 0 if text does not start with a key.
 func keyHead(text string) int {
 	n := 0
 	for n < len(text) && n < maxPlainKey && inKey(text[n], n == 0) {
@@ -117,15 +114,15 @@ func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// isPlainText reports whether text is an unquoted value on a line of its own: words separated by
-// single blanks. A colon, $ or brace may occur in the first word only.
+// isPlainText reports whether text is an unquoted value, that is, words separated by single spaces.
+// Only the first word may contain a colon, $ or brace.
 func isPlainText(text string) bool {
 	if text == "" || !isLetter(text[0]) && !isDigit(text[0]) && text[0] != '/' && text[0] != '$' {
 		return false
 	}
 	first := true
 	for i := 1; i < len(text); i++ {
-		next := byte(' ') // after the end
+		next := byte(' ') // at the end of text
 		if i+1 < len(text) {
 			next = text[i+1]
 		}
@@ -141,7 +138,8 @@ func isPlainText(text string) bool {
 	return true
 }
 
-// inPlainText reports whether the first word of an unquoted value, or a later word, may contain c.
+// inPlainText reports whether c may occur in an unquoted value: in its first word if first is true,
+// or else in a later word.
 func inPlainText(c byte, first bool) bool {
 	return isLetter(c) || isDigit(c) || strings.IndexByte("/$_.+@=*~-", c) >= 0 || first && (c == '{' || c == '}')
 }
@@ -206,8 +204,8 @@ func (p *plainReader) mapping(indent int) ast.Node {
 	return mapping
 }
 
-// continues reports whether the next line belongs to the block with this indent. A line with a
-// larger indent either continues a text or is a mistake.
+// continues reports whether the next line belongs to the block with this indentation. A line with a
+// larger indentation continues a text or is a mistake, so continues sets odd.
 func (p *plainReader) continues(indent int) bool {
 	if len(p.lines) == 0 {
 		return false
@@ -220,7 +218,7 @@ func position(l *plainLine, offset int) *token.Position {
 	return &token.Position{Line: l.number, Column: l.indent + offset + 1}
 }
 
-// Patterns for values in brackets.
+// Patterns of values in brackets.
 var (
 	plainInFlow = regexp.MustCompile(`^[A-Za-z0-9/](?:[A-Za-z0-9/_.+@*~-]|:[A-Za-z0-9/_.+@*~-])*`)
 	plainQuoted = regexp.MustCompile(`^(?:"[^"\\]*"|'[^']*')`)
@@ -239,7 +237,7 @@ func (p *plainReader) value(text string, line, column int) ast.Node {
 	return n
 }
 
-// scalar makes a node from an unquoted string. The string's characters determine the type.
+// scalar returns a node for an unquoted text. The characters of the text determine the node's type.
 func (p *plainReader) scalar(text string, at *token.Position) ast.Node {
 	p.size++
 	switch t := token.New(text, text, at); t.Type { //nolint:exhaustive // the parser reads the others
@@ -259,11 +257,11 @@ func (p *plainReader) scalar(text string, at *token.Position) ast.Node {
 // flow reads a value in brackets or quotes on one line.
 type flow struct {
 	*plainReader
-	rest string // the remainder of the line
+	rest string // the rest of the line
 	at   *token.Position
 }
 
-// skip drops n bytes and the blanks after them.
+// skip drops n bytes and the spaces that follow.
 func (f *flow) skip(n int) {
 	left := strings.TrimLeft(f.rest[n:], " ")
 	f.at = &token.Position{Line: f.at.Line, Column: f.at.Column + len(f.rest) - len(left)}
@@ -311,8 +309,8 @@ func (f *flow) value() ast.Node {
 	return f.scalar(text, at)
 }
 
-// members reads the members in brackets. The next byte must be the opening bracket. last is the
-// closing bracket.
+// members reads a sequence of members in brackets. The next byte must be the opening bracket, and
+// last is the closing bracket.
 func (f *flow) members(last byte, member func()) {
 	f.skip(1)
 	for first := true; !f.odd; first = false {

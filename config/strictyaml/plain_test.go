@@ -14,7 +14,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// bound describes a bound document: its values, their positions, and the problems.
+// bound describes a document after binding: its values, their positions, and the problems.
 func bound(src string, body ast.Node, size int) string {
 	var servers struct {
 		Servers []server       `yaml:"servers"`
@@ -37,7 +37,7 @@ func bound(src string, body ast.Node, size int) string {
 	return out.String()
 }
 
-// samePlain checks that plainTree and the parser agree on src, if plainTree reads it.
+// samePlain checks that plainTree and the parser agree on src, if plainTree accepts it.
 func samePlain(t interface{ Fatalf(string, ...any) }, src string) (plain bool) {
 	body, size := plainTree(src)
 	if body == nil {
@@ -53,8 +53,8 @@ func samePlain(t interface{ Fatalf(string, ...any) }, src string) (plain bool) {
 	return true
 }
 
-// TestPlainTree checks that files in the usual form are read without the parser and give the
-// parser's tree.
+// TestPlainTree checks that files in the usual format are read without the parser, and that the
+// result equals the parser's tree.
 func TestPlainTree(t *testing.T) {
 	for _, src := range []string{
 		"servers:\n  - name: a\n    port: 1\n    tags: [x, \"*\", 'y z']\n",
@@ -87,7 +87,7 @@ var plainDraws = []string{
 	"1:30", "12:30:45", "http://h:1/x", "key_a: v\n", "- k: v\n", "<<: a", "=", "@", "%", "*", "&", "!", "|", ">", "?", "? ", "/", "\\",
 }
 
-// TestPlainSame checks that the plain reader gives the parser's tree for every file that it
+// TestPlainSame checks that the plain reader returns the parser's tree for every file that it
 // accepts.
 func TestPlainSame(t *testing.T) {
 	pieces := func(t *rapid.T) string {

@@ -7,20 +7,19 @@ import (
 	"strings"
 )
 
-// Problem is one mistake in a configuration, with its position and its remedy. No field ever
-// contains a secret, because an excerpt ends before a secret.
+// Problem is a mistake in a configuration, with its position and remedy. It contains no secrets.
 type Problem struct {
-	File    string // the name of the file, as given to Read
-	Path    string // the value, such as upstreams[1].probe.fall; empty: the whole file
-	Message string // the mistake and its remedy, in one line
-	Excerpt string // the source line with a caret below it; empty if there is no line
-	Line    int    // counted from 1; 0: no line
-	Column  int    // in characters, counted from 1; 0: no column
-	Warning bool   // the file is usable nevertheless
+	File    string // name of the file, as passed to Read
+	Path    string // path of the value, such as upstreams[1].probe.fall; empty: the whole file
+	Message string // the mistake and its remedy, on one line
+	Excerpt string // the source line with a caret below it; empty: no line
+	Line    int    // counting from 1; 0: no line
+	Column  int    // in characters, counting from 1; 0: no column
+	Warning bool   // the file can still be used
 }
 
-// String returns "file:line:column: message (path)" and, below it, the excerpt. It does not end in
-// a newline.
+// String returns "file:line:column: message (path)", followed by the excerpt. It does not end in a
+// newline.
 func (p Problem) String() string {
 	var b strings.Builder
 	if p.File != "" {
@@ -44,17 +43,17 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// MaxProblems is the maximum number of errors, and also of warnings, that are reported for one
-// file. A file with more problems is evidently the wrong file.
+// MaxProblems is the maximum number of errors that are reported per file, and also of warnings. A
+// file with more problems is probably the wrong file.
 const MaxProblems = 100
 
-// Findings collects problems, up to MaxProblems errors and as many warnings.
+// Findings collects up to MaxProblems errors and as many warnings.
 type Findings struct {
 	problems         Problems
-	errors, warnings int // number of problems found, including discarded ones
+	errors, warnings int // including those that were discarded
 }
 
-// Add keeps a problem unless MaxProblems of its kind have been found before.
+// Add adds a problem. If there are already MaxProblems of its kind, Add discards it.
 func (f *Findings) Add(p Problem) {
 	if f.Wants(p) {
 		f.problems = append(f.problems, p)
@@ -72,23 +71,23 @@ func (f *Findings) count(p Problem) *int {
 	return &f.errors
 }
 
-// Keep adds earlier problems without a limit.
+// Keep adds problems without applying the limit.
 func (f *Findings) Keep(ps Problems) { f.problems = append(f.problems, ps...) }
 
-// Full reports whether enough errors were found to stop looking.
+// Full reports whether there are so many errors that the caller should stop.
 func (f *Findings) Full() bool { return f.errors >= MaxProblems }
 
-// Problems returns the problems found, ordered by position.
+// Problems returns the problems in order of position.
 func (f *Findings) Problems() Problems {
 	f.problems.Sort()
 	return f.problems
 }
 
-// Problems holds all problems that one run found, ordered by file and position. As an error it
-// prints all of them.
+// Problems are all problems of one run, ordered by file and position. As an error, it prints all of
+// them.
 type Problems []Problem
 
-// Error returns all problems, one below the other.
+// Error returns all problems, separated by newlines.
 func (ps Problems) Error() string {
 	texts := make([]string, len(ps))
 	for i, p := range ps {
@@ -97,8 +96,8 @@ func (ps Problems) Error() string {
 	return strings.Join(texts, "\n")
 }
 
-// Err returns ps as an error if it contains more than warnings, and nil otherwise. Use Err to
-// convert Problems to an error, because a nil Problems in an error variable is not a nil error.
+// Err returns ps as an error if it contains any error, and nil otherwise. Use it to convert
+// Problems to an error, because an error variable that contains a nil Problems is not nil.
 func (ps Problems) Err() error {
 	if len(ps.Errors()) == 0 {
 		return nil
@@ -109,7 +108,7 @@ func (ps Problems) Err() error {
 // Errors returns the problems that make the file unusable.
 func (ps Problems) Errors() Problems { return ps.only(false) }
 
-// Warnings returns the problems with which the file is still usable.
+// Warnings returns the problems that leave the file usable.
 func (ps Problems) Warnings() Problems { return ps.only(true) }
 
 func (ps Problems) only(warning bool) Problems {

@@ -12,8 +12,8 @@ type server struct {
 	Extra map[string]string `yaml:"extra"`
 }
 
-// TestRead checks that valid values are bound, that each mistake has its line, and that later
-// checks know which values are valid.
+// TestRead checks that valid values are bound, that each mistake is reported with its line, and
+// that later checks know which values are valid.
 func TestRead(t *testing.T) {
 	t.Setenv("STRICTYAML_TAG", "blue")
 	s := server{Port: 1}
@@ -35,8 +35,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestAppend checks that the entries of a second file keep their positions in that file and follow
-// the first file's entries.
+// TestAppend checks that the entries of a second file follow those of the first and retain their
+// positions in the second file.
 func TestAppend(t *testing.T) {
 	var a, b struct {
 		Keys []server `yaml:"keys"`
@@ -52,9 +52,9 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// TestReadRetired checks that a setting of an earlier version gives a warning and is not read, and
-// that a setting that cannot be ignored safely is an error. A path in a list matches at every
-// position; the same name elsewhere does not match.
+// TestReadRetired checks that a setting of an earlier version causes a warning and is not read. If
+// a setting cannot be ignored safely, it is an error. A path in a list matches at every position,
+// and the same name elsewhere does not match.
 func TestReadRetired(t *testing.T) {
 	o := Options{Retired: map[string]Retired{
 		"servers[].old":    {Remedy: "delete it"},
@@ -87,9 +87,9 @@ func TestReadRetired(t *testing.T) {
 	}
 }
 
-// TestExcerptsMaskSecretsAlone checks that an excerpt shows the number in a misspelled setting that
-// counts tokens, and that it masks a key's hash but shows the text after it. A value that may be a
-// secret stays hidden.
+// TestExcerptsMaskSecretsAlone checks that an excerpt still shows a number if a misspelled setting
+// counts tokens. An excerpt masks the hash of a key, but shows the text after it. A value that may
+// be a secret stays hidden.
 func TestExcerptsMaskSecretsAlone(t *testing.T) {
 	var f struct {
 		Servers []server `yaml:"servers"`

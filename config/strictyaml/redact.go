@@ -9,22 +9,21 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Removed replaces a text that Redact hides.
+// Removed takes the place of a removed text.
 const Removed = "(removed)"
 
-// Redaction defines what Redact hides.
+// Redaction defines what Redact removes.
 type Redaction struct {
-	// Secret reports whether values of the type are secrets.
+	// Secret reports whether values of type t are secrets.
 	Secret func(t reflect.Type) bool
-	// Text returns the part of a text that may be shown. The path has no list positions:
+	// Text returns the part of a text that may be shown. path has no list positions:
 	// upstreams.wake.url.
 	Text func(path, text string) string
 }
 
-// Redact returns the document in src without its secrets, and the texts that it has removed. It
-// hides values whose type is secret by the rules, and values that have no field in the type. It
-// drops comments. Variables are shown by name, and aliases as their values. ok is false if src is
-// not YAML.
+// Redact returns the document in src without secrets, and the removed texts. It removes values of
+// secret types, and values for which the type to has no field. It drops comments. Variables appear
+// as references, and aliases as their values. ok is false if src is not YAML.
 func Redact(src []byte, to reflect.Type, rules Redaction) (text []byte, left []string, ok bool) {
 	places := &Places{marks: map[string]mark{}, broken: map[string]bool{}}
 	r := &report{src: newSource("", src), places: places}
@@ -40,14 +39,13 @@ func Redact(src []byte, to reflect.Type, rules Redaction) (text []byte, left []s
 	return []byte(strings.Join(lines, "\n") + "\n"), x.left, true
 }
 
-// redactor writes a redacted copy of a tree.
 type redactor struct {
 	tree  *tree
 	rules Redaction
 	left  []string
 }
 
-// value returns n without its secrets: a text on the same line, or further lines.
+// value returns n without secrets, either as a text for the same line or as more lines.
 func (x *redactor) value(n Node, t reflect.Type) (inline string, lines []string) {
 	n, ok := x.tree.resolve(n)
 	for t.Kind() == reflect.Pointer {
@@ -85,10 +83,10 @@ func (x *redactor) value(n Node, t reflect.Type) (inline string, lines []string)
 		only := Fields(t)[0]
 		return x.value(n.In(Join(n.path, only.Key)), t.Field(only.Index).Type)
 	}
-	return strconv.Quote(Removed), nil // a value of another kind may contain any text
+	return strconv.Quote(Removed), nil // a value of an unexpected kind may contain any text
 }
 
-// hasParts reports whether values of the type contain others.
+// hasParts reports whether values of type t contain other values.
 func hasParts(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Map, reflect.Slice:
@@ -102,7 +100,7 @@ func hasParts(t reflect.Type) bool {
 // plainName matches a possible name of a setting.
 var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z_-]{0,40}$`)
 
-// members writes a mapping. typeOf returns nil for a name whose value is hidden.
+// members writes a mapping. typeOf returns nil if the value of that name must be removed.
 func (x *redactor) members(n Node, typeOf func(name string) reflect.Type) (inline string, lines []string) {
 	all, ok := x.tree.entries(n)
 	if !ok || len(all) == 0 {
@@ -113,7 +111,7 @@ func (x *redactor) members(n Node, typeOf func(name string) reflect.Type) (inlin
 		name := strconv.Quote(m.name)
 		if plainName.MatchString(m.name) {
 			name = m.name
-		} else if t == nil { // without the blank after the colon, "token:VALUE" is a name
+		} else if t == nil { // without the space after the colon, "token:VALUE" is a name
 			x.left = append(x.left, m.name)
 			name = strconv.Quote(Removed)
 		}
@@ -165,7 +163,7 @@ func (x *redactor) elements(n Node, t reflect.Type) (inline string, lines []stri
 	return "", lines
 }
 
-// text writes a scalar: numbers and booleans as they are, texts in quotes.
+// text writes a scalar. Numbers and booleans stay unchanged, and texts are quoted.
 func (x *redactor) text(n Node) string {
 	raw, _ := rawText(n.ast)
 	shown := x.rules.Text(n.path, raw)
@@ -180,7 +178,7 @@ func (x *redactor) text(n Node) string {
 	return raw
 }
 
-// secret records the texts of n as removed, and returns a replacement.
+// secret records all texts below n as removed, and returns the replacement.
 func (x *redactor) secret(n ast.Node) string {
 	if n != nil {
 		ast.Walk(texts{x}, n)
@@ -188,7 +186,7 @@ func (x *redactor) secret(n ast.Node) string {
 	return strconv.Quote(Removed)
 }
 
-// texts records the texts of a tree as removed.
+// texts is an ast.Visitor that records texts as removed.
 type texts struct{ *redactor }
 
 // Visit implements ast.Visitor.

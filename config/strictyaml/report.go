@@ -18,7 +18,7 @@ type report struct {
 	Findings
 }
 
-// mark returns a mark for the value at path, with the token's position.
+// mark returns a mark for the value at path, at the token's position.
 func (r *report) mark(t *token.Token, path string) mark {
 	m := mark{src: r.src, path: path}
 	if t != nil && t.Position != nil {
@@ -27,14 +27,14 @@ func (r *report) mark(t *token.Token, path string) mark {
 	return m
 }
 
-// fail reports a problem with the value at path, whose node is n.
+// fail reports a problem with the value of n at path.
 func (r *report) fail(n ast.Node, path, format string, args ...any) {
 	r.failAt(startToken(n), path, format, args...)
 }
 
 func (r *report) failAt(t *token.Token, path, format string, args ...any) {
 	r.places.broken[path] = true
-	if !r.Full() { // do not format a problem that is discarded
+	if !r.Full() { // do not format a problem that would be discarded
 		r.Add(r.mark(t, path).problem(fmt.Sprintf(format, args...)))
 	}
 }
@@ -45,7 +45,7 @@ func (r *report) warn(n ast.Node, path, message string) {
 	r.Add(p)
 }
 
-// hide keeps the value of n out of excerpts.
+// hide excludes the value of n from excerpts.
 func (r *report) hide(n ast.Node) {
 	at := r.mark(startToken(n), "")
 	last := at.line
@@ -60,7 +60,7 @@ func (r *report) hide(n ast.Node) {
 	r.src.hide(at.line, at.column, last)
 }
 
-// lastLine finds the last line of a tree.
+// lastLine is an ast.Visitor that finds the last line of a tree.
 type lastLine struct{ line *int }
 
 func (l lastLine) Visit(n ast.Node) ast.Visitor {
@@ -70,20 +70,20 @@ func (l lastLine) Visit(n ast.Node) ast.Visitor {
 	return l
 }
 
-// hideLikely hides the value of an unknown key whose name suggests a secret.
+// hideLikely hides the value of an unknown key if the key's name suggests a secret.
 func (r *report) hideLikely(name string, n ast.Node) {
 	if text, _ := rawText(n); n != nil && secretName(name) && !isReference(n) && !countsTokens(name, text) {
 		r.hide(n)
 	}
 }
 
-// isReference reports whether a secret's text refers to a variable or file.
+// isReference reports whether a value refers to a variable or a file.
 func isReference(n ast.Node) bool {
 	text, ok := rawText(n)
 	return ok && (strings.HasPrefix(text, "${") || strings.HasPrefix(text, "file:"))
 }
 
-// secretName reports whether a key with this name is likely to hold a secret.
+// secretName reports whether a key with this name probably contains a secret.
 func secretName(name string) bool {
 	name = suggest.Normalize(name)
 	for _, word := range []string{"key", "token", "secret", "pass", "hash", "auth", "bearer", "cred"} {
@@ -94,8 +94,8 @@ func secretName(name string) bool {
 	return false
 }
 
-// countsTokens reports whether a key that is named like a secret holds a number of tokens, such as
-// max_tokens.
+// countsTokens reports whether a key whose name suggests a secret contains a number of tokens, such
+// as max_tokens.
 func countsTokens(name, value string) bool {
 	counts := false
 	for word := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '_' || r == '-' || r == ' ' }) {

@@ -12,8 +12,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// text returns a scalar's text without quotes and with its ${VAR} resolved. want is the name of the
-// expected value, for the message if n is a list or a mapping.
+// text returns the text of a scalar with ${VAR} resolved. want describes the expected value. The
+// message contains it if n is a list or a mapping.
 func (b *Binder) text(n Node, want string) (string, bool) {
 	raw, ok := rawText(n.ast)
 	if !ok {
@@ -46,13 +46,12 @@ func rawText(n ast.Node) (string, bool) {
 	return "", false
 }
 
-// scalars maps the kinds that scalar can bind to their names in messages.
+// scalars maps the kinds that scalar supports to their names in messages.
 var scalars = map[reflect.Kind]string{
 	reflect.String: "a text", reflect.Bool: "true or false",
 	reflect.Int: "a whole number", reflect.Int64: "a whole number", reflect.Float64: "a number",
 }
 
-// scalar binds one string, number or boolean.
 func (b *Binder) scalar(n Node, v reflect.Value) {
 	want := scalars[v.Kind()]
 	if want == "" {
@@ -101,7 +100,7 @@ func (b *Binder) scalar(n Node, v reflect.Value) {
 	}
 }
 
-// time binds a time in RFC 3339 format, or a date. A date means its first moment in UTC.
+// time binds a time in RFC 3339 format, or a date. A date means the start of that day in UTC.
 func (b *Binder) time(n Node, into *time.Time) {
 	text, ok := b.text(n, "a time")
 	if !ok {
@@ -116,8 +115,8 @@ func (b *Binder) time(n Node, into *time.Time) {
 	b.Fail(n, b.report.places.Show(n.path, text)+" is not a time: write 2027-01-31 or 2027-01-31T15:04:05Z")
 }
 
-// Secret returns the value of a secret: a literal, a text with ${VAR}, or the content of file:PATH.
-// If the value cannot be read, Secret reports a problem and returns false.
+// Secret returns the value of a secret, which may be a literal, a text with ${VAR}, or the contents
+// of file:PATH. If it cannot be read, Secret reports a problem and returns false.
 func (b *Binder) Secret(n Node) (value string, ok bool) {
 	raw, ok := rawText(n.ast)
 	if !ok {

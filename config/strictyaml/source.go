@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// source is the text of one file, kept for excerpts.
+// source is the text of a file, for excerpts.
 type source struct {
 	name   string
 	lines  []string
@@ -23,13 +23,13 @@ func newSource(name string, text []byte) *source {
 	return &source{name: name, lines: lines, hidden: map[int]int{}}
 }
 
-// Limits on quoted values, in bytes. Messages quote names, and a line may be as long as the file.
+// Maximum lengths in a Problem, in bytes. These limits are needed because messages quote names, and
+// a line may be as long as the file.
 const (
 	maxMessage = 1000
 	maxPath    = 300
 )
 
-// cut shortens a long text to a prefix.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -40,8 +40,8 @@ func cut(text string, most int) string {
 	return text[:most] + "..."
 }
 
-// hide excludes a line from the given column on, and the following lines up to line last, from
-// every excerpt. This may hide more than the secret, which is safe.
+// hide excludes a line from column on, and the lines that follow up to last, from all excerpts. It
+// may hide more than the secret.
 func (s *source) hide(line, column, last int) {
 	for n := line; n <= last; n++ {
 		from := 1
@@ -54,12 +54,12 @@ func (s *source) hide(line, column, last int) {
 	}
 }
 
-// excerptWidth is the maximum length of a shown line in characters.
+// excerptWidth is the maximum length of an excerpt's line in characters.
 const excerptWidth = 120
 
-// excerpt returns the source line with a caret under column. Tabs become one blank and other
-// control characters a dot, so that the caret is in the right column and a file cannot control the
-// terminal.
+// excerpt returns the source line with a caret under column. A tab becomes a space and other
+// control characters become a dot. The caret is then in the correct column, and the file cannot
+// control the terminal.
 func (s *source) excerpt(line, column int) string {
 	if line < 1 || line > len(s.lines) {
 		return ""
@@ -100,7 +100,7 @@ func (s *source) excerpt(line, column int) string {
 	return fmt.Sprintf("%5d | %s%s%s\n      | %s", line, before, string(window), after, caret)
 }
 
-// keyHash matches a key's hash. Excerpts show stars in place of the hash, but show the text after
+// keyHash matches the hash of a key. Excerpts replace the hash with stars but show the text after
 // it.
 var keyHash = regexp.MustCompile(`sha256:[0-9A-Fa-f]+`)
 
@@ -120,7 +120,6 @@ func showable(r rune) rune {
 	return r
 }
 
-// excerpts fills in the excerpts of the problems in s.
 func (s *source) excerpts(ps Problems) {
 	for i := range ps {
 		if ps[i].File == s.name && ps[i].Excerpt == "" {
@@ -129,9 +128,8 @@ func (s *source) excerpts(ps Problems) {
 	}
 }
 
-// secretColumn returns the column at which a secret may start in a line, or 0 if the line cannot
-// contain a secret. A line without a key may continue the value of the last line with a key, so
-// that key decides.
+// secretColumn returns the column at which a secret may start in a line, or 0. A line without a key
+// may continue the value of the previous key. In that case, the previous key determines the result.
 func (s *source) secretColumn(line int) int {
 	column, keyed := afterSecretName(s.lines[line-1])
 	for above := line - 1; !keyed && above >= 1; above-- {
@@ -142,10 +140,10 @@ func (s *source) secretColumn(line int) int {
 	return column
 }
 
-// afterSecretName returns the column after the first key that may name a secret in a line, or 0,
-// and whether the line has any key.
+// afterSecretName returns the column after the first key in a line that may contain a secret, or 0.
+// It also reports whether the line contains any key.
 func afterSecretName(line string) (column int, keyed bool) {
-	word, place := 0, 0 // the word's first byte, and r's position in characters
+	word, place := 0, 0 // start of the current word in bytes, and position of r in characters
 	for i, r := range line {
 		place++
 		switch r {

@@ -7,17 +7,17 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Node is a value of the file to be bound.
+// Node is a value to bind.
 type Node struct {
 	ast   ast.Node
 	path  string // such as upstreams[1].probe.fall
 	depth int    // number of enclosing values
 }
 
-// In returns n under another path.
+// In returns n with a different path.
 func (n Node) In(path string) Node { return Node{n.ast, path, n.depth} }
 
-// IsMapping reports whether n has keys with values.
+// IsMapping reports whether n is a mapping.
 func (n Node) IsMapping() bool {
 	switch n.ast.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
@@ -32,12 +32,11 @@ func (n Node) IsList() bool {
 	return ok
 }
 
-// IsReference reports whether n refers to a secret by ${VAR} or file:PATH, instead of containing
-// it.
+// IsReference reports whether n refers to a secret by ${VAR} or file:PATH.
 func (n Node) IsReference() bool { return isReference(n.ast) }
 
-// tree resolves anchors, aliases, merge keys and tags. It has limits, because aliases can multiply
-// a small file.
+// tree resolves anchors, aliases, merge keys and tags. It limits its work, because aliases can
+// multiply a small file.
 type tree struct {
 	report  *report
 	anchors map[string]ast.Node
@@ -45,11 +44,11 @@ type tree struct {
 	paths   int // bytes of the paths of visited nodes
 }
 
-// aliasNodes is the maximum number of nodes that aliases may add to the file's own nodes.
+// aliasNodes is the maximum number of nodes that aliases may add.
 const aliasNodes = 100_000
 
-// newTree collects the anchors of a document with size tokens, including anchors below keys that
-// are not bound.
+// newTree collects the anchors of a document with size tokens, including anchors below unknown
+// keys.
 func newTree(r *report, body ast.Node, size int) *tree {
 	t := &tree{report: r, anchors: map[string]ast.Node{}, nodes: aliasNodes + size}
 	ast.Walk(anchorVisitor{t}, body)
@@ -69,8 +68,8 @@ func (v anchorVisitor) Visit(n ast.Node) ast.Visitor {
 	return v
 }
 
-// boundsMark is a path that no file can have. It is marked as broken once an exceeded limit has
-// been reported.
+// boundsMark is a path that no value can have. When an exceeded limit has been reported, this path
+// is marked as broken.
 const boundsMark = "\x00"
 
 // resolve returns n with aliases, anchors and tags resolved.
@@ -111,15 +110,13 @@ func (t *tree) resolve(n Node) (Node, bool) {
 	}
 }
 
-// entry is one member of a mapping.
 type entry struct {
 	name  string
 	key   *token.Token
 	value ast.Node
 }
 
-// entries lists the members of a mapping with its merge keys resolved, and reports duplicate
-// members.
+// entries returns the members of a mapping, and resolves merge keys. It reports duplicate members.
 func (t *tree) entries(n Node) ([]entry, bool) {
 	var values []*ast.MappingValueNode
 	switch x := n.ast.(type) {
@@ -165,7 +162,7 @@ func (t *tree) entries(n Node) ([]entry, bool) {
 	return own, true
 }
 
-// mergedEntries lists the members that a merge key adds from one or more mappings.
+// mergedEntries returns the members that a merge key adds from one or more mappings.
 func (t *tree) mergedEntries(n Node) []entry {
 	n, ok := t.resolve(n)
 	if !ok {
@@ -189,7 +186,6 @@ func isNull(n ast.Node) bool {
 	return n.Type() == ast.NullType
 }
 
-// keyText returns the text of a mapping's key.
 func keyText(k ast.MapKeyNode) (string, bool) {
 	var n ast.Node = k
 	if q, ok := n.(*ast.MappingKeyNode); ok {
@@ -204,8 +200,7 @@ func keyText(k ast.MapKeyNode) (string, bool) {
 	return "", false
 }
 
-// startToken returns the first token of n. The library's token for a mapping is the mapping's first
-// colon.
+// startToken returns the first token of n. For a mapping, the library's token is the first colon.
 func startToken(n ast.Node) *token.Token {
 	switch x := n.(type) {
 	case nil:
@@ -224,7 +219,6 @@ func startToken(n ast.Node) *token.Token {
 	return n.GetToken()
 }
 
-// kindOf names a node's kind, for messages.
 func kindOf(n ast.Node) string {
 	switch x := n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:

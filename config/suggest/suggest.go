@@ -1,4 +1,4 @@
-// Package suggest finds the known word that a misspelt word probably means.
+// Package suggest finds the known word that the author of a misspelt word probably meant.
 package suggest
 
 import (
@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// DidYouMean returns `: did you mean "x"?` for the candidate that name most likely misspells, or
-// "".
+// DidYouMean returns `: did you mean "x"?` for the most similar candidate, or "" if none is
+// similar.
 func DidYouMean(name string, candidates []string) string {
 	if best := Nearest(name, candidates); best != "" {
 		return fmt.Sprintf(": did you mean %q?", best)
@@ -16,7 +16,7 @@ func DidYouMean(name string, candidates []string) string {
 	return ""
 }
 
-// Choice is like DidYouMean, but lists all candidates if none is likely.
+// Choice is like DidYouMean, but lists all candidates if none is similar.
 func Choice(name string, candidates []string) string {
 	if hint := DidYouMean(name, candidates); hint != "" {
 		return hint
@@ -24,13 +24,12 @@ func Choice(name string, candidates []string) string {
 	return ": choose " + List(candidates)
 }
 
-// maxCandidates is the maximum number of words that are compared. It limits the time that a
-// suggestion takes.
+// maxCandidates limits the number of compared words, because the time that a suggestion takes grows with it.
 const maxCandidates = 1000
 
-// Nearest returns the candidate that is most similar to name, or "" if none is similar enough. A
-// candidate is similar if it differs from name only in spelling style, in at most a third of the
-// letters, or by an added or missing word.
+// Nearest returns the candidate that is most similar to name, or "" if none is similar. A similar
+// candidate differs from name only in its spelling style, in at most a third of the letters, or by
+// an added or missing word.
 func Nearest(name string, candidates []string) string {
 	plain := Normalize(name)
 	best, least := "", max(1, len(plain)/3)+1
@@ -38,7 +37,7 @@ func Nearest(name string, candidates []string) string {
 	for _, c := range candidates {
 		near := Normalize(c)
 		if lengths := len(near) - len(plain); lengths >= least || -lengths >= least {
-			continue // the lengths already differ too much
+			continue // the lengths differ too much
 		}
 		if d := distance(plain, near); d < least {
 			best, least = c, d
@@ -57,7 +56,8 @@ func Nearest(name string, candidates []string) string {
 	return candidates[i]
 }
 
-// Normalize removes differences of style from a name: apiKey, api-key and API_KEY become one word.
+// Normalize removes the spelling style from a name, so that apiKey, api-key and API_KEY become the
+// same word.
 func Normalize(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' || r == ' ' || r == '.' {
@@ -91,7 +91,7 @@ func distance(a, b string) int {
 	return current[len(b)]
 }
 
-// List writes names as "a, b or c".
+// List formats names as "a, b or c".
 func List(names []string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")

@@ -1,4 +1,4 @@
-// Package unixsocket reads addresses of Unix sockets: unix:/PATH, also written unix:///PATH.
+// Package unixsocket parses addresses of Unix sockets: unix:/PATH or unix:///PATH.
 package unixsocket
 
 import (
@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// Prefix is the prefix of every address of a Unix socket.
+// Prefix is the prefix of a Unix socket's address.
 const Prefix = "unix:"
 
-// DefaultMode lets the edge's user and group connect to a listener.
+// DefaultMode is the mode of a listener's socket: the edge's user and group may connect.
 const DefaultMode fs.FileMode = 0o660
 
-// Is reports whether an address names a Unix socket.
+// Is reports whether address is a Unix socket.
 func Is(address string) bool { return strings.HasPrefix(address, Prefix) }
 
-// Listen reads the address of a listener: unix:/PATH, or unix:/PATH|MODE with the socket's
-// permissions in octal.
+// Listen parses the address of a listener, which is unix:/PATH, or unix:/PATH|MODE with octal
+// permissions.
 func Listen(address string) (file string, mode fs.FileMode, err error) {
 	file, digits, given := strings.Cut(pathOf(address), "|")
 	mode = DefaultMode
@@ -35,8 +35,8 @@ func Listen(address string) (file string, mode fs.FileMode, err error) {
 	return file, mode, check(file)
 }
 
-// URL reads the address of a server: unix:/PATH, or unix:/PATH:/BASE with the path in front of every
-// request's path.
+// URL parses the address of a server, which is unix:/PATH, or unix:/PATH:/BASE with a base path for
+// all requests.
 func URL(address string) (file, base string, err error) {
 	file, base, _ = strings.Cut(pathOf(address), ":")
 	base = strings.TrimRight(base, "/")
@@ -46,10 +46,10 @@ func URL(address string) (file, base string, err error) {
 	return file, base, check(file)
 }
 
-// Address returns the address of a socket's path.
+// Address returns the address of a socket at path file.
 func Address(file string) string { return Prefix + file }
 
-// pathOf returns the text after the prefix, with one slash at its start.
+// pathOf returns the part after the prefix, which then starts with a single slash.
 func pathOf(address string) string {
 	rest := strings.TrimPrefix(address, Prefix)
 	if strings.HasPrefix(rest, "///") {
@@ -58,8 +58,7 @@ func pathOf(address string) string {
 	return rest
 }
 
-// MaxPath returns the maximum length of a socket's path in bytes, which the system's sockaddr_un
-// sets.
+// MaxPath returns the maximum length of a socket's path in bytes, which sockaddr_un limits.
 func MaxPath() int {
 	if runtime.GOOS == "linux" || runtime.GOOS == "windows" {
 		return 107

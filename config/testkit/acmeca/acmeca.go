@@ -1,5 +1,6 @@
-// Package acmeca simulates a certificate authority with an ACME directory (RFC 8555) and its
-// failures, for tests. It imports no package of ours, so tests of any package can use it.
+// Package acmeca is a certificate authority with an ACME directory (RFC 8555) for tests. It can
+// simulate failures. It imports no other package of the program, so tests in any package can use
+// it.
 package acmeca
 
 import (
@@ -29,36 +30,38 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Reach connects to a domain at a port ("80", "443"), like a client on the internet.
+// Reach connects to a domain at port "80" or "443", like a client on the internet.
 type Reach func(ctx context.Context, domain, port string) (net.Conn, error)
 
-// Options configure an authority.
+// Options configures a CA.
 type Options struct {
-	Life  time.Duration // lifetime of its certificates; default 90 days
+	Life  time.Duration // lifetime of certificates; default: 90 days
 	Reach Reach
-	// Validate, if set, replaces the check through Reach, for tests without a network.
+	// Validate, if set, replaces the check through Reach. It is for tests without a network.
 	Validate func(kind, domain, token, keyAuthorization string) error
-	// Binding is the key of "kid-1", the only external account that may be bound; empty: no binding is
+	// Binding is the key of "kid-1", the only external account. If it is empty, no binding is
 	// required.
 	Binding []byte
 }
 
-// Mishaps are failures to simulate. Each failure lowers its count.
+// Mishaps are the failures to simulate. Each simulated failure decrements its count.
 type Mishaps struct {
-	BadNonces   int           // requests whose nonce is refused
-	RateLimited int           // refused orders
-	RetryAfter  time.Duration // sent with these refusals
-	Down        bool          // every request gets a 503
-	// number of polls of an order before it is ready, and again before it is issued
+	BadNonces   int           // requests whose nonce is rejected
+	RateLimited int           // orders to reject
+	RetryAfter  time.Duration // Retry-After of these rejections
+	Down        bool          // answer all requests with 503
+	// Pending is how often a client must poll before an order is ready, and again before its
+	// certificate is issued.
 	Pending int
-	Wait    chan struct{} // orders are answered once this is closed
-	// Window is the suggested renewal window of every certificate (RFC 9773).
+	Wait    chan struct{} // if set, orders are answered only after it is closed
+	// WindowStart and WindowEnd are the renewal window that the authority suggests for all
+	// certificates (RFC 9773).
 	WindowStart, WindowEnd time.Time
 }
 
-// CA is an authority.
+// CA is a certificate authority.
 type CA struct {
-	PEM string // its own certificate, which signs the domains' certificates and its server's
+	PEM string // certificate of the authority, which signs those of the domains and of the authority's server
 
 	opts Options
 	cert *x509.Certificate
@@ -70,20 +73,20 @@ type CA struct {
 	mu       sync.Mutex
 	mishaps  Mishaps
 	nonces   map[string]bool
-	accounts map[string]*jose.JSONWebKey // by URL
+	accounts map[string]*jose.JSONWebKey // keyed by URL
 	orders   []*order
 	issued   int
-	accepted []string // the requests' paths
+	accepted []string // paths of the requests
 }
 
-// order is an order with its only authorization and challenges.
+// order is an order with a single authorization.
 type order struct {
 	account, domain, token, status, problem string
 	pending                                 int
 	chain                                   []byte
 }
 
-// New returns an authority that has no server.
+// New returns an authority without a server.
 func New(t testing.TB, o Options) *CA {
 	t.Helper()
 	if o.Life == 0 {
@@ -139,7 +142,7 @@ func Start(t testing.TB, o Options) *CA {
 // Directory returns the URL of the authority's directory.
 func (c *CA) Directory() string { return c.base + "/directory" }
 
-// Pool returns a pool that trusts the authority.
+// Pool returns a certificate pool that trusts the authority.
 func (c *CA) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(c.cert)
@@ -153,14 +156,14 @@ func (c *CA) Mishap(change func(*Mishaps)) {
 	change(&c.mishaps)
 }
 
-// Count returns the number of accounts made, orders begun and certificates issued.
+// Count returns the numbers of accounts, orders and issued certificates.
 func (c *CA) Count() (accounts, orders, issued int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.accounts), len(c.orders), c.issued
 }
 
-// Requests returns the number of requests whose path starts with prefix.
+// Requests counts the requests whose path starts with prefix.
 func (c *CA) Requests(prefix string) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,7 +175,7 @@ func (c *CA) Requests(prefix string) (n int) {
 	return n
 }
 
-// RoundTrip answers a request without a network.
+// RoundTrip implements http.RoundTripper without a network.
 func (c *CA) RoundTrip(req *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	c.ServeHTTP(w, req)
@@ -182,7 +185,6 @@ func (c *CA) RoundTrip(req *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// sign issues a certificate.
 func (c *CA) sign(template *x509.Certificate, public crypto.PublicKey, life time.Duration) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
@@ -194,7 +196,6 @@ func (c *CA) sign(template *x509.Certificate, public crypto.PublicKey, life time
 	return x509.CreateCertificate(rand.Reader, template, c.cert, public, c.key)
 }
 
-// problem is an error of RFC 8555.
 type problem struct {
 	status     int
 	kind, text string
@@ -209,9 +210,8 @@ func refuse(status int, kind, text string) error {
 	return &problem{status: status, kind: kind, text: text}
 }
 
-// request is a signed and verified request.
 type request struct {
-	account string // the account's URL; empty: signed by a key alone
+	account string // URL of the account; empty: signed by a key alone
 	key     *jose.JSONWebKey
 	url     string
 	body    []byte
@@ -297,7 +297,7 @@ func (c *CA) renewalInfo(w http.ResponseWriter) (int, any, error) {
 	return 200, map[string]any{"suggestedWindow": window}, nil
 }
 
-// verify checks a request's signature, nonce and URL.
+// verify checks the signature, nonce and URL of a request.
 func (c *CA) verify(r *http.Request) (*request, error) {
 	var raw json.RawMessage
 	err := json.NewDecoder(r.Body).Decode(&raw)
@@ -332,7 +332,6 @@ func (c *CA) verify(r *http.Request) (*request, error) {
 	return q, nil
 }
 
-// answer answers a verified request.
 func (c *CA) answer(w http.ResponseWriter, path string, q *request) (int, any, error) {
 	switch path {
 	case "/new-account":
@@ -431,7 +430,7 @@ func (c *CA) newOrder(w http.ResponseWriter, q *request) (int, any, error) {
 	return 201, shown, err
 }
 
-// show answers with the current state of an order.
+// show responds with the current state of an order.
 func (c *CA) show(w http.ResponseWriter, n int, o *order) (int, any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -476,7 +475,7 @@ func challengeOf(base string, n int, o *order, kind, status string) any {
 	return out
 }
 
-// validate checks the client's answer to a challenge.
+// validate checks the response to a challenge.
 func (c *CA) validate(n int, o *order, kind string, q *request) (int, any, error) {
 	print, err := q.key.Thumbprint(crypto.SHA256)
 	if err != nil {
@@ -500,7 +499,7 @@ func (c *CA) validate(n int, o *order, kind string, q *request) (int, any, error
 	return 200, challengeOf(c.base, n, o, kind, "processing"), nil
 }
 
-// finalize issues the certificate.
+// finalize issues the certificate of an order.
 func (c *CA) finalize(w http.ResponseWriter, n int, o *order, q *request) (int, any, error) {
 	var body struct{ CSR string }
 	_ = json.Unmarshal(q.body, &body)
@@ -529,7 +528,7 @@ func (c *CA) finalize(w http.ResponseWriter, n int, o *order, q *request) (int, 
 	return c.show(w, n, o)
 }
 
-// String describes the history of the authority.
+// String summarises the requests so far.
 func (c *CA) String() string {
 	accounts, orders, issued := c.Count()
 	return fmt.Sprintf("%d accounts, %d orders, %d certificates", accounts, orders, issued)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// look checks the answer to a challenge over the network.
+// look checks the response to a challenge over the network.
 func look(reach Reach, kind, domain, token, answer string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -50,7 +50,7 @@ func lookHTTP(ctx context.Context, reach Reach, domain, token, answer string) er
 	return err
 }
 
-// acmeIdentifier is the extension of RFC 8737.
+// acmeIdentifier is the certificate extension of RFC 8737.
 var acmeIdentifier = asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 1, 31}
 
 func lookTLS(ctx context.Context, reach Reach, domain, answer string) error {

@@ -1,8 +1,7 @@
-// Package browser opens our pages in a headless Chromium, for tests that need a browser.
+// Package browser opens pages in a headless Chromium, for tests that need a browser.
 //
-// On a machine without a browser such a test is skipped with a message. With CI set in the
-// environment the test fails instead, so that a pipeline without the browser's package does not
-// skip the test unnoticed.
+// On a machine without a browser, such tests are skipped with a message. If CI is set in the
+// environment, they fail instead, so that a pipeline cannot skip them unnoticed.
 package browser
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// programs lists the names of the browser's program in search order, after PENSTOCK_CHROMIUM.
+// programs lists the possible names of the browser. PENSTOCK_CHROMIUM takes precedence.
 var programs = []string{
 	"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome",
 	"headless-shell",
@@ -35,9 +34,9 @@ func Find() string {
 	return ""
 }
 
-// Open returns a tab for chromedp.Run. width and height are in pixels. If dark is true, the page
-// sees a dark colour scheme. The browser has its own profile, ends with the test, and stops after
-// two minutes.
+// Open returns a browser tab for use with chromedp.Run. width and height are in pixels. If dark is
+// true, the page is shown in a dark colour scheme. The browser has a separate profile. It stops
+// when the test ends, or after two minutes.
 func Open(t testing.TB, width, height int64, dark bool) context.Context {
 	t.Helper()
 	path := Find()

@@ -1,5 +1,5 @@
-// Package fastset skips long tests in the fast set, `go test -short ./...`, so that the fast set
-// can run for every change. It imports no package of ours, so tests of any package can use it.
+// Package fastset skips long tests in `go test -short ./...`. The remaining fast set can run for
+// every change. It imports no other package of the program, so tests in any package can use it.
 package fastset
 
 import (
@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// On reports whether long tests are skipped: with -short, but never if CI is set, as in .ci/run and
-// on build machines.
+// On reports whether long tests are skipped. This is the case with -short, unless CI is set, as in
+// .ci/run and on build machines.
 func On() bool { return testing.Short() && os.Getenv("CI") == "" }
 
-// LeaveOut skips a long test, and prints which property stays untested.
+// LeaveOut skips a long test if On returns true, and prints what stays untested.
 func LeaveOut(t testing.TB, what string) {
 	t.Helper()
 	if On() {

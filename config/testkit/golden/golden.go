@@ -1,5 +1,5 @@
-// Package golden compares the results of tests with committed files, and rewrites the files when
-// the tests run with -update. It imports no package of ours, so tests of any package can use it.
+// Package golden compares test results with committed files. With -update, it rewrites the files.
+// It imports no other package of the program, so tests in any package can use it.
 package golden
 
 import (
@@ -18,10 +18,10 @@ import (
 
 var update = flag.Bool("update", false, "write golden and generated files anew")
 
-// Updating reports whether -update was given. Tests call it for files that File cannot compare.
+// Updating reports whether -update is set. It is for files that File cannot compare.
 func Updating() bool { return *update }
 
-// File fails the test if the file's content differs from got. The file's folder must exist.
+// File fails the test if the contents of the file differ from got. The file's folder must exist.
 func File(t *testing.T, name string, got []byte) {
 	t.Helper()
 	if *update {
@@ -41,11 +41,11 @@ func File(t *testing.T, name string, got []byte) {
 }
 
 // Archives runs f in a subtest for each archive in a folder. f reads the input sections and sets
-// the output sections. After that the archive must equal the file.
+// the output sections, and the result must equal the file.
 func Archives(t *testing.T, folder string, f func(t *testing.T, a *Archive)) {
 	t.Helper()
 	for name, a := range All(t, folder) {
-		file, err := filepath.Abs(filepath.Join(folder, name+".txtar")) // f may change the folder
+		file, err := filepath.Abs(filepath.Join(folder, name+".txtar")) // f may change the working directory
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,8 +56,8 @@ func Archives(t *testing.T, folder string, f func(t *testing.T, a *Archive)) {
 	}
 }
 
-// All reads the archives in a folder in the order of their names. A name is the file's name without
-// its extension.
+// All returns the archives in a folder, ordered by name. The name of an archive is its file name
+// without the extension.
 func All(t testing.TB, folder string) iter.Seq2[string, *Archive] {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.txtar"))
@@ -83,10 +83,10 @@ func Read(t testing.TB, file string) *Archive {
 	return &Archive{*a}
 }
 
-// Archive holds the sections of one case, in the order of the file.
+// Archive contains the sections of one test case.
 type Archive struct{ txtar.Archive }
 
-// Section returns a section's text, or nil if there is none.
+// Section returns the text of a section, or nil.
 func (a *Archive) Section(name string) []byte {
 	if i := a.index(name); i >= 0 {
 		return a.Files[i].Data
@@ -94,8 +94,8 @@ func (a *Archive) Section(name string) []byte {
 	return nil
 }
 
-// Set replaces a section's text or appends the section, and ends the text with a line end. A nil
-// text removes the section.
+// Set sets the text of a section and ends the text with a newline. It appends the section if the
+// section is new. If text is nil, it removes the section.
 func (a *Archive) Set(name string, text []byte) {
 	i := a.index(name)
 	switch {

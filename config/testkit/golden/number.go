@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// Unmarshal is like json.Unmarshal, but decodes numbers in an any as json.Number, which can have
-// any size.
+// Unmarshal is like json.Unmarshal, but decodes numbers in an any as json.Number, without a limit
+// on their size.
 func Unmarshal(text []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()

@@ -1,4 +1,4 @@
-// Package guardpage provides memory for tests of code that reads through pointers, as vector
-// instructions do. A read that is one byte too long hits an unreadable page and ends the test's
-// process. The package imports no package of ours, so tests of any package can use it.
+// Package guardpage provides memory for tests of code that reads through pointers, such as vector
+// instructions. A read beyond the end of this memory hits an unreadable page and ends the test
+// process. The package imports no other package of the program, so tests in any package can use it.
 package guardpage

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Memory returns whole pages with at least size bytes, between two pages that cannot be read. It is
-// freed at the end of the test.
+// Memory returns at least size bytes of whole pages, between two unreadable pages. It frees them
+// when the test ends.
 func Memory(t testing.TB, size int) []byte {
 	t.Helper()
 	page := syscall.Getpagesize()

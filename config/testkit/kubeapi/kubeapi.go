@@ -1,6 +1,6 @@
-// Package kubeapi simulates a Kubernetes API server for tests: paged lists, and watches with
-// bookmarks, of pods and InferencePools. It misbehaves on demand. .ci/apiserver compares it with a
-// real API server.
+// Package kubeapi is a Kubernetes API server for tests. It serves paged lists of pods and
+// InferencePools, and watches with bookmarks. It can misbehave on request. .ci/apiserver compares
+// it with a real API server.
 package kubeapi
 
 import (
@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// The paths of collections in the tests' namespace.
+// Paths of the collections in the namespace llm.
 const (
 	Pods  = "/api/v1/namespaces/llm/pods"
 	Pools = "/apis/inference.networking.k8s.io/v1/namespaces/llm/inferencepools"
@@ -31,21 +31,21 @@ const (
 // Object is an object of the API.
 type Object = map[string]any
 
-// Server is the API server. Its methods may be called from any goroutine.
+// Server is an API server. It is safe for concurrent use.
 type Server struct {
 	*httptest.Server
 	t       testing.TB
-	Account string // folder with its token, ca.crt and namespace
+	Account string // folder with the files token, ca.crt and namespace
 
 	mu        sync.Mutex
 	wake      chan struct{} // closed at every change
 	version   int
-	compacted int                          // events up to this version have been dropped
+	compacted int                          // events up to this version were dropped
 	objects   map[string]map[string]Object // by collection and name
 	events    []event
 	token     string
-	away      bool                                          // connections are closed without an answer
-	answer    func(http.ResponseWriter, *http.Request) bool // returns true if it has answered
+	away      bool                                          // close connections without a response
+	answer    func(http.ResponseWriter, *http.Request) bool // returns true if it has responded
 	requests  []string
 }
 
@@ -54,13 +54,13 @@ type event struct {
 	collection string
 	bookmark   bool
 	before     Object // nil: the object is new
-	object     Object // its current state, or its last state before the deletion
+	object     Object // the current state, or the last one before the deletion
 	gone       bool
 }
 
-// kind returns the event type for a watch with selectors. The type is DELETED for an object that no
-// longer matches, ADDED for an object that starts to match, and "" for an object that the watch
-// does not see.
+// kind returns the type of the event for a watch with selectors. It is DELETED for an object that
+// no longer matches, ADDED for one that newly matches, and "" for an event that the watch does not
+// see.
 func (e *event) kind(q url.Values) string {
 	was, is := e.before != nil && matches(e.before, q), !e.gone && matches(e.object, q)
 	switch {
@@ -78,7 +78,7 @@ func (e *event) kind(q url.Values) string {
 	return ""
 }
 
-// Start starts a server with TLS and a token.
+// Start starts a server that requires TLS and a token.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{
@@ -86,7 +86,7 @@ func Start(t testing.TB) *Server {
 		objects: map[string]map[string]Object{Pods: {}, Pools: {}},
 	}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
-	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0) // handshakes are cut
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0) // aborted handshakes are expected
 	s.StartTLS()
 	s.write("ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
 	s.write("namespace", "llm")
@@ -105,8 +105,8 @@ func (s *Server) write(name, text string) {
 	}
 }
 
-// RotateToken replaces the valid token. If write is true, RotateToken also writes the new token to
-// the account's folder.
+// RotateToken replaces the valid token. If write is true, it also writes the token to the account's
+// folder.
 func (s *Server) RotateToken(token string, write bool) {
 	s.mu.Lock()
 	s.token = token
@@ -116,7 +116,8 @@ func (s *Server) RotateToken(token string, write bool) {
 	}
 }
 
-// Pod returns a ready pod, with labels like app=vllm and annotations like penstock/weight=2.
+// Pod returns a ready pod. marks are labels such as app=vllm and annotations such as
+// penstock/weight=2.
 func Pod(name, uid, ip string, marks ...string) Object {
 	labels, annotations := Object{"app": "vllm"}, Object{}
 	for _, mark := range marks {
@@ -134,14 +135,14 @@ func Pod(name, uid, ip string, marks ...string) Object {
 	}
 }
 
-// Unready returns the pod with its condition Ready set to False.
+// Unready returns pod with the Ready condition set to False.
 func Unready(pod Object) Object {
 	status := maps.Clone(pod["status"].(Object))
 	status["conditions"] = []Object{{"type": "Initialized", "status": "True"}, {"type": "Ready", "status": "False"}}
 	return with(pod, "status", status)
 }
 
-// Deleting returns the pod in the state of being deleted.
+// Deleting returns pod with a deletion timestamp.
 func Deleting(pod Object) Object {
 	metadata := maps.Clone(pod["metadata"].(Object))
 	metadata["deletionTimestamp"], metadata["deletionGracePeriodSeconds"] = "2026-01-02T03:04:05Z", 30
@@ -167,7 +168,7 @@ func with(o Object, key string, value any) Object {
 	return o
 }
 
-// Put creates or changes an object.
+// Put creates or replaces an object.
 func (s *Server) Put(collection string, o Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +206,7 @@ func (s *Server) Bookmark() {
 	}
 }
 
-// Compact drops all events so far, so that a watch from an earlier version gets 410.
+// Compact drops all events, so that a watch from an earlier version gets a 410.
 func (s *Server) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,15 +225,15 @@ func (s *Server) Away(away bool) {
 	}
 }
 
-// Answer makes f answer in place of the server whenever f returns true. A nil f restores the
-// server's answers.
+// Answer sets a handler that is called first. If the handler returns true, it has responded. A nil
+// f removes the handler.
 func (s *Server) Answer(f func(http.ResponseWriter, *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = f
 }
 
-// Requests returns the requested paths and queries that contain a string.
+// Requests returns the requested paths, with their queries, that contain text.
 func (s *Server) Requests(text string) (out []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,8 +279,8 @@ func status(code int, reason string) Object {
 	}
 }
 
-// list answers with a page. The page's continue token contains the next position and the version of
-// the list.
+// list responds with one page. Its continue token contains the next position and the version of the
+// list.
 func (s *Server) list(w http.ResponseWriter, path string, q url.Values) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -300,7 +301,7 @@ func (s *Server) list(w http.ResponseWriter, path string, q url.Values) {
 	items = items[min(from, len(items)):]
 	if limit, _ := strconv.Atoi(q.Get("limit")); limit > 0 && len(items) > limit {
 		metadata["continue"] = fmt.Sprintf("%d-%d", version, from+limit)
-		if q.Get("labelSelector") == "" && q.Get("fieldSelector") == "" { // otherwise unknown
+		if q.Get("labelSelector") == "" && q.Get("fieldSelector") == "" { // with a selector the number is unknown
 			metadata["remainingItemCount"] = len(items) - limit
 		}
 		items = items[:limit]
@@ -310,7 +311,6 @@ func (s *Server) list(w http.ResponseWriter, path string, q url.Values) {
 	json.NewEncoder(w).Encode(list)
 }
 
-// matches reports whether an object matches the label selector, or has the field selector's name.
 func matches(o Object, q url.Values) bool {
 	metadata := o["metadata"].(Object)
 	if name, ok := strings.CutPrefix(q.Get("fieldSelector"), "metadata.name="); ok && metadata["name"] != name {
@@ -325,7 +325,7 @@ func matches(o Object, q url.Values) bool {
 	return true
 }
 
-// watch sends the events that follow a version.
+// watch sends the events after a version.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, q url.Values) {
 	version, _ := strconv.Atoi(q.Get("resourceVersion"))
 	seconds, _ := strconv.Atoi(q.Get("timeoutSeconds"))

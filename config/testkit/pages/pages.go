@@ -12,7 +12,7 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// Serve serves an archive whose files are named "path status". Any other path gets a 404.
+// Serve serves an archive whose sections are named "path status". Other paths get a 404.
 func Serve(t testing.TB, file string) *httptest.Server {
 	t.Helper()
 	archive, err := txtar.ParseFile(file)

@@ -2,5 +2,5 @@
 
 package raced
 
-// On reports whether this build has the race detector.
+// On reports whether the race detector is enabled.
 const On = false

@@ -1,5 +1,5 @@
-// Package rawserver runs a server on loopback that follows a script byte by byte, in place of an
-// engine. It imports no package of ours, so tests of any package can use it.
+// Package rawserver is a server on loopback that plays an engine. It follows a script byte by byte.
+// It imports no other package of the program, so tests in any package can use it.
 package rawserver
 
 import (
@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// Server is an engine that plays a script on every connection.
+// Server runs a script for each connection.
 type Server struct {
 	t        *testing.T
 	Listener net.Listener
@@ -26,21 +26,22 @@ type Server struct {
 	conns    int
 }
 
-// Peer is the engine's end of one connection.
+// Peer is the server's end of a connection.
 type Peer struct {
 	net.Conn
 	T      *testing.T
 	TCP    *net.TCPConn
 	Reader *bufio.Reader
-	N      int // number of the connection, from 0
+	N      int // number of the connection, counting from 0
 }
 
-// Serve runs script for every connection. The connection is closed when script returns.
+// Serve starts a server that runs script for each connection. The server closes the connection when
+// script returns.
 func Serve(t *testing.T, script func(p *Peer)) *Server {
 	return serveOn(t, nil, script)
 }
 
-// ServeTLS is like Serve over TLS, with a certificate that ClientTLS trusts.
+// ServeTLS is like Serve, but uses TLS with a certificate that ClientTLS trusts.
 func ServeTLS(t *testing.T, script func(p *Peer)) *Server {
 	return serveOn(t, serverTLS(t), script)
 }
@@ -48,7 +49,7 @@ func ServeTLS(t *testing.T, script func(p *Peer)) *Server {
 func serveOn(t *testing.T, secure *tls.Config, script func(p *Peer)) *Server {
 	t.Helper()
 	var plain net.ListenConfig
-	plain.SetMultipathTCP(false) // sockets of Multipath TCP take no filter
+	plain.SetMultipathTCP(false) // Multipath TCP sockets do not support socket filters
 	ln, err := plain.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -95,14 +96,14 @@ func (s *Server) stop() {
 	s.wg.Wait()
 }
 
-// Accepted returns the number of connections accepted so far.
+// Accepted returns the number of accepted connections.
 func (s *Server) Accepted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.conns
 }
 
-// URL returns the base URL of the server.
+// URL returns the server's base URL.
 func (s *Server) URL() string {
 	if s.secure != nil {
 		return "https://" + s.Listener.Addr().String()
@@ -110,8 +111,7 @@ func (s *Server) URL() string {
 	return "http://" + s.Listener.Addr().String()
 }
 
-// Request reads a complete request and returns it with its body. ok is false if there are no more
-// requests.
+// Request reads a request and its body. ok is false if there are no more requests.
 func (p *Peer) Request() (r *http.Request, body string, ok bool) {
 	r, err := http.ReadRequest(p.Reader)
 	if err != nil {
@@ -121,16 +121,16 @@ func (p *Peer) Request() (r *http.Request, body string, ok bool) {
 	return r, string(b), err == nil
 }
 
-// Send writes s unchanged.
+// Send writes s.
 func (p *Peer) Send(s string) { _, _ = io.WriteString(p.Conn, s) }
 
-// ResetOnClose makes closing the connection send a reset.
+// ResetOnClose makes Close send a reset.
 func (p *Peer) ResetOnClose() { _ = p.TCP.SetLinger(0) }
 
-// ReadToEnd reads until the other side has closed.
+// ReadToEnd reads until the client closes the connection.
 func (p *Peer) ReadToEnd() { _, _ = io.Copy(io.Discard, p.Reader) }
 
-// Echo answers every request with the request's body until the other side closes.
+// Echo responds to every request with the request's body, until the client closes the connection.
 func Echo(p *Peer) {
 	for {
 		_, body, ok := p.Request()
@@ -141,7 +141,7 @@ func Echo(p *Peer) {
 	}
 }
 
-// Sized returns a complete reply with status 200, a Content-Length and the body.
+// Sized returns a response with status 200, a Content-Length and the body.
 func Sized(body string) string {
 	const head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
 	return head + strconv.Itoa(len(body)) + "\r\n\r\n" + body
@@ -161,7 +161,7 @@ func serverTLS(t *testing.T) *tls.Config {
 	return server
 }
 
-// ClientTLS returns a client's configuration that trusts every server from ServeTLS.
+// ClientTLS returns a client configuration that trusts servers from ServeTLS.
 func ClientTLS(t *testing.T) *tls.Config {
 	t.Helper()
 	_, client := certificates()

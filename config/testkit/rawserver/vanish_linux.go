@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Vanish makes the engine's host disappear for this connection. The kernel drops incoming packets
-// before TCP sees them, so no byte is acknowledged and the connection is not reset.
+// Vanish makes the server's host disappear for this connection. The kernel drops incoming packets
+// before TCP sees them, so nothing is acknowledged and the connection is not reset.
 func (p *Peer) Vanish() { DropAll(p.T, p.TCP) }
 
-// DropAll makes the kernel drop all packets for a socket. New connections to a listener then time
-// out, while existing connections continue.
+// DropAll makes the kernel drop all packets for a socket. If the socket is a listener, new connects
+// then time out, while existing connections continue.
 func DropAll(t *testing.T, of syscall.Conn) {
 	t.Helper()
 	program := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}

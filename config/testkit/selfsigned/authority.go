@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Authority signs client certificates.
+// Authority is a certificate authority for client certificates.
 type Authority struct {
-	PEM string // its own certificate
+	PEM string // certificate of the authority
 
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -44,7 +44,7 @@ func NewAuthority(t testing.TB, name string) *Authority {
 	return &Authority{string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), cert, key}
 }
 
-// Client returns a client certificate that is valid for an hour around now. set may change its
+// Client returns a client certificate that is valid for an hour around now. set may modify its
 // template.
 func (a *Authority) Client(t testing.TB, set func(*x509.Certificate)) tls.Certificate {
 	t.Helper()

@@ -1,5 +1,5 @@
-// Package selfsigned makes certificates for tests. It imports no package of ours, so tests of any
-// package can use it.
+// Package selfsigned creates certificates for tests. It imports no other package of the program, so
+// tests in any package can use it.
 package selfsigned
 
 import (
@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Pair returns a self-signed certificate for name and 127.0.0.1, valid between the two times, and
-// its key, both as PEM. A client's pool can hold the certificate as its own authority.
+// Pair returns a self-signed certificate for name and 127.0.0.1 with its key, both in PEM. It is
+// valid between from and to. A client can trust it by adding it to its certificate pool.
 func Pair(t testing.TB, name string, from, to time.Time) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -44,7 +44,7 @@ func Pair(t testing.TB, name string, from, to time.Time) (cert, key string) {
 	})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}))
 }
 
-// Write writes a Pair to NAME.pem and NAME.key in dir and returns their paths.
+// Write writes a Pair to NAME.pem and NAME.key in dir, and returns their paths.
 func Write(t testing.TB, dir, name string, from, to time.Time) (certFile, keyFile string) {
 	t.Helper()
 	cert, key := Pair(t, name, from, to)

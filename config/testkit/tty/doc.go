@@ -1,4 +1,3 @@
-// Package tty provides a terminal for tests: a pseudo-terminal of the system, with a screen that
-// interprets the few escape sequences that full-screen programs use. Any other sequence fails the
-// test.
+// Package tty provides a pseudo-terminal for tests, with a screen that interprets the few escape
+// sequences of full-screen programs. Other sequences fail the test.
 package tty

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// cell is one cell of the screen. An empty cell follows a wide character.
+// cell is a cell of the screen. A wide character is followed by an empty cell.
 type cell struct {
 	text  string
 	style string
@@ -22,7 +22,7 @@ type screen struct {
 	style         string
 	alternate     bool
 	hidden        bool // the cursor is hidden
-	cut           bool // lines are cut instead of wrapped
+	cut           bool // lines are truncated instead of wrapped
 	wrapped       bool
 	rest          []byte
 	unknown       string
@@ -71,7 +71,7 @@ func (s *screen) write(b []byte) {
 	s.rest = append([]byte(nil), b...)
 }
 
-// escape executes a sequence and returns its length, or 0 if the end of the sequence is missing.
+// escape executes an escape sequence and returns its length, or 0 if the sequence is incomplete.
 func (s *screen) escape(b []byte) int {
 	if len(b) < 3 {
 		return 0

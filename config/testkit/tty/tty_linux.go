@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal is a pseudo-terminal. A program gets one end of it (Program).
+// Terminal is a pseudo-terminal. Program is the end of it that the program under test uses.
 type Terminal struct {
 	Program *os.File
 
@@ -90,8 +90,8 @@ func (t *Terminal) setSize(width, height int) {
 	})
 }
 
-// Resize changes the terminal's size, as if a user had dragged its window. Content outside the new
-// size is lost. The system notifies the program if the terminal is its controlling terminal.
+// Resize changes the terminal's size, as if a user resized its window. Content outside the new size
+// is lost. The system notifies the program if the terminal is its controlling terminal.
 func (t *Terminal) Resize(width, height int) {
 	t.mu.Lock()
 	t.screen.resize(width, height)
@@ -107,8 +107,8 @@ func (t *Terminal) Type(keys string) {
 	}
 }
 
-// Modes returns the modes that a program must restore: how keys are read, and whether input is
-// echoed.
+// Modes returns the terminal modes that a program must restore: how keys are read, and whether
+// input is echoed.
 func (t *Terminal) Modes() (modes string) {
 	t.control(t.Program, func(fd int) error {
 		m, err := unix.IoctlGetTermios(fd, unix.TCGETS)
@@ -120,16 +120,16 @@ func (t *Terminal) Modes() (modes string) {
 	return modes
 }
 
-// View is the content of the screen.
+// View is a snapshot of the screen.
 type View struct {
-	Lines     []string // without trailing blanks
+	Lines     []string // without trailing spaces
 	Colours   bool     // some text has a colour or a style
-	Alternate bool     // the program's own screen
+	Alternate bool     // the alternate screen is active
 	Cursor    bool     // the cursor is visible
-	Wrapped   bool     // since the cursor was at home, output went beyond its line or the screen
+	Wrapped   bool     // since the cursor was last at home, output exceeded its line or the screen
 }
 
-// View returns the current content of the screen.
+// View returns a snapshot of the screen.
 func (t *Terminal) View() View {
 	t.mu.Lock()
 	defer t.mu.Unlock()
